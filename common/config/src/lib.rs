@@ -1,0 +1,1 @@
+//! Config text to typed config, with all its errors and their places.

@@ -1,0 +1,1 @@
+//! What only a test needs: the simulator, the laws, real clusters of processes.

@@ -1,0 +1,1 @@
+//! What may run where: the forest, statuses, placement and explanations.

@@ -1,0 +1,1 @@
+//! The scheduler shell: moves data between the world and the scheduler core.

@@ -1,0 +1,2 @@
+//! Program entry.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The wire: IDL, generated types, conversions and Thrift over tokio.

@@ -1,0 +1,1 @@
+//! The worker shell: moves data between the world and the worker core, and runs processes.
