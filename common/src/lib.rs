@@ -1,1 +1,32 @@
 //! Vocabulary and rules that the scheduler and the worker must share: identities, time, statuses, backoff, health, the worker set.
+//!
+//! The crate is pure: it reads no clock, no entropy and no file, and its own `clippy.toml` holds that line.
+
+pub mod backoff;
+pub mod call;
+pub mod collections;
+pub mod health;
+pub mod ids;
+pub mod logs;
+pub mod resources;
+pub mod rng;
+pub mod status;
+pub mod task;
+pub mod time;
+pub mod worker;
+pub mod worker_set;
+
+pub use backoff::{BackoffDuration, BackoffPolicy};
+pub use call::{CallId, CallOutcome, Principal, RecordSeq, RefusalCode, RequestId};
+pub use health::{Health, HealthModel, timeouts::Timeouts};
+pub use ids::{
+    InstanceId, InvocationId, JobId, JobName, NodeId, NodeName, SchedulerId, SequenceNumber, Shard,
+    WorkerId,
+};
+pub use status::{ReportedStatus, StatusBits, StatusSource};
+pub use task::{
+    Arguments, KillMethod, KillRequest, RunningTask, StatusFrom, TaskKey, TaskSubprocessOptions,
+};
+pub use time::{Time, WallTime};
+pub use worker::{MachinePortLock, ServiceAddress, WorkerDescription};
+pub use worker_set::{WorkerSetHash, WorkerSetId};

@@ -1,1 +1,5 @@
 //! Config text to typed config, with all its errors and their places.
+
+mod model;
+
+pub use model::*;

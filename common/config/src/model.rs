@@ -1,0 +1,233 @@
+//! A configuration as the rest of the house sees it: typed, checked, with ids resolved.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use brasserie_common::{
+    Arguments, BackoffPolicy, JobName, KillRequest, StatusFrom, TaskSubprocessOptions,
+};
+
+/// Position of a level: 0 is `instance`, then the configured ones, the last is `worker`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LevelId(pub u16);
+
+impl LevelId {
+    pub const INSTANCE: LevelId = LevelId(0);
+
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// Position in [`Config::resources`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ResourceId(pub u16);
+
+impl ResourceId {
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// A whole configuration. Jobs with errors are in it, disabled by their errors; a configuration with errors in its settings
+/// never becomes one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// False: nothing new is started.
+    pub enabled: bool,
+    /// All level names, `instance` first and `worker` last.
+    pub levels: Vec<String>,
+    pub level_for_tasks: LevelId,
+    pub node_order: NodeOrder,
+    pub node_sources: Vec<NodeSource>,
+    pub policy: SchedulerPolicy,
+    pub worker_selector: WorkerSelector,
+    pub backoff: BackoffPolicy,
+    /// In order of first appearance. With no resource declared at level `worker`, the implied `slots` is the last one.
+    pub resources: Vec<Resource>,
+    /// Worker key (`hostname:port`, `hostname` or shard) to amounts that replace the limits there.
+    pub worker_resources_override: BTreeMap<String, BTreeMap<ResourceId, i32>>,
+    pub kill_orphan_tasks_after: Option<Duration>,
+    pub task_subprocess: TaskSubprocessOptions,
+    pub kill_subprocess: KillRequest,
+    /// Unix seconds; a value in the future ends the initial wait.
+    pub exit_initial_wait_before_timestamp: i64,
+    /// In file order.
+    pub jobs: Vec<JobConfig>,
+}
+
+impl Config {
+    pub fn level(&self, name: &str) -> Option<LevelId> {
+        // Invariant: the parser bounds the number of levels far below u16::MAX.
+        self.levels
+            .iter()
+            .position(|l| l == name)
+            .and_then(|i| u16::try_from(i).ok())
+            .map(LevelId)
+    }
+
+    pub fn worker_level(&self) -> LevelId {
+        LevelId(u16::try_from(self.levels.len().saturating_sub(1)).unwrap_or(u16::MAX))
+    }
+
+    pub fn resource(&self, name: &str) -> Option<ResourceId> {
+        self.resources
+            .iter()
+            .position(|r| r.name == name)
+            .and_then(|i| u16::try_from(i).ok())
+            .map(ResourceId)
+    }
+
+    pub fn job(&self, name: &str) -> Option<&JobConfig> {
+        self.jobs.iter().find(|j| j.name.as_str() == name)
+    }
+}
+
+/// In which order the nodes of a level are tried; the first in this order starts first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NodeOrder {
+    /// As the sources gave them.
+    Original,
+    Lexicographic,
+    #[default]
+    Random,
+}
+
+/// Which job's task is tried next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SchedulerPolicy {
+    #[default]
+    RoundRobin,
+    RankedPriority,
+    RandomizedPriority,
+    LongTail,
+}
+
+/// Which worker gets a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WorkerSelector {
+    #[default]
+    RoundRobin,
+    Busiest,
+}
+
+/// Slots that each node of one level has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resource {
+    pub name: String,
+    pub level: LevelId,
+    /// What a job takes that does not say.
+    pub default: i32,
+    pub limit: ResourceLimit,
+    pub weight: i32,
+}
+
+/// How many slots a node has of a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResourceLimit {
+    Fixed(i32),
+    /// As many as the worker reports cores; unlimited if it reports none. The implied `slots` only.
+    ReportedCores,
+}
+
+/// Where nodes come from, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NodeSource {
+    /// Adds nothing.
+    Empty,
+    Manual(Vec<ManualNode>),
+    RangeLabel(RangeLabel),
+    Script(ScriptSource),
+}
+
+/// One node of a `manual` source, parents before children; `parent` is an index into the same list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ManualNode {
+    pub name: String,
+    pub level: LevelId,
+    /// `None`: a child of the instance node.
+    pub parent: Option<usize>,
+    pub enabled: bool,
+}
+
+/// Numbered children of every node of a level.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RangeLabel {
+    pub parent_level: LevelId,
+    pub start: i64,
+    /// Inclusive.
+    pub end: i64,
+    /// With `{parent}`, `{i}`, `{start}`, `{end}`.
+    pub format: String,
+    pub enabled: bool,
+}
+
+/// A program that prints the children of a node, one a line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScriptSource {
+    pub parent_level: LevelId,
+    /// Relative paths are resolved against the config file's folder by the shell.
+    pub script: PathBuf,
+    pub timeout: Duration,
+}
+
+/// One job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobConfig {
+    pub name: JobName,
+    pub enabled: bool,
+    pub owner: String,
+    pub level_for_tasks: LevelId,
+    pub priority: f64,
+    /// What a task takes of every resource, indexed by [`ResourceId`]; defaults filled in.
+    pub resources: Vec<i32>,
+    /// The `config` object, JSON text.
+    pub config: String,
+    pub filters: BTreeMap<LevelId, Filter>,
+    pub level_for_host_placement: Option<LevelId>,
+    pub host_placement: Option<String>,
+    pub backoff: BackoffPolicy,
+    /// Names need not exist; see the engine's explanations.
+    pub depends_on: Vec<JobName>,
+    pub kill_orphan_tasks_after: Option<Duration>,
+    pub task_subprocess: TaskSubprocessOptions,
+    pub kill_subprocess: KillRequest,
+    /// Empty: the worker's `--worker-command`.
+    pub command: Vec<String>,
+    pub create_time: i64,
+    pub modify_time: i64,
+    /// -1 = none.
+    pub version_id: i64,
+    /// Why the job cannot run; each with its place.
+    pub errors: Vec<String>,
+}
+
+impl JobConfig {
+    pub fn can_run(&self) -> bool {
+        self.enabled && self.errors.is_empty()
+    }
+
+    pub fn status_from(&self) -> StatusFrom {
+        self.task_subprocess.status_from
+    }
+
+    pub fn arguments(&self) -> Arguments {
+        self.task_subprocess.arguments
+    }
+}
+
+/// Which nodes of a level a job runs on; all conditions must hold.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Filter {
+    /// Empty: all.
+    pub whitelist: Vec<String>,
+    /// Found anywhere in the name; empty: all.
+    pub whitelist_regex: String,
+    pub blacklist: Vec<String>,
+    pub blacklist_regex: String,
+    /// Empty: all; else at least one of them.
+    pub tag_whitelist: Vec<String>,
+    /// 1.0: all.
+    pub fraction_of_nodes: f64,
+}

@@ -1,0 +1,201 @@
+//! The health of a worker instance within one association. Both sides run this model with the scheduler's timeouts, so that a
+//! worker that is cut off stops itself before its tasks are given away.
+
+pub mod timeouts;
+
+use std::time::Duration;
+
+use crate::time::Time;
+
+/// ```text
+///          tasks fetched            fresh heartbeat and healthcheck, permitted
+///   NEW ----------------> UNHEALTHY <------------------------------> HEALTHY
+///    |   (worker: state in      |         either one too old
+///    |    a heartbeat reply)    |
+///    +---------> MUST_DIE <-----+   not HEALTHY for the loss time; absorbing
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Health {
+    /// The association has begun; what runs on the worker is not known yet.
+    New,
+    /// A heartbeat and a healthcheck are fresh: tasks may start.
+    Healthy,
+    /// Running tasks are known, but nothing may start.
+    Unhealthy,
+    /// Lost: its tasks are given away; it may only end itself.
+    MustDie,
+}
+
+impl Health {
+    /// The number on the wire.
+    pub fn to_wire(self) -> i32 {
+        match self {
+            Health::New => 0,
+            Health::Healthy => 1,
+            Health::Unhealthy => 2,
+            Health::MustDie => 3,
+        }
+    }
+
+    pub fn from_wire(number: i32) -> Option<Self> {
+        [
+            Health::New,
+            Health::Healthy,
+            Health::Unhealthy,
+            Health::MustDie,
+        ]
+        .into_iter()
+        .find(|h| h.to_wire() == number)
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Health::New => "NEW",
+            Health::Healthy => "HEALTHY",
+            Health::Unhealthy => "UNHEALTHY",
+            Health::MustDie => "MUST_DIE",
+        }
+    }
+}
+
+/// The three gaps of the model, as one side applies them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gaps {
+    pub max_healthcheck: Duration,
+    pub max_heartbeat: Duration,
+    /// How long a worker may be other than HEALTHY.
+    pub lose_after: Duration,
+}
+
+/// Whether a worker that is fine otherwise may become HEALTHY for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstHealth {
+    Permitted,
+    /// By worker-set consensus, or because its instance record is not durable yet.
+    Withheld,
+}
+
+/// What [`HealthModel::next`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    pub health: Health,
+    /// Only [`FirstHealth::Withheld`] stands between the worker and HEALTHY; such a worker is not lost for that.
+    pub only_withheld: bool,
+}
+
+/// One side's knowledge of one worker instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HealthModel {
+    health: Health,
+    became_unhealthy: Time,
+    last_good_healthcheck: Option<Time>,
+    last_heartbeat: Option<Time>,
+    has_been_healthy: bool,
+}
+
+impl HealthModel {
+    /// A new association.
+    pub fn new(now: Time) -> Self {
+        HealthModel {
+            health: Health::New,
+            became_unhealthy: now,
+            last_good_healthcheck: None,
+            last_heartbeat: None,
+            has_been_healthy: false,
+        }
+    }
+
+    pub fn health(&self) -> Health {
+        self.health
+    }
+
+    pub fn has_been_healthy(&self) -> bool {
+        self.has_been_healthy
+    }
+
+    pub fn last_heartbeat(&self) -> Option<Time> {
+        self.last_heartbeat
+    }
+
+    pub fn last_good_healthcheck(&self) -> Option<Time> {
+        self.last_good_healthcheck
+    }
+
+    /// Counts from the sending on the worker, from the receipt on the scheduler, so that the worker's timer ends first.
+    pub fn heartbeat(&mut self, at: Time) {
+        self.last_heartbeat = self.last_heartbeat.max(Some(at));
+    }
+
+    /// A healthcheck that began at `at` ended well.
+    pub fn good_healthcheck(&mut self, at: Time) {
+        self.last_good_healthcheck = self.last_good_healthcheck.max(Some(at));
+    }
+
+    /// The model's opinion at `now`, without adopting it.
+    pub fn next(&self, now: Time, gaps: Gaps, first: FirstHealth) -> Verdict {
+        let stale = |last: Option<Time>, gap| last.is_none_or(|at| now > at + gap);
+        let mut only_withheld = false;
+        let health = match self.health {
+            Health::MustDie => {
+                return Verdict {
+                    health: Health::MustDie,
+                    only_withheld,
+                };
+            }
+            Health::New => Health::New,
+            Health::Healthy | Health::Unhealthy => {
+                if stale(self.last_good_healthcheck, gaps.max_healthcheck)
+                    || stale(self.last_heartbeat, gaps.max_heartbeat)
+                {
+                    Health::Unhealthy
+                } else if first == FirstHealth::Withheld && !self.has_been_healthy {
+                    only_withheld = true;
+                    Health::Unhealthy
+                } else {
+                    Health::Healthy
+                }
+            }
+        };
+        // Losing a worker takes two looks after HEALTHY: the first one only starts its clock.
+        let is_lost = !only_withheld
+            && health != Health::Healthy
+            && self.health != Health::Healthy
+            && now > self.became_unhealthy + gaps.lose_after;
+        Verdict {
+            health: if is_lost { Health::MustDie } else { health },
+            only_withheld,
+        }
+    }
+
+    /// Adopts a state: the model's own opinion, running tasks fetched, or on the worker the scheduler's word.
+    pub fn adopt(&mut self, now: Time, health: Health) {
+        if self.health == Health::Healthy && health != Health::Healthy {
+            self.became_unhealthy = now;
+        }
+        self.has_been_healthy |= health == Health::Healthy;
+        self.health = health;
+    }
+
+    /// When `next` could change its mind if nothing else happens; just after the limit, since the limit itself is still good.
+    pub fn next_change(&self, gaps: Gaps) -> Option<Time> {
+        let just_after = |at: Time| at + Duration::from_nanos(1);
+        match self.health {
+            Health::MustDie => None,
+            Health::New | Health::Unhealthy => {
+                Some(just_after(self.became_unhealthy + gaps.lose_after))
+            }
+            Health::Healthy => {
+                let heartbeat = self
+                    .last_heartbeat
+                    .map(|at| just_after(at + gaps.max_heartbeat));
+                let healthcheck = self
+                    .last_good_healthcheck
+                    .map(|at| just_after(at + gaps.max_healthcheck));
+                heartbeat.into_iter().chain(healthcheck).min()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

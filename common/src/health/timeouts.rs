@@ -1,0 +1,196 @@
+//! Every duration of the worker protocol, and every safe wait that follows from them.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Gaps;
+use crate::worker::HeartbeatResponse;
+
+/// Nothing in the protocol is shorter than this: the wire counts whole seconds.
+pub const MIN: Duration = Duration::from_secs(1);
+/// Room for scheduling delays that every derived wait ends with.
+const SLACK: Duration = Duration::from_secs(1);
+/// Least loss time of a worker by its own clock: it must be positive whatever the flags, or the worker would never end itself.
+const MIN_OWN_LOSS: Duration = Duration::from_millis(500);
+
+/// The scheduler's flags; sent to workers, and recorded with each worker instance so that a later scheduler with other
+/// flags still waits long enough. Each is at least [`MIN`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timeouts {
+    pub heartbeat_grace_period: Duration,
+    pub healthcheck_period: Duration,
+    pub healthcheck_grace_period: Duration,
+    pub lose_unhealthy_worker_after: Duration,
+    pub worker_check_interval: Duration,
+    pub unsure_if_running_check_initial_period: Duration,
+    pub suicide_backoff_safety_margin: Duration,
+    pub suicide_task_kill_wait: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Timeouts {
+            heartbeat_grace_period: Duration::from_secs(60),
+            healthcheck_period: Duration::from_secs(60),
+            healthcheck_grace_period: Duration::from_secs(60),
+            lose_unhealthy_worker_after: Duration::from_secs(500),
+            worker_check_interval: Duration::from_secs(5),
+            unsure_if_running_check_initial_period: Duration::from_secs(1),
+            suicide_backoff_safety_margin: Duration::from_secs(60),
+            suicide_task_kill_wait: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Timeouts {
+    /// The same with each value raised to its minimum and to whole seconds, which is what the wire can say; the kill wait is
+    /// in milliseconds there and keeps them.
+    pub fn clamped(self) -> Self {
+        let whole = |d: Duration| {
+            let secs = d.as_secs() + u64::from(d.subsec_nanos() > 0);
+            // The wire's seconds are 32 bits signed.
+            Duration::from_secs(secs.clamp(1, i32::MAX as u64))
+        };
+        Timeouts {
+            heartbeat_grace_period: whole(self.heartbeat_grace_period),
+            healthcheck_period: whole(self.healthcheck_period),
+            healthcheck_grace_period: whole(self.healthcheck_grace_period),
+            lose_unhealthy_worker_after: whole(self.lose_unhealthy_worker_after),
+            worker_check_interval: whole(self.worker_check_interval),
+            unsure_if_running_check_initial_period: whole(
+                self.unsure_if_running_check_initial_period,
+            ),
+            suicide_backoff_safety_margin: whole(self.suicide_backoff_safety_margin),
+            suicide_task_kill_wait: self.suicide_task_kill_wait.clamp(
+                Duration::from_millis(1),
+                Duration::from_millis(i32::MAX as u64),
+            ),
+        }
+    }
+
+    /// How old a good healthcheck may be.
+    pub fn max_healthcheck_gap(&self) -> Duration {
+        self.healthcheck_period + self.healthcheck_grace_period + self.worker_check_interval
+    }
+
+    /// How old a heartbeat may be.
+    pub fn max_heartbeat_gap(&self, heartbeat_period: Duration) -> Duration {
+        heartbeat_period + self.heartbeat_grace_period
+    }
+
+    /// The gaps that the scheduler applies to a worker.
+    pub fn scheduler_gaps(&self, heartbeat_period: Duration) -> Gaps {
+        Gaps {
+            max_healthcheck: self.max_healthcheck_gap(),
+            max_heartbeat: self.max_heartbeat_gap(heartbeat_period),
+            lose_after: self.lose_unhealthy_worker_after,
+        }
+    }
+
+    /// How long a scheduler that knows nothing must wait until every worker it cannot hear of has ended its tasks.
+    pub fn min_safe_wait(&self) -> Duration {
+        self.max_healthcheck_gap()
+            + self.lose_unhealthy_worker_after
+            + self.worker_check_interval
+            + self.suicide_backoff_safety_margin
+            + whole_secs(self.suicide_task_kill_wait)
+            + SLACK
+    }
+
+    /// How long a lost task must wait before it may run elsewhere.
+    pub fn lost_task_min_backoff(&self, task_kill_wait: Duration) -> Duration {
+        let wait = if task_kill_wait.is_zero() {
+            self.suicide_task_kill_wait
+        } else {
+            task_kill_wait
+        };
+        self.suicide_backoff_safety_margin + whole_secs(wait) + SLACK
+    }
+
+    /// The least time after its start at which a scheduler may leave the initial wait by consensus alone: a worker that was
+    /// lost just before may still be killing its tasks.
+    pub fn kill_margin(&self) -> Duration {
+        self.suicide_backoff_safety_margin + whole_secs(self.suicide_task_kill_wait) + SLACK
+    }
+}
+
+/// Whole seconds, rounded up: the original rounds down and leans on its other margins.
+fn whole_secs(d: Duration) -> Duration {
+    Duration::from_secs(d.as_secs() + u64::from(d.subsec_nanos() > 0))
+}
+
+/// The gaps that a worker applies to itself, from what its scheduler sent.
+pub fn worker_gaps(response: &HeartbeatResponse, heartbeat_period: Duration) -> Gaps {
+    // At least a second less than the scheduler's, even if it sends no interval; the worker must end first.
+    let own_loss = response
+        .lose_unhealthy_worker_after
+        .saturating_sub(response.worker_check_interval.max(MIN));
+    let lose_after = if own_loss.is_zero() {
+        MIN_OWN_LOSS
+    } else {
+        own_loss
+    };
+    Gaps {
+        max_healthcheck: response.max_healthcheck_gap,
+        max_heartbeat: heartbeat_period + response.heartbeat_grace_period,
+        lose_after,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::health::Health;
+    use crate::ids::SchedulerId;
+    use crate::worker_set::WorkerSetId;
+    use proptest::prelude::*;
+
+    #[test]
+    fn defaults_give_the_documented_sums() {
+        let t = Timeouts::default();
+        assert_eq!(t.max_healthcheck_gap(), Duration::from_secs(125));
+        assert_eq!(
+            t.max_heartbeat_gap(Duration::from_secs(15)),
+            Duration::from_secs(75)
+        );
+        assert_eq!(t.min_safe_wait(), Duration::from_secs(696));
+        assert_eq!(
+            t.lost_task_min_backoff(Duration::ZERO),
+            Duration::from_secs(66)
+        );
+    }
+
+    fn response(t: &Timeouts) -> HeartbeatResponse {
+        HeartbeatResponse {
+            scheduler: SchedulerId::default(),
+            max_healthcheck_gap: t.max_healthcheck_gap(),
+            heartbeat_grace_period: t.heartbeat_grace_period,
+            lose_unhealthy_worker_after: t.lose_unhealthy_worker_after,
+            worker_check_interval: t.worker_check_interval,
+            worker_state: Health::New,
+            protocol_version: 2,
+            worker_set: WorkerSetId::default(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_worker_always_ends_first(lose in 0u64..1000, check in 0u64..1000, kill_ms in 0u64..100_000, sent_check in 0u64..3) {
+            let t = Timeouts {
+                lose_unhealthy_worker_after: Duration::from_secs(lose),
+                worker_check_interval: Duration::from_secs(check),
+                suicide_task_kill_wait: Duration::from_millis(kill_ms),
+                ..Timeouts::default()
+            }
+            .clamped();
+            let own = worker_gaps(&response(&t), Duration::from_secs(15));
+            let careless = HeartbeatResponse { worker_check_interval: Duration::from_secs(sent_check), ..response(&t) };
+            prop_assert!(worker_gaps(&careless, Duration::from_secs(15)).lose_after < t.lose_unhealthy_worker_after);
+            let theirs = t.scheduler_gaps(Duration::from_secs(15));
+            prop_assert!(own.lose_after > Duration::ZERO && own.lose_after < theirs.lose_after);
+            prop_assert!(t.suicide_task_kill_wait + SLACK <= t.lost_task_min_backoff(Duration::ZERO));
+            prop_assert!(t.kill_margin() < t.min_safe_wait());
+        }
+    }
+}

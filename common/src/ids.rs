@@ -1,0 +1,220 @@
+//! Who and what: names that people choose, identities that processes draw, small ids that a core hands out.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// Job name of healthchecks, which are ordinary `runTask` calls.
+pub const HEALTHCHECK_JOB: &str = "__BISTRO_HEALTH_CHECK__";
+/// Node name of the healthcheck that a worker may accept before it knows the scheduler.
+pub const HEALTHCHECK_NEW_WORKER_NODE: &str = "__NEW_WORKER__";
+
+/// One incarnation of a process, or one run of a task: equality needs both halves, only `start_time` is ordered.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct InstanceId {
+    /// Unix seconds at the start of the process or run.
+    pub start_time: i64,
+    /// 64 random bits.
+    pub rand: i64,
+}
+
+impl fmt::Display for InstanceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{:016x}", self.start_time, self.rand)
+    }
+}
+
+macro_rules! instance_newtype {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub struct $name(pub InstanceId);
+
+        impl $name {
+            pub fn new(start_time: i64, rand: i64) -> Self {
+                $name(InstanceId { start_time, rand })
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+instance_newtype!(
+    /// One incarnation of a scheduler.
+    SchedulerId
+);
+instance_newtype!(
+    /// One incarnation of a worker towards one scheduler.
+    WorkerId
+);
+instance_newtype!(
+    /// One run of a task.
+    InvocationId
+);
+
+/// The longest name that a job, node, shard, level or resource may have: what fits a file name with room for encoding
+/// is far less, but names also travel in every `RunningTask`, so a bound keeps frames small.
+pub const MAX_NAME_BYTES: usize = 1024;
+
+/// Why a text is no name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    #[error("the name is {0} bytes long; at most {MAX_NAME_BYTES} are allowed")]
+    TooLong(usize),
+    #[error("the name contains a NUL character, which no program argument can hold")]
+    Nul,
+}
+
+fn check_name(text: &str) -> Result<(), NameError> {
+    if text.len() > MAX_NAME_BYTES {
+        return Err(NameError::TooLong(text.len()));
+    }
+    if text.contains('\0') {
+        return Err(NameError::Nul);
+    }
+    Ok(())
+}
+
+macro_rules! name_newtype {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<&str> for $name {
+            type Error = NameError;
+            fn try_from(text: &str) -> Result<Self, NameError> {
+                check_name(text)?;
+                Ok($name(text.into()))
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = NameError;
+            fn try_from(text: String) -> Result<Self, NameError> {
+                check_name(&text)?;
+                Ok($name(text.into()))
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> String {
+                name.as_str().to_owned()
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name_newtype!(
+    /// A configured job. Empty only in hostile messages.
+    JobName
+);
+name_newtype!(
+    /// A node of the forest: a data shard. Healthchecks use the empty name.
+    NodeName
+);
+name_newtype!(
+    /// A place in the worker pool: at most one associated worker per shard.
+    Shard
+);
+
+macro_rules! small_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// Position in a table that is indexed by this id.
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+    };
+}
+
+small_id!(
+    /// A job name as the scheduler's tables know it; not reused while anything still names it.
+    JobId
+);
+small_id!(
+    /// A node name as the scheduler's tables know it; not reused while anything still names it.
+    NodeId
+);
+
+/// Orders `runTask` against `notifyIfTasksNotRunning` within one association; both sides start at 0.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct SequenceNumber(pub i64);
+
+impl SequenceNumber {
+    /// The number that the next `notifyIfTasksNotRunning` carries.
+    pub fn next(self) -> Self {
+        // Invariant: one increment per notify at most once a second cannot reach 2^63.
+        SequenceNumber(
+            self.0
+                .checked_add(1)
+                .expect("fewer than 2^63 notifies per association"),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_refuse_nul_and_excess_length() {
+        assert_eq!(JobName::try_from("a\0b"), Err(NameError::Nul));
+        assert_eq!(
+            NodeName::try_from("x".repeat(1025)),
+            Err(NameError::TooLong(1025))
+        );
+        assert_eq!(NodeName::try_from("").map(|n| n.as_str().len()), Ok(0));
+    }
+
+    #[test]
+    fn instance_ids_print_negative_rand_as_bits() {
+        assert_eq!(InvocationId::new(7, -1).to_string(), "7:ffffffffffffffff");
+    }
+}

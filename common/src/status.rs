@@ -1,0 +1,419 @@
+//! What became of a run: status bits, the texts that tasks and workers send, and how a new status follows an old one.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::backoff::BackoffDuration;
+use crate::ids::Shard;
+use crate::time::WallTime;
+
+/// A JSON object that a task left for its next run.
+pub type StatusData = Arc<Map<String, Value>>;
+
+/// Key under which a lost task's configured backoff hides in its data.
+const SAVED_BACKOFF_KEY: &str = "__bistro_saved_backoff";
+
+/// The longest status text that is parsed, and the longest that a worker reads from a task: room for a page of data, small
+/// enough that a million of them fit a scheduler's memory.
+pub const MAX_STATUS_BYTES: usize = 64 * 1024;
+
+/// Status bits as on the wire (`BistroTaskStatusBits`).
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct StatusBits(pub u16);
+
+impl StatusBits {
+    pub const EMPTY: StatusBits = StatusBits(0);
+    pub const UNSTARTED: StatusBits = StatusBits(1);
+    pub const RUNNING: StatusBits = StatusBits(2);
+    pub const DONE: StatusBits = StatusBits(4);
+    pub const INCOMPLETE: StatusBits = StatusBits(8);
+    pub const FAILED: StatusBits = StatusBits(16);
+    pub const ERROR: StatusBits = StatusBits(32);
+    pub const USES_BACKOFF: StatusBits = StatusBits(64);
+    pub const AVOIDED: StatusBits = StatusBits(128);
+    pub const DISABLED: StatusBits = StatusBits(256);
+    pub const DOES_NOT_ADVANCE_BACKOFF: StatusBits = StatusBits(512);
+    pub const OVERWRITEABLE: StatusBits = StatusBits(1024);
+    pub const HAS_SAVED_BACKOFF: StatusBits = StatusBits(2048);
+
+    pub const fn with(self, other: StatusBits) -> StatusBits {
+        StatusBits(self.0 | other.0)
+    }
+
+    pub const fn without(self, other: StatusBits) -> StatusBits {
+        StatusBits(self.0 & !other.0)
+    }
+
+    /// Whether any bit of `other` is set.
+    pub const fn has(self, other: StatusBits) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// Exactly one of these is set in a final or running status.
+const CURRENT: StatusBits = StatusBits::RUNNING
+    .with(StatusBits::DONE)
+    .with(StatusBits::INCOMPLETE)
+    .with(StatusBits::FAILED)
+    .with(StatusBits::ERROR);
+const MODIFIERS: StatusBits = StatusBits::USES_BACKOFF
+    .with(StatusBits::DOES_NOT_ADVANCE_BACKOFF)
+    .with(StatusBits::OVERWRITEABLE);
+const ERROR_BACKOFF: StatusBits = StatusBits::ERROR.with(StatusBits::USES_BACKOFF);
+const INCOMPLETE_BACKOFF: StatusBits = StatusBits::INCOMPLETE
+    .with(StatusBits::USES_BACKOFF)
+    .with(StatusBits::DOES_NOT_ADVANCE_BACKOFF);
+
+/// Whose word a status text is: a task may claim less than its worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusSource {
+    /// Written by a task. It is over when it writes, so RUNNING is refused, and OVERWRITEABLE is the protocol's alone.
+    Task,
+    /// Sent by a worker, which also answers "was not running".
+    Worker,
+}
+
+/// A status on its way: from a task, from a worker, or made by the scheduler; its backoff is not computed yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReportedStatus {
+    bits: StatusBits,
+    data: Option<StatusData>,
+}
+
+impl ReportedStatus {
+    fn of(bits: StatusBits) -> Self {
+        ReportedStatus { bits, data: None }
+    }
+
+    fn with_exception(bits: StatusBits, text: &str) -> Self {
+        ReportedStatus {
+            bits,
+            data: Some(Arc::new(object(json!({ "exception": text })))),
+        }
+    }
+
+    pub fn done() -> Self {
+        Self::of(StatusBits::DONE)
+    }
+
+    pub fn failed() -> Self {
+        Self::of(StatusBits::FAILED)
+    }
+
+    /// No error: run again soon; the next error starts at the first backoff step.
+    pub fn incomplete() -> Self {
+        Self::of(StatusBits::INCOMPLETE)
+    }
+
+    /// Killed without a status of its own: it waits, but no retry is consumed.
+    pub fn incomplete_backoff(text: &str) -> Self {
+        Self::with_exception(INCOMPLETE_BACKOFF, text)
+    }
+
+    pub fn error_backoff(text: &str) -> Self {
+        Self::with_exception(ERROR_BACKOFF, text)
+    }
+
+    /// A worker's answer to `notifyIfTasksNotRunning`.
+    pub fn was_not_running() -> Self {
+        Self::of(StatusBits::ERROR.with(StatusBits::OVERWRITEABLE))
+    }
+
+    /// The worker certainly did not start it.
+    pub fn never_started(text: &str) -> Self {
+        Self::with_exception(StatusBits::ERROR, text)
+    }
+
+    /// Its worker was lost or replaced. `configured` is the step that counts for the next backoff, whatever the safety wait.
+    pub fn worker_lost(shard: &Shard, text: &str, configured: BackoffDuration) -> Self {
+        ReportedStatus {
+            bits: ERROR_BACKOFF
+                .with(StatusBits::HAS_SAVED_BACKOFF)
+                .with(StatusBits::OVERWRITEABLE),
+            data: Some(Arc::new(object(json!({
+                "worker_shard": shard.as_str(),
+                "exception": text,
+                SAVED_BACKOFF_KEY: configured.seconds,
+            })))),
+        }
+    }
+
+    pub fn bits(&self) -> StatusBits {
+        self.bits
+    }
+
+    pub fn data(&self) -> Option<&StatusData> {
+        self.data.as_ref()
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.bits.has(StatusBits::DONE)
+    }
+
+    /// "was not running" and "lost" may be replaced by the run's own end, and replace nothing themselves.
+    pub fn is_overwriteable(&self) -> bool {
+        self.bits.has(StatusBits::OVERWRITEABLE)
+    }
+
+    /// The text of the error, if the status carries one.
+    pub fn exception(&self) -> Option<&str> {
+        self.data.as_ref()?.get("exception")?.as_str()
+    }
+
+    /// Reads a label or a JSON object; what cannot be read becomes an error that backs off and explains itself.
+    pub fn parse(text: &str, source: StatusSource) -> Self {
+        Self::try_parse(text, source).unwrap_or_else(|error| {
+            let shown: String = text.chars().take(300).collect();
+            Self::error_backoff(&format!("cannot read the status {shown:?}: {error}"))
+        })
+    }
+
+    /// Like [`ReportedStatus::parse`], with the reason.
+    pub fn try_parse(text: &str, source: StatusSource) -> Result<Self, StatusError> {
+        if let Some(bits) = label_bits(text) {
+            return Ok(Self::of(bits));
+        }
+        if text.len() > MAX_STATUS_BYTES {
+            return Err(StatusError::TooLong(text.len()));
+        }
+        let value: Value = serde_json::from_str(text)
+            .map_err(|e| StatusError::NeitherLabelNorJson(e.to_string()))?;
+        let Value::Object(mut fields) = value else {
+            return Err(StatusError::NotAnObject);
+        };
+        let data = match fields.remove("data") {
+            None => None,
+            Some(Value::Object(mut data)) => {
+                data.remove(SAVED_BACKOFF_KEY);
+                (!data.is_empty()).then(|| Arc::new(data))
+            }
+            Some(_) => return Err(StatusError::DataNotAnObject),
+        };
+        let bits = match (fields.get("result_bits"), fields.get("result")) {
+            (Some(bits), _) => valid_bits(bits, source)?,
+            (None, Some(Value::String(label))) => {
+                label_bits(label).ok_or_else(|| StatusError::UnknownLabel(label.clone()))?
+            }
+            (None, Some(_)) => return Err(StatusError::ResultNotAString),
+            (None, None) => return Err(StatusError::NoResult),
+        };
+        Ok(ReportedStatus { bits, data })
+    }
+
+    /// The form that a worker sends to its scheduler.
+    pub fn to_wire(&self) -> String {
+        let mut fields = Map::new();
+        fields.insert("result_bits".to_owned(), json!(self.bits.0));
+        if let Some(data) = &self.data {
+            fields.insert("data".to_owned(), Value::Object((**data).clone()));
+        }
+        Value::Object(fields).to_string()
+    }
+}
+
+/// Why a text is no status.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StatusError {
+    #[error("it is {0} bytes long, more than {MAX_STATUS_BYTES}")]
+    TooLong(usize),
+    #[error("neither done, incomplete, incomplete_backoff, error_backoff, failed nor JSON: {0}")]
+    NeitherLabelNorJson(String),
+    #[error("the JSON is not an object")]
+    NotAnObject,
+    #[error("`data` is not an object")]
+    DataNotAnObject,
+    #[error("`result` is not a string")]
+    ResultNotAString,
+    #[error(
+        "`result` {0:?} is none of done, incomplete, incomplete_backoff, error_backoff, failed"
+    )]
+    UnknownLabel(String),
+    #[error("neither `result` nor `result_bits` is present")]
+    NoResult,
+    #[error("`result_bits` {0} is no integer of 16 bits")]
+    BitsNotAnInteger(String),
+    #[error("`result_bits` {0} does not name exactly one of DONE, INCOMPLETE, FAILED, ERROR")]
+    NotOneResult(u16),
+    #[error("`result_bits` {0} has bits that may not be reported")]
+    ForbiddenBits(u16),
+}
+
+fn label_bits(label: &str) -> Option<StatusBits> {
+    match label {
+        "done" => Some(StatusBits::DONE),
+        "incomplete" => Some(StatusBits::INCOMPLETE),
+        "incomplete_backoff" => Some(INCOMPLETE_BACKOFF),
+        "backoff" | "error_backoff" => Some(ERROR_BACKOFF),
+        "failed" => Some(StatusBits::FAILED),
+        _ => None,
+    }
+}
+
+fn valid_bits(value: &Value, source: StatusSource) -> Result<StatusBits, StatusError> {
+    let number = match value {
+        Value::String(text) => text.parse::<u16>().ok(),
+        other => other.as_u64().and_then(|n| u16::try_from(n).ok()),
+    };
+    let raw = number.ok_or_else(|| StatusError::BitsNotAnInteger(value.to_string()))?;
+    let bits = StatusBits(raw);
+    let current = StatusBits(bits.0 & CURRENT.0);
+    if current.0.count_ones() != 1 || current == StatusBits::RUNNING {
+        return Err(StatusError::NotOneResult(raw));
+    }
+    let allowed = match source {
+        StatusSource::Task => MODIFIERS.without(StatusBits::OVERWRITEABLE),
+        StatusSource::Worker => MODIFIERS,
+    };
+    if bits.without(CURRENT).without(allowed) != StatusBits::EMPTY {
+        return Err(StatusError::ForbiddenBits(raw));
+    }
+    Ok(bits)
+}
+
+/// The last status of a task as the scheduler keeps and stores it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StoredStatus {
+    pub bits: StatusBits,
+    /// When it was accepted.
+    pub time: WallTime,
+    /// The effective wait, in seconds; at least `safety_seconds`.
+    pub backoff_seconds: u32,
+    /// The part of the wait that keeps a lost run and its successor apart. It runs anew in full after a restart.
+    #[serde(default)]
+    pub safety_seconds: u32,
+    #[serde(default)]
+    pub data: Option<StatusData>,
+}
+
+impl StoredStatus {
+    pub fn is_done(&self) -> bool {
+        self.bits.has(StatusBits::DONE)
+    }
+
+    pub fn is_failed(&self) -> bool {
+        self.bits.has(StatusBits::FAILED)
+    }
+
+    /// Only the end of the same invocation may replace it.
+    pub fn is_overwriteable(&self) -> bool {
+        self.bits.has(StatusBits::OVERWRITEABLE)
+    }
+
+    pub fn uses_backoff(&self) -> bool {
+        self.bits.has(StatusBits::USES_BACKOFF)
+    }
+
+    /// The text of the error, if the status carries one.
+    pub fn exception(&self) -> Option<&str> {
+        self.data.as_ref()?.get("exception")?.as_str()
+    }
+
+    fn saved_backoff(&self) -> Option<u32> {
+        if !self.bits.has(StatusBits::HAS_SAVED_BACKOFF) {
+            return None;
+        }
+        let saved = self.data.as_ref()?.get(SAVED_BACKOFF_KEY)?.as_u64()?;
+        u32::try_from(saved).ok()
+    }
+
+    /// The step from which the next run's backoff is computed.
+    pub fn configured_backoff(&self) -> BackoffDuration {
+        if self.is_failed() {
+            return BackoffDuration {
+                no_more_backoffs: true,
+                seconds: 0,
+            };
+        }
+        BackoffDuration {
+            no_more_backoffs: false,
+            seconds: self.saved_backoff().unwrap_or(self.backoff_seconds),
+        }
+    }
+
+    /// The status that follows `old` when a run with this precomputed backoff ends as `reported`.
+    pub fn after(
+        old: Option<&StoredStatus>,
+        reported: &ReportedStatus,
+        next_backoff: BackoffDuration,
+        safety_seconds: u32,
+        time: WallTime,
+    ) -> StoredStatus {
+        let mut bits = reported.bits;
+        let mut backoff_seconds = 0;
+        if bits.has(StatusBits::USES_BACKOFF) {
+            if bits.has(StatusBits::DOES_NOT_ADVANCE_BACKOFF) {
+                let previous = old
+                    .map(|o| o.saved_backoff().unwrap_or(o.backoff_seconds))
+                    .filter(|&s| s != 0);
+                backoff_seconds = previous.unwrap_or(next_backoff.seconds);
+            } else {
+                backoff_seconds = next_backoff.seconds;
+                if next_backoff.no_more_backoffs {
+                    bits = bits
+                        .without(StatusBits::ERROR)
+                        .without(StatusBits::INCOMPLETE)
+                        .with(StatusBits::FAILED);
+                }
+            }
+        }
+        StoredStatus {
+            bits,
+            time,
+            backoff_seconds: backoff_seconds.max(safety_seconds),
+            safety_seconds,
+            data: reported.data.clone(),
+        }
+    }
+
+    /// The JSON that the next run gets as `prev_status`, and that people see.
+    pub fn to_json(&self) -> Value {
+        let mut fields = Map::new();
+        fields.insert("result_bits".to_owned(), json!(self.bits.0));
+        if let Some(data) = &self.data {
+            fields.insert("data".to_owned(), Value::Object((**data).clone()));
+        }
+        fields.insert("time".to_owned(), json!(self.time.as_secs()));
+        if self.uses_backoff() && self.backoff_seconds != 0 {
+            fields.insert("backoff_duration".to_owned(), json!(self.backoff_seconds));
+        }
+        Value::Object(fields)
+    }
+
+    /// One word for people.
+    pub fn label(&self) -> &'static str {
+        if self.is_done() {
+            "done"
+        } else if self.is_failed() {
+            "failed"
+        } else if self.bits.has(StatusBits::INCOMPLETE) {
+            "incomplete"
+        } else {
+            "error"
+        }
+    }
+}
+
+impl fmt::Display for StoredStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.label())?;
+        match self.exception() {
+            Some(text) => write!(f, ": {text}"),
+            None => Ok(()),
+        }
+    }
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! What may be reported, and what follows what.
+
+use super::*;
+use proptest::prelude::*;
+
+fn step(seconds: u32, no_more_backoffs: bool) -> BackoffDuration {
+    BackoffDuration {
+        no_more_backoffs,
+        seconds,
+    }
+}
+
+fn stored(reported: &ReportedStatus, next: BackoffDuration) -> StoredStatus {
+    StoredStatus::after(None, reported, next, 0, WallTime(0))
+}
+
+#[test]
+fn labels_have_the_documented_sums() {
+    for (label, sum) in [
+        ("done", 4),
+        ("incomplete", 8),
+        ("incomplete_backoff", 584),
+        ("backoff", 96),
+        ("error_backoff", 96),
+        ("failed", 16),
+    ] {
+        assert_eq!(
+            ReportedStatus::try_parse(label, StatusSource::Task).map(|s| s.bits.0),
+            Ok(sum),
+            "{label}"
+        );
+    }
+    assert_eq!(ReportedStatus::was_not_running().bits.0, 1056);
+    let shard = Shard::try_from("s").unwrap();
+    assert_eq!(
+        ReportedStatus::worker_lost(&shard, "x", step(5, false))
+            .bits
+            .0,
+        3168
+    );
+}
+
+#[test]
+fn json_forms_are_read() {
+    let s = ReportedStatus::try_parse(
+        r#"{"result":"done","data":{"a":1,"__bistro_saved_backoff":9}}"#,
+        StatusSource::Task,
+    )
+    .unwrap();
+    assert_eq!(
+        s.data().and_then(|d| d.get("a")).and_then(Value::as_u64),
+        Some(1)
+    );
+    assert_eq!(s.data().map(|d| d.len()), Some(1));
+    let s = ReportedStatus::try_parse(r#"{"result_bits":"96"}"#, StatusSource::Task).unwrap();
+    assert_eq!(s.bits.0, 96);
+}
+
+#[test]
+fn each_unreadable_status_says_why() {
+    use StatusError as E;
+    let cases: &[(&str, fn(&E) -> bool)] = &[
+        ("Done", |e| matches!(e, E::NeitherLabelNorJson(_))),
+        ("3", |e| matches!(e, E::NotAnObject)),
+        (r#"{"result":"done","data":3}"#, |e| {
+            matches!(e, E::DataNotAnObject)
+        }),
+        (r#"{"result":3}"#, |e| matches!(e, E::ResultNotAString)),
+        (r#"{"result":"won"}"#, |e| matches!(e, E::UnknownLabel(_))),
+        (r#"{}"#, |e| matches!(e, E::NoResult)),
+        (r#"{"result_bits":4.5}"#, |e| {
+            matches!(e, E::BitsNotAnInteger(_))
+        }),
+        (r#"{"result_bits":12}"#, |e| {
+            matches!(e, E::NotOneResult(12))
+        }),
+        (r#"{"result_bits":2}"#, |e| matches!(e, E::NotOneResult(2))),
+        (r#"{"result_bits":1056}"#, |e| {
+            matches!(e, E::ForbiddenBits(1056))
+        }),
+        (r#"{"result_bits":132}"#, |e| {
+            matches!(e, E::ForbiddenBits(132))
+        }),
+        (r#"{"result_bits":2080}"#, |e| {
+            matches!(e, E::ForbiddenBits(2080))
+        }),
+    ];
+    for (text, expected) in cases {
+        let error = ReportedStatus::try_parse(text, StatusSource::Task).unwrap_err();
+        assert!(expected(&error), "{text}: {error}");
+        let lenient = ReportedStatus::parse(text, StatusSource::Task);
+        assert_eq!(lenient.bits.0, 96, "{text}");
+        assert!(
+            lenient
+                .exception()
+                .is_some_and(|e| e.contains(&error.to_string())),
+            "{text}"
+        );
+    }
+    let long = format!("{{\"x\":\"{}\"}}", "y".repeat(MAX_STATUS_BYTES));
+    assert!(matches!(
+        ReportedStatus::try_parse(&long, StatusSource::Task),
+        Err(E::TooLong(_))
+    ));
+}
+
+#[test]
+fn a_worker_may_report_was_not_running() {
+    let wire = ReportedStatus::was_not_running().to_wire();
+    assert_eq!(
+        ReportedStatus::try_parse(&wire, StatusSource::Worker),
+        Ok(ReportedStatus::was_not_running())
+    );
+}
+
+#[test]
+fn an_error_without_retries_left_is_failed() {
+    let s = stored(&ReportedStatus::error_backoff("x"), step(60, true));
+    assert!(s.is_failed() && !s.bits.has(StatusBits::ERROR));
+    assert!(s.configured_backoff().no_more_backoffs);
+}
+
+#[test]
+fn a_claimed_incomplete_with_advancing_backoff_cannot_hurt() {
+    let s = ReportedStatus::try_parse(r#"{"result_bits":72}"#, StatusSource::Task).unwrap();
+    assert!(stored(&s, step(60, true)).is_failed());
+}
+
+#[test]
+fn incomplete_backoff_keeps_the_previous_wait() {
+    let old = stored(&ReportedStatus::error_backoff("x"), step(30, false));
+    let s = StoredStatus::after(
+        Some(&old),
+        &ReportedStatus::incomplete_backoff("killed"),
+        step(60, false),
+        0,
+        WallTime(0),
+    );
+    assert_eq!(s.backoff_seconds, 30);
+    assert_eq!(
+        stored(
+            &ReportedStatus::incomplete_backoff("killed"),
+            step(15, false)
+        )
+        .backoff_seconds,
+        15
+    );
+}
+
+#[test]
+fn a_lost_task_waits_the_safety_time_but_advances_by_its_configured_step() {
+    let shard = Shard::try_from("s").unwrap();
+    let lost = ReportedStatus::worker_lost(&shard, "gone", step(5, false));
+    let s = StoredStatus::after(None, &lost, step(5, false), 66, WallTime(0));
+    assert_eq!(
+        (
+            s.backoff_seconds,
+            s.safety_seconds,
+            s.configured_backoff().seconds
+        ),
+        (66, 66, 5)
+    );
+    let json = serde_json::to_string(&s).unwrap();
+    assert_eq!(serde_json::from_str::<StoredStatus>(&json).unwrap(), s);
+}
+
+proptest! {
+    #[test]
+    fn parsing_never_panics_and_valid_bits_survive_the_wire(text in ".{0,80}", bits in 0u16..4096) {
+        let _ = ReportedStatus::parse(&text, StatusSource::Task);
+        let wire = format!("{{\"result_bits\":{bits}}}");
+        if let Ok(s) = ReportedStatus::try_parse(&wire, StatusSource::Worker) {
+            prop_assert_eq!(s.bits().0, bits);
+            prop_assert_eq!(ReportedStatus::try_parse(&s.to_wire(), StatusSource::Worker), Ok(s));
+        }
+    }
+}

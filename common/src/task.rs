@@ -1,0 +1,172 @@
+//! A task on its way to, on, and back from a worker.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::backoff::BackoffDuration;
+use crate::ids::{HEALTHCHECK_JOB, InvocationId, JobName, NodeName, Shard};
+use crate::resources::{NodeResources, TaskPhysicalResources};
+use crate::status::ReportedStatus;
+
+/// A task: a job on a node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskKey {
+    pub job: JobName,
+    pub node: NodeName,
+}
+
+/// One run of a task as both sides speak of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunningTask {
+    pub job: JobName,
+    pub node: NodeName,
+    pub invocation: InvocationId,
+    pub shard: Shard,
+    /// Slots held on the nodes of the path, then on the worker.
+    pub resources: Vec<NodeResources>,
+    pub next_backoff: BackoffDuration,
+    /// Between TERM and KILL when the worker commits suicide.
+    pub suicide_kill_wait: Duration,
+    /// `None`: never sampled.
+    pub physical: Option<TaskPhysicalResources>,
+    /// In `getRunningTasks`: it has ended, and the end is not acknowledged yet.
+    pub ended: Option<ReportedStatus>,
+}
+
+impl RunningTask {
+    pub fn key(&self) -> TaskKey {
+        TaskKey {
+            job: self.job.clone(),
+            node: self.node.clone(),
+        }
+    }
+
+    pub fn is_healthcheck(&self) -> bool {
+        self.job.as_str() == HEALTHCHECK_JOB
+    }
+}
+
+/// How a task is ended early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum KillMethod {
+    /// SIGTERM, a wait, SIGKILL.
+    TermWaitKill,
+    Kill,
+    /// SIGTERM only.
+    Term,
+}
+
+/// A wish to end one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct KillRequest {
+    pub method: KillMethod,
+    /// For [`KillMethod::TermWaitKill`], measured from the request; zero kills at once.
+    pub wait: Duration,
+}
+
+impl Default for KillRequest {
+    fn default() -> Self {
+        KillRequest {
+            method: KillMethod::Term,
+            wait: Duration::ZERO,
+        }
+    }
+}
+
+/// What decides the final status of a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum StatusFrom {
+    /// A status line if there is one, else the exit code.
+    #[default]
+    Auto,
+    /// The status line only; none is an error.
+    Pipe,
+    /// The exit code only.
+    ExitCode,
+}
+
+impl StatusFrom {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StatusFrom::Auto => "auto",
+            StatusFrom::Pipe => "pipe",
+            StatusFrom::ExitCode => "exit_code",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [StatusFrom::Auto, StatusFrom::Pipe, StatusFrom::ExitCode]
+            .into_iter()
+            .find(|s| s.as_str() == text)
+    }
+}
+
+/// Whether a command gets the node name, the status path and the JSON argument appended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Arguments {
+    #[default]
+    Append,
+    None,
+}
+
+impl Arguments {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Arguments::Append => "append",
+            Arguments::None => "none",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Arguments::Append, Arguments::None]
+            .into_iter()
+            .find(|s| s.as_str() == text)
+    }
+}
+
+/// How a worker runs the process of a task. Defaults are the wire's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskSubprocessOptions {
+    pub poll: Duration,
+    /// Not above 0: no limit.
+    pub max_log_lines_per_poll_interval: i32,
+    /// 0 = none.
+    pub parent_death_signal: i32,
+    pub process_group_leader: bool,
+    pub use_canary_pipe: bool,
+    pub refresh_resources: Duration,
+    pub cgroups: CGroupOptions,
+    pub status_from: StatusFrom,
+    pub arguments: Arguments,
+}
+
+impl Default for TaskSubprocessOptions {
+    fn default() -> Self {
+        TaskSubprocessOptions {
+            poll: Duration::from_millis(10),
+            max_log_lines_per_poll_interval: 50,
+            parent_death_signal: 9,
+            process_group_leader: false,
+            use_canary_pipe: true,
+            refresh_resources: Duration::from_secs(2),
+            cgroups: CGroupOptions::default(),
+            status_from: StatusFrom::Auto,
+            arguments: Arguments::Append,
+        }
+    }
+}
+
+/// Control groups of a task; no subsystems means none.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CGroupOptions {
+    pub root: String,
+    pub slice: String,
+    pub subsystems: Vec<String>,
+    pub unit_test_create_files: bool,
+    /// 0 = leave alone.
+    pub cpu_shares: i16,
+    /// 0 = leave alone.
+    pub memory_limit_in_bytes: i64,
+    pub kill_without_freezer: bool,
+}

@@ -1,0 +1,67 @@
+//! A worker as it describes itself in each heartbeat, and what it hears in return.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::health::Health;
+use crate::ids::{SchedulerId, Shard, WorkerId};
+use crate::resources::UsablePhysicalResources;
+use crate::worker_set::WorkerSetId;
+
+/// Both sides require exact equality.
+pub const PROTOCOL_VERSION: i16 = 2;
+
+/// Two instances with the same lock cannot be alive together, because the port is bound exclusively.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct MachinePortLock {
+    /// Canonical name of the host, never dialled.
+    pub hostname: Arc<str>,
+    pub port: i32,
+}
+
+/// Where to connect; never an identity.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ServiceAddress {
+    pub host: Arc<str>,
+    pub port: u16,
+}
+
+impl fmt::Display for ServiceAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// A worker's word about itself; everything but the identities may change with any heartbeat.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WorkerDescription {
+    pub shard: Shard,
+    pub machine_lock: MachinePortLock,
+    pub address: ServiceAddress,
+    pub id: WorkerId,
+    /// Whole seconds on the wire.
+    pub heartbeat_period: Duration,
+    pub protocol_version: i16,
+    pub usable: UsablePhysicalResources,
+}
+
+/// The scheduler's answer to a heartbeat: its timeouts, so that both sides run one model, and its opinion.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeartbeatResponse {
+    pub scheduler: SchedulerId,
+    pub max_healthcheck_gap: Duration,
+    pub heartbeat_grace_period: Duration,
+    pub lose_unhealthy_worker_after: Duration,
+    /// The worker subtracts it from the loss time, so that it ends first.
+    pub worker_check_interval: Duration,
+    pub worker_state: Health,
+    pub protocol_version: i16,
+    pub worker_set: WorkerSetId,
+}
