@@ -50,6 +50,8 @@ pub struct WorkerDescription {
     pub heartbeat_period: Duration,
     pub protocol_version: i16,
     pub usable: UsablePhysicalResources,
+    /// It has a `--worker-command` for jobs without a command; peers that do not say are taken to have one.
+    pub has_worker_command: bool,
 }
 
 /// The scheduler's answer to a heartbeat: its timeouts, so that both sides run one model, and its opinion.

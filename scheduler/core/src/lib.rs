@@ -1,1 +1,22 @@
-//! The scheduler protocol machine.
+//! The scheduler protocol machine: who the workers are, what runs on them, what is durable, and when something may start.
+//!
+//! The crate is pure. A shell feeds [`Event`]s to [`Scheduler::handle`], calls [`Scheduler::handle_timeout`] once a turn, drains
+//! [`Scheduler::poll_effect`], and sleeps until [`Scheduler::poll_timeout`] or the next event.
+
+mod calls;
+mod effect;
+mod event;
+mod record;
+mod scheduler;
+mod tasks;
+mod view;
+mod workers;
+
+pub use calls::{HealthcheckMessage, Message, RunTaskMessage};
+pub use effect::{Call, CallReply, Effect, NewWorker, Rejection, Reply};
+pub use event::{Event, StatusUpdate};
+pub use record::{ClusterId, Durable, EndedTask, InstanceRecord, LeftCause, Record};
+pub use scheduler::{Options, Scheduler};
+pub use view::{
+    Answer, ClusterStatus, EndedTaskView, JobStatus, LogPeers, Query, RunningTaskView, TaskCounts, WorkerStatus,
+};

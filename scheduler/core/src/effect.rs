@@ -1,0 +1,83 @@
+//! What a scheduler wants done.
+
+use brasserie_common::worker::HeartbeatResponse;
+use brasserie_common::{
+    CallId, InvocationId, KillRequest, RecordSeq, RequestId, RunningTask, SequenceNumber, ServiceAddress, WorkerId,
+};
+use brasserie_scheduler_engine::{Task, WorkerIndex};
+
+use crate::record::Record;
+use crate::view::Answer;
+
+/// Plain data: ids, never channels or sockets.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Make this durable; report [`crate::Event::Persisted`]. Sequence numbers are consecutive from 1.
+    Persist { seq: RecordSeq, record: Record },
+    /// Answer a request, not before `after` is durable.
+    Reply { request: RequestId, after: Option<RecordSeq>, reply: Reply },
+    /// Call a worker, not before `after` is durable; report [`crate::Event::CallCompleted`]. Render it with
+    /// [`crate::Scheduler::message`] in the same turn.
+    Call { id: CallId, peer: ServiceAddress, after: Option<RecordSeq>, call: Call },
+}
+
+/// Answers to requests.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    Heartbeat(Result<Box<HeartbeatResponse>, Rejection>),
+    UpdateStatus(Result<(), Rejection>),
+    KillTask(Result<(), Rejection>),
+    Answer(Box<Answer>),
+}
+
+/// Why a request was refused: bad input is counted and said, never a crash.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    #[error("protocol version {theirs} differs from the scheduler's {ours}")]
+    ProtocolVersion { theirs: i16, ours: i16 },
+    #[error("worker instance {incumbent} holds shard `{shard}` and is still okay; this newcomer was asked to end itself")]
+    ShardTaken { shard: String, incumbent: WorkerId },
+    #[error("a later instance {successor} of this worker has already associated")]
+    StaleInstance { successor: WorkerId },
+    #[error("addressed to scheduler instance {theirs}, but this is {ours}")]
+    WrongScheduler { theirs: brasserie_common::SchedulerId, ours: brasserie_common::SchedulerId },
+    #[error("no worker is associated for shard `{shard}`")]
+    UnknownShard { shard: String },
+    #[error("shard `{shard}` is held by worker instance {ours}, not by {theirs}")]
+    WrongWorker { shard: String, theirs: WorkerId, ours: WorkerId },
+    #[error("the running tasks of this worker are not fetched yet; try again")]
+    StillNew,
+    #[error("no such running task: {0}")]
+    NotRunning(String),
+    #[error("the worker did not accept the kill request: {0}")]
+    KillFailed(String),
+    #[error("the name in field {0} is empty")]
+    EmptyName(&'static str),
+}
+
+/// What is asked of a worker.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Call {
+    GetRunningTasks { worker: WorkerId },
+    /// Sent once per invocation.
+    RunTask { worker: WorkerId, index: WorkerIndex, task: Task, invocation: InvocationId, sequence: SequenceNumber },
+    Healthcheck { worker: WorkerId, index: WorkerIndex, invocation: InvocationId, new_worker: NewWorker },
+    NotifyIfTasksNotRunning { worker: WorkerId, tasks: Vec<(Task, InvocationId)>, sequence: SequenceNumber },
+    RequestSuicide { worker: WorkerId },
+    KillTask { worker: WorkerId, task: Task, invocation: InvocationId, kill: KillRequest },
+}
+
+/// Whether a healthcheck may be accepted by a worker that does not know this scheduler yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewWorker {
+    Yes,
+    No,
+}
+
+/// What a worker answered.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CallReply {
+    /// Nothing but "done".
+    Empty,
+    RunningTasks(Vec<RunningTask>),
+}

@@ -1,0 +1,89 @@
+//! What a worker wants done.
+
+use std::sync::Arc;
+
+use brasserie_common::worker::HeartbeatResponse;
+use brasserie_common::{
+    CallId, InvocationId, KillRequest, RefusalCode, ReportedStatus, RequestId, RunningTask,
+    SchedulerId, TaskKey, WorkerDescription, WorkerId, WorkerSetId,
+};
+
+use crate::event::RunTask;
+
+/// Plain data: ids, never channels or sockets.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    Reply {
+        request: RequestId,
+        reply: Result<Reply, Refusal>,
+    },
+    /// Call the scheduler of the association; report [`crate::Event::CallCompleted`].
+    Call { id: CallId, call: Call },
+    /// Start the process; report [`crate::Event::TaskEnded`] exactly once, whatever happens.
+    Spawn { run: Arc<RunTask> },
+    /// Signal a process that was started; nothing is reported but, later, its end.
+    Kill {
+        task: TaskKey,
+        invocation: InvocationId,
+        kill: KillRequest,
+    },
+    /// The association is over and no process is left: end the program.
+    Exit { reason: ExitReason },
+}
+
+/// Answers to requests.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    Empty,
+    RunningTasks(Vec<RunningTask>),
+}
+
+/// A declared exception: it promises that nothing happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub code: RefusalCode,
+    pub message: String,
+}
+
+/// What a worker asks of its scheduler.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Call {
+    Heartbeat {
+        worker: Box<WorkerDescription>,
+        worker_set: WorkerSetId,
+        goodbye: Goodbye,
+    },
+    UpdateStatus {
+        task: Arc<RunningTask>,
+        status: ReportedStatus,
+        scheduler: SchedulerId,
+        worker: WorkerId,
+    },
+}
+
+/// Whether a heartbeat is the last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goodbye {
+    No,
+    /// Every process of this instance is dead, and it will start none.
+    TasksAreDead,
+}
+
+/// What the scheduler answered.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CallReply {
+    Heartbeat(Box<HeartbeatResponse>),
+    /// The status is recorded.
+    Acknowledged,
+}
+
+/// Why the program ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExitReason {
+    /// The operator asked.
+    Shutdown,
+    /// The scheduler asked.
+    SuicideRequested,
+    /// The worker was unhealthy for too long, or the scheduler says so.
+    MustDie,
+}

@@ -1,0 +1,87 @@
+//! What a worker hears.
+
+use brasserie_common::resources::{TaskPhysicalResources, UsablePhysicalResources};
+use brasserie_common::{
+    CallId, CallOutcome, InvocationId, KillRequest, Principal, ReportedStatus, RequestId,
+    RunningTask, SchedulerId, SequenceNumber, TaskKey, TaskSubprocessOptions, WallTime, WorkerId,
+};
+
+use crate::effect::CallReply;
+
+/// Plain data: what happened, and who asks.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// The wall clock, told once a turn before anything else.
+    WallClock(WallTime),
+    /// `getRunningTasks`. `scheduler` is absent when the peer knows only the original interface.
+    GetRunningTasks {
+        request: RequestId,
+        from: Principal,
+        worker: WorkerId,
+        scheduler: Option<SchedulerId>,
+    },
+    /// `runTask`, healthchecks included.
+    RunTask {
+        request: RequestId,
+        from: Principal,
+        run: Box<RunTask>,
+    },
+    NotifyIfTasksNotRunning {
+        request: RequestId,
+        from: Principal,
+        tasks: Vec<RunningTask>,
+        scheduler: SchedulerId,
+        worker: WorkerId,
+        sequence: SequenceNumber,
+    },
+    RequestSuicide {
+        request: RequestId,
+        from: Principal,
+        scheduler: SchedulerId,
+        worker: WorkerId,
+    },
+    KillTask {
+        request: RequestId,
+        from: Principal,
+        task: TaskKey,
+        invocation: InvocationId,
+        scheduler: SchedulerId,
+        worker: WorkerId,
+        kill: KillRequest,
+    },
+    /// A call to the scheduler has an outcome.
+    CallCompleted {
+        call: CallId,
+        outcome: CallOutcome<CallReply>,
+    },
+    /// The process of a run and all its pipes are gone, or it could not be started at all.
+    TaskEnded {
+        task: TaskKey,
+        invocation: InvocationId,
+        status: ReportedStatus,
+    },
+    /// What a running task uses.
+    TaskSampled {
+        task: TaskKey,
+        invocation: InvocationId,
+        physical: TaskPhysicalResources,
+    },
+    /// What the machine offers.
+    UsableResources(UsablePhysicalResources),
+    /// The operator wants the worker gone (SIGTERM, Ctrl-C): end all tasks, tell the scheduler, say goodbye, exit.
+    Shutdown,
+}
+
+/// One `runTask`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunTask {
+    pub task: RunningTask,
+    /// The JSON argument of the task.
+    pub config: String,
+    /// Empty: the worker's own default command.
+    pub command: Vec<String>,
+    pub scheduler: SchedulerId,
+    pub worker: WorkerId,
+    pub sequence: SequenceNumber,
+    pub options: TaskSubprocessOptions,
+}
