@@ -1,1 +1,5 @@
 //! The wire: IDL, generated types, conversions and Thrift over tokio.
+
+pub mod convert;
+pub mod generated;
+pub mod rpc;

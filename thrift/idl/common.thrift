@@ -1,0 +1,225 @@
+// What schedulers and workers tell each other about: machines, workers, tasks, worker sets, logs.
+//
+// Fields above the ids of the original interface are optional, and a peer that does not know them ignores them.
+// The protocol version stays as it was; a capability is recognised by the presence of its field.
+
+namespace cpp facebook.bistro
+namespace php bistro
+namespace py facebook.bistro.common
+
+// The line id of a log line that no task wrote, and "there is no further page".
+const i64 kNotALineID = -1
+
+// Both sides insist on equality.
+const i16 kProtocolVersion = 2
+
+enum PhysicalResource {
+  RAM_MBYTES = 1,
+  CPU_CORES = 2,
+  // 3 was never used.
+  GPU_CARDS = 4,
+}
+
+enum PhysicalResourceEnforcement {
+  NONE = 1,
+  SOFT = 2, // limits only while others want the resource too
+  HARD = 3,
+}
+
+enum KillMethod {
+  TERM_WAIT_KILL = 1,
+  KILL = 2,
+  TERM = 3,
+}
+
+struct GPUInfo {
+  1: string name,
+  2: string pciBusID,
+  // Of a machine: what there is. Of a task: what it uses.
+  3: double memoryMB,
+  // Of a machine: 1.0. Of a task: the fraction in use.
+  4: double compute,
+}
+
+struct UsablePhysicalResources {
+  1: i64 msSinceEpoch = 0,
+  2: double cpuCores = 0,
+  3: double memoryMB = 0,
+  4: list<GPUInfo> gpus,
+}
+
+struct TaskPhysicalResources {
+  1: i64 msSinceEpoch,
+  // Over the whole life of the task.
+  2: optional i64 cpuTimeMs,
+  3: optional double memoryMB,
+  4: list<GPUInfo> gpus,
+}
+
+struct BackoffDuration {
+  1: required bool noMoreBackoffs,
+  2: required i32 seconds,
+}
+
+struct LogLine {
+  1: string jobID,
+  2: string nodeID,
+  // Seconds since the epoch.
+  3: i32 time,
+  4: string line,
+  5: i64 lineID,
+}
+
+struct LogLines {
+  1: list<LogLine> lines,
+  // Where to go on reading; kNotALineID after the last page.
+  2: i64 nextLineID,
+}
+
+struct Resource {
+  1: required string name,
+  2: required i32 amount,
+}
+
+struct NodeResources {
+  1: required string node,
+  2: required list<Resource> resources,
+}
+
+// One life of a scheduler or a worker, or one run of a task.
+struct BistroInstanceID {
+  1: i64 startTime,
+  2: i64 rand,
+}
+
+struct RunningTask {
+  1: string job,
+  2: string node,
+  // Held on each node between the task's own and the root, and on the worker.
+  3: list<NodeResources> nodeResources,
+  4: string workerShard,
+  5: BistroInstanceID invocationID,
+  // Applies if this run ends in a way that backs off.
+  6: BackoffDuration nextBackoffDuration,
+  // Unset until the worker has measured.
+  7: optional TaskPhysicalResources physicalResources,
+  8: i32 workerSuicideTaskKillWaitMs,
+  9: optional double estDurationSec,
+  // Relative to the start of the run.
+  10: optional i64 deadlineSec,
+  11: optional map<string, double> usage,
+  12: optional i64 workRequestSeq,
+  // 13 and 14 are set aside for artifacts.
+  15: optional bool bufferable,
+  // Answers of getRunningTasks only: the task has ended with this status, which the scheduler has not acknowledged yet.
+  16: optional string ended,
+}
+
+// Who a worker's machine is. Nobody connects to it.
+struct MachinePortLock {
+  1: string hostname,
+  2: i32 port,
+}
+
+struct ServiceAddress {
+  1: string ip_or_host,
+  2: i32 port,
+}
+
+struct SetHash {
+  1: i64 addAll = 0,
+  2: i64 xorAll = 0,
+}
+
+struct WorkerSetHash {
+  1: SetHash startTime,
+  2: SetHash rand,
+  3: i32 numWorkers = 0,
+  // 32 bytes, little end first: the sum of the members' SHA-256, modulo 2^256.
+  4: optional binary digest,
+}
+
+struct WorkerSetID {
+  1: BistroInstanceID schedulerID,
+  // Wraps around.
+  2: i64 version,
+  3: WorkerSetHash hash,
+}
+
+struct BistroWorker {
+  1: string shard,
+  2: MachinePortLock machineLock,
+  3: ServiceAddress addr,
+  4: BistroInstanceID id,
+  5: i32 heartbeatPeriodSec,
+  // The default must stay 0, so that a peer that does not send a version is told apart.
+  6: i16 protocolVersion = 0,
+  7: UsablePhysicalResources usableResources,
+  // 8 to 15 are set aside for work requests, disks and drains.
+  // Whether jobs without a command can run here; unset means yes.
+  16: optional bool hasWorkerCommand,
+  // The goodbye of an instance: all of its processes are dead, and it starts none any more.
+  17: optional bool tasksAreDead,
+}
+
+// Never sent; here because it always was.
+struct PhysicalResourceConfig {
+  1: PhysicalResource physical,
+  2: string logical,
+  3: i64 logicalResourceID,
+  4: double multiplyLogicalBy = 1,
+  5: PhysicalResourceEnforcement enforcement = PhysicalResourceEnforcement.NONE,
+  6: double physicalReserveAmount = 0,
+}
+
+struct CGroupOptions {
+  1: string root,
+  2: string slice,
+  // Empty: no cgroups.
+  3: list<string> subsystems,
+  4: bool unitTestCreateFiles = 0,
+  // 0: leave cpu.shares alone.
+  5: i16 cpuShares = 0,
+  // 0: leave memory.limit_in_bytes alone.
+  6: i64 memoryLimitInBytes = 0,
+  7: bool killWithoutFreezer = 0,
+}
+
+struct TaskSubprocessOptions {
+  1: i32 pollMs = 10,
+  // Zero or less: no limit.
+  2: i32 maxLogLinesPerPollInterval = 50,
+  // 0: none.
+  3: i32 parentDeathSignal = 9,
+  4: bool processGroupLeader = 0,
+  5: bool useCanaryPipe = 1,
+  6: i32 refreshResourcesSec = 2,
+  7: CGroupOptions cgroupOptions,
+  8: optional double timeoutSec,
+  // 9 is set aside for resource limits.
+  // "auto", "pipe" or "exit_code": what decides the task's status.
+  10: optional string statusFrom,
+  // "append" or "none": whether the worker adds its own arguments to the command.
+  11: optional string arguments,
+}
+
+struct SchedulerHeartbeatResponse {
+  1: BistroInstanceID id,
+  // The next four are in seconds.
+  2: i32 maxHealthcheckGap,
+  3: i32 heartbeatGracePeriod,
+  4: i32 loseUnhealthyWorkerAfter,
+  5: i32 workerCheckInterval,
+  // 0 new, 1 healthy, 2 unhealthy, 3 must die.
+  6: i32 workerState,
+  // The default must stay 0, as in BistroWorker.
+  7: i16 protocolVersion = 0,
+  // The worker hands it back, unchanged, with its next heartbeats.
+  8: WorkerSetID workerSetID,
+}
+
+struct KillRequest {
+  1: KillMethod method = KillMethod.TERM,
+  // Between TERM and KILL.
+  2: i32 killWaitMs,
+}

@@ -1,0 +1,133 @@
+// The scheduler's service: for people and programs that watch jobs, and for workers that report.
+
+include "fb303.thrift"
+include "common.thrift"
+include "bits.thrift"
+
+namespace cpp facebook.bistro
+namespace py facebook.bistro.scheduler
+
+typedef map<string, i32> (cpp.template = "std::unordered_map") stringToIntMap
+typedef set<string> (cpp.template = "std::unordered_set") stringSet
+
+struct BistroJobConfigFilters {
+  1: stringSet whitelist,
+  2: string whitelistRegex,
+  3: stringSet blacklist,
+  4: string blacklistRegex,
+  5: double fractionOfNodes = 1.0,
+  6: stringSet tagWhitelist,
+}
+
+// By level.
+typedef map<string, BistroJobConfigFilters> stringToFiltersMap
+
+struct BistroJobConfig {
+  1: string name,
+  // A job in a config file is on unless it says otherwise; here it is off.
+  2: bool enabled = 0,
+  3: string owner,
+  4: stringToIntMap resources,
+  // JSON.
+  5: string config,
+  6: double priority = 1.0,
+  7: stringToFiltersMap filters,
+  // JSON: what is wrong with the job.
+  8: string error,
+  9: list<i32> backoffValues,
+  10: bool backoffRepeat,
+  // Mean something only if positive.
+  11: i64 createTime = 0,
+  12: i64 modifyTime = 0,
+  13: string levelForTasks,
+  14: string levelForHostPlacement,
+  15: list<string> dependsOn,
+  16: string hostPlacement,
+  // Unset: orphans live on.
+  17: optional double killOrphanTasksAfterSec,
+  // -1: create.
+  18: i64 versionID = -1,
+  19: common.TaskSubprocessOptions taskSubprocessOptions,
+  20: common.KillRequest killRequest,
+  21: optional list<string> command,
+  // The backoff ends in "fail", which backoffValues cannot say when it is empty.
+  22: optional bool backoffFail,
+  23: optional list<string> runOnlyAfterAllNodesAreDoneFor,
+  24: optional double timeoutSec,
+  // As in TaskSubprocessOptions.
+  25: optional string statusFrom,
+  26: optional string arguments,
+}
+
+struct BistroCountWithSamples {
+  1: i32 count,
+  2: list<string> samples,
+}
+
+struct BistroJobHistogram {
+  1: string job,
+  // By level. The inner keys are sets of bits, thus mostly no value that the enum names.
+  2: map<string, map<bits.BistroTaskStatusBits, BistroCountWithSamples>> statuses,
+}
+
+exception BistroSchedulerUnknownJobException {
+  1: string message,
+} (message = "message")
+
+service BistroScheduler extends fb303.FacebookService {
+  list<BistroJobConfig> getJobs(),
+
+  BistroJobConfig getJob(1: string job_name),
+
+  void saveJob(1: BistroJobConfig job),
+
+  void deleteJob(1: string job_name) throws (
+    1: BistroSchedulerUnknownJobException ex,
+  ),
+
+  // Without the root and the workers.
+  list<string> getLevels(),
+
+  // No jobs: all of them. At most so many samples a bucket.
+  list<BistroJobHistogram> getJobHistograms(
+    1: list<string> jobs,
+    2: i32 samples,
+  ),
+
+  // logtype: "stdout", "stderr" or "statuses".
+  common.LogLines getJobLogsByTime(
+    1: string logtype,
+    2: string job_id,
+    3: string node_id,
+    4: i32 time,
+    5: bool is_ascending,
+    6: string regex_filter = "",
+  ),
+
+  // line_id -1: from the very start, or from the very end.
+  common.LogLines getJobLogsByID(
+    1: string logtype,
+    2: string job_id,
+    3: string node_id,
+    4: i64 line_id,
+    5: bool is_ascending,
+    6: string regex_filter,
+  ),
+
+  void forgiveJob(1: string job_name),
+
+  // What follows is for workers.
+
+  // Any exception makes the worker try again.
+  void updateStatus(
+    1: common.RunningTask running_task,
+    2: string status,
+    3: common.BistroInstanceID scheduler,
+    4: common.BistroInstanceID worker,
+  ),
+
+  common.SchedulerHeartbeatResponse processHeartbeat(
+    1: common.BistroWorker w,
+    2: common.WorkerSetID workerSetID,
+  ),
+}

@@ -1,0 +1,83 @@
+// The worker's service, called by schedulers.
+
+include "fb303.thrift"
+include "common.thrift"
+
+namespace cpp facebook.bistro
+namespace py facebook.bistro.worker
+
+enum BistroWorkerExceptionCode {
+  UNHEALTHY = 1, // the worker may not start tasks now
+  WRONG_ID = 2, // meant for another life of the worker, the scheduler or the task
+  OLD_SEQUENCE = 3,
+  DUPLICATE = 4,
+  BUSY = 5,
+  DRAINING = 6,
+}
+
+// What was asked has not happened and will not.
+exception BistroWorkerException {
+  1: string message,
+  2: optional BistroWorkerExceptionCode code,
+} (message = "message")
+
+service BistroWorker extends fb303.FacebookService {
+  // An older scheduler does not say who it is.
+  list<common.RunningTask> getRunningTasks(
+    1: common.BistroInstanceID worker,
+    2: common.BistroInstanceID scheduler,
+  ),
+
+  // Without an exception, an updateStatus follows, sooner or later. An empty command means the worker's own.
+  void runTask(
+    1: common.RunningTask rt,
+    2: string config,
+    3: list<string> command,
+    4: common.BistroInstanceID scheduler,
+    5: common.BistroInstanceID worker,
+    6: i64 notify_if_tasks_not_running_sequence_num,
+    7: common.TaskSubprocessOptions opts,
+  ) throws (
+    1: BistroWorkerException ex,
+  ),
+
+  // The worker reports each of these tasks that it does not run.
+  void notifyIfTasksNotRunning(
+    1: list<common.RunningTask> rts,
+    // 2 is taken.
+    3: common.BistroInstanceID scheduler,
+    4: common.BistroInstanceID worker,
+    5: i64 notify_if_tasks_not_running_sequence_num,
+  ),
+
+  void requestSuicide(
+    1: common.BistroInstanceID scheduler,
+    2: common.BistroInstanceID worker,
+  ) throws (
+    1: BistroWorkerException ex,
+  ),
+
+  // Does not wait for the task to end.
+  void killTask(
+    1: common.RunningTask rt,
+    // 2 was used once.
+    3: common.BistroInstanceID scheduler,
+    4: common.BistroInstanceID worker,
+    5: common.KillRequest req,
+  ) throws (
+    1: BistroWorkerException ex,
+  ),
+
+  // No jobs, no nodes: all of them.
+  common.LogLines getJobLogsByID(
+    1: string logtype,
+    2: list<string> job_ids,
+    3: list<string> node_ids,
+    4: i64 line_id,
+    5: bool is_ascending,
+    6: i32 limit,
+    7: string regex_filter,
+  ) throws (
+    1: BistroWorkerException ex,
+  ),
+}

@@ -1,0 +1,71 @@
+//! Why a message is not what it should be, and where.
+
+use brasserie_common::ids::NameError;
+
+/// A field of a message that cannot be accepted, by its path: `BistroWorker.id.startTime`.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{path}: {problem}")]
+pub struct WireError {
+    path: String,
+    problem: Problem,
+}
+
+impl WireError {
+    pub(crate) fn new(path: &str, problem: Problem) -> Self {
+        WireError {
+            path: path.to_owned(),
+            problem,
+        }
+    }
+
+    /// The field's names from the outermost message inwards, as the IDL spells them.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    pub fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
+    /// The same error seen from a message that holds the present one at `path`, which takes the place of the type's name.
+    pub fn inside(self, path: &str) -> Self {
+        let rest = self.path.find(['.', '[']).map_or("", |at| &self.path[at..]);
+        WireError {
+            path: format!("{path}{rest}"),
+            problem: self.problem,
+        }
+    }
+}
+
+/// What is wrong with the field.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Problem {
+    #[error("it is missing; an identity or an address has no default")]
+    Missing,
+    #[error("it is empty; write a host name or an IP address")]
+    Empty,
+    #[error("{0}")]
+    Name(NameError),
+    #[error("{value} is not allowed; allowed is {allowed}")]
+    OutOfRange { value: i64, allowed: &'static str },
+    #[error("{0} is not allowed; allowed is a finite number, 0 or more")]
+    NotAnAmount(f64),
+    #[error("{text:?} is not allowed; allowed is {allowed}")]
+    UnknownWord { text: String, allowed: &'static str },
+}
+
+/// The longest piece of a peer's text that an error repeats: errors are logged, and a frame may be long.
+const MAX_QUOTED_CHARS: usize = 64;
+
+impl Problem {
+    pub(crate) fn unknown_word(text: &str, allowed: &'static str) -> Self {
+        let mut quoted: String = text.chars().take(MAX_QUOTED_CHARS).collect();
+        if quoted.len() < text.len() {
+            quoted.push_str("...");
+        }
+        Problem::UnknownWord {
+            text: quoted,
+            allowed,
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The only room where generated and domain types meet: `TryFrom` wire -> common parses and names what is wrong, `From` common
+//! -> wire cannot fail.
+//!
+//! A field that the original interface always writes but a reader may miss takes its IDL default when it is absent, except for
+//! identities and addresses: a zero there would be somebody else's word. Numbers that the wire cannot hold are clamped on the
+//! way out; durations lose their fraction towards the side on which a worker ends before its scheduler gives its tasks away.
+
+mod error;
+mod ids;
+mod logs;
+mod refusal;
+mod resources;
+mod task;
+mod worker;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::{Problem, WireError};
+pub use logs::scheduler_log_query;
+pub use refusal::{refusal, worker_exception};
+
+use thrift::OrderedFloat;
+
+use brasserie_common::ids::{MAX_NAME_BYTES, NameError};
+
+/// Parses a message, or one part of it, whose place in the call is `path`, as in `runTask.rt`.
+pub fn parse<W, D>(path: &str, wire: W) -> Result<D, WireError>
+where
+    D: TryFrom<W, Error = WireError>,
+{
+    D::try_from(wire).map_err(|error| error.inside(path))
+}
+
+/// Parses each member of a list, whose place in the call is `path`.
+pub fn parse_list<W, D>(path: &str, wire: Vec<W>) -> Result<Vec<D>, WireError>
+where
+    D: TryFrom<W, Error = WireError>,
+{
+    wire.into_iter()
+        .enumerate()
+        .map(|(position, member)| {
+            D::try_from(member).map_err(|error| error.inside(&format!("{path}[{position}]")))
+        })
+        .collect()
+}
+
+/// Parses a name, whose place in the call is `path`.
+pub fn parse_name<N>(path: &str, text: impl Into<String>) -> Result<N, WireError>
+where
+    N: TryFrom<String, Error = NameError>,
+{
+    N::try_from(text.into()).map_err(|error| WireError::new(path, Problem::Name(error)))
+}
+
+/// What a list of domain values is on the wire.
+pub fn to_wire_list<D, W: From<D>>(values: Vec<D>) -> Vec<W> {
+    values.into_iter().map(W::from).collect()
+}
+
+/// An identity or an address, which has no default.
+fn required<W, D>(path: &str, wire: Option<W>) -> Result<D, WireError>
+where
+    D: TryFrom<W, Error = WireError>,
+{
+    let wire = wire.ok_or_else(|| WireError::new(path, Problem::Missing))?;
+    parse(path, wire)
+}
+
+/// A part that takes its default when it is absent.
+fn defaulted<W, D>(path: &str, wire: Option<W>) -> Result<D, WireError>
+where
+    D: TryFrom<W, Error = WireError> + Default,
+{
+    wire.map_or_else(|| Ok(D::default()), |wire| parse(path, wire))
+}
+
+/// A host's name or address, bounded like every other name that is kept.
+fn host(path: &str, text: String) -> Result<std::sync::Arc<str>, WireError> {
+    if text.len() > MAX_NAME_BYTES {
+        return Err(WireError::new(
+            path,
+            Problem::Name(NameError::TooLong(text.len())),
+        ));
+    }
+    if text.contains('\0') {
+        return Err(WireError::new(path, Problem::Name(NameError::Nul)));
+    }
+    Ok(text.into())
+}
+
+fn not_negative(path: &str, value: i64) -> Result<u64, WireError> {
+    u64::try_from(value).map_err(|_| {
+        WireError::new(
+            path,
+            Problem::OutOfRange {
+                value,
+                allowed: "0 or more",
+            },
+        )
+    })
+}
+
+/// An amount: NaN would poison every sum that it enters.
+fn amount(path: &str, value: Option<OrderedFloat<f64>>) -> Result<f64, WireError> {
+    let value = value.map_or(0.0, OrderedFloat::into_inner);
+    if value.is_finite() && value >= 0.0 {
+        Ok(value)
+    } else {
+        Err(WireError::new(path, Problem::NotAnAmount(value)))
+    }
+}
+
+fn saturating_i32(value: impl TryInto<i32>) -> i32 {
+    value.try_into().unwrap_or(i32::MAX)
+}

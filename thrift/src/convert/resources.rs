@@ -1,0 +1,133 @@
+//! Amounts that tasks hold and machines report.
+
+use thrift::OrderedFloat;
+
+use brasserie_common::resources::{
+    GpuInfo, NodeResources, ResourceAmount, TaskPhysicalResources, UsablePhysicalResources,
+};
+
+use super::{WireError, amount, not_negative, parse_list, parse_name, to_wire_list};
+use crate::generated::common as wire;
+
+impl TryFrom<wire::Resource> for ResourceAmount {
+    type Error = WireError;
+
+    fn try_from(resource: wire::Resource) -> Result<Self, WireError> {
+        not_negative("Resource.amount", resource.amount.into())?;
+        let name: brasserie_common::NodeName = parse_name("Resource.name", resource.name)?;
+        Ok(ResourceAmount {
+            name: name.into(),
+            amount: resource.amount,
+        })
+    }
+}
+
+impl From<ResourceAmount> for wire::Resource {
+    fn from(resource: ResourceAmount) -> Self {
+        wire::Resource {
+            name: resource.name,
+            amount: resource.amount,
+        }
+    }
+}
+
+impl TryFrom<wire::NodeResources> for NodeResources {
+    type Error = WireError;
+
+    fn try_from(held: wire::NodeResources) -> Result<Self, WireError> {
+        Ok(NodeResources {
+            node: parse_name("NodeResources.node", held.node)?,
+            resources: parse_list("NodeResources.resources", held.resources)?,
+        })
+    }
+}
+
+impl From<NodeResources> for wire::NodeResources {
+    fn from(held: NodeResources) -> Self {
+        wire::NodeResources {
+            node: held.node.into(),
+            resources: to_wire_list(held.resources),
+        }
+    }
+}
+
+impl TryFrom<wire::GPUInfo> for GpuInfo {
+    type Error = WireError;
+
+    fn try_from(gpu: wire::GPUInfo) -> Result<Self, WireError> {
+        Ok(GpuInfo {
+            name: gpu.name.unwrap_or_default(),
+            pci_bus_id: gpu.pci_bus_id.unwrap_or_default(),
+            memory_mb: amount("GPUInfo.memoryMB", gpu.memory_mb)?,
+            compute: amount("GPUInfo.compute", gpu.compute)?,
+        })
+    }
+}
+
+impl From<GpuInfo> for wire::GPUInfo {
+    fn from(gpu: GpuInfo) -> Self {
+        wire::GPUInfo {
+            name: Some(gpu.name),
+            pci_bus_id: Some(gpu.pci_bus_id),
+            memory_mb: Some(OrderedFloat(gpu.memory_mb)),
+            compute: Some(OrderedFloat(gpu.compute)),
+        }
+    }
+}
+
+impl TryFrom<wire::UsablePhysicalResources> for UsablePhysicalResources {
+    type Error = WireError;
+
+    fn try_from(usable: wire::UsablePhysicalResources) -> Result<Self, WireError> {
+        Ok(UsablePhysicalResources {
+            ms_since_epoch: usable.ms_since_epoch.unwrap_or(0),
+            cpu_cores: amount("UsablePhysicalResources.cpuCores", usable.cpu_cores)?,
+            memory_mb: amount("UsablePhysicalResources.memoryMB", usable.memory_mb)?,
+            gpus: parse_list(
+                "UsablePhysicalResources.gpus",
+                usable.gpus.unwrap_or_default(),
+            )?,
+        })
+    }
+}
+
+impl From<UsablePhysicalResources> for wire::UsablePhysicalResources {
+    fn from(usable: UsablePhysicalResources) -> Self {
+        wire::UsablePhysicalResources {
+            ms_since_epoch: Some(usable.ms_since_epoch),
+            cpu_cores: Some(OrderedFloat(usable.cpu_cores)),
+            memory_mb: Some(OrderedFloat(usable.memory_mb)),
+            gpus: Some(to_wire_list(usable.gpus)),
+        }
+    }
+}
+
+impl TryFrom<wire::TaskPhysicalResources> for TaskPhysicalResources {
+    type Error = WireError;
+
+    fn try_from(used: wire::TaskPhysicalResources) -> Result<Self, WireError> {
+        if let Some(cpu_time) = used.cpu_time_ms {
+            not_negative("TaskPhysicalResources.cpuTimeMs", cpu_time)?;
+        }
+        Ok(TaskPhysicalResources {
+            ms_since_epoch: used.ms_since_epoch.unwrap_or(0),
+            cpu_time_ms: used.cpu_time_ms,
+            memory_mb: used
+                .memory_mb
+                .map(|mb| amount("TaskPhysicalResources.memoryMB", Some(mb)))
+                .transpose()?,
+            gpus: parse_list("TaskPhysicalResources.gpus", used.gpus.unwrap_or_default())?,
+        })
+    }
+}
+
+impl From<TaskPhysicalResources> for wire::TaskPhysicalResources {
+    fn from(used: TaskPhysicalResources) -> Self {
+        wire::TaskPhysicalResources {
+            ms_since_epoch: Some(used.ms_since_epoch),
+            cpu_time_ms: used.cpu_time_ms,
+            memory_mb: used.memory_mb.map(OrderedFloat),
+            gpus: Some(to_wire_list(used.gpus)),
+        }
+    }
+}

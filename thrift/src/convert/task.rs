@@ -1,0 +1,296 @@
+//! Running tasks, how to run them and how to end them.
+
+use std::time::Duration;
+
+use brasserie_common::task::CGroupOptions;
+use brasserie_common::{
+    Arguments, BackoffDuration, KillMethod, KillRequest, ReportedStatus, RunningTask, StatusFrom,
+    StatusSource, TaskSubprocessOptions,
+};
+
+use super::{
+    Problem, WireError, defaulted, not_negative, parse_list, parse_name, required, saturating_i32,
+    to_wire_list,
+};
+use crate::generated::common as wire;
+
+impl TryFrom<wire::BackoffDuration> for BackoffDuration {
+    type Error = WireError;
+
+    fn try_from(backoff: wire::BackoffDuration) -> Result<Self, WireError> {
+        let seconds = u32::try_from(backoff.seconds).map_err(|_| {
+            WireError::new(
+                "BackoffDuration.seconds",
+                Problem::OutOfRange {
+                    value: backoff.seconds.into(),
+                    allowed: "0 or more",
+                },
+            )
+        })?;
+        Ok(BackoffDuration {
+            no_more_backoffs: backoff.no_more_backoffs,
+            seconds,
+        })
+    }
+}
+
+impl From<BackoffDuration> for wire::BackoffDuration {
+    fn from(backoff: BackoffDuration) -> Self {
+        wire::BackoffDuration {
+            no_more_backoffs: backoff.no_more_backoffs,
+            seconds: saturating_i32(backoff.seconds),
+        }
+    }
+}
+
+impl TryFrom<wire::RunningTask> for RunningTask {
+    type Error = WireError;
+
+    fn try_from(task: wire::RunningTask) -> Result<Self, WireError> {
+        let kill_wait = task.worker_suicide_task_kill_wait_ms.unwrap_or(0);
+        let kill_wait = not_negative("RunningTask.workerSuicideTaskKillWaitMs", kill_wait.into())?;
+        Ok(RunningTask {
+            job: parse_name("RunningTask.job", task.job.unwrap_or_default())?,
+            node: parse_name("RunningTask.node", task.node.unwrap_or_default())?,
+            invocation: required("RunningTask.invocationID", task.invocation_id)?,
+            shard: parse_name(
+                "RunningTask.workerShard",
+                task.worker_shard.unwrap_or_default(),
+            )?,
+            resources: parse_list(
+                "RunningTask.nodeResources",
+                task.node_resources.unwrap_or_default(),
+            )?,
+            next_backoff: defaulted(
+                "RunningTask.nextBackoffDuration",
+                task.next_backoff_duration,
+            )?,
+            suicide_kill_wait: Duration::from_millis(kill_wait),
+            physical: task
+                .physical_resources
+                .map(|used| super::parse("RunningTask.physicalResources", used))
+                .transpose()?,
+            // As with `updateStatus`, a text that is no status is an error of the task, not of the call: the list of running
+            // tasks must not be lost for it.
+            ended: task
+                .ended
+                .map(|text| ReportedStatus::parse(&text, StatusSource::Worker)),
+        })
+    }
+}
+
+impl From<RunningTask> for wire::RunningTask {
+    fn from(task: RunningTask) -> Self {
+        wire::RunningTask {
+            job: Some(task.job.into()),
+            node: Some(task.node.into()),
+            node_resources: Some(to_wire_list(task.resources)),
+            worker_shard: Some(task.shard.into()),
+            invocation_id: Some(task.invocation.into()),
+            next_backoff_duration: Some(task.next_backoff.into()),
+            physical_resources: task.physical.map(Into::into),
+            worker_suicide_task_kill_wait_ms: Some(saturating_i32(
+                task.suicide_kill_wait.as_millis(),
+            )),
+            est_duration_sec: None,
+            deadline_sec: None,
+            usage: None,
+            work_request_seq: None,
+            bufferable: None,
+            ended: task.ended.map(|status| status.to_wire()),
+        }
+    }
+}
+
+impl TryFrom<wire::KillMethod> for KillMethod {
+    type Error = WireError;
+
+    fn try_from(method: wire::KillMethod) -> Result<Self, WireError> {
+        match method {
+            wire::KillMethod::TERM_WAIT_KILL => Ok(KillMethod::TermWaitKill),
+            wire::KillMethod::KILL => Ok(KillMethod::Kill),
+            wire::KillMethod::TERM => Ok(KillMethod::Term),
+            wire::KillMethod(value) => Err(WireError::new(
+                "KillMethod",
+                Problem::OutOfRange {
+                    value: value.into(),
+                    allowed: "1 (TERM_WAIT_KILL), 2 (KILL) or 3 (TERM)",
+                },
+            )),
+        }
+    }
+}
+
+impl From<KillMethod> for wire::KillMethod {
+    fn from(method: KillMethod) -> Self {
+        match method {
+            KillMethod::TermWaitKill => wire::KillMethod::TERM_WAIT_KILL,
+            KillMethod::Kill => wire::KillMethod::KILL,
+            KillMethod::Term => wire::KillMethod::TERM,
+        }
+    }
+}
+
+impl TryFrom<wire::KillRequest> for KillRequest {
+    type Error = WireError;
+
+    fn try_from(request: wire::KillRequest) -> Result<Self, WireError> {
+        let method = match request.method {
+            Some(method) => super::parse("KillRequest.method", method)?,
+            None => KillRequest::default().method,
+        };
+        // The interface promises that a wait that is not positive kills at once.
+        let wait_ms = u64::try_from(request.kill_wait_ms.unwrap_or(0)).unwrap_or(0);
+        Ok(KillRequest {
+            method,
+            wait: Duration::from_millis(wait_ms),
+        })
+    }
+}
+
+impl From<KillRequest> for wire::KillRequest {
+    fn from(request: KillRequest) -> Self {
+        wire::KillRequest {
+            method: Some(request.method.into()),
+            kill_wait_ms: Some(saturating_i32(request.wait.as_millis())),
+        }
+    }
+}
+
+impl TryFrom<wire::TaskSubprocessOptions> for TaskSubprocessOptions {
+    type Error = WireError;
+
+    fn try_from(options: wire::TaskSubprocessOptions) -> Result<Self, WireError> {
+        let default = TaskSubprocessOptions::default();
+        // The original clamps a poll period that is not positive, too.
+        let poll = options.poll_ms.map_or(default.poll, |ms| {
+            Duration::from_millis(u64::try_from(ms).unwrap_or(0).max(1))
+        });
+        let refresh_resources = match options.refresh_resources_sec {
+            Some(secs) => Duration::from_secs(not_negative(
+                "TaskSubprocessOptions.refreshResourcesSec",
+                secs.into(),
+            )?),
+            None => default.refresh_resources,
+        };
+        Ok(TaskSubprocessOptions {
+            poll,
+            max_log_lines_per_poll_interval: options
+                .max_log_lines_per_poll_interval
+                .unwrap_or(default.max_log_lines_per_poll_interval),
+            parent_death_signal: signal(
+                options
+                    .parent_death_signal
+                    .unwrap_or(default.parent_death_signal),
+            )?,
+            process_group_leader: options
+                .process_group_leader
+                .unwrap_or(default.process_group_leader),
+            use_canary_pipe: options.use_canary_pipe.unwrap_or(default.use_canary_pipe),
+            refresh_resources,
+            cgroups: defaulted(
+                "TaskSubprocessOptions.cgroupOptions",
+                options.cgroup_options,
+            )?,
+            status_from: word(
+                "TaskSubprocessOptions.statusFrom",
+                options.status_from,
+                StatusFrom::parse,
+                "\"auto\", \"pipe\" or \"exit_code\"",
+            )?,
+            arguments: word(
+                "TaskSubprocessOptions.arguments",
+                options.arguments,
+                Arguments::parse,
+                "\"append\" or \"none\"",
+            )?,
+        })
+    }
+}
+
+/// The highest signal number of Linux, SIGRTMAX.
+const MAX_SIGNAL: i32 = 64;
+
+fn signal(number: i32) -> Result<i32, WireError> {
+    if (0..=MAX_SIGNAL).contains(&number) {
+        return Ok(number);
+    }
+    Err(WireError::new(
+        "TaskSubprocessOptions.parentDeathSignal",
+        Problem::OutOfRange {
+            value: number.into(),
+            allowed: "0 (none) to 64",
+        },
+    ))
+}
+
+fn word<T: Default>(
+    path: &str,
+    text: Option<String>,
+    parse: impl Fn(&str) -> Option<T>,
+    allowed: &'static str,
+) -> Result<T, WireError> {
+    let Some(text) = text else {
+        return Ok(T::default());
+    };
+    parse(&text).ok_or_else(|| WireError::new(path, Problem::unknown_word(&text, allowed)))
+}
+
+impl From<TaskSubprocessOptions> for wire::TaskSubprocessOptions {
+    fn from(options: TaskSubprocessOptions) -> Self {
+        wire::TaskSubprocessOptions {
+            poll_ms: Some(saturating_i32(options.poll.as_millis()).max(1)),
+            max_log_lines_per_poll_interval: Some(options.max_log_lines_per_poll_interval),
+            parent_death_signal: Some(options.parent_death_signal),
+            process_group_leader: Some(options.process_group_leader),
+            use_canary_pipe: Some(options.use_canary_pipe),
+            refresh_resources_sec: Some(saturating_i32(options.refresh_resources.as_secs())),
+            cgroup_options: Some(options.cgroups.into()),
+            timeout_sec: None,
+            status_from: Some(options.status_from.as_str().to_owned()),
+            arguments: Some(options.arguments.as_str().to_owned()),
+        }
+    }
+}
+
+impl TryFrom<wire::CGroupOptions> for CGroupOptions {
+    type Error = WireError;
+
+    fn try_from(cgroups: wire::CGroupOptions) -> Result<Self, WireError> {
+        let cpu_shares = cgroups.cpu_shares.unwrap_or(0);
+        if cpu_shares < 0 || cpu_shares == 1 {
+            return Err(WireError::new(
+                "CGroupOptions.cpuShares",
+                Problem::OutOfRange {
+                    value: cpu_shares.into(),
+                    allowed: "0 (leave alone), or 2 or more",
+                },
+            ));
+        }
+        let memory_limit_in_bytes = cgroups.memory_limit_in_bytes.unwrap_or(0);
+        not_negative("CGroupOptions.memoryLimitInBytes", memory_limit_in_bytes)?;
+        Ok(CGroupOptions {
+            root: cgroups.root.unwrap_or_default(),
+            slice: cgroups.slice.unwrap_or_default(),
+            subsystems: cgroups.subsystems.unwrap_or_default(),
+            unit_test_create_files: cgroups.unit_test_create_files.unwrap_or(false),
+            cpu_shares,
+            memory_limit_in_bytes,
+            kill_without_freezer: cgroups.kill_without_freezer.unwrap_or(false),
+        })
+    }
+}
+
+impl From<CGroupOptions> for wire::CGroupOptions {
+    fn from(cgroups: CGroupOptions) -> Self {
+        wire::CGroupOptions {
+            root: Some(cgroups.root),
+            slice: Some(cgroups.slice),
+            subsystems: Some(cgroups.subsystems),
+            unit_test_create_files: Some(cgroups.unit_test_create_files),
+            cpu_shares: Some(cgroups.cpu_shares),
+            memory_limit_in_bytes: Some(cgroups.memory_limit_in_bytes),
+            kill_without_freezer: Some(cgroups.kill_without_freezer),
+        }
+    }
+}

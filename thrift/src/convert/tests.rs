@@ -1,0 +1,939 @@
+//! Round trips of every pair of types, and one test for each error that a peer can cause.
+
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use brasserie_common::logs::{LineId, LogLine, LogPage, LogQuery, LogStream};
+use brasserie_common::resources::{
+    GpuInfo, NodeResources, ResourceAmount, TaskPhysicalResources, UsablePhysicalResources,
+};
+use brasserie_common::task::CGroupOptions;
+use brasserie_common::worker::HeartbeatResponse;
+use brasserie_common::worker_set::SetHash;
+use brasserie_common::{
+    Arguments, BackoffDuration, Health, InstanceId, InvocationId, JobName, KillMethod, KillRequest,
+    MachinePortLock, NodeName, RefusalCode, ReportedStatus, RunningTask, SchedulerId,
+    ServiceAddress, Shard, StatusFrom, TaskSubprocessOptions, WorkerDescription, WorkerId,
+    WorkerSetHash, WorkerSetId,
+};
+
+use super::{
+    WireError, parse, parse_list, parse_name, refusal, scheduler_log_query, worker_exception,
+};
+use crate::generated::common as wire;
+use crate::generated::scheduler::BistroSchedulerGetJobLogsByIDArgs;
+use crate::generated::worker::{
+    BistroWorkerException, BistroWorkerExceptionCode, BistroWorkerGetJobLogsByIDArgs,
+};
+
+fn text() -> impl Strategy<Value = String> {
+    "[a-zA-Z0-9 /äß:%._-]{0,20}"
+}
+
+fn job() -> impl Strategy<Value = JobName> {
+    text().prop_map(|text| text.try_into().expect("a name"))
+}
+
+fn node() -> impl Strategy<Value = NodeName> {
+    text().prop_map(|text| text.try_into().expect("a name"))
+}
+
+fn shard() -> impl Strategy<Value = Shard> {
+    text().prop_map(|text| text.try_into().expect("a name"))
+}
+
+fn instance() -> impl Strategy<Value = InstanceId> {
+    (0..=i64::MAX, any::<i64>()).prop_map(|(start_time, rand)| InstanceId { start_time, rand })
+}
+
+fn whole_seconds() -> impl Strategy<Value = Duration> {
+    (0..=i32::MAX as u64).prop_map(Duration::from_secs)
+}
+
+fn milliseconds(least: u64) -> impl Strategy<Value = Duration> {
+    (least..=i32::MAX as u64).prop_map(Duration::from_millis)
+}
+
+fn an_amount() -> impl Strategy<Value = f64> {
+    prop_oneof![Just(0.0), 0.0..1e12]
+}
+
+fn gpus() -> impl Strategy<Value = Vec<GpuInfo>> {
+    let gpu = (text(), text(), an_amount(), an_amount()).prop_map(
+        |(name, pci_bus_id, memory_mb, compute)| GpuInfo {
+            name,
+            pci_bus_id,
+            memory_mb,
+            compute,
+        },
+    );
+    vec(gpu, 0..3)
+}
+
+fn usable() -> impl Strategy<Value = UsablePhysicalResources> {
+    (any::<i64>(), an_amount(), an_amount(), gpus()).prop_map(
+        |(ms_since_epoch, cpu_cores, memory_mb, gpus)| UsablePhysicalResources {
+            ms_since_epoch,
+            cpu_cores,
+            memory_mb,
+            gpus,
+        },
+    )
+}
+
+fn used() -> impl Strategy<Value = TaskPhysicalResources> {
+    (
+        any::<i64>(),
+        option::of(0..=i64::MAX),
+        option::of(an_amount()),
+        gpus(),
+    )
+        .prop_map(
+            |(ms_since_epoch, cpu_time_ms, memory_mb, gpus)| TaskPhysicalResources {
+                ms_since_epoch,
+                cpu_time_ms,
+                memory_mb,
+                gpus,
+            },
+        )
+}
+
+fn held() -> impl Strategy<Value = NodeResources> {
+    let resource =
+        (text(), 0..=i32::MAX).prop_map(|(name, amount)| ResourceAmount { name, amount });
+    (node(), vec(resource, 0..4)).prop_map(|(node, resources)| NodeResources { node, resources })
+}
+
+fn backoff() -> impl Strategy<Value = BackoffDuration> {
+    (any::<bool>(), 0..=i32::MAX as u32).prop_map(|(no_more_backoffs, seconds)| BackoffDuration {
+        no_more_backoffs,
+        seconds,
+    })
+}
+
+fn reported() -> impl Strategy<Value = ReportedStatus> {
+    prop_oneof![
+        Just(ReportedStatus::done()),
+        Just(ReportedStatus::failed()),
+        Just(ReportedStatus::incomplete()),
+        Just(ReportedStatus::was_not_running()),
+        text().prop_map(|text| ReportedStatus::error_backoff(&text)),
+    ]
+}
+
+prop_compose! {
+    fn running_task()(
+        job in job(),
+        node in node(),
+        invocation in instance(),
+        shard in shard(),
+        resources in vec(held(), 0..4),
+        next_backoff in backoff(),
+        suicide_kill_wait in milliseconds(0),
+        physical in option::of(used()),
+        ended in option::of(reported()),
+    ) -> RunningTask {
+        RunningTask {
+            job, node, invocation: InvocationId(invocation), shard, resources, next_backoff, suicide_kill_wait, physical, ended,
+        }
+    }
+}
+
+fn kill_request() -> impl Strategy<Value = KillRequest> {
+    let method = prop_oneof![
+        Just(KillMethod::TermWaitKill),
+        Just(KillMethod::Kill),
+        Just(KillMethod::Term)
+    ];
+    (method, milliseconds(0)).prop_map(|(method, wait)| KillRequest { method, wait })
+}
+
+prop_compose! {
+    fn cgroups()(
+        root in text(),
+        slice in text(),
+        subsystems in vec(text(), 0..3),
+        unit_test_create_files in any::<bool>(),
+        cpu_shares in prop_oneof![Just(0_i16), 2..=i16::MAX],
+        memory_limit_in_bytes in 0..=i64::MAX,
+        kill_without_freezer in any::<bool>(),
+    ) -> CGroupOptions {
+        CGroupOptions {
+            root, slice, subsystems, unit_test_create_files, cpu_shares, memory_limit_in_bytes, kill_without_freezer,
+        }
+    }
+}
+
+prop_compose! {
+    fn subprocess_options()(
+        poll in milliseconds(1),
+        max_log_lines_per_poll_interval in any::<i32>(),
+        parent_death_signal in 0..=64,
+        process_group_leader in any::<bool>(),
+        use_canary_pipe in any::<bool>(),
+        refresh_resources in whole_seconds(),
+        cgroups in cgroups(),
+        status_from in prop_oneof![Just(StatusFrom::Auto), Just(StatusFrom::Pipe), Just(StatusFrom::ExitCode)],
+        arguments in prop_oneof![Just(Arguments::Append), Just(Arguments::None)],
+    ) -> TaskSubprocessOptions {
+        TaskSubprocessOptions {
+            poll, max_log_lines_per_poll_interval, parent_death_signal, process_group_leader, use_canary_pipe,
+            refresh_resources, cgroups, status_from, arguments,
+        }
+    }
+}
+
+fn address() -> impl Strategy<Value = ServiceAddress> {
+    ("[a-z0-9.:-]{1,20}", 1..=u16::MAX).prop_map(|(host, port)| ServiceAddress {
+        host: host.into(),
+        port,
+    })
+}
+
+fn machine_lock() -> impl Strategy<Value = MachinePortLock> {
+    (text(), any::<i32>()).prop_map(|(hostname, port)| MachinePortLock {
+        hostname: hostname.into(),
+        port,
+    })
+}
+
+prop_compose! {
+    fn worker()(
+        shard in shard(),
+        machine_lock in machine_lock(),
+        address in address(),
+        id in instance(),
+        heartbeat_period in whole_seconds(),
+        protocol_version in any::<i16>(),
+        usable in usable(),
+        has_worker_command in any::<bool>(),
+    ) -> WorkerDescription {
+        WorkerDescription {
+            shard, machine_lock, address, id: WorkerId(id), heartbeat_period, protocol_version, usable, has_worker_command,
+        }
+    }
+}
+
+fn set_hash() -> impl Strategy<Value = SetHash> {
+    (any::<i64>(), any::<i64>()).prop_map(|(add_all, xor_all)| SetHash { add_all, xor_all })
+}
+
+fn worker_set() -> impl Strategy<Value = WorkerSetId> {
+    (
+        instance(),
+        any::<i64>(),
+        set_hash(),
+        set_hash(),
+        0..=i32::MAX,
+    )
+        .prop_map(
+            |(scheduler, version, start_time, rand, num_workers)| WorkerSetId {
+                scheduler: SchedulerId(scheduler),
+                version,
+                hash: WorkerSetHash {
+                    start_time,
+                    rand,
+                    num_workers,
+                },
+            },
+        )
+}
+
+prop_compose! {
+    fn heartbeat_response()(
+        scheduler in instance(),
+        gaps in [whole_seconds(), whole_seconds(), whole_seconds(), whole_seconds()],
+        state in 0..4,
+        protocol_version in any::<i16>(),
+        worker_set in worker_set(),
+    ) -> HeartbeatResponse {
+        HeartbeatResponse {
+            scheduler: SchedulerId(scheduler),
+            max_healthcheck_gap: gaps[0],
+            heartbeat_grace_period: gaps[1],
+            lose_unhealthy_worker_after: gaps[2],
+            worker_check_interval: gaps[3],
+            worker_state: Health::from_wire(state).expect("one of four"),
+            protocol_version,
+            worker_set,
+        }
+    }
+}
+
+fn line_id() -> impl Strategy<Value = Option<LineId>> {
+    option::of((0..=i64::MAX).prop_map(LineId))
+}
+
+fn log_page() -> impl Strategy<Value = LogPage> {
+    let line = (
+        job(),
+        node(),
+        0..=i64::from(i32::MAX),
+        "\\PC{0,30}\n?",
+        line_id(),
+    )
+        .prop_map(|(job, node, time_secs, line, id)| LogLine {
+            job,
+            node,
+            time_secs,
+            line,
+            id,
+        });
+    (vec(line, 0..4), line_id()).prop_map(|(lines, next)| LogPage { lines, next })
+}
+
+prop_compose! {
+    fn log_query()(
+        stream in prop_oneof![Just(LogStream::Stdout), Just(LogStream::Stderr), Just(LogStream::Statuses)],
+        jobs in vec(job(), 0..3),
+        nodes in vec(node(), 0..3),
+        from in line_id(),
+        ascending in any::<bool>(),
+        limit in 0..=i32::MAX as usize,
+        regex in text(),
+    ) -> LogQuery {
+        LogQuery { stream, jobs, nodes, from, ascending, limit, regex }
+    }
+}
+
+fn there_and_back<D, W>(domain: D)
+where
+    D: Clone + std::fmt::Debug + PartialEq + TryFrom<W, Error = WireError>,
+    W: From<D>,
+{
+    assert_eq!(D::try_from(W::from(domain.clone())), Ok(domain));
+}
+
+proptest! {
+    #[test]
+    fn ids_round_trip(id in instance()) {
+        there_and_back::<_, wire::BistroInstanceID>(id);
+        there_and_back::<_, wire::BistroInstanceID>(InvocationId(id));
+        there_and_back::<_, wire::BistroInstanceID>(SchedulerId(id));
+        there_and_back::<_, wire::BistroInstanceID>(WorkerId(id));
+    }
+
+    #[test]
+    fn resources_round_trip(held in held(), usable in usable(), used in used()) {
+        there_and_back::<_, wire::NodeResources>(held);
+        there_and_back::<_, wire::UsablePhysicalResources>(usable);
+        there_and_back::<_, wire::TaskPhysicalResources>(used);
+    }
+
+    #[test]
+    fn tasks_round_trip(task in running_task()) {
+        there_and_back::<_, wire::RunningTask>(task);
+    }
+
+    #[test]
+    fn backoffs_and_kill_requests_round_trip(backoff in backoff(), request in kill_request()) {
+        there_and_back::<_, wire::BackoffDuration>(backoff);
+        there_and_back::<_, wire::KillRequest>(request);
+    }
+
+    #[test]
+    fn subprocess_options_round_trip(options in subprocess_options()) {
+        there_and_back::<_, wire::TaskSubprocessOptions>(options);
+    }
+
+    #[test]
+    fn workers_round_trip(worker in worker()) {
+        there_and_back::<_, wire::BistroWorker>(worker);
+    }
+
+    #[test]
+    fn worker_sets_and_answers_round_trip(set in worker_set(), response in heartbeat_response()) {
+        there_and_back::<_, wire::WorkerSetID>(set);
+        there_and_back::<_, wire::SchedulerHeartbeatResponse>(response);
+    }
+
+    #[test]
+    fn logs_round_trip(page in log_page(), query in log_query()) {
+        there_and_back::<_, wire::LogLines>(page);
+        there_and_back::<_, BistroWorkerGetJobLogsByIDArgs>(query);
+    }
+}
+
+fn sound_worker() -> wire::BistroWorker {
+    wire::BistroWorker {
+        shard: Some("w1".to_owned()),
+        machine_lock: Some(wire::MachinePortLock {
+            hostname: Some("host".to_owned()),
+            port: Some(6789),
+        }),
+        addr: Some(wire::ServiceAddress {
+            ip_or_host: Some("127.0.0.1".to_owned()),
+            port: Some(6789),
+        }),
+        id: Some(wire::BistroInstanceID {
+            start_time: Some(7),
+            rand: Some(-7),
+        }),
+        heartbeat_period_sec: Some(15),
+        protocol_version: Some(2),
+        ..Default::default()
+    }
+}
+
+fn sound_task() -> wire::RunningTask {
+    wire::RunningTask {
+        job: Some("j".to_owned()),
+        node: Some("n".to_owned()),
+        invocation_id: Some(wire::BistroInstanceID {
+            start_time: Some(7),
+            rand: Some(-7),
+        }),
+        ..Default::default()
+    }
+}
+
+fn sound_response() -> wire::SchedulerHeartbeatResponse {
+    wire::SchedulerHeartbeatResponse {
+        id: Some(wire::BistroInstanceID::default()),
+        ..Default::default()
+    }
+}
+
+/// The message that a peer gets for a value that breaks one rule.
+fn refused<D, W>(sound: impl Fn() -> W, spoil: impl Fn(&mut W)) -> String
+where
+    D: std::fmt::Debug + TryFrom<W, Error = WireError>,
+{
+    D::try_from(sound()).expect("the value is sound before it is spoilt");
+    let mut wire = sound();
+    spoil(&mut wire);
+    D::try_from(wire)
+        .expect_err("the value breaks a rule")
+        .to_string()
+}
+
+fn refused_worker(spoil: impl Fn(&mut wire::BistroWorker)) -> String {
+    refused::<WorkerDescription, _>(sound_worker, spoil)
+}
+
+fn refused_task(spoil: impl Fn(&mut wire::RunningTask)) -> String {
+    refused::<RunningTask, _>(sound_task, spoil)
+}
+
+fn refused_response(spoil: impl Fn(&mut wire::SchedulerHeartbeatResponse)) -> String {
+    refused::<HeartbeatResponse, _>(sound_response, spoil)
+}
+
+fn refused_options(spoil: impl Fn(&mut wire::TaskSubprocessOptions)) -> String {
+    refused::<TaskSubprocessOptions, _>(wire::TaskSubprocessOptions::default, spoil)
+}
+
+const EARLY: wire::BistroInstanceID = wire::BistroInstanceID {
+    start_time: Some(-1),
+    rand: Some(0),
+};
+
+#[test]
+fn workers_without_identity_or_address_are_refused() {
+    let missing = "it is missing; an identity or an address has no default";
+    assert_eq!(
+        refused_worker(|w| w.id = None),
+        format!("BistroWorker.id: {missing}")
+    );
+    assert_eq!(
+        refused_worker(|w| w.addr = None),
+        format!("BistroWorker.addr: {missing}")
+    );
+    assert_eq!(
+        refused_worker(|w| w.machine_lock = None),
+        format!("BistroWorker.machineLock: {missing}")
+    );
+    assert_eq!(
+        refused_worker(|w| w.addr = Some(wire::ServiceAddress::default())),
+        "BistroWorker.addr.ip_or_host: it is empty; write a host name or an IP address"
+    );
+}
+
+#[test]
+fn workers_with_senseless_fields_are_refused() {
+    assert_eq!(
+        refused_worker(|w| w.id = Some(EARLY)),
+        "BistroWorker.id.startTime: -1 is not allowed; allowed is 0 or more"
+    );
+    assert_eq!(
+        refused_worker(|w| w.shard = Some("a\0b".to_owned())),
+        "BistroWorker.shard: the name contains a NUL character, which no program argument can hold"
+    );
+    assert_eq!(
+        refused_worker(|w| w.heartbeat_period_sec = Some(-3)),
+        "BistroWorker.heartbeatPeriodSec: -3 is not allowed; allowed is 0 or more"
+    );
+    for port in [0, -1, 65_536] {
+        assert_eq!(
+            refused_worker(|w| {
+                w.addr = Some(wire::ServiceAddress {
+                    ip_or_host: Some("h".to_owned()),
+                    port: Some(port),
+                });
+            }),
+            format!("BistroWorker.addr.port: {port} is not allowed; allowed is 1 to 65535")
+        );
+    }
+    assert!(
+        refused_worker(|w| {
+            w.machine_lock = Some(wire::MachinePortLock {
+                hostname: Some("h".repeat(2000)),
+                port: Some(1),
+            });
+        })
+        .starts_with("BistroWorker.machineLock.hostname: the name is 2000 bytes long")
+    );
+    assert!(
+        refused_worker(|w| {
+            w.addr = Some(wire::ServiceAddress {
+                ip_or_host: Some("h\0".to_owned()),
+                port: Some(1),
+            });
+        })
+        .starts_with("BistroWorker.addr.ip_or_host: the name contains a NUL")
+    );
+}
+
+#[test]
+fn amounts_that_would_poison_sums_are_refused() {
+    for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0] {
+        let message = refused_worker(|w| {
+            w.usable_resources = Some(wire::UsablePhysicalResources {
+                cpu_cores: Some(bad.into()),
+                ..Default::default()
+            });
+        });
+        assert_eq!(
+            message,
+            format!(
+                "BistroWorker.usableResources.cpuCores: {bad} is not allowed; allowed is a finite number, 0 or more"
+            )
+        );
+    }
+    let message = refused_worker(|w| {
+        w.usable_resources = Some(wire::UsablePhysicalResources {
+            gpus: Some(vec![
+                wire::GPUInfo::default(),
+                wire::GPUInfo {
+                    compute: Some((-0.5).into()),
+                    ..Default::default()
+                },
+            ]),
+            ..Default::default()
+        });
+    });
+    assert!(
+        message.starts_with("BistroWorker.usableResources.gpus[1].compute: -0.5"),
+        "{message}"
+    );
+}
+
+#[test]
+fn tasks_with_senseless_fields_are_refused() {
+    assert_eq!(
+        refused_task(|t| t.invocation_id = None),
+        "RunningTask.invocationID: it is missing; an identity or an address has no default"
+    );
+    assert_eq!(
+        refused_task(|t| t.invocation_id = Some(EARLY)),
+        "RunningTask.invocationID.startTime: -1 is not allowed; allowed is 0 or more"
+    );
+    assert!(
+        refused_task(|t| t.job = Some("j".repeat(1025)))
+            .starts_with("RunningTask.job: the name is 1025 bytes long")
+    );
+    assert!(refused_task(|t| t.node = Some("\0".to_owned())).starts_with("RunningTask.node: "));
+    assert!(
+        refused_task(|t| t.worker_shard = Some("\0".to_owned()))
+            .starts_with("RunningTask.workerShard: ")
+    );
+    assert_eq!(
+        refused_task(|t| t.worker_suicide_task_kill_wait_ms = Some(-1)),
+        "RunningTask.workerSuicideTaskKillWaitMs: -1 is not allowed; allowed is 0 or more"
+    );
+    assert_eq!(
+        refused_task(|t| {
+            t.next_backoff_duration = Some(wire::BackoffDuration {
+                no_more_backoffs: false,
+                seconds: -9,
+            });
+        }),
+        "RunningTask.nextBackoffDuration.seconds: -9 is not allowed; allowed is 0 or more"
+    );
+}
+
+#[test]
+fn tasks_with_senseless_resources_are_refused() {
+    let held = |name: &str, amount| wire::NodeResources {
+        node: "n".to_owned(),
+        resources: vec![wire::Resource {
+            name: name.to_owned(),
+            amount,
+        }],
+    };
+    assert_eq!(
+        refused_task(|t| t.node_resources = Some(vec![held("slots", 1), held("slots", -1)])),
+        "RunningTask.nodeResources[1].resources[0].amount: -1 is not allowed; allowed is 0 or more"
+    );
+    assert!(
+        refused_task(|t| t.node_resources = Some(vec![held("a\0", 1)]))
+            .starts_with("RunningTask.nodeResources[0].resources[0].name: ")
+    );
+    assert!(
+        refused_task(|t| {
+            t.node_resources = Some(vec![wire::NodeResources {
+                node: "\0".to_owned(),
+                resources: Vec::new(),
+            }]);
+        })
+        .starts_with("RunningTask.nodeResources[0].node: ")
+    );
+    let used = |cpu_time_ms, memory_mb: f64| {
+        Some(wire::TaskPhysicalResources {
+            cpu_time_ms: Some(cpu_time_ms),
+            memory_mb: Some(memory_mb.into()),
+            ..Default::default()
+        })
+    };
+    assert!(
+        refused_task(|t| t.physical_resources = used(-1, 0.0))
+            .starts_with("RunningTask.physicalResources.cpuTimeMs: -1")
+    );
+    assert!(
+        refused_task(|t| t.physical_resources = used(1, f64::NAN))
+            .starts_with("RunningTask.physicalResources.memoryMB: NaN")
+    );
+}
+
+#[test]
+fn an_end_that_is_no_status_is_an_error_of_the_task() {
+    let task = RunningTask::try_from(wire::RunningTask {
+        ended: Some("gibberish".to_owned()),
+        ..sound_task()
+    })
+    .expect("the list of running tasks must not be lost for one status");
+    let status = task.ended.expect("the task has ended");
+    assert!(!status.is_done());
+    assert!(status.exception().is_some());
+}
+
+#[test]
+fn subprocess_options_with_senseless_fields_are_refused() {
+    assert_eq!(
+        refused_options(|o| o.status_from = Some("oracle".to_owned())),
+        "TaskSubprocessOptions.statusFrom: \"oracle\" is not allowed; allowed is \"auto\", \"pipe\" or \"exit_code\""
+    );
+    assert_eq!(
+        refused_options(|o| o.arguments = Some(String::new())),
+        "TaskSubprocessOptions.arguments: \"\" is not allowed; allowed is \"append\" or \"none\""
+    );
+    assert_eq!(
+        refused_options(|o| o.parent_death_signal = Some(65)),
+        "TaskSubprocessOptions.parentDeathSignal: 65 is not allowed; allowed is 0 (none) to 64"
+    );
+    assert_eq!(
+        refused_options(|o| o.refresh_resources_sec = Some(-2)),
+        "TaskSubprocessOptions.refreshResourcesSec: -2 is not allowed; allowed is 0 or more"
+    );
+    let cgroups = |cpu_shares, memory_limit_in_bytes| {
+        Some(wire::CGroupOptions {
+            cpu_shares: Some(cpu_shares),
+            memory_limit_in_bytes: Some(memory_limit_in_bytes),
+            ..Default::default()
+        })
+    };
+    for shares in [1, -4] {
+        assert_eq!(
+            refused_options(|o| o.cgroup_options = cgroups(shares, 0)),
+            format!(
+                "TaskSubprocessOptions.cgroupOptions.cpuShares: {shares} is not allowed; allowed is 0 (leave alone), or 2 or more"
+            )
+        );
+    }
+    assert!(
+        refused_options(|o| o.cgroup_options = cgroups(0, -1))
+            .starts_with("TaskSubprocessOptions.cgroupOptions.memoryLimitInBytes: -1")
+    );
+}
+
+#[test]
+fn errors_repeat_only_the_head_of_long_texts() {
+    let message = refused_options(|o| o.status_from = Some("ü".repeat(1_000_000)));
+    assert!(message.len() < 400, "{} bytes", message.len());
+    assert!(message.contains("ü..."), "{message}");
+}
+
+#[test]
+fn kill_methods_that_do_not_exist_are_refused() {
+    let message = refused::<KillRequest, _>(wire::KillRequest::default, |request| {
+        request.method = Some(wire::KillMethod(9));
+    });
+    assert_eq!(
+        message,
+        "KillRequest.method: 9 is not allowed; allowed is 1 (TERM_WAIT_KILL), 2 (KILL) or 3 (TERM)"
+    );
+}
+
+#[test]
+fn a_kill_wait_below_zero_kills_at_once() {
+    let request = KillRequest::try_from(wire::KillRequest {
+        method: Some(wire::KillMethod::TERM_WAIT_KILL),
+        kill_wait_ms: Some(-1),
+    });
+    assert_eq!(request.map(|request| request.wait), Ok(Duration::ZERO));
+}
+
+#[test]
+fn answers_with_senseless_fields_are_refused() {
+    assert_eq!(
+        refused_response(|r| r.id = None),
+        "SchedulerHeartbeatResponse.id: it is missing; an identity or an address has no default"
+    );
+    assert_eq!(
+        refused_response(|r| r.worker_state = Some(4)),
+        "SchedulerHeartbeatResponse.workerState: 4 is not allowed; allowed is 0 (NEW), 1 (HEALTHY), 2 (UNHEALTHY) or 3 (MUST_DIE)"
+    );
+    type Spoil = fn(&mut wire::SchedulerHeartbeatResponse);
+    let spoil: [(&str, Spoil); 4] = [
+        ("maxHealthcheckGap", |r| r.max_healthcheck_gap = Some(-1)),
+        ("heartbeatGracePeriod", |r| {
+            r.heartbeat_grace_period = Some(-1);
+        }),
+        ("loseUnhealthyWorkerAfter", |r| {
+            r.lose_unhealthy_worker_after = Some(-1);
+        }),
+        ("workerCheckInterval", |r| {
+            r.worker_check_interval = Some(-1);
+        }),
+    ];
+    for (field, spoil) in spoil {
+        assert_eq!(
+            refused_response(spoil),
+            format!("SchedulerHeartbeatResponse.{field}: -1 is not allowed; allowed is 0 or more")
+        );
+    }
+    let set = |scheduler_id, num_workers| {
+        Some(wire::WorkerSetID {
+            scheduler_id: Some(scheduler_id),
+            version: Some(1),
+            hash: Some(wire::WorkerSetHash {
+                num_workers: Some(num_workers),
+                ..Default::default()
+            }),
+        })
+    };
+    assert!(
+        refused_response(|r| r.worker_set_id = set(EARLY, 0))
+            .starts_with("SchedulerHeartbeatResponse.workerSetID.schedulerID.startTime: -1")
+    );
+    assert!(
+        refused_response(|r| r.worker_set_id = set(wire::BistroInstanceID::default(), -1))
+            .starts_with("SchedulerHeartbeatResponse.workerSetID.hash.numWorkers: -1")
+    );
+}
+
+fn sound_query() -> BistroWorkerGetJobLogsByIDArgs {
+    BistroWorkerGetJobLogsByIDArgs {
+        logtype: "stdout".to_owned(),
+        job_ids: vec!["j".to_owned()],
+        node_ids: Vec::new(),
+        line_id: -1,
+        is_ascending: true,
+        limit: 10,
+        regex_filter: String::new(),
+    }
+}
+
+fn refused_query(spoil: impl Fn(&mut BistroWorkerGetJobLogsByIDArgs)) -> String {
+    refused::<LogQuery, _>(sound_query, spoil)
+}
+
+#[test]
+fn questions_for_logs_with_senseless_arguments_are_refused() {
+    assert_eq!(
+        refused_query(|q| q.logtype = "stdin".to_owned()),
+        "getJobLogsByID.logtype: \"stdin\" is not allowed; allowed is \"stdout\", \"stderr\" or \"statuses\""
+    );
+    assert_eq!(
+        refused_query(|q| q.limit = -1),
+        "getJobLogsByID.limit: -1 is not allowed; allowed is 0 or more"
+    );
+    assert!(
+        refused_query(|q| q.job_ids = vec!["j".to_owned(), "\0".to_owned()])
+            .starts_with("getJobLogsByID.job_ids[1]: the name contains")
+    );
+    assert!(
+        refused_query(|q| q.node_ids = vec!["\0".to_owned()])
+            .starts_with("getJobLogsByID.node_ids[0]: the name contains")
+    );
+}
+
+#[test]
+fn lines_and_pages_with_senseless_names_are_refused() {
+    let page = |job: &str, node: &str| wire::LogLines {
+        lines: Some(vec![wire::LogLine {
+            job_id: Some(job.to_owned()),
+            node_id: Some(node.to_owned()),
+            ..Default::default()
+        }]),
+        ..Default::default()
+    };
+    let error = |page: wire::LogLines| {
+        LogPage::try_from(page)
+            .expect_err("a name with NUL")
+            .to_string()
+    };
+    assert!(error(page("\0", "n")).starts_with("LogLines.lines[0].jobID: "));
+    assert!(error(page("j", "\0")).starts_with("LogLines.lines[0].nodeID: "));
+}
+
+#[test]
+fn callers_of_the_scheduler_name_one_job_and_node_or_none() {
+    let args = |job: &str, node: &str, logtype: &str| BistroSchedulerGetJobLogsByIDArgs {
+        logtype: logtype.to_owned(),
+        job_id: job.to_owned(),
+        node_id: node.to_owned(),
+        line_id: 5 << 32,
+        is_ascending: false,
+        regex_filter: "x".to_owned(),
+    };
+    let query = scheduler_log_query(args("j", "", "stderr"), 77).expect("a sound question");
+    assert_eq!(
+        query,
+        LogQuery {
+            stream: LogStream::Stderr,
+            jobs: vec!["j".try_into().expect("a name")],
+            nodes: Vec::new(),
+            from: Some(LineId::first_of_second(5)),
+            ascending: false,
+            limit: 77,
+            regex: "x".to_owned(),
+        }
+    );
+    let error = |args: BistroSchedulerGetJobLogsByIDArgs| {
+        scheduler_log_query(args, 1)
+            .expect_err("a senseless question")
+            .path()
+            .to_owned()
+    };
+    assert_eq!(error(args("\0", "", "stderr")), "getJobLogsByID.job_id");
+    assert_eq!(error(args("", "\0", "stderr")), "getJobLogsByID.node_id");
+    assert_eq!(error(args("", "", "")), "getJobLogsByID.logtype");
+}
+
+#[test]
+fn errors_name_their_place_in_the_call() {
+    let error = parse::<_, RunningTask>("runTask.rt", wire::RunningTask::default())
+        .expect_err("no invocation");
+    assert_eq!(error.path(), "runTask.rt.invocationID");
+    let error = parse_list::<_, RunningTask>(
+        "notifyIfTasksNotRunning.rts",
+        vec![sound_task(), wire::RunningTask::default()],
+    )
+    .expect_err("no invocation");
+    assert_eq!(error.path(), "notifyIfTasksNotRunning.rts[1].invocationID");
+    let error = parse::<_, SchedulerId>("runTask.scheduler", EARLY).expect_err("early");
+    assert_eq!(error.path(), "runTask.scheduler.startTime");
+    let error = parse_name::<JobName>("getJob.job_name", "\0").expect_err("NUL");
+    assert_eq!(error.path(), "getJob.job_name");
+}
+
+#[test]
+fn absent_parts_take_their_defaults() {
+    let worker = WorkerDescription::try_from(wire::BistroWorker {
+        protocol_version: None,
+        ..sound_worker()
+    })
+    .expect("a sound worker");
+    assert_eq!(worker.usable, UsablePhysicalResources::default());
+    assert_eq!(worker.protocol_version, 0);
+    assert!(
+        worker.has_worker_command,
+        "an older worker always has a command"
+    );
+    assert_eq!(
+        WorkerSetId::try_from(wire::WorkerSetID::default()),
+        Ok(WorkerSetId::default())
+    );
+    let nothing = wire::TaskSubprocessOptions {
+        poll_ms: None,
+        max_log_lines_per_poll_interval: None,
+        parent_death_signal: None,
+        process_group_leader: None,
+        use_canary_pipe: None,
+        refresh_resources_sec: None,
+        ..Default::default()
+    };
+    assert_eq!(
+        TaskSubprocessOptions::try_from(nothing),
+        Ok(TaskSubprocessOptions::default())
+    );
+    assert_eq!(
+        TaskSubprocessOptions::try_from(wire::TaskSubprocessOptions::default()),
+        Ok(TaskSubprocessOptions::default())
+    );
+}
+
+#[test]
+fn fractions_of_seconds_never_let_a_worker_outlive_its_tasks_elsewhere() {
+    let odd = Duration::from_millis(2500);
+    let mut response = HeartbeatResponse::try_from(sound_response()).expect("a sound answer");
+    response.max_healthcheck_gap = odd;
+    response.heartbeat_grace_period = odd;
+    response.lose_unhealthy_worker_after = odd;
+    response.worker_check_interval = odd;
+    let sent = wire::SchedulerHeartbeatResponse::from(response);
+    assert_eq!(sent.max_healthcheck_gap, Some(2));
+    assert_eq!(sent.heartbeat_grace_period, Some(2));
+    assert_eq!(sent.lose_unhealthy_worker_after, Some(2));
+    assert_eq!(sent.worker_check_interval, Some(3));
+    let mut worker = WorkerDescription::try_from(sound_worker()).expect("a sound worker");
+    worker.heartbeat_period = odd;
+    assert_eq!(
+        wire::BistroWorker::from(worker).heartbeat_period_sec,
+        Some(3)
+    );
+}
+
+#[test]
+fn numbers_that_the_wire_cannot_hold_are_clamped() {
+    let request = KillRequest {
+        method: KillMethod::TermWaitKill,
+        wait: Duration::MAX,
+    };
+    assert_eq!(
+        wire::KillRequest::from(request).kill_wait_ms,
+        Some(i32::MAX)
+    );
+    let backoff = BackoffDuration {
+        no_more_backoffs: false,
+        seconds: u32::MAX,
+    };
+    assert_eq!(wire::BackoffDuration::from(backoff).seconds, i32::MAX);
+}
+
+#[test]
+fn refusals_keep_their_code() {
+    for code in [
+        RefusalCode::Unhealthy,
+        RefusalCode::WrongId,
+        RefusalCode::OldSequence,
+        RefusalCode::Duplicate,
+        RefusalCode::Busy,
+        RefusalCode::Draining,
+        RefusalCode::Unspecified,
+    ] {
+        assert_eq!(
+            refusal(worker_exception(code, "why")),
+            (code, "why".to_owned())
+        );
+    }
+    let newer = BistroWorkerException {
+        message: None,
+        code: Some(BistroWorkerExceptionCode(99)),
+    };
+    assert_eq!(refusal(newer), (RefusalCode::Unspecified, String::new()));
+}

@@ -1,0 +1,250 @@
+//! Workers as they describe themselves, worker sets, and the answer to a heartbeat.
+
+use std::time::Duration;
+
+use brasserie_common::worker::HeartbeatResponse;
+use brasserie_common::worker_set::SetHash;
+use brasserie_common::{
+    Health, MachinePortLock, ServiceAddress, WorkerDescription, WorkerSetHash, WorkerSetId,
+};
+
+use super::{
+    Problem, WireError, defaulted, host, not_negative, parse_name, required, saturating_i32,
+};
+use crate::generated::common as wire;
+
+impl TryFrom<wire::MachinePortLock> for MachinePortLock {
+    type Error = WireError;
+
+    fn try_from(lock: wire::MachinePortLock) -> Result<Self, WireError> {
+        Ok(MachinePortLock {
+            hostname: host(
+                "MachinePortLock.hostname",
+                lock.hostname.unwrap_or_default(),
+            )?,
+            port: lock.port.unwrap_or(0),
+        })
+    }
+}
+
+impl From<MachinePortLock> for wire::MachinePortLock {
+    fn from(lock: MachinePortLock) -> Self {
+        wire::MachinePortLock {
+            hostname: Some(lock.hostname.as_ref().to_owned()),
+            port: Some(lock.port),
+        }
+    }
+}
+
+impl TryFrom<wire::ServiceAddress> for ServiceAddress {
+    type Error = WireError;
+
+    fn try_from(address: wire::ServiceAddress) -> Result<Self, WireError> {
+        let host = host(
+            "ServiceAddress.ip_or_host",
+            address.ip_or_host.unwrap_or_default(),
+        )?;
+        if host.is_empty() {
+            return Err(WireError::new("ServiceAddress.ip_or_host", Problem::Empty));
+        }
+        let port = address.port.unwrap_or(0);
+        let dialled = u16::try_from(port).ok().filter(|&port| port != 0);
+        let port = dialled.ok_or_else(|| {
+            WireError::new(
+                "ServiceAddress.port",
+                Problem::OutOfRange {
+                    value: port.into(),
+                    allowed: "1 to 65535",
+                },
+            )
+        })?;
+        Ok(ServiceAddress { host, port })
+    }
+}
+
+impl From<ServiceAddress> for wire::ServiceAddress {
+    fn from(address: ServiceAddress) -> Self {
+        wire::ServiceAddress {
+            ip_or_host: Some(address.host.as_ref().to_owned()),
+            port: Some(address.port.into()),
+        }
+    }
+}
+
+impl From<wire::SetHash> for SetHash {
+    fn from(hash: wire::SetHash) -> Self {
+        SetHash {
+            add_all: hash.add_all.unwrap_or(0),
+            xor_all: hash.xor_all.unwrap_or(0),
+        }
+    }
+}
+
+impl From<SetHash> for wire::SetHash {
+    fn from(hash: SetHash) -> Self {
+        wire::SetHash {
+            add_all: Some(hash.add_all),
+            xor_all: Some(hash.xor_all),
+        }
+    }
+}
+
+impl TryFrom<wire::WorkerSetHash> for WorkerSetHash {
+    type Error = WireError;
+
+    fn try_from(hash: wire::WorkerSetHash) -> Result<Self, WireError> {
+        let num_workers = hash.num_workers.unwrap_or(0);
+        not_negative("WorkerSetHash.numWorkers", num_workers.into())?;
+        Ok(WorkerSetHash {
+            start_time: hash.start_time.map(Into::into).unwrap_or_default(),
+            rand: hash.rand.map(Into::into).unwrap_or_default(),
+            num_workers,
+        })
+    }
+}
+
+impl From<WorkerSetHash> for wire::WorkerSetHash {
+    fn from(hash: WorkerSetHash) -> Self {
+        wire::WorkerSetHash {
+            start_time: Some(hash.start_time.into()),
+            rand: Some(hash.rand.into()),
+            num_workers: Some(hash.num_workers),
+            digest: None,
+        }
+    }
+}
+
+impl TryFrom<wire::WorkerSetID> for WorkerSetId {
+    type Error = WireError;
+
+    fn try_from(set: wire::WorkerSetID) -> Result<Self, WireError> {
+        Ok(WorkerSetId {
+            // Before its first answer a worker has no set to name, and sends zeros or nothing.
+            scheduler: defaulted("WorkerSetID.schedulerID", set.scheduler_id)?,
+            version: set.version.unwrap_or(0),
+            hash: defaulted("WorkerSetID.hash", set.hash)?,
+        })
+    }
+}
+
+impl From<WorkerSetId> for wire::WorkerSetID {
+    fn from(set: WorkerSetId) -> Self {
+        wire::WorkerSetID {
+            scheduler_id: Some(set.scheduler.into()),
+            version: Some(set.version),
+            hash: Some(set.hash.into()),
+        }
+    }
+}
+
+impl TryFrom<wire::BistroWorker> for WorkerDescription {
+    type Error = WireError;
+
+    fn try_from(worker: wire::BistroWorker) -> Result<Self, WireError> {
+        Ok(WorkerDescription {
+            shard: parse_name("BistroWorker.shard", worker.shard.unwrap_or_default())?,
+            machine_lock: required("BistroWorker.machineLock", worker.machine_lock)?,
+            address: required("BistroWorker.addr", worker.addr)?,
+            id: required("BistroWorker.id", worker.id)?,
+            heartbeat_period: seconds(
+                "BistroWorker.heartbeatPeriodSec",
+                worker.heartbeat_period_sec,
+            )?,
+            protocol_version: worker.protocol_version.unwrap_or(0),
+            usable: defaulted("BistroWorker.usableResources", worker.usable_resources)?,
+            has_worker_command: worker.has_worker_command.unwrap_or(true),
+        })
+    }
+}
+
+impl From<WorkerDescription> for wire::BistroWorker {
+    fn from(worker: WorkerDescription) -> Self {
+        wire::BistroWorker {
+            shard: Some(worker.shard.into()),
+            machine_lock: Some(worker.machine_lock.into()),
+            addr: Some(worker.address.into()),
+            id: Some(worker.id.into()),
+            // Upwards: a scheduler that expects heartbeats earlier than they come would lose the worker before it ends itself.
+            heartbeat_period_sec: Some(seconds_up(worker.heartbeat_period)),
+            protocol_version: Some(worker.protocol_version),
+            usable_resources: Some(worker.usable.into()),
+            has_worker_command: Some(worker.has_worker_command),
+            // Whoever sends the last heartbeat of an instance says so itself.
+            tasks_are_dead: None,
+        }
+    }
+}
+
+impl TryFrom<wire::SchedulerHeartbeatResponse> for HeartbeatResponse {
+    type Error = WireError;
+
+    fn try_from(response: wire::SchedulerHeartbeatResponse) -> Result<Self, WireError> {
+        let state = response.worker_state.unwrap_or(0);
+        let worker_state = Health::from_wire(state).ok_or_else(|| {
+            WireError::new(
+                "SchedulerHeartbeatResponse.workerState",
+                Problem::OutOfRange {
+                    value: state.into(),
+                    allowed: "0 (NEW), 1 (HEALTHY), 2 (UNHEALTHY) or 3 (MUST_DIE)",
+                },
+            )
+        })?;
+        Ok(HeartbeatResponse {
+            scheduler: required("SchedulerHeartbeatResponse.id", response.id)?,
+            max_healthcheck_gap: seconds(
+                "SchedulerHeartbeatResponse.maxHealthcheckGap",
+                response.max_healthcheck_gap,
+            )?,
+            heartbeat_grace_period: seconds(
+                "SchedulerHeartbeatResponse.heartbeatGracePeriod",
+                response.heartbeat_grace_period,
+            )?,
+            lose_unhealthy_worker_after: seconds(
+                "SchedulerHeartbeatResponse.loseUnhealthyWorkerAfter",
+                response.lose_unhealthy_worker_after,
+            )?,
+            worker_check_interval: seconds(
+                "SchedulerHeartbeatResponse.workerCheckInterval",
+                response.worker_check_interval,
+            )?,
+            worker_state,
+            protocol_version: response.protocol_version.unwrap_or(0),
+            worker_set: defaulted(
+                "SchedulerHeartbeatResponse.workerSetID",
+                response.worker_set_id,
+            )?,
+        })
+    }
+}
+
+impl From<HeartbeatResponse> for wire::SchedulerHeartbeatResponse {
+    fn from(response: HeartbeatResponse) -> Self {
+        // Downwards, and the interval that is subtracted upwards: the worker must end first.
+        wire::SchedulerHeartbeatResponse {
+            id: Some(response.scheduler.into()),
+            max_healthcheck_gap: Some(seconds_down(response.max_healthcheck_gap)),
+            heartbeat_grace_period: Some(seconds_down(response.heartbeat_grace_period)),
+            lose_unhealthy_worker_after: Some(seconds_down(response.lose_unhealthy_worker_after)),
+            worker_check_interval: Some(seconds_up(response.worker_check_interval)),
+            worker_state: Some(response.worker_state.to_wire()),
+            protocol_version: Some(response.protocol_version),
+            worker_set_id: Some(response.worker_set.into()),
+        }
+    }
+}
+
+fn seconds(path: &str, value: Option<i32>) -> Result<Duration, WireError> {
+    not_negative(path, value.unwrap_or(0).into()).map(Duration::from_secs)
+}
+
+fn seconds_down(duration: Duration) -> i32 {
+    saturating_i32(duration.as_secs())
+}
+
+fn seconds_up(duration: Duration) -> i32 {
+    saturating_i32(
+        duration
+            .as_secs()
+            .saturating_add(u64::from(duration.subsec_nanos() > 0)),
+    )
+}

@@ -1,0 +1,1358 @@
+//! Generated from `idl/brasserie.thrift`: what our own command line asks a scheduler.
+// By thrift/regenerate; do not edit.
+
+use crate::generated::common;
+use crate::generated::scheduler;
+use thrift::protocol::{
+    TFieldIdentifier, TInputProtocol, TListIdentifier, TOutputProtocol, TSerializable,
+    TStructIdentifier, TType, field_id, verify_required_field_exists,
+};
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct JobStatus {
+    pub name: Option<String>,
+    pub enabled: Option<bool>,
+    pub total: Option<i64>,
+    pub unstarted: Option<i64>,
+    pub running: Option<i64>,
+    pub done: Option<i64>,
+    pub incomplete: Option<i64>,
+    pub error: Option<i64>,
+    pub in_backoff: Option<i64>,
+    pub failed: Option<i64>,
+    pub infeasible: Option<i64>,
+    pub errors: Option<Vec<String>>,
+    pub next_backoff_end_ms: Option<i64>,
+    pub settled: Option<bool>,
+    pub elapsed_ms: Option<i64>,
+}
+
+impl TSerializable for JobStatus {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<JobStatus> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<bool> = Some(false);
+        let mut f_3: Option<i64> = Some(0);
+        let mut f_4: Option<i64> = Some(0);
+        let mut f_5: Option<i64> = Some(0);
+        let mut f_6: Option<i64> = Some(0);
+        let mut f_7: Option<i64> = Some(0);
+        let mut f_8: Option<i64> = Some(0);
+        let mut f_9: Option<i64> = Some(0);
+        let mut f_10: Option<i64> = Some(0);
+        let mut f_11: Option<i64> = Some(0);
+        let mut f_12: Option<Vec<String>> = Some(Vec::new());
+        let mut f_13: Option<i64> = None;
+        let mut f_14: Option<bool> = Some(false);
+        let mut f_15: Option<i64> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_7 = Some(val);
+                }
+                8 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_8 = Some(val);
+                }
+                9 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_9 = Some(val);
+                }
+                10 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_10 = Some(val);
+                }
+                11 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_11 = Some(val);
+                }
+                12 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_0 = i_prot.read_string()?;
+                        val.push(list_elem_0);
+                    }
+                    i_prot.read_list_end()?;
+                    f_12 = Some(val);
+                }
+                13 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_13 = Some(val);
+                }
+                14 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_14 = Some(val);
+                }
+                15 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_15 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = JobStatus {
+            name: f_1,
+            enabled: f_2,
+            total: f_3,
+            unstarted: f_4,
+            running: f_5,
+            done: f_6,
+            incomplete: f_7,
+            error: f_8,
+            in_backoff: f_9,
+            failed: f_10,
+            infeasible: f_11,
+            errors: f_12,
+            next_backoff_end_ms: f_13,
+            settled: f_14,
+            elapsed_ms: f_15,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("JobStatus");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.name {
+            o_prot.write_field_begin(&TFieldIdentifier::new("name", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.enabled {
+            o_prot.write_field_begin(&TFieldIdentifier::new("enabled", TType::Bool, 2))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.total {
+            o_prot.write_field_begin(&TFieldIdentifier::new("total", TType::I64, 3))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.unstarted {
+            o_prot.write_field_begin(&TFieldIdentifier::new("unstarted", TType::I64, 4))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.running {
+            o_prot.write_field_begin(&TFieldIdentifier::new("running", TType::I64, 5))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.done {
+            o_prot.write_field_begin(&TFieldIdentifier::new("done", TType::I64, 6))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.incomplete {
+            o_prot.write_field_begin(&TFieldIdentifier::new("incomplete", TType::I64, 7))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.error {
+            o_prot.write_field_begin(&TFieldIdentifier::new("error", TType::I64, 8))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.in_backoff {
+            o_prot.write_field_begin(&TFieldIdentifier::new("inBackoff", TType::I64, 9))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.failed {
+            o_prot.write_field_begin(&TFieldIdentifier::new("failed", TType::I64, 10))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.infeasible {
+            o_prot.write_field_begin(&TFieldIdentifier::new("infeasible", TType::I64, 11))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.errors {
+            o_prot.write_field_begin(&TFieldIdentifier::new("errors", TType::List, 12))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.next_backoff_end_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("nextBackoffEndMs", TType::I64, 13))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.settled {
+            o_prot.write_field_begin(&TFieldIdentifier::new("settled", TType::Bool, 14))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.elapsed_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("elapsedMs", TType::I64, 15))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for JobStatus {
+    fn default() -> Self {
+        JobStatus {
+            name: Some("".to_owned()),
+            enabled: Some(false),
+            total: Some(0),
+            unstarted: Some(0),
+            running: Some(0),
+            done: Some(0),
+            incomplete: Some(0),
+            error: Some(0),
+            in_backoff: Some(0),
+            failed: Some(0),
+            infeasible: Some(0),
+            errors: Some(Vec::new()),
+            next_backoff_end_ms: None,
+            settled: Some(false),
+            elapsed_ms: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct SlotUse {
+    pub resource: Option<String>,
+    pub in_use: Option<i64>,
+    pub limit: Option<i64>,
+}
+
+impl TSerializable for SlotUse {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<SlotUse> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<i64> = Some(0);
+        let mut f_3: Option<i64> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = SlotUse {
+            resource: f_1,
+            in_use: f_2,
+            limit: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("SlotUse");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.resource {
+            o_prot.write_field_begin(&TFieldIdentifier::new("resource", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.in_use {
+            o_prot.write_field_begin(&TFieldIdentifier::new("inUse", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.limit {
+            o_prot.write_field_begin(&TFieldIdentifier::new("limit", TType::I64, 3))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for SlotUse {
+    fn default() -> Self {
+        SlotUse {
+            resource: Some("".to_owned()),
+            in_use: Some(0),
+            limit: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct WorkerStatus {
+    pub shard: Option<String>,
+    pub hostname: Option<String>,
+    pub address: Option<String>,
+    pub state: Option<String>,
+    pub instance: Option<common::BistroInstanceID>,
+    pub running_tasks: Option<i32>,
+    pub slots: Option<Vec<SlotUse>>,
+    pub unsure_tasks: Option<i32>,
+    pub since_heartbeat_ms: Option<i64>,
+}
+
+impl TSerializable for WorkerStatus {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<WorkerStatus> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<String> = Some("".to_owned());
+        let mut f_4: Option<String> = Some("".to_owned());
+        let mut f_5: Option<common::BistroInstanceID> = None;
+        let mut f_6: Option<i32> = Some(0);
+        let mut f_7: Option<Vec<SlotUse>> = Some(Vec::new());
+        let mut f_8: Option<i32> = Some(0);
+        let mut f_9: Option<i64> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::Struct => {
+                    let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<SlotUse> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_1 = SlotUse::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_1);
+                    }
+                    i_prot.read_list_end()?;
+                    f_7 = Some(val);
+                }
+                8 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_8 = Some(val);
+                }
+                9 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_9 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = WorkerStatus {
+            shard: f_1,
+            hostname: f_2,
+            address: f_3,
+            state: f_4,
+            instance: f_5,
+            running_tasks: f_6,
+            slots: f_7,
+            unsure_tasks: f_8,
+            since_heartbeat_ms: f_9,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("WorkerStatus");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.shard {
+            o_prot.write_field_begin(&TFieldIdentifier::new("shard", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.hostname {
+            o_prot.write_field_begin(&TFieldIdentifier::new("hostname", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.address {
+            o_prot.write_field_begin(&TFieldIdentifier::new("address", TType::String, 3))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.state {
+            o_prot.write_field_begin(&TFieldIdentifier::new("state", TType::String, 4))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.instance {
+            o_prot.write_field_begin(&TFieldIdentifier::new("instance", TType::Struct, 5))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.running_tasks {
+            o_prot.write_field_begin(&TFieldIdentifier::new("runningTasks", TType::I32, 6))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.slots {
+            o_prot.write_field_begin(&TFieldIdentifier::new("slots", TType::List, 7))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.unsure_tasks {
+            o_prot.write_field_begin(&TFieldIdentifier::new("unsureTasks", TType::I32, 8))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.since_heartbeat_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("sinceHeartbeatMs", TType::I64, 9))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for WorkerStatus {
+    fn default() -> Self {
+        WorkerStatus {
+            shard: Some("".to_owned()),
+            hostname: Some("".to_owned()),
+            address: Some("".to_owned()),
+            state: Some("".to_owned()),
+            instance: None,
+            running_tasks: Some(0),
+            slots: Some(Vec::new()),
+            unsure_tasks: Some(0),
+            since_heartbeat_ms: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ClusterStatus {
+    pub scheduler: Option<common::BistroInstanceID>,
+    pub cluster_id: Option<String>,
+    pub initial_wait: Option<String>,
+    pub jobs: Option<Vec<JobStatus>>,
+    pub workers: Option<Vec<WorkerStatus>>,
+    pub errors: Option<Vec<String>>,
+    pub wall_time_ms: Option<i64>,
+    pub wait_ended: Option<String>,
+    pub nodes_loaded: Option<bool>,
+}
+
+impl TSerializable for ClusterStatus {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ClusterStatus> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<common::BistroInstanceID> = None;
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<String> = None;
+        let mut f_4: Option<Vec<JobStatus>> = Some(Vec::new());
+        let mut f_5: Option<Vec<WorkerStatus>> = Some(Vec::new());
+        let mut f_6: Option<Vec<String>> = Some(Vec::new());
+        let mut f_7: Option<i64> = Some(0);
+        let mut f_8: Option<String> = None;
+        let mut f_9: Option<bool> = Some(false);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<JobStatus> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_2 = JobStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_2);
+                    }
+                    i_prot.read_list_end()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<WorkerStatus> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_3 = WorkerStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_3);
+                    }
+                    i_prot.read_list_end()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_4 = i_prot.read_string()?;
+                        val.push(list_elem_4);
+                    }
+                    i_prot.read_list_end()?;
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_7 = Some(val);
+                }
+                8 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_8 = Some(val);
+                }
+                9 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_9 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ClusterStatus {
+            scheduler: f_1,
+            cluster_id: f_2,
+            initial_wait: f_3,
+            jobs: f_4,
+            workers: f_5,
+            errors: f_6,
+            wall_time_ms: f_7,
+            wait_ended: f_8,
+            nodes_loaded: f_9,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ClusterStatus");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.scheduler {
+            o_prot.write_field_begin(&TFieldIdentifier::new("scheduler", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.cluster_id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("clusterID", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.initial_wait {
+            o_prot.write_field_begin(&TFieldIdentifier::new("initialWait", TType::String, 3))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.jobs {
+            o_prot.write_field_begin(&TFieldIdentifier::new("jobs", TType::List, 4))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.workers {
+            o_prot.write_field_begin(&TFieldIdentifier::new("workers", TType::List, 5))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.errors {
+            o_prot.write_field_begin(&TFieldIdentifier::new("errors", TType::List, 6))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.wall_time_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("wallTimeMs", TType::I64, 7))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.wait_ended {
+            o_prot.write_field_begin(&TFieldIdentifier::new("waitEnded", TType::String, 8))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.nodes_loaded {
+            o_prot.write_field_begin(&TFieldIdentifier::new("nodesLoaded", TType::Bool, 9))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ClusterStatus {
+    fn default() -> Self {
+        ClusterStatus {
+            scheduler: None,
+            cluster_id: Some("".to_owned()),
+            initial_wait: None,
+            jobs: Some(Vec::new()),
+            workers: Some(Vec::new()),
+            errors: Some(Vec::new()),
+            wall_time_ms: Some(0),
+            wait_ended: None,
+            nodes_loaded: Some(false),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct RunningTaskStatus {
+    pub job: Option<String>,
+    pub node: Option<String>,
+    pub worker_shard: Option<String>,
+    pub invocation_id: Option<common::BistroInstanceID>,
+    pub state: Option<String>,
+    pub running_for_ms: Option<i64>,
+}
+
+impl TSerializable for RunningTaskStatus {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<RunningTaskStatus> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<String> = Some("".to_owned());
+        let mut f_4: Option<common::BistroInstanceID> = None;
+        let mut f_5: Option<String> = Some("".to_owned());
+        let mut f_6: Option<i64> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::Struct => {
+                    let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_6 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = RunningTaskStatus {
+            job: f_1,
+            node: f_2,
+            worker_shard: f_3,
+            invocation_id: f_4,
+            state: f_5,
+            running_for_ms: f_6,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("RunningTaskStatus");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.job {
+            o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.node {
+            o_prot.write_field_begin(&TFieldIdentifier::new("node", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.worker_shard {
+            o_prot.write_field_begin(&TFieldIdentifier::new("workerShard", TType::String, 3))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.invocation_id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("invocationID", TType::Struct, 4))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.state {
+            o_prot.write_field_begin(&TFieldIdentifier::new("state", TType::String, 5))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.running_for_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("runningForMs", TType::I64, 6))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for RunningTaskStatus {
+    fn default() -> Self {
+        RunningTaskStatus {
+            job: Some("".to_owned()),
+            node: Some("".to_owned()),
+            worker_shard: Some("".to_owned()),
+            invocation_id: None,
+            state: Some("".to_owned()),
+            running_for_ms: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct UnfinishedTask {
+    pub job: Option<String>,
+    pub node: Option<String>,
+    pub status: Option<String>,
+    pub reasons: Option<Vec<String>>,
+}
+
+impl TSerializable for UnfinishedTask {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<UnfinishedTask> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<String> = None;
+        let mut f_4: Option<Vec<String>> = Some(Vec::new());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_5 = i_prot.read_string()?;
+                        val.push(list_elem_5);
+                    }
+                    i_prot.read_list_end()?;
+                    f_4 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = UnfinishedTask {
+            job: f_1,
+            node: f_2,
+            status: f_3,
+            reasons: f_4,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("UnfinishedTask");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.job {
+            o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.node {
+            o_prot.write_field_begin(&TFieldIdentifier::new("node", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.status {
+            o_prot.write_field_begin(&TFieldIdentifier::new("status", TType::String, 3))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.reasons {
+            o_prot.write_field_begin(&TFieldIdentifier::new("reasons", TType::List, 4))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for UnfinishedTask {
+    fn default() -> Self {
+        UnfinishedTask {
+            job: Some("".to_owned()),
+            node: Some("".to_owned()),
+            status: None,
+            reasons: Some(Vec::new()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieGetClusterStatusArgs {}
+
+impl TSerializable for BrasserieGetClusterStatusArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieGetClusterStatusArgs> {
+        i_prot.read_struct_begin()?;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            i_prot.skip(field_ident.field_type)?;
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasserieGetClusterStatusArgs {};
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("getClusterStatus_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieGetClusterStatusResult {
+    pub result_value: Option<ClusterStatus>,
+}
+
+impl TSerializable for BrasserieGetClusterStatusResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieGetClusterStatusResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<ClusterStatus> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::Struct => {
+                    let val = ClusterStatus::read_from_in_protocol(i_prot)?;
+                    f_0 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasserieGetClusterStatusResult { result_value: f_0 };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BrasserieGetClusterStatusResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieGetRunningTaskListArgs {
+    pub job: String,
+}
+
+impl TSerializable for BrasserieGetRunningTaskListArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieGetRunningTaskListArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BrasserieGetRunningTaskListArgs.job", &f_1)?;
+        let ret = BrasserieGetRunningTaskListArgs {
+            job: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("getRunningTaskList_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
+        o_prot.write_string(&self.job)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieGetRunningTaskListResult {
+    pub result_value: Option<Vec<RunningTaskStatus>>,
+    pub ex: Option<scheduler::BistroSchedulerUnknownJobException>,
+}
+
+impl TSerializable for BrasserieGetRunningTaskListResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieGetRunningTaskListResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<Vec<RunningTaskStatus>> = None;
+        let mut f_1: Option<scheduler::BistroSchedulerUnknownJobException> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<RunningTaskStatus> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_6 = RunningTaskStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_6);
+                    }
+                    i_prot.read_list_end()?;
+                    f_0 = Some(val);
+                }
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = scheduler::BistroSchedulerUnknownJobException::read_from_in_protocol(
+                        i_prot,
+                    )?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasserieGetRunningTaskListResult {
+            result_value: f_0,
+            ex: f_1,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BrasserieGetRunningTaskListResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::List, 0))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.ex {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ex", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieGetUnfinishedTasksArgs {
+    pub job: String,
+    pub limit: i32,
+}
+
+impl TSerializable for BrasserieGetUnfinishedTasksArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieGetUnfinishedTasksArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        let mut f_2: Option<i32> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BrasserieGetUnfinishedTasksArgs.job", &f_1)?;
+        verify_required_field_exists("BrasserieGetUnfinishedTasksArgs.limit", &f_2)?;
+        let ret = BrasserieGetUnfinishedTasksArgs {
+            job: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            limit: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("getUnfinishedTasks_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
+        o_prot.write_string(&self.job)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("limit", TType::I32, 2))?;
+        o_prot.write_i32(self.limit)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieGetUnfinishedTasksResult {
+    pub result_value: Option<Vec<UnfinishedTask>>,
+    pub ex: Option<scheduler::BistroSchedulerUnknownJobException>,
+}
+
+impl TSerializable for BrasserieGetUnfinishedTasksResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieGetUnfinishedTasksResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<Vec<UnfinishedTask>> = None;
+        let mut f_1: Option<scheduler::BistroSchedulerUnknownJobException> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<UnfinishedTask> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_7 = UnfinishedTask::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_7);
+                    }
+                    i_prot.read_list_end()?;
+                    f_0 = Some(val);
+                }
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = scheduler::BistroSchedulerUnknownJobException::read_from_in_protocol(
+                        i_prot,
+                    )?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasserieGetUnfinishedTasksResult {
+            result_value: f_0,
+            ex: f_1,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BrasserieGetUnfinishedTasksResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::List, 0))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.ex {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ex", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieExplainTaskArgs {
+    pub job: String,
+    pub node: String,
+}
+
+impl TSerializable for BrasserieExplainTaskArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieExplainTaskArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        let mut f_2: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BrasserieExplainTaskArgs.job", &f_1)?;
+        verify_required_field_exists("BrasserieExplainTaskArgs.node", &f_2)?;
+        let ret = BrasserieExplainTaskArgs {
+            job: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            node: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("explainTask_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
+        o_prot.write_string(&self.job)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("node", TType::String, 2))?;
+        o_prot.write_string(&self.node)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieExplainTaskResult {
+    pub result_value: Option<Vec<String>>,
+    pub ex: Option<scheduler::BistroSchedulerUnknownJobException>,
+}
+
+impl TSerializable for BrasserieExplainTaskResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieExplainTaskResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<Vec<String>> = None;
+        let mut f_1: Option<scheduler::BistroSchedulerUnknownJobException> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_8 = i_prot.read_string()?;
+                        val.push(list_elem_8);
+                    }
+                    i_prot.read_list_end()?;
+                    f_0 = Some(val);
+                }
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = scheduler::BistroSchedulerUnknownJobException::read_from_in_protocol(
+                        i_prot,
+                    )?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasserieExplainTaskResult {
+            result_value: f_0,
+            ex: f_1,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BrasserieExplainTaskResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::List, 0))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.ex {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ex", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}

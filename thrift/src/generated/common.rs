@@ -1,0 +1,2380 @@
+//! Generated from `idl/common.thrift`: what schedulers and workers tell each other about.
+// By thrift/regenerate; do not edit.
+
+use std::collections::BTreeMap;
+use thrift::OrderedFloat;
+use thrift::protocol::{
+    TFieldIdentifier, TInputProtocol, TListIdentifier, TMapIdentifier, TOutputProtocol,
+    TSerializable, TStructIdentifier, TType, field_id, verify_required_field_exists,
+};
+
+#[derive(Copy, Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct PhysicalResource(pub i32);
+
+impl PhysicalResource {
+    pub const RAM_MBYTES: PhysicalResource = PhysicalResource(1);
+    pub const CPU_CORES: PhysicalResource = PhysicalResource(2);
+    pub const GPU_CARDS: PhysicalResource = PhysicalResource(4);
+    pub const ENUM_VALUES: &'static [Self] = &[Self::RAM_MBYTES, Self::CPU_CORES, Self::GPU_CARDS];
+}
+
+impl TSerializable for PhysicalResource {
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        o_prot.write_i32(self.0)
+    }
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<PhysicalResource> {
+        let enum_value = i_prot.read_i32()?;
+        Ok(PhysicalResource::from(enum_value))
+    }
+}
+
+impl From<i32> for PhysicalResource {
+    fn from(i: i32) -> Self {
+        match i {
+            1 => PhysicalResource::RAM_MBYTES,
+            2 => PhysicalResource::CPU_CORES,
+            4 => PhysicalResource::GPU_CARDS,
+            _ => PhysicalResource(i),
+        }
+    }
+}
+
+impl From<&i32> for PhysicalResource {
+    fn from(i: &i32) -> Self {
+        PhysicalResource::from(*i)
+    }
+}
+
+impl From<PhysicalResource> for i32 {
+    fn from(e: PhysicalResource) -> i32 {
+        e.0
+    }
+}
+
+impl From<&PhysicalResource> for i32 {
+    fn from(e: &PhysicalResource) -> i32 {
+        e.0
+    }
+}
+
+#[derive(Copy, Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct PhysicalResourceEnforcement(pub i32);
+
+impl PhysicalResourceEnforcement {
+    pub const NONE: PhysicalResourceEnforcement = PhysicalResourceEnforcement(1);
+    pub const SOFT: PhysicalResourceEnforcement = PhysicalResourceEnforcement(2);
+    pub const HARD: PhysicalResourceEnforcement = PhysicalResourceEnforcement(3);
+    pub const ENUM_VALUES: &'static [Self] = &[Self::NONE, Self::SOFT, Self::HARD];
+}
+
+impl TSerializable for PhysicalResourceEnforcement {
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        o_prot.write_i32(self.0)
+    }
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<PhysicalResourceEnforcement> {
+        let enum_value = i_prot.read_i32()?;
+        Ok(PhysicalResourceEnforcement::from(enum_value))
+    }
+}
+
+impl From<i32> for PhysicalResourceEnforcement {
+    fn from(i: i32) -> Self {
+        match i {
+            1 => PhysicalResourceEnforcement::NONE,
+            2 => PhysicalResourceEnforcement::SOFT,
+            3 => PhysicalResourceEnforcement::HARD,
+            _ => PhysicalResourceEnforcement(i),
+        }
+    }
+}
+
+impl From<&i32> for PhysicalResourceEnforcement {
+    fn from(i: &i32) -> Self {
+        PhysicalResourceEnforcement::from(*i)
+    }
+}
+
+impl From<PhysicalResourceEnforcement> for i32 {
+    fn from(e: PhysicalResourceEnforcement) -> i32 {
+        e.0
+    }
+}
+
+impl From<&PhysicalResourceEnforcement> for i32 {
+    fn from(e: &PhysicalResourceEnforcement) -> i32 {
+        e.0
+    }
+}
+
+#[derive(Copy, Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct KillMethod(pub i32);
+
+impl KillMethod {
+    pub const TERM_WAIT_KILL: KillMethod = KillMethod(1);
+    pub const KILL: KillMethod = KillMethod(2);
+    pub const TERM: KillMethod = KillMethod(3);
+    pub const ENUM_VALUES: &'static [Self] = &[Self::TERM_WAIT_KILL, Self::KILL, Self::TERM];
+}
+
+impl TSerializable for KillMethod {
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        o_prot.write_i32(self.0)
+    }
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<KillMethod> {
+        let enum_value = i_prot.read_i32()?;
+        Ok(KillMethod::from(enum_value))
+    }
+}
+
+impl From<i32> for KillMethod {
+    fn from(i: i32) -> Self {
+        match i {
+            1 => KillMethod::TERM_WAIT_KILL,
+            2 => KillMethod::KILL,
+            3 => KillMethod::TERM,
+            _ => KillMethod(i),
+        }
+    }
+}
+
+impl From<&i32> for KillMethod {
+    fn from(i: &i32) -> Self {
+        KillMethod::from(*i)
+    }
+}
+
+impl From<KillMethod> for i32 {
+    fn from(e: KillMethod) -> i32 {
+        e.0
+    }
+}
+
+impl From<&KillMethod> for i32 {
+    fn from(e: &KillMethod) -> i32 {
+        e.0
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct GPUInfo {
+    pub name: Option<String>,
+    pub pci_bus_id: Option<String>,
+    pub memory_mb: Option<OrderedFloat<f64>>,
+    pub compute: Option<OrderedFloat<f64>>,
+}
+
+impl TSerializable for GPUInfo {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<GPUInfo> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
+        let mut f_4: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_4 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = GPUInfo {
+            name: f_1,
+            pci_bus_id: f_2,
+            memory_mb: f_3,
+            compute: f_4,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("GPUInfo");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.name {
+            o_prot.write_field_begin(&TFieldIdentifier::new("name", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.pci_bus_id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("pciBusID", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.memory_mb {
+            o_prot.write_field_begin(&TFieldIdentifier::new("memoryMB", TType::Double, 3))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.compute {
+            o_prot.write_field_begin(&TFieldIdentifier::new("compute", TType::Double, 4))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for GPUInfo {
+    fn default() -> Self {
+        GPUInfo {
+            name: Some("".to_owned()),
+            pci_bus_id: Some("".to_owned()),
+            memory_mb: Some(OrderedFloat::from(0.0)),
+            compute: Some(OrderedFloat::from(0.0)),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct UsablePhysicalResources {
+    pub ms_since_epoch: Option<i64>,
+    pub cpu_cores: Option<OrderedFloat<f64>>,
+    pub memory_mb: Option<OrderedFloat<f64>>,
+    pub gpus: Option<Vec<GPUInfo>>,
+}
+
+impl TSerializable for UsablePhysicalResources {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<UsablePhysicalResources> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<i64> = Some(0);
+        let mut f_2: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
+        let mut f_3: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
+        let mut f_4: Option<Vec<GPUInfo>> = Some(Vec::new());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<GPUInfo> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_0 = GPUInfo::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_0);
+                    }
+                    i_prot.read_list_end()?;
+                    f_4 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = UsablePhysicalResources {
+            ms_since_epoch: f_1,
+            cpu_cores: f_2,
+            memory_mb: f_3,
+            gpus: f_4,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("UsablePhysicalResources");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.ms_since_epoch {
+            o_prot.write_field_begin(&TFieldIdentifier::new("msSinceEpoch", TType::I64, 1))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.cpu_cores {
+            o_prot.write_field_begin(&TFieldIdentifier::new("cpuCores", TType::Double, 2))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.memory_mb {
+            o_prot.write_field_begin(&TFieldIdentifier::new("memoryMB", TType::Double, 3))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.gpus {
+            o_prot.write_field_begin(&TFieldIdentifier::new("gpus", TType::List, 4))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for UsablePhysicalResources {
+    fn default() -> Self {
+        UsablePhysicalResources {
+            ms_since_epoch: Some(0),
+            cpu_cores: Some(OrderedFloat::from(0.0)),
+            memory_mb: Some(OrderedFloat::from(0.0)),
+            gpus: Some(Vec::new()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct TaskPhysicalResources {
+    pub ms_since_epoch: Option<i64>,
+    pub cpu_time_ms: Option<i64>,
+    pub memory_mb: Option<OrderedFloat<f64>>,
+    pub gpus: Option<Vec<GPUInfo>>,
+}
+
+impl TSerializable for TaskPhysicalResources {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<TaskPhysicalResources> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<i64> = Some(0);
+        let mut f_2: Option<i64> = None;
+        let mut f_3: Option<OrderedFloat<f64>> = None;
+        let mut f_4: Option<Vec<GPUInfo>> = Some(Vec::new());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<GPUInfo> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_1 = GPUInfo::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_1);
+                    }
+                    i_prot.read_list_end()?;
+                    f_4 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = TaskPhysicalResources {
+            ms_since_epoch: f_1,
+            cpu_time_ms: f_2,
+            memory_mb: f_3,
+            gpus: f_4,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("TaskPhysicalResources");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.ms_since_epoch {
+            o_prot.write_field_begin(&TFieldIdentifier::new("msSinceEpoch", TType::I64, 1))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.cpu_time_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("cpuTimeMs", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.memory_mb {
+            o_prot.write_field_begin(&TFieldIdentifier::new("memoryMB", TType::Double, 3))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.gpus {
+            o_prot.write_field_begin(&TFieldIdentifier::new("gpus", TType::List, 4))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for TaskPhysicalResources {
+    fn default() -> Self {
+        TaskPhysicalResources {
+            ms_since_epoch: Some(0),
+            cpu_time_ms: None,
+            memory_mb: None,
+            gpus: Some(Vec::new()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BackoffDuration {
+    pub no_more_backoffs: bool,
+    pub seconds: i32,
+}
+
+impl TSerializable for BackoffDuration {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<BackoffDuration> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<bool> = None;
+        let mut f_2: Option<i32> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BackoffDuration.no_more_backoffs", &f_1)?;
+        verify_required_field_exists("BackoffDuration.seconds", &f_2)?;
+        let ret = BackoffDuration {
+            no_more_backoffs: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            seconds: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BackoffDuration");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("noMoreBackoffs", TType::Bool, 1))?;
+        o_prot.write_bool(self.no_more_backoffs)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("seconds", TType::I32, 2))?;
+        o_prot.write_i32(self.seconds)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct LogLine {
+    pub job_id: Option<String>,
+    pub node_id: Option<String>,
+    pub time: Option<i32>,
+    pub line: Option<String>,
+    pub line_id: Option<i64>,
+}
+
+impl TSerializable for LogLine {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<LogLine> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<i32> = Some(0);
+        let mut f_4: Option<String> = Some("".to_owned());
+        let mut f_5: Option<i64> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_5 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = LogLine {
+            job_id: f_1,
+            node_id: f_2,
+            time: f_3,
+            line: f_4,
+            line_id: f_5,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("LogLine");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.job_id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("jobID", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.node_id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("nodeID", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.time {
+            o_prot.write_field_begin(&TFieldIdentifier::new("time", TType::I32, 3))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.line {
+            o_prot.write_field_begin(&TFieldIdentifier::new("line", TType::String, 4))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.line_id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("lineID", TType::I64, 5))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for LogLine {
+    fn default() -> Self {
+        LogLine {
+            job_id: Some("".to_owned()),
+            node_id: Some("".to_owned()),
+            time: Some(0),
+            line: Some("".to_owned()),
+            line_id: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct LogLines {
+    pub lines: Option<Vec<LogLine>>,
+    pub next_line_id: Option<i64>,
+}
+
+impl TSerializable for LogLines {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<LogLines> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<Vec<LogLine>> = Some(Vec::new());
+        let mut f_2: Option<i64> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<LogLine> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_2 = LogLine::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_2);
+                    }
+                    i_prot.read_list_end()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = LogLines {
+            lines: f_1,
+            next_line_id: f_2,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("LogLines");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.lines {
+            o_prot.write_field_begin(&TFieldIdentifier::new("lines", TType::List, 1))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.next_line_id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("nextLineID", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for LogLines {
+    fn default() -> Self {
+        LogLines {
+            lines: Some(Vec::new()),
+            next_line_id: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Resource {
+    pub name: String,
+    pub amount: i32,
+}
+
+impl TSerializable for Resource {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<Resource> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        let mut f_2: Option<i32> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("Resource.name", &f_1)?;
+        verify_required_field_exists("Resource.amount", &f_2)?;
+        let ret = Resource {
+            name: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            amount: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("Resource");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("name", TType::String, 1))?;
+        o_prot.write_string(&self.name)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("amount", TType::I32, 2))?;
+        o_prot.write_i32(self.amount)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct NodeResources {
+    pub node: String,
+    pub resources: Vec<Resource>,
+}
+
+impl TSerializable for NodeResources {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<NodeResources> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        let mut f_2: Option<Vec<Resource>> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<Resource> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_3 = Resource::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_3);
+                    }
+                    i_prot.read_list_end()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("NodeResources.node", &f_1)?;
+        verify_required_field_exists("NodeResources.resources", &f_2)?;
+        let ret = NodeResources {
+            node: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            resources: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("NodeResources");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("node", TType::String, 1))?;
+        o_prot.write_string(&self.node)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("resources", TType::List, 2))?;
+        o_prot.write_list_begin(&TListIdentifier::new(
+            TType::Struct,
+            self.resources.len() as i32,
+        ))?;
+        for e in &self.resources {
+            e.write_to_out_protocol(o_prot)?;
+        }
+        o_prot.write_list_end()?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroInstanceID {
+    pub start_time: Option<i64>,
+    pub rand: Option<i64>,
+}
+
+impl TSerializable for BistroInstanceID {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<BistroInstanceID> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<i64> = Some(0);
+        let mut f_2: Option<i64> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroInstanceID {
+            start_time: f_1,
+            rand: f_2,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroInstanceID");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.start_time {
+            o_prot.write_field_begin(&TFieldIdentifier::new("startTime", TType::I64, 1))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.rand {
+            o_prot.write_field_begin(&TFieldIdentifier::new("rand", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for BistroInstanceID {
+    fn default() -> Self {
+        BistroInstanceID {
+            start_time: Some(0),
+            rand: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct RunningTask {
+    pub job: Option<String>,
+    pub node: Option<String>,
+    pub node_resources: Option<Vec<NodeResources>>,
+    pub worker_shard: Option<String>,
+    pub invocation_id: Option<BistroInstanceID>,
+    pub next_backoff_duration: Option<BackoffDuration>,
+    pub physical_resources: Option<TaskPhysicalResources>,
+    pub worker_suicide_task_kill_wait_ms: Option<i32>,
+    pub est_duration_sec: Option<OrderedFloat<f64>>,
+    pub deadline_sec: Option<i64>,
+    pub usage: Option<BTreeMap<String, OrderedFloat<f64>>>,
+    pub work_request_seq: Option<i64>,
+    pub bufferable: Option<bool>,
+    pub ended: Option<String>,
+}
+
+impl TSerializable for RunningTask {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<RunningTask> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<Vec<NodeResources>> = Some(Vec::new());
+        let mut f_4: Option<String> = Some("".to_owned());
+        let mut f_5: Option<BistroInstanceID> = None;
+        let mut f_6: Option<BackoffDuration> = None;
+        let mut f_7: Option<TaskPhysicalResources> = None;
+        let mut f_8: Option<i32> = Some(0);
+        let mut f_9: Option<OrderedFloat<f64>> = None;
+        let mut f_10: Option<i64> = None;
+        let mut f_11: Option<BTreeMap<String, OrderedFloat<f64>>> = None;
+        let mut f_12: Option<i64> = None;
+        let mut f_15: Option<bool> = None;
+        let mut f_16: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<NodeResources> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_4 = NodeResources::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_4);
+                    }
+                    i_prot.read_list_end()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::Struct => {
+                    let val = BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::Struct => {
+                    let val = BackoffDuration::read_from_in_protocol(i_prot)?;
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::Struct => {
+                    let val = TaskPhysicalResources::read_from_in_protocol(i_prot)?;
+                    f_7 = Some(val);
+                }
+                8 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_8 = Some(val);
+                }
+                9 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_9 = Some(val);
+                }
+                10 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_10 = Some(val);
+                }
+                11 if field_ident.field_type == TType::Map => {
+                    let map_ident = i_prot.read_map_begin()?;
+                    let mut val: BTreeMap<String, OrderedFloat<f64>> = BTreeMap::new();
+                    for _ in 0..map_ident.size {
+                        let map_key_5 = i_prot.read_string()?;
+                        let map_val_6 = OrderedFloat::from(i_prot.read_double()?);
+                        val.insert(map_key_5, map_val_6);
+                    }
+                    i_prot.read_map_end()?;
+                    f_11 = Some(val);
+                }
+                12 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_12 = Some(val);
+                }
+                15 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_15 = Some(val);
+                }
+                16 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_16 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = RunningTask {
+            job: f_1,
+            node: f_2,
+            node_resources: f_3,
+            worker_shard: f_4,
+            invocation_id: f_5,
+            next_backoff_duration: f_6,
+            physical_resources: f_7,
+            worker_suicide_task_kill_wait_ms: f_8,
+            est_duration_sec: f_9,
+            deadline_sec: f_10,
+            usage: f_11,
+            work_request_seq: f_12,
+            bufferable: f_15,
+            ended: f_16,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("RunningTask");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.job {
+            o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.node {
+            o_prot.write_field_begin(&TFieldIdentifier::new("node", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.node_resources {
+            o_prot.write_field_begin(&TFieldIdentifier::new("nodeResources", TType::List, 3))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.worker_shard {
+            o_prot.write_field_begin(&TFieldIdentifier::new("workerShard", TType::String, 4))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.invocation_id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("invocationID", TType::Struct, 5))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.next_backoff_duration {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "nextBackoffDuration",
+                TType::Struct,
+                6,
+            ))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.physical_resources {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "physicalResources",
+                TType::Struct,
+                7,
+            ))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.worker_suicide_task_kill_wait_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "workerSuicideTaskKillWaitMs",
+                TType::I32,
+                8,
+            ))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.est_duration_sec {
+            o_prot.write_field_begin(&TFieldIdentifier::new("estDurationSec", TType::Double, 9))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.deadline_sec {
+            o_prot.write_field_begin(&TFieldIdentifier::new("deadlineSec", TType::I64, 10))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.usage {
+            o_prot.write_field_begin(&TFieldIdentifier::new("usage", TType::Map, 11))?;
+            o_prot.write_map_begin(&TMapIdentifier::new(
+                TType::String,
+                TType::Double,
+                fld_var.len() as i32,
+            ))?;
+            for (k, v) in fld_var {
+                o_prot.write_string(k)?;
+                o_prot.write_double((*v).into())?;
+            }
+            o_prot.write_map_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.work_request_seq {
+            o_prot.write_field_begin(&TFieldIdentifier::new("workRequestSeq", TType::I64, 12))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.bufferable {
+            o_prot.write_field_begin(&TFieldIdentifier::new("bufferable", TType::Bool, 15))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.ended {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ended", TType::String, 16))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for RunningTask {
+    fn default() -> Self {
+        RunningTask {
+            job: Some("".to_owned()),
+            node: Some("".to_owned()),
+            node_resources: Some(Vec::new()),
+            worker_shard: Some("".to_owned()),
+            invocation_id: None,
+            next_backoff_duration: None,
+            physical_resources: None,
+            worker_suicide_task_kill_wait_ms: Some(0),
+            est_duration_sec: None,
+            deadline_sec: None,
+            usage: None,
+            work_request_seq: None,
+            bufferable: None,
+            ended: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct MachinePortLock {
+    pub hostname: Option<String>,
+    pub port: Option<i32>,
+}
+
+impl TSerializable for MachinePortLock {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<MachinePortLock> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<i32> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = MachinePortLock {
+            hostname: f_1,
+            port: f_2,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("MachinePortLock");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.hostname {
+            o_prot.write_field_begin(&TFieldIdentifier::new("hostname", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.port {
+            o_prot.write_field_begin(&TFieldIdentifier::new("port", TType::I32, 2))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for MachinePortLock {
+    fn default() -> Self {
+        MachinePortLock {
+            hostname: Some("".to_owned()),
+            port: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ServiceAddress {
+    pub ip_or_host: Option<String>,
+    pub port: Option<i32>,
+}
+
+impl TSerializable for ServiceAddress {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ServiceAddress> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<i32> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ServiceAddress {
+            ip_or_host: f_1,
+            port: f_2,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ServiceAddress");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.ip_or_host {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ip_or_host", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.port {
+            o_prot.write_field_begin(&TFieldIdentifier::new("port", TType::I32, 2))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ServiceAddress {
+    fn default() -> Self {
+        ServiceAddress {
+            ip_or_host: Some("".to_owned()),
+            port: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct SetHash {
+    pub add_all: Option<i64>,
+    pub xor_all: Option<i64>,
+}
+
+impl TSerializable for SetHash {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<SetHash> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<i64> = Some(0);
+        let mut f_2: Option<i64> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = SetHash {
+            add_all: f_1,
+            xor_all: f_2,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("SetHash");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.add_all {
+            o_prot.write_field_begin(&TFieldIdentifier::new("addAll", TType::I64, 1))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.xor_all {
+            o_prot.write_field_begin(&TFieldIdentifier::new("xorAll", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for SetHash {
+    fn default() -> Self {
+        SetHash {
+            add_all: Some(0),
+            xor_all: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct WorkerSetHash {
+    pub start_time: Option<SetHash>,
+    pub rand: Option<SetHash>,
+    pub num_workers: Option<i32>,
+    pub digest: Option<Vec<u8>>,
+}
+
+impl TSerializable for WorkerSetHash {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<WorkerSetHash> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<SetHash> = None;
+        let mut f_2: Option<SetHash> = None;
+        let mut f_3: Option<i32> = Some(0);
+        let mut f_4: Option<Vec<u8>> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = SetHash::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Struct => {
+                    let val = SetHash::read_from_in_protocol(i_prot)?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_bytes()?;
+                    f_4 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = WorkerSetHash {
+            start_time: f_1,
+            rand: f_2,
+            num_workers: f_3,
+            digest: f_4,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("WorkerSetHash");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.start_time {
+            o_prot.write_field_begin(&TFieldIdentifier::new("startTime", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.rand {
+            o_prot.write_field_begin(&TFieldIdentifier::new("rand", TType::Struct, 2))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.num_workers {
+            o_prot.write_field_begin(&TFieldIdentifier::new("numWorkers", TType::I32, 3))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.digest {
+            o_prot.write_field_begin(&TFieldIdentifier::new("digest", TType::String, 4))?;
+            o_prot.write_bytes(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for WorkerSetHash {
+    fn default() -> Self {
+        WorkerSetHash {
+            start_time: None,
+            rand: None,
+            num_workers: Some(0),
+            digest: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct WorkerSetID {
+    pub scheduler_id: Option<BistroInstanceID>,
+    pub version: Option<i64>,
+    pub hash: Option<WorkerSetHash>,
+}
+
+impl TSerializable for WorkerSetID {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<WorkerSetID> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<BistroInstanceID> = None;
+        let mut f_2: Option<i64> = Some(0);
+        let mut f_3: Option<WorkerSetHash> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Struct => {
+                    let val = WorkerSetHash::read_from_in_protocol(i_prot)?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = WorkerSetID {
+            scheduler_id: f_1,
+            version: f_2,
+            hash: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("WorkerSetID");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.scheduler_id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("schedulerID", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.version {
+            o_prot.write_field_begin(&TFieldIdentifier::new("version", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.hash {
+            o_prot.write_field_begin(&TFieldIdentifier::new("hash", TType::Struct, 3))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for WorkerSetID {
+    fn default() -> Self {
+        WorkerSetID {
+            scheduler_id: None,
+            version: Some(0),
+            hash: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroWorker {
+    pub shard: Option<String>,
+    pub machine_lock: Option<MachinePortLock>,
+    pub addr: Option<ServiceAddress>,
+    pub id: Option<BistroInstanceID>,
+    pub heartbeat_period_sec: Option<i32>,
+    pub protocol_version: Option<i16>,
+    pub usable_resources: Option<UsablePhysicalResources>,
+    pub has_worker_command: Option<bool>,
+    pub tasks_are_dead: Option<bool>,
+}
+
+impl TSerializable for BistroWorker {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<BistroWorker> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<MachinePortLock> = None;
+        let mut f_3: Option<ServiceAddress> = None;
+        let mut f_4: Option<BistroInstanceID> = None;
+        let mut f_5: Option<i32> = Some(0);
+        let mut f_6: Option<i16> = Some(0);
+        let mut f_7: Option<UsablePhysicalResources> = None;
+        let mut f_16: Option<bool> = None;
+        let mut f_17: Option<bool> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Struct => {
+                    let val = MachinePortLock::read_from_in_protocol(i_prot)?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Struct => {
+                    let val = ServiceAddress::read_from_in_protocol(i_prot)?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::Struct => {
+                    let val = BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::I16 => {
+                    let val = i_prot.read_i16()?;
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::Struct => {
+                    let val = UsablePhysicalResources::read_from_in_protocol(i_prot)?;
+                    f_7 = Some(val);
+                }
+                16 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_16 = Some(val);
+                }
+                17 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_17 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroWorker {
+            shard: f_1,
+            machine_lock: f_2,
+            addr: f_3,
+            id: f_4,
+            heartbeat_period_sec: f_5,
+            protocol_version: f_6,
+            usable_resources: f_7,
+            has_worker_command: f_16,
+            tasks_are_dead: f_17,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroWorker");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.shard {
+            o_prot.write_field_begin(&TFieldIdentifier::new("shard", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.machine_lock {
+            o_prot.write_field_begin(&TFieldIdentifier::new("machineLock", TType::Struct, 2))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.addr {
+            o_prot.write_field_begin(&TFieldIdentifier::new("addr", TType::Struct, 3))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("id", TType::Struct, 4))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.heartbeat_period_sec {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "heartbeatPeriodSec",
+                TType::I32,
+                5,
+            ))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.protocol_version {
+            o_prot.write_field_begin(&TFieldIdentifier::new("protocolVersion", TType::I16, 6))?;
+            o_prot.write_i16(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.usable_resources {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "usableResources",
+                TType::Struct,
+                7,
+            ))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.has_worker_command {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "hasWorkerCommand",
+                TType::Bool,
+                16,
+            ))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.tasks_are_dead {
+            o_prot.write_field_begin(&TFieldIdentifier::new("tasksAreDead", TType::Bool, 17))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for BistroWorker {
+    fn default() -> Self {
+        BistroWorker {
+            shard: Some("".to_owned()),
+            machine_lock: None,
+            addr: None,
+            id: None,
+            heartbeat_period_sec: Some(0),
+            protocol_version: Some(0),
+            usable_resources: None,
+            has_worker_command: None,
+            tasks_are_dead: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct PhysicalResourceConfig {
+    pub physical: Option<PhysicalResource>,
+    pub logical: Option<String>,
+    pub logical_resource_id: Option<i64>,
+    pub multiply_logical_by: Option<OrderedFloat<f64>>,
+    pub enforcement: Option<PhysicalResourceEnforcement>,
+    pub physical_reserve_amount: Option<OrderedFloat<f64>>,
+}
+
+impl TSerializable for PhysicalResourceConfig {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<PhysicalResourceConfig> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<PhysicalResource> = None;
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<i64> = Some(0);
+        let mut f_4: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(1.0));
+        let mut f_5: Option<PhysicalResourceEnforcement> = Some(PhysicalResourceEnforcement::NONE);
+        let mut f_6: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I32 => {
+                    let val = PhysicalResource::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::I32 => {
+                    let val = PhysicalResourceEnforcement::read_from_in_protocol(i_prot)?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_6 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = PhysicalResourceConfig {
+            physical: f_1,
+            logical: f_2,
+            logical_resource_id: f_3,
+            multiply_logical_by: f_4,
+            enforcement: f_5,
+            physical_reserve_amount: f_6,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("PhysicalResourceConfig");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.physical {
+            o_prot.write_field_begin(&TFieldIdentifier::new("physical", TType::I32, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.logical {
+            o_prot.write_field_begin(&TFieldIdentifier::new("logical", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.logical_resource_id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("logicalResourceID", TType::I64, 3))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.multiply_logical_by {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "multiplyLogicalBy",
+                TType::Double,
+                4,
+            ))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.enforcement {
+            o_prot.write_field_begin(&TFieldIdentifier::new("enforcement", TType::I32, 5))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.physical_reserve_amount {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "physicalReserveAmount",
+                TType::Double,
+                6,
+            ))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for PhysicalResourceConfig {
+    fn default() -> Self {
+        PhysicalResourceConfig {
+            physical: None,
+            logical: Some("".to_owned()),
+            logical_resource_id: Some(0),
+            multiply_logical_by: Some(OrderedFloat::from(1.0)),
+            enforcement: Some(PhysicalResourceEnforcement::NONE),
+            physical_reserve_amount: Some(OrderedFloat::from(0.0)),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct CGroupOptions {
+    pub root: Option<String>,
+    pub slice: Option<String>,
+    pub subsystems: Option<Vec<String>>,
+    pub unit_test_create_files: Option<bool>,
+    pub cpu_shares: Option<i16>,
+    pub memory_limit_in_bytes: Option<i64>,
+    pub kill_without_freezer: Option<bool>,
+}
+
+impl TSerializable for CGroupOptions {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<CGroupOptions> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<Vec<String>> = Some(Vec::new());
+        let mut f_4: Option<bool> = Some(false);
+        let mut f_5: Option<i16> = Some(0);
+        let mut f_6: Option<i64> = Some(0);
+        let mut f_7: Option<bool> = Some(false);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_7 = i_prot.read_string()?;
+                        val.push(list_elem_7);
+                    }
+                    i_prot.read_list_end()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::I16 => {
+                    let val = i_prot.read_i16()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_7 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = CGroupOptions {
+            root: f_1,
+            slice: f_2,
+            subsystems: f_3,
+            unit_test_create_files: f_4,
+            cpu_shares: f_5,
+            memory_limit_in_bytes: f_6,
+            kill_without_freezer: f_7,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("CGroupOptions");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.root {
+            o_prot.write_field_begin(&TFieldIdentifier::new("root", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.slice {
+            o_prot.write_field_begin(&TFieldIdentifier::new("slice", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.subsystems {
+            o_prot.write_field_begin(&TFieldIdentifier::new("subsystems", TType::List, 3))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.unit_test_create_files {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "unitTestCreateFiles",
+                TType::Bool,
+                4,
+            ))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.cpu_shares {
+            o_prot.write_field_begin(&TFieldIdentifier::new("cpuShares", TType::I16, 5))?;
+            o_prot.write_i16(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.memory_limit_in_bytes {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "memoryLimitInBytes",
+                TType::I64,
+                6,
+            ))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.kill_without_freezer {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "killWithoutFreezer",
+                TType::Bool,
+                7,
+            ))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for CGroupOptions {
+    fn default() -> Self {
+        CGroupOptions {
+            root: Some("".to_owned()),
+            slice: Some("".to_owned()),
+            subsystems: Some(Vec::new()),
+            unit_test_create_files: Some(false),
+            cpu_shares: Some(0),
+            memory_limit_in_bytes: Some(0),
+            kill_without_freezer: Some(false),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct TaskSubprocessOptions {
+    pub poll_ms: Option<i32>,
+    pub max_log_lines_per_poll_interval: Option<i32>,
+    pub parent_death_signal: Option<i32>,
+    pub process_group_leader: Option<bool>,
+    pub use_canary_pipe: Option<bool>,
+    pub refresh_resources_sec: Option<i32>,
+    pub cgroup_options: Option<CGroupOptions>,
+    pub timeout_sec: Option<OrderedFloat<f64>>,
+    pub status_from: Option<String>,
+    pub arguments: Option<String>,
+}
+
+impl TSerializable for TaskSubprocessOptions {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<TaskSubprocessOptions> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<i32> = Some(10);
+        let mut f_2: Option<i32> = Some(50);
+        let mut f_3: Option<i32> = Some(9);
+        let mut f_4: Option<bool> = Some(false);
+        let mut f_5: Option<bool> = Some(true);
+        let mut f_6: Option<i32> = Some(2);
+        let mut f_7: Option<CGroupOptions> = None;
+        let mut f_8: Option<OrderedFloat<f64>> = None;
+        let mut f_10: Option<String> = None;
+        let mut f_11: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::Struct => {
+                    let val = CGroupOptions::read_from_in_protocol(i_prot)?;
+                    f_7 = Some(val);
+                }
+                8 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_8 = Some(val);
+                }
+                10 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_10 = Some(val);
+                }
+                11 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_11 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = TaskSubprocessOptions {
+            poll_ms: f_1,
+            max_log_lines_per_poll_interval: f_2,
+            parent_death_signal: f_3,
+            process_group_leader: f_4,
+            use_canary_pipe: f_5,
+            refresh_resources_sec: f_6,
+            cgroup_options: f_7,
+            timeout_sec: f_8,
+            status_from: f_10,
+            arguments: f_11,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("TaskSubprocessOptions");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.poll_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("pollMs", TType::I32, 1))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.max_log_lines_per_poll_interval {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "maxLogLinesPerPollInterval",
+                TType::I32,
+                2,
+            ))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.parent_death_signal {
+            o_prot.write_field_begin(&TFieldIdentifier::new("parentDeathSignal", TType::I32, 3))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.process_group_leader {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "processGroupLeader",
+                TType::Bool,
+                4,
+            ))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.use_canary_pipe {
+            o_prot.write_field_begin(&TFieldIdentifier::new("useCanaryPipe", TType::Bool, 5))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.refresh_resources_sec {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "refreshResourcesSec",
+                TType::I32,
+                6,
+            ))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.cgroup_options {
+            o_prot.write_field_begin(&TFieldIdentifier::new("cgroupOptions", TType::Struct, 7))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.timeout_sec {
+            o_prot.write_field_begin(&TFieldIdentifier::new("timeoutSec", TType::Double, 8))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.status_from {
+            o_prot.write_field_begin(&TFieldIdentifier::new("statusFrom", TType::String, 10))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.arguments {
+            o_prot.write_field_begin(&TFieldIdentifier::new("arguments", TType::String, 11))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for TaskSubprocessOptions {
+    fn default() -> Self {
+        TaskSubprocessOptions {
+            poll_ms: Some(10),
+            max_log_lines_per_poll_interval: Some(50),
+            parent_death_signal: Some(9),
+            process_group_leader: Some(false),
+            use_canary_pipe: Some(true),
+            refresh_resources_sec: Some(2),
+            cgroup_options: None,
+            timeout_sec: None,
+            status_from: None,
+            arguments: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct SchedulerHeartbeatResponse {
+    pub id: Option<BistroInstanceID>,
+    pub max_healthcheck_gap: Option<i32>,
+    pub heartbeat_grace_period: Option<i32>,
+    pub lose_unhealthy_worker_after: Option<i32>,
+    pub worker_check_interval: Option<i32>,
+    pub worker_state: Option<i32>,
+    pub protocol_version: Option<i16>,
+    pub worker_set_id: Option<WorkerSetID>,
+}
+
+impl TSerializable for SchedulerHeartbeatResponse {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<SchedulerHeartbeatResponse> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<BistroInstanceID> = None;
+        let mut f_2: Option<i32> = Some(0);
+        let mut f_3: Option<i32> = Some(0);
+        let mut f_4: Option<i32> = Some(0);
+        let mut f_5: Option<i32> = Some(0);
+        let mut f_6: Option<i32> = Some(0);
+        let mut f_7: Option<i16> = Some(0);
+        let mut f_8: Option<WorkerSetID> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::I16 => {
+                    let val = i_prot.read_i16()?;
+                    f_7 = Some(val);
+                }
+                8 if field_ident.field_type == TType::Struct => {
+                    let val = WorkerSetID::read_from_in_protocol(i_prot)?;
+                    f_8 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = SchedulerHeartbeatResponse {
+            id: f_1,
+            max_healthcheck_gap: f_2,
+            heartbeat_grace_period: f_3,
+            lose_unhealthy_worker_after: f_4,
+            worker_check_interval: f_5,
+            worker_state: f_6,
+            protocol_version: f_7,
+            worker_set_id: f_8,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("SchedulerHeartbeatResponse");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("id", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.max_healthcheck_gap {
+            o_prot.write_field_begin(&TFieldIdentifier::new("maxHealthcheckGap", TType::I32, 2))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.heartbeat_grace_period {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "heartbeatGracePeriod",
+                TType::I32,
+                3,
+            ))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.lose_unhealthy_worker_after {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "loseUnhealthyWorkerAfter",
+                TType::I32,
+                4,
+            ))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.worker_check_interval {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "workerCheckInterval",
+                TType::I32,
+                5,
+            ))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.worker_state {
+            o_prot.write_field_begin(&TFieldIdentifier::new("workerState", TType::I32, 6))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.protocol_version {
+            o_prot.write_field_begin(&TFieldIdentifier::new("protocolVersion", TType::I16, 7))?;
+            o_prot.write_i16(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.worker_set_id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("workerSetID", TType::Struct, 8))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for SchedulerHeartbeatResponse {
+    fn default() -> Self {
+        SchedulerHeartbeatResponse {
+            id: None,
+            max_healthcheck_gap: Some(0),
+            heartbeat_grace_period: Some(0),
+            lose_unhealthy_worker_after: Some(0),
+            worker_check_interval: Some(0),
+            worker_state: Some(0),
+            protocol_version: Some(0),
+            worker_set_id: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct KillRequest {
+    pub method: Option<KillMethod>,
+    pub kill_wait_ms: Option<i32>,
+}
+
+impl TSerializable for KillRequest {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<KillRequest> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<KillMethod> = Some(KillMethod::TERM);
+        let mut f_2: Option<i32> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I32 => {
+                    let val = KillMethod::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = KillRequest {
+            method: f_1,
+            kill_wait_ms: f_2,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("KillRequest");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.method {
+            o_prot.write_field_begin(&TFieldIdentifier::new("method", TType::I32, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.kill_wait_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("killWaitMs", TType::I32, 2))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for KillRequest {
+    fn default() -> Self {
+        KillRequest {
+            method: Some(KillMethod::TERM),
+            kill_wait_ms: Some(0),
+        }
+    }
+}
+
+pub const K_NOT_A_LINE_ID: i64 = -1;
+
+pub const K_PROTOCOL_VERSION: i16 = 2;

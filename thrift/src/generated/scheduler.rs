@@ -1,0 +1,2039 @@
+//! Generated from `idl/scheduler.thrift`: the scheduler's service.
+// By thrift/regenerate; do not edit.
+
+use crate::generated::bits;
+use crate::generated::common;
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::fmt;
+use std::fmt::{Display, Formatter};
+use thrift::OrderedFloat;
+use thrift::protocol::{
+    TFieldIdentifier, TInputProtocol, TListIdentifier, TMapIdentifier, TOutputProtocol,
+    TSerializable, TSetIdentifier, TStructIdentifier, TType, field_id,
+    verify_required_field_exists,
+};
+
+pub type StringToIntMap = BTreeMap<String, i32>;
+
+pub type StringSet = BTreeSet<String>;
+
+pub type StringToFiltersMap = BTreeMap<String, BistroJobConfigFilters>;
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroJobConfigFilters {
+    pub whitelist: Option<StringSet>,
+    pub whitelist_regex: Option<String>,
+    pub blacklist: Option<StringSet>,
+    pub blacklist_regex: Option<String>,
+    pub fraction_of_nodes: Option<OrderedFloat<f64>>,
+    pub tag_whitelist: Option<StringSet>,
+}
+
+impl TSerializable for BistroJobConfigFilters {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroJobConfigFilters> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<StringSet> = Some(BTreeSet::new());
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<StringSet> = Some(BTreeSet::new());
+        let mut f_4: Option<String> = Some("".to_owned());
+        let mut f_5: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(1.0));
+        let mut f_6: Option<StringSet> = Some(BTreeSet::new());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Set => {
+                    let set_ident = i_prot.read_set_begin()?;
+                    let mut val: BTreeSet<String> = BTreeSet::new();
+                    for _ in 0..set_ident.size {
+                        let set_elem_0 = i_prot.read_string()?;
+                        val.insert(set_elem_0);
+                    }
+                    i_prot.read_set_end()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Set => {
+                    let set_ident = i_prot.read_set_begin()?;
+                    let mut val: BTreeSet<String> = BTreeSet::new();
+                    for _ in 0..set_ident.size {
+                        let set_elem_1 = i_prot.read_string()?;
+                        val.insert(set_elem_1);
+                    }
+                    i_prot.read_set_end()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::Set => {
+                    let set_ident = i_prot.read_set_begin()?;
+                    let mut val: BTreeSet<String> = BTreeSet::new();
+                    for _ in 0..set_ident.size {
+                        let set_elem_2 = i_prot.read_string()?;
+                        val.insert(set_elem_2);
+                    }
+                    i_prot.read_set_end()?;
+                    f_6 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroJobConfigFilters {
+            whitelist: f_1,
+            whitelist_regex: f_2,
+            blacklist: f_3,
+            blacklist_regex: f_4,
+            fraction_of_nodes: f_5,
+            tag_whitelist: f_6,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroJobConfigFilters");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.whitelist {
+            o_prot.write_field_begin(&TFieldIdentifier::new("whitelist", TType::Set, 1))?;
+            o_prot.write_set_begin(&TSetIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_set_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.whitelist_regex {
+            o_prot.write_field_begin(&TFieldIdentifier::new("whitelistRegex", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.blacklist {
+            o_prot.write_field_begin(&TFieldIdentifier::new("blacklist", TType::Set, 3))?;
+            o_prot.write_set_begin(&TSetIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_set_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.blacklist_regex {
+            o_prot.write_field_begin(&TFieldIdentifier::new("blacklistRegex", TType::String, 4))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.fraction_of_nodes {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "fractionOfNodes",
+                TType::Double,
+                5,
+            ))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.tag_whitelist {
+            o_prot.write_field_begin(&TFieldIdentifier::new("tagWhitelist", TType::Set, 6))?;
+            o_prot.write_set_begin(&TSetIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_set_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for BistroJobConfigFilters {
+    fn default() -> Self {
+        BistroJobConfigFilters {
+            whitelist: Some(BTreeSet::new()),
+            whitelist_regex: Some("".to_owned()),
+            blacklist: Some(BTreeSet::new()),
+            blacklist_regex: Some("".to_owned()),
+            fraction_of_nodes: Some(OrderedFloat::from(1.0)),
+            tag_whitelist: Some(BTreeSet::new()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroJobConfig {
+    pub name: Option<String>,
+    pub enabled: Option<bool>,
+    pub owner: Option<String>,
+    pub resources: Option<StringToIntMap>,
+    pub config: Option<String>,
+    pub priority: Option<OrderedFloat<f64>>,
+    pub filters: Option<StringToFiltersMap>,
+    pub error: Option<String>,
+    pub backoff_values: Option<Vec<i32>>,
+    pub backoff_repeat: Option<bool>,
+    pub create_time: Option<i64>,
+    pub modify_time: Option<i64>,
+    pub level_for_tasks: Option<String>,
+    pub level_for_host_placement: Option<String>,
+    pub depends_on: Option<Vec<String>>,
+    pub host_placement: Option<String>,
+    pub kill_orphan_tasks_after_sec: Option<OrderedFloat<f64>>,
+    pub version_id: Option<i64>,
+    pub task_subprocess_options: Option<common::TaskSubprocessOptions>,
+    pub kill_request: Option<common::KillRequest>,
+    pub command: Option<Vec<String>>,
+    pub backoff_fail: Option<bool>,
+    pub run_only_after_all_nodes_are_done_for: Option<Vec<String>>,
+    pub timeout_sec: Option<OrderedFloat<f64>>,
+    pub status_from: Option<String>,
+    pub arguments: Option<String>,
+}
+
+impl TSerializable for BistroJobConfig {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<BistroJobConfig> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<bool> = Some(false);
+        let mut f_3: Option<String> = Some("".to_owned());
+        let mut f_4: Option<StringToIntMap> = Some(BTreeMap::new());
+        let mut f_5: Option<String> = Some("".to_owned());
+        let mut f_6: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(1.0));
+        let mut f_7: Option<StringToFiltersMap> = Some(BTreeMap::new());
+        let mut f_8: Option<String> = Some("".to_owned());
+        let mut f_9: Option<Vec<i32>> = Some(Vec::new());
+        let mut f_10: Option<bool> = Some(false);
+        let mut f_11: Option<i64> = Some(0);
+        let mut f_12: Option<i64> = Some(0);
+        let mut f_13: Option<String> = Some("".to_owned());
+        let mut f_14: Option<String> = Some("".to_owned());
+        let mut f_15: Option<Vec<String>> = Some(Vec::new());
+        let mut f_16: Option<String> = Some("".to_owned());
+        let mut f_17: Option<OrderedFloat<f64>> = None;
+        let mut f_18: Option<i64> = Some(-1);
+        let mut f_19: Option<common::TaskSubprocessOptions> = None;
+        let mut f_20: Option<common::KillRequest> = None;
+        let mut f_21: Option<Vec<String>> = None;
+        let mut f_22: Option<bool> = None;
+        let mut f_23: Option<Vec<String>> = None;
+        let mut f_24: Option<OrderedFloat<f64>> = None;
+        let mut f_25: Option<String> = None;
+        let mut f_26: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::Map => {
+                    let map_ident = i_prot.read_map_begin()?;
+                    let mut val: BTreeMap<String, i32> = BTreeMap::new();
+                    for _ in 0..map_ident.size {
+                        let map_key_3 = i_prot.read_string()?;
+                        let map_val_4 = i_prot.read_i32()?;
+                        val.insert(map_key_3, map_val_4);
+                    }
+                    i_prot.read_map_end()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::Map => {
+                    let map_ident = i_prot.read_map_begin()?;
+                    let mut val: BTreeMap<String, BistroJobConfigFilters> = BTreeMap::new();
+                    for _ in 0..map_ident.size {
+                        let map_key_5 = i_prot.read_string()?;
+                        let map_val_6 = BistroJobConfigFilters::read_from_in_protocol(i_prot)?;
+                        val.insert(map_key_5, map_val_6);
+                    }
+                    i_prot.read_map_end()?;
+                    f_7 = Some(val);
+                }
+                8 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_8 = Some(val);
+                }
+                9 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<i32> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_7 = i_prot.read_i32()?;
+                        val.push(list_elem_7);
+                    }
+                    i_prot.read_list_end()?;
+                    f_9 = Some(val);
+                }
+                10 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_10 = Some(val);
+                }
+                11 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_11 = Some(val);
+                }
+                12 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_12 = Some(val);
+                }
+                13 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_13 = Some(val);
+                }
+                14 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_14 = Some(val);
+                }
+                15 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_8 = i_prot.read_string()?;
+                        val.push(list_elem_8);
+                    }
+                    i_prot.read_list_end()?;
+                    f_15 = Some(val);
+                }
+                16 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_16 = Some(val);
+                }
+                17 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_17 = Some(val);
+                }
+                18 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_18 = Some(val);
+                }
+                19 if field_ident.field_type == TType::Struct => {
+                    let val = common::TaskSubprocessOptions::read_from_in_protocol(i_prot)?;
+                    f_19 = Some(val);
+                }
+                20 if field_ident.field_type == TType::Struct => {
+                    let val = common::KillRequest::read_from_in_protocol(i_prot)?;
+                    f_20 = Some(val);
+                }
+                21 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_9 = i_prot.read_string()?;
+                        val.push(list_elem_9);
+                    }
+                    i_prot.read_list_end()?;
+                    f_21 = Some(val);
+                }
+                22 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_22 = Some(val);
+                }
+                23 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_10 = i_prot.read_string()?;
+                        val.push(list_elem_10);
+                    }
+                    i_prot.read_list_end()?;
+                    f_23 = Some(val);
+                }
+                24 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_24 = Some(val);
+                }
+                25 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_25 = Some(val);
+                }
+                26 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_26 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroJobConfig {
+            name: f_1,
+            enabled: f_2,
+            owner: f_3,
+            resources: f_4,
+            config: f_5,
+            priority: f_6,
+            filters: f_7,
+            error: f_8,
+            backoff_values: f_9,
+            backoff_repeat: f_10,
+            create_time: f_11,
+            modify_time: f_12,
+            level_for_tasks: f_13,
+            level_for_host_placement: f_14,
+            depends_on: f_15,
+            host_placement: f_16,
+            kill_orphan_tasks_after_sec: f_17,
+            version_id: f_18,
+            task_subprocess_options: f_19,
+            kill_request: f_20,
+            command: f_21,
+            backoff_fail: f_22,
+            run_only_after_all_nodes_are_done_for: f_23,
+            timeout_sec: f_24,
+            status_from: f_25,
+            arguments: f_26,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroJobConfig");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.name {
+            o_prot.write_field_begin(&TFieldIdentifier::new("name", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.enabled {
+            o_prot.write_field_begin(&TFieldIdentifier::new("enabled", TType::Bool, 2))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.owner {
+            o_prot.write_field_begin(&TFieldIdentifier::new("owner", TType::String, 3))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.resources {
+            o_prot.write_field_begin(&TFieldIdentifier::new("resources", TType::Map, 4))?;
+            o_prot.write_map_begin(&TMapIdentifier::new(
+                TType::String,
+                TType::I32,
+                fld_var.len() as i32,
+            ))?;
+            for (k, v) in fld_var {
+                o_prot.write_string(k)?;
+                o_prot.write_i32(*v)?;
+            }
+            o_prot.write_map_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.config {
+            o_prot.write_field_begin(&TFieldIdentifier::new("config", TType::String, 5))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.priority {
+            o_prot.write_field_begin(&TFieldIdentifier::new("priority", TType::Double, 6))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.filters {
+            o_prot.write_field_begin(&TFieldIdentifier::new("filters", TType::Map, 7))?;
+            o_prot.write_map_begin(&TMapIdentifier::new(
+                TType::String,
+                TType::Struct,
+                fld_var.len() as i32,
+            ))?;
+            for (k, v) in fld_var {
+                o_prot.write_string(k)?;
+                v.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_map_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.error {
+            o_prot.write_field_begin(&TFieldIdentifier::new("error", TType::String, 8))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.backoff_values {
+            o_prot.write_field_begin(&TFieldIdentifier::new("backoffValues", TType::List, 9))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::I32, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_i32(*e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.backoff_repeat {
+            o_prot.write_field_begin(&TFieldIdentifier::new("backoffRepeat", TType::Bool, 10))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.create_time {
+            o_prot.write_field_begin(&TFieldIdentifier::new("createTime", TType::I64, 11))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.modify_time {
+            o_prot.write_field_begin(&TFieldIdentifier::new("modifyTime", TType::I64, 12))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.level_for_tasks {
+            o_prot.write_field_begin(&TFieldIdentifier::new("levelForTasks", TType::String, 13))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.level_for_host_placement {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "levelForHostPlacement",
+                TType::String,
+                14,
+            ))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.depends_on {
+            o_prot.write_field_begin(&TFieldIdentifier::new("dependsOn", TType::List, 15))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.host_placement {
+            o_prot.write_field_begin(&TFieldIdentifier::new("hostPlacement", TType::String, 16))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.kill_orphan_tasks_after_sec {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "killOrphanTasksAfterSec",
+                TType::Double,
+                17,
+            ))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.version_id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("versionID", TType::I64, 18))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.task_subprocess_options {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "taskSubprocessOptions",
+                TType::Struct,
+                19,
+            ))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.kill_request {
+            o_prot.write_field_begin(&TFieldIdentifier::new("killRequest", TType::Struct, 20))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.command {
+            o_prot.write_field_begin(&TFieldIdentifier::new("command", TType::List, 21))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.backoff_fail {
+            o_prot.write_field_begin(&TFieldIdentifier::new("backoffFail", TType::Bool, 22))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.run_only_after_all_nodes_are_done_for {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "runOnlyAfterAllNodesAreDoneFor",
+                TType::List,
+                23,
+            ))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.timeout_sec {
+            o_prot.write_field_begin(&TFieldIdentifier::new("timeoutSec", TType::Double, 24))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.status_from {
+            o_prot.write_field_begin(&TFieldIdentifier::new("statusFrom", TType::String, 25))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.arguments {
+            o_prot.write_field_begin(&TFieldIdentifier::new("arguments", TType::String, 26))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for BistroJobConfig {
+    fn default() -> Self {
+        BistroJobConfig {
+            name: Some("".to_owned()),
+            enabled: Some(false),
+            owner: Some("".to_owned()),
+            resources: Some(BTreeMap::new()),
+            config: Some("".to_owned()),
+            priority: Some(OrderedFloat::from(1.0)),
+            filters: Some(BTreeMap::new()),
+            error: Some("".to_owned()),
+            backoff_values: Some(Vec::new()),
+            backoff_repeat: Some(false),
+            create_time: Some(0),
+            modify_time: Some(0),
+            level_for_tasks: Some("".to_owned()),
+            level_for_host_placement: Some("".to_owned()),
+            depends_on: Some(Vec::new()),
+            host_placement: Some("".to_owned()),
+            kill_orphan_tasks_after_sec: None,
+            version_id: Some(-1),
+            task_subprocess_options: None,
+            kill_request: None,
+            command: None,
+            backoff_fail: None,
+            run_only_after_all_nodes_are_done_for: None,
+            timeout_sec: None,
+            status_from: None,
+            arguments: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroCountWithSamples {
+    pub count: Option<i32>,
+    pub samples: Option<Vec<String>>,
+}
+
+impl TSerializable for BistroCountWithSamples {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroCountWithSamples> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<i32> = Some(0);
+        let mut f_2: Option<Vec<String>> = Some(Vec::new());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_11 = i_prot.read_string()?;
+                        val.push(list_elem_11);
+                    }
+                    i_prot.read_list_end()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroCountWithSamples {
+            count: f_1,
+            samples: f_2,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroCountWithSamples");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.count {
+            o_prot.write_field_begin(&TFieldIdentifier::new("count", TType::I32, 1))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.samples {
+            o_prot.write_field_begin(&TFieldIdentifier::new("samples", TType::List, 2))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for BistroCountWithSamples {
+    fn default() -> Self {
+        BistroCountWithSamples {
+            count: Some(0),
+            samples: Some(Vec::new()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroJobHistogram {
+    pub job: Option<String>,
+    pub statuses:
+        Option<BTreeMap<String, BTreeMap<bits::BistroTaskStatusBits, BistroCountWithSamples>>>,
+}
+
+impl TSerializable for BistroJobHistogram {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroJobHistogram> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<
+            BTreeMap<String, BTreeMap<bits::BistroTaskStatusBits, BistroCountWithSamples>>,
+        > = Some(BTreeMap::new());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Map => {
+                    let map_ident = i_prot.read_map_begin()?;
+                    let mut val: BTreeMap<
+                        String,
+                        BTreeMap<bits::BistroTaskStatusBits, BistroCountWithSamples>,
+                    > = BTreeMap::new();
+                    for _ in 0..map_ident.size {
+                        let map_key_12 = i_prot.read_string()?;
+                        let map_ident = i_prot.read_map_begin()?;
+                        let mut map_val_13: BTreeMap<
+                            bits::BistroTaskStatusBits,
+                            BistroCountWithSamples,
+                        > = BTreeMap::new();
+                        for _ in 0..map_ident.size {
+                            let map_key_14 =
+                                bits::BistroTaskStatusBits::read_from_in_protocol(i_prot)?;
+                            let map_val_15 = BistroCountWithSamples::read_from_in_protocol(i_prot)?;
+                            map_val_13.insert(map_key_14, map_val_15);
+                        }
+                        i_prot.read_map_end()?;
+                        val.insert(map_key_12, map_val_13);
+                    }
+                    i_prot.read_map_end()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroJobHistogram {
+            job: f_1,
+            statuses: f_2,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroJobHistogram");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.job {
+            o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.statuses {
+            o_prot.write_field_begin(&TFieldIdentifier::new("statuses", TType::Map, 2))?;
+            o_prot.write_map_begin(&TMapIdentifier::new(
+                TType::String,
+                TType::Map,
+                fld_var.len() as i32,
+            ))?;
+            for (k, v) in fld_var {
+                o_prot.write_string(k)?;
+                o_prot.write_map_begin(&TMapIdentifier::new(
+                    TType::I32,
+                    TType::Struct,
+                    v.len() as i32,
+                ))?;
+                for (k, v) in v {
+                    k.write_to_out_protocol(o_prot)?;
+                    v.write_to_out_protocol(o_prot)?;
+                }
+                o_prot.write_map_end()?;
+            }
+            o_prot.write_map_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for BistroJobHistogram {
+    fn default() -> Self {
+        BistroJobHistogram {
+            job: Some("".to_owned()),
+            statuses: Some(BTreeMap::new()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerUnknownJobException {
+    pub message: Option<String>,
+}
+
+impl TSerializable for BistroSchedulerUnknownJobException {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerUnknownJobException> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroSchedulerUnknownJobException { message: f_1 };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroSchedulerUnknownJobException");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.message {
+            o_prot.write_field_begin(&TFieldIdentifier::new("message", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for BistroSchedulerUnknownJobException {
+    fn default() -> Self {
+        BistroSchedulerUnknownJobException {
+            message: Some("".to_owned()),
+        }
+    }
+}
+
+impl Error for BistroSchedulerUnknownJobException {}
+
+impl From<BistroSchedulerUnknownJobException> for thrift::Error {
+    fn from(e: BistroSchedulerUnknownJobException) -> Self {
+        thrift::Error::User(Box::new(e))
+    }
+}
+
+impl Display for BistroSchedulerUnknownJobException {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        write!(f, "remote service threw BistroSchedulerUnknownJobException")
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerGetJobsArgs {}
+
+impl TSerializable for BistroSchedulerGetJobsArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerGetJobsArgs> {
+        i_prot.read_struct_begin()?;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            i_prot.skip(field_ident.field_type)?;
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroSchedulerGetJobsArgs {};
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("getJobs_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerGetJobsResult {
+    pub result_value: Option<Vec<BistroJobConfig>>,
+}
+
+impl TSerializable for BistroSchedulerGetJobsResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerGetJobsResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<Vec<BistroJobConfig>> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<BistroJobConfig> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_16 = BistroJobConfig::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_16);
+                    }
+                    i_prot.read_list_end()?;
+                    f_0 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroSchedulerGetJobsResult { result_value: f_0 };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroSchedulerGetJobsResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::List, 0))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerGetJobArgs {
+    pub job_name: String,
+}
+
+impl TSerializable for BistroSchedulerGetJobArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerGetJobArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BistroSchedulerGetJobArgs.job_name", &f_1)?;
+        let ret = BistroSchedulerGetJobArgs {
+            job_name: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("getJob_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("job_name", TType::String, 1))?;
+        o_prot.write_string(&self.job_name)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerGetJobResult {
+    pub result_value: Option<BistroJobConfig>,
+}
+
+impl TSerializable for BistroSchedulerGetJobResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerGetJobResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<BistroJobConfig> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::Struct => {
+                    let val = BistroJobConfig::read_from_in_protocol(i_prot)?;
+                    f_0 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroSchedulerGetJobResult { result_value: f_0 };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroSchedulerGetJobResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerSaveJobArgs {
+    pub job: BistroJobConfig,
+}
+
+impl TSerializable for BistroSchedulerSaveJobArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerSaveJobArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<BistroJobConfig> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = BistroJobConfig::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BistroSchedulerSaveJobArgs.job", &f_1)?;
+        let ret = BistroSchedulerSaveJobArgs {
+            job: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("saveJob_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::Struct, 1))?;
+        self.job.write_to_out_protocol(o_prot)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerSaveJobResult {}
+
+impl TSerializable for BistroSchedulerSaveJobResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerSaveJobResult> {
+        i_prot.read_struct_begin()?;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            i_prot.skip(field_ident.field_type)?;
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroSchedulerSaveJobResult {};
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroSchedulerSaveJobResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerDeleteJobArgs {
+    pub job_name: String,
+}
+
+impl TSerializable for BistroSchedulerDeleteJobArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerDeleteJobArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BistroSchedulerDeleteJobArgs.job_name", &f_1)?;
+        let ret = BistroSchedulerDeleteJobArgs {
+            job_name: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("deleteJob_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("job_name", TType::String, 1))?;
+        o_prot.write_string(&self.job_name)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerDeleteJobResult {
+    pub ex: Option<BistroSchedulerUnknownJobException>,
+}
+
+impl TSerializable for BistroSchedulerDeleteJobResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerDeleteJobResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<BistroSchedulerUnknownJobException> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = BistroSchedulerUnknownJobException::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroSchedulerDeleteJobResult { ex: f_1 };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroSchedulerDeleteJobResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.ex {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ex", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerGetLevelsArgs {}
+
+impl TSerializable for BistroSchedulerGetLevelsArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerGetLevelsArgs> {
+        i_prot.read_struct_begin()?;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            i_prot.skip(field_ident.field_type)?;
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroSchedulerGetLevelsArgs {};
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("getLevels_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerGetLevelsResult {
+    pub result_value: Option<Vec<String>>,
+}
+
+impl TSerializable for BistroSchedulerGetLevelsResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerGetLevelsResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<Vec<String>> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_17 = i_prot.read_string()?;
+                        val.push(list_elem_17);
+                    }
+                    i_prot.read_list_end()?;
+                    f_0 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroSchedulerGetLevelsResult { result_value: f_0 };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroSchedulerGetLevelsResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::List, 0))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerGetJobHistogramsArgs {
+    pub jobs: Vec<String>,
+    pub samples: i32,
+}
+
+impl TSerializable for BistroSchedulerGetJobHistogramsArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerGetJobHistogramsArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<Vec<String>> = None;
+        let mut f_2: Option<i32> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_18 = i_prot.read_string()?;
+                        val.push(list_elem_18);
+                    }
+                    i_prot.read_list_end()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BistroSchedulerGetJobHistogramsArgs.jobs", &f_1)?;
+        verify_required_field_exists("BistroSchedulerGetJobHistogramsArgs.samples", &f_2)?;
+        let ret = BistroSchedulerGetJobHistogramsArgs {
+            jobs: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            samples: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("getJobHistograms_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("jobs", TType::List, 1))?;
+        o_prot.write_list_begin(&TListIdentifier::new(TType::String, self.jobs.len() as i32))?;
+        for e in &self.jobs {
+            o_prot.write_string(e)?;
+        }
+        o_prot.write_list_end()?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("samples", TType::I32, 2))?;
+        o_prot.write_i32(self.samples)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerGetJobHistogramsResult {
+    pub result_value: Option<Vec<BistroJobHistogram>>,
+}
+
+impl TSerializable for BistroSchedulerGetJobHistogramsResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerGetJobHistogramsResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<Vec<BistroJobHistogram>> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<BistroJobHistogram> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_19 = BistroJobHistogram::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_19);
+                    }
+                    i_prot.read_list_end()?;
+                    f_0 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroSchedulerGetJobHistogramsResult { result_value: f_0 };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroSchedulerGetJobHistogramsResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::List, 0))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerGetJobLogsByTimeArgs {
+    pub logtype: String,
+    pub job_id: String,
+    pub node_id: String,
+    pub time: i32,
+    pub is_ascending: bool,
+    pub regex_filter: String,
+}
+
+impl TSerializable for BistroSchedulerGetJobLogsByTimeArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerGetJobLogsByTimeArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        let mut f_2: Option<String> = None;
+        let mut f_3: Option<String> = None;
+        let mut f_4: Option<i32> = None;
+        let mut f_5: Option<bool> = None;
+        let mut f_6: Option<String> = Some("".to_owned());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_6 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BistroSchedulerGetJobLogsByTimeArgs.logtype", &f_1)?;
+        verify_required_field_exists("BistroSchedulerGetJobLogsByTimeArgs.job_id", &f_2)?;
+        verify_required_field_exists("BistroSchedulerGetJobLogsByTimeArgs.node_id", &f_3)?;
+        verify_required_field_exists("BistroSchedulerGetJobLogsByTimeArgs.time", &f_4)?;
+        verify_required_field_exists("BistroSchedulerGetJobLogsByTimeArgs.is_ascending", &f_5)?;
+        verify_required_field_exists("BistroSchedulerGetJobLogsByTimeArgs.regex_filter", &f_6)?;
+        let ret = BistroSchedulerGetJobLogsByTimeArgs {
+            logtype: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            job_id: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+            node_id: f_3
+                .expect("auto-generated code should have checked for presence of required fields"),
+            time: f_4
+                .expect("auto-generated code should have checked for presence of required fields"),
+            is_ascending: f_5
+                .expect("auto-generated code should have checked for presence of required fields"),
+            regex_filter: f_6
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("getJobLogsByTime_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("logtype", TType::String, 1))?;
+        o_prot.write_string(&self.logtype)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("job_id", TType::String, 2))?;
+        o_prot.write_string(&self.job_id)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("node_id", TType::String, 3))?;
+        o_prot.write_string(&self.node_id)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("time", TType::I32, 4))?;
+        o_prot.write_i32(self.time)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("is_ascending", TType::Bool, 5))?;
+        o_prot.write_bool(self.is_ascending)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("regex_filter", TType::String, 6))?;
+        o_prot.write_string(&self.regex_filter)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerGetJobLogsByTimeResult {
+    pub result_value: Option<common::LogLines>,
+}
+
+impl TSerializable for BistroSchedulerGetJobLogsByTimeResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerGetJobLogsByTimeResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<common::LogLines> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::Struct => {
+                    let val = common::LogLines::read_from_in_protocol(i_prot)?;
+                    f_0 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroSchedulerGetJobLogsByTimeResult { result_value: f_0 };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroSchedulerGetJobLogsByTimeResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerGetJobLogsByIDArgs {
+    pub logtype: String,
+    pub job_id: String,
+    pub node_id: String,
+    pub line_id: i64,
+    pub is_ascending: bool,
+    pub regex_filter: String,
+}
+
+impl TSerializable for BistroSchedulerGetJobLogsByIDArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerGetJobLogsByIDArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        let mut f_2: Option<String> = None;
+        let mut f_3: Option<String> = None;
+        let mut f_4: Option<i64> = None;
+        let mut f_5: Option<bool> = None;
+        let mut f_6: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_6 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BistroSchedulerGetJobLogsByIDArgs.logtype", &f_1)?;
+        verify_required_field_exists("BistroSchedulerGetJobLogsByIDArgs.job_id", &f_2)?;
+        verify_required_field_exists("BistroSchedulerGetJobLogsByIDArgs.node_id", &f_3)?;
+        verify_required_field_exists("BistroSchedulerGetJobLogsByIDArgs.line_id", &f_4)?;
+        verify_required_field_exists("BistroSchedulerGetJobLogsByIDArgs.is_ascending", &f_5)?;
+        verify_required_field_exists("BistroSchedulerGetJobLogsByIDArgs.regex_filter", &f_6)?;
+        let ret = BistroSchedulerGetJobLogsByIDArgs {
+            logtype: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            job_id: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+            node_id: f_3
+                .expect("auto-generated code should have checked for presence of required fields"),
+            line_id: f_4
+                .expect("auto-generated code should have checked for presence of required fields"),
+            is_ascending: f_5
+                .expect("auto-generated code should have checked for presence of required fields"),
+            regex_filter: f_6
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("getJobLogsByID_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("logtype", TType::String, 1))?;
+        o_prot.write_string(&self.logtype)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("job_id", TType::String, 2))?;
+        o_prot.write_string(&self.job_id)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("node_id", TType::String, 3))?;
+        o_prot.write_string(&self.node_id)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("line_id", TType::I64, 4))?;
+        o_prot.write_i64(self.line_id)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("is_ascending", TType::Bool, 5))?;
+        o_prot.write_bool(self.is_ascending)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("regex_filter", TType::String, 6))?;
+        o_prot.write_string(&self.regex_filter)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerGetJobLogsByIDResult {
+    pub result_value: Option<common::LogLines>,
+}
+
+impl TSerializable for BistroSchedulerGetJobLogsByIDResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerGetJobLogsByIDResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<common::LogLines> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::Struct => {
+                    let val = common::LogLines::read_from_in_protocol(i_prot)?;
+                    f_0 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroSchedulerGetJobLogsByIDResult { result_value: f_0 };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroSchedulerGetJobLogsByIDResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerForgiveJobArgs {
+    pub job_name: String,
+}
+
+impl TSerializable for BistroSchedulerForgiveJobArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerForgiveJobArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BistroSchedulerForgiveJobArgs.job_name", &f_1)?;
+        let ret = BistroSchedulerForgiveJobArgs {
+            job_name: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("forgiveJob_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("job_name", TType::String, 1))?;
+        o_prot.write_string(&self.job_name)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerForgiveJobResult {}
+
+impl TSerializable for BistroSchedulerForgiveJobResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerForgiveJobResult> {
+        i_prot.read_struct_begin()?;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            i_prot.skip(field_ident.field_type)?;
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroSchedulerForgiveJobResult {};
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroSchedulerForgiveJobResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerUpdateStatusArgs {
+    pub running_task: common::RunningTask,
+    pub status: String,
+    pub scheduler: common::BistroInstanceID,
+    pub worker: common::BistroInstanceID,
+}
+
+impl TSerializable for BistroSchedulerUpdateStatusArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerUpdateStatusArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<common::RunningTask> = None;
+        let mut f_2: Option<String> = None;
+        let mut f_3: Option<common::BistroInstanceID> = None;
+        let mut f_4: Option<common::BistroInstanceID> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = common::RunningTask::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Struct => {
+                    let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::Struct => {
+                    let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_4 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BistroSchedulerUpdateStatusArgs.running_task", &f_1)?;
+        verify_required_field_exists("BistroSchedulerUpdateStatusArgs.status", &f_2)?;
+        verify_required_field_exists("BistroSchedulerUpdateStatusArgs.scheduler", &f_3)?;
+        verify_required_field_exists("BistroSchedulerUpdateStatusArgs.worker", &f_4)?;
+        let ret = BistroSchedulerUpdateStatusArgs {
+            running_task: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            status: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+            scheduler: f_3
+                .expect("auto-generated code should have checked for presence of required fields"),
+            worker: f_4
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("updateStatus_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("running_task", TType::Struct, 1))?;
+        self.running_task.write_to_out_protocol(o_prot)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("status", TType::String, 2))?;
+        o_prot.write_string(&self.status)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("scheduler", TType::Struct, 3))?;
+        self.scheduler.write_to_out_protocol(o_prot)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("worker", TType::Struct, 4))?;
+        self.worker.write_to_out_protocol(o_prot)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerUpdateStatusResult {}
+
+impl TSerializable for BistroSchedulerUpdateStatusResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerUpdateStatusResult> {
+        i_prot.read_struct_begin()?;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            i_prot.skip(field_ident.field_type)?;
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroSchedulerUpdateStatusResult {};
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroSchedulerUpdateStatusResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerProcessHeartbeatArgs {
+    pub w: common::BistroWorker,
+    pub worker_set_id: common::WorkerSetID,
+}
+
+impl TSerializable for BistroSchedulerProcessHeartbeatArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerProcessHeartbeatArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<common::BistroWorker> = None;
+        let mut f_2: Option<common::WorkerSetID> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = common::BistroWorker::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Struct => {
+                    let val = common::WorkerSetID::read_from_in_protocol(i_prot)?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BistroSchedulerProcessHeartbeatArgs.w", &f_1)?;
+        verify_required_field_exists("BistroSchedulerProcessHeartbeatArgs.worker_set_id", &f_2)?;
+        let ret = BistroSchedulerProcessHeartbeatArgs {
+            w: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            worker_set_id: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("processHeartbeat_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("w", TType::Struct, 1))?;
+        self.w.write_to_out_protocol(o_prot)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("workerSetID", TType::Struct, 2))?;
+        self.worker_set_id.write_to_out_protocol(o_prot)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerProcessHeartbeatResult {
+    pub result_value: Option<common::SchedulerHeartbeatResponse>,
+}
+
+impl TSerializable for BistroSchedulerProcessHeartbeatResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerProcessHeartbeatResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<common::SchedulerHeartbeatResponse> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::Struct => {
+                    let val = common::SchedulerHeartbeatResponse::read_from_in_protocol(i_prot)?;
+                    f_0 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroSchedulerProcessHeartbeatResult { result_value: f_0 };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroSchedulerProcessHeartbeatResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}

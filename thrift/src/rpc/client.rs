@@ -1,0 +1,478 @@
+//! Clients: one connection per peer, opened on demand, shared by all calls to it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use thrift::protocol::{TInputProtocol, TMessageType, TSerializable};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::frame::{self, Dialect, Encoding};
+use super::limits::{Limits, Timeouts};
+use super::link::{Ending, Link, Overdue, Rejected, Sequence};
+use super::link_task::LinkTask;
+use super::outcome::{CallResult, NotSent, Unknown};
+use super::protocol::{MessageInput, MessageName, encode_frame};
+use super::responder::{CallKind, describe};
+
+/// Where a peer listens, as `host:port`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PeerAddr(Arc<str>);
+
+impl PeerAddr {
+    /// A host name or address, and a port. An IPv6 address may come with or without brackets.
+    pub fn new(host: &str, port: u16) -> Self {
+        if host.contains(':') && !host.starts_with('[') {
+            PeerAddr(format!("[{host}]:{port}").into())
+        } else {
+            PeerAddr(format!("{host}:{port}").into())
+        }
+    }
+
+    /// As `host:port`.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<SocketAddr> for PeerAddr {
+    fn from(addr: SocketAddr) -> Self {
+        PeerAddr(addr.to_string().into())
+    }
+}
+
+impl fmt::Display for PeerAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// How a client speaks. Every server here understands all of them, others perhaps only one: what a peer's own calls arrive
+/// in ([`IncomingCall::protocol`](super::IncomingCall::protocol)) is what it should be called in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientProtocol {
+    /// The compact protocol in plain frames: the shortest.
+    #[default]
+    FramedCompact,
+    /// The binary protocol in plain frames.
+    FramedBinary,
+    /// The compact protocol in the header transport.
+    HeaderCompact,
+    /// The binary protocol in the header transport.
+    HeaderBinary,
+}
+
+impl ClientProtocol {
+    pub(super) fn of(dialect: Dialect) -> Self {
+        match dialect {
+            Dialect::Framed(Encoding::Compact) => ClientProtocol::FramedCompact,
+            Dialect::Framed(Encoding::Binary) => ClientProtocol::FramedBinary,
+            Dialect::Header { encoding, .. } => match encoding {
+                Encoding::Compact => ClientProtocol::HeaderCompact,
+                Encoding::Binary => ClientProtocol::HeaderBinary,
+            },
+        }
+    }
+
+    fn dialect(self, sequence: Sequence) -> Dialect {
+        let header = |encoding| Dialect::Header {
+            encoding,
+            flags: 0,
+            sequence: sequence.0.cast_unsigned(),
+        };
+        match self {
+            ClientProtocol::FramedCompact => Dialect::Framed(Encoding::Compact),
+            ClientProtocol::FramedBinary => Dialect::Framed(Encoding::Binary),
+            ClientProtocol::HeaderCompact => header(Encoding::Compact),
+            ClientProtocol::HeaderBinary => header(Encoding::Binary),
+        }
+    }
+}
+
+/// Everything that a pool can be told.
+#[derive(Clone, Debug, Default)]
+pub struct ClientConfig {
+    /// How it speaks.
+    pub protocol: ClientProtocol,
+    /// How long it waits.
+    pub timeouts: Timeouts,
+    /// What it holds.
+    pub limits: Limits,
+}
+
+/// Calls to any number of peers over one connection each. Clones share the connections; the last clone closes them.
+#[derive(Clone)]
+pub struct ClientPool {
+    inner: Arc<Inner>,
+    protocol: ClientProtocol,
+}
+
+struct Inner {
+    timeouts: Timeouts,
+    limits: Arc<Limits>,
+    peers: Mutex<HashMap<PeerAddr, Arc<Peer>>>,
+    next_sequence: AtomicI32,
+    shutdown: CancellationToken,
+    _close_on_drop: DropGuard,
+}
+
+#[derive(Default)]
+struct Peer {
+    link: Mutex<Option<Arc<Link>>>,
+    /// Held while connecting, so that calls wait for one connection instead of opening one each.
+    connecting: tokio::sync::Mutex<()>,
+}
+
+impl ClientPool {
+    /// A pool without connections.
+    pub fn new(config: ClientConfig) -> Self {
+        let shutdown = CancellationToken::new();
+        ClientPool {
+            protocol: config.protocol,
+            inner: Arc::new(Inner {
+                timeouts: config.timeouts,
+                limits: Arc::new(config.limits),
+                peers: Mutex::new(HashMap::new()),
+                next_sequence: AtomicI32::new(1),
+                _close_on_drop: shutdown.clone().drop_guard(),
+                shutdown,
+            }),
+        }
+    }
+
+    /// The same pool, with the same connections, speaking another protocol.
+    pub fn speaking(&self, protocol: ClientProtocol) -> ClientPool {
+        ClientPool {
+            inner: Arc::clone(&self.inner),
+            protocol,
+        }
+    }
+
+    /// Calls `method` with its arguments struct and waits for its result struct.
+    ///
+    /// The arguments are encoded before this returns, so that the future borrows nothing. Dropped before its end, the call
+    /// is withdrawn if none of it has left.
+    pub fn call<A, R>(
+        &self,
+        peer: &PeerAddr,
+        method: &'static str,
+        arguments: &A,
+    ) -> impl Future<Output = CallResult<R>> + Send + use<A, R>
+    where
+        A: TSerializable,
+        R: TSerializable + Send,
+    {
+        let ending = self.start(peer, method, CallKind::Call, arguments);
+        let limits = Arc::clone(&self.inner.limits);
+        async move {
+            match ending.await {
+                Ending::Reply(payload) => decode_reply(&payload, method, &limits),
+                Ending::Returned { why, .. } | Ending::NotSent(why) => CallResult::NotSent(why),
+                Ending::Unknown(why) => CallResult::Unknown(why),
+                Ending::Written => unreachable!("only oneway calls end when they are written"),
+            }
+        }
+    }
+
+    /// Sends a oneway call; done when the kernel has all of it.
+    pub fn send<A: TSerializable>(
+        &self,
+        peer: &PeerAddr,
+        method: &'static str,
+        arguments: &A,
+    ) -> impl Future<Output = CallResult<()>> + Send + use<A> {
+        let ending = self.start(peer, method, CallKind::Oneway, arguments);
+        async move {
+            match ending.await {
+                // A peer that answers a oneway call has received it.
+                Ending::Written | Ending::Reply(_) => CallResult::Done(()),
+                Ending::Returned { why, .. } | Ending::NotSent(why) => CallResult::NotSent(why),
+                Ending::Unknown(why) => CallResult::Unknown(why),
+            }
+        }
+    }
+
+    fn start<A: TSerializable>(
+        &self,
+        peer: &PeerAddr,
+        method: &'static str,
+        kind: CallKind,
+        arguments: &A,
+    ) -> impl Future<Output = Ending> + Send + use<A> {
+        let inner = Arc::clone(&self.inner);
+        let peer = peer.clone();
+        let sequence = inner.sequence();
+        let dialect = self.protocol.dialect(sequence);
+        let frame = inner.encode(sequence, dialect, method, kind, arguments);
+        async move {
+            match frame {
+                Ok(frame) => inner.drive(&peer, sequence, kind, frame).await,
+                Err(reason) => Ending::NotSent(reason),
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Ids are unique in the pool, so that a frame stays valid on another connection.
+    fn sequence(&self) -> Sequence {
+        Sequence(self.next_sequence.fetch_add(1, Ordering::Relaxed) & i32::MAX)
+    }
+
+    fn encode<A: TSerializable>(
+        &self,
+        sequence: Sequence,
+        dialect: Dialect,
+        method: &'static str,
+        kind: CallKind,
+        arguments: &A,
+    ) -> Result<Vec<u8>, NotSent> {
+        let name = MessageName {
+            method: method.to_owned(),
+            kind: match kind {
+                CallKind::Call => TMessageType::Call,
+                CallKind::Oneway => TMessageType::OneWay,
+            },
+            sequence: sequence.0,
+        };
+        let mut frame = Vec::new();
+        let limit = self.limits.max_frame_bytes;
+        encode_frame(&mut frame, dialect, name, limit, &mut |out| {
+            arguments.write_to_out_protocol(out)
+        })
+        .map_err(|error| NotSent::Encode(format!("cannot call {method}: {error}")))?;
+        Ok(frame)
+    }
+
+    /// Takes a call to its end, over a second connection if the first one was found dead before any byte was sent. Each
+    /// connection gets the whole timeouts, as the first one is usually found dead at once.
+    async fn drive(
+        &self,
+        peer: &PeerAddr,
+        sequence: Sequence,
+        kind: CallKind,
+        mut frame: Vec<u8>,
+    ) -> Ending {
+        // One retry: a connection that has just been opened and is dead as well tells something about the peer.
+        const ATTEMPTS: usize = 2;
+        let mut why = NotSent::Backlogged;
+        for _ in 0..ATTEMPTS {
+            let link = match self.link(peer).await {
+                Ok(link) => link,
+                Err(reason) => return Ending::NotSent(reason),
+            };
+            let ticket = match Ticket::take(link, sequence, kind, frame) {
+                Ok(ticket) => ticket,
+                Err(Rejected::Closed(returned)) => {
+                    why = NotSent::ConnectionLost("it was closed at that moment".to_owned());
+                    frame = returned;
+                    continue;
+                }
+                Err(Rejected::Backlogged) => return Ending::NotSent(NotSent::Backlogged),
+            };
+            match ticket.wait(&self.timeouts).await {
+                Ending::Returned {
+                    frame: returned,
+                    why: reason,
+                } => {
+                    why = reason;
+                    frame = returned;
+                }
+                ending @ (Ending::Reply(_)
+                | Ending::Written
+                | Ending::NotSent(_)
+                | Ending::Unknown(_)) => return ending,
+            }
+        }
+        Ending::NotSent(why)
+    }
+
+    /// The peer's open connection, or a new one.
+    async fn link(&self, addr: &PeerAddr) -> Result<Arc<Link>, NotSent> {
+        let peer = self.peer(addr);
+        if let Some(link) = peer.open_link() {
+            return Ok(link);
+        }
+        let deadline = Instant::now() + self.timeouts.connect;
+        let connected = timeout_at(deadline, async {
+            let _guard = peer.connecting.lock().await;
+            if let Some(link) = peer.open_link() {
+                return Ok(link);
+            }
+            let stream = connect(addr).await?;
+            let link = Arc::new(Link::new(Arc::clone(&self.limits)));
+            let task = LinkTask::new(stream, Arc::clone(&link), Arc::clone(&self.limits));
+            tokio::spawn(task.run(self.shutdown.clone()));
+            *peer.link.lock() = Some(Arc::clone(&link));
+            Ok(link)
+        });
+        connected.await.unwrap_or_else(|_| {
+            Err(NotSent::ConnectTimeout {
+                peer: addr.to_string(),
+            })
+        })
+    }
+
+    fn peer(&self, addr: &PeerAddr) -> Arc<Peer> {
+        let mut peers = self.peers.lock();
+        if let Some(peer) = peers.get(addr) {
+            return Arc::clone(peer);
+        }
+        if peers.len() >= self.limits.max_idle_peers {
+            // Peers come and go under new addresses; those without calls and connection are only names.
+            peers.retain(|_, peer| Arc::strong_count(peer) > 1 || peer.open_link().is_some());
+        }
+        let peer = Arc::new(Peer::default());
+        peers.insert(addr.clone(), Arc::clone(&peer));
+        peer
+    }
+}
+
+impl Peer {
+    fn open_link(&self) -> Option<Arc<Link>> {
+        self.link
+            .lock()
+            .as_ref()
+            .filter(|link| link.is_open())
+            .cloned()
+    }
+}
+
+async fn connect(addr: &PeerAddr) -> Result<TcpStream, NotSent> {
+    let candidates = tokio::net::lookup_host(addr.as_str())
+        .await
+        .map_err(|error| NotSent::Resolve {
+            peer: addr.to_string(),
+            reason: error.to_string(),
+        })?;
+    let failed = |reason: String| NotSent::Connect {
+        peer: addr.to_string(),
+        reason,
+    };
+    let mut last = failed("the name has no address".to_owned());
+    for candidate in candidates {
+        match TcpStream::connect(candidate).await {
+            // A closed local port in the range of outgoing ports can connect to itself.
+            Ok(stream) if stream.local_addr().ok() == stream.peer_addr().ok() => {
+                last = failed("nobody listens there".to_owned());
+            }
+            Ok(stream) => {
+                stream
+                    .set_nodelay(true)
+                    .map_err(|error| failed(error.to_string()))?;
+                return Ok(stream);
+            }
+            Err(error) => last = failed(error.to_string()),
+        }
+    }
+    Err(last)
+}
+
+/// A call in a link, forgotten when its future is dropped.
+struct Ticket {
+    link: Arc<Link>,
+    sequence: Sequence,
+    slot: oneshot::Receiver<Ending>,
+}
+
+impl Ticket {
+    fn take(
+        link: Arc<Link>,
+        sequence: Sequence,
+        kind: CallKind,
+        frame: Vec<u8>,
+    ) -> Result<Ticket, Rejected> {
+        let slot = link.submit(sequence, kind, frame)?;
+        Ok(Ticket {
+            link,
+            sequence,
+            slot,
+        })
+    }
+
+    async fn wait(mut self, timeouts: &Timeouts) -> Ending {
+        let send_by = Instant::now() + timeouts.send;
+        if let Ok(ended) = timeout_at(send_by, &mut self.slot).await {
+            return known(ended);
+        }
+        let sent = match self.link.overdue(self.sequence) {
+            Overdue::Withdrawn => return Ending::NotSent(NotSent::SendTimeout),
+            Overdue::Stuck => return Ending::Unknown(Unknown::SendTimeout),
+            Overdue::Ended => return known((&mut self.slot).await),
+            Overdue::Sent(at) => at,
+        };
+        match timeout_at(sent + timeouts.receive, &mut self.slot).await {
+            Ok(ended) => known(ended),
+            Err(_) => {
+                self.link.unanswered(self.sequence, sent);
+                Ending::Unknown(Unknown::ReceiveTimeout)
+            }
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if !self.slot.is_terminated() {
+            self.link.forget(self.sequence);
+        }
+    }
+}
+
+fn known(ended: Result<Ending, oneshot::error::RecvError>) -> Ending {
+    // Slots are only dropped with a runtime that is going away.
+    ended.unwrap_or_else(|_| {
+        Ending::Unknown(Unknown::ConnectionLost("the client shuts down".to_owned()))
+    })
+}
+
+fn decode_reply<R: TSerializable>(
+    payload: &Bytes,
+    method: &'static str,
+    limits: &Limits,
+) -> CallResult<R> {
+    match try_decode_reply(payload, method, limits) {
+        Ok(result) => CallResult::Done(result),
+        Err(reason) => CallResult::Unknown(reason),
+    }
+}
+
+fn try_decode_reply<R: TSerializable>(
+    payload: &Bytes,
+    method: &'static str,
+    limits: &Limits,
+) -> Result<R, Unknown> {
+    let bad = |error: &thrift::Error| Unknown::BadReply(format!("{method}: {}", describe(error)));
+    let envelope =
+        frame::open(payload).map_err(|error| Unknown::BadReply(format!("{method}: {error}")))?;
+    let mut input = MessageInput::new(envelope.dialect.encoding(), envelope.message, limits);
+    let name = input.read_message_begin().map_err(|error| bad(&error))?;
+    match name.message_type {
+        TMessageType::Reply if name.name == method => {
+            R::read_from_in_protocol(&mut input).map_err(|error| bad(&error))
+        }
+        TMessageType::Exception => {
+            let error = thrift::Error::read_application_error_from_in_protocol(&mut input)
+                .map_err(|error| bad(&error))?;
+            Err(Unknown::Exception {
+                kind: error.kind,
+                message: error.message,
+            })
+        }
+        TMessageType::Reply => Err(Unknown::BadReply(format!(
+            "it is one to {} instead of {method}",
+            name.name.escape_debug()
+        ))),
+        TMessageType::Call | TMessageType::OneWay => Err(Unknown::BadReply(format!(
+            "{method}: it is a call instead of a reply"
+        ))),
+    }
+}

@@ -1,0 +1,432 @@
+//! One connection of a server: reads many frames at once, hands them to the service, writes many answers at once.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use thrift::protocol::{TInputProtocol, TMessageType};
+use thrift::{ApplicationError, ApplicationErrorKind};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::frame::{self, Dialect, Envelope, FrameError, LENGTH_BYTES};
+use super::limits::{KEEP_BUFFER_BYTES, READ_CHUNK_BYTES, TURN_BYTES};
+use super::outbox::{Doze, Outbox};
+use super::protocol::{MessageInput, MessageName, encode_frame};
+use super::responder::{Answer, CallKind, IncomingCall, Responder, Service};
+
+/// Why a connection ended.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Close {
+    #[error("the peer closed the connection")]
+    PeerClosed,
+    #[error("the server shuts down")]
+    ShutDown,
+    #[error("i/o: {0}")]
+    Io(#[from] io::Error),
+    #[error("{0}")]
+    Frame(#[from] FrameError),
+    #[error("a message whose beginning cannot be decoded")]
+    BadMessage,
+    #[error("no call for {0:?}")]
+    Idle(Duration),
+    #[error("a frame was not complete after {0:?}")]
+    SlowFrame(Duration),
+    #[error("the peer does not read its replies")]
+    Stalled,
+    #[error(
+        "calls were not answered in time after the peer closed its side or the server began to shut down"
+    )]
+    NotDrained,
+}
+
+/// ```text
+/// Open --peer closes its side, shutdown--> Draining --all answered and sent, or too late--> (closed)
+///   \--error, idle, slow, stalled----------------------------------------------------------/
+/// ```
+enum Phase {
+    /// Frames are read and calls begun.
+    Open,
+    /// Nothing is read; what was begun is answered until `until`.
+    Draining { until: Instant, because: Close },
+}
+
+/// Why frames are not being taken, though there may be some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pause {
+    /// They are.
+    No,
+    /// This connection's own limits: too many calls, or too many unsent replies.
+    Own,
+    /// The server's budget has no room.
+    Budget,
+}
+
+pub(super) struct Connection<S> {
+    stream: TcpStream,
+    outbox: Arc<Outbox>,
+    service: Arc<S>,
+    phase: Phase,
+    pause: Pause,
+    /// Bytes of frames not handled yet; all of them start with a length field.
+    input: BytesMut,
+    booked_input: usize,
+    /// Pieces on their way to the kernel, the first one from `written` on.
+    output: VecDeque<Vec<u8>>,
+    written: usize,
+    /// When bytes last moved, either way.
+    last_activity: Instant,
+    /// Since when the kernel has taken nothing of `output`.
+    blocked_since: Option<Instant>,
+    /// When the frame that starts `input` began to be waited for.
+    frame_since: Option<Instant>,
+}
+
+impl<S: Service> Connection<S> {
+    pub(super) fn new(stream: TcpStream, outbox: Arc<Outbox>, service: Arc<S>) -> Self {
+        let now = Instant::now();
+        Connection {
+            stream,
+            outbox,
+            service,
+            phase: Phase::Open,
+            pause: Pause::No,
+            input: BytesMut::new(),
+            booked_input: 0,
+            output: VecDeque::new(),
+            written: 0,
+            last_activity: now,
+            blocked_since: None,
+            frame_since: None,
+        }
+    }
+
+    /// Serves until the connection ends and says why.
+    pub(super) async fn run(mut self, shutdown: CancellationToken) -> Close {
+        let close = loop {
+            if let Err(close) = self.turn() {
+                break close;
+            }
+            if let Err(close) = self.wait(&shutdown).await {
+                break close;
+            }
+        };
+        self.outbox.close();
+        self.outbox.rebook_input(self.booked_input, 0);
+        close
+    }
+
+    /// Handles what has arrived and writes what is ready, without waiting.
+    fn turn(&mut self) -> Result<(), Close> {
+        let mut taken = 0;
+        while let Phase::Open = self.phase {
+            self.dispatch()?;
+            if self.pause != Pause::No || taken >= TURN_BYTES {
+                break;
+            }
+            match self.read()? {
+                Some(bytes) => taken += bytes,
+                None => break,
+            }
+        }
+        self.flush()?;
+        if let Phase::Draining { because, .. } = &mut self.phase
+            && self.outbox.calls() == 0
+            && self.outbox.unsent() == 0
+        {
+            return Err(std::mem::replace(because, Close::NotDrained));
+        }
+        Ok(())
+    }
+
+    /// Hands complete frames to the service while limits allow.
+    fn dispatch(&mut self) -> Result<(), Close> {
+        let limits = self.outbox.limits();
+        let mut consumed = 0;
+        let mut ended = Ok(());
+        self.pause = loop {
+            // Calls that are answered at once never count here, so that only truly waiting ones pause the connection.
+            if self.outbox.calls() >= limits.max_calls_per_connection
+                || self.outbox.unsent() >= limits.pause_at_unsent_bytes
+            {
+                break Pause::Own;
+            }
+            if !self.outbox.has_room() {
+                break Pause::Budget;
+            }
+            let rest = &self.input[consumed..];
+            let payload = match frame::complete_payload(rest, limits.max_frame_bytes) {
+                Ok(Some(length)) => &rest[LENGTH_BYTES..LENGTH_BYTES + length],
+                Ok(None) => break Pause::No,
+                Err(error) => {
+                    ended = Err(Close::Frame(error));
+                    break Pause::No;
+                }
+            };
+            if let Err(close) = take_frame(&*self.service, &self.outbox, payload) {
+                ended = Err(close);
+                break Pause::No;
+            }
+            consumed += LENGTH_BYTES + payload.len();
+        };
+        self.input.advance(consumed);
+        self.note_input(consumed);
+        if ended.is_err() {
+            // Answers to the good frames before the bad one are worth a try.
+            self.flush()?;
+        }
+        ended
+    }
+
+    /// Keeps account, clock and size of the read buffer in step with its content.
+    fn note_input(&mut self, consumed: usize) {
+        self.outbox
+            .rebook_input(self.booked_input, self.input.len());
+        self.booked_input = self.input.len();
+        if self.input.is_empty() {
+            self.frame_since = None;
+            if self.input.capacity() > KEEP_BUFFER_BYTES {
+                self.input = BytesMut::new();
+            }
+        } else if consumed > 0 || self.frame_since.is_none() {
+            self.frame_since = Some(Instant::now());
+        }
+    }
+
+    /// Reads once; `None` when there is nothing more for now or ever.
+    fn read(&mut self) -> Result<Option<usize>, Close> {
+        // The buffer grows with what has arrived, never with what a length field promises.
+        self.input.reserve(READ_CHUNK_BYTES);
+        match self.stream.try_read_buf(&mut self.input) {
+            Ok(0) => {
+                self.drain(Close::PeerClosed);
+                Ok(None)
+            }
+            Ok(bytes) => {
+                self.last_activity = Instant::now();
+                Ok(Some(bytes))
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(Close::Io(error)),
+        }
+    }
+
+    /// Writes until everything is sent or the kernel takes no more.
+    fn flush(&mut self) -> Result<(), Close> {
+        loop {
+            if self.output.is_empty() {
+                self.outbox.take(&mut self.output);
+            }
+            let Some(chunk) = self.output.front() else {
+                return Ok(());
+            };
+            match self.stream.try_write(&chunk[self.written..]) {
+                Ok(bytes) => {
+                    let whole = self.written + bytes == chunk.len();
+                    self.written = if whole { 0 } else { self.written + bytes };
+                    if whole {
+                        self.output.pop_front();
+                    }
+                    self.outbox.sent(bytes);
+                    self.blocked_since = None;
+                    self.last_activity = Instant::now();
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.blocked_since.get_or_insert_with(Instant::now);
+                    return Ok(());
+                }
+                Err(error) => return Err(Close::Io(error)),
+            }
+        }
+    }
+
+    fn drain(&mut self, because: Close) {
+        let until = Instant::now() + self.outbox.limits().drain_timeout;
+        self.frame_since = None;
+        self.phase = Phase::Draining { until, because };
+    }
+
+    /// Waits until there is something to do.
+    async fn wait(&mut self, shutdown: &CancellationToken) -> Result<(), Close> {
+        let outbox = Arc::clone(&self.outbox);
+        match outbox.doze(&self.output) {
+            Doze::Asleep => {}
+            Doze::Busy => {
+                self.resume().await;
+                return Ok(());
+            }
+            Doze::Doomed => return Err(Close::Stalled),
+        }
+        let room = outbox.budget().room();
+        tokio::pin!(room);
+        match self.pause {
+            Pause::No => {}
+            // Answered or sent since the pause began, so that no event will tell.
+            Pause::Own if self.is_paused_by_itself() => {}
+            Pause::Own => {
+                self.resume().await;
+                return Ok(());
+            }
+            Pause::Budget => {
+                room.as_mut().enable();
+                if outbox.has_room() {
+                    self.resume().await;
+                    return Ok(());
+                }
+            }
+        }
+        let open = matches!(self.phase, Phase::Open);
+        let interest = match (open && self.pause == Pause::No, !self.output.is_empty()) {
+            (true, true) => Some(Interest::READABLE | Interest::WRITABLE),
+            (true, false) => Some(Interest::READABLE),
+            (false, true) => Some(Interest::WRITABLE),
+            (false, false) => None,
+        };
+        let deadline = self.deadline();
+        let mut outcome = Ok(());
+        tokio::select! {
+            () = shutdown.cancelled(), if open => self.drain(Close::ShutDown),
+            ready = self.stream.ready(interest.unwrap_or(Interest::READABLE)), if interest.is_some() => {
+                outcome = ready.map(|_| ()).map_err(Close::Io);
+            }
+            () = outbox.changed() => {}
+            () = &mut room, if self.pause == Pause::Budget => {}
+            () = tokio::time::sleep_until(deadline) => outcome = self.check_deadlines(),
+        }
+        outbox.rouse();
+        outcome
+    }
+
+    fn is_paused_by_itself(&self) -> bool {
+        let limits = self.outbox.limits();
+        self.outbox.calls() >= limits.max_calls_per_connection
+            || self.outbox.unsent() >= limits.pause_at_unsent_bytes
+    }
+
+    /// Goes on without an event, but lets other tasks of this thread run first.
+    async fn resume(&self) {
+        self.outbox.rouse();
+        tokio::task::yield_now().await;
+    }
+
+    /// The next moment at which [`Connection::check_deadlines`] could close the connection.
+    fn deadline(&self) -> Instant {
+        let limits = self.outbox.limits();
+        let mut deadline = self.last_activity + limits.idle_timeout;
+        if let Phase::Draining { until, .. } = self.phase {
+            deadline = deadline.min(until);
+        }
+        if let Some(since) = self.blocked_since {
+            deadline = deadline.min(since + limits.write_stall_timeout);
+        }
+        if let Some(since) = self.frame_since {
+            deadline = deadline.min(since + limits.frame_timeout);
+        }
+        deadline
+    }
+
+    fn check_deadlines(&mut self) -> Result<(), Close> {
+        let now = Instant::now();
+        let limits = self.outbox.limits();
+        if let Phase::Draining { until, .. } = self.phase
+            && now >= until
+        {
+            return Err(Close::NotDrained);
+        }
+        if let Some(since) = self.blocked_since
+            && now >= since + limits.write_stall_timeout
+        {
+            return Err(Close::Stalled);
+        }
+        if let Some(since) = self.frame_since
+            && now >= since + limits.frame_timeout
+        {
+            // A connection that we do not read because of its own calls may have good frames waiting.
+            if self.pause == Pause::Own {
+                self.frame_since = Some(now);
+            } else {
+                return Err(Close::SlowFrame(limits.frame_timeout));
+            }
+        }
+        if now >= self.last_activity + limits.idle_timeout {
+            if self.outbox.calls() == 0 {
+                return Err(Close::Idle(limits.idle_timeout));
+            }
+            self.last_activity = now;
+        }
+        Ok(())
+    }
+}
+
+/// Gives one frame to the service, or answers it here if it cannot be a call.
+fn take_frame<S: Service>(service: &S, outbox: &Arc<Outbox>, payload: &[u8]) -> Result<(), Close> {
+    let envelope = match frame::open(payload) {
+        Ok(envelope) => envelope,
+        Err(FrameError::Answerable {
+            dialect,
+            kind,
+            message,
+        }) => return refuse(outbox, dialect, kind, message),
+        Err(error) => return Err(Close::Frame(error)),
+    };
+    let Envelope { dialect, message } = envelope;
+    let limits = outbox.limits();
+    let mut input = MessageInput::new(dialect.encoding(), message, limits);
+    let name = input.read_message_begin().map_err(|_| Close::BadMessage)?;
+    let kind = match name.message_type {
+        TMessageType::Call => CallKind::Call,
+        TMessageType::OneWay => CallKind::Oneway,
+        TMessageType::Reply | TMessageType::Exception => return Err(Close::BadMessage),
+    };
+    if name.name.len() > limits.max_method_bytes {
+        return Err(Close::BadMessage);
+    }
+    let held = outbox.begin_call(payload.len());
+    service.call(IncomingCall {
+        input,
+        responder: Responder {
+            outbox: Arc::clone(outbox),
+            dialect,
+            sequence: name.sequence_number,
+            method: name.name,
+            kind,
+            state: Answer::Pending,
+            held,
+        },
+    });
+    Ok(())
+}
+
+/// Answers a frame of which only the header transport's part could be read.
+fn refuse(
+    outbox: &Outbox,
+    dialect: Dialect,
+    kind: ApplicationErrorKind,
+    message: &'static str,
+) -> Result<(), Close> {
+    let sequence = match dialect {
+        Dialect::Framed(_) => 0,
+        Dialect::Header { sequence, .. } => sequence.cast_signed(),
+    };
+    let name = MessageName {
+        method: String::new(),
+        kind: TMessageType::Exception,
+        sequence,
+    };
+    let error = ApplicationError::new(kind, message);
+    let mut frame = Vec::new();
+    encode_frame(
+        &mut frame,
+        dialect,
+        name,
+        outbox.limits().max_frame_bytes,
+        &mut |out| thrift::Error::write_application_error_to_out_protocol(&error, out),
+    )
+    .map_err(|_| Close::BadMessage)?;
+    outbox.send(frame);
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! The task that moves a client connection's bytes: reads replies first, then writes calls, then waits.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::{Buf, BytesMut};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+
+use super::frame::{self, LENGTH_BYTES};
+use super::limits::{KEEP_BUFFER_BYTES, Limits, READ_CHUNK_BYTES, TURN_BYTES};
+use super::link::{Link, Sequence};
+
+pub(super) struct LinkTask {
+    stream: TcpStream,
+    link: Arc<Link>,
+    limits: Arc<Limits>,
+    input: BytesMut,
+}
+
+/// Why the connection ended.
+#[derive(Debug, thiserror::Error)]
+enum Close {
+    #[error("the peer closed the connection")]
+    PeerClosed,
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("the peer sent {0}")]
+    Frame(#[from] frame::FrameError),
+    #[error("the peer sent a message without a sequence id")]
+    NoSequence,
+    #[error("{0}")]
+    Ended(String),
+    #[error("the client shuts down")]
+    ShutDown,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Output {
+    Empty,
+    Blocked,
+}
+
+impl LinkTask {
+    pub(super) fn new(stream: TcpStream, link: Arc<Link>, limits: Arc<Limits>) -> Self {
+        LinkTask {
+            stream,
+            link,
+            limits,
+            input: BytesMut::new(),
+        }
+    }
+
+    pub(super) async fn run(mut self, shutdown: CancellationToken) {
+        let close = loop {
+            if let Err(close) = self.turn(&shutdown).await {
+                break close;
+            }
+        };
+        self.link.close(&close.to_string());
+    }
+
+    async fn turn(&mut self, shutdown: &CancellationToken) -> Result<(), Close> {
+        // Reading comes first: an end of stream found here keeps waiting calls `NotSent`.
+        self.read()?;
+        let output = if self.link.write(&self.stream)? {
+            Output::Empty
+        } else {
+            Output::Blocked
+        };
+        if let Some(reason) = self.link.end_if_unused() {
+            return Err(Close::Ended(reason));
+        }
+        let interest = match output {
+            Output::Empty => Interest::READABLE,
+            Output::Blocked => Interest::READABLE | Interest::WRITABLE,
+        };
+        let idle_at = self.link.idle_at();
+        tokio::select! {
+            () = shutdown.cancelled() => return Err(Close::ShutDown),
+            ready = self.stream.ready(interest) => {
+                ready?;
+            }
+            () = self.link.changed() => {}
+            () = tokio::time::sleep_until(idle_at) => {}
+        }
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<(), Close> {
+        let mut taken = 0;
+        while taken < TURN_BYTES {
+            self.input.reserve(READ_CHUNK_BYTES);
+            match self.stream.try_read_buf(&mut self.input) {
+                Ok(0) => return Err(Close::PeerClosed),
+                Ok(bytes) => {
+                    taken += bytes;
+                    self.take_frames()?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(Close::Io(error)),
+            }
+        }
+        if taken > 0 {
+            self.link.received();
+        }
+        Ok(())
+    }
+
+    fn take_frames(&mut self) -> Result<(), Close> {
+        while let Some(length) = frame::complete_payload(&self.input, self.limits.max_frame_bytes)?
+        {
+            self.input.advance(LENGTH_BYTES);
+            let payload = self.input.split_to(length).freeze();
+            let sequence = frame::sequence_of(&frame::open(&payload)?).ok_or(Close::NoSequence)?;
+            self.link.deliver(Sequence(sequence), payload);
+        }
+        if self.input.is_empty() && self.input.capacity() > KEEP_BUFFER_BYTES {
+            self.input = BytesMut::new();
+        }
+        Ok(())
+    }
+}

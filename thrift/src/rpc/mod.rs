@@ -1,0 +1,38 @@
+//! Thrift over tokio: framed and header transports on one port, pipelined calls, exact outcomes, bounds on everything.
+//!
+//! ```text
+//!  caller                                         server
+//!    |  call(peer, method, args)                    |
+//!  ClientPool --> Link (queue, calls by id)       Acceptor --> Connection (one task each)
+//!                  |   ^                                        |      ^
+//!              write   deliver                      IncomingCall|      | Outbox (replies, coalesced)
+//!                  v   |                                        v      |
+//!                LinkTask  <======== one TCP connection ====> Service -+- Responder (now, or later from anywhere)
+//! ```
+//!
+//! * [`Server`] recognizes the dialect of every single frame (`frame`) and answers in the same one. Calls are handed over one
+//!   by one without a task of their own; a [`Service`] that answers at once costs neither a wake-up nor a system call,
+//!   one that needs time sends its [`Responder`] elsewhere. Replies that are ready leave in one write.
+//! * [`ClientPool`] keeps one connection a peer. [`CallResult`] tells apart what a caller must tell apart: `NotSent` means that
+//!   no byte left and none will, `Unknown` that it may have happened.
+//! * [`Limits`] names every bound. Sizes are believed only as far as bytes have arrived (`frame`, `protocol`), what all
+//!   connections hold together is counted (`budget`), and a peer that does not read, or sends too slowly, is let go.
+
+mod budget;
+mod client;
+mod connection;
+mod frame;
+mod limits;
+mod link;
+mod link_task;
+mod outbox;
+mod outcome;
+mod protocol;
+mod responder;
+mod server;
+
+pub use client::{ClientConfig, ClientPool, ClientProtocol, PeerAddr};
+pub use limits::{Limits, Timeouts};
+pub use outcome::{CallError, CallResult, NotSent, Unknown};
+pub use responder::{CallKind, IncomingCall, Responder, Service};
+pub use server::{Server, ServerHandle, ServerLoad};

@@ -1,0 +1,216 @@
+//! One call as a service sees it: what was asked, and the one chance to answer.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use thrift::protocol::{TMessageType, TOutputProtocol, TSerializable};
+use thrift::{ApplicationError, ApplicationErrorKind};
+
+use super::client::ClientProtocol;
+use super::frame::Dialect;
+use super::outbox::Outbox;
+use super::protocol::{MessageInput, MessageName, encode_frame};
+
+/// What answers calls.
+///
+/// `call` runs on the connection's own task, so it must not block: it answers at once, or sends the [`Responder`] to
+/// whoever will. An answer given before `call` returns costs no task, no wake-up and no system call of its own.
+pub trait Service: Send + Sync + 'static {
+    /// Takes one call.
+    fn call(&self, call: IncomingCall<'_>);
+}
+
+impl<S: Service + ?Sized> Service for Arc<S> {
+    fn call(&self, call: IncomingCall<'_>) {
+        (**self).call(call);
+    }
+}
+
+/// Whether the caller waits for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallKind {
+    /// A reply is expected.
+    Call,
+    /// Nothing is ever sent back.
+    Oneway,
+}
+
+/// A call whose name is known and whose arguments are still bytes.
+pub struct IncomingCall<'a> {
+    pub(super) input: MessageInput<'a>,
+    pub(super) responder: Responder,
+}
+
+impl IncomingCall<'_> {
+    /// Name of the method.
+    pub fn method(&self) -> &str {
+        &self.responder.method
+    }
+
+    /// Where the call comes from.
+    pub fn peer(&self) -> SocketAddr {
+        self.responder.outbox.peer()
+    }
+
+    /// What the caller speaks; if it is a server too, it is likely to understand the same.
+    pub fn protocol(&self) -> ClientProtocol {
+        ClientProtocol::of(self.responder.dialect)
+    }
+
+    /// Whether an answer is expected.
+    pub fn kind(&self) -> CallKind {
+        self.responder.kind
+    }
+
+    /// Decodes the arguments and hands them to `handler` with the responder; arguments that cannot be decoded are answered
+    /// with a `ProtocolError` exception, and `handler` is not called.
+    pub fn serve<T: TSerializable>(self, handler: impl FnOnce(T, Responder)) {
+        if let Some((arguments, responder)) = self.arguments() {
+            handler(arguments, responder);
+        }
+    }
+
+    /// As [`IncomingCall::serve`], for those who prefer `let ... else`: `None` means that the call has been answered with an
+    /// exception.
+    pub fn arguments<T: TSerializable>(mut self) -> Option<(T, Responder)> {
+        match T::read_from_in_protocol(&mut self.input) {
+            Ok(arguments) => Some((arguments, self.responder)),
+            Err(error) => {
+                let message = format!(
+                    "cannot decode the arguments of {}: {}",
+                    self.responder.method,
+                    describe(&error)
+                );
+                self.responder
+                    .exception(ApplicationErrorKind::ProtocolError, &message);
+                None
+            }
+        }
+    }
+
+    /// Answers that there is no such method.
+    pub fn unknown_method(self) {
+        let message = format!("there is no method {}", self.responder.method);
+        self.responder
+            .exception(ApplicationErrorKind::UnknownMethod, &message);
+    }
+
+    /// Gives up the arguments, for an answer that does not depend on them.
+    pub fn into_responder(self) -> Responder {
+        self.responder
+    }
+}
+
+/// The one chance to answer a call, from any thread, now or later.
+///
+/// Dropped without an answer, it sends an `InternalError` exception, so that no caller waits for nothing. Answers to a
+/// oneway call, and to a caller that has gone, go nowhere.
+pub struct Responder {
+    pub(super) outbox: Arc<Outbox>,
+    pub(super) dialect: Dialect,
+    pub(super) sequence: i32,
+    pub(super) method: String,
+    pub(super) kind: CallKind,
+    pub(super) state: Answer,
+    /// Bytes that this call holds of the connection's account until it is answered.
+    pub(super) held: usize,
+}
+
+/// ```text
+/// Pending --reply, exception--> Given
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The caller may still wait; dropping the responder answers with an exception.
+    Pending,
+    /// The answer is in the outbox, or nobody wanted it.
+    Given,
+}
+
+impl Responder {
+    /// Name of the method that was called.
+    pub fn method(&self) -> &str {
+        &self.method
+    }
+
+    /// Answers with a generated result struct: a value or a declared exception.
+    pub fn reply<T: TSerializable>(mut self, result: &T) {
+        let encoded = self.encode(TMessageType::Reply, &mut |out| {
+            result.write_to_out_protocol(out)
+        });
+        match encoded {
+            Ok(frame) => self.finish(frame),
+            Err(reason) => {
+                // The reply is too long or too deep, which the caller should learn instead of waiting.
+                self.answer_exception(ApplicationErrorKind::InternalError, &reason);
+            }
+        }
+    }
+
+    /// Answers with an exception that the method does not declare.
+    pub fn exception(mut self, kind: ApplicationErrorKind, message: &str) {
+        self.answer_exception(kind, message);
+    }
+
+    fn answer_exception(&mut self, kind: ApplicationErrorKind, message: &str) {
+        let error = ApplicationError::new(kind, message);
+        let encoded = self.encode(TMessageType::Exception, &mut |out| {
+            thrift::Error::write_application_error_to_out_protocol(&error, out)
+        });
+        match encoded {
+            Ok(frame) => self.finish(frame),
+            Err(reason) => {
+                // Only with a frame limit below the size of an exception; the caller's timeout tells it.
+                tracing::warn!(method = %self.method, reason, "an exception could not be sent");
+                self.finish(Vec::new());
+            }
+        }
+    }
+
+    fn encode(
+        &self,
+        kind: TMessageType,
+        write_body: &mut dyn FnMut(&mut dyn TOutputProtocol) -> thrift::Result<()>,
+    ) -> Result<Vec<u8>, String> {
+        let mut frame = Vec::new();
+        if self.kind == CallKind::Oneway {
+            return Ok(frame);
+        }
+        let name = MessageName {
+            method: self.method.clone(),
+            kind,
+            sequence: self.sequence,
+        };
+        let limit = self.outbox.limits().max_frame_bytes;
+        encode_frame(&mut frame, self.dialect, name, limit, write_body)
+            .map_err(|error| format!("cannot answer {}: {error}", self.method))?;
+        Ok(frame)
+    }
+
+    fn finish(&mut self, frame: Vec<u8>) {
+        self.state = Answer::Given;
+        self.outbox.end_call(frame, self.held);
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        match self.state {
+            Answer::Given => {}
+            Answer::Pending => {
+                let message = format!("{} was dropped without an answer", self.method);
+                self.answer_exception(ApplicationErrorKind::InternalError, &message);
+            }
+        }
+    }
+}
+
+/// Thrift's errors print their message only with `Debug`; this is what they mean in words.
+pub(super) fn describe(error: &thrift::Error) -> String {
+    match error {
+        thrift::Error::Transport(inner) => format!("{inner}: {}", inner.message),
+        thrift::Error::Protocol(inner) => format!("{inner}: {}", inner.message),
+        thrift::Error::Application(inner) => format!("{inner}: {}", inner.message),
+        thrift::Error::User(inner) => inner.to_string(),
+    }
+}

@@ -1,0 +1,407 @@
+//! Every bound of the server, each shown to hold and to let others go on.
+
+mod rpc_support;
+
+use rpc_support::*;
+
+use std::time::Duration;
+
+use brasserie_thrift::rpc::Limits;
+use thrift::ApplicationErrorKind;
+use thrift::protocol::{
+    TFieldIdentifier, TListIdentifier, TMapIdentifier, TMessageType, TOutputProtocol,
+    TStructIdentifier, TType,
+};
+
+const SHORT: Duration = Duration::from_millis(100);
+
+async fn answers(client: &mut RawClient, sequence: i32) {
+    let arguments = note("alive", sequence);
+    client
+        .send(&framed(&call(
+            RawEncoding::Compact,
+            "echo",
+            sequence,
+            &arguments,
+        )))
+        .await;
+    expect_echo(client, sequence, &arguments).await;
+}
+
+async fn expect_echo(client: &mut RawClient, sequence: i32, arguments: &Note) {
+    let reply = client.next_reply(RawEncoding::Compact).await;
+    let RawReply::Reply(_, got, result) = &reply else {
+        panic!("{reply:?}");
+    };
+    assert_eq!((*got, result.success.as_ref()), (sequence, Some(arguments)));
+}
+
+/// Sends arguments that `body` writes and returns the exception that must come back.
+async fn rejected(
+    client: &mut RawClient,
+    encoding: RawEncoding,
+    body: &dyn Fn(&mut dyn TOutputProtocol) -> thrift::Result<()>,
+) -> String {
+    let payload = message(encoding, "echo", TMessageType::Call, 9, &|output| {
+        body(output).expect("a Vec takes all");
+    });
+    client.send(&framed(&payload)).await;
+    match client.next_reply(encoding).await {
+        RawReply::Exception(_, 9, ApplicationErrorKind::ProtocolError, message) => message,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn begin_field(output: &mut dyn TOutputProtocol, kind: TType, id: i16) -> thrift::Result<()> {
+    output.write_struct_begin(&TStructIdentifier::new("Note"))?;
+    output.write_field_begin(&TFieldIdentifier::new("field", kind, id))
+}
+
+#[tokio::test]
+async fn a_frame_beyond_the_limit_closes_the_connection_before_its_payload() {
+    let limits = Limits {
+        max_frame_bytes: 1000,
+        ..Limits::DEFAULT
+    };
+    let server = TestServer::start(limits).await;
+    let mut client = server.connect().await;
+    client.send(&1001u32.to_be_bytes()).await;
+    client.expect_closed().await;
+    let mut client = server.connect().await;
+    answers(&mut client, 1).await;
+}
+
+#[tokio::test]
+async fn a_promised_frame_takes_no_memory() {
+    let server = TestServer::start(Limits::DEFAULT).await;
+    let mut client = server.connect().await;
+    client.send(&(16u32 << 20).to_be_bytes()).await;
+    client.send(&[0x82, 0x21]).await;
+    let mut other = server.connect().await;
+    answers(&mut other, 1).await;
+    assert_eq!(server.handle.load().bytes, 0);
+}
+
+#[tokio::test]
+async fn deep_nesting_is_rejected() {
+    let server = TestServer::start(Limits::DEFAULT).await;
+    let mut client = server.connect().await;
+    for encoding in [RawEncoding::Compact, RawEncoding::Binary] {
+        // Written by hand, as the writer has the same limit: each struct begins with one byte or three.
+        let open: &[u8] = match encoding {
+            RawEncoding::Compact => &[0x9C],
+            RawEncoding::Binary => &[12, 0, 9],
+        };
+        let mut payload = message(encoding, "echo", TMessageType::Call, 9, &|_| {});
+        payload.extend(open.repeat(100_000));
+        client.send(&framed(&payload)).await;
+        let reply = client.next_reply(encoding).await;
+        assert!(
+            matches!(
+                reply,
+                RawReply::Exception(_, 9, ApplicationErrorKind::ProtocolError, _)
+            ),
+            "{reply:?}"
+        );
+        answers(&mut client, 1).await;
+    }
+}
+
+#[tokio::test]
+async fn sizes_beyond_the_bytes_that_came_are_rejected() {
+    let server = TestServer::start(Limits::DEFAULT).await;
+    let mut client = server.connect().await;
+    for encoding in [RawEncoding::Compact, RawEncoding::Binary] {
+        let list = rejected(&mut client, encoding, &|output| {
+            begin_field(output, TType::List, 3)?;
+            output.write_list_begin(&TListIdentifier::new(TType::String, i32::MAX))
+        })
+        .await;
+        assert!(list.contains("2147483647"), "{list}");
+        rejected(&mut client, encoding, &|output| {
+            begin_field(output, TType::Map, 8)?;
+            output.write_map_begin(&TMapIdentifier::new(TType::I32, TType::I32, i32::MAX))
+        })
+        .await;
+        rejected(&mut client, encoding, &|output| {
+            begin_field(output, TType::List, 3)?;
+            output.write_list_begin(&TListIdentifier::new(TType::String, -1))
+        })
+        .await;
+        // A string of 2 GiB of which four bytes are there.
+        rejected(&mut client, encoding, &|output| {
+            begin_field(output, TType::String, 1)?;
+            match encoding {
+                RawEncoding::Compact => {
+                    for byte in [0xFF, 0xFF, 0xFF, 0xFF, 0x07] {
+                        output.write_byte(byte)?;
+                    }
+                    Ok(())
+                }
+                RawEncoding::Binary => output.write_i32(i32::MAX),
+            }
+        })
+        .await;
+    }
+    answers(&mut client, 1).await;
+}
+
+#[tokio::test]
+async fn a_container_beyond_the_limit_is_rejected_although_its_bytes_came() {
+    let limits = Limits {
+        max_container_len: 10,
+        ..Limits::DEFAULT
+    };
+    let server = TestServer::start(limits).await;
+    let mut client = server.connect().await;
+    let encoding = RawEncoding::Compact;
+    let mut arguments = note("", 1);
+    arguments.items = vec![String::new(); 11];
+    client
+        .send(&framed(&call(encoding, "echo", 1, &arguments)))
+        .await;
+    let reply = client.next_reply(encoding).await;
+    assert!(
+        matches!(
+            reply,
+            RawReply::Exception(_, 1, ApplicationErrorKind::ProtocolError, _)
+        ),
+        "{reply:?}"
+    );
+    arguments.items.pop();
+    client
+        .send(&framed(&call(encoding, "echo", 2, &arguments)))
+        .await;
+    expect_echo(&mut client, 2, &arguments).await;
+}
+
+#[tokio::test]
+async fn many_small_structs_are_rejected_before_they_fill_the_memory() {
+    let limits = Limits {
+        max_decoded_bytes: 256 * 1000,
+        ..Limits::DEFAULT
+    };
+    let server = TestServer::start(limits).await;
+    let mut client = server.connect().await;
+    let reason = rejected(&mut client, RawEncoding::Compact, &|output| {
+        begin_field(output, TType::List, 8)?;
+        output.write_list_begin(&TListIdentifier::new(TType::Struct, 2000))?;
+        for _ in 0..2000 {
+            output.write_field_stop()?;
+        }
+        output.write_field_end()?;
+        output.write_field_stop()
+    })
+    .await;
+    assert!(reason.contains("may be decoded at once"), "{reason}");
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_are_closed() {
+    let limits = Limits {
+        max_connections: 2,
+        ..Limits::DEFAULT
+    };
+    let server = TestServer::start(limits).await;
+    let mut first = server.connect().await;
+    let mut second = server.connect().await;
+    answers(&mut first, 1).await;
+    answers(&mut second, 1).await;
+    let mut third = server.connect().await;
+    third.expect_closed().await;
+    drop(first);
+    let freed = async {
+        while server.handle.load().connections > 1 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, freed)
+        .await
+        .expect("a place is freed");
+    let mut fourth = server.connect().await;
+    answers(&mut fourth, 1).await;
+    answers(&mut second, 2).await;
+}
+
+/// Sends `count` calls that wait for the test.
+async fn send_later(client: &mut RawClient, count: i32) {
+    for sequence in 1..=count {
+        let arguments = note("later", sequence);
+        let payload = call(RawEncoding::Compact, "later", sequence, &arguments);
+        client.send(&framed(&payload)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_connection_with_too_many_calls_waits_until_one_is_answered() {
+    let limits = Limits {
+        max_calls_per_connection: 2,
+        ..Limits::DEFAULT
+    };
+    let mut server = TestServer::start(limits).await;
+    let mut client = server.connect().await;
+    send_later(&mut client, 3).await;
+    let (first, responder) = server.next_later().await;
+    let second = server.next_later().await;
+    let mut other = server.connect().await;
+    answers(&mut other, 1).await;
+    assert!(server.later.try_recv().is_err(), "the third one waits");
+    responder.reply(&NoteResult::success(first));
+    expect_echo(&mut client, 1, &note("later", 1)).await;
+    let (third, _responder) = server.next_later().await;
+    assert_eq!(third.number, 3);
+    drop(second);
+}
+
+#[tokio::test]
+async fn a_server_with_too_many_calls_waits_until_one_is_answered() {
+    let limits = Limits {
+        max_calls: 2,
+        ..Limits::DEFAULT
+    };
+    let mut server = TestServer::start(limits).await;
+    let mut client = server.connect().await;
+    send_later(&mut client, 2).await;
+    let (first, responder) = server.next_later().await;
+    let _second = server.next_later().await;
+    let mut other = server.connect().await;
+    let arguments = note("waits", 5);
+    other
+        .send(&framed(&call(RawEncoding::Compact, "echo", 5, &arguments)))
+        .await;
+    let early = tokio::time::timeout(SHORT, other.next_frame()).await;
+    assert!(early.is_err(), "there is no room for it");
+    responder.reply(&NoteResult::success(first));
+    expect_echo(&mut other, 5, &arguments).await;
+}
+
+#[tokio::test]
+async fn huge_frames_wait_for_each_other_but_small_ones_pass() {
+    let limits = Limits {
+        max_bytes_in_flight: 200_000,
+        connection_allowance_bytes: 10_000,
+        ..Limits::DEFAULT
+    };
+    let mut server = TestServer::start(limits).await;
+    let large = Note {
+        text: "x".repeat(150_000),
+        ..note("", 1)
+    };
+    // An unanswered call holds its frame's bytes; there is no room for two of these.
+    let mut first = server.connect().await;
+    first
+        .send(&framed(&call(RawEncoding::Compact, "later", 1, &large)))
+        .await;
+    let (arguments, responder) = server.next_later().await;
+    assert!(server.handle.load().bytes >= 140_000);
+    let mut second = server.connect().await;
+    let payload = framed(&call(RawEncoding::Compact, "later", 2, &large));
+    let second = tokio::spawn(async move {
+        second.send(&payload).await;
+        second
+    });
+    let mut small = server.connect().await;
+    answers(&mut small, 1).await;
+    let early = tokio::time::timeout(SHORT, server.later.recv()).await;
+    assert!(early.is_err(), "the second huge frame waits");
+    responder.reply(&NoteResult::success(arguments));
+    let RawReply::Reply(..) = first.next_reply(RawEncoding::Compact).await else {
+        panic!("the first call was answered");
+    };
+    let (arguments, responder) = server.next_later().await;
+    let mut second = second.await.expect("no panic");
+    responder.reply(&NoteResult::success(arguments));
+    let RawReply::Reply(..) = second.next_reply(RawEncoding::Compact).await else {
+        panic!("the second call was answered");
+    };
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_closed_but_not_one_that_waits_for_an_answer() {
+    let limits = Limits {
+        idle_timeout: SHORT,
+        ..Limits::DEFAULT
+    };
+    let mut server = TestServer::start(limits).await;
+    let mut waiting = server.connect().await;
+    send_later(&mut waiting, 1).await;
+    let (arguments, responder) = server.next_later().await;
+    let mut idle = server.connect().await;
+    idle.expect_closed().await;
+    responder.reply(&NoteResult::success(arguments));
+    expect_echo(&mut waiting, 1, &note("later", 1)).await;
+    waiting.expect_closed().await;
+}
+
+#[tokio::test]
+async fn a_frame_that_trickles_in_closes_the_connection() {
+    let limits = Limits {
+        frame_timeout: SHORT,
+        ..Limits::DEFAULT
+    };
+    let server = TestServer::start(limits).await;
+    let mut client = server.connect().await;
+    answers(&mut client, 1).await;
+    let frame = framed(&call(RawEncoding::Compact, "echo", 2, &note("slow", 2)));
+    let trickle = async {
+        for byte in &frame {
+            client.try_send(&[*byte]).await;
+            tokio::time::sleep(SHORT / 4).await;
+        }
+        client.next_frame().await
+    };
+    assert_eq!(
+        trickle.await,
+        None,
+        "each byte is progress, the frame is not"
+    );
+}
+
+#[tokio::test]
+async fn a_peer_that_does_not_read_its_replies_is_let_go() {
+    let limits = Limits {
+        write_stall_timeout: SHORT,
+        pause_at_unsent_bytes: 100_000,
+        ..Limits::DEFAULT
+    };
+    let server = TestServer::start(limits).await;
+    let mut client = server.connect().await;
+    let ask = framed(&call(RawEncoding::Compact, "grow", 1, &note("", 8_000_000)));
+    for _ in 0..4 {
+        client.try_send(&ask).await;
+    }
+    let gone = async {
+        while server.handle.load().connections > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, gone)
+        .await
+        .expect("the stuck connection ends");
+    assert_eq!(server.handle.load(), Default::default());
+}
+
+#[tokio::test]
+async fn too_many_unsent_bytes_end_the_connection() {
+    let limits = Limits {
+        max_unsent_bytes: 10_000_000,
+        ..Limits::DEFAULT
+    };
+    let mut server = TestServer::start(limits).await;
+    let mut client = server.connect().await;
+    send_later(&mut client, 3).await;
+    for _ in 0..3 {
+        let (_, responder) = server.next_later().await;
+        let large = note(&"x".repeat(8_000_000), 0);
+        responder.reply(&NoteResult::success(large));
+    }
+    let gone = async {
+        while server.handle.load().connections > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, gone)
+        .await
+        .expect("the stuck connection ends");
+    assert_eq!(server.handle.load(), Default::default());
+}
