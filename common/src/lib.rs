@@ -2,6 +2,8 @@
 //!
 //! The crate is pure: it reads no clock, no entropy and no file, and its own `clippy.toml` holds that line.
 
+#![deny(clippy::iter_over_hash_type)]
+
 pub mod backoff;
 pub mod call;
 pub mod collections;

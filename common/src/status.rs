@@ -115,6 +115,19 @@ impl ReportedStatus {
         Self::with_exception(INCOMPLETE_BACKOFF, text)
     }
 
+    /// Whether it is what a task gets that was killed without a status of its own.
+    pub fn is_incomplete_backoff(&self) -> bool {
+        self.bits == INCOMPLETE_BACKOFF
+    }
+
+    /// The same without its wait, for a task whose end was no fault of its own; its data stays.
+    pub fn into_incomplete(self) -> Self {
+        ReportedStatus {
+            bits: StatusBits::INCOMPLETE,
+            data: self.data,
+        }
+    }
+
     pub fn error_backoff(text: &str) -> Self {
         Self::with_exception(ERROR_BACKOFF, text)
     }

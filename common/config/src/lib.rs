@@ -1,5 +1,276 @@
 //! Config text to typed config, with all its errors and their places.
+//!
+//! The crate reads no file and no clock: a caller brings the text and prefixes problems with the file's name.
+//!
+//! ```
+//! use brasserie_common_config::{ParseOptions, parse};
+//!
+//! let text = r#"{
+//!   "bistro_settings": {
+//!     "nodes": {
+//!       "levels": ["host", "db"],
+//!       "node_sources": [
+//!         {"source": "manual", "prefs": {"host1": ["db1", "db2"], "host2": "db3"}}
+//!       ]
+//!     },
+//!     "resources": {"host": {"disk": {"default": 1, "limit": 2}}},
+//!     "backoff": [15, 60, "repeat"]
+//!   },
+//!   "bistro_job->dump": {
+//!     "owner": "ann",
+//!     "command": ["/usr/bin/dump"],
+//!     "backoff": [1, "fail"]
+//!   },
+//!   "bistro_job->check": {
+//!     "depends_on": ["dump"],
+//!     "command": ["/usr/bin/check"],
+//!     "resources": {"disk": "two"}
+//!   }
+//! }"#;
+//! let parsed = parse(text, ParseOptions::default())?;
+//! assert_eq!(parsed.config.levels, ["instance", "host", "db", "worker"]);
+//! assert!(parsed.config.job("dump").is_some_and(|job| job.can_run()));
+//! // One job's mistake disables that job only.
+//! let problem = &parsed.job_problems()[0];
+//! assert_eq!(
+//!     problem.display_with("sample.json").to_string(),
+//!     "sample.json:20:27: bistro_job->check.resources.disk: expected an integer, found \"two\"; \
+//!      an integer from 0 to 2147483647",
+//! );
+//! # Ok::<(), brasserie_common_config::ConfigErrors>(())
+//! ```
+//!
+//! # What differs from Bistro
+//!
+//! * `enabled` of the settings is true unless the file says otherwise, as Bistro's documentation has it.
+//! * `owner` may be left out (empty), and so may `resources` of the settings (none).
+//! * Documented names that Bistro's code does not know are aliases: `kill_request` for `kill_subprocess`,
+//!   `worker_resources_overrides`, and `node_order` beside `nodes`.
+//! * Without a resource at level `worker`, one is implied: `slots` (`worker_slots` where that name is taken), a slot a core of
+//!   the worker.
+//! * `disabled: false` of a `manual` node leaves it enabled; cycles are errors. A `script` has a `timeout`.
+//! * Jobs may say `status_from` (`auto`, `pipe`, `exit_code`) and `arguments` (`append`, `none`).
+//! * Errors instead of silence: keys that occur twice, levels named twice or called `instance` or `worker`, resource names used at
+//!   two levels, negative amounts, regular expressions that cannot be compiled, `fraction_of_nodes` outside (0, 1], cycles of
+//!   `depends_on`. Unknown keys are warnings, or errors with [`UnknownKeys::Refuse`].
 
+mod coerce;
+mod depends;
+mod export;
+mod jobs;
+mod json;
+mod manual;
 mod model;
+mod nodes;
+mod problem;
+mod read;
+mod resources;
+mod settings;
+mod subprocess;
+mod tree;
 
+pub use export::export_job;
+pub use json::{MAX_CONFIG_BYTES, MAX_DEPTH};
+pub use manual::MAX_MANUAL_NODES;
 pub use model::*;
+pub use nodes::MAX_RANGE_NODES;
+pub use problem::{ConfigErrors, Problem};
+pub use read::UnknownKeys;
+pub use resources::MAX_RESOURCES;
+pub use settings::MAX_LEVELS;
+pub use tree::Place;
+
+use brasserie_common::JobName;
+
+use crate::jobs::{Draft, JOB_PREFIX};
+use crate::read::{At, Notes, suggest};
+use crate::tree::{Node, quote};
+
+const SETTINGS: &str = "bistro_settings";
+
+/// How strictly to read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ParseOptions {
+    pub unknown_keys: UnknownKeys,
+}
+
+/// A configuration that can be used, and what is worth a look in its file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parsed {
+    pub config: Config,
+    /// In file order.
+    pub warnings: Vec<Problem>,
+    job_problems: Vec<Problem>,
+}
+
+impl Parsed {
+    /// What disables single jobs, in file order; each also stands in its job's [`JobConfig::errors`].
+    pub fn job_problems(&self) -> &[Problem] {
+        &self.job_problems
+    }
+
+    /// For who wants a file without any error: the problems of jobs count like those of settings.
+    pub fn into_correct(self) -> Result<(Config, Vec<Problem>), ConfigErrors> {
+        match self.job_problems.is_empty() {
+            true => Ok((self.config, self.warnings)),
+            false => Err(ConfigErrors(self.job_problems)),
+        }
+    }
+}
+
+/// Reads a whole configuration. Errors in its settings, or in the text as JSON, make it no configuration; the problems of jobs are
+/// then among the errors, too, so that one reading shows everything.
+pub fn parse(text: &str, options: ParseOptions) -> Result<Parsed, ConfigErrors> {
+    let tree = json::parse(text).map_err(|problem| ConfigErrors(vec![problem]))?;
+    parse_tree(&tree, options)
+}
+
+/// As [`parse`], for a file as it was read; what is not UTF-8 is an error at its place.
+pub fn parse_bytes(bytes: &[u8], options: ParseOptions) -> Result<Parsed, ConfigErrors> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => parse(text, options),
+        Err(error) => {
+            let good = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+            let place = tree::Place::after(&good);
+            let text = "the file is not UTF-8 from here on".to_owned();
+            Err(ConfigErrors(vec![Problem::new(place, String::new(), text)]))
+        }
+    }
+}
+
+/// One job that does not come from the configuration's file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParsedJob {
+    pub job: JobConfig,
+    pub warnings: Vec<Problem>,
+    /// Each also stands in [`JobConfig::errors`].
+    pub problems: Vec<Problem>,
+}
+
+/// Reads the JSON of one job, such as [`export_job`] gives, against a configuration's settings. What it depends on is not looked
+/// at: that is a matter of all jobs together.
+pub fn parse_job(
+    name: &JobName,
+    text: &str,
+    config: &Config,
+    options: ParseOptions,
+) -> Result<ParsedJob, ConfigErrors> {
+    let tree = json::parse(text).map_err(|problem| ConfigErrors(vec![problem]))?;
+    let at = At::root(&tree);
+    let mut notes = Notes::default();
+    let name = jobs::job_name(&at, name.as_str(), &mut notes);
+    let Some(name) = name else {
+        return Err(ConfigErrors(notes.errors));
+    };
+    let draft = jobs::parse(&at, name, config, options.unknown_keys);
+    let (job, problems, warnings) = finish_job(draft);
+    Ok(ParsedJob {
+        job,
+        warnings,
+        problems,
+    })
+}
+
+fn parse_tree(tree: &Node, options: ParseOptions) -> Result<Parsed, ConfigErrors> {
+    let root = At::root(tree);
+    let mut notes = Notes::new(options.unknown_keys);
+    if !root.expect_object(&mut notes) {
+        return Err(ConfigErrors(notes.finish().0));
+    }
+    top_level_keys(&root, &mut notes);
+    let help = "an object with the settings, as in {\"bistro_settings\": {\"nodes\": {...}}}";
+    let mut config = match root.required(SETTINGS, help, &mut notes) {
+        Some(at) => settings::parse(&at, &mut notes),
+        None => settings::defaults(),
+    };
+    let mut nameless = Notes::default();
+    let mut drafts: Vec<Draft> = Vec::new();
+    for at in root.entries() {
+        if let Some(name) = at.key().strip_prefix(JOB_PREFIX)
+            && let Some(name) = jobs::job_name(&at, name, &mut nameless)
+        {
+            drafts.push(jobs::parse(&at, name, &config, options.unknown_keys));
+        }
+    }
+    depends::check(&mut drafts);
+    let (mut errors, mut warnings) = notes.finish();
+    let mut job_problems = nameless.finish().0;
+    for draft in drafts {
+        let (job, problems, more_warnings) = finish_job(draft);
+        config.jobs.push(job);
+        job_problems.extend(problems);
+        warnings.extend(more_warnings);
+    }
+    warnings.sort_by_key(Problem::place);
+    job_problems.sort_by_key(Problem::place);
+    if !errors.is_empty() {
+        errors.append(&mut job_problems);
+        errors.sort_by_key(Problem::place);
+        return Err(ConfigErrors(errors));
+    }
+    Ok(Parsed {
+        config,
+        warnings,
+        job_problems,
+    })
+}
+
+/// Keys beside the settings and the jobs: a comment, or a mistake that would lose a job.
+fn top_level_keys(root: &At, notes: &mut Notes) {
+    let duplicates = root.as_object().map_or(&[][..], |o| &o.duplicates);
+    for duplicate in duplicates {
+        let first = duplicate.first;
+        let text = "the key occurs twice".to_owned();
+        let problem = Problem::new(duplicate.place, read::show_key(&duplicate.key), text)
+            .help(format!("the first is at {}:{}", first.line, first.column));
+        match duplicate.key == SETTINGS || duplicate.key.starts_with(JOB_PREFIX) {
+            true => notes.error(problem),
+            false => notes.unknown_key(problem),
+        }
+    }
+    for entry in root.entries() {
+        let key = entry.key();
+        if key == SETTINGS || key.starts_with(JOB_PREFIX) {
+            continue;
+        }
+        let help = match key.starts_with("bistro_job") {
+            true => "a job's key is `bistro_job->NAME`".to_owned(),
+            false => suggest(key, [SETTINGS, "bistro_job->NAME"]),
+        };
+        let problem = entry.key_problem("unknown key").value(quote(key));
+        notes.unknown_key(problem.help(help));
+    }
+}
+
+/// Gives a job its errors. Those that an export carried are kept as they were: wrapping them anew at each reading would let them
+/// grow.
+fn finish_job(draft: Draft) -> (JobConfig, Vec<Problem>, Vec<Problem>) {
+    let Draft {
+        mut job,
+        notes,
+        key_path,
+        depends_on_places: _,
+        old_errors,
+    } = draft;
+    let (mut problems, warnings) = notes.finish();
+    let found: Vec<String> = problems.iter().map(Problem::to_string).collect();
+    if let Some((place, old)) = old_errors {
+        let path = match key_path.is_empty() {
+            true => "errors".to_owned(),
+            false => format!("{key_path}.errors"),
+        };
+        let text = "the job was exported with errors".to_owned();
+        problems.push(
+            Problem::new(place, path, text)
+                .value(tree::shorten(&old.join("; ")))
+                .help("mend what they name, then remove this key"),
+        );
+        problems.sort_by_key(Problem::place);
+        job.errors = old;
+    }
+    job.errors.extend(found);
+    (job, problems, warnings)
+}
+
+#[cfg(test)]
+mod tests;

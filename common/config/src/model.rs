@@ -1,7 +1,7 @@
 //! A configuration as the rest of the house sees it: typed, checked, with ids resolved.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use brasserie_common::{
@@ -9,7 +9,7 @@ use brasserie_common::{
 };
 
 /// Position of a level: 0 is `instance`, then the configured ones, the last is `worker`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LevelId(pub u16);
 
 impl LevelId {
@@ -51,6 +51,10 @@ pub struct Config {
     pub kill_orphan_tasks_after: Option<Duration>,
     pub task_subprocess: TaskSubprocessOptions,
     pub kill_subprocess: KillRequest,
+    /// How soon a task runs again that ended without backoff and without being done.
+    pub working_wait: Duration,
+    /// What machines offer, in terms of worker resources.
+    pub physical_resources: Vec<PhysicalResource>,
     /// Unix seconds; a value in the future ends the initial wait.
     pub exit_initial_wait_before_timestamp: i64,
     /// In file order.
@@ -77,6 +81,20 @@ impl Config {
             .position(|r| r.name == name)
             .and_then(|i| u16::try_from(i).ok())
             .map(ResourceId)
+    }
+
+    /// Makes commands that start with `./` or `../` mean the same file wherever a task runs: they are next to the config file,
+    /// in this (absolute) folder. Names without a slash are searched for by workers; absolute paths stay.
+    pub fn resolve_commands(&mut self, folder: &Path) {
+        for job in &mut self.jobs {
+            let Some(program) = job.command.first_mut() else {
+                continue;
+            };
+            if program.starts_with("./") || program.starts_with("../") {
+                let clean = program.strip_prefix("./").unwrap_or(program);
+                *program = folder.join(clean).to_string_lossy().into_owned();
+            }
+        }
     }
 
     pub fn job(&self, name: &str) -> Option<&JobConfig> {
@@ -218,7 +236,7 @@ impl JobConfig {
 }
 
 /// Which nodes of a level a job runs on; all conditions must hold.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Filter {
     /// Empty: all.
     pub whitelist: Vec<String>,
@@ -230,4 +248,88 @@ pub struct Filter {
     pub tag_whitelist: Vec<String>,
     /// 1.0: all.
     pub fraction_of_nodes: f64,
+}
+
+impl Default for Filter {
+    /// The filter that every node passes.
+    fn default() -> Self {
+        Filter {
+            whitelist: Vec::new(),
+            whitelist_regex: String::new(),
+            blacklist: Vec::new(),
+            blacklist_regex: String::new(),
+            tag_whitelist: Vec::new(),
+            fraction_of_nodes: 1.0,
+        }
+    }
+}
+
+/// A worker resource whose slots follow from what the worker's machine reports:
+/// `max(0, trunc((reported - reserve) / multiply_logical_by))`; a machine that reports nothing keeps the configured limit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PhysicalResource {
+    pub kind: PhysicalKind,
+    /// Of level `worker`; no two entries share one.
+    pub logical_resource: ResourceId,
+    /// Physical units a slot; not within 1e-12 of 0.
+    pub multiply_logical_by: f64,
+    pub enforcement: Enforcement,
+    /// Physical units kept back; may be negative.
+    pub physical_reserve_amount: f64,
+}
+
+/// What is measured of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PhysicalKind {
+    /// Memory, in MiB.
+    RamMb,
+    CpuCore,
+    GpuCard,
+}
+
+impl PhysicalKind {
+    pub const ALL: [PhysicalKind; 3] = [
+        PhysicalKind::RamMb,
+        PhysicalKind::CpuCore,
+        PhysicalKind::GpuCard,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PhysicalKind::RamMb => "ram_mb",
+            PhysicalKind::CpuCore => "cpu_core",
+            PhysicalKind::GpuCard => "gpu_card",
+        }
+    }
+
+    /// How a task can be held to what it took.
+    pub fn enforcements(self) -> &'static [Enforcement] {
+        match self {
+            PhysicalKind::RamMb => &[Enforcement::None, Enforcement::Hard],
+            PhysicalKind::CpuCore => &[Enforcement::None, Enforcement::Soft],
+            PhysicalKind::GpuCard => &[Enforcement::None],
+        }
+    }
+}
+
+/// Whether a task can use more of a machine than it took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Enforcement {
+    /// Yes.
+    #[default]
+    None,
+    /// Only while nobody else wants it.
+    Soft,
+    /// No.
+    Hard,
+}
+
+impl Enforcement {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Enforcement::None => "none",
+            Enforcement::Soft => "soft",
+            Enforcement::Hard => "hard",
+        }
+    }
 }

@@ -2,7 +2,8 @@
 
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{
-    CallId, InvocationId, KillRequest, RecordSeq, RequestId, RunningTask, SequenceNumber, ServiceAddress, WorkerId,
+    CallId, InvocationId, KillRequest, RecordSeq, RequestId, RunningTask, SequenceNumber,
+    ServiceAddress, WorkerId,
 };
 use brasserie_scheduler_engine::{Task, WorkerIndex};
 
@@ -15,10 +16,19 @@ pub enum Effect {
     /// Make this durable; report [`crate::Event::Persisted`]. Sequence numbers are consecutive from 1.
     Persist { seq: RecordSeq, record: Record },
     /// Answer a request, not before `after` is durable.
-    Reply { request: RequestId, after: Option<RecordSeq>, reply: Reply },
+    Reply {
+        request: RequestId,
+        after: Option<RecordSeq>,
+        reply: Reply,
+    },
     /// Call a worker, not before `after` is durable; report [`crate::Event::CallCompleted`]. Render it with
     /// [`crate::Scheduler::message`] in the same turn.
-    Call { id: CallId, peer: ServiceAddress, after: Option<RecordSeq>, call: Call },
+    Call {
+        id: CallId,
+        peer: ServiceAddress,
+        after: Option<RecordSeq>,
+        call: Call,
+    },
 }
 
 /// Answers to requests.
@@ -35,16 +45,25 @@ pub enum Reply {
 pub enum Rejection {
     #[error("protocol version {theirs} differs from the scheduler's {ours}")]
     ProtocolVersion { theirs: i16, ours: i16 },
-    #[error("worker instance {incumbent} holds shard `{shard}` and is still okay; this newcomer was asked to end itself")]
+    #[error(
+        "worker instance {incumbent} holds shard `{shard}` and is still okay; this newcomer was asked to end itself"
+    )]
     ShardTaken { shard: String, incumbent: WorkerId },
     #[error("a later instance {successor} of this worker has already associated")]
     StaleInstance { successor: WorkerId },
     #[error("addressed to scheduler instance {theirs}, but this is {ours}")]
-    WrongScheduler { theirs: brasserie_common::SchedulerId, ours: brasserie_common::SchedulerId },
+    WrongScheduler {
+        theirs: brasserie_common::SchedulerId,
+        ours: brasserie_common::SchedulerId,
+    },
     #[error("no worker is associated for shard `{shard}`")]
     UnknownShard { shard: String },
     #[error("shard `{shard}` is held by worker instance {ours}, not by {theirs}")]
-    WrongWorker { shard: String, theirs: WorkerId, ours: WorkerId },
+    WrongWorker {
+        shard: String,
+        theirs: WorkerId,
+        ours: WorkerId,
+    },
     #[error("the running tasks of this worker are not fetched yet; try again")]
     StillNew,
     #[error("no such running task: {0}")]
@@ -58,13 +77,37 @@ pub enum Rejection {
 /// What is asked of a worker.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Call {
-    GetRunningTasks { worker: WorkerId },
+    GetRunningTasks {
+        worker: WorkerId,
+    },
     /// Sent once per invocation.
-    RunTask { worker: WorkerId, index: WorkerIndex, task: Task, invocation: InvocationId, sequence: SequenceNumber },
-    Healthcheck { worker: WorkerId, index: WorkerIndex, invocation: InvocationId, new_worker: NewWorker },
-    NotifyIfTasksNotRunning { worker: WorkerId, tasks: Vec<(Task, InvocationId)>, sequence: SequenceNumber },
-    RequestSuicide { worker: WorkerId },
-    KillTask { worker: WorkerId, task: Task, invocation: InvocationId, kill: KillRequest },
+    RunTask {
+        worker: WorkerId,
+        index: WorkerIndex,
+        task: Task,
+        invocation: InvocationId,
+        sequence: SequenceNumber,
+    },
+    Healthcheck {
+        worker: WorkerId,
+        index: WorkerIndex,
+        invocation: InvocationId,
+        new_worker: NewWorker,
+    },
+    NotifyIfTasksNotRunning {
+        worker: WorkerId,
+        tasks: Vec<(Task, InvocationId)>,
+        sequence: SequenceNumber,
+    },
+    RequestSuicide {
+        worker: WorkerId,
+    },
+    KillTask {
+        worker: WorkerId,
+        task: Task,
+        invocation: InvocationId,
+        kill: KillRequest,
+    },
 }
 
 /// Whether a healthcheck may be accepted by a worker that does not know this scheduler yet.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use brasserie_common::{
-    CallId, CallOutcome, InvocationId, JobName, NodeName, Principal, RecordSeq, ReportedStatus, RequestId, SchedulerId,
-    Shard, WallTime, WorkerDescription, WorkerId, WorkerSetId,
+    BackoffDuration, CallId, CallOutcome, InvocationId, JobName, NodeName, Principal, RecordSeq,
+    ReportedStatus, RequestId, SchedulerId, Shard, WallTime, WorkerDescription, WorkerId,
+    WorkerSetId,
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_engine::NodeTable;
@@ -18,27 +19,62 @@ pub enum Event {
     /// The wall clock, told once a turn before anything else.
     WallClock(WallTime),
     /// `processHeartbeat`. `goodbye`: every process of this instance is dead and it will start none.
-    Heartbeat { request: RequestId, from: Principal, worker: Box<WorkerDescription>, worker_set: WorkerSetId, goodbye: bool },
+    Heartbeat {
+        request: RequestId,
+        from: Principal,
+        worker: Box<WorkerDescription>,
+        worker_set: WorkerSetId,
+        goodbye: bool,
+    },
     /// `updateStatus`.
-    UpdateStatus { request: RequestId, from: Principal, update: Box<StatusUpdate> },
+    UpdateStatus {
+        request: RequestId,
+        from: Principal,
+        update: Box<StatusUpdate>,
+    },
     /// An operator wants one running task ended.
-    KillTask { request: RequestId, from: Principal, job: JobName, node: NodeName },
+    KillTask {
+        request: RequestId,
+        from: Principal,
+        job: JobName,
+        node: NodeName,
+    },
     /// Somebody wants to look.
-    Query { request: RequestId, from: Principal, query: Query },
+    Query {
+        request: RequestId,
+        from: Principal,
+        query: Query,
+    },
     /// A call to a worker has an outcome.
-    CallCompleted { call: CallId, outcome: CallOutcome<CallReply> },
+    CallCompleted {
+        call: CallId,
+        outcome: CallOutcome<CallReply>,
+    },
     /// Every record up to this one is synced to disk.
-    Persisted { up_to: RecordSeq },
+    Persisted {
+        up_to: RecordSeq,
+    },
     /// The store cannot write; nothing is acknowledged or started until it can.
-    StoreFailed { message: String },
+    StoreFailed {
+        message: String,
+    },
     /// The store writes again.
     StoreRecovered,
-    ConfigLoaded { config: Arc<Config>, warnings: Vec<String> },
+    ConfigLoaded {
+        config: Arc<Config>,
+        warnings: Vec<String>,
+    },
     /// The last good configuration stays in force.
-    ConfigFailed { message: String },
-    NodesLoaded { nodes: Arc<NodeTable> },
+    ConfigFailed {
+        message: String,
+    },
+    NodesLoaded {
+        nodes: Arc<NodeTable>,
+    },
     /// The last good nodes stay in force.
-    NodesFailed { message: String },
+    NodesFailed {
+        message: String,
+    },
 }
 
 /// The end of a run, or "was not running", as a worker tells it.
@@ -48,6 +84,8 @@ pub struct StatusUpdate {
     pub node: NodeName,
     pub shard: Shard,
     pub invocation: InvocationId,
+    /// As it was given to the run when it started.
+    pub next_backoff: BackoffDuration,
     pub status: ReportedStatus,
     pub scheduler: SchedulerId,
     pub worker: WorkerId,

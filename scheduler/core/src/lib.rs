@@ -3,6 +3,8 @@
 //! The crate is pure. A shell feeds [`Event`]s to [`Scheduler::handle`], calls [`Scheduler::handle_timeout`] once a turn, drains
 //! [`Scheduler::poll_effect`], and sleeps until [`Scheduler::poll_timeout`] or the next event.
 
+#![deny(clippy::iter_over_hash_type)]
+
 mod calls;
 mod effect;
 mod event;
@@ -12,11 +14,12 @@ mod tasks;
 mod view;
 mod workers;
 
-pub use calls::{HealthcheckMessage, Message, RunTaskMessage};
+pub use calls::{Message, RunTaskMessage};
 pub use effect::{Call, CallReply, Effect, NewWorker, Rejection, Reply};
 pub use event::{Event, StatusUpdate};
 pub use record::{ClusterId, Durable, EndedTask, InstanceRecord, LeftCause, Record};
 pub use scheduler::{Options, Scheduler};
 pub use view::{
-    Answer, ClusterStatus, EndedTaskView, JobStatus, LogPeers, Query, RunningTaskView, TaskCounts, WorkerStatus,
+    Answer, ClusterStatus, EndedTaskView, JobHistogram, JobStatus, LevelHistogram, LogPeers, Query,
+    RunningTaskView, TaskCounts, WorkerStatus,
 };

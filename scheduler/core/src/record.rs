@@ -7,7 +7,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use brasserie_common::status::StoredStatus;
-use brasserie_common::{InvocationId, JobName, MachinePortLock, NodeName, SchedulerId, Shard, TaskKey, Timeouts, WorkerId};
+use brasserie_common::{
+    InvocationId, JobName, MachinePortLock, NodeName, SchedulerId, Shard, TaskKey, Timeouts,
+    WorkerId,
+};
 
 /// Names a data directory for its whole life; drawn when the directory is new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -23,9 +26,15 @@ impl fmt::Display for ClusterId {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Record {
     /// A scheduler instance uses this directory; written before it answers its first heartbeat.
-    SchedulerStarted { cluster: ClusterId, scheduler: SchedulerId },
+    SchedulerStarted {
+        cluster: ClusterId,
+        scheduler: SchedulerId,
+    },
     /// This worker instance may run tasks; written before it may become HEALTHY.
-    WorkerAssociated { worker: WorkerId, instance: InstanceRecord },
+    WorkerAssociated {
+        worker: WorkerId,
+        instance: InstanceRecord,
+    },
     /// This worker instance can run nothing any more, and so became of its tasks: one commit, or a crash in between would
     /// start them too early.
     WorkerLeft {
@@ -98,7 +107,12 @@ impl Durable {
             Record::WorkerAssociated { worker, instance } => {
                 self.instances.insert(*worker, instance.clone());
             }
-            Record::WorkerLeft { worker, cause: _, tasks, hold_back } => {
+            Record::WorkerLeft {
+                worker,
+                cause: _,
+                tasks,
+                hold_back,
+            } => {
                 self.instances.remove(worker);
                 self.hold_back = self.hold_back.max(*hold_back);
                 for task in tasks {
@@ -111,8 +125,12 @@ impl Durable {
     }
 
     fn end(&mut self, task: &EndedTask) {
-        let key = TaskKey { job: task.job.clone(), node: task.node.clone() };
-        self.statuses.insert(key, (task.invocation, task.status.clone()));
+        let key = TaskKey {
+            job: task.job.clone(),
+            node: task.node.clone(),
+        };
+        self.statuses
+            .insert(key, (task.invocation, task.status.clone()));
     }
 
     /// The newest scheduler instance that used the directory.

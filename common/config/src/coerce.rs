@@ -1,0 +1,318 @@
+//! Scalars as people write them: `"3"`, `3.0` and `3` are one integer, `"yes"` and `1` are one truth.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use brasserie_common::NodeName;
+use brasserie_common::backoff::{AfterLast, BackoffPolicy};
+use brasserie_common::time::parse_duration;
+use serde_json::Number;
+
+use crate::json::number_from;
+use crate::read::{At, Notes, suggest};
+use crate::tree::Value;
+
+/// The longest time that a config can name, 68 years: as for backoffs, and exact in milliseconds as a double.
+const MAX_SECONDS: f64 = i32::MAX as f64;
+
+/// Amounts of slots: none up to what 32 bits hold.
+pub(crate) const AMOUNT: RangeInclusive<i32> = 0..=i32::MAX;
+
+/// Stores what was read; a value with an error keeps the default.
+pub(crate) fn set<T>(slot: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *slot = value;
+    }
+}
+
+impl At<'_> {
+    pub fn boolean(&self, notes: &mut Notes) -> Option<bool> {
+        let value = match &self.node.value {
+            Value::Bool(b) => Some(*b),
+            Value::Number(n) => n.as_f64().map(|n| n != 0.0),
+            Value::String(s) => match s.trim().to_ascii_lowercase().as_str() {
+                "true" | "t" | "yes" | "y" | "on" | "1" => Some(true),
+                "false" | "f" | "no" | "n" | "off" | "0" => Some(false),
+                _ => None,
+            },
+            Value::Null | Value::Array(_) | Value::Object(_) => None,
+        };
+        if value.is_none() {
+            notes.error(self.expected("true or false"));
+        }
+        value
+    }
+
+    pub fn integer(&self, range: RangeInclusive<i64>, notes: &mut Notes) -> Option<i64> {
+        let number = match &self.node.value {
+            Value::Bool(b) => Some(Number::from(u8::from(*b))),
+            Value::Number(n) => Some(n.clone()),
+            Value::String(s) => json_number(s),
+            Value::Null | Value::Array(_) | Value::Object(_) => None,
+        };
+        let allowed = format!("an integer from {} to {}", range.start(), range.end());
+        let Some(number) = number else {
+            notes.error(self.expected("an integer").help(allowed));
+            return None;
+        };
+        match whole(&number) {
+            Whole::Fraction => {
+                notes.error(self.expected("an integer").help(allowed));
+                None
+            }
+            Whole::Fits(n) if range.contains(&n) => Some(n),
+            Whole::Fits(_) | Whole::TooLarge => {
+                notes.error(
+                    self.problem(format!("{} is out of range", self.node))
+                        .help(allowed),
+                );
+                None
+            }
+        }
+    }
+
+    pub fn integer32(&self, range: RangeInclusive<i32>, notes: &mut Notes) -> Option<i32> {
+        let range = i64::from(*range.start())..=i64::from(*range.end());
+        self.integer(range, notes)
+            .and_then(|n| i32::try_from(n).ok())
+    }
+
+    /// Finite.
+    pub fn double(&self, notes: &mut Notes) -> Option<f64> {
+        let value = match &self.node.value {
+            Value::Number(n) => n.as_f64(),
+            Value::String(s) => json_number(s).and_then(|n| n.as_f64()),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+        };
+        if value.is_none() {
+            notes.error(self.expected("a number"));
+        }
+        value
+    }
+
+    pub fn string(&self, notes: &mut Notes) -> Option<String> {
+        match &self.node.value {
+            Value::String(s) => Some(s.clone()),
+            Value::Bool(b) => Some(b.to_string()),
+            Value::Number(n) => Some(match (n.as_i64(), n.as_u64(), n.as_f64()) {
+                (Some(n), _, _) => n.to_string(),
+                (_, Some(n), _) => n.to_string(),
+                // Integral doubles lose their `.0`, as a person would write them.
+                (_, _, Some(n)) => n.to_string(),
+                (None, None, None) => n.to_string(),
+            }),
+            Value::Null | Value::Array(_) | Value::Object(_) => {
+                notes.error(self.expected("a string"));
+                None
+            }
+        }
+    }
+
+    /// A string that can be a name: not empty, not too long, without NUL.
+    pub fn name(&self, notes: &mut Notes) -> Option<String> {
+        let name = self.string(notes)?;
+        match name_error(&name) {
+            None => Some(name),
+            Some(error) => {
+                notes.error(self.problem(error));
+                None
+            }
+        }
+    }
+
+    /// The key of this value, if it can be a name.
+    pub fn key_name(&self, notes: &mut Notes) -> Option<&str> {
+        match name_error(self.key()) {
+            None => Some(self.key()),
+            Some(error) => {
+                notes.error(self.key_problem(error));
+                None
+            }
+        }
+    }
+
+    /// The items that are strings; the others are reported.
+    pub fn strings(&self, notes: &mut Notes) -> Option<Vec<String>> {
+        self.expect_array("strings", notes)
+            .then(|| self.items().filter_map(|i| i.string(notes)).collect())
+    }
+
+    /// One of some words.
+    pub fn choice<T: Copy>(&self, allowed: &[(&str, T)], notes: &mut Notes) -> Option<T> {
+        let word = self.string(notes)?;
+        let found = allowed.iter().find(|(name, _)| *name == word);
+        if found.is_none() {
+            let names: Vec<&str> = allowed.iter().map(|(name, _)| *name).collect();
+            let nearest = suggest(&word, names.iter().copied());
+            let help = match nearest.starts_with("did") {
+                true => format!("{nearest} (allowed: {})", names.join(", ")),
+                false => format!("allowed: {}", names.join(", ")),
+            };
+            notes.error(self.expected("one of the allowed words").help(help));
+        }
+        found.map(|&(_, value)| value)
+    }
+
+    /// Seconds, kept in whole milliseconds.
+    pub fn seconds(&self, notes: &mut Notes) -> Option<Duration> {
+        let seconds = self.double(notes)?;
+        let duration = milliseconds_of(seconds);
+        if duration.is_none() {
+            notes.error(
+                self.problem(format!("{} is out of range", self.node))
+                    .help(format!("seconds from 0 to {MAX_SECONDS}")),
+            );
+        }
+        duration
+    }
+
+    /// Whole milliseconds under a key that says so.
+    pub fn milliseconds(&self, least: i32, notes: &mut Notes) -> Option<Duration> {
+        let ms = self.integer32(least..=i32::MAX, notes)?;
+        u64::try_from(ms).ok().map(Duration::from_millis)
+    }
+
+    /// A text with a unit (`30s`), or seconds.
+    pub fn duration(&self, notes: &mut Notes) -> Option<Duration> {
+        let Some(text) = self.as_str() else {
+            return self.seconds(notes);
+        };
+        match parse_duration(text) {
+            Ok(duration) if duration.as_secs_f64() <= MAX_SECONDS => Some(duration),
+            Ok(_) => {
+                notes.error(
+                    self.problem(format!("{} is out of range", self.node))
+                        .help(format!("seconds from 0 to {MAX_SECONDS}")),
+                );
+                None
+            }
+            Err(_) => {
+                notes.error(
+                    self.expected("a duration")
+                        .help("a number with a unit (500ms, 30s, 5m, 2h, 1d), or seconds"),
+                );
+                None
+            }
+        }
+    }
+
+    /// `false` or a negative number: never; `true`: at once; else seconds.
+    pub fn never_or_seconds(&self, notes: &mut Notes) -> Option<Option<Duration>> {
+        match &self.node.value {
+            Value::Bool(false) => Some(None),
+            Value::Bool(true) => Some(Some(Duration::ZERO)),
+            Value::Number(n) if n.as_f64().is_some_and(|n| n < 0.0) => Some(None),
+            Value::Number(_) => self.seconds(notes).map(Some),
+            Value::Null | Value::String(_) | Value::Array(_) | Value::Object(_) => {
+                notes.error(
+                    self.expected("true, false or seconds")
+                        .help("false: never; true: at once"),
+                );
+                None
+            }
+        }
+    }
+
+    /// Increasing seconds, then `"repeat"` or `"fail"`.
+    pub fn backoff(&self, notes: &mut Notes) -> Option<BackoffPolicy> {
+        const HELP: &str =
+            "seconds in increasing order, then \"repeat\" or \"fail\", as in [15, 60, \"repeat\"]";
+        let Some(items) = self.as_array() else {
+            notes.error(self.expected("an array of seconds").help(HELP));
+            return None;
+        };
+        if items.is_empty() {
+            notes.error(self.problem("a backoff needs a value").help(HELP));
+            return None;
+        }
+        let errors_before = notes.errors.len();
+        let mut values: Vec<i64> = Vec::new();
+        let mut after_last = AfterLast::Fail;
+        for item in self.items() {
+            if item.as_str().is_some() {
+                let words = [("repeat", AfterLast::Repeat), ("fail", AfterLast::Fail)];
+                set(&mut after_last, item.choice(&words, notes));
+                self.warn_after_last(item.node.place, notes);
+                break;
+            }
+            let Some(value) = item.integer(i64::MIN..=i64::MAX, notes) else {
+                continue;
+            };
+            // The pair alone breaks exactly the rules that the whole list would break here.
+            let pair: Vec<i64> = values.last().copied().into_iter().chain([value]).collect();
+            match BackoffPolicy::new(&pair, AfterLast::Fail) {
+                Ok(_) => values.push(value),
+                Err(error) => notes.error(item.problem(error.to_string()).help(HELP)),
+            }
+        }
+        if notes.errors.len() > errors_before {
+            return None;
+        }
+        match BackoffPolicy::new(&values, after_last) {
+            Ok(policy) => Some(policy),
+            Err(error) => {
+                notes.error(self.problem(error.to_string()).help(HELP));
+                None
+            }
+        }
+    }
+
+    /// Items after the word that ends a backoff have never had an effect.
+    fn warn_after_last(&self, word: crate::tree::Place, notes: &mut Notes) {
+        if let Some(ignored) = self.items().find(|i| i.node.place > word) {
+            notes.warning(ignored.problem("has no effect after \"repeat\" or \"fail\""));
+        }
+    }
+}
+
+/// A text that is a number and nothing else. Rust would also read `inf` and `1_0`; JSON does not.
+fn json_number(text: &str) -> Option<Number> {
+    let text = text.trim();
+    let plain = text.strip_prefix('+').unwrap_or(text);
+    let numeric = plain
+        .bytes()
+        .all(|b| matches!(b, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E'));
+    if numeric { number_from(plain) } else { None }
+}
+
+enum Whole {
+    Fits(i64),
+    TooLarge,
+    Fraction,
+}
+
+fn whole(number: &Number) -> Whole {
+    /// From here on a double has no room for fractions, and its neighbours are more than 1 apart.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match (number.as_i64(), number.as_u64(), number.as_f64()) {
+        (Some(n), _, _) => Whole::Fits(n),
+        (None, Some(_), _) => Whole::TooLarge,
+        (None, None, Some(n)) if n.fract() != 0.0 => Whole::Fraction,
+        (None, None, Some(n)) if n.abs() <= EXACT => Whole::Fits(n as i64),
+        (None, None, _) => Whole::TooLarge,
+    }
+}
+
+/// Truncated to milliseconds, except that a value within rounding error of a whole one is that one, so that what an export
+/// writes reads back the same.
+fn milliseconds_of(seconds: f64) -> Option<Duration> {
+    if !(0.0..=MAX_SECONDS).contains(&seconds) {
+        return None;
+    }
+    let ms = seconds * 1000.0;
+    let near = ms.round();
+    let ms = if (ms - near).abs() < 1e-3 {
+        near
+    } else {
+        ms.trunc()
+    };
+    // Exact: at most 2^41, checked above.
+    Some(Duration::from_millis(ms as u64))
+}
+
+pub(crate) fn name_error(name: &str) -> Option<String> {
+    if name.is_empty() {
+        return Some("the name is empty".to_owned());
+    }
+    NodeName::try_from(name).err().map(|e| e.to_string())
+}

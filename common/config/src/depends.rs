@@ -1,0 +1,175 @@
+//! `depends_on` between jobs: names that nobody has, and cycles, which would wait for ever.
+
+use std::collections::BTreeMap;
+
+use crate::jobs::Draft;
+use crate::problem::{Problem, nearest};
+use crate::tree::quote;
+
+/// Names of a cycle that a message lists.
+const LISTED: usize = 10;
+
+/// Jobs that depend on each other for which the shortest cycle of each is looked for: that costs their number times their
+/// dependencies, and nobody ties up more by mistake.
+const TRACED: usize = 100;
+
+/// Unknown names for which the nearest job is looked for among all jobs; whoever has more of them has another problem.
+const SUGGESTED: usize = 100;
+
+pub(crate) fn check(drafts: &mut [Draft]) {
+    let by_name: BTreeMap<String, usize> = drafts
+        .iter()
+        .enumerate()
+        .map(|(index, draft)| (draft.job.name.as_str().to_owned(), index))
+        .collect();
+    let edges: Vec<Vec<Option<usize>>> = drafts
+        .iter()
+        .map(|draft| {
+            let names = draft.job.depends_on.iter();
+            names.map(|n| by_name.get(n.as_str()).copied()).collect()
+        })
+        .collect();
+    report_unknown(drafts, &edges, &by_name);
+    let component = components(&edges);
+    let mut members: BTreeMap<usize, usize> = BTreeMap::new();
+    for &number in &component {
+        *members.entry(number).or_default() += 1;
+    }
+    for index in 0..drafts.len() {
+        let same = |&target: &usize| component[target] == component[index];
+        let inside = edges[index]
+            .iter()
+            .position(|e| e.as_ref().is_some_and(same));
+        let Some(position) = inside else {
+            continue;
+        };
+        let text = match members[&component[index]] {
+            jobs if jobs > TRACED => {
+                format!("the job waits for itself, tied up with {} others", jobs - 1)
+            }
+            _ => {
+                let names = cycle_through(index, &edges, &component);
+                format!("the job waits for itself: {}", show_cycle(&names, drafts))
+            }
+        };
+        let problem = dependency_problem(&drafts[index], position, text)
+            .help("remove one dependency of the cycle");
+        drafts[index].notes.error(problem);
+    }
+}
+
+fn show_cycle(cycle: &[usize], drafts: &[Draft]) -> String {
+    let name = |&index: &usize| drafts[index].job.name.as_str();
+    let mut shown: Vec<&str> = cycle.iter().take(LISTED).map(name).collect();
+    if cycle.len() > LISTED {
+        shown.push("...");
+    }
+    shown.extend(cycle.first().map(name));
+    shown.join(" -> ")
+}
+
+fn dependency_problem(draft: &Draft, position: usize, text: String) -> Problem {
+    Problem::new(
+        draft.depends_on_places[position],
+        format!("{}.depends_on[{position}]", draft.key_path),
+        text,
+    )
+    .value(quote(draft.job.depends_on[position].as_str()))
+}
+
+fn report_unknown(
+    drafts: &mut [Draft],
+    edges: &[Vec<Option<usize>>],
+    by_name: &BTreeMap<String, usize>,
+) {
+    let mut reported = 0;
+    for (draft, edges) in drafts.iter_mut().zip(edges) {
+        let unknown = edges.iter().enumerate().filter(|(_, e)| e.is_none());
+        for (position, _) in unknown {
+            let name = draft.job.depends_on[position].as_str().to_owned();
+            let text = format!("there is no job {}, so no task will start", quote(&name));
+            let mut problem = dependency_problem(draft, position, text);
+            reported += 1;
+            if reported <= SUGGESTED
+                && let Some(meant) = nearest(&name, by_name.keys().map(String::as_str))
+            {
+                problem = problem.help(format!("did you mean `{meant}`?"));
+            }
+            draft.notes.warning(problem);
+        }
+    }
+}
+
+/// The shortest way from a job back to itself.
+fn cycle_through(start: usize, edges: &[Vec<Option<usize>>], component: &[usize]) -> Vec<usize> {
+    let mut came_from: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut queue = std::collections::VecDeque::from([start]);
+    while let Some(at) = queue.pop_front() {
+        for &next in edges[at].iter().flatten() {
+            if next == start {
+                let mut way = vec![at];
+                let mut at = at;
+                while at != start {
+                    at = came_from[&at];
+                    way.push(at);
+                }
+                way.reverse();
+                return way;
+            }
+            if component[next] == component[start] && !came_from.contains_key(&next) {
+                came_from.insert(next, at);
+                queue.push_back(next);
+            }
+        }
+    }
+    vec![start]
+}
+
+/// The number of each job's strongly connected component, after Tarjan, without recursion: a chain of dependencies may be as
+/// long as the file.
+fn components(edges: &[Vec<Option<usize>>]) -> Vec<usize> {
+    const NONE: usize = usize::MAX;
+    let mut component = vec![NONE; edges.len()];
+    let mut order = vec![NONE; edges.len()];
+    let mut low = vec![NONE; edges.len()];
+    let mut open: Vec<usize> = Vec::new();
+    let mut visited = 0;
+    for root in 0..edges.len() {
+        if order[root] != NONE {
+            continue;
+        }
+        let mut calls: Vec<(usize, usize)> = vec![(root, 0)];
+        while let Some((at, position)) = calls.pop() {
+            if position == 0 {
+                order[at] = visited;
+                low[at] = visited;
+                visited += 1;
+                open.push(at);
+            } else if let Some(child) = edges[at][position - 1]
+                && component[child] == NONE
+            {
+                low[at] = low[at].min(low[child]);
+            }
+            match edges[at].get(position) {
+                Some(&target) => {
+                    calls.push((at, position + 1));
+                    if let Some(target) = target
+                        && order[target] == NONE
+                    {
+                        calls.push((target, 0));
+                    }
+                }
+                None if low[at] == order[at] => {
+                    while let Some(member) = open.pop() {
+                        component[member] = at;
+                        if member == at {
+                            break;
+                        }
+                    }
+                }
+                None => {}
+            }
+        }
+    }
+    component
+}

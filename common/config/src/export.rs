@@ -1,0 +1,181 @@
+//! A job as JSON again, complete enough to be read back as the same job.
+
+use std::time::Duration;
+
+use brasserie_common::backoff::AfterLast;
+use brasserie_common::{Arguments, BackoffPolicy, StatusFrom, TaskSubprocessOptions};
+use serde_json::{Map, Value, json};
+
+use crate::json;
+use crate::model::{Config, Filter, JobConfig, LevelId};
+use crate::subprocess::KILL_METHODS;
+
+/// A job as `bistro_job->NAME` would hold it, for `config`'s levels and resources. Settings that the job inherited are written
+/// out; what is not said is left out where the default is the same everywhere. Reading it back gives the same job, its errors
+/// included; an error there makes no second one.
+pub fn export_job(config: &Config, job: &JobConfig) -> Value {
+    let mut out = Map::new();
+    let mut put = |key: &str, value: Value| out.insert(key.to_owned(), value);
+    put("enabled", json!(job.enabled));
+    put("owner", json!(job.owner));
+    put("level_for_tasks", level_name(config, job.level_for_tasks));
+    put("priority", json!(job.priority));
+    // Invariant: the parser writes JSON objects there; from elsewhere, anything else is kept as text for a reader to refuse.
+    let text = json::parse(&job.config);
+    put(
+        "config",
+        text.map_or_else(|_| json!(job.config), |n| n.to_json()),
+    );
+    put("backoff", backoff(&job.backoff));
+    put(
+        "kill_orphan_tasks_after_sec",
+        orphans(job.kill_orphan_tasks_after),
+    );
+    put("task_subprocess", task_subprocess(&job.task_subprocess));
+    put("kill_subprocess", kill_subprocess(job));
+    if !config.resources.is_empty() {
+        let amounts = config.resources.iter().zip(&job.resources);
+        let amounts: Map<String, Value> = amounts
+            .map(|(r, &amount)| (r.name.clone(), json!(amount)))
+            .collect();
+        put("resources", Value::Object(amounts));
+    }
+    rarely_set(config, job, &mut out);
+    Value::Object(out)
+}
+
+fn rarely_set(config: &Config, job: &JobConfig, out: &mut Map<String, Value>) {
+    let mut put = |key: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            out.insert(key.to_owned(), value);
+        }
+    };
+    let filters: Map<String, Value> = job
+        .filters
+        .iter()
+        .filter_map(|(level, f)| Some((config.levels.get(level.index())?.clone(), filter(f))))
+        .collect();
+    put("filters", (!filters.is_empty()).then_some(json!(filters)));
+    let placement = job.level_for_host_placement;
+    put(
+        "level_for_host_placement",
+        placement.map(|l| level_name(config, l)),
+    );
+    put(
+        "host_placement",
+        job.host_placement.as_ref().map(|h| json!(h)),
+    );
+    let depends_on: Vec<&str> = job.depends_on.iter().map(|n| n.as_str()).collect();
+    put(
+        "depends_on",
+        (!depends_on.is_empty()).then_some(json!(depends_on)),
+    );
+    put(
+        "create_time",
+        (job.create_time != 0).then_some(json!(job.create_time)),
+    );
+    put(
+        "modify_time",
+        (job.modify_time != 0).then_some(json!(job.modify_time)),
+    );
+    put(
+        "version_id",
+        (job.version_id != -1).then_some(json!(job.version_id)),
+    );
+    put(
+        "command",
+        (!job.command.is_empty()).then_some(json!(job.command)),
+    );
+    put(
+        "errors",
+        (!job.errors.is_empty()).then_some(json!(job.errors)),
+    );
+    let status_from = job.status_from();
+    put(
+        "status_from",
+        (status_from != StatusFrom::default()).then_some(json!(status_from.as_str())),
+    );
+    let arguments = job.arguments();
+    put(
+        "arguments",
+        (arguments != Arguments::default()).then_some(json!(arguments.as_str())),
+    );
+}
+
+fn level_name(config: &Config, level: LevelId) -> Value {
+    json!(config.levels.get(level.index()))
+}
+
+fn backoff(policy: &BackoffPolicy) -> Value {
+    let mut items: Vec<Value> = policy.values().iter().map(|v| json!(v)).collect();
+    items.push(json!(match policy.after_last() {
+        AfterLast::Repeat => "repeat",
+        AfterLast::Fail => "fail",
+    }));
+    Value::Array(items)
+}
+
+fn orphans(after: Option<Duration>) -> Value {
+    match after {
+        None => json!(false),
+        Some(after) => json!(after.as_secs_f64()),
+    }
+}
+
+fn milliseconds(duration: Duration) -> Value {
+    json!(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn task_subprocess(options: &TaskSubprocessOptions) -> Value {
+    json!({
+        "poll_ms": milliseconds(options.poll),
+        "max_log_lines_per_poll_interval": options.max_log_lines_per_poll_interval,
+        "parent_death_signal": options.parent_death_signal,
+        "process_group_leader": options.process_group_leader,
+        "use_canary_pipe": options.use_canary_pipe,
+        "cgroups": {
+            "root": options.cgroups.root,
+            "slice": options.cgroups.slice,
+            "subsystems": options.cgroups.subsystems,
+            "kill_without_freezer": options.cgroups.kill_without_freezer,
+        },
+    })
+}
+
+fn kill_subprocess(job: &JobConfig) -> Value {
+    let method = KILL_METHODS
+        .iter()
+        .find(|(_, method)| *method == job.kill_subprocess.method);
+    json!({
+        "method": method.map(|(name, _)| *name),
+        "kill_wait_ms": milliseconds(job.kill_subprocess.wait),
+    })
+}
+
+fn filter(filter: &Filter) -> Value {
+    let mut out = Map::new();
+    for (key, list) in [
+        ("whitelist", &filter.whitelist),
+        ("blacklist", &filter.blacklist),
+        ("tag_whitelist", &filter.tag_whitelist),
+    ] {
+        if !list.is_empty() {
+            out.insert(key.to_owned(), json!(list));
+        }
+    }
+    for (key, pattern) in [
+        ("whitelist_regex", &filter.whitelist_regex),
+        ("blacklist_regex", &filter.blacklist_regex),
+    ] {
+        if !pattern.is_empty() {
+            out.insert(key.to_owned(), json!(pattern));
+        }
+    }
+    if filter.fraction_of_nodes != 1.0 {
+        out.insert(
+            "fraction_of_nodes".to_owned(),
+            json!(filter.fraction_of_nodes),
+        );
+    }
+    Value::Object(out)
+}

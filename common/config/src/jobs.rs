@@ -1,0 +1,352 @@
+//! `bistro_job->NAME` to a job: a bad field keeps its default and disables the job, the other fields are used.
+
+use std::collections::BTreeMap;
+
+use brasserie_common::ids::HEALTHCHECK_JOB;
+use brasserie_common::{Arguments, JobName, StatusFrom};
+
+use crate::coerce::{AMOUNT, name_error, set};
+use crate::model::{Config, Filter, JobConfig, SchedulerPolicy};
+use crate::read::{At, Notes, UnknownKeys};
+use crate::resources::key_resource;
+use crate::settings::{key_level, level, task_level};
+use crate::subprocess::{KILL_SUBPROCESS, kill_subprocess, task_subprocess};
+use crate::tree::{Place, quote};
+
+/// A job's key is this and its name.
+pub(crate) const JOB_PREFIX: &str = "bistro_job->";
+
+const KEYS: &[&str] = &[
+    "enabled",
+    "owner",
+    "level_for_tasks",
+    "priority",
+    "resources",
+    "config",
+    "filters",
+    "level_for_host_placement",
+    "host_placement",
+    "backoff",
+    "depends_on",
+    "create_time",
+    "modify_time",
+    "kill_orphan_tasks_after_sec",
+    "task_subprocess",
+    "kill_subprocess",
+    "kill_request",
+    "command",
+    "version_id",
+    "errors",
+    "status_from",
+    "arguments",
+    AFTER_ALL,
+];
+/// Documented by the original, and served by nobody yet; ignoring it would start tasks too early.
+const AFTER_ALL: &str = "run_only_after_all_nodes_are_done_for";
+
+const FILTER_KEYS: &[&str] = &[
+    "whitelist",
+    "whitelist_regex",
+    "blacklist",
+    "blacklist_regex",
+    "tag_whitelist",
+    "fraction_of_nodes",
+];
+
+/// Compiled size of one regular expression: far above what matching node names takes, far below what hurts.
+const MAX_REGEX_BYTES: usize = 1 << 20;
+
+/// A job on its way into the configuration.
+pub(crate) struct Draft {
+    pub job: JobConfig,
+    pub notes: Notes,
+    pub key_path: String,
+    /// Where each of [`JobConfig::depends_on`] stands.
+    pub depends_on_places: Vec<Place>,
+    /// Why an exported job could not run.
+    pub old_errors: Option<(Place, Vec<String>)>,
+}
+
+/// The name in a job's key; what can never name a job is reported as an error of the file.
+pub(crate) fn job_name(at: &At, name: &str, notes: &mut Notes) -> Option<JobName> {
+    let error = match name {
+        HEALTHCHECK_JOB => Some("healthchecks have this name".to_owned()),
+        _ => name_error(name),
+    };
+    match error {
+        Some(error) => {
+            notes.error(
+                at.key_problem(error)
+                    .value(quote(name))
+                    .help("a job's key is `bistro_job->NAME`"),
+            );
+            None
+        }
+        None => JobName::try_from(name).ok(),
+    }
+}
+
+/// What a job is that says nothing.
+fn defaults(name: JobName, config: &Config) -> JobConfig {
+    JobConfig {
+        name,
+        enabled: true,
+        owner: String::new(),
+        level_for_tasks: config.level_for_tasks,
+        priority: 1.0,
+        resources: config.resources.iter().map(|r| r.default).collect(),
+        config: "{}".to_owned(),
+        filters: BTreeMap::new(),
+        level_for_host_placement: None,
+        host_placement: None,
+        backoff: config.backoff.clone(),
+        depends_on: Vec::new(),
+        kill_orphan_tasks_after: config.kill_orphan_tasks_after,
+        task_subprocess: config.task_subprocess.clone(),
+        kill_subprocess: config.kill_subprocess,
+        command: Vec::new(),
+        create_time: 0,
+        modify_time: 0,
+        version_id: -1,
+        errors: Vec::new(),
+    }
+}
+
+pub(crate) fn parse(at: &At, name: JobName, config: &Config, unknown: UnknownKeys) -> Draft {
+    let mut notes = Notes::new(unknown);
+    let mut job = defaults(name, config);
+    let mut depends_on_places = Vec::new();
+    let mut old_errors = None;
+    if at.expect_object(&mut notes) {
+        at.check_duplicates(&mut notes);
+        at.check_keys(KEYS, &mut notes);
+        placement(at, &mut job, config, &mut notes);
+        process(at, &mut job, &mut notes);
+        labels(at, &mut job, &mut notes);
+        if let Some(at) = at.get("depends_on") {
+            depends_on_places = depends_on(&at, &mut job, &mut notes);
+        }
+        if let Some(at) = at.get(AFTER_ALL) {
+            notes.error(
+                at.key_problem("is not supported yet in this version")
+                    .help("use `depends_on`, which waits for the same node"),
+            );
+        }
+        old_errors = at
+            .get("errors")
+            .map(|at| (at.place(), exported_errors(&at)));
+    }
+    Draft {
+        job,
+        notes,
+        key_path: at.path_text(),
+        depends_on_places,
+        old_errors,
+    }
+}
+
+/// Where the job runs, how much it takes, and when again.
+fn placement(at: &At, job: &mut JobConfig, config: &Config, notes: &mut Notes) {
+    if let Some(at) = at.get("enabled") {
+        set(&mut job.enabled, at.boolean(notes));
+    }
+    if let Some(at) = at.get("level_for_tasks") {
+        set(&mut job.level_for_tasks, task_level(&at, config, notes));
+    }
+    if let Some(at) = at.get("priority") {
+        set(&mut job.priority, at.double(notes));
+        if config.policy == SchedulerPolicy::RandomizedPriority && job.priority < 0.0 {
+            notes.error(
+                at.problem("a negative priority is no share of the starts")
+                    .help("0 or more under `randomized_priority`"),
+            );
+        }
+    }
+    if let Some(at) = at.get("resources")
+        && at.expect_object(notes)
+    {
+        for entry in at.entries() {
+            let resource = key_resource(&entry, config, notes);
+            let amount = entry.integer32(AMOUNT, notes);
+            if let Some(resource) = resource {
+                set(&mut job.resources[resource.index()], amount);
+            }
+        }
+    }
+    if let Some(at) = at.get("filters")
+        && at.expect_object(notes)
+    {
+        for entry in at.entries() {
+            let level = key_level(&entry, config, notes);
+            let filter = filter(&entry, notes);
+            // A filter that everything passes is none.
+            if let (Some(level), Some(filter)) = (level, filter)
+                && filter != Filter::default()
+            {
+                job.filters.insert(level, filter);
+            }
+        }
+    }
+    if let Some(at) = at.get("level_for_host_placement") {
+        job.level_for_host_placement = level(&at, config, notes);
+    }
+    if let Some(at) = at.get("host_placement") {
+        job.host_placement = at.string(notes).filter(|host| !host.is_empty());
+    }
+    if let Some(at) = at.get("backoff") {
+        set(&mut job.backoff, at.backoff(notes));
+    }
+}
+
+fn filter(at: &At, notes: &mut Notes) -> Option<Filter> {
+    let mut filter = Filter::default();
+    if !at.expect_object(notes) {
+        return None;
+    }
+    at.check_keys(FILTER_KEYS, notes);
+    for (key, list) in [
+        ("whitelist", &mut filter.whitelist),
+        ("blacklist", &mut filter.blacklist),
+        ("tag_whitelist", &mut filter.tag_whitelist),
+    ] {
+        if let Some(at) = at.get(key) {
+            set(list, at.strings(notes));
+        }
+    }
+    for (key, pattern) in [
+        ("whitelist_regex", &mut filter.whitelist_regex),
+        ("blacklist_regex", &mut filter.blacklist_regex),
+    ] {
+        if let Some(at) = at.get(key) {
+            set(pattern, regex(&at, notes));
+        }
+    }
+    if let Some(at) = at.get("fraction_of_nodes") {
+        let fraction = at.double(notes);
+        set(&mut filter.fraction_of_nodes, fraction);
+        if fraction.is_some_and(|f| f <= 0.0 || f > 1.0) {
+            notes.error(
+                at.problem(format!("{} is out of range", at.node))
+                    .help("above 0, at most 1; a job without nodes is `\"enabled\": false`"),
+            );
+        }
+    }
+    Some(filter)
+}
+
+fn regex(at: &At, notes: &mut Notes) -> Option<String> {
+    let pattern = at.string(notes)?;
+    let built = regex::RegexBuilder::new(&pattern)
+        .size_limit(MAX_REGEX_BYTES)
+        .build();
+    let message = match built {
+        Ok(_) => return Some(pattern),
+        // The last line says what is wrong; those before it draw an arrow to where.
+        Err(regex::Error::Syntax(text)) => {
+            let last = text.lines().last().unwrap_or("a mistake");
+            last.trim_start_matches("error: ").to_owned()
+        }
+        Err(other) => other.to_string(),
+    };
+    notes.error(
+        at.problem(format!("no regular expression: {message}"))
+            .help("Rust's syntax: Perl's without look-around and backreferences"),
+    );
+    None
+}
+
+/// What a task's process is and how it ends.
+fn process(at: &At, job: &mut JobConfig, notes: &mut Notes) {
+    if let Some(at) = at.get("command") {
+        set(&mut job.command, command(&at, notes));
+    }
+    if let Some(at) = at.get("task_subprocess") {
+        task_subprocess(&at, &mut job.task_subprocess, notes);
+    }
+    if let Some(at) = at.get("status_from") {
+        let words = [StatusFrom::Auto, StatusFrom::Pipe, StatusFrom::ExitCode];
+        set(
+            &mut job.task_subprocess.status_from,
+            at.choice(&words.map(|w| (w.as_str(), w)), notes),
+        );
+    }
+    if let Some(at) = at.get("arguments") {
+        let words = [Arguments::Append, Arguments::None];
+        set(
+            &mut job.task_subprocess.arguments,
+            at.choice(&words.map(|w| (w.as_str(), w)), notes),
+        );
+    }
+    if let Some(at) = at.get_alias(KILL_SUBPROCESS, notes) {
+        kill_subprocess(&at, &mut job.kill_subprocess, notes);
+    }
+    if let Some(at) = at.get("kill_orphan_tasks_after_sec") {
+        set(&mut job.kill_orphan_tasks_after, at.never_or_seconds(notes));
+    }
+}
+
+fn command(at: &At, notes: &mut Notes) -> Option<Vec<String>> {
+    if let Some(text) = at.as_str() {
+        let shell = serde_json::json!(["/bin/sh", "-c", text]);
+        notes.error(at.expected("an array of strings").help(format!(
+            "no shell splits it; write {shell}, or each word on its own"
+        )));
+        return None;
+    }
+    let words = at.strings(notes)?;
+    for (item, word) in at.items().zip(&words) {
+        if word.contains('\0') {
+            notes.error(item.problem("a NUL character, which no program argument can hold"));
+        }
+    }
+    if words.first().is_some_and(String::is_empty) {
+        notes.error(at.problem("the program's name is empty"));
+    }
+    Some(words)
+}
+
+/// What is shown, passed on or compared, and decides nothing.
+fn labels(at: &At, job: &mut JobConfig, notes: &mut Notes) {
+    if let Some(at) = at.get("owner") {
+        set(&mut job.owner, at.string(notes));
+    }
+    if let Some(at) = at.get("config")
+        && at.expect_object(notes)
+    {
+        job.config = at.node.to_json().to_string();
+    }
+    for (key, slot) in [
+        ("create_time", &mut job.create_time),
+        ("modify_time", &mut job.modify_time),
+        ("version_id", &mut job.version_id),
+    ] {
+        if let Some(at) = at.get(key) {
+            set(slot, at.integer(i64::MIN..=i64::MAX, notes));
+        }
+    }
+}
+
+fn depends_on(at: &At, job: &mut JobConfig, notes: &mut Notes) -> Vec<Place> {
+    let mut places = Vec::new();
+    if !at.expect_array("job names", notes) {
+        return places;
+    }
+    for item in at.items() {
+        if let Some(name) = item.name(notes)
+            && let Ok(name) = JobName::try_from(name)
+        {
+            job.depends_on.push(name);
+            places.push(item.place());
+        }
+    }
+    places
+}
+
+/// Errors that an export carried along, as they were.
+fn exported_errors(at: &At) -> Vec<String> {
+    let texts: Option<Vec<String>> = at
+        .as_array()
+        .filter(|items| !items.is_empty())
+        .and_then(|_| at.items().map(|i| i.as_str().map(str::to_owned)).collect());
+    texts.unwrap_or_else(|| vec![at.node.to_json().to_string()])
+}

@@ -1,0 +1,219 @@
+//! What is JSON, where its parts stand, and what the parser says of the rest.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::tree::Duplicate;
+
+fn error(text: &str) -> String {
+    parse(text).unwrap_err().to_string()
+}
+
+fn place(line: u32, column: u32) -> Place {
+    Place { line, column }
+}
+
+#[test]
+fn each_syntax_error_has_its_place_and_says_what_was_expected() {
+    for (text, expected) in [
+        ("", "1:1: the file is empty; a JSON object"),
+        (" \n ", "2:2: the file is empty; a JSON object"),
+        ("{} {}", "1:4: expected the end of the file, found `{`"),
+        ("{\"a\": }", "1:7: expected a value, found `}`"),
+        (
+            "{\"a\" 1}",
+            "1:6: expected `:` after the key \"a\", found `1`",
+        ),
+        (
+            "{\"a\": 1\n \"b\": 2}",
+            "2:2: expected `,` or `}`, found `\"`",
+        ),
+        ("{a: 1}", "1:2: expected a key in double quotes, found `a`"),
+        (
+            "{'a': 1}",
+            "1:2: expected a key in double quotes, found `'`; JSON strings are in double quotes",
+        ),
+        ("[1 2]", "1:4: expected `,` or `]`, found `2`"),
+        (
+            "[1,\n 2,\n]",
+            "2:3: a comma before the closing `]`; remove the comma",
+        ),
+        (
+            "{\"a\": 1,}",
+            "1:8: a comma before the closing `}`; remove the comma",
+        ),
+        ("[,]", "1:2: expected a value, found `,`"),
+        ("[1", "1:3: expected `,` or `]`, found the end of the file"),
+        (
+            "{ // no\n}",
+            "1:3: expected a key in double quotes, found `/`; JSON has no comments",
+        ),
+        (
+            "[True]",
+            "1:2: expected a value, found `True`; true, false and null are in lower case, texts in double quotes",
+        ),
+        (
+            "[nul]",
+            "1:2: expected a value, found `nul`; true, false and null are in lower case, texts in double quotes",
+        ),
+        (
+            "[01]",
+            "1:2: a number starts with 0; remove the leading zero",
+        ),
+        ("[-]", "1:3: expected a digit, found `]`"),
+        ("[1.]", "1:4: expected a digit, found `]`"),
+        ("[1e+]", "1:5: expected a digit, found `]`"),
+        ("[1e999]", "1:2: the number 1e999 is too large"),
+        (
+            "[\"ab\n\"]",
+            "1:2: a string without its closing quote; add the quote, or write a line break as \\n",
+        ),
+        (
+            "[\"ab",
+            "1:2: a string without its closing quote; add the quote, or write a line break as \\n",
+        ),
+        (
+            "[\"a\tb\"]",
+            "1:4: a control character in a string; write \\u0009",
+        ),
+        (
+            r#"["é\q"]"#,
+            r#"1:4: an unknown escape; known are \" \\ \/ \b \f \n \r \t \uXXXX"#,
+        ),
+        (
+            r#"["\u12g4"]"#,
+            "1:7: expected four hexadecimal digits after \\u, found `g`",
+        ),
+        (
+            r#"["\ud800"]"#,
+            "1:3: half of a surrogate pair, which is no character",
+        ),
+        (
+            r#"["\ud800\u0041"]"#,
+            "1:3: half of a surrogate pair, which is no character",
+        ),
+        (
+            r#"["\udc00"]"#,
+            "1:3: half of a surrogate pair, which is no character",
+        ),
+        ("\u{feff}[?]", "1:2: expected a value, found `?`"),
+    ] {
+        assert_eq!(error(text), expected, "{text:?}");
+    }
+}
+
+#[test]
+fn nesting_is_bounded() {
+    let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    assert!(parse(&nested(MAX_DEPTH)).is_ok());
+    assert_eq!(
+        error(&nested(MAX_DEPTH + 1)),
+        "1:65: nested more than 64 deep"
+    );
+    assert!(error(&"[".repeat(1_000_000)).starts_with("1:65: nested"));
+}
+
+#[test]
+fn size_is_bounded() {
+    let text = " ".repeat(MAX_CONFIG_BYTES + 1);
+    assert_eq!(
+        error(&text),
+        "1:1: the file has 67108865 bytes; at most 67108864 are allowed"
+    );
+}
+
+#[test]
+fn keys_and_values_remember_their_places_and_order() {
+    let node = parse("{\n  \"ü\": 1, \"a\":\n [\"x\", true]}").unwrap();
+    let Value::Object(object) = &node.value else {
+        panic!("{node}");
+    };
+    let places: Vec<_> = object
+        .entries
+        .iter()
+        .map(|e| (e.key.as_str(), e.place, e.node.place))
+        .collect();
+    assert_eq!(
+        places,
+        [
+            ("ü", place(2, 3), place(2, 8)),
+            ("a", place(2, 11), place(3, 2))
+        ]
+    );
+    let Value::Array(items) = &object.entries[1].node.value else {
+        panic!("{node}");
+    };
+    assert_eq!((items[0].place, items[1].place), (place(3, 3), place(3, 8)));
+}
+
+#[test]
+fn of_a_key_that_occurs_twice_the_first_counts() {
+    let node = parse(r#"{"b": 1, "a": 2, "b": 3, "b": 4}"#).unwrap();
+    let Value::Object(object) = &node.value else {
+        panic!("{node}");
+    };
+    let keys: Vec<_> = object.entries.iter().map(|e| e.key.as_str()).collect();
+    assert_eq!(keys, ["b", "a"]);
+    assert_eq!(object.entries[0].node.to_string(), "1");
+    let duplicate = |column| Duplicate {
+        key: "b".to_owned(),
+        place: place(1, column),
+        first: place(1, 2),
+    };
+    assert_eq!(object.duplicates, [duplicate(18), duplicate(26)]);
+}
+
+#[test]
+fn numbers_are_exact_as_far_as_they_can_be() {
+    let text = "[0, -0, 9223372036854775807, 18446744073709551615, -9223372036854775808, 1.5e3, 18446744073709551616]";
+    assert_eq!(
+        parse(text).unwrap().to_json().to_string(),
+        "[0,-0.0,9223372036854775807,18446744073709551615,-9223372036854775808,1500.0,1.8446744073709552e+19]"
+    );
+}
+
+#[test]
+fn escapes_are_read() {
+    let node = parse(r#""\"\\\/\b\f\n\r\té\ud83d\ude00""#).unwrap();
+    assert_eq!(
+        node.value,
+        Value::String("\"\\/\u{8}\u{c}\n\r\té😀".to_owned())
+    );
+}
+
+fn any_json() -> impl Strategy<Value = serde_json::Value> {
+    let leaf = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<bool>().prop_map(|b| b.into()),
+        any::<i64>().prop_map(|n| n.into()),
+        any::<u64>().prop_map(|n| n.into()),
+        any::<String>().prop_map(|s| s.into()),
+    ];
+    leaf.prop_recursive(6, 64, 8, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..8).prop_map(|v| v.into()),
+            proptest::collection::btree_map(any::<String>(), inner, 0..8)
+                .prop_map(|m| serde_json::Value::Object(m.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn reads_what_another_writer_wrote(json in any_json()) {
+        for text in [json.to_string(), serde_json::to_string_pretty(&json).unwrap()] {
+            prop_assert_eq!(parse(&text).unwrap().to_json(), json.clone());
+        }
+    }
+
+    #[test]
+    fn agrees_with_another_reader_on_what_is_json(text in r#"[\[\]{},:"\\ \n0-9eE.+au\-tr-]{0,24}"#) {
+        let other: Result<serde_json::Value, _> = serde_json::from_str(&text);
+        prop_assert_eq!(parse(&text).is_ok(), other.is_ok(), "{:?}: {:?}", text, other);
+    }
+
+    #[test]
+    fn never_panics(text in any::<String>()) {
+        let _ = parse(&text);
+    }
+}

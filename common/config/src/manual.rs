@@ -1,0 +1,192 @@
+//! The `manual` node source: names and their children, laid out as trees below the instance node.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::coerce::set;
+use crate::model::{Config, LevelId, ManualNode};
+use crate::read::{At, Notes};
+use crate::tree::{Value, quote};
+
+/// Nodes of one manual source: as many as a file of the largest size can list. Children of replicas are replicas too, so that
+/// without a bound a few lines could ask for more nodes than there is memory.
+pub const MAX_MANUAL_NODES: usize = 1_000_000;
+
+const SPEC_KEYS: &[&str] = &["children", "disabled"];
+
+/// One key of the preferences.
+struct Spec<'a> {
+    at: At<'a>,
+    children: Vec<String>,
+    enabled: bool,
+}
+
+pub(crate) fn parse(prefs: &At, config: &Config, notes: &mut Notes) -> Option<Vec<ManualNode>> {
+    let errors_before = notes.errors.len();
+    let mut specs: Vec<Spec> = Vec::new();
+    for at in prefs.entries() {
+        if at.key_name(notes).is_some() {
+            specs.push(spec(at, notes));
+        }
+    }
+    // Layout over half-read specs would blame names for mistakes that are already reported.
+    if notes.errors.len() > errors_before {
+        return None;
+    }
+    if config.levels.len() == 2 {
+        notes.error(
+            prefs
+                .key_problem("there is no level for these nodes")
+                .help("add one to `nodes.levels`"),
+        );
+        return None;
+    }
+    let nodes = Layout::new(&specs, config).run(prefs, notes);
+    (notes.errors.len() == errors_before).then_some(nodes)
+}
+
+fn spec<'a>(at: At<'a>, notes: &mut Notes) -> Spec<'a> {
+    let mut children = Vec::new();
+    let mut enabled = true;
+    if at.as_object().is_some() {
+        at.check_keys(SPEC_KEYS, notes);
+        if let Some(at) = at.get("children") {
+            read_children(&at, &mut children, notes);
+        }
+        if let Some(at) = at.get("disabled") {
+            set(&mut enabled, at.boolean(notes).map(|disabled| !disabled));
+        }
+    } else {
+        read_children(&at, &mut children, notes);
+    }
+    Spec {
+        at,
+        children,
+        enabled,
+    }
+}
+
+fn read_children(at: &At, children: &mut Vec<String>, notes: &mut Notes) {
+    match &at.node.value {
+        Value::Array(_) => children.extend(at.items().filter_map(|item| item.name(notes))),
+        Value::String(_) | Value::Number(_) | Value::Bool(_) => children.extend(at.name(notes)),
+        Value::Null | Value::Object(_) => notes.error(
+            at.expected("the children of a node")
+                .help("a name, an array of names, or {\"children\": [...], \"disabled\": true}"),
+        ),
+    }
+}
+
+struct Layout<'a> {
+    specs: &'a [Spec<'a>],
+    by_name: BTreeMap<&'a str, usize>,
+    mentioned: BTreeSet<&'a str>,
+    worker: LevelId,
+    level_names: &'a [String],
+}
+
+impl<'a> Layout<'a> {
+    fn new(specs: &'a [Spec<'a>], config: &'a Config) -> Layout<'a> {
+        Layout {
+            specs,
+            by_name: specs
+                .iter()
+                .enumerate()
+                .map(|(i, s)| (s.at.key(), i))
+                .collect(),
+            mentioned: specs
+                .iter()
+                .flat_map(|s| s.children.iter().map(String::as_str))
+                .collect(),
+            worker: config.worker_level(),
+            level_names: &config.levels,
+        }
+    }
+
+    /// Level by level, so that parents come before children and each level keeps the order of the file.
+    fn run(self, prefs: &At, notes: &mut Notes) -> Vec<ManualNode> {
+        let specs = self.specs;
+        let mut nodes: Vec<ManualNode> = Vec::new();
+        let mut too_deep = vec![false; specs.len()];
+        for spec in specs {
+            if !self.mentioned.contains(spec.at.key()) {
+                nodes.push(self.node(spec.at.key(), LevelId(1), None));
+            }
+        }
+        if nodes.is_empty() {
+            let text = match specs.is_empty() {
+                true => "there is no node".to_owned(),
+                false => "there is no top-level node: each name is also a child".to_owned(),
+            };
+            let help = "a name that is nobody's child becomes a node of the first level";
+            notes.error(prefs.key_problem(text).help(help));
+            return nodes;
+        }
+        self.report_unreached(notes);
+        let mut next = 0;
+        while next < nodes.len() {
+            let (parent, level) = (next, LevelId(nodes[next].level.0 + 1));
+            next += 1;
+            let Some(&index) = self.by_name.get(nodes[parent].name.as_str()) else {
+                continue;
+            };
+            let spec = &specs[index];
+            if level >= self.worker && !spec.children.is_empty() {
+                if !std::mem::replace(&mut too_deep[index], true) {
+                    notes.error(self.too_deep(spec));
+                }
+                continue;
+            }
+            if nodes.len() + spec.children.len() > MAX_MANUAL_NODES {
+                let text = format!("more than {MAX_MANUAL_NODES} nodes, counting replicas");
+                notes.error(prefs.key_problem(text).help("use a `script` source"));
+                return nodes;
+            }
+            for child in &spec.children {
+                nodes.push(self.node(child, level, Some(parent)));
+            }
+        }
+        nodes
+    }
+
+    fn node(&self, name: &str, level: LevelId, parent: Option<usize>) -> ManualNode {
+        let spec = self.by_name.get(name).map(|&i| &self.specs[i]);
+        ManualNode {
+            name: name.to_owned(),
+            level,
+            parent,
+            enabled: spec.is_none_or(|s| s.enabled),
+        }
+    }
+
+    fn too_deep(&self, spec: &Spec) -> crate::Problem {
+        let last = &self.level_names[self.worker.index() - 1];
+        spec.at
+            .key_problem(format!(
+                "the children of {} are below the last level, `{last}`",
+                quote(spec.at.key())
+            ))
+            .help("add a level to `nodes.levels`, or remove the cycle if there is one")
+    }
+
+    /// What no top-level node leads to can only be in, or below, a cycle.
+    fn report_unreached(&self, notes: &mut Notes) {
+        let mut reached = vec![false; self.specs.len()];
+        let top = |spec: &Spec| !self.mentioned.contains(spec.at.key());
+        let mut open: Vec<usize> = (0..self.specs.len())
+            .filter(|&i| top(&self.specs[i]))
+            .collect();
+        while let Some(index) = open.pop() {
+            if !std::mem::replace(&mut reached[index], true) {
+                let children = self.specs[index].children.iter();
+                open.extend(children.filter_map(|c| self.by_name.get(c.as_str())));
+            }
+        }
+        for (spec, _) in self.specs.iter().zip(reached).filter(|(_, r)| !r) {
+            notes.error(
+                spec.at
+                    .key_problem("no top-level node leads here: it is in or below a cycle")
+                    .help("remove the cycle of children"),
+            );
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Where nodes come from: the node sources and their preferences.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::coerce::set;
+use crate::manual;
+use crate::model::{Config, LevelId, NodeSource, RangeLabel, ScriptSource};
+use crate::read::{At, Notes, suggest};
+use crate::settings::level;
+
+/// Children that one `range_label` may give each parent: the largest forest that the engine is built for.
+pub const MAX_RANGE_NODES: i64 = 10_000_000;
+
+/// How long a script source may take that does not say: it runs at startup, where somebody waits for it.
+const SCRIPT_TIMEOUT: Duration = Duration::from_secs(60);
+
+const SOURCE_KEYS: &[&str] = &["source", "prefs"];
+const RANGE_KEYS: &[&str] = &["parent_level", "start", "end", "format", "enabled"];
+const SCRIPT_KEYS: &[&str] = &["parent_level", "script", "timeout"];
+
+/// What can stand in braces in a `format`.
+const PLACEHOLDERS: &[&str] = &["parent", "i", "start", "end"];
+
+#[derive(Clone, Copy)]
+enum SourceKind {
+    Empty,
+    Manual,
+    RangeLabel,
+    Script,
+    /// Known from Bistro, and not served yet.
+    AddTime,
+}
+
+const SOURCES: &[(&str, SourceKind)] = &[
+    ("empty", SourceKind::Empty),
+    ("manual", SourceKind::Manual),
+    ("range_label", SourceKind::RangeLabel),
+    ("script", SourceKind::Script),
+    ("add_time", SourceKind::AddTime),
+];
+
+pub(crate) fn sources(nodes: &At, config: &mut Config, notes: &mut Notes) {
+    let at = nodes.get("node_sources");
+    let none = at
+        .as_ref()
+        .is_none_or(|a| a.as_array().is_some_and(<[_]>::is_empty));
+    if none && nodes.as_object().is_some() && config.level_for_tasks != LevelId::INSTANCE {
+        notes.warning(
+            nodes
+                .key_problem("there is no node source, so only the instance node exists")
+                .help("name some in `nodes.node_sources`"),
+        );
+    }
+    let Some(at) = at else {
+        return;
+    };
+    if !at.expect_array("node sources", notes) {
+        return;
+    }
+    for item in at.items() {
+        if item.expect_object(notes)
+            && let Some(source) = source(&item, config, notes)
+        {
+            config.node_sources.push(source);
+        }
+    }
+}
+
+fn source(at: &At, config: &Config, notes: &mut Notes) -> Option<NodeSource> {
+    at.check_keys(SOURCE_KEYS, notes);
+    let prefs = at.get("prefs");
+    let prefs_are_wrong = prefs.as_ref().is_some_and(|p| !p.expect_object(notes));
+    let help = "one of empty, manual, range_label, script";
+    let name = at.required("source", help, notes)?;
+    let kind = name.choice(SOURCES, notes)?;
+    if prefs_are_wrong {
+        return None;
+    }
+    // Without preferences the keys that are missing are reported where the source stands.
+    let prefs = prefs.unwrap_or(*at);
+    let given = at.get("prefs").is_some();
+    match kind {
+        SourceKind::Empty => {
+            if given {
+                prefs.check_keys(&[], notes);
+            }
+            Some(NodeSource::Empty)
+        }
+        SourceKind::Manual if given => manual::parse(&prefs, config, notes).map(NodeSource::Manual),
+        SourceKind::Manual => {
+            at.required("prefs", "an object of nodes and their children", notes);
+            None
+        }
+        SourceKind::RangeLabel | SourceKind::Script if !given => {
+            at.required("prefs", "an object with the source's preferences", notes);
+            None
+        }
+        SourceKind::RangeLabel => range_label(&prefs, config, notes).map(NodeSource::RangeLabel),
+        SourceKind::Script => script(&prefs, config, notes).map(NodeSource::Script),
+        SourceKind::AddTime => {
+            notes.error(
+                name.problem("the node source `add_time` is not supported yet in this version")
+                    .help("use `script` with a program that prints the current time labels"),
+            );
+            None
+        }
+    }
+}
+
+/// The level of the parents; their children's must be one that is configured.
+fn parent_level(prefs: &At, config: &Config, notes: &mut Notes) -> Option<LevelId> {
+    let help = "the level whose nodes get children";
+    let at = prefs.required("parent_level", help, notes)?;
+    let parent = level(&at, config, notes)?;
+    if parent.index() + 1 < config.worker_level().index() {
+        return Some(parent);
+    }
+    let parents = &config.levels[..config.levels.len().saturating_sub(2)];
+    let help = match parents {
+        [] => "add a level to `nodes.levels`".to_owned(),
+        _ => format!("levels that can have children: {}", parents.join(", ")),
+    };
+    let text = format!("nodes of level {} cannot have children", at.node);
+    notes.error(at.problem(text).help(help));
+    None
+}
+
+fn range_label(prefs: &At, config: &Config, notes: &mut Notes) -> Option<RangeLabel> {
+    prefs.check_keys(RANGE_KEYS, notes);
+    let parent_level = parent_level(prefs, config, notes);
+    let mut format = "{parent}__{i}".to_owned();
+    let mut enabled = true;
+    let start = prefs
+        .required("start", "the first number", notes)
+        .and_then(|at| at.integer(i64::MIN..=i64::MAX, notes));
+    let end_at = prefs.required("end", "the last number, included", notes);
+    let end = end_at
+        .as_ref()
+        .and_then(|at| at.integer(i64::MIN..=i64::MAX, notes));
+    if let Some(at) = prefs.get("enabled") {
+        set(&mut enabled, at.boolean(notes));
+    }
+    if let Some(at) = prefs.get("format") {
+        set(&mut format, at.string(notes));
+        check_format(&at, &format, notes);
+    }
+    let (start, end, end_at) = (start?, end?, end_at?);
+    let more = end.checked_sub(start);
+    if start <= end && more.is_none_or(|more| more >= MAX_RANGE_NODES) {
+        let text = format!("from {start} to {end} are more than {MAX_RANGE_NODES} nodes");
+        notes.error(end_at.problem(text).help("use a smaller range"));
+        return None;
+    }
+    if start > end {
+        notes.warning(end_at.problem(format!("there is no number from {start} to {end}")));
+    }
+    Some(RangeLabel {
+        parent_level: parent_level?,
+        start,
+        end,
+        format,
+        enabled,
+    })
+}
+
+fn check_format(at: &At, format: &str, notes: &mut Notes) {
+    if format.is_empty() {
+        notes.error(at.problem("the format is empty"));
+        return;
+    }
+    let inner = format
+        .split('{')
+        .skip(1)
+        .filter_map(|rest| rest.split_once('}'));
+    for (word, _) in inner {
+        if !PLACEHOLDERS.contains(&word) {
+            notes.error(
+                at.problem(format!("unknown placeholder `{{{word}}}`"))
+                    .help(suggest(word, PLACEHOLDERS.iter().copied())),
+            );
+        }
+    }
+    if !format.contains("{i}") {
+        notes.warning(
+            at.problem("without `{i}` all children have the same name, so they are one node"),
+        );
+    }
+}
+
+fn script(prefs: &At, config: &Config, notes: &mut Notes) -> Option<ScriptSource> {
+    prefs.check_keys(SCRIPT_KEYS, notes);
+    let parent_level = parent_level(prefs, config, notes);
+    let mut timeout = SCRIPT_TIMEOUT;
+    if let Some(at) = prefs.get("timeout") {
+        set(&mut timeout, at.duration(notes));
+        if timeout.is_zero() {
+            notes.error(at.problem("the timeout is zero").help("above 0, as in 60s"));
+        }
+    }
+    let help = "the path of a program that prints a child a line";
+    let at = prefs.required("script", help, notes)?;
+    let script = at.string(notes)?;
+    if script.is_empty() || script.contains('\0') {
+        notes.error(at.problem("this is no path").help(help));
+        return None;
+    }
+    Some(ScriptSource {
+        parent_level: parent_level?,
+        script: PathBuf::from(script),
+        timeout,
+    })
+}

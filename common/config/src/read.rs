@@ -1,0 +1,354 @@
+//! Walks a tree by key, knows the path to each value, and collects what is wrong on the way.
+
+use std::fmt;
+
+use crate::problem::{Problem, nearest};
+use crate::tree::{Node, Object, Place, Value, quote};
+
+/// What to do with a key that nothing reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnknownKeys {
+    /// A warning with the nearest known key.
+    #[default]
+    Warn,
+    /// The same as an error.
+    Refuse,
+}
+
+/// Problems that one part of a file (the settings, one job) may report: more than anybody reads, and it keeps a hostile file
+/// from growing a message for each of its bytes.
+const MAX_PROBLEMS: usize = 200;
+
+/// Problems of one part of a file.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    pub errors: Vec<Problem>,
+    pub warnings: Vec<Problem>,
+    more_errors: usize,
+    more_warnings: usize,
+    unknown_keys: UnknownKeys,
+}
+
+impl Notes {
+    pub fn new(unknown_keys: UnknownKeys) -> Notes {
+        Notes {
+            unknown_keys,
+            ..Notes::default()
+        }
+    }
+
+    pub fn error(&mut self, problem: Problem) {
+        if self.errors.len() < MAX_PROBLEMS {
+            self.errors.push(problem);
+        } else {
+            self.more_errors += 1;
+        }
+    }
+
+    pub fn warning(&mut self, problem: Problem) {
+        if self.warnings.len() < MAX_PROBLEMS {
+            self.warnings.push(problem);
+        } else {
+            self.more_warnings += 1;
+        }
+    }
+
+    /// Whether one more error would be kept; counts it otherwise. Asked before a help is made that costs more than a look, so
+    /// that a file of mistakes only is read as fast as any other.
+    pub fn error_is_kept(&mut self) -> bool {
+        let kept = self.errors.len() < MAX_PROBLEMS;
+        if !kept {
+            self.more_errors += 1;
+        }
+        kept
+    }
+
+    /// The same for [`Notes::unknown_key`].
+    pub fn unknown_key_is_kept(&mut self) -> bool {
+        match self.unknown_keys {
+            UnknownKeys::Refuse => self.error_is_kept(),
+            UnknownKeys::Warn => {
+                let kept = self.warnings.len() < MAX_PROBLEMS;
+                if !kept {
+                    self.more_warnings += 1;
+                }
+                kept
+            }
+        }
+    }
+
+    /// An error or a warning, as the caller of the parser wishes.
+    pub fn unknown_key(&mut self, problem: Problem) {
+        match self.unknown_keys {
+            UnknownKeys::Warn => self.warning(problem),
+            UnknownKeys::Refuse => self.error(problem),
+        }
+    }
+
+    /// Errors and warnings in file order, each list with a last line that counts what was left out.
+    pub fn finish(mut self) -> (Vec<Problem>, Vec<Problem>) {
+        for (problems, more) in [
+            (&mut self.errors, self.more_errors),
+            (&mut self.warnings, self.more_warnings),
+        ] {
+            problems.sort_by_key(Problem::place);
+            if let Some(last) = problems.last()
+                && more > 0
+            {
+                let text = format!("{more} more problems are not shown");
+                let problem = Problem::new(last.place(), String::new(), text);
+                problems.push(problem);
+            }
+        }
+        (self.errors, self.warnings)
+    }
+}
+
+/// The way from the root to a value.
+#[derive(Clone, Copy, Debug)]
+enum Path<'a> {
+    Root,
+    Key(&'a Path<'a>, &'a str),
+    Index(&'a Path<'a>, usize),
+}
+
+/// A key as a path shows it: on one line, and not without end.
+pub(crate) fn show_key(key: &str) -> String {
+    const SHOWN_CHARS: usize = 100;
+    let mut out = String::new();
+    for (index, c) in key.chars().enumerate() {
+        if index == SHOWN_CHARS {
+            out.push_str("...");
+            break;
+        }
+        match c.is_control() {
+            true => out.extend(c.escape_debug()),
+            false => out.push(c),
+        }
+    }
+    out
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Path::Root => Ok(()),
+            Path::Key(parent, key) => {
+                if !matches!(parent, Path::Root) {
+                    write!(f, "{parent}.")?;
+                }
+                f.write_str(&show_key(key))
+            }
+            Path::Index(parent, index) => write!(f, "{parent}[{index}]"),
+        }
+    }
+}
+
+/// A value at its place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At<'a> {
+    pub node: &'a Node,
+    /// The key's where there is one, else the value's.
+    key_place: Place,
+    path: Path<'a>,
+}
+
+impl<'a> At<'a> {
+    pub fn root(node: &'a Node) -> At<'a> {
+        At {
+            node,
+            key_place: node.place,
+            path: Path::Root,
+        }
+    }
+
+    pub fn place(&self) -> Place {
+        self.node.place
+    }
+
+    /// The path as messages show it.
+    pub fn path_text(&self) -> String {
+        self.path.to_string()
+    }
+
+    /// A problem with this value, which it names.
+    pub fn problem(&self, message: impl Into<String>) -> Problem {
+        Problem::new(self.node.place, self.path.to_string(), message.into()).value(self.node)
+    }
+
+    /// A problem with the key of this value.
+    pub fn key_problem(&self, message: impl Into<String>) -> Problem {
+        Problem::new(self.key_place, self.path.to_string(), message.into())
+    }
+
+    /// "expected X, found Y".
+    pub fn expected(&self, what: &str) -> Problem {
+        self.problem(format!("expected {what}, found {}", self.node))
+    }
+
+    /// The text that stood here as a key of its object.
+    pub fn key(&self) -> &'a str {
+        match self.path {
+            Path::Key(_, key) => key,
+            Path::Root | Path::Index(..) => "",
+        }
+    }
+
+    pub fn as_object(&self) -> Option<&'a Object> {
+        match &self.node.value {
+            Value::Object(object) => Some(object),
+            _ => None,
+        }
+    }
+
+    pub fn as_array(&self) -> Option<&'a [Node]> {
+        match &self.node.value {
+            Value::Array(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    pub fn as_str(&self) -> Option<&'a str> {
+        match &self.node.value {
+            Value::String(s) => Some(s),
+            _ => None,
+        }
+    }
+
+    /// The value under `key`; none where this is no object.
+    pub fn get(&self, key: &str) -> Option<At<'_>> {
+        let entry = self.as_object()?.entries.iter().find(|e| e.key == key)?;
+        Some(At {
+            node: &entry.node,
+            key_place: entry.place,
+            path: Path::Key(&self.path, &entry.key),
+        })
+    }
+
+    /// The entries of an object; none otherwise.
+    pub fn entries(&self) -> impl Iterator<Item = At<'_>> {
+        let entries = self.as_object().map_or(&[][..], |o| &o.entries);
+        entries.iter().map(|entry| At {
+            node: &entry.node,
+            key_place: entry.place,
+            path: Path::Key(&self.path, &entry.key),
+        })
+    }
+
+    /// The items of an array; none otherwise.
+    pub fn items(&self) -> impl Iterator<Item = At<'_>> {
+        let items = self.as_array().unwrap_or(&[]);
+        items.iter().enumerate().map(|(index, node)| At {
+            node,
+            key_place: node.place,
+            path: Path::Index(&self.path, index),
+        })
+    }
+
+    /// True if this is an object; says so otherwise.
+    pub fn expect_object(&self, notes: &mut Notes) -> bool {
+        let found = self.as_object().is_some();
+        if !found {
+            notes.error(self.expected("an object"));
+        }
+        found
+    }
+
+    /// True if this is an array; says so otherwise.
+    pub fn expect_array(&self, of: &str, notes: &mut Notes) -> bool {
+        let found = self.as_array().is_some();
+        if !found {
+            notes.error(self.expected(&format!("an array of {of}")));
+        }
+        found
+    }
+
+    /// Reports each key that is not in `known`.
+    pub fn check_keys(&self, known: &[&str], notes: &mut Notes) {
+        for entry in self.entries().filter(|e| !known.contains(&e.key())) {
+            if !notes.unknown_key_is_kept() {
+                continue;
+            }
+            let problem = entry
+                .key_problem("unknown key")
+                .value(quote(entry.key()))
+                .help(suggest(entry.key(), known.iter().copied()));
+            notes.unknown_key(problem);
+        }
+    }
+
+    /// The value of a key that must be there.
+    pub fn required(&self, key: &str, help: &str, notes: &mut Notes) -> Option<At<'_>> {
+        let found = self.get(key);
+        if found.is_none() && self.as_object().is_some() {
+            let problem = Problem::new(
+                self.place(),
+                Path::Key(&self.path, key).to_string(),
+                "the key is missing".to_owned(),
+            );
+            notes.error(problem.help(help));
+        }
+        found
+    }
+
+    /// The value under the first of some names for the same thing; a second name is an error.
+    pub fn get_alias(&self, names: &[&str], notes: &mut Notes) -> Option<At<'_>> {
+        let mut found: Option<At<'_>> = None;
+        for &name in names {
+            match (&found, self.get(name)) {
+                (None, at) => found = at,
+                (Some(first), Some(second)) => notes.error(
+                    second
+                        .key_problem(format!("means the same as `{}`", first.key()))
+                        .help("keep one of them"),
+                ),
+                (Some(_), None) => {}
+            }
+        }
+        found
+    }
+
+    /// Reports the keys that occur twice in one object, here and below.
+    pub fn check_duplicates(&self, notes: &mut Notes) {
+        if let Some(object) = self.as_object() {
+            for duplicate in &object.duplicates {
+                let path = Path::Key(&self.path, &duplicate.key).to_string();
+                notes.error(
+                    Problem::new(duplicate.place, path, "the key occurs twice".to_owned()).help(
+                        format!(
+                            "the first is at {}:{}",
+                            duplicate.first.line, duplicate.first.column
+                        ),
+                    ),
+                );
+            }
+        }
+        // Invariant: the parser bounds the depth of the tree, hence of this recursion.
+        for child in self.entries() {
+            child.check_duplicates(notes);
+        }
+        for child in self.items() {
+            child.check_duplicates(notes);
+        }
+    }
+}
+
+/// "did you mean X", or everything that is allowed where that is not much.
+pub(crate) fn suggest<'a>(word: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
+    /// More names than this help nobody.
+    const LISTED: usize = 24;
+    if let Some(known) = nearest(word, known.clone()) {
+        return format!("did you mean `{known}`?");
+    }
+    let names: Vec<&str> = known.into_iter().collect();
+    match names.len() {
+        0 => "none is known".to_owned(),
+        1 => format!("known is {}", names[0]),
+        n if n <= LISTED => format!("known are {}", names.join(", ")),
+        n => format!(
+            "known are {} and {} more",
+            names[..LISTED].join(", "),
+            n - LISTED
+        ),
+    }
+}

@@ -1,0 +1,252 @@
+//! Slots of nodes and workers: what is declared, what single workers have instead, what machines report.
+
+use std::collections::BTreeMap;
+
+use crate::coerce::{AMOUNT, set};
+use crate::model::{
+    Config, Enforcement, PhysicalKind, PhysicalResource, Resource, ResourceId, ResourceLimit,
+};
+use crate::read::{At, Notes, suggest};
+use crate::settings::key_level;
+use crate::tree::quote;
+
+const RESOURCE_KEYS: &[&str] = &["default", "limit", "weight"];
+const PHYSICAL_KEYS: &[&str] = &[
+    "logical_resource",
+    "multiply_logical_by",
+    "enforcement",
+    "physical_reserve_amount",
+];
+
+/// Resources of all levels: every running task lists what it holds, so a bound keeps its messages small.
+pub const MAX_RESOURCES: usize = 1024;
+
+/// A physical amount a slot that is nearer to 0 than this cannot be divided by.
+const LEAST_MULTIPLIER: f64 = 1e-12;
+
+/// What workers have where the file declares nothing for them: a slot a core.
+const IMPLIED: &str = "slots";
+
+pub(crate) fn resources(at: Option<&At>, config: &mut Config, notes: &mut Notes) {
+    if let Some(at) = at
+        && at.expect_object(notes)
+    {
+        for level in at.entries() {
+            level_resources(&level, config, notes);
+        }
+    }
+    let worker = config.worker_level();
+    if config.resources.iter().any(|r| r.level == worker) {
+        return;
+    }
+    let mut name = IMPLIED.to_owned();
+    // Taken at another level: names are unique over all levels, and an implied one may not get in a user's way.
+    while config.resource(&name).is_some() {
+        name.insert_str(0, "worker_");
+    }
+    config.resources.push(Resource {
+        name,
+        level: worker,
+        default: 1,
+        limit: ResourceLimit::ReportedCores,
+        weight: 0,
+    });
+}
+
+fn level_resources(at: &At, config: &mut Config, notes: &mut Notes) {
+    let level = key_level(at, config, notes);
+    if !at.expect_object(notes) {
+        return;
+    }
+    for entry in at.entries() {
+        if entry.key_name(notes).is_none() {
+            continue;
+        }
+        if let Some(other) = config.resource(entry.key()) {
+            let other = &config.levels[config.resources[other.index()].level.index()];
+            notes.error(
+                entry
+                    .key_problem(format!("the level `{other}` has a resource of this name"))
+                    .help("resource names are unique over all levels"),
+            );
+            continue;
+        }
+        let (default, limit, weight) = amounts(&entry, notes);
+        if config.resources.len() == MAX_RESOURCES {
+            notes.error(entry.key_problem(format!("more than {MAX_RESOURCES} resources")));
+            return;
+        }
+        config.resources.push(Resource {
+            name: entry.key().to_owned(),
+            // A resource of an unknown level counts as known, so that jobs are not blamed for naming it.
+            level: level.unwrap_or_default(),
+            default,
+            limit: ResourceLimit::Fixed(limit),
+            weight,
+        });
+    }
+}
+
+fn amounts(at: &At, notes: &mut Notes) -> (i32, i32, i32) {
+    let (mut default, mut limit, mut weight) = (0, 0, 0);
+    if at.expect_object(notes) {
+        at.check_keys(RESOURCE_KEYS, notes);
+        let help = "the number of slots that a task takes";
+        if let Some(at) = at.required("default", help, notes) {
+            set(&mut default, at.integer32(AMOUNT, notes));
+        }
+        if let Some(at) = at.required("limit", "the number of slots of a node", notes) {
+            set(&mut limit, at.integer32(AMOUNT, notes));
+        }
+        if let Some(at) = at.get("weight") {
+            set(&mut weight, at.integer32(AMOUNT, notes));
+        }
+    }
+    (default, limit, weight)
+}
+
+/// A known resource, named by the key of a value.
+pub(crate) fn key_resource(at: &At, config: &Config, notes: &mut Notes) -> Option<ResourceId> {
+    let found = config.resource(at.key());
+    if found.is_none() && notes.error_is_kept() {
+        let name = quote(at.key());
+        let known = config.resources.iter().map(|r| r.name.as_str());
+        notes.error(
+            at.key_problem(format!("there is no resource {name}"))
+                .value(name)
+                .help(suggest(at.key(), known)),
+        );
+    }
+    found
+}
+
+pub(crate) fn overrides(at: &At, config: &mut Config, notes: &mut Notes) {
+    if !at.expect_object(notes) {
+        return;
+    }
+    for worker in at.entries() {
+        if worker.key_name(notes).is_none() || !worker.expect_object(notes) {
+            continue;
+        }
+        let mut amounts = BTreeMap::new();
+        for entry in worker.entries() {
+            let resource = key_resource(&entry, config, notes);
+            let amount = entry.integer32(AMOUNT, notes);
+            let Some(resource) = resource else {
+                continue;
+            };
+            let level = config.resources[resource.index()].level;
+            if level != config.worker_level() {
+                let level = &config.levels[level.index()];
+                notes.error(
+                    entry
+                        .key_problem(format!("the resource is one of level `{level}`"))
+                        .help("only resources of level `worker` can be overridden"),
+                );
+            } else if let Some(amount) = amount {
+                amounts.insert(resource, amount);
+            }
+        }
+        config
+            .worker_resources_override
+            .insert(worker.key().to_owned(), amounts);
+    }
+}
+
+pub(crate) fn physical(at: &At, config: &mut Config, notes: &mut Notes) {
+    if !at.expect_object(notes) {
+        return;
+    }
+    for entry in at.entries() {
+        let kind = PhysicalKind::ALL
+            .into_iter()
+            .find(|k| k.as_str() == entry.key());
+        let Some(kind) = kind else {
+            let known = PhysicalKind::ALL.iter().map(|k| k.as_str());
+            notes.error(
+                entry
+                    .key_problem("unknown kind of physical resource")
+                    .value(quote(entry.key()))
+                    .help(suggest(entry.key(), known)),
+            );
+            continue;
+        };
+        if !entry.expect_object(notes) {
+            continue;
+        }
+        if let Some(resource) = physical_entry(&entry, kind, config, notes) {
+            config.physical_resources.push(resource);
+        }
+        notes.warning(entry.key_problem("is checked but has no effect yet in this version"));
+    }
+}
+
+fn physical_entry(
+    at: &At,
+    kind: PhysicalKind,
+    config: &Config,
+    notes: &mut Notes,
+) -> Option<PhysicalResource> {
+    at.check_keys(PHYSICAL_KEYS, notes);
+    let (mut multiply_logical_by, mut physical_reserve_amount) = (1.0, 0.0);
+    let mut enforcement = Enforcement::None;
+    if let Some(at) = at.get("multiply_logical_by") {
+        set(&mut multiply_logical_by, at.double(notes));
+        if f64::abs(multiply_logical_by) < LEAST_MULTIPLIER {
+            notes.error(
+                at.problem(format!("{} is too near to 0", at.node))
+                    .help("the physical amount of one slot"),
+            );
+        }
+    }
+    if let Some(at) = at.get("physical_reserve_amount") {
+        set(&mut physical_reserve_amount, at.double(notes));
+    }
+    if let Some(at) = at.get("enforcement") {
+        let words = kind.enforcements().iter().map(|&e| (e.as_str(), e));
+        set(
+            &mut enforcement,
+            at.choice(&words.collect::<Vec<_>>(), notes),
+        );
+    }
+    let help = "the name of a resource of level `worker`";
+    let at = at.required("logical_resource", help, notes)?;
+    Some(PhysicalResource {
+        kind,
+        logical_resource: logical_resource(&at, config, notes)?,
+        multiply_logical_by,
+        enforcement,
+        physical_reserve_amount,
+    })
+}
+
+fn logical_resource(at: &At, config: &Config, notes: &mut Notes) -> Option<ResourceId> {
+    let name = at.string(notes)?;
+    let worker = config.worker_level();
+    let of_worker = config.resources.iter().filter(|r| r.level == worker);
+    let known = of_worker.map(|r| r.name.as_str());
+    let Some(resource) = config.resource(&name) else {
+        let text = format!("there is no resource {}", at.node);
+        notes.error(at.problem(text).help(suggest(&name, known)));
+        return None;
+    };
+    let level = config.resources[resource.index()].level;
+    if level != worker {
+        let level = &config.levels[level.index()];
+        let text = format!("the resource is one of level `{level}`, not `worker`");
+        notes.error(at.problem(text).help(suggest(&name, known)));
+        return None;
+    }
+    let taken = config
+        .physical_resources
+        .iter()
+        .find(|p| p.logical_resource == resource);
+    if let Some(taken) = taken {
+        notes.error(
+            at.problem(format!("`{}` has taken this resource", taken.kind.as_str()))
+                .help("each resource can follow one physical amount"),
+        );
+        return None;
+    }
+    Some(resource)
+}

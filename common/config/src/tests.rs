@@ -1,0 +1,38 @@
+//! Whole files: what they mean, what they may not say, and that nothing is lost on the way out and back.
+
+mod errors;
+mod properties;
+mod sample;
+mod values;
+
+use super::*;
+
+/// A file with these settings (beside levels `host` and `db`) and these further top-level entries.
+fn file(settings: &str, rest: &str) -> String {
+    format!(
+        "{{\"bistro_settings\": {{\"nodes\": {{\"levels\": [\"host\", \"db\"], \"node_sources\": [{{\"source\": \"empty\"}}]}},\n{settings}}},\n{rest}}}"
+    )
+    .replace(",\n}", "\n}")
+}
+
+fn good(settings: &str, rest: &str) -> Parsed {
+    match parse(&file(settings, rest), ParseOptions::default()) {
+        Ok(parsed) => parsed,
+        Err(errors) => panic!("{errors}"),
+    }
+}
+
+fn config(settings: &str) -> Config {
+    good(settings, "").config
+}
+
+fn job(body: &str) -> JobConfig {
+    let resources = r#""resources": {"host": {"disk": {"default": 2, "limit": 9}}}"#;
+    let mut parsed = good(resources, &format!("\"bistro_job->x\": {{{body}}}"));
+    assert_eq!(parsed.job_problems(), [], "{body}");
+    parsed.config.jobs.remove(0)
+}
+
+fn lines(problems: &[Problem]) -> Vec<String> {
+    problems.iter().map(Problem::to_string).collect()
+}

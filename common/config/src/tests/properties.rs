@@ -1,0 +1,241 @@
+//! Any input is answered, and any job survives its export.
+
+use std::time::Duration;
+
+use brasserie_common::backoff::AfterLast;
+use brasserie_common::task::CGroupOptions;
+use brasserie_common::{
+    Arguments, BackoffPolicy, KillMethod, KillRequest, StatusFrom, TaskSubprocessOptions,
+};
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+
+use super::*;
+
+/// Keys that mean something, so that random files come past the first check.
+const KEYS: &str = "bistro_settings|bistro_job->x|bistro_job->y|nodes|levels|node_sources|source|prefs|resources|host|db|worker|disk|default|limit|weight|backoff|enabled|filters|depends_on|command|config|parent_level|start|end|format|script|timeout|children|disabled|task_subprocess|cgroups|kill_subprocess|method|physical_resources|ram_mb|logical_resource|worker_resources_override|level_for_tasks|errors|whitelist_regex|priority";
+const WORDS: &str = "manual|range_label|script|empty|add_time|host|db|worker|instance|disk|repeat|fail|x|y|term|\\(|";
+
+fn any_file() -> impl Strategy<Value = serde_json::Value> {
+    let leaf = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<bool>().prop_map(|b| b.into()),
+        any::<i64>().prop_map(|n| n.into()),
+        (-3i64..5).prop_map(|n| n.into()),
+        any::<f64>().prop_map(|n| n.into()),
+        WORDS.prop_map(|s| s.into()),
+        any::<String>().prop_map(|s| s.into()),
+    ];
+    leaf.prop_recursive(6, 128, 6, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..5).prop_map(|v| v.into()),
+            btree_map(KEYS, inner, 0..6)
+                .prop_map(|m| serde_json::Value::Object(m.into_iter().collect())),
+        ]
+    })
+}
+
+/// A good file in which some values are replaced by any.
+fn mutated_file() -> impl Strategy<Value = String> {
+    let good = r#"{"bistro_settings": {"nodes": {"levels": ["host", "db"], "node_sources": [{"source": "manual", "prefs": {"a": ["b"]}},
+        {"source": "range_label", "prefs": {"parent_level": "host", "start": 1, "end": 3}}]}, "resources": {"host": {"disk": {"default": 1,
+        "limit": 2}}}, "backoff": [1, 2, "repeat"]}, "bistro_job->x": {"command": ["a"], "depends_on": ["y"], "resources": {"disk": 1}},
+        "bistro_job->y": {"filters": {"host": {"whitelist": ["a"]}}, "kill_subprocess": {"method": "term"}}}"#;
+    let pieces = [
+        "[\"host\", \"db\"]",
+        "\"manual\"",
+        "{\"a\": [\"b\"]}",
+        "\"host\"",
+        "1",
+        "3",
+        "[1, 2, \"repeat\"]",
+        "[\"a\"]",
+        "[\"y\"]",
+        "{\"disk\": 1}",
+        "\"term\"",
+        "\"x\"",
+        "}",
+        ",",
+    ];
+    (proptest::sample::select(pieces.to_vec()), any_file())
+        .prop_map(move |(piece, json)| good.replacen(piece, &json.to_string(), 2))
+}
+
+fn settings() -> Config {
+    config(
+        r#""resources": {"host": {"disk": {"default": 2, "limit": 9}}, "worker": {"ram": {"default": 1, "limit": 4}}},
+        "backoff": [3, "repeat"], "kill_orphan_tasks_after_sec": 7, "task_subprocess": {"poll_ms": 99, "cgroups": {"subsystems": ["cpu"]}},
+        "kill_subprocess": {"method": "kill", "kill_wait_ms": 9}"#,
+    )
+}
+
+fn name() -> impl Strategy<Value = String> {
+    "[^\0]{1,12}"
+}
+
+prop_compose! {
+    fn filters()(
+        filters in btree_map(0u16..4, (vec(any::<String>(), 0..3), vec(any::<String>(), 0..3), vec(any::<String>(), 0..3), "\\^?[a-z]{0,4}", "[a-z]{0,4}\\$?", 1u32..=1000), 0..3)
+    ) -> std::collections::BTreeMap<LevelId, Filter> {
+        filters.into_iter().map(|(level, (whitelist, blacklist, tag_whitelist, whitelist_regex, blacklist_regex, mille))| {
+            (LevelId(level), Filter {
+                whitelist, whitelist_regex, blacklist, blacklist_regex, tag_whitelist,
+                fraction_of_nodes: f64::from(mille) / 1000.0,
+            })
+        }).filter(|(_, filter)| *filter != Filter::default()).collect()
+    }
+}
+
+prop_compose! {
+    fn task_subprocess()(
+        poll in 1u64..=i32::MAX as u64,
+        lines: i32,
+        signal in 0..=64,
+        (leader, canary, freezer) in any::<(bool, bool, bool)>(),
+        (root, slice, subsystems) in (any::<String>(), any::<String>(), vec(any::<String>(), 0..3)),
+        status_from in proptest::sample::select(vec![StatusFrom::Auto, StatusFrom::Pipe, StatusFrom::ExitCode]),
+        arguments in proptest::sample::select(vec![Arguments::Append, Arguments::None]),
+    ) -> TaskSubprocessOptions {
+        TaskSubprocessOptions {
+            poll: Duration::from_millis(poll),
+            max_log_lines_per_poll_interval: lines,
+            parent_death_signal: signal,
+            process_group_leader: leader,
+            use_canary_pipe: canary,
+            cgroups: CGroupOptions { root, slice, subsystems, kill_without_freezer: freezer, ..Default::default() },
+            status_from,
+            arguments,
+            ..Default::default()
+        }
+    }
+}
+
+fn backoff() -> impl Strategy<Value = BackoffPolicy> {
+    (
+        proptest::collection::btree_set(1i64..=i64::from(i32::MAX), 0..4),
+        any::<bool>(),
+    )
+        .prop_map(|(values, repeat)| {
+            let values: Vec<i64> = values.into_iter().collect();
+            let after = if repeat && !values.is_empty() {
+                AfterLast::Repeat
+            } else {
+                AfterLast::Fail
+            };
+            BackoffPolicy::new(&values, after).unwrap()
+        })
+}
+
+prop_compose! {
+    fn any_job()(
+        (enabled, owner, level, priority) in (any::<bool>(), any::<String>(), 0u16..3, any::<f64>().prop_filter("finite", |p| p.is_finite())),
+        resources in vec(0..=i32::MAX, 2),
+        config in btree_map(any::<String>(), any_file(), 0..3),
+        filters in filters(),
+        (host_level, host) in (option::of(0u16..4), option::of(name())),
+        backoff in backoff(),
+        depends_on in vec(name(), 0..3),
+        orphans in option::of(0u64..=i32::MAX as u64 * 1000),
+        task_subprocess in task_subprocess(),
+        (method, wait) in (proptest::sample::select(vec![KillMethod::Term, KillMethod::Kill, KillMethod::TermWaitKill]), 0u64..=i32::MAX as u64),
+        command in vec(name(), 0..3),
+        (create_time, modify_time, version_id) in any::<(i64, i64, i64)>(),
+        errors in vec(any::<String>(), 0..3),
+    ) -> JobConfig {
+        // What the parser would have written.
+        let config = serde_json::to_string(&config).unwrap();
+        let config = crate::json::parse(&config).unwrap().to_json().to_string();
+        JobConfig {
+            name: JobName::try_from("x").unwrap(),
+            enabled,
+            owner,
+            level_for_tasks: LevelId(level),
+            priority,
+            resources,
+            config,
+            filters,
+            level_for_host_placement: host_level.map(LevelId),
+            host_placement: host,
+            backoff,
+            depends_on: depends_on.into_iter().map(|n| JobName::try_from(n).unwrap()).collect(),
+            kill_orphan_tasks_after: orphans.map(Duration::from_millis),
+            task_subprocess,
+            kill_subprocess: KillRequest { method, wait: Duration::from_millis(wait) },
+            command,
+            create_time,
+            modify_time,
+            version_id,
+            errors,
+        }
+    }
+}
+
+/// What holds of every answer.
+fn check(text: &str) {
+    for unknown_keys in [UnknownKeys::Warn, UnknownKeys::Refuse] {
+        let lines = text.matches('\n').count() + 1;
+        let placed = |p: &Problem| p.line >= 1 && p.line as usize <= lines && p.column >= 1;
+        match parse(text, ParseOptions { unknown_keys }) {
+            Err(errors) => {
+                assert!(!errors.0.is_empty());
+                assert!(errors.0.iter().all(placed));
+                assert!(errors.0.is_sorted_by_key(Problem::place));
+            }
+            Ok(parsed) => {
+                assert!(
+                    parsed
+                        .warnings
+                        .iter()
+                        .chain(parsed.job_problems())
+                        .all(placed)
+                );
+                for job in &parsed.config.jobs {
+                    let export = export_job(&parsed.config, job).to_string();
+                    let again =
+                        parse_job(&job.name, &export, &parsed.config, ParseOptions::default());
+                    assert_eq!(again.unwrap().job, *job);
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn bytes_are_answered(bytes in vec(any::<u8>(), 0..64)) {
+        let _ = parse_bytes(&bytes, ParseOptions::default());
+    }
+
+    #[test]
+    fn files_are_answered(json in any_file()) {
+        check(&json.to_string());
+        check(&serde_json::to_string_pretty(&serde_json::json!({"bistro_settings": json, "bistro_job->x": {}})).unwrap());
+    }
+
+    #[test]
+    fn mutated_files_are_answered(text in mutated_file()) {
+        check(&text);
+    }
+
+    #[test]
+    fn settings_parts_are_answered(levels in vec(WORDS, 0..4), sources in vec(any_file(), 0..3), resources in any_file(), job in any_file()) {
+        let json = serde_json::json!({
+            "bistro_settings": {"nodes": {"levels": levels, "node_sources": sources}, "resources": {"instance": resources}},
+            "bistro_job->x": job,
+        });
+        check(&json.to_string());
+    }
+
+    #[test]
+    fn a_job_survives_its_export(job in any_job()) {
+        let config = settings();
+        let export = export_job(&config, &job);
+        for text in [export.to_string(), serde_json::to_string_pretty(&export).unwrap()] {
+            let read = parse_job(&job.name, &text, &config, ParseOptions { unknown_keys: UnknownKeys::Refuse }).unwrap();
+            prop_assert_eq!(&read.job, &job, "{:?}", read.problems);
+            prop_assert_eq!(read.problems.is_empty(), job.errors.is_empty());
+            prop_assert_eq!(export_job(&config, &read.job), export.clone());
+        }
+    }
+}

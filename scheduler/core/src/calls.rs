@@ -1,0 +1,323 @@
+//! Calls on their way to workers: which are open, what they say on the wire, and what their outcomes mean.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use brasserie_common::ids::{HEALTHCHECK_JOB, HEALTHCHECK_NEW_WORKER_NODE};
+use brasserie_common::{
+    CallId, CallOutcome, InvocationId, JobName, KillRequest, NodeName, RequestId, RunningTask,
+    SchedulerId, SequenceNumber, ServiceAddress, Shard, TaskSubprocessOptions, Time, WorkerId,
+};
+use brasserie_scheduler_engine::{Task, WorkerIndex};
+
+use crate::effect::{Call, CallReply, NewWorker, Rejection, Reply};
+use crate::scheduler::Scheduler;
+
+/// A call as the wire wants it; every name and text filled in.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Message {
+    GetRunningTasks {
+        scheduler: SchedulerId,
+        worker: WorkerId,
+    },
+    /// Healthchecks too.
+    RunTask(Box<RunTaskMessage>),
+    NotifyIfTasksNotRunning {
+        tasks: Vec<RunningTask>,
+        scheduler: SchedulerId,
+        worker: WorkerId,
+        sequence: SequenceNumber,
+    },
+    RequestSuicide {
+        scheduler: SchedulerId,
+        worker: WorkerId,
+    },
+    KillTask {
+        task: Box<RunningTask>,
+        scheduler: SchedulerId,
+        worker: WorkerId,
+        kill: KillRequest,
+    },
+}
+
+/// One `runTask`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunTaskMessage {
+    pub task: RunningTask,
+    /// The JSON argument.
+    pub config: String,
+    pub command: Vec<String>,
+    pub scheduler: SchedulerId,
+    pub worker: WorkerId,
+    pub sequence: SequenceNumber,
+    pub options: TaskSubprocessOptions,
+}
+
+/// Open calls.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Calls {
+    last: u64,
+    open: BTreeMap<CallId, (Time, Purpose)>,
+    deadlines: BTreeSet<(Time, CallId)>,
+}
+
+/// What an outcome is needed for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Purpose {
+    Fetch {
+        shard: Shard,
+        worker: WorkerId,
+    },
+    Start {
+        shard: Shard,
+        task: Task,
+        invocation: InvocationId,
+    },
+    Healthcheck {
+        shard: Shard,
+        worker: WorkerId,
+    },
+    Notify {
+        shard: Shard,
+        worker: WorkerId,
+        tasks: Vec<(Task, InvocationId)>,
+    },
+    /// A failure is the normal outcome, since the worker dies.
+    Suicide,
+    Kill {
+        request: RequestId,
+    },
+}
+
+impl Calls {
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    fn open(&mut self, deadline: Time, purpose: Purpose) -> CallId {
+        self.last += 1;
+        let id = CallId(self.last);
+        self.open.insert(id, (deadline, purpose));
+        self.deadlines.insert((deadline, id));
+        id
+    }
+
+    fn close(&mut self, id: CallId) -> Option<Purpose> {
+        let (deadline, purpose) = self.open.remove(&id)?;
+        self.deadlines.remove(&(deadline, id));
+        Some(purpose)
+    }
+}
+
+impl Scheduler {
+    pub(crate) fn call(
+        &mut self,
+        now: Time,
+        peer: ServiceAddress,
+        call: Call,
+        purpose: Purpose,
+    ) -> CallId {
+        let deadline = now + self.options().call_deadline;
+        let id = self.calls_mut().open(deadline, purpose);
+        self.send(id, peer, call);
+        id
+    }
+
+    /// Calls that took too long have an unknown outcome; what comes later is dropped. A `runTask` that is sent later still is
+    /// refused by its sequence number.
+    pub(crate) fn expire_calls(&mut self, now: Time) {
+        while let Some(&(at, id)) = self.calls_mut().deadlines.first() {
+            if at > now {
+                return;
+            }
+            self.call_completed(
+                now,
+                id,
+                CallOutcome::Unknown("no outcome in time".to_owned()),
+            );
+        }
+    }
+
+    pub(crate) fn call_completed(
+        &mut self,
+        now: Time,
+        id: CallId,
+        outcome: CallOutcome<CallReply>,
+    ) {
+        let Some(purpose) = self.calls_mut().close(id) else {
+            return;
+        };
+        match purpose {
+            Purpose::Fetch { shard, worker } => self.fetched(now, &shard, worker, outcome),
+            Purpose::Start {
+                shard,
+                task,
+                invocation,
+            } => self.start_completed(now, &shard, task, invocation, outcome),
+            Purpose::Healthcheck { shard, worker } => {
+                self.healthcheck_sent(now, &shard, worker, &outcome)
+            }
+            Purpose::Notify {
+                shard,
+                worker,
+                tasks,
+            } => self.notified(now, &shard, worker, &tasks, &outcome),
+            Purpose::Suicide => {}
+            Purpose::Kill { request } => self.kill_completed(request, outcome),
+        }
+    }
+
+    fn kill_completed(&mut self, request: RequestId, outcome: CallOutcome<CallReply>) {
+        let result = match outcome {
+            CallOutcome::Done(_) => Ok(()),
+            CallOutcome::Refused(_, text)
+            | CallOutcome::NotSent(text)
+            | CallOutcome::Unknown(text) => Err(Rejection::KillFailed(text)),
+        };
+        self.reply(request, None, Reply::KillTask(result));
+    }
+
+    /// What a call says on the wire. Ask in the turn in which the call left.
+    pub fn message(&self, call: &Call) -> Message {
+        let scheduler = self.id();
+        match call {
+            Call::GetRunningTasks { worker } => Message::GetRunningTasks {
+                scheduler,
+                worker: *worker,
+            },
+            Call::RunTask {
+                worker,
+                index,
+                task,
+                invocation,
+                sequence,
+            } => Message::RunTask(Box::new(self.run_task_message(
+                *worker,
+                *index,
+                *task,
+                *invocation,
+                *sequence,
+            ))),
+            Call::Healthcheck {
+                worker,
+                index,
+                invocation,
+                new_worker,
+            } => Message::RunTask(Box::new(self.healthcheck_message(
+                *worker,
+                *index,
+                *invocation,
+                *new_worker,
+            ))),
+            Call::NotifyIfTasksNotRunning {
+                worker,
+                tasks,
+                sequence,
+            } => Message::NotifyIfTasksNotRunning {
+                tasks: tasks
+                    .iter()
+                    .map(|&(task, invocation)| self.wire_task(task, invocation))
+                    .collect(),
+                scheduler,
+                worker: *worker,
+                sequence: *sequence,
+            },
+            Call::RequestSuicide { worker } => Message::RequestSuicide {
+                scheduler,
+                worker: *worker,
+            },
+            Call::KillTask {
+                worker,
+                task,
+                invocation,
+                kill,
+            } => Message::KillTask {
+                task: Box::new(self.wire_task(*task, *invocation)),
+                scheduler,
+                worker: *worker,
+                kill: *kill,
+            },
+        }
+    }
+
+    fn run_task_message(
+        &self,
+        worker: WorkerId,
+        index: WorkerIndex,
+        task: Task,
+        invocation: InvocationId,
+        sequence: SequenceNumber,
+    ) -> RunTaskMessage {
+        let (shard, hostname) = self.workers().place_of(index);
+        let job = self.engine().job_config(task.job);
+        RunTaskMessage {
+            task: self.wire_task(task, invocation),
+            config: self.engine().task_argument(task, &shard, &hostname),
+            command: job.map(|j| j.command.clone()).unwrap_or_default(),
+            scheduler: self.id(),
+            worker,
+            sequence,
+            options: job.map(|j| j.task_subprocess.clone()).unwrap_or_default(),
+        }
+    }
+
+    fn healthcheck_message(
+        &self,
+        worker: WorkerId,
+        index: WorkerIndex,
+        invocation: InvocationId,
+        new_worker: NewWorker,
+    ) -> RunTaskMessage {
+        let node = match new_worker {
+            NewWorker::Yes => HEALTHCHECK_NEW_WORKER_NODE,
+            NewWorker::No => "",
+        };
+        let (shard, _) = self.workers().place_of(index);
+        // The job name is `$0`; the node, the status path and the argument follow, so `$2` is the status path.
+        let command = ["/bin/sh", "-c", "echo done > $2", HEALTHCHECK_JOB];
+        RunTaskMessage {
+            task: RunningTask {
+                job: JobName::try_from(HEALTHCHECK_JOB)
+                    .expect("Invariant: a constant name is valid"),
+                node: NodeName::try_from(node).expect("Invariant: a constant name is valid"),
+                invocation,
+                shard,
+                resources: Vec::new(),
+                next_backoff: brasserie_common::BackoffDuration::default(),
+                suicide_kill_wait: self.options().timeouts.suicide_task_kill_wait,
+                physical: None,
+                ended: None,
+            },
+            config: String::new(),
+            command: command.map(str::to_owned).to_vec(),
+            scheduler: self.id(),
+            worker,
+            sequence: SequenceNumber::default(),
+            options: self
+                .engine()
+                .config()
+                .map(|c| c.task_subprocess.clone())
+                .unwrap_or_default(),
+        }
+    }
+
+    fn wire_task(&self, task: Task, invocation: InvocationId) -> RunningTask {
+        let key = self.task_key(task);
+        let run = self
+            .tasks()
+            .run(task)
+            .filter(|run| run.invocation == invocation);
+        RunningTask {
+            job: key.job,
+            node: key.node,
+            invocation,
+            shard: run.map(|r| r.shard.clone()).unwrap_or_default(),
+            resources: self.engine().charges(task).to_vec(),
+            next_backoff: run.map(|r| r.next_backoff).unwrap_or_default(),
+            suicide_kill_wait: run.map_or(self.options().timeouts.suicide_task_kill_wait, |r| {
+                r.kill_wait
+            }),
+            physical: None,
+            ended: None,
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! The machine itself: owns everything; one `match` on the event, one line an arm.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use brasserie_common::ids::InstanceId;
+use brasserie_common::rng::{Purpose, Rng};
+use brasserie_common::{
+    CallId, RecordSeq, RequestId, SchedulerId, TaskKey, Time, Timeouts, WallTime,
+};
+use brasserie_scheduler_engine::{Engine, Task};
+
+use crate::calls::Calls;
+use crate::effect::{Call, Effect, Reply};
+use crate::event::Event;
+use crate::record::{ClusterId, Durable, Record};
+use crate::tasks::Tasks;
+use crate::view::Query;
+use crate::workers::Workers;
+use crate::workers::initial_wait::InitialWait;
+
+/// Placements of one turn: enough to fill a large pool quickly, few enough that a turn stays within milliseconds and
+/// heartbeats are not kept waiting.
+const MAX_STARTS_PER_TURN: usize = 256;
+
+/// How a scheduler is run. Plain settings; the shell fills them from flags.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    pub timeouts: Timeouts,
+    /// A newcomer may replace a worker that is not HEALTHY, not only one that is lost.
+    pub allow_bump_unhealthy_worker: bool,
+    /// `None`: the safe wait.
+    pub startup_wait: Option<Duration>,
+    /// The operator says that no scheduler ever ran for these workers; counts only in a directory without a record.
+    pub new_cluster: bool,
+    /// After this long a call has an unknown outcome, whatever the shell says later.
+    pub call_deadline: Duration,
+    /// Seeds every random choice.
+    pub seed: u64,
+}
+
+/// One scheduler instance.
+///
+/// Call [`Scheduler::handle`] for each event, then [`Scheduler::handle_timeout`] once, then [`Scheduler::poll_effect`] until it
+/// is empty; sleep until [`Scheduler::poll_timeout`] or the next event. `now` never goes back.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    options: Options,
+    id: SchedulerId,
+    cluster: ClusterId,
+    wall: WallTime,
+    engine: Engine,
+    workers: Workers,
+    tasks: Tasks,
+    wait: InitialWait,
+    calls: Calls,
+    log: Log,
+    effects: VecDeque<Effect>,
+    invocation_ids: Rng,
+    config_error: Option<String>,
+    config_warnings: Vec<String>,
+    nodes_error: Option<String>,
+    /// The last turn stopped at its limit of placements.
+    more_to_place: bool,
+}
+
+/// The numbering of records, and how far they are on disk.
+#[derive(Clone, Debug, Default)]
+struct Log {
+    last: RecordSeq,
+    persisted: RecordSeq,
+    error: Option<String>,
+}
+
+impl Scheduler {
+    /// A new instance on what the directory holds.
+    pub fn new(options: Options, durable: Durable, now: Time, wall: WallTime) -> Self {
+        let options = Options {
+            timeouts: options.timeouts.clamped(),
+            ..options
+        };
+        let mut ids = Rng::new(options.seed, Purpose::InstanceIds);
+        // Later than every earlier instance even if the wall clock went back, so that bindings can only move forward.
+        let after_last = durable
+            .last_scheduler()
+            .map_or(0, |last| last.0.start_time.saturating_add(1));
+        let start_time = wall.as_secs().max(after_last);
+        let id = SchedulerId(InstanceId {
+            start_time,
+            rand: ids.next_i64(),
+        });
+        let cluster = durable.cluster.unwrap_or_else(|| ClusterId(ids.next_u64()));
+        let mut scheduler = Scheduler {
+            id,
+            cluster,
+            wall,
+            engine: Engine::new(options.seed),
+            workers: Workers::new(id),
+            tasks: Tasks::default(),
+            wait: InitialWait::new(&options, &durable, now),
+            calls: Calls::default(),
+            log: Log::default(),
+            effects: VecDeque::new(),
+            invocation_ids: Rng::new(options.seed, Purpose::InvocationIds),
+            config_error: None,
+            config_warnings: Vec::new(),
+            nodes_error: None,
+            more_to_place: false,
+            options,
+        };
+        scheduler.persist(Record::SchedulerStarted {
+            cluster,
+            scheduler: id,
+        });
+        scheduler.load(now, durable);
+        scheduler
+    }
+
+    /// Something happened.
+    pub fn handle(&mut self, now: Time, event: Event) {
+        // Before anything is served: a machine that wakes up must not act on stale belief.
+        self.evaluate_due_workers(now);
+        match event {
+            Event::WallClock(wall) => self.wall = wall,
+            Event::Heartbeat {
+                request,
+                from: _,
+                worker,
+                worker_set,
+                goodbye,
+            } => {
+                self.heartbeat(now, request, *worker, worker_set, goodbye);
+            }
+            Event::UpdateStatus {
+                request,
+                from: _,
+                update,
+            } => self.update_status(now, request, &update),
+            Event::KillTask {
+                request,
+                from: _,
+                job,
+                node,
+            } => self.kill_task(now, request, TaskKey { job, node }),
+            Event::Query {
+                request,
+                from: _,
+                query,
+            } => self.query(now, request, &query),
+            Event::CallCompleted { call, outcome } => self.call_completed(now, call, outcome),
+            Event::Persisted { up_to } => self.persisted(now, up_to),
+            Event::StoreFailed { message } => self.log.error = Some(message),
+            Event::StoreRecovered => self.log.error = None,
+            Event::ConfigLoaded { config, warnings } => {
+                self.wait
+                    .config_override(config.exit_initial_wait_before_timestamp);
+                self.engine.apply_config(now, config);
+                self.config_error = None;
+                self.config_warnings = warnings;
+            }
+            Event::ConfigFailed { message } => self.config_error = Some(message),
+            Event::NodesLoaded { nodes } => {
+                self.engine.apply_nodes(now, nodes);
+                self.nodes_error = None;
+            }
+            Event::NodesFailed { message } => self.nodes_error = Some(message),
+        }
+    }
+
+    /// Whatever is due by the clock, then whatever may start. Once a turn.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.evaluate_due_workers(now);
+        self.expire_calls(now);
+        self.update_initial_wait(now);
+        self.engine.handle_timeout(now);
+        self.start_tasks(now);
+    }
+
+    /// When to call [`Scheduler::handle_timeout`] if nothing happens before.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        if self.more_to_place {
+            return Some(Time::ZERO);
+        }
+        [
+            self.workers.next_wake(),
+            self.calls.next_deadline(),
+            self.wait.next_change(),
+            self.engine.poll_timeout(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// The next thing to do, in order.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    pub fn id(&self) -> SchedulerId {
+        self.id
+    }
+
+    pub fn cluster(&self) -> ClusterId {
+        self.cluster
+    }
+
+    /// The latest wall clock that the shell told.
+    pub fn wall(&self) -> WallTime {
+        self.wall
+    }
+
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub(crate) fn engine_mut(&mut self) -> &mut Engine {
+        &mut self.engine
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub(crate) fn workers(&self) -> &Workers {
+        &self.workers
+    }
+
+    pub(crate) fn workers_mut(&mut self) -> &mut Workers {
+        &mut self.workers
+    }
+
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
+    pub(crate) fn tasks_mut(&mut self) -> &mut Tasks {
+        &mut self.tasks
+    }
+
+    pub(crate) fn initial_wait(&self) -> &InitialWait {
+        &self.wait
+    }
+
+    pub(crate) fn initial_wait_mut(&mut self) -> &mut InitialWait {
+        &mut self.wait
+    }
+
+    pub(crate) fn calls_mut(&mut self) -> &mut Calls {
+        &mut self.calls
+    }
+
+    /// The random half of a new invocation id.
+    pub(crate) fn draw_invocation(&mut self) -> i64 {
+        self.invocation_ids.next_i64()
+    }
+
+    pub(crate) fn task_key(&self, task: Task) -> TaskKey {
+        TaskKey {
+            job: self.engine.job_name(task.job).clone(),
+            node: self.engine.node_name(task.node).clone(),
+        }
+    }
+
+    pub(crate) fn is_persisted(&self, seq: RecordSeq) -> bool {
+        seq <= self.log.persisted
+    }
+
+    /// Asks for a record to be made durable.
+    pub(crate) fn persist(&mut self, record: Record) -> RecordSeq {
+        self.log.last = self.log.last.next();
+        let seq = self.log.last;
+        self.effects.push_back(Effect::Persist { seq, record });
+        seq
+    }
+
+    /// Answers a request, not before `after` is durable.
+    pub(crate) fn reply(&mut self, request: RequestId, after: Option<RecordSeq>, reply: Reply) {
+        let after = after.filter(|&seq| !self.is_persisted(seq));
+        self.effects.push_back(Effect::Reply {
+            request,
+            after,
+            reply,
+        });
+    }
+
+    pub(crate) fn send(&mut self, id: CallId, peer: brasserie_common::ServiceAddress, call: Call) {
+        self.effects.push_back(Effect::Call {
+            id,
+            peer,
+            after: None,
+            call,
+        });
+    }
+
+    /// Why no task starts at all, whatever its own state; empty when tasks may start.
+    pub(crate) fn why_nothing_starts(&self, now: Time) -> Vec<String> {
+        let mut reasons = Vec::new();
+        if self.engine.config().is_none() {
+            reasons.push("no configuration has been loaded yet".to_owned());
+        }
+        if self.engine.nodes().is_none() {
+            reasons.push("no nodes have been loaded yet".to_owned());
+        }
+        reasons.extend(self.wait.message(now));
+        if let Some(error) = &self.log.error {
+            reasons.push(format!(
+                "the store cannot write, so nothing is started: {error}"
+            ));
+        }
+        reasons
+    }
+
+    /// What an operator should know.
+    pub(crate) fn errors(&self) -> Vec<String> {
+        let mut errors: Vec<String> = Vec::new();
+        errors.extend(self.config_error.clone());
+        errors.extend(self.config_warnings.iter().cloned());
+        errors.extend(self.nodes_error.clone());
+        errors.extend(
+            self.log
+                .error
+                .as_ref()
+                .map(|e| format!("the store cannot write: {e}")),
+        );
+        errors.extend(self.engine.problems());
+        errors.extend(self.tasks.problems());
+        errors
+    }
+
+    fn query(&mut self, now: Time, request: RequestId, query: &Query) {
+        let answer = self.answer(now, query);
+        self.reply(request, None, Reply::Answer(Box::new(answer)));
+    }
+
+    fn load(&mut self, now: Time, durable: Durable) {
+        for (key, (invocation, status)) in durable.statuses {
+            let job = self.engine.intern_job(&key.job);
+            let node = self.engine.intern_node(&key.node);
+            let task = Task { job, node };
+            let not_before = self.remaining_backoff(now, &status);
+            self.tasks.remember_end(task, invocation);
+            self.engine.load_status(now, task, status, not_before);
+        }
+    }
+
+    /// When a stored status lets its task run again. The configured part goes by the wall clock, which may have jumped: it is
+    /// never longer than configured. The safety part runs anew in full.
+    fn remaining_backoff(
+        &self,
+        now: Time,
+        status: &brasserie_common::status::StoredStatus,
+    ) -> Option<Time> {
+        if !status.uses_backoff() {
+            return None;
+        }
+        let configured = Duration::from_secs(u64::from(status.backoff_seconds));
+        let elapsed_ms = self
+            .wall
+            .as_millis()
+            .saturating_sub(status.time.as_millis())
+            .max(0);
+        let remaining = configured.saturating_sub(Duration::from_millis(elapsed_ms.unsigned_abs()));
+        Some(now + remaining.max(Duration::from_secs(u64::from(status.safety_seconds))))
+    }
+
+    fn persisted(&mut self, now: Time, up_to: RecordSeq) {
+        self.log.persisted = self.log.persisted.max(up_to);
+        for task in self.tasks.take_persisted(up_to) {
+            self.engine.release(now, task);
+        }
+        let recorded = self.workers.take_recorded(up_to);
+        for shard in recorded {
+            self.evaluate(now, &shard);
+        }
+    }
+
+    fn start_tasks(&mut self, now: Time) {
+        self.more_to_place = false;
+        if !self.why_nothing_starts(now).is_empty() {
+            return;
+        }
+        for _ in 0..MAX_STARTS_PER_TURN {
+            match self.engine.place(now) {
+                Some(placement) => self.start(now, placement),
+                None => return,
+            }
+        }
+        self.more_to_place = true;
+    }
+}

@@ -1,0 +1,233 @@
+//! Runs: what the scheduler takes to be running, from before `runTask` is sent until an accepted end or the loss of the worker.
+
+mod invocation;
+mod unsure;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use brasserie_common::collections::IdMap;
+use brasserie_common::status::StoredStatus;
+use brasserie_common::{
+    BackoffDuration, CallId, InvocationId, JobId, NodeId, RecordSeq, Shard, Time, Timeouts,
+};
+use brasserie_scheduler_engine::Task;
+
+use unsure::UnsureChecks;
+
+/// A task that ended in INCOMPLETE or in an error without backoff restarts no sooner: the original's `working_wait`, without
+/// which a task that ends at once would be started as fast as the machine can.
+const WORKING_WAIT: Duration = Duration::from_millis(500);
+/// Problems kept for people.
+const MAX_PROBLEMS: usize = 20;
+
+/// One run.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) invocation: InvocationId,
+    pub(crate) shard: Shard,
+    pub(crate) next_backoff: BackoffDuration,
+    pub(crate) kill_wait: Duration,
+    pub(crate) since: Time,
+    pub(crate) state: RunState,
+}
+
+/// ```text
+///   Starting --- runTask done ---> Running <--- adopted from getRunningTasks
+///      |                              ^
+///      +--- outcome unknown --> Unsure+  notifyIfTasksNotRunning done
+/// ```
+/// Every state ends with an accepted status or the loss of the worker; Starting also when the call certainly did not happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RunState {
+    /// `runTask` has no outcome yet.
+    Starting,
+    /// The worker said so, and will report the end.
+    Running,
+    /// It may or may not have started; the worker is asked.
+    Unsure,
+}
+
+impl Run {
+    pub(crate) fn is_unsure(&self) -> bool {
+        self.state == RunState::Unsure
+    }
+}
+
+/// All runs, and what is remembered of those that ended.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tasks {
+    runs: BTreeMap<Task, Run>,
+    on_shard: BTreeMap<Shard, BTreeSet<Task>>,
+    /// The invocation of each task's stored end.
+    ended: IdMap<Task, InvocationId>,
+    /// Ends whose record is not durable yet.
+    pending: BTreeMap<RecordSeq, Vec<Task>>,
+    pending_by_task: BTreeMap<Task, RecordSeq>,
+    unsure: UnsureChecks,
+    spans: BTreeMap<JobId, Span>,
+    problems: Vec<String>,
+}
+
+/// When a job was at work since this scheduler started.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    first_start: Time,
+    last_end: Time,
+    running: usize,
+}
+
+impl Tasks {
+    pub(crate) fn run(&self, task: Task) -> Option<&Run> {
+        self.runs.get(&task)
+    }
+
+    pub(crate) fn running(&self) -> impl Iterator<Item = (Task, &Run)> {
+        self.runs.iter().map(|(task, run)| (*task, run))
+    }
+
+    pub(crate) fn on_shard(&self, shard: &Shard) -> Vec<Task> {
+        self.on_shard
+            .get(shard)
+            .map(|tasks| tasks.iter().copied().collect())
+            .unwrap_or_default()
+    }
+
+    /// How many run on a shard, and of how many that is not sure.
+    pub(crate) fn counts_on(&self, shard: &Shard) -> (usize, usize) {
+        (
+            self.on_shard.get(shard).map_or(0, BTreeSet::len),
+            self.unsure.count(shard),
+        )
+    }
+
+    pub(crate) fn begin(&mut self, task: Task, run: Run) {
+        let since = run.since;
+        self.on_shard
+            .entry(run.shard.clone())
+            .or_default()
+            .insert(task);
+        let was = self.runs.insert(task, run);
+        assert!(was.is_none(), "Invariant: a task is running at most once");
+        let span = self.spans.entry(task.job).or_insert(Span {
+            first_start: since,
+            last_end: since,
+            running: 0,
+        });
+        span.running += 1;
+    }
+
+    /// The run is over. `seq`: the record of its end, unless it never began.
+    pub(crate) fn end(
+        &mut self,
+        now: Time,
+        task: Task,
+        invocation: InvocationId,
+        seq: Option<RecordSeq>,
+    ) {
+        self.forget_run(now, task);
+        if let Some(seq) = seq {
+            self.ended.insert(task, invocation);
+            self.note_pending(task, seq);
+        }
+    }
+
+    fn note_pending(&mut self, task: Task, seq: RecordSeq) {
+        self.pending.entry(seq).or_default().push(task);
+        self.pending_by_task.insert(task, seq);
+    }
+
+    fn forget_run(&mut self, now: Time, task: Task) {
+        let Some(run) = self.runs.remove(&task) else {
+            return;
+        };
+        if let Some(tasks) = self.on_shard.get_mut(&run.shard) {
+            tasks.remove(&task);
+            if tasks.is_empty() {
+                self.on_shard.remove(&run.shard);
+            }
+        }
+        self.unsure.remove(&run.shard, task);
+        if let Some(span) = self.spans.get_mut(&task.job) {
+            span.running -= 1;
+            span.last_end = now;
+        }
+    }
+
+    pub(crate) fn remember_end(&mut self, task: Task, invocation: InvocationId) {
+        self.ended.insert(task, invocation);
+    }
+
+    pub(crate) fn ended(&self, task: Task) -> Option<InvocationId> {
+        self.ended.get(&task).copied()
+    }
+
+    /// The record that an acknowledgement of this task's stored end must wait for.
+    pub(crate) fn pending_record(&self, task: Task) -> Option<RecordSeq> {
+        self.pending_by_task.get(&task).copied()
+    }
+
+    pub(crate) fn has_pending_end(&self, job: JobId) -> bool {
+        let first = Task {
+            job,
+            node: NodeId(0),
+        };
+        let last = Task {
+            job,
+            node: NodeId(u32::MAX),
+        };
+        self.pending_by_task.range(first..=last).next().is_some()
+    }
+
+    /// Tasks whose latest end is durable now.
+    pub(crate) fn take_persisted(&mut self, up_to: RecordSeq) -> Vec<Task> {
+        let mut released = Vec::new();
+        while let Some(entry) = self.pending.first_entry() {
+            if *entry.key() > up_to {
+                break;
+            }
+            let (seq, tasks) = entry.remove_entry();
+            for task in tasks {
+                // A later end of the same task may still be on its way to the disk.
+                if self.pending_by_task.get(&task) == Some(&seq) {
+                    self.pending_by_task.remove(&task);
+                    released.push(task);
+                }
+            }
+        }
+        released
+    }
+
+    /// When a task with this status may start again.
+    pub(crate) fn not_before(&self, now: Time, status: &StoredStatus) -> Time {
+        if status.uses_backoff() || status.safety_seconds > 0 {
+            now + Duration::from_secs(u64::from(status.backoff_seconds))
+        } else {
+            now + WORKING_WAIT
+        }
+    }
+
+    pub(crate) fn elapsed(&self, job: JobId, now: Time) -> Option<Duration> {
+        let span = self.spans.get(&job)?;
+        let end = if span.running > 0 { now } else { span.last_end };
+        Some(end.since(span.first_start))
+    }
+
+    pub(crate) fn next_notify(&self, shard: &Shard, timeouts: &Timeouts) -> Option<Time> {
+        self.unsure.next(shard, timeouts)
+    }
+
+    pub(crate) fn note_problem(&mut self, text: String) {
+        if self.problems.len() >= MAX_PROBLEMS {
+            self.problems.remove(0);
+        }
+        self.problems.push(text);
+    }
+
+    pub(crate) fn problems(&self) -> Vec<String> {
+        self.problems.clone()
+    }
+}
+
+/// An open `notifyIfTasksNotRunning`, if any, so that a slow worker gets one at a time.
+pub(crate) type OpenNotify = Option<CallId>;

@@ -1,0 +1,170 @@
+//! Tasks of which it is not known whether they started: the worker is asked, with growing pauses, until it answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use brasserie_common::{CallOutcome, InvocationId, Shard, Time, Timeouts, WorkerId};
+use brasserie_scheduler_engine::Task;
+
+use super::{OpenNotify, RunState, Tasks};
+use crate::calls::Purpose;
+use crate::effect::{Call, CallReply};
+use crate::scheduler::Scheduler;
+
+/// Pauses double this often: p, 2p, 4p ... 256p, 256p ...
+const MAX_DOUBLINGS: u32 = 8;
+/// Tasks in one `notifyIfTasksNotRunning`: a frame of them stays far below the frame limit whatever their names.
+const MAX_TASKS_PER_NOTIFY: usize = 1000;
+
+/// Per shard: what is unsure and when to ask next.
+#[derive(Clone, Debug, Default)]
+pub(super) struct UnsureChecks {
+    by_shard: BTreeMap<Shard, Check>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Check {
+    tasks: BTreeSet<Task>,
+    last: Option<Time>,
+    repeats: u32,
+    open: OpenNotify,
+}
+
+impl UnsureChecks {
+    fn add(&mut self, shard: &Shard, task: Task) {
+        self.by_shard
+            .entry(shard.clone())
+            .or_default()
+            .tasks
+            .insert(task);
+    }
+
+    pub(super) fn remove(&mut self, shard: &Shard, task: Task) {
+        if let Some(check) = self.by_shard.get_mut(shard) {
+            check.tasks.remove(&task);
+            if check.tasks.is_empty() {
+                self.by_shard.remove(shard);
+            }
+        }
+    }
+
+    pub(super) fn count(&self, shard: &Shard) -> usize {
+        self.by_shard
+            .get(shard)
+            .map_or(0, |check| check.tasks.len())
+    }
+
+    /// When to ask next; at once for a first time.
+    pub(super) fn next(&self, shard: &Shard, timeouts: &Timeouts) -> Option<Time> {
+        let check = self
+            .by_shard
+            .get(shard)
+            .filter(|check| check.open.is_none())?;
+        Some(match check.last {
+            None => Time::ZERO,
+            Some(last) => {
+                last + timeouts.unsure_if_running_check_initial_period * (1 << check.repeats)
+            }
+        })
+    }
+}
+
+impl Tasks {
+    pub(crate) fn make_unsure(&mut self, task: Task) {
+        let Some(run) = self.runs.get_mut(&task) else {
+            return;
+        };
+        run.state = RunState::Unsure;
+        let shard = run.shard.clone();
+        self.unsure.add(&shard, task);
+    }
+
+    fn unsure_batch(&self, shard: &Shard) -> Vec<(Task, InvocationId)> {
+        let Some(check) = self.unsure.by_shard.get(shard) else {
+            return Vec::new();
+        };
+        let tasks = check.tasks.iter().take(MAX_TASKS_PER_NOTIFY);
+        tasks
+            .filter_map(|task| Some((*task, self.run(*task)?.invocation)))
+            .collect()
+    }
+
+    fn notify_sent(&mut self, shard: &Shard, now: Time, open: OpenNotify) {
+        if let Some(check) = self.unsure.by_shard.get_mut(shard) {
+            check.last = Some(now);
+            check.repeats = (check.repeats + 1).min(MAX_DOUBLINGS);
+            check.open = open;
+        }
+    }
+
+    fn notify_closed(&mut self, shard: &Shard) {
+        if let Some(check) = self.unsure.by_shard.get_mut(shard) {
+            check.open = None;
+        }
+    }
+
+    /// The worker will report these if they do not run: until then they are running.
+    fn become_sure(&mut self, shard: &Shard, tasks: &[(Task, InvocationId)]) {
+        for &(task, invocation) in tasks {
+            if let Some(run) = self.runs.get_mut(&task)
+                && run.invocation == invocation
+                && run.shard == *shard
+            {
+                run.state = RunState::Running;
+                self.unsure.remove(shard, task);
+            }
+        }
+    }
+}
+
+impl Scheduler {
+    pub(crate) fn notify_if_due(&mut self, now: Time, shard: &Shard) {
+        let timeouts = self.options().timeouts;
+        if self
+            .tasks()
+            .next_notify(shard, &timeouts)
+            .is_none_or(|at| at > now)
+        {
+            return;
+        }
+        let tasks = self.tasks().unsure_batch(shard);
+        let Some(remote) = self.workers_mut().get_mut(shard) else {
+            return;
+        };
+        let sequence = remote.next_sequence();
+        let (worker, peer) = (remote.id(), remote.address().clone());
+        let call = Call::NotifyIfTasksNotRunning {
+            worker,
+            tasks: tasks.clone(),
+            sequence,
+        };
+        let id = self.call(
+            now,
+            peer,
+            call,
+            Purpose::Notify {
+                shard: shard.clone(),
+                worker,
+                tasks,
+            },
+        );
+        self.tasks_mut().notify_sent(shard, now, Some(id));
+    }
+
+    pub(crate) fn notified(
+        &mut self,
+        now: Time,
+        shard: &Shard,
+        worker: WorkerId,
+        tasks: &[(Task, InvocationId)],
+        outcome: &CallOutcome<CallReply>,
+    ) {
+        if self.workers_mut().instance_mut(shard, worker).is_none() {
+            return;
+        }
+        self.tasks_mut().notify_closed(shard);
+        if matches!(outcome, CallOutcome::Done(_)) {
+            self.tasks_mut().become_sure(shard, tasks);
+        }
+        self.evaluate(now, shard);
+    }
+}

@@ -1,0 +1,353 @@
+//! Read-only answers: what people and programs may ask of a scheduler without changing anything.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::status::{StatusBits, StoredStatus};
+use brasserie_common::{
+    Health, InvocationId, JobName, NodeName, SchedulerId, ServiceAddress, Shard, TaskKey, Time,
+    WallTime, WorkerId,
+};
+use brasserie_common_config::Config;
+use brasserie_scheduler_engine::{Counts, Task};
+
+use crate::record::ClusterId;
+use crate::scheduler::Scheduler;
+
+/// The most tasks that one answer lists: a page for people, and far below a frame.
+const MAX_LISTED: usize = 1000;
+
+/// A question.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Query {
+    Status,
+    /// The configuration in force.
+    Config,
+    /// Per level: OR-ed status bits to how many nodes have them, with at most `samples` names each. No jobs: all.
+    Histograms {
+        jobs: Vec<String>,
+        samples: usize,
+    },
+    /// Why a task is not running: all reasons.
+    Explain {
+        job: String,
+        node: String,
+    },
+    RunningTasks {
+        job: Option<String>,
+    },
+    /// Tasks that did not end well, worst first.
+    Unfinished {
+        job: String,
+        limit: usize,
+    },
+    /// Whom to ask for logs.
+    LogPeers,
+}
+
+/// An answer; `Unknown` names what does not exist.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    Status(Box<ClusterStatus>),
+    Config(Option<Arc<Config>>),
+    Histograms(Vec<JobHistogram>),
+    Explain(Vec<String>),
+    RunningTasks(Vec<RunningTaskView>),
+    Unfinished(Vec<EndedTaskView>),
+    LogPeers(LogPeers),
+    Unknown(String),
+}
+
+/// One job's histogram: level name, bits, count and sample names.
+pub type JobHistogram = (JobName, Vec<LevelHistogram>);
+/// One level of it.
+pub type LevelHistogram = (String, Vec<(StatusBits, u64, Vec<NodeName>)>);
+
+/// How many tasks of a job are in which state. Every task is in exactly one; `total` is their sum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskCounts {
+    pub total: u64,
+    pub unstarted: u64,
+    pub running: u64,
+    pub done: u64,
+    pub incomplete: u64,
+    pub error: u64,
+    pub failed: u64,
+    /// Can never run as things are, for a reason that `explain` gives.
+    pub infeasible: u64,
+    pub in_backoff: u64,
+}
+
+impl From<Counts> for TaskCounts {
+    fn from(c: Counts) -> Self {
+        TaskCounts {
+            total: c.total,
+            unstarted: c.unstarted,
+            running: c.running,
+            done: c.done,
+            incomplete: c.incomplete,
+            error: c.error,
+            failed: c.failed,
+            infeasible: c.never,
+            in_backoff: c.in_backoff,
+        }
+    }
+}
+
+/// The whole cluster at a glance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClusterStatus {
+    pub scheduler: SchedulerId,
+    pub cluster: ClusterId,
+    pub wall: WallTime,
+    /// Why nothing is started yet, and what to do; `None` once the initial wait is over.
+    pub initial_wait: Option<String>,
+    /// Why the initial wait ended.
+    pub wait_ended: Option<String>,
+    pub jobs: Vec<JobStatus>,
+    pub workers: Vec<WorkerStatus>,
+    /// What somebody should know: config errors, node source failures, store failures.
+    pub errors: Vec<String>,
+    /// Nodes are known, so that the counts mean something.
+    pub nodes_loaded: bool,
+}
+
+/// One job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobStatus {
+    pub name: JobName,
+    pub enabled: bool,
+    pub counts: TaskCounts,
+    /// Every task is DONE, FAILED or can never run, and no end waits for the disk.
+    pub settled: bool,
+    /// Until the first backoff ends.
+    pub next_backoff_end: Option<Duration>,
+    pub errors: Vec<String>,
+    /// Since the first start until the last end, or until now while something runs.
+    pub elapsed: Option<Duration>,
+}
+
+/// One worker.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkerStatus {
+    pub shard: Shard,
+    pub hostname: Arc<str>,
+    pub address: ServiceAddress,
+    pub id: WorkerId,
+    pub health: Health,
+    pub running: usize,
+    pub unsure: usize,
+    pub since_heartbeat: Option<Duration>,
+}
+
+/// One running task.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunningTaskView {
+    pub task: TaskKey,
+    pub shard: Shard,
+    pub invocation: InvocationId,
+    pub running_for: Duration,
+    pub unsure: bool,
+}
+
+/// A task with an end that is not DONE, or that cannot run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndedTaskView {
+    pub task: TaskKey,
+    pub status: Option<StoredStatus>,
+    /// Why it does not run, when it has not ended.
+    pub reasons: Vec<String>,
+}
+
+/// Whom to ask for logs, and who cannot be asked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LogPeers {
+    pub ask: Vec<(Shard, ServiceAddress)>,
+    pub unhealthy: Vec<Shard>,
+    pub lost: Vec<Shard>,
+}
+
+impl Scheduler {
+    /// Answers a question at `now`.
+    pub fn answer(&self, now: Time, query: &Query) -> Answer {
+        match query {
+            Query::Status => Answer::Status(Box::new(self.status(now))),
+            Query::Config => Answer::Config(self.engine().config().cloned()),
+            Query::Histograms { jobs, samples } => {
+                Answer::Histograms(self.histograms(jobs, *samples))
+            }
+            Query::Explain { job, node } => self.explain(now, job, node),
+            Query::RunningTasks { job } => {
+                Answer::RunningTasks(self.running_tasks(now, job.as_deref()))
+            }
+            Query::Unfinished { job, limit } => self.unfinished(now, job, *limit),
+            Query::LogPeers => Answer::LogPeers(self.log_peers()),
+        }
+    }
+
+    fn status(&self, now: Time) -> ClusterStatus {
+        let jobs = match self.engine().config() {
+            Some(config) => config
+                .jobs
+                .iter()
+                .map(|job| self.job_status(now, job))
+                .collect(),
+            None => Vec::new(),
+        };
+        ClusterStatus {
+            scheduler: self.id(),
+            cluster: self.cluster(),
+            wall: self.wall(),
+            initial_wait: self.initial_wait().message(now),
+            wait_ended: self.initial_wait().ended_because().map(str::to_owned),
+            jobs,
+            workers: self
+                .workers()
+                .iter()
+                .map(|w| {
+                    let (running, unsure) = self.tasks().counts_on(w.shard());
+                    w.status(now, running, unsure)
+                })
+                .collect(),
+            errors: self.errors(),
+            nodes_loaded: self.engine().nodes().is_some(),
+        }
+    }
+
+    fn job_status(&self, now: Time, job: &brasserie_common_config::JobConfig) -> JobStatus {
+        let id = self.engine().find_job(job.name.as_str());
+        let counts = id.map(|id| self.engine().counts(id)).unwrap_or_default();
+        let ends_pending = id.is_some_and(|id| self.tasks().has_pending_end(id));
+        JobStatus {
+            name: job.name.clone(),
+            enabled: job.can_run(),
+            settled: !ends_pending && id.is_some_and(|id| self.engine().is_settled(id)),
+            next_backoff_end: id
+                .and_then(|id| self.engine().next_backoff_end(id))
+                .map(|at| at.since(now)),
+            errors: job.errors.clone(),
+            elapsed: id.and_then(|id| self.tasks().elapsed(id, now)),
+            counts: counts.into(),
+        }
+    }
+
+    fn histograms(&self, jobs: &[String], samples: usize) -> Vec<JobHistogram> {
+        let Some(config) = self.engine().config() else {
+            return Vec::new();
+        };
+        let wanted = |name: &JobName| jobs.is_empty() || jobs.iter().any(|j| j == name.as_str());
+        let known = config
+            .jobs
+            .iter()
+            .filter(|j| j.errors.is_empty() && wanted(&j.name));
+        known
+            .filter_map(|job| {
+                let id = self.engine().find_job(job.name.as_str())?;
+                let levels = self.engine().histogram(id, samples);
+                let levels = levels
+                    .into_iter()
+                    .map(|(level, buckets)| {
+                        let buckets = buckets
+                            .into_iter()
+                            .map(|(bits, (count, names))| (bits, count, names));
+                        (level, buckets.collect())
+                    })
+                    .collect();
+                Some((job.name.clone(), levels))
+            })
+            .collect()
+    }
+
+    fn find_task(&self, job: &str, node: &str) -> Result<Task, String> {
+        let job_id = self
+            .engine()
+            .find_job(job)
+            .ok_or_else(|| format!("no job is called `{job}`"))?;
+        let node_id = self
+            .engine()
+            .find_node(node)
+            .ok_or_else(|| format!("no node is called `{node}`"))?;
+        Ok(Task {
+            job: job_id,
+            node: node_id,
+        })
+    }
+
+    fn explain(&self, now: Time, job: &str, node: &str) -> Answer {
+        match self.find_task(job, node) {
+            Ok(task) => Answer::Explain(self.reasons(now, task)),
+            Err(unknown) => Answer::Unknown(unknown),
+        }
+    }
+
+    fn reasons(&self, now: Time, task: Task) -> Vec<String> {
+        // A running or ended task is not held by the initial wait or by the store.
+        let mut reasons: Vec<String> = self
+            .engine()
+            .explain(now, task)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        if !self.engine().is_running(task) {
+            reasons.extend(self.why_nothing_starts(now));
+        }
+        reasons
+    }
+
+    fn running_tasks(&self, now: Time, job: Option<&str>) -> Vec<RunningTaskView> {
+        self.tasks()
+            .running()
+            .map(|(task, run)| RunningTaskView {
+                task: self.task_key(task),
+                shard: run.shard.clone(),
+                invocation: run.invocation,
+                running_for: now.since(run.since),
+                unsure: run.is_unsure(),
+            })
+            .filter(|view| job.is_none_or(|j| view.task.job.as_str() == j))
+            .take(MAX_LISTED)
+            .collect()
+    }
+
+    fn unfinished(&self, now: Time, job: &str, limit: usize) -> Answer {
+        let Some(id) = self.engine().find_job(job) else {
+            return Answer::Unknown(format!("no job is called `{job}`"));
+        };
+        let mut failed = Vec::new();
+        let mut others = Vec::new();
+        for task in self.engine().tasks(id) {
+            let status = self.engine().previous_status(task);
+            if self.engine().is_running(task) || status.is_some_and(StoredStatus::is_done) {
+                continue;
+            }
+            let has_failed = status.is_some_and(|s| s.is_failed() || s.exception().is_some());
+            let list = if has_failed { &mut failed } else { &mut others };
+            if list.len() < limit.min(MAX_LISTED) {
+                list.push(task);
+            }
+        }
+        failed.extend(others);
+        let views = failed
+            .into_iter()
+            .take(limit.min(MAX_LISTED))
+            .map(|task| EndedTaskView {
+                task: self.task_key(task),
+                status: self.engine().previous_status(task).cloned(),
+                reasons: self.reasons(now, task),
+            });
+        Answer::Unfinished(views.collect())
+    }
+
+    fn log_peers(&self) -> LogPeers {
+        let mut peers = LogPeers::default();
+        for worker in self.workers().iter() {
+            let shard = worker.shard().clone();
+            match worker.health() {
+                Health::New | Health::Healthy => peers.ask.push((shard, worker.address().clone())),
+                Health::Unhealthy => peers.unhealthy.push(shard),
+                Health::MustDie => peers.lost.push(shard),
+            }
+        }
+        peers
+    }
+}

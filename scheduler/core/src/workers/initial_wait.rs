@@ -1,0 +1,293 @@
+//! After a start, nothing runs until every worker that might run tasks is known or certainly dead. This room says when, and why not yet.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use brasserie_common::time::format_duration;
+use brasserie_common::{Health, SchedulerId, Time, Timeouts, WorkerId};
+
+use crate::record::{Durable, InstanceRecord, LeftCause, Record};
+use crate::scheduler::{Options, Scheduler};
+
+/// ```text
+///              every recorded instance returned or is certainly dead (trusted record)
+///              new cluster | safe wait over | operator's override
+///   Waiting ------------------------------------------------------------> Over
+///      ^                                                                    |
+///      +--- a worker names a scheduler that this directory does not remember, before the safe wait is over
+/// ```
+#[derive(Clone, Debug)]
+pub(crate) struct InitialWait {
+    start: Time,
+    /// When every worker that this scheduler cannot hear of has ended its tasks.
+    safe_at: Time,
+    /// The operator's wait, in place of all else.
+    startup_wait: Option<Duration>,
+    basis: Basis,
+    /// Recorded instances that have neither returned nor died yet, and when each is certainly dead.
+    expected: BTreeMap<WorkerId, Expected>,
+    schedulers: BTreeSet<SchedulerId>,
+    /// Until when nothing may start because a lost worker's tasks were not known.
+    hold_back_until: Option<Time>,
+    /// Unix seconds from the configuration: a value in the future ends the wait.
+    override_timestamp: i64,
+    over: Option<String>,
+    /// Times up to here have had their effect, even if something else still keeps the wait.
+    seen: Time,
+}
+
+/// What the wait goes by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Basis {
+    /// The directory remembers every instance that may run tasks.
+    Record,
+    /// The directory is new and the operator says that so is the cluster.
+    NewCluster,
+    /// The directory is new, and nobody says that no scheduler ran before.
+    Nothing,
+    /// A worker knew a scheduler that this directory does not remember: an old backup, or the wrong directory.
+    Stale(SchedulerId),
+}
+
+#[derive(Clone, Debug)]
+struct Expected {
+    instance: InstanceRecord,
+    dead_at: Time,
+}
+
+impl InitialWait {
+    pub(crate) fn new(options: &Options, durable: &Durable, now: Time) -> Self {
+        let longest = durable
+            .instances
+            .values()
+            .map(|i| i.timeouts.min_safe_wait())
+            .max();
+        let safe_wait = options
+            .timeouts
+            .min_safe_wait()
+            .max(longest.unwrap_or_default());
+        let expected = durable.instances.iter().map(|(&id, instance)| {
+            // By the timeouts that this instance has, which may be longer than ours.
+            let dead_at = now + instance.timeouts.min_safe_wait();
+            (
+                id,
+                Expected {
+                    instance: instance.clone(),
+                    dead_at,
+                },
+            )
+        });
+        InitialWait {
+            start: now,
+            safe_at: now + safe_wait,
+            startup_wait: options.startup_wait,
+            basis: match (durable.cluster.is_some(), options.new_cluster) {
+                (true, _) => Basis::Record,
+                (false, true) => Basis::NewCluster,
+                (false, false) => Basis::Nothing,
+            },
+            expected: expected.collect(),
+            schedulers: durable.schedulers.clone(),
+            hold_back_until: (!durable.hold_back.is_zero()).then(|| now + durable.hold_back),
+            override_timestamp: 0,
+            over: None,
+            seen: now,
+        }
+    }
+
+    pub(crate) fn ended_because(&self) -> Option<&str> {
+        self.over.as_deref()
+    }
+
+    pub(crate) fn config_override(&mut self, timestamp: i64) {
+        self.override_timestamp = timestamp;
+    }
+
+    /// This instance is back with its tasks known, or dead: it is not waited for.
+    pub(crate) fn returned(&mut self, worker: WorkerId) {
+        self.expected.remove(&worker);
+    }
+
+    pub(crate) fn expected_where(
+        &self,
+        matches: impl Fn(WorkerId, &InstanceRecord) -> bool,
+    ) -> Vec<WorkerId> {
+        self.expected
+            .iter()
+            .filter(|(id, e)| matches(**id, &e.instance))
+            .map(|(id, _)| *id)
+            .collect()
+    }
+
+    /// What an instance may go by: what an earlier scheduler sent it, or ours, whichever is longer.
+    pub(crate) fn longest_timeouts(&self, worker: WorkerId, ours: Timeouts) -> Timeouts {
+        match self.expected.get(&worker) {
+            Some(e) if e.instance.timeouts.min_safe_wait() > ours.min_safe_wait() => {
+                e.instance.timeouts
+            }
+            Some(_) | None => ours,
+        }
+    }
+
+    pub(crate) fn hold_back(&mut self, now: Time, wait: Duration) {
+        if !wait.is_zero() {
+            self.hold_back_until = self.hold_back_until.max(Some(now + wait));
+        }
+    }
+
+    /// A worker knew this scheduler before. One that the directory does not remember makes the record worthless.
+    pub(crate) fn witness(&mut self, now: Time, scheduler: SchedulerId) {
+        if self.schedulers.contains(&scheduler) {
+            return;
+        }
+        self.basis = Basis::Stale(scheduler);
+        if now < self.safe_at && self.startup_wait.is_none() {
+            self.over = None;
+        }
+    }
+
+    /// When the answer may change by time alone.
+    pub(crate) fn next_change(&self) -> Option<Time> {
+        if self.over.is_some() {
+            return self.hold_back_until;
+        }
+        let dead = self.expected.values().map(|e| e.dead_at).min();
+        let startup = self.startup_wait.map(|wait| self.start + wait);
+        [Some(self.safe_at), dead, startup, self.hold_back_until]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Why nothing starts and what to do, for people; `None` once tasks may start.
+    pub(crate) fn message(&self, now: Time) -> Option<String> {
+        if self.over.is_none() {
+            return Some(self.waiting_message(now));
+        }
+        let until = self.hold_back_until?;
+        Some(format!(
+            "a worker was lost before its running tasks were known, so nothing starts for another {}",
+            seconds(until.since(now))
+        ))
+    }
+
+    fn waiting_message(&self, now: Time) -> String {
+        let left = match self.startup_wait {
+            Some(wait) => seconds((self.start + wait).since(now)),
+            None => seconds(self.safe_at.since(now)),
+        };
+        let why = match &self.basis {
+            Basis::Nothing => "this data directory is new, so workers of an earlier scheduler may still run tasks. \
+                 If no scheduler ever ran for these workers, restart with --new-cluster"
+                .to_owned(),
+            Basis::NewCluster => "the new cluster is about to start".to_owned(),
+            Basis::Record => {
+                let names: Vec<String> =
+                    self.expected.values().take(5).map(|e| format!("`{}`", e.instance.shard)).collect();
+                format!(
+                    "{} worker(s) of the time before the restart have not reported their running tasks yet ({}). \
+                     Start them again, or wait",
+                    self.expected.len(),
+                    names.join(", ")
+                )
+            }
+            Basis::Stale(scheduler) => format!(
+                "a worker knew scheduler instance {scheduler}, which this data directory does not remember: an old \
+                 backup, or the wrong directory"
+            ),
+        };
+        format!("initial wait: nothing starts for up to {left}: {why}")
+    }
+
+    fn reason_to_leave(&self, now: Time, wall_seconds: i64) -> Option<String> {
+        if self.override_timestamp > wall_seconds {
+            return Some("CAUTION_exit_initial_wait_before_timestamp is in the future".to_owned());
+        }
+        if let Some(wait) = self.startup_wait {
+            let is_over = now >= self.start + wait;
+            return is_over.then(|| {
+                format!(
+                    "--caution-startup-wait-for-workers {} is over",
+                    format_duration(wait)
+                )
+            });
+        }
+        if now >= self.safe_at {
+            return Some("the safe wait is over".to_owned());
+        }
+        match self.basis {
+            Basis::Record if self.expected.is_empty() => {
+                Some("every recorded worker instance has returned or is dead".to_owned())
+            }
+            Basis::NewCluster => Some("the cluster is new".to_owned()),
+            Basis::Record | Basis::Nothing | Basis::Stale(_) => None,
+        }
+    }
+}
+
+impl Scheduler {
+    pub(crate) fn update_initial_wait(&mut self, now: Time) {
+        self.initial_wait_mut().seen = now;
+        self.drop_the_dead(now);
+        if self
+            .initial_wait()
+            .hold_back_until
+            .is_some_and(|until| now >= until)
+        {
+            self.initial_wait_mut().hold_back_until = None;
+            self.persist(Record::HoldBackOver);
+        }
+        if self.initial_wait().over.is_some() {
+            return;
+        }
+        let wall_seconds = self.wall().as_secs();
+        let Some(reason) = self.initial_wait().reason_to_leave(now, wall_seconds) else {
+            return;
+        };
+        let is_forced = self.initial_wait().override_timestamp > wall_seconds;
+        let tasks_unknown = self
+            .workers()
+            .iter()
+            .any(|w| w.health() == Health::New && w.knew_a_scheduler());
+        if is_forced || !tasks_unknown {
+            self.initial_wait_mut().over = Some(reason);
+        }
+    }
+
+    /// Recorded instances that did not come back within the safe wait of their own timeouts.
+    fn drop_the_dead(&mut self, now: Time) {
+        let wait = self.initial_wait();
+        let dead: Vec<WorkerId> = wait
+            .expected
+            .iter()
+            .filter(|(_, e)| now >= e.dead_at)
+            .map(|(id, _)| *id)
+            .collect();
+        for worker in dead {
+            self.initial_wait_mut().returned(worker);
+            // One that is associated, if still NEW, is waited for as such and leaves the record by its own loss.
+            if self
+                .workers()
+                .iter()
+                .any(|w| w.id() == worker && w.health() != Health::MustDie)
+            {
+                continue;
+            }
+            self.persist(Record::WorkerLeft {
+                worker,
+                cause: LeftCause::DidNotReturn,
+                tasks: Vec::new(),
+                hold_back: Duration::ZERO,
+            });
+        }
+    }
+}
+
+fn seconds(d: Duration) -> String {
+    let secs = d.as_secs() + u64::from(d.subsec_nanos() > 0);
+    if secs < 120 {
+        format!("{secs} s")
+    } else {
+        format!("{} min {} s", secs / 60, secs % 60)
+    }
+}

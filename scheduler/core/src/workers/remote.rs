@@ -1,0 +1,456 @@
+//! One shard: the worker instance that holds it, as the scheduler knows it, and what is due for it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use brasserie_common::health::{FirstHealth, Gaps};
+use brasserie_common::ids::{HEALTHCHECK_JOB, InstanceId};
+use brasserie_common::{
+    CallId, CallOutcome, Health, HealthModel, InvocationId, RecordSeq, SequenceNumber,
+    ServiceAddress, Shard, Time, Timeouts, WorkerDescription, WorkerId, WorkerSetId,
+};
+use brasserie_scheduler_engine::{Eligibility, WorkerIndex};
+
+use crate::calls::Purpose;
+use crate::effect::{Call, CallReply, NewWorker};
+use crate::record::LeftCause;
+use crate::scheduler::Scheduler;
+use crate::view::WorkerStatus;
+
+/// A worker that refused a task, or could not be reached, is left alone this long: the rule for busy peers, fixed and never
+/// growing, long enough that a full worker is not hammered, short enough that a freed slot is used at once.
+const BUSY_MARK: Duration = Duration::from_millis(150);
+/// `runTask` calls without an outcome that one worker may have: a few round trips' worth at full speed; beyond it the worker is
+/// slower than its tasks.
+const MAX_STARTING: usize = 256;
+/// Healthchecks without a result that are remembered: one a period for far longer than a worker lives without one.
+const MAX_OPEN_HEALTHCHECKS: usize = 64;
+/// Extra healthchecks that only make a worker ask for its state are at least this far apart.
+const POKE_SPACING: Duration = Duration::from_millis(100);
+/// Between attempts to fetch running tasks from a worker that does not answer.
+const FETCH_RETRY: Duration = Duration::from_secs(1);
+
+/// What is known of one worker instance.
+#[derive(Clone, Debug)]
+pub(crate) struct Remote {
+    description: WorkerDescription,
+    index: WorkerIndex,
+    model: HealthModel,
+    /// The set id in its very first heartbeat: whom it knew before.
+    initial_set: WorkerSetId,
+    /// The newest set id of ours that it sent back.
+    echoed_set: Option<WorkerSetId>,
+    recorded_by: RecordSeq,
+    is_recorded: bool,
+    sequence: SequenceNumber,
+    fetch: Fetch,
+    healthchecks: Healthchecks,
+    busy_until: Option<Time>,
+    /// `runTask` calls without an outcome.
+    starting: usize,
+    /// State and set id of the last heartbeat reply.
+    told: Option<(Health, WorkerSetId)>,
+    wake: Option<Time>,
+}
+
+/// ```text
+///   Due --call--> InFlight --tasks--> Done
+///    ^               |
+///    +---- failed ---+  (after a pause)
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fetch {
+    /// Not before this time.
+    Due(Time),
+    InFlight(CallId),
+    /// The running tasks are known; from here on they change only by `runTask` and `updateStatus`.
+    Done,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Healthchecks {
+    last_sent: Option<Time>,
+    /// When each without a result was sent, by our clock.
+    open: BTreeMap<InvocationId, Time>,
+}
+
+impl Remote {
+    pub(crate) fn new(
+        now: Time,
+        description: WorkerDescription,
+        index: WorkerIndex,
+        initial_set: WorkerSetId,
+        recorded_by: RecordSeq,
+    ) -> Self {
+        Remote {
+            description,
+            index,
+            model: HealthModel::new(now),
+            initial_set,
+            echoed_set: None,
+            recorded_by,
+            is_recorded: false,
+            sequence: SequenceNumber::default(),
+            fetch: Fetch::Due(now),
+            healthchecks: Healthchecks::default(),
+            busy_until: None,
+            starting: 0,
+            told: None,
+            wake: None,
+        }
+    }
+
+    pub(crate) fn shard(&self) -> &Shard {
+        &self.description.shard
+    }
+
+    pub(crate) fn id(&self) -> WorkerId {
+        self.description.id
+    }
+
+    pub(crate) fn index(&self) -> WorkerIndex {
+        self.index
+    }
+
+    pub(crate) fn address(&self) -> &ServiceAddress {
+        &self.description.address
+    }
+
+    pub(crate) fn description(&self) -> &WorkerDescription {
+        &self.description
+    }
+
+    pub(crate) fn health(&self) -> Health {
+        self.model.health()
+    }
+
+    pub(crate) fn sequence(&self) -> SequenceNumber {
+        self.sequence
+    }
+
+    pub(crate) fn next_sequence(&mut self) -> SequenceNumber {
+        self.sequence = self.sequence.next();
+        self.sequence
+    }
+
+    /// It has known a scheduler before this one, so it may run tasks that we do not know.
+    pub(crate) fn knew_a_scheduler(&self) -> bool {
+        self.initial_set != WorkerSetId::default()
+    }
+
+    pub(crate) fn gaps(&self, timeouts: &Timeouts) -> Gaps {
+        timeouts.scheduler_gaps(self.description.heartbeat_period)
+    }
+
+    /// A heartbeat of this instance: everything but its identity may be new.
+    pub(crate) fn refresh(
+        &mut self,
+        now: Time,
+        description: WorkerDescription,
+        echoed: Option<WorkerSetId>,
+    ) {
+        self.description = description;
+        self.model.heartbeat(now);
+        self.echoed_set = echoed.or(self.echoed_set);
+    }
+
+    pub(crate) fn tell(&mut self, set: WorkerSetId) {
+        self.told = Some((self.health(), set));
+    }
+
+    pub(crate) fn set_wake(&mut self, at: Option<Time>) -> Option<Time> {
+        std::mem::replace(&mut self.wake, at)
+    }
+
+    pub(crate) fn recorded_up_to(&mut self, seq: RecordSeq) {
+        self.is_recorded |= self.recorded_by <= seq;
+    }
+
+    pub(crate) fn must_die(&mut self, now: Time) {
+        self.model.adopt(now, Health::MustDie);
+    }
+
+    /// A task was sent there, without an outcome yet.
+    pub(crate) fn start_sent(&mut self) {
+        self.starting += 1;
+    }
+
+    pub(crate) fn start_settled(&mut self) {
+        self.starting = self.starting.saturating_sub(1);
+    }
+
+    pub(crate) fn mark_busy(&mut self, now: Time) {
+        self.busy_until = Some(now + BUSY_MARK);
+    }
+
+    /// The result of a healthcheck counts from when it was sent.
+    pub(crate) fn healthcheck_done(&mut self, invocation: InvocationId) {
+        if let Some(sent) = self.healthchecks.open.remove(&invocation) {
+            self.model.good_healthcheck(sent);
+        }
+    }
+
+    pub(crate) fn healthcheck_failed(&mut self, invocation: InvocationId) {
+        self.healthchecks.open.remove(&invocation);
+    }
+
+    fn first_health(&self, current: WorkerSetId) -> FirstHealth {
+        if self.is_recorded && self.echoed_set == Some(current) {
+            FirstHealth::Permitted
+        } else {
+            FirstHealth::Withheld
+        }
+    }
+
+    fn eligibility(&self, now: Time) -> Eligibility {
+        let is_busy =
+            self.busy_until.is_some_and(|until| now < until) || self.starting >= MAX_STARTING;
+        if self.health() == Health::Healthy && !is_busy {
+            Eligibility::Eligible
+        } else {
+            Eligibility::Ineligible
+        }
+    }
+
+    /// It would learn of a better state, or of the set it must echo, only with its next heartbeat: a healthcheck makes it ask.
+    fn wants_poke(&self, current: WorkerSetId, only_withheld: bool) -> bool {
+        if !self.healthchecks.open.is_empty() {
+            return false;
+        }
+        let was_told_healthy = self
+            .told
+            .is_some_and(|(health, _)| health == Health::Healthy);
+        let is_news = self.told != Some((self.health(), current));
+        !was_told_healthy
+            && is_news
+            && (self.health() == Health::Healthy || (only_withheld && self.is_recorded))
+    }
+
+    pub(crate) fn status(&self, now: Time, running: usize, unsure: usize) -> WorkerStatus {
+        WorkerStatus {
+            shard: self.shard().clone(),
+            hostname: self.description.machine_lock.hostname.clone(),
+            address: self.address().clone(),
+            id: self.id(),
+            health: self.health(),
+            running,
+            unsure,
+            since_heartbeat: self.model.last_heartbeat().map(|at| now.since(at)),
+        }
+    }
+}
+
+impl Scheduler {
+    pub(crate) fn evaluate_due_workers(&mut self, now: Time) {
+        for shard in self.workers().due(now) {
+            self.evaluate(now, &shard);
+        }
+    }
+
+    /// Adopts the model's opinion of one worker and does whatever is due for it.
+    pub(crate) fn evaluate(&mut self, now: Time, shard: &Shard) {
+        let timeouts = self.options().timeouts;
+        let current = self.workers().set();
+        let Some(remote) = self.workers_mut().get_mut(shard) else {
+            return;
+        };
+        if remote.health() == Health::MustDie {
+            return;
+        }
+        let verdict = remote
+            .model
+            .next(now, remote.gaps(&timeouts), remote.first_health(current));
+        if verdict.health == Health::MustDie {
+            self.request_suicide(now, shard);
+            self.lose(now, shard, LeftCause::Lost);
+            return;
+        }
+        remote.model.adopt(now, verdict.health);
+        let poke = remote.wants_poke(current, verdict.only_withheld);
+        let (index, eligibility) = (remote.index, remote.eligibility(now));
+        self.engine_mut().set_eligibility(index, eligibility);
+        self.fetch_if_due(now, shard);
+        self.healthcheck_if_due(now, shard, poke);
+        self.notify_if_due(now, shard);
+        self.plan_wake(now, shard, poke);
+    }
+
+    fn plan_wake(&mut self, now: Time, shard: &Shard, poke: bool) {
+        let timeouts = self.options().timeouts;
+        let notify_at = self.tasks().next_notify(shard, &timeouts);
+        let Some(remote) = self.workers().get(shard) else {
+            return;
+        };
+        let fetch_at = match remote.fetch {
+            Fetch::Due(at) => Some(at),
+            Fetch::InFlight(_) | Fetch::Done => None,
+        };
+        let healthcheck_at = remote
+            .healthchecks
+            .last_sent
+            .map(|at| at + timeouts.healthcheck_period);
+        let poke_at = remote
+            .healthchecks
+            .last_sent
+            .filter(|_| poke)
+            .map(|at| at + POKE_SPACING);
+        let busy_end = remote.busy_until.filter(|&until| until > now);
+        let health_at = remote.model.next_change(remote.gaps(&timeouts));
+        // A limit that has passed while only the permission is withheld stays passed: look again a check interval later.
+        let health_at = health_at.map(|at| {
+            if at <= now {
+                now + timeouts.worker_check_interval
+            } else {
+                at
+            }
+        });
+        let wake = [
+            fetch_at,
+            healthcheck_at,
+            poke_at,
+            busy_end,
+            health_at,
+            notify_at,
+        ]
+        .into_iter()
+        .flatten()
+        .min();
+        self.workers_mut().wake_at(shard, wake);
+    }
+
+    fn fetch_if_due(&mut self, now: Time, shard: &Shard) {
+        let Some(remote) = self.workers().get(shard) else {
+            return;
+        };
+        let Fetch::Due(at) = remote.fetch else { return };
+        if at > now {
+            return;
+        }
+        let (worker, peer) = (remote.id(), remote.address().clone());
+        let purpose = Purpose::Fetch {
+            shard: shard.clone(),
+            worker,
+        };
+        let call = self.call(now, peer, Call::GetRunningTasks { worker }, purpose);
+        if let Some(remote) = self.workers_mut().get_mut(shard) {
+            remote.fetch = Fetch::InFlight(call);
+        }
+    }
+
+    /// The answer to `getRunningTasks`. Only the open fetch of this very instance counts: a late or repeated answer would mark
+    /// tasks running that have ended since.
+    pub(crate) fn fetched(
+        &mut self,
+        now: Time,
+        shard: &Shard,
+        worker: WorkerId,
+        outcome: CallOutcome<CallReply>,
+    ) {
+        let Some(remote) = self.workers_mut().instance_mut(shard, worker) else {
+            return;
+        };
+        if remote.health() != Health::New {
+            return;
+        }
+        match outcome {
+            CallOutcome::Done(CallReply::RunningTasks(tasks)) => {
+                remote.fetch = Fetch::Done;
+                remote.model.adopt(now, Health::Unhealthy);
+                let index = remote.index;
+                self.adopt_tasks(now, shard, index, tasks);
+                self.initial_wait_mut().returned(worker);
+            }
+            CallOutcome::Done(CallReply::Empty)
+            | CallOutcome::Refused(..)
+            | CallOutcome::NotSent(_)
+            | CallOutcome::Unknown(_) => remote.fetch = Fetch::Due(now + FETCH_RETRY),
+        }
+        self.evaluate(now, shard);
+    }
+
+    fn healthcheck_if_due(&mut self, now: Time, shard: &Shard, poke: bool) {
+        let period = self.options().timeouts.healthcheck_period;
+        let wall_seconds = self.wall().as_secs();
+        let Some(remote) = self.workers_mut().get_mut(shard) else {
+            return;
+        };
+        let spacing = if poke { POKE_SPACING } else { period };
+        if remote
+            .healthchecks
+            .last_sent
+            .is_some_and(|last| now < last + spacing)
+        {
+            return;
+        }
+        // Distinct within the instance even when two start in one second, unlike the original's zero.
+        let rand = remote
+            .healthchecks
+            .open
+            .keys()
+            .next_back()
+            .map_or(0, |last| last.0.rand.wrapping_add(1));
+        let invocation = InvocationId(InstanceId {
+            start_time: wall_seconds,
+            rand,
+        });
+        if remote.healthchecks.open.len() >= MAX_OPEN_HEALTHCHECKS {
+            remote.healthchecks.open.pop_first();
+        }
+        remote.healthchecks.open.insert(invocation, now);
+        remote.healthchecks.last_sent = Some(now);
+        let new_worker = if remote.health() == Health::New {
+            NewWorker::Yes
+        } else {
+            NewWorker::No
+        };
+        let (worker, index, peer) = (remote.id(), remote.index, remote.address().clone());
+        let call = Call::Healthcheck {
+            worker,
+            index,
+            invocation,
+            new_worker,
+        };
+        self.call(
+            now,
+            peer,
+            call,
+            Purpose::Healthcheck {
+                shard: shard.clone(),
+                worker,
+            },
+        );
+    }
+
+    /// A healthcheck that fails to arrive is simply not good news; the next one is due in its time.
+    pub(crate) fn healthcheck_sent(
+        &mut self,
+        now: Time,
+        shard: &Shard,
+        worker: WorkerId,
+        outcome: &CallOutcome<CallReply>,
+    ) {
+        let is_done = matches!(outcome, CallOutcome::Done(_));
+        let Some(remote) = self.workers_mut().instance_mut(shard, worker) else {
+            return;
+        };
+        // While joining, the first one must not cost a whole period.
+        if !is_done && !remote.model.has_been_healthy() {
+            remote.healthchecks.last_sent = None;
+            let retry = Some(now + FETCH_RETRY);
+            self.workers_mut().wake_at(shard, retry);
+        }
+    }
+
+    /// A failure is the normal outcome: the worker dies, or does not know us.
+    pub(crate) fn request_suicide(&mut self, now: Time, shard: &Shard) {
+        let Some(remote) = self.workers().get(shard) else {
+            return;
+        };
+        let (worker, peer) = (remote.id(), remote.address().clone());
+        self.call(now, peer, Call::RequestSuicide { worker }, Purpose::Suicide);
+    }
+
+    pub(crate) fn is_healthcheck(job: &str) -> bool {
+        job == HEALTHCHECK_JOB
+    }
+}

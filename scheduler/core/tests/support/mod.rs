@@ -1,0 +1,379 @@
+//! A scheduler core under a script: virtual time, a store that the test controls, workers that are played by hand.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::resources::UsablePhysicalResources;
+use brasserie_common::worker::{HeartbeatResponse, PROTOCOL_VERSION};
+use brasserie_common::{
+    BackoffDuration, CallId, CallOutcome, InvocationId, MachinePortLock, Principal, RecordSeq,
+    ReportedStatus, RequestId, RunningTask, SequenceNumber, ServiceAddress, Shard, Time, Timeouts,
+    WallTime, WorkerDescription, WorkerId, WorkerSetId,
+};
+use brasserie_common_config::{Config, NodeSource, ParseOptions, parse};
+use brasserie_scheduler_core::{
+    Answer, Call, CallReply, ClusterStatus, Durable, Effect, Event, Message, Options, Query,
+    Record, Rejection, Reply, Scheduler, StatusUpdate,
+};
+use brasserie_scheduler_engine::NodeTableBuilder;
+
+/// Wall seconds at virtual time zero.
+pub const EPOCH: i64 = 1_700_000_000;
+
+/// A machine under test with everything around it.
+pub struct Script {
+    pub scheduler: Scheduler,
+    pub now: Time,
+    pub durable: Durable,
+    unsynced: Vec<(RecordSeq, Record)>,
+    /// The store syncs at once unless a test holds it back.
+    pub sync_at_once: bool,
+    next_request: u64,
+    /// Calls that left and were not answered, oldest first.
+    pub calls: Vec<(CallId, ServiceAddress, Call, Message)>,
+    /// Replies that left or wait for a record.
+    pub replies: Vec<(RequestId, Option<RecordSeq>, Reply)>,
+    pub records: Vec<Record>,
+}
+
+pub fn options() -> Options {
+    Options {
+        timeouts: Timeouts {
+            healthcheck_period: Duration::from_secs(60),
+            lose_unhealthy_worker_after: Duration::from_secs(100),
+            ..Timeouts::default()
+        },
+        allow_bump_unhealthy_worker: false,
+        startup_wait: None,
+        new_cluster: true,
+        call_deadline: Duration::from_secs(5),
+        seed: 7,
+    }
+}
+
+pub fn config(text: &str) -> Arc<Config> {
+    Arc::new(
+        parse(text, ParseOptions::default())
+            .expect("a good config")
+            .config,
+    )
+}
+
+/// One job `j` on `nodes` nodes, one slot each.
+pub fn one_job(nodes: usize, job: &str) -> Arc<Config> {
+    let names: Vec<String> = (0..nodes).map(|i| format!("\"n{i}\": []")).collect();
+    config(&format!(
+        r#"{{"bistro_settings": {{"nodes": {{"levels": ["l"], "node_order": "original",
+            "node_sources": [{{"source": "manual", "prefs": {{{}}}}}]}}, "resources": {{}}}},
+            "bistro_job->j": {{"owner": "o", "command": ["/bin/true"] {job}}}}}"#,
+        names.join(", ")
+    ))
+}
+
+impl Script {
+    pub fn new(options: Options, durable: Durable) -> Self {
+        Self::at(options, durable, Time::ZERO + Duration::from_secs(1000))
+    }
+
+    pub fn at(options: Options, durable: Durable, now: Time) -> Self {
+        let wall = WallTime::from_secs(EPOCH) + now.since(Time::ZERO);
+        let scheduler = Scheduler::new(options, durable.clone(), now, wall);
+        let mut script = Script {
+            scheduler,
+            now,
+            durable,
+            unsynced: Vec::new(),
+            sync_at_once: true,
+            next_request: 0,
+            calls: Vec::new(),
+            replies: Vec::new(),
+            records: Vec::new(),
+        };
+        script.turn();
+        script
+    }
+
+    /// A new cluster with a config.
+    pub fn with_config(config: Arc<Config>) -> Self {
+        let mut script = Self::new(options(), Durable::default());
+        script.load(config);
+        script
+    }
+
+    pub fn load(&mut self, config: Arc<Config>) {
+        let mut nodes = NodeTableBuilder::new("instance", &config);
+        for source in &config.node_sources {
+            if let NodeSource::Manual(list) = source {
+                nodes.add_manual(list).expect("good nodes");
+            }
+        }
+        self.event(Event::ConfigLoaded {
+            config,
+            warnings: Vec::new(),
+        });
+        self.event(Event::NodesLoaded {
+            nodes: Arc::new(nodes.finish()),
+        });
+    }
+
+    /// A new scheduler instance on what is synced.
+    pub fn restart(self, options: Options) -> Script {
+        Script::at(options, self.durable, self.now)
+    }
+
+    pub fn event(&mut self, event: Event) {
+        let wall = WallTime::from_secs(EPOCH) + self.now.since(Time::ZERO);
+        self.scheduler.handle(self.now, Event::WallClock(wall));
+        self.scheduler.handle(self.now, event);
+        self.turn();
+    }
+
+    fn turn(&mut self) {
+        self.scheduler.handle_timeout(self.now);
+        while let Some(effect) = self.scheduler.poll_effect() {
+            match effect {
+                Effect::Persist { seq, record } => {
+                    self.records.push(record.clone());
+                    self.unsynced.push((seq, record));
+                }
+                Effect::Reply {
+                    request,
+                    after,
+                    reply,
+                } => self.replies.push((request, after, reply)),
+                Effect::Call {
+                    id,
+                    peer,
+                    after,
+                    call,
+                } => {
+                    assert_eq!(after, None, "no call waits for a record yet");
+                    let message = self.scheduler.message(&call);
+                    self.calls.push((id, peer, call, message));
+                }
+            }
+        }
+        if self.sync_at_once && !self.unsynced.is_empty() {
+            self.sync();
+        }
+    }
+
+    /// Makes every record durable and tells the scheduler.
+    pub fn sync(&mut self) {
+        let mut up_to = None;
+        for (seq, record) in std::mem::take(&mut self.unsynced) {
+            self.durable.apply(&record);
+            up_to = Some(seq);
+        }
+        if let Some(up_to) = up_to {
+            self.event(Event::Persisted { up_to });
+        }
+    }
+
+    /// Lets time pass, waking the scheduler when it asks.
+    pub fn advance(&mut self, d: Duration) {
+        let end = self.now + d;
+        while let Some(at) = self.scheduler.poll_timeout().filter(|&at| at <= end) {
+            self.now = self.now.max(at);
+            self.event(Event::Persisted {
+                up_to: RecordSeq::default(),
+            });
+        }
+        self.now = end;
+        self.event(Event::Persisted {
+            up_to: RecordSeq::default(),
+        });
+    }
+
+    pub fn request(&mut self) -> RequestId {
+        self.next_request += 1;
+        RequestId(self.next_request)
+    }
+
+    pub fn reply_to(&mut self, request: RequestId) -> (Option<RecordSeq>, Reply) {
+        let at = self
+            .replies
+            .iter()
+            .position(|(id, _, _)| *id == request)
+            .expect("the request was answered");
+        let (_, after, reply) = self.replies.remove(at);
+        (after, reply)
+    }
+
+    pub fn heartbeat(
+        &mut self,
+        worker: &WorkerDescription,
+        set: WorkerSetId,
+    ) -> Result<HeartbeatResponse, Rejection> {
+        self.heartbeat_with(worker, set, false)
+    }
+
+    pub fn heartbeat_with(
+        &mut self,
+        worker: &WorkerDescription,
+        worker_set: WorkerSetId,
+        goodbye: bool,
+    ) -> Result<HeartbeatResponse, Rejection> {
+        let request = self.request();
+        let worker = Box::new(worker.clone());
+        self.event(Event::Heartbeat {
+            request,
+            from: Principal::Own,
+            worker,
+            worker_set,
+            goodbye,
+        });
+        match self.reply_to(request).1 {
+            Reply::Heartbeat(result) => result.map(|response| *response),
+            other => panic!("a heartbeat is answered as such, not {other:?}"),
+        }
+    }
+
+    pub fn complete(&mut self, call: CallId, outcome: CallOutcome<CallReply>) {
+        self.event(Event::CallCompleted { call, outcome });
+    }
+
+    /// Takes the oldest open call that `matches`.
+    pub fn take_call(
+        &mut self,
+        matches: impl Fn(&Call) -> bool,
+    ) -> Option<(CallId, Call, Message)> {
+        let at = self
+            .calls
+            .iter()
+            .position(|(_, _, call, _)| matches(call))?;
+        let (id, _, call, message) = self.calls.remove(at);
+        Some((id, call, message))
+    }
+
+    /// Answers `getRunningTasks`.
+    pub fn answer_fetch(&mut self, tasks: Vec<RunningTask>) {
+        let fetch = self.take_call(|call| matches!(call, Call::GetRunningTasks { .. }));
+        let (id, _, _) = fetch.expect("running tasks are asked for");
+        self.complete(id, CallOutcome::Done(CallReply::RunningTasks(tasks)));
+    }
+
+    /// Accepts and acknowledges the open healthcheck of a worker.
+    pub fn answer_healthcheck(&mut self, worker: &WorkerDescription) {
+        let id = worker.id;
+        let found = self
+            .take_call(|call| matches!(call, Call::Healthcheck { worker, .. } if *worker == id));
+        let (call, _, message) = found.expect("a healthcheck is due");
+        let Message::RunTask(run) = message else {
+            panic!("a healthcheck is a runTask")
+        };
+        self.complete(call, CallOutcome::Done(CallReply::Empty));
+        let result = self.update(worker, &run.task, ReportedStatus::done());
+        assert_eq!(result.1, Ok(()));
+    }
+
+    /// Joins a worker that has never known a scheduler, until it is HEALTHY.
+    pub fn join(&mut self, worker: &WorkerDescription) {
+        let first = self
+            .heartbeat(worker, WorkerSetId::default())
+            .expect("a free shard");
+        self.answer_fetch(Vec::new());
+        self.answer_healthcheck(worker);
+        self.heartbeat(worker, first.worker_set)
+            .expect("the same instance");
+    }
+
+    /// Sends `updateStatus`; gives the record that the acknowledgement waits for, and the result.
+    pub fn update(
+        &mut self,
+        worker: &WorkerDescription,
+        task: &RunningTask,
+        status: ReportedStatus,
+    ) -> (Option<RecordSeq>, Result<(), Rejection>) {
+        let request = self.request();
+        let update = Box::new(StatusUpdate {
+            job: task.job.clone(),
+            node: task.node.clone(),
+            shard: task.shard.clone(),
+            invocation: task.invocation,
+            next_backoff: task.next_backoff,
+            status,
+            scheduler: self.scheduler.id(),
+            worker: worker.id,
+        });
+        self.event(Event::UpdateStatus {
+            request,
+            from: Principal::Own,
+            update,
+        });
+        match self.reply_to(request) {
+            (after, Reply::UpdateStatus(result)) => (after, result),
+            (_, other) => panic!("a status is answered as such, not {other:?}"),
+        }
+    }
+
+    /// The open `runTask` calls.
+    pub fn starts(&self) -> Vec<RunningTask> {
+        let runs = self
+            .calls
+            .iter()
+            .filter(|(_, _, call, _)| matches!(call, Call::RunTask { .. }));
+        runs.filter_map(|(_, _, _, message)| match message {
+            Message::RunTask(run) => Some(run.task.clone()),
+            _ => None,
+        })
+        .collect()
+    }
+
+    /// Takes the oldest open `runTask`.
+    pub fn take_start(&mut self) -> (CallId, RunningTask, SequenceNumber) {
+        let found = self.take_call(|call| matches!(call, Call::RunTask { .. }));
+        let (id, _, message) = found.expect("a task is started");
+        match message {
+            Message::RunTask(run) => (id, run.task, run.sequence),
+            other => panic!("a start is a runTask, not {other:?}"),
+        }
+    }
+
+    pub fn status(&mut self) -> ClusterStatus {
+        match self.scheduler.answer(self.now, &Query::Status) {
+            Answer::Status(status) => *status,
+            other => panic!("a status, not {other:?}"),
+        }
+    }
+}
+
+pub fn worker(shard: &str, lock: i32, start_time: i64) -> WorkerDescription {
+    WorkerDescription {
+        shard: Shard::try_from(shard).expect("a name"),
+        machine_lock: MachinePortLock {
+            hostname: "host".into(),
+            port: lock,
+        },
+        address: ServiceAddress {
+            host: "127.0.0.1".into(),
+            port: 1,
+        },
+        id: WorkerId::new(start_time, i64::from(lock)),
+        heartbeat_period: Duration::from_secs(15),
+        protocol_version: PROTOCOL_VERSION,
+        usable: UsablePhysicalResources {
+            cpu_cores: 2.0,
+            ..UsablePhysicalResources::default()
+        },
+        has_worker_command: false,
+    }
+}
+
+/// A task as a worker would list it.
+pub fn listed(shard: &str, node: &str, invocation: InvocationId) -> RunningTask {
+    RunningTask {
+        job: "j".try_into().expect("a name"),
+        node: node.try_into().expect("a name"),
+        invocation,
+        shard: Shard::try_from(shard).expect("a name"),
+        resources: Vec::new(),
+        next_backoff: BackoffDuration {
+            no_more_backoffs: false,
+            seconds: 15,
+        },
+        suicide_kill_wait: Duration::from_secs(5),
+        physical: None,
+        ended: None,
+    }
+}

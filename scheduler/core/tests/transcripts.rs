@@ -1,0 +1,573 @@
+//! Scenarios of the protocol, message by message.
+
+mod support;
+
+use std::time::Duration;
+
+use brasserie_common::{
+    CallOutcome, Health, InvocationId, RefusalCode, ReportedStatus, SequenceNumber, WorkerSetId,
+};
+use brasserie_scheduler_core::{
+    Call, CallReply, Durable, Event, LeftCause, Message, Options, Record, Rejection,
+};
+
+use support::{Script, listed, one_job, options, worker};
+
+fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+#[test]
+fn a_worker_joins_and_gets_a_task() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    let first = s.heartbeat(&w, WorkerSetId::default()).unwrap();
+    assert_eq!(
+        (first.worker_state, first.worker_set.version),
+        (Health::New, 1)
+    );
+    assert_eq!(first.worker_set.hash.num_workers, 1);
+    s.answer_fetch(Vec::new());
+    s.answer_healthcheck(&w);
+    assert!(
+        s.starts().is_empty(),
+        "it has not echoed the set that it is in"
+    );
+    let second = s.heartbeat(&w, first.worker_set).unwrap();
+    assert_eq!(second.worker_state, Health::Healthy);
+    let (_, task, sequence) = s.take_start();
+    assert_eq!((task.node.as_str(), sequence), ("n0", SequenceNumber(0)));
+    assert!(s.calls.is_empty(), "nothing else was asked: {:?}", s.calls);
+}
+
+#[test]
+fn nothing_is_healthy_before_its_record_is_durable() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.sync_at_once = false;
+    let first = s.heartbeat(&w, WorkerSetId::default()).unwrap();
+    s.answer_fetch(Vec::new());
+    s.answer_healthcheck(&w);
+    let second = s.heartbeat(&w, first.worker_set).unwrap();
+    assert_eq!(second.worker_state, Health::Unhealthy);
+    assert!(s.starts().is_empty());
+    s.sync();
+    assert_eq!(s.starts().len(), 1);
+    // It does not know yet; a healthcheck makes it ask.
+    s.advance(Duration::from_millis(200));
+    assert!(
+        s.take_call(|c| matches!(c, Call::Healthcheck { .. }))
+            .is_some()
+    );
+}
+
+#[test]
+fn an_end_is_acknowledged_after_its_record_and_frees_slots_before() {
+    let mut s = Script::with_config(one_job(3, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let (call, task, _) = s.take_start();
+    assert_eq!(s.starts().len(), 1, "two slots");
+    s.complete(call, CallOutcome::Done(CallReply::Empty));
+    s.sync_at_once = false;
+    let (after, result) = s.update(&w, &task, ReportedStatus::done());
+    assert_eq!(result, Ok(()));
+    assert!(after.is_some(), "the acknowledgement waits for the disk");
+    assert_eq!(
+        s.starts().len(),
+        2,
+        "the freed slot is used in the same turn"
+    );
+    let (again, result) = s.update(&w, &task, ReportedStatus::done());
+    assert_eq!((again, result), (after, Ok(())), "so does that of a repeat");
+    s.sync();
+    assert_eq!(s.update(&w, &task, ReportedStatus::done()), (None, Ok(())));
+    let ends = s
+        .records
+        .iter()
+        .filter(|r| matches!(r, Record::TaskEnded(_)))
+        .count();
+    assert_eq!(ends, 1);
+}
+
+#[test]
+fn the_same_task_does_not_restart_before_its_end_is_durable() {
+    let mut s = Script::with_config(one_job(1, r#", "backoff": [1, "repeat"]"#));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let (call, task, _) = s.take_start();
+    s.complete(call, CallOutcome::Done(CallReply::Empty));
+    s.sync_at_once = false;
+    s.update(&w, &task, ReportedStatus::error_backoff("x"))
+        .1
+        .unwrap();
+    s.advance(secs(5));
+    assert!(s.starts().is_empty());
+    s.sync();
+    let (_, again, _) = s.take_start();
+    assert_ne!(again.invocation, task.invocation);
+}
+
+#[test]
+fn a_refusal_leaves_the_worker_alone_for_a_moment_and_costs_no_retry() {
+    let mut s = Script::with_config(one_job(1, r#", "backoff": [1, "fail"]"#));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    for outcome in [
+        CallOutcome::Refused(RefusalCode::Busy, "full".to_owned()),
+        CallOutcome::NotSent("no route".to_owned()),
+    ] {
+        let (call, task, _) = s.take_start();
+        assert!(!task.next_backoff.no_more_backoffs);
+        s.complete(call, outcome);
+        s.advance(Duration::from_millis(149));
+        assert!(s.starts().is_empty());
+        s.advance(Duration::from_millis(1));
+        assert_eq!(s.starts().len(), 1);
+    }
+}
+
+#[test]
+fn an_unknown_start_is_resolved_by_asking() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let (call, task, _) = s.take_start();
+    s.complete(call, CallOutcome::Unknown("timeout".to_owned()));
+    let notify = s
+        .take_call(|c| matches!(c, Call::NotifyIfTasksNotRunning { .. }))
+        .unwrap();
+    let Message::NotifyIfTasksNotRunning {
+        tasks, sequence, ..
+    } = &notify.2
+    else {
+        panic!("{notify:?}")
+    };
+    assert_eq!((tasks.len(), *sequence), (1, SequenceNumber(1)));
+    assert_eq!(tasks[0].invocation, task.invocation);
+    s.complete(notify.0, CallOutcome::Unknown("timeout".to_owned()));
+    assert!(s.calls.is_empty());
+    s.advance(secs(2));
+    let notify = s
+        .take_call(|c| matches!(c, Call::NotifyIfTasksNotRunning { .. }))
+        .unwrap();
+    s.complete(notify.0, CallOutcome::Done(CallReply::Empty));
+    s.update(&w, &task, ReportedStatus::was_not_running())
+        .1
+        .unwrap();
+    s.advance(secs(1));
+    let (_, again, sequence) = s.take_start();
+    assert_eq!((again.node, sequence), (task.node, SequenceNumber(2)));
+}
+
+#[test]
+fn the_true_end_beats_was_not_running_in_either_order() {
+    for true_end_first in [true, false] {
+        let mut s = Script::with_config(one_job(1, ""));
+        let w = worker("w", 1, 10);
+        s.join(&w);
+        let (call, task, _) = s.take_start();
+        s.complete(call, CallOutcome::Unknown("timeout".to_owned()));
+        let statuses = [ReportedStatus::done(), ReportedStatus::was_not_running()];
+        let order: [usize; 2] = if true_end_first { [0, 1] } else { [1, 0] };
+        for i in order {
+            s.update(&w, &task, statuses[i].clone()).1.unwrap();
+        }
+        s.advance(secs(10));
+        assert!(s.starts().is_empty());
+        assert_eq!(s.status().jobs[0].counts.done, 1);
+    }
+}
+
+#[test]
+fn a_silent_worker_is_lost_and_its_task_waits_the_safety_time() {
+    let mut s = Script::with_config(one_job(1, r#", "backoff": [5, "repeat"]"#));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let (call, task, _) = s.take_start();
+    s.complete(call, CallOutcome::Done(CallReply::Empty));
+    // Heartbeat gap 75 s, then 100 s unhealthy.
+    s.advance(secs(174));
+    assert_eq!(s.status().workers[0].health, Health::Unhealthy);
+    s.advance(secs(2));
+    assert_eq!(s.status().workers[0].health, Health::MustDie);
+    let left = s.records.iter().find_map(|r| match r {
+        Record::WorkerLeft { cause, tasks, .. } => Some((*cause, tasks.clone())),
+        _ => None,
+    });
+    let (cause, tasks) = left.unwrap();
+    assert_eq!(
+        (cause, tasks.len(), tasks[0].invocation),
+        (LeftCause::Lost, 1, task.invocation)
+    );
+    assert_eq!(
+        (
+            tasks[0].status.safety_seconds,
+            tasks[0].status.configured_backoff().seconds
+        ),
+        (66, 5)
+    );
+    assert!(
+        s.take_call(|c| matches!(c, Call::RequestSuicide { .. }))
+            .is_some()
+    );
+
+    let other = worker("other", 2, 20);
+    s.join(&other);
+    s.advance(secs(60));
+    assert!(s.starts().is_empty(), "66 s have not passed since the loss");
+    s.heartbeat(&other, WorkerSetId::default()).unwrap();
+    s.advance(secs(7));
+    assert_eq!(s.starts().len(), 1);
+
+    // The old instance is never taken back.
+    assert_eq!(
+        s.heartbeat(&w, WorkerSetId::default())
+            .unwrap()
+            .worker_state,
+        Health::MustDie
+    );
+    assert!(
+        s.take_call(|c| matches!(c, Call::RequestSuicide { .. }))
+            .is_some()
+    );
+}
+
+#[test]
+fn the_end_of_a_lost_run_counts_if_nothing_else_runs() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let (call, task, _) = s.take_start();
+    s.complete(call, CallOutcome::Done(CallReply::Empty));
+    s.advance(secs(180));
+    assert_eq!(s.status().workers[0].health, Health::MustDie);
+    s.update(&w, &task, ReportedStatus::done()).1.unwrap();
+    assert_eq!(s.status().jobs[0].counts.done, 1);
+}
+
+#[test]
+fn a_goodbye_frees_the_record_and_its_tasks_without_a_safety_wait() {
+    let mut s = Script::with_config(one_job(1, r#", "backoff": [5, "repeat"]"#));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let (call, _, _) = s.take_start();
+    s.complete(call, CallOutcome::Done(CallReply::Empty));
+    assert_eq!(s.durable.instances.len(), 1);
+    s.heartbeat_with(&w, WorkerSetId::default(), true).unwrap();
+    assert!(s.durable.instances.is_empty());
+    let (_, status) = s.durable.statuses.values().next().unwrap();
+    assert_eq!((status.safety_seconds, status.backoff_seconds), (0, 5));
+}
+
+#[test]
+fn a_restarted_scheduler_waits_for_the_recorded_workers_only() {
+    let mut s = Script::with_config(one_job(2, ""));
+    let (a, b) = (worker("a", 1, 10), worker("b", 2, 11));
+    s.join(&a);
+    s.join(&b);
+    let set = s.heartbeat(&b, WorkerSetId::default()).unwrap().worker_set;
+    let (_, running, _) = s.take_start();
+    let (_, running_b, _) = s.take_start();
+    let (on_a, on_b) = if running.shard.as_str() == "a" {
+        (running, running_b)
+    } else {
+        (running_b, running)
+    };
+
+    let mut s = s.restart(Options {
+        new_cluster: false,
+        ..options()
+    });
+    s.load(one_job(2, ""));
+    assert!(s.status().initial_wait.unwrap().contains("2 worker(s)"));
+    s.heartbeat(&a, set).unwrap();
+    s.answer_fetch(vec![on_a]);
+    assert!(s.status().initial_wait.unwrap().contains("`b`"));
+    s.heartbeat(&b, set).unwrap();
+    s.answer_fetch(vec![on_b]);
+    let status = s.status();
+    assert_eq!(status.initial_wait, None);
+    assert_eq!(status.jobs[0].counts.running, 2);
+    assert!(s.starts().is_empty());
+}
+
+#[test]
+fn a_recorded_worker_that_never_returns_is_waited_for_by_its_own_timeouts() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let long = options().timeouts.min_safe_wait();
+    let mut short = options();
+    short.timeouts.lose_unhealthy_worker_after = secs(1);
+    short.new_cluster = false;
+    let mut s = s.restart(short.clone());
+    s.load(one_job(1, ""));
+    let fresh = worker("fresh", 2, 20);
+    s.join(&fresh);
+    s.advance(short.timeouts.min_safe_wait());
+    assert!(
+        s.status().initial_wait.is_some(),
+        "shorter flags do not shorten the wait"
+    );
+    s.advance(long - short.timeouts.min_safe_wait());
+    assert_eq!(s.status().initial_wait, None);
+    assert!(s.durable.instances.keys().all(|id| *id != w.id));
+}
+
+#[test]
+fn a_successor_with_the_machine_lock_ends_the_wait_at_once() {
+    let mut s = Script::with_config(one_job(1, ""));
+    s.join(&worker("w", 1, 10));
+    let mut s = s.restart(Options {
+        new_cluster: false,
+        ..options()
+    });
+    s.load(one_job(1, ""));
+    assert!(s.status().initial_wait.is_some());
+    s.join(&worker("w", 1, 12));
+    assert_eq!(s.status().initial_wait, None);
+    assert_eq!(s.starts().len(), 1);
+}
+
+#[test]
+fn a_new_directory_waits_the_safe_time_and_says_what_to_do() {
+    let mut s = Script::new(
+        Options {
+            new_cluster: false,
+            ..options()
+        },
+        Durable::default(),
+    );
+    s.load(one_job(1, ""));
+    s.join(&worker("w", 1, 10));
+    let message = s.status().initial_wait.unwrap();
+    assert!(
+        message.contains("--new-cluster") && message.contains("new"),
+        "{message}"
+    );
+    assert!(s.starts().is_empty());
+    for _ in 0..60 {
+        s.advance(secs(10));
+        let set = s.status().wait_ended;
+        if set.is_some() {
+            break;
+        }
+    }
+    assert_eq!(
+        s.status().wait_ended.as_deref(),
+        Some("the safe wait is over")
+    );
+}
+
+#[test]
+fn a_worker_of_an_unknown_scheduler_voids_the_new_cluster_flag() {
+    let mut s = Script::with_config(one_job(1, ""));
+    assert_eq!(s.status().initial_wait, None);
+    let stranger = WorkerSetId {
+        scheduler: brasserie_common::SchedulerId::new(5, 5),
+        version: 3,
+        ..WorkerSetId::default()
+    };
+    s.heartbeat(&worker("w", 1, 10), stranger).unwrap();
+    let message = s.status().initial_wait.unwrap();
+    assert!(message.contains("does not remember"), "{message}");
+}
+
+#[test]
+fn a_stored_end_beats_a_listed_run_of_the_same_invocation() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let set = s.heartbeat(&w, WorkerSetId::default()).unwrap().worker_set;
+    let (call, task, _) = s.take_start();
+    s.complete(call, CallOutcome::Done(CallReply::Empty));
+    s.update(&w, &task, ReportedStatus::done()).1.unwrap();
+    // The acknowledgement is lost, and so is the scheduler.
+    let mut s = s.restart(Options {
+        new_cluster: false,
+        ..options()
+    });
+    s.load(one_job(1, ""));
+    s.heartbeat(&w, set).unwrap();
+    s.answer_fetch(vec![task.clone()]);
+    assert_eq!(s.status().jobs[0].counts.done, 1);
+    assert_eq!(
+        s.update(&w, &task, ReportedStatus::error_backoff("late lie"))
+            .1,
+        Ok(())
+    );
+    assert_eq!(s.status().jobs[0].counts.done, 1);
+}
+
+#[test]
+fn losing_a_worker_whose_tasks_were_never_known_holds_everything_back() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let set = s.heartbeat(&w, WorkerSetId::default()).unwrap().worker_set;
+    let mut s = s.restart(Options {
+        new_cluster: false,
+        ..options()
+    });
+    s.load(one_job(1, ""));
+    s.heartbeat(&w, set).unwrap();
+    let fresh = worker("fresh", 2, 20);
+    s.heartbeat(&fresh, WorkerSetId::default()).unwrap();
+    // Never answers getRunningTasks: lost in NEW after 100 s.
+    s.advance(secs(101));
+    assert_eq!(s.durable.hold_back, secs(66));
+    assert!(
+        s.status()
+            .initial_wait
+            .unwrap()
+            .contains("before its running tasks were known")
+    );
+    // After a crash the wait runs anew in full.
+    let mut s = s.restart(Options {
+        new_cluster: false,
+        ..options()
+    });
+    s.load(one_job(1, ""));
+    s.advance(secs(65));
+    assert!(s.status().initial_wait.is_some());
+    s.advance(secs(2));
+    assert_eq!(s.durable.hold_back, Duration::ZERO);
+}
+
+#[test]
+fn backoffs_survive_a_restart() {
+    let mut s = Script::with_config(one_job(1, r#", "backoff": [100, 200, "fail"]"#));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let (call, task, _) = s.take_start();
+    s.complete(call, CallOutcome::Done(CallReply::Empty));
+    s.update(&w, &task, ReportedStatus::error_backoff("x"))
+        .1
+        .unwrap();
+    s.heartbeat_with(&w, WorkerSetId::default(), true).unwrap();
+    s.advance(secs(30));
+    let mut s = s.restart(Options {
+        new_cluster: false,
+        ..options()
+    });
+    s.load(one_job(1, r#", "backoff": [100, 200, "fail"]"#));
+    s.join(&worker("w", 1, 20));
+    s.advance(secs(30));
+    s.heartbeat(&worker("w", 1, 20), WorkerSetId::default())
+        .unwrap();
+    s.advance(secs(39));
+    assert!(s.starts().is_empty());
+    s.advance(secs(2));
+    let (_, again, _) = s.take_start();
+    assert_eq!(again.next_backoff.seconds, 200);
+}
+
+#[test]
+fn the_safety_part_of_a_backoff_runs_anew_after_a_restart() {
+    let mut s = Script::with_config(one_job(1, r#", "backoff": [5, "repeat"]"#));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let (call, _, _) = s.take_start();
+    s.complete(call, CallOutcome::Done(CallReply::Empty));
+    s.advance(secs(176));
+    s.advance(secs(50));
+    let mut s = s.restart(Options {
+        new_cluster: false,
+        ..options()
+    });
+    s.load(one_job(1, r#", "backoff": [5, "repeat"]"#));
+    s.join(&worker("other", 2, 20));
+    s.advance(secs(60));
+    assert!(
+        s.starts().is_empty(),
+        "50 s before the restart do not count"
+    );
+    s.heartbeat(&worker("other", 2, 20), WorkerSetId::default())
+        .unwrap();
+    s.advance(secs(7));
+    assert_eq!(s.starts().len(), 1);
+}
+
+#[test]
+fn refusals_name_what_is_wrong() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    let mut old = w.clone();
+    old.protocol_version = 1;
+    assert!(matches!(
+        s.heartbeat(&old, WorkerSetId::default()),
+        Err(Rejection::ProtocolVersion { theirs: 1, ours: 2 })
+    ));
+    assert!(s.status().workers.is_empty());
+    let nameless = worker("", 1, 10);
+    assert!(matches!(
+        s.heartbeat(&nameless, WorkerSetId::default()),
+        Err(Rejection::EmptyName(_))
+    ));
+    let task = listed("w", "n0", InvocationId::new(1, 1));
+    assert!(matches!(
+        s.update(&w, &task, ReportedStatus::done()).1,
+        Err(Rejection::UnknownShard { .. })
+    ));
+    s.heartbeat(&w, WorkerSetId::default()).unwrap();
+    assert!(matches!(
+        s.update(&w, &task, ReportedStatus::done()).1,
+        Err(Rejection::StillNew)
+    ));
+    assert!(matches!(
+        s.update(&worker("w", 1, 9), &task, ReportedStatus::done())
+            .1,
+        Err(Rejection::WrongWorker { .. })
+    ));
+    assert!(matches!(
+        s.heartbeat(&worker("w", 2, 50), WorkerSetId::default()),
+        Err(Rejection::ShardTaken { .. })
+    ));
+    assert!(matches!(
+        s.heartbeat(&worker("w", 1, 9), WorkerSetId::default()),
+        Err(Rejection::StaleInstance { .. })
+    ));
+}
+
+#[test]
+fn a_store_that_fails_starts_nothing_and_leaves_the_rest_alone() {
+    let mut s = Script::with_config(one_job(3, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let (call, task, _) = s.take_start();
+    s.complete(call, CallOutcome::Done(CallReply::Empty));
+    s.event(Event::StoreFailed {
+        message: "disk full".to_owned(),
+    });
+    let started = s.starts().len();
+    s.sync_at_once = false;
+    s.update(&w, &task, ReportedStatus::done()).1.unwrap();
+    assert_eq!(s.starts().len(), started);
+    assert!(s.status().errors.iter().any(|e| e.contains("disk full")));
+    s.event(Event::StoreRecovered);
+    s.sync();
+    assert_eq!(s.starts().len(), started + 1);
+}
+
+#[test]
+fn a_late_answer_to_an_old_fetch_changes_nothing() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.heartbeat(&w, WorkerSetId::default()).unwrap();
+    let (old, _, _) = s
+        .take_call(|c| matches!(c, Call::GetRunningTasks { .. }))
+        .unwrap();
+    // The call is given up; another one is sent.
+    s.advance(secs(7));
+    s.answer_fetch(Vec::new());
+    s.complete(
+        old,
+        CallOutcome::Done(CallReply::RunningTasks(vec![listed(
+            "w",
+            "n0",
+            InvocationId::new(1, 1),
+        )])),
+    );
+    assert_eq!(s.status().jobs[0].counts.running, 0);
+}
