@@ -1,0 +1,211 @@
+"""What both Python peers do, whatever library speaks for them: ask a scheduler everything, then work for it.
+
+A library is an object with
+  types         namespace of the IDL's structs: BistroInstanceID, BistroWorker, ...
+  client()      context manager: a client of the scheduler
+  serve(h, p)   serves BistroWorker with handler h on port p, in threads of its own
+  refusal       the exception class of undeclared exceptions
+"""
+
+import json
+import socket
+import sys
+import threading
+import time
+
+PATIENCE = 60
+HEALTHCHECK_JOB = "__BISTRO_HEALTH_CHECK__"
+DONE = 4
+ALIVE = 2
+
+
+def check(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def refused(library, what, call):
+    try:
+        call()
+    except library.refusal as error:
+        check(str(error.message), f"{what}: the refusal says nothing")
+        return error.message
+    raise AssertionError(f"{what}: not refused")
+
+
+def ask(library, job, node_level):
+    """Every question of the original interface that the scheduler answers."""
+    types = library.types
+    with library.client() as client:
+        check(client.getStatus() == ALIVE, "the scheduler is alive")
+        jobs = client.getJobs()
+        check([j.name for j in jobs] == [job], f"jobs: {jobs}")
+        one = client.getJob(job)
+        check(one == jobs[0], f"getJob and getJobs differ: {one} {jobs[0]}")
+        check(one.enabled and one.owner == "python" and one.priority == 2.5, f"job: {one}")
+        check(one.resources == {"slots": 1}, f"resources: {one.resources}")
+        check(one.backoffValues == [1, 2] and one.backoffRepeat, f"backoff: {one}")
+        check(json.loads(one.config) == {"answer": 42}, f"config: {one.config}")
+        check(one.killRequest.method == 1, f"kill request: {one.killRequest}")
+        message = refused(library, "an unknown job", lambda: client.getJob("nobody"))
+        check("nobody" in message, message)
+        check(client.getLevels() == [node_level], "levels")
+        histograms = client.getJobHistograms([], 3)
+        check([h.job for h in histograms] == [job], f"histograms: {histograms}")
+        check(node_level in histograms[0].statuses, f"histograms: {histograms}")
+        check(client.getJobHistograms(["nobody"], 3) == [], "histograms of unknown jobs are left out")
+        new = types.BistroJobConfig(name="new", enabled=True, config="{}")
+        message = refused(library, "saveJob", lambda: client.saveJob(new))
+        check("config file" in message, message)
+        # The connection has survived the refusals.
+        check(client.getStatus() == ALIVE, "the scheduler is still alive")
+        lines = client.getJobLogsByID("stdout", job, "", -1, True, "")
+        check(lines.nextLineID == -1, f"logs: {lines}")
+
+
+class Handler:
+    """A worker that takes every task and runs none."""
+
+    def __init__(self, library):
+        self.library = library
+        self.lock = threading.Condition()
+        self.calls = []
+        self.tasks = []
+        self.healthchecks = 0
+
+    def getStatus(self):
+        return ALIVE
+
+    def getRunningTasks(self, worker, scheduler=None):
+        self.calls.append("getRunningTasks")
+        return []
+
+    def runTask(self, rt, config, command, scheduler, worker, notify_if_tasks_not_running_sequence_num, opts):
+        self.calls.append("runTask")
+        task = (rt, config, command, scheduler, worker, opts)
+        if rt.job == HEALTHCHECK_JOB:
+            # In a thread: the answer to this call goes first.
+            threading.Thread(target=self.pass_healthcheck, args=(task,), daemon=True).start()
+            return
+        with self.lock:
+            self.tasks.append(task)
+            self.lock.notify_all()
+
+    def notifyIfTasksNotRunning(self, rts, scheduler, worker, notify_if_tasks_not_running_sequence_num):
+        self.calls.append("notifyIfTasksNotRunning")
+
+    def requestSuicide(self, scheduler, worker):
+        self.calls.append("requestSuicide")
+
+    def killTask(self, rt, scheduler, worker, req):
+        self.calls.append("killTask")
+
+    def getJobLogsByID(self, logtype, job_ids, node_ids, line_id, is_ascending, limit, regex_filter):
+        return self.library.types.LogLines(lines=[], nextLineID=-1)
+
+    def pass_healthcheck(self, task):
+        self.report(task, "done")
+        with self.lock:
+            self.healthchecks += 1
+
+    def report(self, task, status):
+        rt, _, _, scheduler, worker, _ = task
+        with self.library.client() as client:
+            client.updateStatus(rt, status, scheduler, worker)
+
+    def next_task(self):
+        with self.lock:
+            check(self.lock.wait_for(lambda: self.tasks, PATIENCE), f"no task came; calls were {self.calls}")
+            return self.tasks.pop()
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def empty_set(types):
+    zero = lambda: types.SetHash(addAll=0, xorAll=0)
+    return types.WorkerSetID(
+        schedulerID=types.BistroInstanceID(startTime=0, rand=0),
+        version=0,
+        hash=types.WorkerSetHash(startTime=zero(), rand=zero(), numWorkers=0),
+    )
+
+
+def work(library, job, node, command):
+    """Joins as a worker, takes the one task, and reports that it is done."""
+    types = library.types
+    handler = Handler(library)
+    port = free_port()
+    library.serve(handler, port)
+    me = types.BistroWorker(
+        shard="python",
+        machineLock=types.MachinePortLock(hostname="python", port=port),
+        addr=types.ServiceAddress(ip_or_host="127.0.0.1", port=port),
+        id=types.BistroInstanceID(startTime=int(time.time()), rand=port),
+        heartbeatPeriodSec=1,
+        protocolVersion=2,
+        usableResources=types.UsablePhysicalResources(msSinceEpoch=1, cpuCores=2.0, memoryMB=1024.0, gpus=[]),
+    )
+    stop = threading.Event()
+    answers = []
+
+    def heartbeats():
+        worker_set = empty_set(types)
+        with library.client() as client:
+            while not stop.is_set():
+                answer = client.processHeartbeat(me, worker_set)
+                worker_set = answer.workerSetID
+                answers.append(answer)
+                stop.wait(0.1)
+
+    beating = threading.Thread(target=heartbeats, daemon=True)
+    beating.start()
+    task = handler.next_task()
+    rt, config, sent_command, scheduler, worker, opts = task
+    check((rt.job, rt.node, rt.workerShard) == (job, node, "python"), f"task: {rt}")
+    check(worker == me.id, f"meant for another worker: {worker}")
+    check(scheduler == answers[-1].id, f"from another scheduler: {scheduler} {answers[-1].id}")
+    check(answers[-1].protocolVersion == 2, f"answer: {answers[-1]}")
+    check(sent_command == command, f"command: {sent_command}")
+    check(json.loads(config)["config"] == {"answer": 42}, f"config: {config}")
+    check(opts.pollMs == 10 and opts.useCanaryPipe, f"options: {opts}")
+    check(handler.calls[0] == "getRunningTasks" and handler.healthchecks > 0, f"calls: {handler.calls}")
+    check(rt.invocationID.startTime > 0, f"invocation: {rt}")
+    handler.report(task, json.dumps({"result": "done", "data": {"by": "python"}}))
+    # Told twice, it is acknowledged twice.
+    handler.report(task, json.dumps({"result": "done", "data": {"by": "python"}}))
+    wait_until_done(library, job)
+    stop.set()
+    beating.join(PATIENCE)
+
+
+def wait_until_done(library, job):
+    deadline = time.monotonic() + PATIENCE
+    with library.client() as client:
+        while True:
+            histogram = client.getJobHistograms([job], 1)[0]
+            counts = {bits: bucket.count for bits, bucket in histogram.statuses["item"].items()}
+            if counts == {DONE: 1}:
+                return
+            check(time.monotonic() < deadline, f"the job is not done: {counts}")
+            time.sleep(0.05)
+
+
+def main(library, arguments):
+    ask(library, arguments.job, "item")
+    work(library, arguments.job, arguments.node, arguments.command.split())
+    print("all as expected")
+    # Server threads need no goodbye.
+    sys.stdout.flush()
+
+
+def add_arguments(parser):
+    parser.add_argument("--idl", required=True, help="folder of the IDL, or of what was generated from it")
+    parser.add_argument("--scheduler", type=int, required=True, help="port on 127.0.0.1")
+    parser.add_argument("--job", required=True)
+    parser.add_argument("--node", required=True)
+    parser.add_argument("--command", required=True)
+    parser.add_argument("--protocol", choices=["compact", "binary"], required=True)

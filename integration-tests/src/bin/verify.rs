@@ -1,0 +1,76 @@
+//! `cargo verify`: the whole check of a change, in the order in which failures are cheapest to see.
+
+use std::process::{Command, ExitCode};
+
+/// One step: what it proves, and the command.
+struct Step {
+    name: &'static str,
+    program: &'static str,
+    args: &'static [&'static str],
+}
+
+const STEPS: &[Step] = &[
+    Step { name: "formatting", program: "cargo", args: &["fmt", "--all", "--check"] },
+    Step { name: "dependencies: bans, licences, sources", program: "cargo", args: &["deny", "--offline", "check", "bans", "licenses", "sources"] },
+    Step { name: "lints", program: "cargo", args: &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"] },
+    Step { name: "house rules (tidy)", program: "cargo", args: &["test", "--quiet", "-p", "integration-tests", "--test", "tidy"] },
+    Step { name: "unit, property, wire and end-to-end tests", program: "cargo", args: &["test", "--workspace"] },
+];
+
+/// A tool that a step needs, how to see that it is there, and how to get it.
+struct Tool {
+    name: &'static str,
+    probe: &'static [&'static str],
+    get: &'static str,
+}
+
+const TOOLS: &[Tool] = &[
+    Tool { name: "rustfmt", probe: &["cargo", "fmt", "--version"], get: "rustup component add rustfmt" },
+    Tool { name: "clippy", probe: &["cargo", "clippy", "--version"], get: "rustup component add clippy" },
+    Tool { name: "cargo-deny", probe: &["cargo", "deny", "--version"], get: "cargo install --locked cargo-deny" },
+    Tool { name: "the Thrift compiler", probe: &["thrift", "--version"], get: "apt-get install thrift-compiler" },
+    Tool { name: "Python 3", probe: &["python3", "--version"], get: "apt-get install python3" },
+    Tool { name: "the Python packages thriftpy2 and thrift", probe: &["python3", "-c", "import thriftpy2, thrift"], get: "python3 -m pip install -r integration-tests/python/requirements.txt" },
+    Tool { name: "strace", probe: &["strace", "-V"], get: "apt-get install strace" },
+];
+
+fn main() -> ExitCode {
+    if std::env::args().skip(1).any(|arg| arg == "--help" || arg == "-h") {
+        println!("Checks everything that must hold before a change lands. Steps:");
+        for step in STEPS {
+            println!("  {:<45} {} {}", step.name, step.program, step.args.join(" "));
+        }
+        println!("Installs nothing: it names what is missing and how to get it.");
+        return ExitCode::SUCCESS;
+    }
+    let missing: Vec<&Tool> = TOOLS.iter().filter(|tool| !is_there(tool)).collect();
+    if !missing.is_empty() {
+        eprintln!("cargo verify needs tools that are not here:");
+        for tool in missing {
+            eprintln!("  {}: {}", tool.name, tool.get);
+        }
+        return ExitCode::from(2);
+    }
+    for (number, step) in STEPS.iter().enumerate() {
+        println!("[{}/{}] {}: {} {}", number + 1, STEPS.len(), step.name, step.program, step.args.join(" "));
+        match Command::new(step.program).args(step.args).status() {
+            Ok(status) if status.success() => {}
+            Ok(status) => {
+                eprintln!("verify: `{}` failed ({status})", step.name);
+                return ExitCode::FAILURE;
+            }
+            Err(error) => {
+                eprintln!("verify: cannot run {}: {error}", step.program);
+                return ExitCode::from(2);
+            }
+        }
+    }
+    println!("verify: everything holds");
+    ExitCode::SUCCESS
+}
+
+fn is_there(tool: &Tool) -> bool {
+    let [program, args @ ..] = tool.probe else { return true };
+    let output = Command::new(program).args(args).output();
+    output.is_ok_and(|o| o.status.success())
+}

@@ -1,0 +1,235 @@
+//! The house rules that text can check: see ARCHITECTURE.md, "Habits".
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The most lines of a source file, tests aside: what one can hold in mind, with room for files that state why they are longer.
+const MAX_LINES: usize = 520;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace holds this crate").to_owned()
+}
+
+/// Every tracked or new source file, generated ones aside, with its path from the root.
+fn sources() -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    collect(&root(), &mut files);
+    let name = |path: &PathBuf| path.strip_prefix(root()).expect("below the root").to_string_lossy().into_owned();
+    let mut sources: Vec<(String, String)> = files
+        .iter()
+        .map(|path| (name(path), fs::read_to_string(path).expect("a source file is UTF-8")))
+        .filter(|(name, _)| !name.starts_with("thrift/src/generated/"))
+        .collect();
+    sources.sort();
+    assert!(sources.len() > 50, "the walk found only {} files", sources.len());
+    sources
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder of the repository is readable") {
+        let path = entry.expect("a folder entry is readable").path();
+        let name = path.file_name().expect("an entry has a name").to_string_lossy().into_owned();
+        if path.is_dir() && !path.is_symlink() {
+            if name != "target" && !name.starts_with('.') {
+                collect(&path, files);
+            }
+        } else if name.ends_with(".rs") && path.exists() {
+            files.push(path);
+        }
+    }
+}
+
+fn is_test_file(name: &str) -> bool {
+    name.contains("/tests/") || name.ends_with("/tests.rs") || name.ends_with("_tests.rs")
+}
+
+/// The part of a source before its inline test module.
+fn without_tests(text: &str) -> &str {
+    text.find("#[cfg(test)]\nmod tests {").map_or(text, |at| &text[..at])
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    let silent: Vec<String> = sources()
+        .into_iter()
+        .filter(|(_, text)| !text.lines().next().is_some_and(|first| first.starts_with("//! ")))
+        .map(|(name, _)| name)
+        .collect();
+    assert!(silent.is_empty(), "files whose first line is not a `//!` sentence: {silent:#?}");
+}
+
+#[test]
+fn files_fit_in_mind() {
+    let long: Vec<String> = sources()
+        .into_iter()
+        .filter(|(name, _)| !is_test_file(name))
+        .map(|(name, text)| (name, without_tests(&text).lines().count()))
+        .filter(|(_, lines)| *lines > MAX_LINES)
+        .map(|(name, lines)| format!("{name}: {lines} lines"))
+        .collect();
+    assert!(long.is_empty(), "split these by their nouns: {long:#?}");
+}
+
+#[test]
+fn nothing_is_left_half_done() {
+    // Written apart, so that this file does not find itself.
+    let banned = [
+        concat!("to", "do!("),
+        concat!("unimpl", "emented!("),
+        concat!("#[ig", "nore"),
+        concat!("FIX", "ME"),
+        concat!("#[al", "low("),
+        concat!("#![al", "low("),
+    ];
+    let mut found = Vec::new();
+    for (name, text) in sources() {
+        for (number, line) in text.lines().enumerate() {
+            for word in banned.iter().filter(|word| line.contains(**word)) {
+                found.push(format!("{name}:{}: {word}", number + 1));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn unsafe_code_lives_in_one_place() {
+    let key = concat!("unsafe", "_code");
+    let places: Vec<String> =
+        sources().into_iter().filter(|(_, text)| text.contains(key)).map(|(name, _)| name).collect();
+    let audited: Vec<&String> = places.iter().filter(|name| !name.ends_with("tests/tidy.rs")).collect();
+    assert_eq!(audited, ["worker/src/process/spawn.rs"], "unsafe code is allowed in one audited file");
+}
+
+#[test]
+fn lib_roots_of_pure_crates_deny_hash_order() {
+    for krate in ["common", "common/config", "scheduler/engine", "scheduler/core", "worker/core"] {
+        let text = fs::read_to_string(root().join(krate).join("src/lib.rs")).expect("a crate has a lib.rs");
+        assert!(text.contains("#![deny(clippy::iter_over_hash_type)]"), "{krate} may iterate in hash order");
+    }
+}
+
+/// Who may know whom: ARCHITECTURE.md, "Crates".
+#[test]
+fn crates_know_only_whom_they_may() {
+    let may: BTreeMap<&str, &[&str]> = BTreeMap::from([
+        ("common", &[][..]),
+        ("common/config", &["common"][..]),
+        ("common/runtime", &["common"][..]),
+        ("thrift", &["common", "common-runtime"][..]),
+        ("scheduler/engine", &["common", "common-config"][..]),
+        ("scheduler/core", &["common", "common-config", "scheduler-engine"][..]),
+        ("worker/core", &["common"][..]),
+        ("scheduler", &["common", "common-config", "common-runtime", "thrift", "scheduler-engine", "scheduler-core"][..]),
+        ("worker", &["common", "common-runtime", "thrift", "worker-core"][..]),
+        ("cli", &["common", "common-config", "common-runtime", "thrift", "scheduler", "worker"][..]),
+    ]);
+    for (krate, allowed) in may {
+        let manifest = fs::read_to_string(root().join(krate).join("Cargo.toml")).expect("a crate has a manifest");
+        let dependencies = manifest.split("[dev-dependencies]").next().expect("a split has a first part");
+        let known: BTreeSet<&str> = dependencies
+            .lines()
+            .filter_map(|line| line.strip_prefix("brasserie-"))
+            .filter_map(|rest| rest.split(['.', ' ', '=']).next())
+            .collect();
+        let allowed: BTreeSet<&str> = allowed.iter().copied().collect();
+        let excess: Vec<&&str> = known.difference(&allowed).collect();
+        assert!(excess.is_empty(), "{krate} may not know {excess:?}");
+    }
+}
+
+#[test]
+fn top_level_is_as_designed() {
+    let expected: BTreeSet<&str> = BTreeSet::from([
+        "ARCHITECTURE.md", "BENCHMARKS.md", "CHANGELOG.md", "CONTRIBUTING.md", "Cargo.lock", "Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT",
+        "README.md", "cli", "clippy.toml", "common", "deny.toml", "examples", "integration-tests", "scheduler", "thrift", "worker",
+    ]);
+    let found: BTreeSet<String> = fs::read_dir(root())
+        .expect("the root is readable")
+        .map(|entry| entry.expect("an entry is readable").file_name().to_string_lossy().into_owned())
+        .filter(|name| !name.starts_with('.') && name != "target")
+        .collect();
+    let found: BTreeSet<&str> = found.iter().map(String::as_str).collect();
+    assert_eq!(found, expected);
+}
+
+/// Each ban of a pure crate's `clippy.toml`, and a line that must trip it.
+const TRIPS: &[(&str, &str)] = &[
+    ("std::time::Instant", "pub fn instant(_: std::time::Instant) {}"),
+    ("std::time::SystemTime", "pub fn system_time(_: std::time::SystemTime) {}"),
+    ("std::collections::HashMap", "pub fn map(_: std::collections::HashMap<u8, u8>) {}"),
+    ("std::collections::HashSet", "pub fn set(_: std::collections::HashSet<u8>) {}"),
+    ("std::hash::RandomState", "pub fn state(_: std::hash::RandomState) {}"),
+    ("std::thread::JoinHandle", "pub fn handle(_: std::thread::JoinHandle<()>) {}"),
+    ("std::fs::File", "pub fn file(_: std::fs::File) {}"),
+    ("std::net::TcpStream", "pub fn stream(_: std::net::TcpStream) {}"),
+    ("std::net::TcpListener", "pub fn listener(_: std::net::TcpListener) {}"),
+    ("std::net::UdpSocket", "pub fn socket(_: std::net::UdpSocket) {}"),
+    ("std::process::Command", "pub fn command(_: std::process::Command) {}"),
+    ("std::time::Instant::now", "pub fn instant_now() { let _ = std::time::Instant::now(); }"),
+    ("std::time::SystemTime::now", "pub fn system_now() { let _ = std::time::SystemTime::now(); }"),
+    ("std::thread::spawn", "pub fn spawn() { let _ = std::thread::spawn(|| ()); }"),
+    ("std::thread::sleep", "pub fn sleep() { std::thread::sleep(std::time::Duration::ZERO); }"),
+    ("std::env::var", "pub fn var() { let _ = std::env::var(\"X\"); }"),
+    ("std::env::vars", "pub fn vars() { let _ = std::env::vars(); }"),
+    ("std::env::args", "pub fn args() { let _ = std::env::args(); }"),
+    ("std::env::current_dir", "pub fn current_dir() { let _ = std::env::current_dir(); }"),
+    ("std::fs::read", "pub fn read() { let _ = std::fs::read(\"x\"); }"),
+    ("std::fs::read_to_string", "pub fn read_text() { let _ = std::fs::read_to_string(\"x\"); }"),
+    ("std::fs::write", "pub fn write() { let _ = std::fs::write(\"x\", \"y\"); }"),
+    ("std::fs::read_dir", "pub fn read_dir() { let _ = std::fs::read_dir(\"x\"); }"),
+    ("std::process::exit", "pub fn exit() { std::process::exit(1) }"),
+];
+
+/// Runs the real lint on a probe crate with the configuration of a pure crate: a ban that Clippy does not understand, or that
+/// was taken out, is found here.
+#[test]
+fn each_purity_ban_fires() {
+    let config = fs::read_to_string(root().join("common/clippy.toml")).expect("common has a clippy.toml");
+    for krate in ["scheduler/engine", "scheduler/core", "worker/core"] {
+        let theirs = fs::read_to_string(root().join(krate).join("clippy.toml")).expect("a pure crate has a clippy.toml");
+        assert_eq!(config, theirs, "{krate} has other bans than common");
+    }
+    let banned: BTreeSet<&str> = config.lines().filter_map(|line| line.split("path = \"").nth(1)?.split('"').next()).collect();
+    let tripped: BTreeSet<&str> = TRIPS.iter().map(|(path, _)| *path).collect();
+    assert_eq!(banned, tripped, "each ban has a line that trips it");
+
+    let probe = tempfile::tempdir().expect("a temporary folder");
+    fs::create_dir(probe.path().join("src")).expect("a folder in it");
+    fs::write(probe.path().join("clippy.toml"), &config).expect("a file in it");
+    let manifest = "[package]\nname = \"purity-probe\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n";
+    fs::write(probe.path().join("Cargo.toml"), manifest).expect("a file in it");
+    let mut lib = String::from("#![deny(clippy::iter_over_hash_type)]\n");
+    for (_, line) in TRIPS {
+        lib.push_str(line);
+        lib.push('\n');
+    }
+    let hash_order = TRIPS.len() + 2;
+    lib.push_str("pub fn order(s: &std::collections::HashSet<u8>) -> u32 { let mut n = 0; for x in s { n += u32::from(*x); } n }\n");
+    fs::write(probe.path().join("src/lib.rs"), lib).expect("a file in it");
+
+    let output = Command::new("cargo")
+        .args(["clippy", "--offline", "--quiet", "--message-format=short"])
+        .current_dir(probe.path())
+        .env("CARGO_TARGET_DIR", probe.path().join("target"))
+        .env_remove("RUSTFLAGS")
+        .output()
+        .expect("cargo clippy runs");
+    let text = String::from_utf8_lossy(&output.stderr);
+    for (number, (path, line)) in TRIPS.iter().enumerate() {
+        let place = format!("src/lib.rs:{}:", number + 2);
+        let fired = text.lines().any(|l| l.starts_with(&place) && l.contains("disallowed") && l.contains(&format!("`{path}`")));
+        assert!(fired, "the ban of {path} does not fire on `{line}`; Clippy said:\n{text}");
+    }
+    let place = format!("src/lib.rs:{hash_order}:");
+    assert!(text.lines().any(|l| l.starts_with(&place) && l.contains("iteration over")), "hash order is not denied:\n{text}");
+}
+
+#[test]
+fn generated_code_is_what_the_idl_generates() {
+    let output = Command::new(root().join("thrift/regenerate")).arg("--check").output().expect("thrift/regenerate runs");
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "run thrift/regenerate and commit what it writes:\n{said}");
+}
