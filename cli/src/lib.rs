@@ -1,1 +1,110 @@
 //! The `brasserie` program as a library, so that tests can run it without a stale build.
+
+mod commands;
+mod connection;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Run data-parallel jobs: each job of a config file, on each node of a tree of data shards, within resource limits.
+#[derive(Debug, Parser)]
+#[command(
+    name = "brasserie",
+    version,
+    arg_required_else_help = true,
+    after_help = "\
+Try it:
+  brasserie run examples/quickstart.json          one config, to its end, on this machine
+  brasserie status                                what a running scheduler is doing
+  brasserie explain JOB NODE                      why a task is not running
+  brasserie logs JOB NODE --stderr                what a task printed
+
+Exit codes:
+  0  success; for `run`: every task of every enabled job is done
+  1  failure; for `run`: a task failed or can never run
+  2  wrong usage or a config file with errors
+  130  interrupted
+
+BRASSERIE_LOG sets the detail of the program's own log (error, warn, info, debug, trace)."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a config file to its end: scheduler and worker in one process.
+    Run(commands::run::Args),
+    /// Show jobs, workers and problems of a running scheduler.
+    Status(commands::status::Args),
+    /// Show every reason why a task is not running.
+    Explain(commands::explain::Args),
+    /// Show what tasks printed, and the events of their lives.
+    Logs(commands::logs::Args),
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Success,
+    Failure,
+    Usage,
+    Interrupted,
+}
+
+impl From<Ending> for ExitCode {
+    fn from(ending: Ending) -> ExitCode {
+        match ending {
+            Ending::Success => ExitCode::SUCCESS,
+            Ending::Failure => ExitCode::FAILURE,
+            Ending::Usage => ExitCode::from(2),
+            Ending::Interrupted => ExitCode::from(130),
+        }
+    }
+}
+
+/// Parses the command line and runs the command.
+pub fn main() -> ExitCode {
+    // Before any thread: from here on a keeper ends every task of a run if this process dies, however it dies.
+    if wants_keeper()
+        && let Err(error) = brasserie_worker::keeper::become_keeper_or_continue()
+    {
+        eprintln!("brasserie: {error}");
+        return ExitCode::FAILURE;
+    }
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Run(args) => commands::run::run(args),
+        Command::Status(args) => commands::status::run(&args),
+        Command::Explain(args) => commands::explain::run(&args),
+        Command::Logs(args) => commands::logs::run(&args),
+    };
+    match result {
+        Ok(ending) => ending.into(),
+        Err(error) => {
+            eprintln!("brasserie: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Only `run` starts tasks. A keeper has no arguments, only its name.
+fn wants_keeper() -> bool {
+    let mut arguments = std::env::args_os();
+    let name = arguments.next();
+    name.is_some_and(|name| name == brasserie_worker::keeper::KEEPER_NAME) || arguments.next().is_some_and(|a| a == "run")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

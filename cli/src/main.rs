@@ -1,2 +1,7 @@
-//! Program entry.
-fn main() {}
+//! The `brasserie` program.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    brasserie::main()
+}

@@ -1,0 +1,6 @@
+//! One room a command.
+
+pub(crate) mod explain;
+pub(crate) mod logs;
+pub(crate) mod run;
+pub(crate) mod status;

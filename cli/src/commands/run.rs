@@ -1,0 +1,123 @@
+//! `brasserie run`: a scheduler and a worker in one process, on the ordinary protocol path, until a config is finished.
+
+mod cluster;
+mod directory;
+mod progress;
+mod settings;
+mod summary;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use brasserie_common_runtime::shutdown::Shutdown;
+use brasserie_thrift::generated::brasserie::{ClusterStatus, JobStatus};
+
+use crate::Ending;
+use crate::connection::{Connection, block_on};
+use cluster::Cluster;
+use directory::Directory;
+use progress::Progress;
+
+/// How often the progress is looked at: smooth for the eye, and one small call each.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Runs every task of every enabled job of FILE on this machine, as many at once as the configuration and the processors allow.
+///
+/// It ends when every task is done, has failed for good, or can never run. A task in backoff keeps it alive, and the progress
+/// bar says until when. Ctrl-C ends the tasks too.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The config file.
+    file: PathBuf,
+    /// Keep statuses and logs here, so that the same command goes on where it stopped. Without it a temporary folder is used,
+    /// removed after success, kept and named after failure.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// The first error of a task is final: no backoff, no second try.
+    #[arg(long)]
+    no_retry: bool,
+    /// For jobs without a command: the program that every task runs.
+    #[arg(long, value_name = "PROGRAM")]
+    worker_command: Option<String>,
+}
+
+pub(crate) fn run(args: Args) -> Result<Ending> {
+    let config = match settings::load(&args.file, settings::Retries::from_flag(args.no_retry))? {
+        settings::Loaded::Config(config) => config,
+        settings::Loaded::Problems(text) => {
+            eprint!("{text}");
+            return Ok(Ending::Usage);
+        }
+    };
+    block_on(run_to_the_end(args, config))?
+}
+
+async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Ending> {
+    let started = Instant::now();
+    let directory = Directory::open(args.data_dir.as_deref())?;
+    let shutdown = Shutdown::on_signals().context("cannot listen for signals")?;
+    let cluster = Cluster::start(&config, directory.path(), args.worker_command.clone()).await?;
+    let connection = Connection::new(&cluster.address())?;
+    let mut progress = Progress::new();
+
+    let outcome = tokio::select! {
+        outcome = watch(&connection, &mut progress) => outcome,
+        () = shutdown.asked().cancelled() => Ok(Watched::Interrupted),
+        reason = cluster.worker_ended() => Ok(Watched::Broken(format!("the worker ended: {reason}"))),
+    };
+    progress.finish();
+    let ending = match outcome {
+        Ok(Watched::Settled(status)) => summary::print(&connection, &status, started.elapsed()).await?,
+        Ok(Watched::Interrupted) => {
+            eprintln!("brasserie: interrupted; ending the tasks");
+            Ending::Interrupted
+        }
+        Ok(Watched::Broken(why)) => {
+            eprintln!("brasserie: {why}");
+            Ending::Failure
+        }
+        Err(error) => {
+            eprintln!("brasserie: {error:#}");
+            Ending::Failure
+        }
+    };
+    tokio::select! {
+        () = cluster.stop() => {}
+        () = shutdown.insisted().cancelled() => eprintln!("brasserie: stopping at once"),
+    }
+    directory.close(ending)?;
+    Ok(ending)
+}
+
+/// How watching ended.
+enum Watched {
+    Settled(Box<ClusterStatus>),
+    Interrupted,
+    /// Nothing can come of it any more.
+    Broken(String),
+}
+
+async fn watch(connection: &Connection, progress: &mut Progress) -> Result<Watched> {
+    let mut ticks = tokio::time::interval(LOOK_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let status = connection.cluster_status().await?;
+        let nodes_loaded = status.nodes_loaded.unwrap_or(false);
+        if !nodes_loaded && let Some(errors) = status.errors.as_ref().filter(|errors| !errors.is_empty()) {
+            return Ok(Watched::Broken(errors.join("\n")));
+        }
+        progress.show(&status);
+        let mut jobs = status.jobs.iter().flatten().filter(|job| job.enabled.unwrap_or(false));
+        if nodes_loaded && jobs.all(|job| job.settled.unwrap_or(false)) {
+            return Ok(Watched::Settled(Box::new(status)));
+        }
+    }
+}
+
+/// Tasks that neither run nor have ended for good.
+fn waiting(job: &JobStatus) -> i64 {
+    let sum = [job.unstarted, job.incomplete, job.error, job.in_backoff];
+    sum.into_iter().flatten().sum()
+}

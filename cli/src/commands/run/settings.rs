@@ -1,0 +1,133 @@
+//! The config file of a run: read, checked as a whole, and made to fit one machine.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use brasserie_common::BackoffPolicy;
+use brasserie_common::backoff::AfterLast;
+use brasserie_common_config::{Config, ParseOptions, parse_bytes};
+use brasserie_common_runtime::files;
+
+/// The longest config file that is read: far above any that a person could want to read again.
+const MAX_CONFIG_BYTES: u64 = 64 << 20;
+
+/// Whether a task that ended in an error is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Retries {
+    AsConfigured,
+    /// `--no-retry`.
+    None,
+}
+
+impl Retries {
+    pub(super) fn from_flag(no_retry: bool) -> Self {
+        if no_retry { Retries::None } else { Retries::AsConfigured }
+    }
+}
+
+/// A config that a run can start with.
+pub(super) struct RunConfig {
+    pub(super) config: Arc<Config>,
+    /// The absolute path of its file.
+    pub(super) file: PathBuf,
+}
+
+/// What became of reading it.
+pub(super) enum Loaded {
+    Config(RunConfig),
+    /// All errors of the file, for people.
+    Problems(String),
+}
+
+pub(super) fn load(file: &Path, retries: Retries) -> Result<Loaded> {
+    let shown = file.display().to_string();
+    let file = std::path::absolute(file).with_context(|| format!("cannot find {shown}"))?;
+    let bytes = match files::read(&file, MAX_CONFIG_BYTES) {
+        Ok(bytes) => bytes,
+        Err(error) => return Ok(Loaded::Problems(format!("brasserie: {error}\n"))),
+    };
+    let parsed = parse_bytes(&bytes, ParseOptions::default()).and_then(|parsed| parsed.into_correct());
+    let (mut config, warnings) = match parsed {
+        Ok(correct) => correct,
+        Err(errors) => return Ok(Loaded::Problems(format!("{}\n", errors.display_with(&shown).trim_end()))),
+    };
+    for warning in &warnings {
+        eprintln!("warning: {}", warning.display_with(&shown));
+    }
+    if let Some(problem) = nothing_to_run(&config) {
+        return Ok(Loaded::Problems(format!("{shown}: {problem}\n")));
+    }
+    if let Some(folder) = file.parent() {
+        config.resolve_commands(folder);
+    }
+    if retries == Retries::None {
+        make_errors_final(&mut config);
+    }
+    Ok(Loaded::Config(RunConfig { config: Arc::new(config), file }))
+}
+
+/// A config for which nothing would happen is a mistake worth naming.
+fn nothing_to_run(config: &Config) -> Option<&'static str> {
+    if !config.enabled {
+        return Some("`bistro_settings.enabled` is false, so nothing would run");
+    }
+    if !config.jobs.iter().any(|job| job.can_run()) {
+        return Some("no job is enabled, so nothing would run; a job is a key `bistro_job->NAME`");
+    }
+    None
+}
+
+fn make_errors_final(config: &mut Config) {
+    let fail = BackoffPolicy::new(&[], AfterLast::Fail).expect("Invariant: an empty list may end in \"fail\"");
+    for job in &mut config.jobs {
+        job.backoff = fail.clone();
+    }
+    config.backoff = fail;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load_text(text: &str, retries: Retries) -> Loaded {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("c.json");
+        std::fs::write(&file, text).unwrap();
+        load(&file, retries).unwrap()
+    }
+
+    fn problems(text: &str) -> String {
+        match load_text(text, Retries::AsConfigured) {
+            Loaded::Problems(text) => text,
+            Loaded::Config(_) => String::new(),
+        }
+    }
+
+    const NODES: &str = r#""nodes": {"levels": ["l"]}, "resources": {}"#;
+
+    #[test]
+    fn errors_name_file_line_and_column() {
+        let text = problems("{\n  \"bistro_settings\": 3\n}");
+        assert!(text.contains("c.json:2:"), "{text}");
+    }
+
+    #[test]
+    fn a_config_that_would_do_nothing_is_refused() {
+        let text = problems(&format!(r#"{{"bistro_settings": {{{NODES}}}}}"#));
+        assert!(text.contains("no job is enabled"), "{text}");
+        let text = problems(&format!(r#"{{"bistro_settings": {{"enabled": false, {NODES}}}, "bistro_job->j": {{"owner": "o"}}}}"#));
+        assert!(text.contains("`bistro_settings.enabled` is false"), "{text}");
+    }
+
+    #[test]
+    fn no_retry_makes_the_first_error_final_and_commands_are_found_next_to_the_file() {
+        let text = format!(
+            r#"{{"bistro_settings": {{{NODES}}}, "bistro_job->j": {{"owner": "o", "backoff": [5, "repeat"], "command": ["./x.sh"]}}}}"#
+        );
+        let Loaded::Config(run) = load_text(&text, Retries::None) else { panic!("the config is good") };
+        let job = run.config.job("j").unwrap();
+        assert!(job.backoff.next(brasserie_common::BackoffDuration::default()).no_more_backoffs);
+        assert_eq!(Path::new(&job.command[0]), run.file.parent().unwrap().join("x.sh"));
+    }
+}

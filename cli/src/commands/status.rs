@@ -1,0 +1,149 @@
+//! `brasserie status`: jobs, workers and problems at a glance.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use brasserie_thrift::generated::brasserie::{ClusterStatus, JobStatus, WorkerStatus};
+use serde_json::{Value, json};
+
+use crate::Ending;
+use crate::connection::{Connection, SchedulerArgs, block_on};
+use crate::output::{duration, print, print_json, table};
+
+/// Shows what the scheduler knows right now. Counts are of tasks; `never` can never run as things are: see `explain`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    scheduler: SchedulerArgs,
+    /// One JSON document instead of tables.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Ending> {
+    let connection = Connection::new(&args.scheduler.scheduler)?;
+    let status = block_on(connection.cluster_status())??;
+    if args.json { print_json(&to_json(&status))? } else { print(&to_text(&status))? }
+    Ok(Ending::Success)
+}
+
+fn count(n: Option<i64>) -> String {
+    n.unwrap_or(0).to_string()
+}
+
+fn to_text(status: &ClusterStatus) -> String {
+    let mut text = String::new();
+    if let Some(wait) = &status.initial_wait {
+        text.push_str(&format!("{wait}\n\n"));
+    }
+    for error in status.errors.iter().flatten() {
+        text.push_str(&format!("! {error}\n"));
+    }
+    let headers = ["job", "tasks", "done", "running", "waiting", "backoff", "failed", "never", "next retry"];
+    let rows: Vec<Vec<String>> =
+        status.jobs.iter().flatten().map(|job| job_row(job, status.wall_time_ms.unwrap_or(0))).collect();
+    text.push_str(&table(&headers, &rows));
+    for job in status.jobs.iter().flatten() {
+        for error in job.errors.iter().flatten() {
+            text.push_str(&format!("! {}: {error}\n", job.name.as_deref().unwrap_or_default()));
+        }
+    }
+    text.push('\n');
+    let rows: Vec<Vec<String>> = status.workers.iter().flatten().map(worker_row).collect();
+    if rows.is_empty() {
+        text.push_str("No worker has connected. Start one: brasserie-worker --scheduler HOST:PORT --data-dir DIR\n");
+    } else {
+        text.push_str(&table(&["worker", "state", "running", "unsure", "address", "heartbeat"], &rows));
+    }
+    text
+}
+
+fn job_row(job: &JobStatus, wall_ms: i64) -> Vec<String> {
+    let waiting = job.unstarted.unwrap_or(0) + job.incomplete.unwrap_or(0) + job.error.unwrap_or(0);
+    let retry = job.next_backoff_end_ms.map(|at| {
+        let left = u64::try_from(at.saturating_sub(wall_ms)).unwrap_or(0);
+        format!("in {}", duration(Duration::from_millis(left)))
+    });
+    let name = job.name.clone().unwrap_or_default();
+    vec![
+        if job.enabled.unwrap_or(false) { name } else { format!("{name} (disabled)") },
+        count(job.total),
+        count(job.done),
+        count(job.running),
+        waiting.to_string(),
+        count(job.in_backoff),
+        count(job.failed),
+        count(job.infeasible),
+        retry.unwrap_or_default(),
+    ]
+}
+
+fn worker_row(worker: &WorkerStatus) -> Vec<String> {
+    let ago = |ms: i64| format!("{} ago", duration(Duration::from_millis(u64::try_from(ms).unwrap_or(0))));
+    vec![
+        worker.shard.clone().unwrap_or_default(),
+        worker.state.clone().unwrap_or_default(),
+        worker.running_tasks.unwrap_or(0).to_string(),
+        worker.unsure_tasks.unwrap_or(0).to_string(),
+        worker.address.clone().unwrap_or_default(),
+        worker.since_heartbeat_ms.map(ago).unwrap_or_default(),
+    ]
+}
+
+fn to_json(status: &ClusterStatus) -> Value {
+    let instance = status.scheduler.as_ref().map(|id| json!({ "start_time": id.start_time, "rand": id.rand }));
+    let jobs: Vec<Value> = status.jobs.iter().flatten().map(job_json).collect();
+    let workers: Vec<Value> = status.workers.iter().flatten().map(worker_json).collect();
+    json!({
+        "scheduler": instance,
+        "cluster": status.cluster_id,
+        "wall_time_ms": status.wall_time_ms,
+        "initial_wait": status.initial_wait,
+        "wait_ended": status.wait_ended,
+        "nodes_loaded": status.nodes_loaded,
+        "errors": status.errors,
+        "jobs": jobs,
+        "workers": workers,
+    })
+}
+
+fn job_json(job: &JobStatus) -> Value {
+    json!({
+        "name": job.name, "enabled": job.enabled, "total": job.total, "unstarted": job.unstarted,
+        "running": job.running, "done": job.done, "incomplete": job.incomplete, "error": job.error,
+        "in_backoff": job.in_backoff, "failed": job.failed, "never": job.infeasible, "settled": job.settled,
+        "next_backoff_end_ms": job.next_backoff_end_ms, "elapsed_ms": job.elapsed_ms, "errors": job.errors,
+    })
+}
+
+fn worker_json(worker: &WorkerStatus) -> Value {
+    json!({
+        "shard": worker.shard, "hostname": worker.hostname, "address": worker.address, "state": worker.state,
+        "running": worker.running_tasks, "unsure": worker.unsure_tasks,
+        "since_heartbeat_ms": worker.since_heartbeat_ms,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_waiting_scheduler_says_so_first_and_empty_pools_say_what_to_do() {
+        let status = ClusterStatus { initial_wait: Some("initial wait: why".to_owned()), ..ClusterStatus::default() };
+        let text = to_text(&status);
+        assert!(text.starts_with("initial wait: why\n"), "{text}");
+        assert!(text.contains("brasserie-worker --scheduler"), "{text}");
+    }
+
+    #[test]
+    fn a_backoff_says_how_long() {
+        let job = JobStatus {
+            name: Some("j".to_owned()),
+            enabled: Some(true),
+            next_backoff_end_ms: Some(5_500),
+            ..JobStatus::default()
+        };
+        assert_eq!(job_row(&job, 1_000).last().map(String::as_str), Some("in 4.5 s"));
+    }
+}

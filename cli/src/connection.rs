@@ -1,0 +1,136 @@
+//! Calls of the command line to a running scheduler.
+
+use anyhow::{Context, Result, anyhow, bail};
+use brasserie_common::logs::LogStream;
+use brasserie_thrift::generated::brasserie::{
+    BrasserieExplainTaskArgs, BrasserieExplainTaskResult, BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult,
+    BrasserieGetUnfinishedTasksArgs, BrasserieGetUnfinishedTasksResult, ClusterStatus, UnfinishedTask,
+};
+use brasserie_thrift::generated::common::LogLines;
+use brasserie_thrift::generated::scheduler::{
+    BistroSchedulerGetJobLogsByIDArgs, BistroSchedulerGetJobLogsByIDResult, BistroSchedulerUnknownJobException,
+};
+use brasserie_thrift::rpc::{CallError, ClientConfig, ClientPool, PeerAddr};
+
+/// Where a scheduler is, as every command that talks to one takes it.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct SchedulerArgs {
+    /// The scheduler to ask.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6789")]
+    pub(crate) scheduler: String,
+}
+
+/// One page of logs to ask for.
+#[derive(Clone, Debug)]
+pub(crate) struct LogRequest {
+    pub(crate) stream: LogStream,
+    /// Empty: of all.
+    pub(crate) job: String,
+    /// Empty: of all.
+    pub(crate) node: String,
+    /// -1: from the end that the direction starts at.
+    pub(crate) from: i64,
+    pub(crate) ascending: bool,
+    pub(crate) regex: String,
+}
+
+/// A scheduler that can be asked.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    pool: ClientPool,
+    peer: PeerAddr,
+}
+
+impl Connection {
+    pub(crate) fn new(address: &str) -> Result<Self> {
+        let (host, port) = address
+            .rsplit_once(':')
+            .and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)))
+            .filter(|(host, _)| !host.is_empty())
+            .with_context(|| format!("`{address}` is no scheduler address; write HOST:PORT, such as 127.0.0.1:6789"))?;
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        Ok(Connection { pool: ClientPool::new(ClientConfig::default()), peer: PeerAddr::new(host, port) })
+    }
+
+    fn unreachable(&self, error: CallError) -> anyhow::Error {
+        let peer = self.peer.as_str();
+        let advice = match &error {
+            CallError::NotSent(_) => ". Is a scheduler running there? `--scheduler HOST:PORT` names another",
+            CallError::Unknown(_) => "",
+        };
+        anyhow!(error).context(format!("the scheduler at {peer} did not answer{advice}"))
+    }
+
+    pub(crate) async fn cluster_status(&self) -> Result<ClusterStatus> {
+        let call = self.pool.call(&self.peer, "getClusterStatus", &BrasserieGetClusterStatusArgs {});
+        let result: BrasserieGetClusterStatusResult = call.await.into_result().map_err(|e| self.unreachable(e))?;
+        result.result_value.context("the scheduler sent no status")
+    }
+
+    pub(crate) async fn unfinished(&self, job: &str, limit: i32) -> Result<Vec<UnfinishedTask>> {
+        let arguments = BrasserieGetUnfinishedTasksArgs { job: job.to_owned(), limit };
+        let call = self.pool.call(&self.peer, "getUnfinishedTasks", &arguments);
+        let result: BrasserieGetUnfinishedTasksResult = call.await.into_result().map_err(|e| self.unreachable(e))?;
+        known(result.ex)?;
+        result.result_value.context("the scheduler sent no tasks")
+    }
+
+    pub(crate) async fn explain(&self, job: &str, node: &str) -> Result<Vec<String>> {
+        let arguments = BrasserieExplainTaskArgs { job: job.to_owned(), node: node.to_owned() };
+        let call = self.pool.call(&self.peer, "explainTask", &arguments);
+        let result: BrasserieExplainTaskResult = call.await.into_result().map_err(|e| self.unreachable(e))?;
+        known(result.ex)?;
+        result.result_value.context("the scheduler sent no reasons")
+    }
+
+    pub(crate) async fn logs(&self, request: &LogRequest) -> Result<LogLines> {
+        let arguments = BistroSchedulerGetJobLogsByIDArgs {
+            logtype: request.stream.as_str().to_owned(),
+            job_id: request.job.clone(),
+            node_id: request.node.clone(),
+            line_id: request.from,
+            is_ascending: request.ascending,
+            regex_filter: request.regex.clone(),
+        };
+        let call = self.pool.call(&self.peer, "getJobLogsByID", &arguments);
+        let result: BistroSchedulerGetJobLogsByIDResult = call.await.into_result().map_err(|e| self.unreachable(e))?;
+        result.result_value.context("the scheduler sent no lines")
+    }
+}
+
+fn known(exception: Option<BistroSchedulerUnknownJobException>) -> Result<()> {
+    match exception {
+        Some(exception) => bail!("{}", exception.message.unwrap_or_default()),
+        None => Ok(()),
+    }
+}
+
+/// Runs a command's future on a runtime of its own.
+pub(crate) fn block_on<F: Future>(future: F) -> Result<F::Output> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime that waits for the network")?;
+    Ok(runtime.block_on(future))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_need_host_and_port() {
+        for bad in ["", "host", "host:", ":1", "host:99999", "host:x"] {
+            let error = Connection::new(bad).err().map(|e| e.to_string());
+            assert!(error.is_some_and(|e| e.contains("HOST:PORT")), "{bad}");
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_there_says_what_to_do() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let connection = Connection::new(&free.to_string()).unwrap();
+        let error = connection.cluster_status().await.unwrap_err().to_string();
+        assert!(error.contains("Is a scheduler running there?"), "{error}");
+    }
+}
