@@ -3,12 +3,14 @@
 use anyhow::{Context, Result, anyhow, bail};
 use brasserie_common::logs::LogStream;
 use brasserie_thrift::generated::brasserie::{
-    BrasserieExplainTaskArgs, BrasserieExplainTaskResult, BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult,
-    BrasserieGetUnfinishedTasksArgs, BrasserieGetUnfinishedTasksResult, ClusterStatus, UnfinishedTask,
+    BrasserieExplainTaskArgs, BrasserieExplainTaskResult, BrasserieGetClusterStatusArgs,
+    BrasserieGetClusterStatusResult, BrasserieGetUnfinishedTasksArgs,
+    BrasserieGetUnfinishedTasksResult, ClusterStatus, UnfinishedTask,
 };
 use brasserie_thrift::generated::common::LogLines;
 use brasserie_thrift::generated::scheduler::{
-    BistroSchedulerGetJobLogsByIDArgs, BistroSchedulerGetJobLogsByIDResult, BistroSchedulerUnknownJobException,
+    BistroSchedulerGetJobLogsByIDArgs, BistroSchedulerGetJobLogsByIDResult,
+    BistroSchedulerUnknownJobException,
 };
 use brasserie_thrift::rpc::{CallError, ClientConfig, ClientPool, PeerAddr};
 
@@ -47,38 +49,60 @@ impl Connection {
             .rsplit_once(':')
             .and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)))
             .filter(|(host, _)| !host.is_empty())
-            .with_context(|| format!("`{address}` is no scheduler address; write HOST:PORT, such as 127.0.0.1:6789"))?;
+            .with_context(|| {
+                format!(
+                    "`{address}` is no scheduler address; write HOST:PORT, such as 127.0.0.1:6789"
+                )
+            })?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        Ok(Connection { pool: ClientPool::new(ClientConfig::default()), peer: PeerAddr::new(host, port) })
+        Ok(Connection {
+            pool: ClientPool::new(ClientConfig::default()),
+            peer: PeerAddr::new(host, port),
+        })
     }
 
     fn unreachable(&self, error: CallError) -> anyhow::Error {
         let peer = self.peer.as_str();
         let advice = match &error {
-            CallError::NotSent(_) => ". Is a scheduler running there? `--scheduler HOST:PORT` names another",
+            CallError::NotSent(_) => {
+                ". Is a scheduler running there? `--scheduler HOST:PORT` names another"
+            }
             CallError::Unknown(_) => "",
         };
         anyhow!(error).context(format!("the scheduler at {peer} did not answer{advice}"))
     }
 
     pub(crate) async fn cluster_status(&self) -> Result<ClusterStatus> {
-        let call = self.pool.call(&self.peer, "getClusterStatus", &BrasserieGetClusterStatusArgs {});
-        let result: BrasserieGetClusterStatusResult = call.await.into_result().map_err(|e| self.unreachable(e))?;
+        let call = self.pool.call(
+            &self.peer,
+            "getClusterStatus",
+            &BrasserieGetClusterStatusArgs {},
+        );
+        let result: BrasserieGetClusterStatusResult =
+            call.await.into_result().map_err(|e| self.unreachable(e))?;
         result.result_value.context("the scheduler sent no status")
     }
 
     pub(crate) async fn unfinished(&self, job: &str, limit: i32) -> Result<Vec<UnfinishedTask>> {
-        let arguments = BrasserieGetUnfinishedTasksArgs { job: job.to_owned(), limit };
+        let arguments = BrasserieGetUnfinishedTasksArgs {
+            job: job.to_owned(),
+            limit,
+        };
         let call = self.pool.call(&self.peer, "getUnfinishedTasks", &arguments);
-        let result: BrasserieGetUnfinishedTasksResult = call.await.into_result().map_err(|e| self.unreachable(e))?;
+        let result: BrasserieGetUnfinishedTasksResult =
+            call.await.into_result().map_err(|e| self.unreachable(e))?;
         known(result.ex)?;
         result.result_value.context("the scheduler sent no tasks")
     }
 
     pub(crate) async fn explain(&self, job: &str, node: &str) -> Result<Vec<String>> {
-        let arguments = BrasserieExplainTaskArgs { job: job.to_owned(), node: node.to_owned() };
+        let arguments = BrasserieExplainTaskArgs {
+            job: job.to_owned(),
+            node: node.to_owned(),
+        };
         let call = self.pool.call(&self.peer, "explainTask", &arguments);
-        let result: BrasserieExplainTaskResult = call.await.into_result().map_err(|e| self.unreachable(e))?;
+        let result: BrasserieExplainTaskResult =
+            call.await.into_result().map_err(|e| self.unreachable(e))?;
         known(result.ex)?;
         result.result_value.context("the scheduler sent no reasons")
     }
@@ -93,7 +117,8 @@ impl Connection {
             regex_filter: request.regex.clone(),
         };
         let call = self.pool.call(&self.peer, "getJobLogsByID", &arguments);
-        let result: BistroSchedulerGetJobLogsByIDResult = call.await.into_result().map_err(|e| self.unreachable(e))?;
+        let result: BistroSchedulerGetJobLogsByIDResult =
+            call.await.into_result().map_err(|e| self.unreachable(e))?;
         result.result_value.context("the scheduler sent no lines")
     }
 }
@@ -128,7 +153,10 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_there_says_what_to_do() {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let free = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
         let connection = Connection::new(&free.to_string()).unwrap();
         let error = connection.cluster_status().await.unwrap_err().to_string();
         assert!(error.contains("Is a scheduler running there?"), "{error}");

@@ -95,7 +95,8 @@ pub fn main() -> ExitCode {
 fn wants_keeper() -> bool {
     let mut arguments = std::env::args_os();
     let name = arguments.next();
-    name.is_some_and(|name| name == brasserie_worker::keeper::KEEPER_NAME) || arguments.next().is_some_and(|a| a == "run")
+    name.is_some_and(|name| name == brasserie_worker::keeper::KEEPER_NAME)
+        || arguments.next().is_some_and(|a| a == "run")
 }
 
 #[cfg(test)]

@@ -8,17 +8,29 @@ use serde_json::Value;
 /// A table without frames; columns are as wide as their widest cell. Numbers go right.
 pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-        cells.chain([headers[column].chars().count()]).max().unwrap_or(0)
+        let cells = rows
+            .iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count());
+        cells
+            .chain([headers[column].chars().count()])
+            .max()
+            .unwrap_or(0)
     };
     let is_number = |column: usize| {
         let mut cells = rows.iter().filter_map(|row| row.get(column)).peekable();
         cells.peek().is_some() && cells.all(|cell| cell.chars().all(|c| c.is_ascii_digit()))
     };
-    let columns: Vec<(usize, bool)> = (0..headers.len()).map(|c| (width(c), is_number(c))).collect();
+    let columns: Vec<(usize, bool)> = (0..headers.len())
+        .map(|c| (width(c), is_number(c)))
+        .collect();
     let line = |cells: &mut dyn Iterator<Item = &str>| {
         let cells = cells.zip(&columns).map(|(cell, &(width, is_number))| {
-            if is_number { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+            if is_number {
+                format!("{cell:>width$}")
+            } else {
+                format!("{cell:<width$}")
+            }
         });
         let text = cells.collect::<Vec<_>>().join("  ");
         format!("{}\n", text.trim_end())
@@ -64,13 +76,21 @@ mod tests {
 
     #[test]
     fn tables_align_numbers_right_and_text_left() {
-        let rows = vec![vec!["a".to_owned(), "10".to_owned()], vec!["long".to_owned(), "7".to_owned()]];
-        assert_eq!(table(&["name", "n"], &rows), "name   n\na     10\nlong   7\n");
+        let rows = vec![
+            vec!["a".to_owned(), "10".to_owned()],
+            vec!["long".to_owned(), "7".to_owned()],
+        ];
+        assert_eq!(
+            table(&["name", "n"], &rows),
+            "name   n\na     10\nlong   7\n"
+        );
     }
 
     #[test]
     fn durations_read_well() {
-        let texts: Vec<String> = [0.95, 2.44, 200.0, 7500.0].map(|s| duration(Duration::from_secs_f64(s))).to_vec();
+        let texts: Vec<String> = [0.95, 2.44, 200.0, 7500.0]
+            .map(|s| duration(Duration::from_secs_f64(s)))
+            .to_vec();
         assert_eq!(texts, ["950 ms", "2.4 s", "3 min 20 s", "2 h 5 min"]);
     }
 }

@@ -1,1 +1,5 @@
-//! What only a test needs: the simulator, the laws, real clusters of processes.
+//! What end-to-end tests, benchmarks and attacks on the servers share. It sees every crate; no crate sees it.
+
+pub mod e2e;
+pub mod fake_worker;
+pub mod hostile;

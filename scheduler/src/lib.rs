@@ -1,1 +1,25 @@
-//! The scheduler shell: moves data between the world and the scheduler core.
+//! The scheduler shell: moves data between the world and the scheduler core, and keeps what must survive.
+//!
+//! ```text
+//!   workers, people --Thrift--> rpc --+                       +--> store (SQLite, its own thread)
+//!   browsers ---------HTTP----> http -+--inbox--> driver -----+--> rpc::workers (calls)
+//!   config file, scripts --> sources -+          (the core)   +--> answers
+//! ```
+
+pub mod config;
+mod driver;
+mod http;
+mod inbox;
+mod perform;
+mod program;
+mod rpc;
+pub mod sources;
+mod start;
+pub mod store;
+
+pub use inbox::Stopped;
+pub use program::run;
+pub use sources::{ConfigSource, Periods};
+pub use start::{
+    EndError, KillError, NewCluster, SchedulerHandle, StartError, StartOptions, start,
+};

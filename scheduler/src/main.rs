@@ -1,2 +1,7 @@
-//! Program entry.
-fn main() {}
+//! The program `brasserie-scheduler`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    brasserie_scheduler::run()
+}

@@ -1,1 +1,30 @@
 //! The worker shell: moves data between the world and the worker core, and runs processes.
+//!
+//! ```text
+//!   schedulers --Thrift--> rpc --two lanes--> driver --events--> worker core
+//!        ^                                      |  ^                 |
+//!        +------ rpc client <--- perform <------+--+---- effects ----+
+//!                                   |          own events: ends of calls and tasks
+//!                                   +--> process runner --> logs
+//! ```
+//!
+//! [`run`] is the program. [`start`] is the same worker inside another program: it uses no global state but the environment and
+//! the working directory that its tasks inherit, so that several can live in one process.
+
+pub mod config;
+pub mod directory;
+mod driver;
+pub mod keeper;
+pub mod logs;
+mod options;
+mod perform;
+pub mod process;
+mod program;
+mod rpc;
+mod start;
+mod usage;
+
+pub use brasserie_worker_core::ExitReason;
+pub use options::{LogRetention, StartOptions};
+pub use program::run;
+pub use start::{StartError, WorkerHandle, start};

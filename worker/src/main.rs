@@ -1,2 +1,5 @@
-//! Program entry.
-fn main() {}
+//! The `brasserie-worker` program.
+
+fn main() -> std::process::ExitCode {
+    brasserie_worker::run()
+}

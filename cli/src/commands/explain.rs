@@ -29,7 +29,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     } else if reasons.is_empty() {
         print("Nothing keeps this task from running.\n")?;
     } else {
-        let lines: Vec<String> = reasons.iter().map(|reason| format!("- {reason}\n")).collect();
+        let lines: Vec<String> = reasons
+            .iter()
+            .map(|reason| format!("- {reason}\n"))
+            .collect();
         print(&lines.concat())?;
     }
     Ok(Ending::Success)

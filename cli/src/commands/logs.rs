@@ -70,7 +70,12 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         let lines: Vec<_> = lines.iter().map(line_json).collect();
         print_json(&json!({ "lines": lines, "notices": notices }))?;
     } else {
-        print(&lines.iter().map(|line| line_text(line, args)).collect::<String>())?;
+        print(
+            &lines
+                .iter()
+                .map(|line| line_text(line, args))
+                .collect::<String>(),
+        )?;
     }
     Ok(Ending::Success)
 }
@@ -94,7 +99,11 @@ pub(crate) async fn collect(
                 notices.push(text);
             }
         }
-        empty_pages = if lines.len() == before { empty_pages + 1 } else { 0 };
+        empty_pages = if lines.len() == before {
+            empty_pages + 1
+        } else {
+            0
+        };
         if empty_pages == PAGES_BEFORE_NOTICE {
             eprintln!("brasserie: still searching; nothing matched so far");
         }

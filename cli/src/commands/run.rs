@@ -57,7 +57,8 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
     let started = Instant::now();
     let directory = Directory::open(args.data_dir.as_deref())?;
     let shutdown = Shutdown::on_signals().context("cannot listen for signals")?;
-    let cluster = Cluster::start(&config, directory.path(), args.worker_command.clone()).await?;
+    let mut cluster =
+        Cluster::start(&config, directory.path(), args.worker_command.clone()).await?;
     let connection = Connection::new(&cluster.address())?;
     let mut progress = Progress::new();
 
@@ -68,7 +69,9 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
     };
     progress.finish();
     let ending = match outcome {
-        Ok(Watched::Settled(status)) => summary::print(&connection, &status, started.elapsed()).await?,
+        Ok(Watched::Settled(status)) => {
+            summary::print(&connection, &status, started.elapsed()).await?
+        }
         Ok(Watched::Interrupted) => {
             eprintln!("brasserie: interrupted; ending the tasks");
             Ending::Interrupted
@@ -105,11 +108,17 @@ async fn watch(connection: &Connection, progress: &mut Progress) -> Result<Watch
         ticks.tick().await;
         let status = connection.cluster_status().await?;
         let nodes_loaded = status.nodes_loaded.unwrap_or(false);
-        if !nodes_loaded && let Some(errors) = status.errors.as_ref().filter(|errors| !errors.is_empty()) {
+        if !nodes_loaded
+            && let Some(errors) = status.errors.as_ref().filter(|errors| !errors.is_empty())
+        {
             return Ok(Watched::Broken(errors.join("\n")));
         }
         progress.show(&status);
-        let mut jobs = status.jobs.iter().flatten().filter(|job| job.enabled.unwrap_or(false));
+        let mut jobs = status
+            .jobs
+            .iter()
+            .flatten()
+            .filter(|job| job.enabled.unwrap_or(false));
         if nodes_loaded && jobs.all(|job| job.settled.unwrap_or(false)) {
             return Ok(Watched::Settled(Box::new(status)));
         }

@@ -23,7 +23,11 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Ending> {
     let connection = Connection::new(&args.scheduler.scheduler)?;
     let status = block_on(connection.cluster_status())??;
-    if args.json { print_json(&to_json(&status))? } else { print(&to_text(&status))? }
+    if args.json {
+        print_json(&to_json(&status))?
+    } else {
+        print(&to_text(&status))?
+    }
     Ok(Ending::Success)
 }
 
@@ -39,13 +43,30 @@ fn to_text(status: &ClusterStatus) -> String {
     for error in status.errors.iter().flatten() {
         text.push_str(&format!("! {error}\n"));
     }
-    let headers = ["job", "tasks", "done", "running", "waiting", "backoff", "failed", "never", "next retry"];
-    let rows: Vec<Vec<String>> =
-        status.jobs.iter().flatten().map(|job| job_row(job, status.wall_time_ms.unwrap_or(0))).collect();
+    let headers = [
+        "job",
+        "tasks",
+        "done",
+        "running",
+        "waiting",
+        "backoff",
+        "failed",
+        "never",
+        "next retry",
+    ];
+    let rows: Vec<Vec<String>> = status
+        .jobs
+        .iter()
+        .flatten()
+        .map(|job| job_row(job, status.wall_time_ms.unwrap_or(0)))
+        .collect();
     text.push_str(&table(&headers, &rows));
     for job in status.jobs.iter().flatten() {
         for error in job.errors.iter().flatten() {
-            text.push_str(&format!("! {}: {error}\n", job.name.as_deref().unwrap_or_default()));
+            text.push_str(&format!(
+                "! {}: {error}\n",
+                job.name.as_deref().unwrap_or_default()
+            ));
         }
     }
     text.push('\n');
@@ -53,7 +74,17 @@ fn to_text(status: &ClusterStatus) -> String {
     if rows.is_empty() {
         text.push_str("No worker has connected. Start one: brasserie-worker --scheduler HOST:PORT --data-dir DIR\n");
     } else {
-        text.push_str(&table(&["worker", "state", "running", "unsure", "address", "heartbeat"], &rows));
+        text.push_str(&table(
+            &[
+                "worker",
+                "state",
+                "running",
+                "unsure",
+                "address",
+                "heartbeat",
+            ],
+            &rows,
+        ));
     }
     text
 }
@@ -66,7 +97,11 @@ fn job_row(job: &JobStatus, wall_ms: i64) -> Vec<String> {
     });
     let name = job.name.clone().unwrap_or_default();
     vec![
-        if job.enabled.unwrap_or(false) { name } else { format!("{name} (disabled)") },
+        if job.enabled.unwrap_or(false) {
+            name
+        } else {
+            format!("{name} (disabled)")
+        },
         count(job.total),
         count(job.done),
         count(job.running),
@@ -79,7 +114,12 @@ fn job_row(job: &JobStatus, wall_ms: i64) -> Vec<String> {
 }
 
 fn worker_row(worker: &WorkerStatus) -> Vec<String> {
-    let ago = |ms: i64| format!("{} ago", duration(Duration::from_millis(u64::try_from(ms).unwrap_or(0))));
+    let ago = |ms: i64| {
+        format!(
+            "{} ago",
+            duration(Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
+        )
+    };
     vec![
         worker.shard.clone().unwrap_or_default(),
         worker.state.clone().unwrap_or_default(),
@@ -91,7 +131,10 @@ fn worker_row(worker: &WorkerStatus) -> Vec<String> {
 }
 
 fn to_json(status: &ClusterStatus) -> Value {
-    let instance = status.scheduler.as_ref().map(|id| json!({ "start_time": id.start_time, "rand": id.rand }));
+    let instance = status
+        .scheduler
+        .as_ref()
+        .map(|id| json!({ "start_time": id.start_time, "rand": id.rand }));
     let jobs: Vec<Value> = status.jobs.iter().flatten().map(job_json).collect();
     let workers: Vec<Value> = status.workers.iter().flatten().map(worker_json).collect();
     json!({
@@ -130,7 +173,10 @@ mod tests {
 
     #[test]
     fn a_waiting_scheduler_says_so_first_and_empty_pools_say_what_to_do() {
-        let status = ClusterStatus { initial_wait: Some("initial wait: why".to_owned()), ..ClusterStatus::default() };
+        let status = ClusterStatus {
+            initial_wait: Some("initial wait: why".to_owned()),
+            ..ClusterStatus::default()
+        };
         let text = to_text(&status);
         assert!(text.starts_with("initial wait: why\n"), "{text}");
         assert!(text.contains("brasserie-worker --scheduler"), "{text}");
@@ -144,6 +190,9 @@ mod tests {
             next_backoff_end_ms: Some(5_500),
             ..JobStatus::default()
         };
-        assert_eq!(job_row(&job, 1_000).last().map(String::as_str), Some("in 4.5 s"));
+        assert_eq!(
+            job_row(&job, 1_000).last().map(String::as_str),
+            Some("in 4.5 s")
+        );
     }
 }

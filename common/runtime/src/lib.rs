@@ -1,1 +1,13 @@
-//! The small pieces that every program needs around its core: clock, telemetry, shutdown, files.
+//! Small pieces that every shell needs: the clock, telemetry, shutdown, files, addresses.
+
+pub mod clock;
+pub mod files;
+pub mod net;
+pub mod shutdown;
+pub mod telemetry;
+
+pub use clock::Clock;
+pub use files::{DataDir, DataDirError, FileError};
+pub use net::{AddressError, ListenAddress, NetworkExposure, parse_peer};
+pub use shutdown::Shutdown;
+pub use telemetry::{TelemetryError, Verbosity};

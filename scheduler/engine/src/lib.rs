@@ -1,1 +1,21 @@
 //! What may run where: the forest, statuses, placement and explanations.
+
+mod engine;
+mod explain;
+mod forest;
+mod names;
+mod placement;
+mod statuses;
+mod types;
+mod view;
+
+pub use engine::Engine;
+pub use explain::{Need, Reason};
+pub use forest::{MAX_NODES, NodeError, NodeTable, NodeTableBuilder, Row};
+pub use types::{
+    AdoptOutcome, Counts, Eligibility, Histogram, HoldBack, Placement, Restart, Task, TaskState,
+    WorkerIndex, WorkerResources,
+};
+
+#[cfg(test)]
+mod tests;

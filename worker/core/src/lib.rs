@@ -3,8 +3,25 @@
 //! The crate is pure. A shell feeds [`Event`]s to [`Worker::handle`], calls [`Worker::handle_timeout`] once a turn, drains
 //! [`Worker::poll_effect`], and sleeps until [`Worker::poll_timeout`] or the next event.
 
+#![deny(clippy::iter_over_hash_type)]
+
+mod association;
+mod config;
+mod delivery;
 mod effect;
 mod event;
+mod heartbeat;
+mod invocations;
+mod outbox;
+mod reports;
+mod requests;
+mod suicide;
+mod tasks;
+mod timer;
+mod worker;
 
+pub use association::HeartbeatTrouble;
+pub use config::Options;
 pub use effect::{Call, CallReply, Effect, ExitReason, Goodbye, Refusal, Reply};
 pub use event::{Event, RunTask};
+pub use worker::{LifeStage, Worker};

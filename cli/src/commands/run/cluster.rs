@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use brasserie_common::{ServiceAddress, Shard};
 use brasserie_scheduler::{ConfigSource, NewCluster, SchedulerHandle};
-use brasserie_worker::WorkerHandle;
+use brasserie_worker::ExitReason;
+use tokio::task::JoinHandle;
 
 use super::settings::RunConfig;
 
@@ -15,28 +16,47 @@ const SHARD: &str = "local";
 /// Both halves at work.
 pub(super) struct Cluster {
     scheduler: SchedulerHandle,
-    worker: WorkerHandle,
+    stop_worker: Box<dyn Fn() + Send + Sync>,
+    worker: JoinHandle<ExitReason>,
 }
 
 impl Cluster {
-    pub(super) async fn start(run: &RunConfig, directory: PathBuf, worker_command: Option<String>) -> Result<Self> {
+    pub(super) async fn start(
+        run: &RunConfig,
+        directory: PathBuf,
+        worker_command: Option<String>,
+    ) -> Result<Self> {
         let folder = run.file.parent().map(PathBuf::from).unwrap_or_default();
-        let source = ConfigSource::Given { config: run.config.clone(), folder };
+        let source = ConfigSource::Given {
+            config: run.config.clone(),
+            folder,
+        };
         let options = brasserie_scheduler::StartOptions {
             // Counts in a new directory only; in one with a record the record decides.
             new_cluster: NewCluster::Yes,
             ..brasserie_scheduler::StartOptions::new(directory.join("scheduler"), source)
         };
-        let scheduler = brasserie_scheduler::start(options).await.context("cannot start the scheduler")?;
+        let scheduler = brasserie_scheduler::start(options)
+            .await
+            .context("cannot start the scheduler")?;
         let address = scheduler.thrift_address();
-        let peer = ServiceAddress { host: address.ip().to_string().into(), port: address.port() };
+        let peer = ServiceAddress {
+            host: address.ip().to_string().into(),
+            port: address.port(),
+        };
         let shard = Shard::try_from(SHARD).expect("Invariant: a constant name is valid");
         let options = brasserie_worker::StartOptions {
             worker_command,
             ..brasserie_worker::StartOptions::new(peer, shard, directory.join("worker"))
         };
-        let worker = brasserie_worker::start(options).await.context("cannot start the worker")?;
-        Ok(Cluster { scheduler, worker })
+        let worker = brasserie_worker::start(options)
+            .await
+            .context("cannot start the worker")?;
+        Ok(Cluster {
+            scheduler,
+            stop_worker: Box::new(worker.stopper()),
+            worker: tokio::spawn(worker.wait()),
+        })
     }
 
     /// Where the scheduler answers.
@@ -45,14 +65,21 @@ impl Cluster {
     }
 
     /// Waits for the worker to end by itself, which it does only when it must; says why.
-    pub(super) async fn worker_ended(&self) -> String {
-        format!("{:?}", self.worker.ended().await)
+    pub(super) async fn worker_ended(&mut self) -> String {
+        match (&mut self.worker).await {
+            Ok(ExitReason::Shutdown) => "it was asked to".to_owned(),
+            Ok(ExitReason::SuicideRequested) => "the scheduler asked it to".to_owned(),
+            Ok(ExitReason::MustDie) => "it could not reach the scheduler for too long".to_owned(),
+            Err(error) => error.to_string(),
+        }
     }
 
     /// Ends the tasks, then the worker, which says goodbye, then the scheduler.
-    pub(super) async fn stop(self) {
-        self.worker.shutdown();
-        self.worker.ended().await;
+    pub(super) async fn stop(mut self) {
+        if !self.worker.is_finished() {
+            (self.stop_worker)();
+            self.worker_ended().await;
+        }
         if let Err(error) = self.scheduler.shutdown().await {
             eprintln!("brasserie: {error}");
         }

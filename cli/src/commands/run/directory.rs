@@ -38,12 +38,17 @@ impl Directory {
 
     /// A temporary folder goes after success, and stays for a look after anything else.
     pub(super) fn close(self, ending: Ending) -> Result<()> {
-        let Directory::Temporary(folder) = self else { return Ok(()) };
+        let Directory::Temporary(folder) = self else {
+            return Ok(());
+        };
         if ending == Ending::Success {
             folder.close().context("cannot remove the temporary folder")
         } else {
             let path = folder.keep();
-            eprintln!("brasserie: statuses and logs are kept in {0}; --data-dir {0} goes on from there", path.display());
+            eprintln!(
+                "brasserie: statuses and logs are kept in {0}; --data-dir {0} goes on from there",
+                path.display()
+            );
             Ok(())
         }
     }

@@ -14,21 +14,39 @@ const PLAIN_LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// Shows how far each job is.
 pub(super) enum Progress {
-    Bars { all: MultiProgress, bars: Vec<(String, ProgressBar)>, wait: Option<ProgressBar> },
-    Lines { last: Instant, wait: Option<String> },
+    Bars {
+        all: MultiProgress,
+        bars: Vec<(String, ProgressBar)>,
+        wait: Option<ProgressBar>,
+    },
+    Lines {
+        last: Instant,
+        wait: Option<String>,
+    },
 }
 
 impl Progress {
     pub(super) fn new() -> Self {
         if std::io::stderr().is_terminal() {
-            Progress::Bars { all: MultiProgress::new(), bars: Vec::new(), wait: None }
+            Progress::Bars {
+                all: MultiProgress::new(),
+                bars: Vec::new(),
+                wait: None,
+            }
         } else {
-            Progress::Lines { last: Instant::now(), wait: None }
+            Progress::Lines {
+                last: Instant::now(),
+                wait: None,
+            }
         }
     }
 
     pub(super) fn show(&mut self, status: &ClusterStatus) {
-        let jobs = status.jobs.iter().flatten().filter(|job| job.enabled.unwrap_or(false));
+        let jobs = status
+            .jobs
+            .iter()
+            .flatten()
+            .filter(|job| job.enabled.unwrap_or(false));
         match self {
             Progress::Bars { all, bars, wait } => {
                 show_wait(all, wait, status);
@@ -45,7 +63,9 @@ impl Progress {
                 }
                 if last.elapsed() >= PLAIN_LINE_EVERY {
                     *last = Instant::now();
-                    let texts: Vec<String> = jobs.map(|job| line(job, status.wall_time_ms.unwrap_or(0))).collect();
+                    let texts: Vec<String> = jobs
+                        .map(|job| line(job, status.wall_time_ms.unwrap_or(0)))
+                        .collect();
                     eprintln!("{}", texts.join("; "));
                 }
             }
@@ -81,16 +101,27 @@ fn show_wait(all: &MultiProgress, wait: &mut Option<ProgressBar>, status: &Clust
     }
 }
 
-fn show_bar(all: &MultiProgress, bars: &mut Vec<(String, ProgressBar)>, job: &JobStatus, wall_ms: i64) {
+fn show_bar(
+    all: &MultiProgress,
+    bars: &mut Vec<(String, ProgressBar)>,
+    job: &JobStatus,
+    wall_ms: i64,
+) {
     let name = job.name.clone().unwrap_or_default();
     if !bars.iter().any(|(known, _)| *known == name) {
         let bar = all.add(ProgressBar::new(0));
         let style = ProgressStyle::with_template("{prefix:>16} [{bar:32}] {pos}/{len} {msg}");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+        bar.set_style(
+            style
+                .unwrap_or_else(|_| ProgressStyle::default_bar())
+                .progress_chars("=> "),
+        );
         bar.set_prefix(name.clone());
         bars.push((name.clone(), bar));
     }
-    let Some((_, bar)) = bars.iter().find(|(known, _)| *known == name) else { return };
+    let Some((_, bar)) = bars.iter().find(|(known, _)| *known == name) else {
+        return;
+    };
     let unsigned = |n: Option<i64>| u64::try_from(n.unwrap_or(0)).unwrap_or(0);
     bar.set_length(unsigned(job.total));
     bar.set_position(unsigned(job.done) + unsigned(job.failed) + unsigned(job.infeasible));
@@ -109,7 +140,10 @@ fn details(job: &JobStatus, wall_ms: i64) -> String {
     part(job.failed, "failed");
     part(job.infeasible, "can never run");
     if let Some(n) = job.in_backoff.filter(|&n| n > 0) {
-        let until = job.next_backoff_end_ms.unwrap_or(wall_ms).saturating_sub(wall_ms);
+        let until = job
+            .next_backoff_end_ms
+            .unwrap_or(wall_ms)
+            .saturating_sub(wall_ms);
         let left = duration(Duration::from_millis(u64::try_from(until).unwrap_or(0)));
         parts.push(format!("{n} in backoff, the first for {left} more"));
     }
@@ -118,9 +152,18 @@ fn details(job: &JobStatus, wall_ms: i64) -> String {
 
 fn line(job: &JobStatus, wall_ms: i64) -> String {
     let details = details(job, wall_ms);
-    let details = if details.is_empty() { details } else { format!(" ({details})") };
+    let details = if details.is_empty() {
+        details
+    } else {
+        format!(" ({details})")
+    };
     let name = job.name.as_deref().unwrap_or_default();
-    format!("{name}: {} of {} done, {} waiting{details}", job.done.unwrap_or(0), job.total.unwrap_or(0), waiting(job))
+    format!(
+        "{name}: {} of {} done, {} waiting{details}",
+        job.done.unwrap_or(0),
+        job.total.unwrap_or(0),
+        waiting(job)
+    )
 }
 
 #[cfg(test)]
@@ -129,7 +172,15 @@ mod tests {
 
     #[test]
     fn a_backoff_says_until_when() {
-        let job = JobStatus { in_backoff: Some(2), next_backoff_end_ms: Some(3_000), running: Some(1), ..JobStatus::default() };
-        assert_eq!(details(&job, 1_000), "1 running, 2 in backoff, the first for 2.0 s more");
+        let job = JobStatus {
+            in_backoff: Some(2),
+            next_backoff_end_ms: Some(3_000),
+            running: Some(1),
+            ..JobStatus::default()
+        };
+        assert_eq!(
+            details(&job, 1_000),
+            "1 running, 2 in backoff, the first for 2.0 s more"
+        );
     }
 }

@@ -22,7 +22,11 @@ pub(super) enum Retries {
 
 impl Retries {
     pub(super) fn from_flag(no_retry: bool) -> Self {
-        if no_retry { Retries::None } else { Retries::AsConfigured }
+        if no_retry {
+            Retries::None
+        } else {
+            Retries::AsConfigured
+        }
     }
 }
 
@@ -47,10 +51,16 @@ pub(super) fn load(file: &Path, retries: Retries) -> Result<Loaded> {
         Ok(bytes) => bytes,
         Err(error) => return Ok(Loaded::Problems(format!("brasserie: {error}\n"))),
     };
-    let parsed = parse_bytes(&bytes, ParseOptions::default()).and_then(|parsed| parsed.into_correct());
+    let parsed =
+        parse_bytes(&bytes, ParseOptions::default()).and_then(|parsed| parsed.into_correct());
     let (mut config, warnings) = match parsed {
         Ok(correct) => correct,
-        Err(errors) => return Ok(Loaded::Problems(format!("{}\n", errors.display_with(&shown).trim_end()))),
+        Err(errors) => {
+            return Ok(Loaded::Problems(format!(
+                "{}\n",
+                errors.display_with(&shown).trim_end()
+            )));
+        }
     };
     for warning in &warnings {
         eprintln!("warning: {}", warning.display_with(&shown));
@@ -64,7 +74,10 @@ pub(super) fn load(file: &Path, retries: Retries) -> Result<Loaded> {
     if retries == Retries::None {
         make_errors_final(&mut config);
     }
-    Ok(Loaded::Config(RunConfig { config: Arc::new(config), file }))
+    Ok(Loaded::Config(RunConfig {
+        config: Arc::new(config),
+        file,
+    }))
 }
 
 /// A config for which nothing would happen is a mistake worth naming.
@@ -79,7 +92,8 @@ fn nothing_to_run(config: &Config) -> Option<&'static str> {
 }
 
 fn make_errors_final(config: &mut Config) {
-    let fail = BackoffPolicy::new(&[], AfterLast::Fail).expect("Invariant: an empty list may end in \"fail\"");
+    let fail = BackoffPolicy::new(&[], AfterLast::Fail)
+        .expect("Invariant: an empty list may end in \"fail\"");
     for job in &mut config.jobs {
         job.backoff = fail.clone();
     }
@@ -116,8 +130,13 @@ mod tests {
     fn a_config_that_would_do_nothing_is_refused() {
         let text = problems(&format!(r#"{{"bistro_settings": {{{NODES}}}}}"#));
         assert!(text.contains("no job is enabled"), "{text}");
-        let text = problems(&format!(r#"{{"bistro_settings": {{"enabled": false, {NODES}}}, "bistro_job->j": {{"owner": "o"}}}}"#));
-        assert!(text.contains("`bistro_settings.enabled` is false"), "{text}");
+        let text = problems(&format!(
+            r#"{{"bistro_settings": {{"enabled": false, {NODES}}}, "bistro_job->j": {{"owner": "o"}}}}"#
+        ));
+        assert!(
+            text.contains("`bistro_settings.enabled` is false"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -125,9 +144,18 @@ mod tests {
         let text = format!(
             r#"{{"bistro_settings": {{{NODES}}}, "bistro_job->j": {{"owner": "o", "backoff": [5, "repeat"], "command": ["./x.sh"]}}}}"#
         );
-        let Loaded::Config(run) = load_text(&text, Retries::None) else { panic!("the config is good") };
+        let Loaded::Config(run) = load_text(&text, Retries::None) else {
+            panic!("the config is good")
+        };
         let job = run.config.job("j").unwrap();
-        assert!(job.backoff.next(brasserie_common::BackoffDuration::default()).no_more_backoffs);
-        assert_eq!(Path::new(&job.command[0]), run.file.parent().unwrap().join("x.sh"));
+        assert!(
+            job.backoff
+                .next(brasserie_common::BackoffDuration::default())
+                .no_more_backoffs
+        );
+        assert_eq!(
+            Path::new(&job.command[0]),
+            run.file.parent().unwrap().join("x.sh")
+        );
     }
 }

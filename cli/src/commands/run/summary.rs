@@ -17,10 +17,17 @@ const MAX_SHOWN: i32 = 10;
 const LAST_LINES: usize = 5;
 
 /// Prints the summary and says how the run ended.
-pub(super) async fn print(connection: &Connection, status: &ClusterStatus, elapsed: Duration) -> Result<Ending> {
+pub(super) async fn print(
+    connection: &Connection,
+    status: &ClusterStatus,
+    elapsed: Duration,
+) -> Result<Ending> {
     let jobs: Vec<&JobStatus> = status.jobs.iter().flatten().collect();
     let rows: Vec<Vec<String>> = jobs.iter().map(|job| row(job)).collect();
-    output::print(&table(&["job", "tasks", "done", "failed", "never ran", "time"], &rows))?;
+    output::print(&table(
+        &["job", "tasks", "done", "failed", "never ran", "time"],
+        &rows,
+    ))?;
     let mut is_all_done = true;
     for job in jobs.iter().filter(|job| job.enabled.unwrap_or(false)) {
         if job.done == job.total {
@@ -29,7 +36,10 @@ pub(super) async fn print(connection: &Connection, status: &ClusterStatus, elaps
         is_all_done = false;
         let name = job.name.as_deref().unwrap_or_default();
         let bad = job.total.unwrap_or(0) - job.done.unwrap_or(0);
-        output::print(&format!("\n{name}: {bad} of {} tasks are not done\n", job.total.unwrap_or(0)))?;
+        output::print(&format!(
+            "\n{name}: {bad} of {} tasks are not done\n",
+            job.total.unwrap_or(0)
+        ))?;
         for task in connection.unfinished(name, MAX_SHOWN).await? {
             output::print(&last_words(connection, &task).await?)?;
         }
@@ -37,17 +47,31 @@ pub(super) async fn print(connection: &Connection, status: &ClusterStatus, elaps
             output::print(&format!("  and {} more\n", bad - i64::from(MAX_SHOWN)))?;
         }
     }
-    let verdict = if is_all_done { "all done" } else { "not everything is done" };
+    let verdict = if is_all_done {
+        "all done"
+    } else {
+        "not everything is done"
+    };
     output::print(&format!("\n{verdict} in {}\n", duration(elapsed)))?;
-    Ok(if is_all_done { Ending::Success } else { Ending::Failure })
+    Ok(if is_all_done {
+        Ending::Success
+    } else {
+        Ending::Failure
+    })
 }
 
 fn row(job: &JobStatus) -> Vec<String> {
     let count = |n: Option<i64>| n.unwrap_or(0).to_string();
     let name = job.name.clone().unwrap_or_default();
-    let time = job.elapsed_ms.map(|ms| duration(Duration::from_millis(u64::try_from(ms).unwrap_or(0))));
+    let time = job
+        .elapsed_ms
+        .map(|ms| duration(Duration::from_millis(u64::try_from(ms).unwrap_or(0))));
     vec![
-        if job.enabled.unwrap_or(false) { name } else { format!("{name} (disabled)") },
+        if job.enabled.unwrap_or(false) {
+            name
+        } else {
+            format!("{name} (disabled)")
+        },
         count(job.total),
         count(job.done),
         count(job.failed),
@@ -80,8 +104,13 @@ async fn last_words(connection: &Connection, task: &UnfinishedTask) -> Result<St
 
 /// How it ended; if it never ran, why.
 fn why(task: &UnfinishedTask) -> String {
-    let status: Option<serde_json::Value> = task.status.as_ref().and_then(|text| serde_json::from_str(text).ok());
-    let exception = status.as_ref().and_then(|s| s["data"]["exception"].as_str());
+    let status: Option<serde_json::Value> = task
+        .status
+        .as_ref()
+        .and_then(|text| serde_json::from_str(text).ok());
+    let exception = status
+        .as_ref()
+        .and_then(|s| s["data"]["exception"].as_str());
     match (exception, &task.status) {
         (Some(exception), _) => exception.to_owned(),
         (None, Some(_)) => "failed".to_owned(),
@@ -101,7 +130,10 @@ mod tests {
             ..UnfinishedTask::default()
         };
         assert_eq!(why(&task), "exit code 3");
-        let never = UnfinishedTask { reasons: Some(vec!["a".to_owned(), "b".to_owned()]), ..UnfinishedTask::default() };
+        let never = UnfinishedTask {
+            reasons: Some(vec!["a".to_owned(), "b".to_owned()]),
+            ..UnfinishedTask::default()
+        };
         assert_eq!(why(&never), "a; b");
     }
 }

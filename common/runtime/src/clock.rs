@@ -1,0 +1,75 @@
+//! The only place that reads a clock or the system's entropy.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use brasserie_common::{Time, WallTime};
+use nix::time::{ClockId, clock_gettime};
+
+/// The longest sleep in one piece. The timers of the runtime stop while the machine is suspended, [`Time`] does not, so a
+/// sleeper looks at the clock again this often: that bounds how late it notices that the machine has woken up.
+const MAX_SLEEP: Duration = Duration::from_secs(1);
+
+/// The machine's clocks and entropy.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Clock;
+
+impl Clock {
+    /// The clock that also counts suspend.
+    pub fn now(&self) -> Time {
+        // Invariant: Linux has had CLOCK_BOOTTIME since 2.6.39, and reading it cannot fail otherwise.
+        let reading = clock_gettime(ClockId::CLOCK_BOOTTIME).expect("CLOCK_BOOTTIME is readable");
+        let nanos = Duration::from(reading).as_nanos();
+        Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// What people's clocks show; labels and cron only.
+    pub fn wall(&self) -> WallTime {
+        match SystemTime::now().duration_since(UNIX_EPOCH) {
+            Ok(since) => {
+                WallTime::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+            }
+            // A machine whose clock was never set.
+            Err(_) => WallTime::from_millis(0),
+        }
+    }
+
+    /// 64 unpredictable bits: the seed of one core, which makes all other randomness of it.
+    pub fn seed(&self) -> u64 {
+        // Each thread's first `RandomState` draws 128 bits from getrandom(2), later ones count up from there: the hash hides the count.
+        RandomState::new().hash_one(self.now())
+    }
+
+    /// Sleeps until [`Clock::now`] has reached `deadline`.
+    pub async fn sleep_until(&self, deadline: Time) {
+        loop {
+            let left = deadline.since(self.now());
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left.min(MAX_SLEEP)).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_goes_forward_and_seeds_differ() {
+        let clock = Clock;
+        let first = clock.now();
+        assert!(clock.now() >= first && first > Time::ZERO);
+        assert!(clock.wall() > WallTime::from_secs(1_600_000_000));
+        assert_ne!(clock.seed(), clock.seed());
+    }
+
+    #[tokio::test]
+    async fn sleeping_ends_no_earlier_than_asked() {
+        let clock = Clock;
+        let deadline = clock.now() + Duration::from_millis(20);
+        clock.sleep_until(deadline).await;
+        assert!(clock.now() >= deadline);
+    }
+}

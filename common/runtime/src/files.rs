@@ -1,0 +1,283 @@
+//! Files that must be whole: a locked data directory, writes that a crash cannot tear, reads that a hostile size cannot fill memory with.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Its lock is what counts; its text names the holder.
+const LOCK_FILE: &str = "lock";
+/// A process id and a newline, with room to spare.
+const MAX_LOCK_TEXT: u64 = 64;
+
+/// A data directory that this process, and no other, uses for as long as the value lives. Dropping it, or the end of the
+/// process however it comes, frees it.
+#[derive(Debug)]
+pub struct DataDir {
+    path: PathBuf,
+    _lock: File,
+}
+
+/// Why a directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DataDirError {
+    #[error("cannot create the data directory {}: {error}", path.display())]
+    Create { path: PathBuf, error: io::Error },
+    #[error("cannot use {} in the data directory: {error}", path.display())]
+    Use { path: PathBuf, error: io::Error },
+    #[error(
+        "the data directory {} is in use by {holder}. Two programs on one directory would undo each other's work: end that one first, or \
+         choose another --data-dir", path.display()
+    )]
+    InUse { path: PathBuf, holder: Holder },
+}
+
+/// Who has the lock, as far as the lock file tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    Process(u32),
+    Unknown,
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Holder::Process(id) => write!(f, "process {id}"),
+            Holder::Unknown => f.write_str("another process"),
+        }
+    }
+}
+
+impl DataDir {
+    /// Creates the directory (mode 0700) if need be and locks it before anything in it is read.
+    pub fn open(path: &Path) -> Result<Self, DataDirError> {
+        let create_error = |error| DataDirError::Create {
+            path: path.to_owned(),
+            error,
+        };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(create_error)?;
+        // Later changes of the working directory must not move it.
+        let path = fs::canonicalize(path).map_err(create_error)?;
+        let lock_path = path.join(LOCK_FILE);
+        let use_error = |error| DataDirError::Use {
+            path: lock_path.clone(),
+            error,
+        };
+        let mut lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&lock_path)
+            .map_err(use_error)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(DataDirError::InUse {
+                    holder: read_holder(&mut lock),
+                    path,
+                });
+            }
+            Err(TryLockError::Error(error)) => return Err(use_error(error)),
+        }
+        write_holder(&mut lock).map_err(use_error)?;
+        Ok(DataDir { path, _lock: lock })
+    }
+
+    /// Absolute.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The folder of this name inside, created (mode 0700) if need be.
+    pub fn folder(&self, name: &str) -> Result<PathBuf, DataDirError> {
+        let path = self.path.join(name);
+        match DirBuilder::new().recursive(true).mode(0o700).create(&path) {
+            Ok(()) => Ok(path),
+            Err(error) => Err(DataDirError::Use { path, error }),
+        }
+    }
+}
+
+fn read_holder(lock: &mut File) -> Holder {
+    let mut text = String::new();
+    match lock.take(MAX_LOCK_TEXT).read_to_string(&mut text) {
+        Ok(_) => text.trim().parse().map_or(Holder::Unknown, Holder::Process),
+        Err(_) => Holder::Unknown,
+    }
+}
+
+fn write_holder(lock: &mut File) -> io::Result<()> {
+    lock.set_len(0)?;
+    lock.rewind()?;
+    writeln!(lock, "{}", std::process::id())
+}
+
+/// Replaces a file so that after a crash it is either the old or the new one, and the new one is on disk when this returns.
+pub fn atomic_write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let name = path
+        .file_name()
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"))?;
+    let mut temporary_name = std::ffi::OsString::from(".");
+    temporary_name.push(name);
+    temporary_name.push(".tmp");
+    let temporary = folder.join(temporary_name);
+    // One writer a directory (its lock), so a leftover of a crash may simply be overwritten.
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&temporary)?;
+    let written = file
+        .write_all(bytes)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| fs::rename(&temporary, path));
+    if let Err(error) = written {
+        // The first error is the one to tell; a leftover does no harm.
+        let _ = fs::remove_file(&temporary);
+        return Err(error);
+    }
+    File::open(folder)?.sync_all()
+}
+
+/// Why a file could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    #[error("cannot read {}: {error}", path.display())]
+    Read { path: PathBuf, error: io::Error },
+    #[error("{} is larger than {max_bytes} bytes", path.display())]
+    TooLarge { path: PathBuf, max_bytes: u64 },
+    #[error("{} is not UTF-8 text: the byte at position {at} is not", path.display())]
+    NotText { path: PathBuf, at: usize },
+}
+
+/// The whole content of a file that must not be larger than `max_bytes`. Counts what it reads: sizes of pipes and of files
+/// that grow say nothing.
+pub fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileError> {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| {
+            file.take(max_bytes.saturating_add(1))
+                .read_to_end(&mut bytes)
+        })
+        .map_err(|error| FileError::Read {
+            path: path.to_owned(),
+            error,
+        })?;
+    if bytes.len() as u64 > max_bytes {
+        return Err(FileError::TooLarge {
+            path: path.to_owned(),
+            max_bytes,
+        });
+    }
+    Ok(bytes)
+}
+
+/// As [`read`], for text.
+pub fn read_to_string(path: &Path, max_bytes: u64) -> Result<String, FileError> {
+    String::from_utf8(read(path, max_bytes)?).map_err(|error| FileError::NotText {
+        path: path.to_owned(),
+        at: error.utf8_error().valid_up_to(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_data_dir_has_one_user_at_a_time() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let path = parent.path().join("a/b");
+        let first = DataDir::open(&path).expect("the first user");
+        assert_eq!(
+            fs::metadata(first.path())
+                .expect("it exists")
+                .permissions()
+                .mode()
+                & 0o777,
+            0o700
+        );
+        let text = DataDir::open(&path)
+            .expect_err("the second user")
+            .to_string();
+        let me = format!("process {}", std::process::id());
+        assert!(
+            text.contains(&me) && text.contains("a/b") && text.contains("--data-dir"),
+            "{text}"
+        );
+        drop(first);
+        let again = DataDir::open(&path).expect("free again");
+        assert!(again.folder("logs").expect("a folder").is_dir());
+    }
+
+    #[test]
+    fn a_data_dir_that_is_a_file_is_refused_by_name() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let path = parent.path().join("file");
+        fs::write(&path, "x").expect("written");
+        let text = DataDir::open(&path).expect_err("refused").to_string();
+        assert!(
+            text.contains("cannot create the data directory") && text.contains("file"),
+            "{text}"
+        );
+        fs::remove_file(&path).expect("removed");
+        fs::create_dir_all(path.join("lock")).expect("a folder in the lock's place");
+        assert!(matches!(
+            DataDir::open(&path),
+            Err(DataDirError::Use { .. })
+        ));
+    }
+
+    #[test]
+    fn atomic_writes_replace_and_leave_nothing_behind() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x");
+        atomic_write(&path, b"one").expect("written");
+        atomic_write(&path, b"two").expect("written");
+        assert_eq!(read_to_string(&path, 3).expect("read"), "two");
+        fs::create_dir(folder.path().join("taken")).expect("a folder");
+        assert!(atomic_write(&folder.path().join("taken"), b"x").is_err());
+        let mut names: Vec<_> = fs::read_dir(folder.path())
+            .expect("listed")
+            .map(|e| e.expect("an entry").file_name())
+            .collect();
+        names.sort();
+        assert_eq!(names, ["taken", "x"]);
+        assert!(atomic_write(Path::new("/"), b"x").is_err());
+    }
+
+    #[test]
+    fn reads_are_bounded_and_name_the_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x");
+        assert!(matches!(
+            read_to_string(&path, 9),
+            Err(FileError::Read { .. })
+        ));
+        fs::write(&path, b"ab\xff").expect("written");
+        assert!(matches!(
+            read_to_string(&path, 2),
+            Err(FileError::TooLarge { max_bytes: 2, .. })
+        ));
+        assert!(matches!(
+            read_to_string(&path, 3),
+            Err(FileError::NotText { at: 2, .. })
+        ));
+        assert!(matches!(
+            read_to_string(Path::new("/dev/zero"), 4096),
+            Err(FileError::TooLarge { .. })
+        ));
+    }
+}

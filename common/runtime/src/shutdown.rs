@@ -1,0 +1,78 @@
+//! Signals that end a program: the first one asks, the second one insists.
+
+use std::io;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// Signals that ask a program to end. SIGHUP is one of them: the terminal of a person who started it by hand is gone.
+const SIGNALS: [SignalKind; 4] = [
+    SignalKind::terminate(),
+    SignalKind::interrupt(),
+    SignalKind::quit(),
+    SignalKind::hangup(),
+];
+
+/// Tells that somebody wants the program to end.
+#[derive(Clone, Debug, Default)]
+pub struct Shutdown {
+    asked: CancellationToken,
+    insisted: CancellationToken,
+}
+
+impl Shutdown {
+    /// One that no signal sets off: for programs inside programs, and for tests.
+    pub fn manual() -> Self {
+        Self::default()
+    }
+
+    /// Listens for SIGTERM, SIGINT, SIGQUIT and SIGHUP from now on; they no longer end the process by themselves.
+    pub fn on_signals() -> io::Result<Self> {
+        let shutdown = Self::default();
+        for kind in SIGNALS {
+            let mut stream = signal(kind)?;
+            let shutdown = shutdown.clone();
+            tokio::spawn(async move {
+                while stream.recv().await.is_some() {
+                    shutdown.request();
+                }
+            });
+        }
+        Ok(shutdown)
+    }
+
+    /// As if a signal had come.
+    pub fn request(&self) {
+        if self.asked.is_cancelled() {
+            self.insisted.cancel();
+        } else {
+            self.asked.cancel();
+        }
+    }
+
+    /// Cancelled by the first signal: end in good order.
+    pub fn asked(&self) -> &CancellationToken {
+        &self.asked
+    }
+
+    /// Cancelled by the second one: end now.
+    pub fn insisted(&self) -> &CancellationToken {
+        &self.insisted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::signal::{Signal, raise};
+
+    #[tokio::test]
+    async fn the_first_signal_asks_and_the_second_insists() {
+        let shutdown = Shutdown::on_signals().expect("signal handlers");
+        raise(Signal::SIGTERM).expect("raise");
+        shutdown.asked().cancelled().await;
+        assert!(!shutdown.insisted().is_cancelled());
+        raise(Signal::SIGHUP).expect("raise");
+        shutdown.insisted().cancelled().await;
+    }
+}

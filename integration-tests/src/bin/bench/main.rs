@@ -1,0 +1,153 @@
+//! Measures what the project promises, each figure beside a baseline of the same run, so that machines can be compared.
+
+mod rpc;
+mod spawn;
+
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+use integration_tests::e2e::play_role;
+use serde_json::Value;
+
+/// Benchmarks with their baselines.
+#[derive(Debug, Parser)]
+#[command(name = "bench")]
+struct Options {
+    #[arg(value_enum, default_value_t = Which::All)]
+    which: Which,
+    /// Calls of one measurement of `rpc`
+    #[arg(long, default_value_t = 1_000_000)]
+    calls: usize,
+    /// Calls under way at a time in `rpc`
+    #[arg(long, default_value_t = 512)]
+    pipelined: usize,
+    /// Tasks of one measurement of `spawn`
+    #[arg(long, default_value_t = 10_000)]
+    tasks: usize,
+    /// Pairs of measurement and baseline of which the median counts
+    #[arg(long, default_value_t = 5)]
+    pairs: usize,
+    /// One JSON document instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Which {
+    /// Pipelined small calls a second on one connection, beside an echo of the same bytes over bare TCP
+    Rpc,
+    /// Tasks a second through scheduler and worker with two slots, beside a bare posix_spawn loop with two children
+    Spawn,
+    All,
+}
+
+/// One benchmark, done.
+struct Outcome {
+    name: &'static str,
+    unit: &'static str,
+    pairs: Vec<Pair>,
+    promise: Promise,
+}
+
+/// A measurement and its baseline, each in `unit`s a second.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    rate: f64,
+    baseline: f64,
+}
+
+/// What has to be reached.
+#[derive(Clone, Copy, Debug)]
+enum Promise {
+    Rate(f64),
+    Ratio(f64),
+}
+
+impl Outcome {
+    fn rate(&self) -> f64 {
+        median(self.pairs.iter().map(|pair| pair.rate))
+    }
+
+    fn baseline(&self) -> f64 {
+        median(self.pairs.iter().map(|pair| pair.baseline))
+    }
+
+    /// Of each pair by itself: what disturbs the machine for a while disturbs both halves.
+    fn ratio(&self) -> f64 {
+        median(self.pairs.iter().map(|pair| pair.rate / pair.baseline))
+    }
+
+    fn is_kept(&self) -> bool {
+        match self.promise {
+            Promise::Rate(least) => self.rate() >= least,
+            Promise::Ratio(least) => self.ratio() >= least,
+        }
+    }
+
+    fn row(&self) -> String {
+        let promise = match self.promise {
+            Promise::Rate(least) => format!("{least:.0} {}/s", self.unit),
+            Promise::Ratio(least) => format!("ratio {least}"),
+        };
+        let verdict = if self.is_kept() { "kept" } else { "NOT KEPT" };
+        format!(
+            "{:<7}{:>12.0}{:>12.0}{:>8.3}  at least {promise}: {verdict}",
+            self.name,
+            self.rate(),
+            self.baseline(),
+            self.ratio()
+        )
+    }
+
+    fn json(&self) -> Value {
+        let (least_rate, least_ratio) = match self.promise {
+            Promise::Rate(least) => (Some(least), None),
+            Promise::Ratio(least) => (None, Some(least)),
+        };
+        let pairs: Vec<Value> =
+            self.pairs.iter().map(|pair| serde_json::json!({ "rate": pair.rate, "baseline": pair.baseline })).collect();
+        serde_json::json!({
+            "name": self.name, "unit": format!("{}/s", self.unit), "rate": self.rate(), "baseline": self.baseline(),
+            "ratio": self.ratio(), "least_rate": least_rate, "least_ratio": least_ratio, "kept": self.is_kept(), "pairs": pairs,
+        })
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn main() -> ExitCode {
+    if let Some(code) = play_role() {
+        return code;
+    }
+    let options = Options::parse();
+    if options.calls == 0 || options.pipelined == 0 || options.tasks == 0 || options.pairs == 0 {
+        eprintln!("bench: --calls, --pipelined, --tasks and --pairs must be at least 1");
+        return ExitCode::from(2);
+    }
+    let mut outcomes = Vec::new();
+    if matches!(options.which, Which::Rpc | Which::All) {
+        outcomes.push(rpc::measure(options.calls, options.pipelined, options.pairs));
+    }
+    if matches!(options.which, Which::Spawn | Which::All) {
+        outcomes.push(spawn::measure(options.tasks, options.pairs));
+    }
+    if options.json {
+        let all: Vec<Value> = outcomes.iter().map(Outcome::json).collect();
+        println!("{:#}", Value::Array(all));
+    } else {
+        println!("{:<7}{:>12}{:>12}{:>8}", "", "a second", "baseline", "ratio");
+        for outcome in &outcomes {
+            println!("{}", outcome.row());
+        }
+    }
+    if outcomes.iter().all(Outcome::is_kept) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Says how far a benchmark is, on standard error.
+fn progress(name: &str, pair: usize, pairs: usize, what: &str) {
+    eprintln!("{name}: pair {} of {pairs}: {what}", pair + 1);
+}

@@ -1,0 +1,52 @@
+//! Real programs as real processes: started in temporary folders on free loopback ports, watched with deadlines, and ended with
+//! everything they started, whatever happens. A test that fails prints what each of them said.
+//!
+//! * [`Stage`] is the temporary folder of one test and what starts programs in it.
+//! * [`Process`] is one of them; dropping it kills it.
+//! * [`Client`] asks a scheduler, [`RunRecords`] are what tasks themselves wrote.
+
+mod client;
+mod ports;
+mod process;
+mod programs;
+mod records;
+mod stage;
+mod tree;
+
+use std::time::{Duration, Instant};
+
+pub use client::Client;
+pub use ports::free_port;
+pub use process::{Process, children_of, command_line, resident_bytes};
+pub use programs::{Program, Programs, play_role};
+pub use records::{RunRecord, RunRecords, WORK_SCRIPT};
+pub use stage::{FAST_SCHEDULER, FAST_WORKER, Finished, SchedulerSpec, Stage, WorkerSpec, fast_timeouts};
+pub use tree::copy_sources;
+
+/// Longer than anything that a passing test waits for, on a machine that does other things too.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+/// Between two looks at a condition.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Waits until `look` finds something.
+///
+/// # Panics
+/// When [`PATIENCE`] is over: it says what was waited for.
+pub fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    wait_within(PATIENCE, what, look)
+}
+
+/// As [`wait_for`], with another deadline.
+///
+/// # Panics
+/// When it is over.
+pub fn wait_within<T>(patience: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(started.elapsed() < patience, "waited {patience:?} in vain for {what}");
+        std::thread::sleep(LOOK);
+    }
+}

@@ -1,0 +1,160 @@
+//! One running program, its output, and its end.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::{wait_for, wait_within};
+
+/// A killed program is gone within milliseconds, and its keeper with its tasks soon after.
+const END_PATIENCE: Duration = Duration::from_secs(20);
+
+/// A program that was started here. Dropping it kills it and waits until it is gone.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+    /// The executable, by which the program is told from the keeper above it.
+    file: PathBuf,
+}
+
+impl Process {
+    /// Starts a program with all output going to `log`.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub(super) fn start(name: &str, mut command: Command, log: &Path) -> Self {
+        let output = File::options().create(true).append(true).open(log).expect("a log file in a temporary folder");
+        let errors = output.try_clone().expect("a descriptor is free");
+        let file = fs::canonicalize(command.get_program()).unwrap_or_else(|_| PathBuf::from(command.get_program()));
+        command.stdin(Stdio::null()).stdout(output).stderr(errors);
+        let child = command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        Process { name: name.to_owned(), child, log: log.to_owned(), file }
+    }
+
+    /// The process that was started: a worker's keeper, a scheduler itself.
+    pub fn id(&self) -> Pid {
+        as_pid(self.child.id())
+    }
+
+    /// The program: below the keeper, if it has one.
+    ///
+    /// # Panics
+    /// When the keeper does not start it in time.
+    pub fn program(&self) -> Pid {
+        let is_keeper = || command_line(self.id()).first().is_some_and(|name| name.ends_with("brasserie-keeper"));
+        if !is_keeper() {
+            return self.id();
+        }
+        let what = format!("the program below the keeper of {}", self.name);
+        wait_for(&what, || {
+            let same_file = |pid: &Pid| fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|file| file == self.file);
+            children_of(self.id()).into_iter().find(same_file)
+        })
+    }
+
+    /// Everything it has printed.
+    pub fn output(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Waits until it has printed something.
+    ///
+    /// # Panics
+    /// When it does not in time.
+    pub fn wait_for_output(&self, text: &str) {
+        wait_for(&format!("`{text}` in the output of {}", self.name), || self.output().contains(text).then_some(()));
+    }
+
+    /// Sends a signal to the process that was started, as a person or a service manager does.
+    pub fn signal(&self, signal: Signal) {
+        // It may have ended by itself.
+        let _ = kill(self.id(), signal);
+    }
+
+    /// `kill -9` of the program itself; a keeper above it ends what it left behind.
+    pub fn kill_program(&mut self) {
+        let _ = kill(self.program(), Signal::SIGKILL);
+        self.wait();
+    }
+
+    /// Its end, if it has ended.
+    ///
+    /// # Panics
+    /// When it cannot be waited for.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("one's own child can be waited for")
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Panics
+    /// When it does not end in time.
+    pub fn wait(&mut self) -> ExitStatus {
+        let what = format!("the end of {}", self.name);
+        wait_for(&what, || self.ended())
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        if self.child.try_wait()?.is_some() {
+            return Ok(());
+        }
+        let below = children_of(self.id());
+        for pid in below.iter().filter(|pid| fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|file| file == self.file)) {
+            // With its keeper left alive to end its tasks.
+            let _ = kill(*pid, Signal::SIGKILL);
+        }
+        if below.is_empty() {
+            self.child.kill()?;
+        }
+        wait_within(END_PATIENCE, "the end of a killed process", || self.child.try_wait().ok().flatten());
+        Ok(())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            eprintln!("{} could not be ended: {error}", self.name);
+        }
+    }
+}
+
+pub(super) fn as_pid(id: u32) -> Pid {
+    Pid::from_raw(i32::try_from(id).expect("process ids fit 31 bits"))
+}
+
+/// The arguments of a running process; empty if there is none.
+pub fn command_line(pid: Pid) -> Vec<String> {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    text.split_terminator('\0').map(str::to_owned).collect()
+}
+
+/// The processes whose parent this is.
+pub fn children_of(parent: Pid) -> Vec<Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid::from_raw);
+    pids.filter(|&pid| parent_of(pid) == Some(parent)).collect()
+}
+
+fn parent_of(pid: Pid) -> Option<Pid> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in brackets, may itself contain brackets and spaces; state and parent come after it.
+    let rest = stat.rsplit_once(')')?.1;
+    rest.split_whitespace().nth(1)?.parse().ok().map(Pid::from_raw)
+}
+
+/// Memory that a process holds; `None` if it is gone.
+pub fn resident_bytes(pid: Pid) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(kib * 1024)
+}

@@ -1,0 +1,107 @@
+//! What tasks write about themselves: the only witnesses of whether something ran twice.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::fcntl::{Flock, FlockArg};
+
+/// A task's program: holds a lock that the kernel frees only when every process of the task is dead, so that a second run at the
+/// same time is seen even if the first one's worker was killed, and writes when it started and ended.
+///
+/// Arguments: node, status pipe, JSON. Works in the folder above its own; sleeps for the seconds in the file `pause` there.
+pub const WORK_SCRIPT: &str = r#"#!/bin/sh
+set -u
+node=$1 status=$2 place=$PWD
+cd "$(dirname "$0")/.."
+exec 9> "locks/$node"
+record() { echo "$1 $node $BRASSERIE_INVOCATION $(date +%s%N) $place" >> runs; }
+flock -n 9 || record overlap
+record start
+echo "working on $node"
+sleep "$(cat pause)"
+record end
+echo done > "$status"
+"#;
+
+/// One run of one task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunRecord {
+    pub node: String,
+    pub invocation: String,
+    /// Where the task was started: below its worker's data directory.
+    pub place: PathBuf,
+    /// Since the epoch, by this machine's clock.
+    pub start: Duration,
+    /// `None`: it was killed, or still runs.
+    pub end: Option<Duration>,
+}
+
+/// All runs, in order of their starts.
+#[derive(Clone, Debug, Default)]
+pub struct RunRecords {
+    pub runs: Vec<RunRecord>,
+    /// Runs that found another process of the same task alive.
+    pub overlaps: Vec<String>,
+}
+
+impl RunRecords {
+    /// Reads the records of tasks that [`WORK_SCRIPT`] ran in this folder.
+    ///
+    /// # Panics
+    /// When they are not what the script writes.
+    pub fn read(folder: &Path) -> Self {
+        let text = fs::read_to_string(folder.join("runs")).unwrap_or_default();
+        let mut records = RunRecords::default();
+        // A line that is being written has no end yet.
+        for line in text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
+            let words: Vec<&str> = line.split(' ').collect();
+            let [what, node, invocation, time, place] = words[..] else { panic!("a strange record: {line}") };
+            let time = Duration::from_nanos(time.parse().expect("`date +%s%N` prints a number"));
+            match what {
+                "start" => records.runs.push(RunRecord {
+                    node: node.to_owned(),
+                    invocation: invocation.to_owned(),
+                    place: PathBuf::from(place),
+                    start: time,
+                    end: None,
+                }),
+                "end" => {
+                    let run = records.runs.iter_mut().find(|run| run.invocation == invocation);
+                    run.expect("a run starts before it ends").end = Some(time);
+                }
+                "overlap" => records.overlaps.push(format!("{node} {invocation}")),
+                other => panic!("a strange record: {other}"),
+            }
+        }
+        records
+    }
+
+    /// How often each node's task was started.
+    pub fn starts(&self) -> BTreeMap<&str, usize> {
+        let mut starts = BTreeMap::new();
+        for run in &self.runs {
+            *starts.entry(run.node.as_str()).or_insert(0) += 1;
+        }
+        starts
+    }
+
+    /// Nodes of which some process is still alive, by the kernel's word.
+    ///
+    /// # Panics
+    /// When a lock file cannot be opened.
+    pub fn alive(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder.join("locks")).into_iter().flatten().flatten();
+        let is_held = |path: &Path| {
+            let file = File::open(path).expect("a lock file can be opened");
+            Flock::lock(file, FlockArg::LockExclusiveNonblock).is_err()
+        };
+        entries.filter(|entry| is_held(&entry.path())).map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    }
+
+    /// How many runs came to their end.
+    pub fn finished(&self) -> usize {
+        self.runs.iter().filter(|run| run.end.is_some()).count()
+    }
+}

@@ -1,0 +1,276 @@
+//! The temporary folder of one test: configs, data directories, logs, and the programs that are started on them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use brasserie_common::Timeouts;
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::records::{RunRecords, WORK_SCRIPT};
+use super::{Process, Program, Programs, free_port};
+
+/// Every timeout of the worker protocol at its least.
+pub const FAST_SCHEDULER: &[&str] = &[
+    "--heartbeat-grace-period=1s",
+    "--healthcheck-period=1s",
+    "--healthcheck-grace-period=1s",
+    "--lose-unhealthy-worker-after=1s",
+    "--worker-check-interval=1s",
+    "--caution-worker-suicide-backoff-safety-margin=1s",
+    "--caution-worker-suicide-task-kill-wait=1s",
+];
+
+/// The same for workers.
+pub const FAST_WORKER: &[&str] = &["--heartbeat-period=1s", "--kill-wait=1s"];
+
+/// What [`FAST_SCHEDULER`] means.
+pub fn fast_timeouts() -> Timeouts {
+    let second = Duration::from_secs(1);
+    Timeouts {
+        heartbeat_grace_period: second,
+        healthcheck_period: second,
+        healthcheck_grace_period: second,
+        lose_unhealthy_worker_after: second,
+        worker_check_interval: second,
+        suicide_backoff_safety_margin: second,
+        suicide_task_kill_wait: second,
+        ..Timeouts::default()
+    }
+}
+
+/// How a scheduler is started; starting it twice from the same one is a restart.
+#[derive(Clone, Debug)]
+pub struct SchedulerSpec {
+    pub config: PathBuf,
+    pub data_dir: PathBuf,
+    pub port: u16,
+    pub http_port: u16,
+    pub flags: Vec<String>,
+}
+
+impl SchedulerSpec {
+    /// The same with one more flag.
+    pub fn with(mut self, flag: &str) -> Self {
+        self.flags.push(flag.to_owned());
+        self
+    }
+}
+
+/// How a worker is started.
+#[derive(Clone, Debug)]
+pub struct WorkerSpec {
+    pub shard: String,
+    pub scheduler_port: u16,
+    pub data_dir: PathBuf,
+    pub flags: Vec<String>,
+}
+
+/// A program that has ended.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    pub code: Option<i32>,
+    /// Standard output and standard error.
+    pub output: String,
+}
+
+/// One test's folder. On failure its drop prints every log in it.
+#[derive(Debug)]
+pub struct Stage {
+    folder: TempDir,
+    programs: Programs,
+    started: AtomicUsize,
+}
+
+impl Stage {
+    /// For a test.
+    pub fn new() -> Self {
+        Self::with(Programs::of_this_test())
+    }
+
+    /// For a program that plays the others itself.
+    ///
+    /// # Panics
+    /// When there is no room for temporary files.
+    pub fn with(programs: Programs) -> Self {
+        let folder = tempfile::Builder::new().prefix("brasserie-e2e-").tempdir().expect("a temporary folder");
+        fs::create_dir(folder.path().join("logs")).expect("a folder in it");
+        Stage { folder, programs, started: AtomicUsize::new(0) }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file, with the folders above it.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().expect("a file is in a folder")).expect("a folder in a temporary folder");
+        fs::write(&path, text).expect("a file in a temporary folder");
+        path
+    }
+
+    /// Writes a program.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn write_script(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.write(name, text);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("one's own file can be made executable");
+        path
+    }
+
+    /// A config with one job, `work`, on `nodes` nodes, each of which runs [`WORK_SCRIPT`] for `pause`; and the folder for the
+    /// tasks' records.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn write_work(&self, nodes: usize, pause: Duration) -> PathBuf {
+        fs::create_dir_all(self.path("work/locks")).expect("a folder in a temporary folder");
+        self.set_pause(pause);
+        self.write_script("work/bin/work.sh", WORK_SCRIPT);
+        let config = json!({
+            "bistro_settings": {
+                "enabled": true,
+                "nodes": { "levels": ["item"], "node_sources": [
+                    { "source": "range_label", "prefs": { "parent_level": "instance", "format": "n{i}", "start": 1, "end": nodes } }
+                ] },
+                "resources": { "worker": { "slots": { "default": 1, "limit": 2 } } },
+                "backoff": [1, "repeat"]
+            },
+            "bistro_job->work": { "owner": "test", "command": ["./bin/work.sh"] }
+        });
+        self.write("work/config.json", &format!("{config:#}"))
+    }
+
+    /// How long tasks of [`Stage::write_work`] that start from now on take.
+    pub fn set_pause(&self, pause: Duration) {
+        self.write("work/pause", &pause.as_secs_f64().to_string());
+    }
+
+    /// What those tasks wrote.
+    pub fn records(&self) -> RunRecords {
+        RunRecords::read(&self.path("work"))
+    }
+
+    /// Nodes of which some process is still alive.
+    pub fn alive(&self) -> Vec<String> {
+        RunRecords::alive(&self.path("work"))
+    }
+
+    /// A scheduler with the least timeouts on free ports.
+    pub fn scheduler_spec(&self, config: &Path) -> SchedulerSpec {
+        SchedulerSpec {
+            config: config.to_owned(),
+            data_dir: self.path("scheduler"),
+            port: free_port(),
+            http_port: free_port(),
+            flags: FAST_SCHEDULER.iter().map(|&flag| flag.to_owned()).collect(),
+        }
+    }
+
+    /// A worker with the least timeouts.
+    pub fn worker_spec(&self, shard: &str, scheduler: &SchedulerSpec) -> WorkerSpec {
+        WorkerSpec {
+            shard: shard.to_owned(),
+            scheduler_port: scheduler.port,
+            data_dir: self.path(&format!("worker-{shard}")),
+            flags: FAST_WORKER.iter().map(|&flag| flag.to_owned()).collect(),
+        }
+    }
+
+    /// The command line of a scheduler.
+    pub fn scheduler_command(&self, spec: &SchedulerSpec) -> Command {
+        let mut command = self.programs.command(Program::Scheduler);
+        command
+            .arg("--config")
+            .arg(&spec.config)
+            .arg("--data-dir")
+            .arg(&spec.data_dir)
+            .args(["--listen", &format!("127.0.0.1:{}", spec.port)])
+            .args(["--http-listen", &format!("127.0.0.1:{}", spec.http_port)])
+            .args(&spec.flags);
+        command
+    }
+
+    pub fn start_scheduler(&self, spec: &SchedulerSpec) -> Process {
+        self.start("scheduler", self.scheduler_command(spec))
+    }
+
+    /// The command line of a worker.
+    pub fn worker_command(&self, spec: &WorkerSpec) -> Command {
+        let mut command = self.programs.command(Program::Worker);
+        command
+            .args(["--scheduler", &format!("127.0.0.1:{}", spec.scheduler_port), "--shard", &spec.shard])
+            .arg("--data-dir")
+            .arg(&spec.data_dir)
+            .args(&spec.flags);
+        command
+    }
+
+    pub fn start_worker(&self, spec: &WorkerSpec) -> Process {
+        self.start(&format!("worker-{}", spec.shard), self.worker_command(spec))
+    }
+
+    /// The command line of `brasserie`.
+    pub fn brasserie_command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.programs.command(Program::Brasserie);
+        command.args(arguments);
+        command
+    }
+
+    /// Starts `brasserie` and leaves it running.
+    pub fn start_brasserie(&self, arguments: &[&str]) -> Process {
+        self.start("brasserie", self.brasserie_command(arguments))
+    }
+
+    /// Runs `brasserie` to its end.
+    pub fn brasserie(&self, arguments: &[&str]) -> Finished {
+        self.finish("brasserie", self.brasserie_command(arguments))
+    }
+
+    /// Starts any program with its output in a log of this stage.
+    pub fn start(&self, name: &str, command: Command) -> Process {
+        let number = self.started.fetch_add(1, Ordering::Relaxed);
+        let log = self.path(&format!("logs/{number:02}-{name}.log"));
+        Process::start(name, command, &log)
+    }
+
+    /// Runs any program to its end.
+    pub fn finish(&self, name: &str, command: Command) -> Finished {
+        let mut process = self.start(name, command);
+        let status = process.wait();
+        Finished { code: status.code(), output: process.output() }
+    }
+
+    fn print_logs(&self) {
+        let entries = fs::read_dir(self.path("logs")).into_iter().flatten().flatten();
+        let mut logs: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        logs.sort();
+        for log in logs {
+            let text = fs::read_to_string(&log).unwrap_or_default();
+            eprintln!("==== {} ====\n{text}", log.file_name().unwrap_or_default().to_string_lossy());
+        }
+    }
+}
+
+impl Default for Stage {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.print_logs();
+        }
+    }
+}

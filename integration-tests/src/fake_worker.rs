@@ -1,0 +1,180 @@
+//! A worker that runs nothing: it joins, passes its healthchecks, takes every task, and reports what the test tells it to.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use brasserie_common::ids::HEALTHCHECK_JOB;
+use brasserie_thrift::generated::common::{
+    BistroInstanceID, BistroWorker, MachinePortLock, ServiceAddress, SetHash, UsablePhysicalResources, WorkerSetHash, WorkerSetID,
+};
+use brasserie_thrift::generated::scheduler::{
+    BistroSchedulerProcessHeartbeatArgs, BistroSchedulerProcessHeartbeatResult, BistroSchedulerUpdateStatusArgs,
+    BistroSchedulerUpdateStatusResult,
+};
+use brasserie_thrift::generated::worker::{
+    BistroWorkerGetRunningTasksArgs, BistroWorkerGetRunningTasksResult, BistroWorkerNotifyIfTasksNotRunningArgs,
+    BistroWorkerNotifyIfTasksNotRunningResult, BistroWorkerRunTaskArgs, BistroWorkerRunTaskResult,
+};
+use brasserie_thrift::rpc::{CallResult, ClientConfig, ClientPool, IncomingCall, Limits, PeerAddr, Server, Service};
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+
+use crate::e2e::PATIENCE;
+
+/// As often as a worker that is not healthy yet may do it.
+const HEARTBEAT_EVERY: Duration = Duration::from_millis(50);
+
+/// A joined worker. Dropping it makes it silent.
+pub struct FakeWorker {
+    runtime: Runtime,
+    started: Receiver<BistroWorkerRunTaskArgs>,
+    scheduler: PeerAddr,
+    stop: CancellationToken,
+}
+
+struct Peer {
+    pool: ClientPool,
+    scheduler: PeerAddr,
+    started: Sender<BistroWorkerRunTaskArgs>,
+    /// What the last heartbeat was answered with, to be handed back.
+    worker_set: Mutex<WorkerSetID>,
+}
+
+impl FakeWorker {
+    /// Starts to join the scheduler at this port.
+    ///
+    /// # Panics
+    /// When there is no free port.
+    pub fn start(scheduler_port: u16, shard: &str) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.expect("a runtime can be made");
+        let (sender, started) = mpsc::channel();
+        let scheduler = PeerAddr::new("127.0.0.1", scheduler_port);
+        let peer = Arc::new(Peer {
+            pool: ClientPool::new(ClientConfig::default()),
+            scheduler: scheduler.clone(),
+            started: sender,
+            worker_set: Mutex::new(empty_set()),
+        });
+        let stop = CancellationToken::new();
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let server = runtime.block_on(Server::bind(any)).expect("a port is free");
+        let description = description(shard, server.local_addr().port());
+        let token = stop.clone();
+        runtime.spawn(async move {
+            let handle = server.serve(Calls(Arc::clone(&peer)), Limits::DEFAULT, token.clone());
+            while !token.is_cancelled() {
+                peer.heartbeat(&description).await;
+                tokio::time::sleep(HEARTBEAT_EVERY).await;
+            }
+            handle.stopped().await;
+        });
+        FakeWorker { runtime, started, scheduler, stop }
+    }
+
+    /// The next task that the scheduler started here.
+    ///
+    /// # Panics
+    /// When none comes in time.
+    pub fn next_task(&self) -> BistroWorkerRunTaskArgs {
+        self.started.recv_timeout(PATIENCE).expect("the scheduler starts a task here")
+    }
+
+    /// Reports how a task ended, on a connection of its own, and waits for the acknowledgement.
+    pub fn report(&self, task: &BistroWorkerRunTaskArgs, status: &str) -> CallResult<BistroSchedulerUpdateStatusResult> {
+        let pool = ClientPool::new(ClientConfig::default());
+        self.runtime.block_on(pool.call(&self.scheduler, "updateStatus", &update(task, status)))
+    }
+}
+
+impl Drop for FakeWorker {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Peer {
+    async fn heartbeat(&self, description: &BistroWorker) {
+        let set = self.worker_set.lock().expect("nobody panics with the lock").clone();
+        let arguments = BistroSchedulerProcessHeartbeatArgs { w: description.clone(), worker_set_id: set };
+        let call = self.pool.call(&self.scheduler, "processHeartbeat", &arguments);
+        let result: CallResult<BistroSchedulerProcessHeartbeatResult> = call.await;
+        // A scheduler that does not answer is asked again soon.
+        let set = result.into_result().ok().and_then(|r| r.result_value).and_then(|r| r.worker_set_id);
+        if let Some(set) = set {
+            *self.worker_set.lock().expect("nobody panics with the lock") = set;
+        }
+    }
+
+    fn run(self: &Arc<Self>, task: BistroWorkerRunTaskArgs) {
+        if task.rt.job.as_deref() != Some(HEALTHCHECK_JOB) {
+            // The test may have ended.
+            let _ = self.started.send(task);
+            return;
+        }
+        let peer = Arc::clone(self);
+        tokio::spawn(async move {
+            let call = peer.pool.call(&peer.scheduler, "updateStatus", &update(&task, "done"));
+            let _: CallResult<BistroSchedulerUpdateStatusResult> = call.await;
+        });
+    }
+}
+
+struct Calls(Arc<Peer>);
+
+impl Service for Calls {
+    fn call(&self, call: IncomingCall<'_>) {
+        match call.method() {
+            "getRunningTasks" => call.serve(|_: BistroWorkerGetRunningTasksArgs, responder| {
+                responder.reply(&BistroWorkerGetRunningTasksResult { result_value: Some(Vec::new()) });
+            }),
+            "runTask" => call.serve(|task: BistroWorkerRunTaskArgs, responder| {
+                responder.reply(&BistroWorkerRunTaskResult { ex: None });
+                self.0.run(task);
+            }),
+            "notifyIfTasksNotRunning" => call.serve(|_: BistroWorkerNotifyIfTasksNotRunningArgs, responder| {
+                responder.reply(&BistroWorkerNotifyIfTasksNotRunningResult {});
+            }),
+            _ => call.unknown_method(),
+        }
+    }
+}
+
+fn update(task: &BistroWorkerRunTaskArgs, status: &str) -> BistroSchedulerUpdateStatusArgs {
+    BistroSchedulerUpdateStatusArgs {
+        running_task: task.rt.clone(),
+        status: status.to_owned(),
+        scheduler: task.scheduler.clone(),
+        worker: task.worker.clone(),
+    }
+}
+
+fn empty_set() -> WorkerSetID {
+    let zero = SetHash { add_all: Some(0), xor_all: Some(0) };
+    WorkerSetID {
+        scheduler_id: Some(BistroInstanceID { start_time: Some(0), rand: Some(0) }),
+        version: Some(0),
+        hash: Some(WorkerSetHash {
+            start_time: Some(zero.clone()),
+            rand: Some(zero),
+            num_workers: Some(0),
+            digest: None,
+        }),
+    }
+}
+
+fn description(shard: &str, port: u16) -> BistroWorker {
+    BistroWorker {
+        shard: Some(shard.to_owned()),
+        machine_lock: Some(MachinePortLock { hostname: Some("fake".to_owned()), port: Some(i32::from(port)) }),
+        addr: Some(ServiceAddress { ip_or_host: Some("127.0.0.1".to_owned()), port: Some(i32::from(port)) }),
+        id: Some(BistroInstanceID { start_time: Some(1), rand: Some(i64::from(port)) }),
+        heartbeat_period_sec: Some(1),
+        protocol_version: Some(2),
+        usable_resources: Some(UsablePhysicalResources::default()),
+        has_worker_command: Some(true),
+        tasks_are_dead: None,
+    }
+}

@@ -1,0 +1,10 @@
+//! Frames that no good peer sends, by the million, at real servers: none may die, and none may keep memory.
+//!
+//! [`originals`] makes good frames of every method in every dialect, [`mutation`] spoils them, [`attack`] sends them and counts what a server
+//! really looked at.
+
+pub mod attack;
+pub mod mutation;
+pub mod originals;
+
+pub use attack::{Attack, Damage, Report};

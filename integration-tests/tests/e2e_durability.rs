@@ -1,0 +1,129 @@
+//! Nothing is acknowledged before it is on disk. A killed process cannot tell (the kernel keeps what it wrote), so the system calls of a
+//! real scheduler are watched: between reading a status and answering it, the store's log must be synced.
+
+use std::collections::HashMap;
+use std::process::Command;
+use std::time::Duration;
+
+use integration_tests::e2e::{Client, Stage, wait_for};
+use integration_tests::fake_worker::FakeWorker;
+
+/// Stands in the status, and thus in the system call that reads it.
+const TOKEN: &str = "watched-status";
+const READS: [&str; 4] = ["read", "readv", "recvfrom", "recvmsg"];
+const WRITES: [&str; 4] = ["write", "writev", "sendto", "sendmsg"];
+const SYNCS: [&str; 2] = ["fsync", "fdatasync"];
+
+/// One finished system call, in the order in which they finished.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Call {
+    name: String,
+    /// What strace shows between the brackets.
+    arguments: String,
+    succeeded: bool,
+}
+
+impl Call {
+    /// The first argument, `9<TCP:...>` or `9</path>`.
+    fn descriptor(&self) -> &str {
+        let end = self.arguments.find(", ").unwrap_or(self.arguments.len());
+        &self.arguments[..end]
+    }
+}
+
+/// Reads `strace -f`'s output: a call that another thread interrupts is shown in two lines.
+fn finished_calls(text: &str) -> Vec<Call> {
+    let mut begun: HashMap<&str, String> = HashMap::new();
+    let mut calls = Vec::new();
+    for line in text.lines() {
+        // `PID TIME CALL(ARGUMENTS) = RESULT`
+        let mut words = line.splitn(3, char::is_whitespace).map(str::trim_start);
+        let (Some(pid), Some(_time), Some(rest)) = (words.next(), words.next(), words.next()) else { continue };
+        let rest = rest.trim_start();
+        let whole = if let Some(start) = rest.strip_suffix("<unfinished ...>") {
+            begun.insert(pid, start.trim_end().to_owned());
+            continue;
+        } else if let Some(resumed) = rest.strip_prefix("<... ") {
+            let end = resumed.split_once(" resumed>").map_or("", |(_, end)| end);
+            begun.remove(pid).unwrap_or_default() + end
+        } else {
+            rest.to_owned()
+        };
+        let Some((name, rest)) = whole.split_once('(') else { continue };
+        let Some((arguments, result)) = rest.rsplit_once(") = ").or_else(|| {
+            // strace aligns results of short calls with spaces.
+            let (head, result) = rest.rsplit_once("= ")?;
+            Some((head.trim_end().strip_suffix(')')?, result))
+        }) else {
+            continue;
+        };
+        let succeeded = !result.starts_with('-') && !result.starts_with('?');
+        calls.push(Call { name: name.to_owned(), arguments: arguments.to_owned(), succeeded });
+    }
+    calls
+}
+
+/// The calls from reading the status to writing its answer, if both are there.
+fn acknowledgement(calls: &[Call]) -> Option<&[Call]> {
+    let read = calls.iter().position(|c| READS.contains(&c.name.as_str()) && c.succeeded && c.arguments.contains(TOKEN))?;
+    let descriptor = calls[read].descriptor();
+    let is_answer = |c: &Call| WRITES.contains(&c.name.as_str()) && c.succeeded && c.descriptor() == descriptor;
+    let answer = calls[read..].iter().position(is_answer)?;
+    Some(&calls[read..=read + answer])
+}
+
+fn is_sync_of_the_store(call: &Call) -> bool {
+    SYNCS.contains(&call.name.as_str()) && call.succeeded && call.arguments.contains("state.sqlite3")
+}
+
+#[test]
+fn a_status_is_synced_before_it_is_acknowledged() {
+    let stage = Stage::new();
+    let config = stage.write_work(1, Duration::ZERO);
+    let spec = stage.scheduler_spec(&config).with("--new-cluster");
+    let trace = stage.path("trace");
+    let scheduler = stage.scheduler_command(&spec);
+    let mut command = Command::new("strace");
+    let watched = [READS.as_slice(), WRITES.as_slice(), SYNCS.as_slice()].concat().join(",");
+    command
+        // Longer than a status is, so that the token is shown.
+        .args(["-f", "-tt", "-y", "-s", "2000", "-e", &format!("trace={watched}"), "-o"])
+        .arg(&trace)
+        .arg(scheduler.get_program())
+        .args(scheduler.get_args());
+    let _scheduler = stage.start("strace", command);
+
+    let worker = FakeWorker::start(spec.port, "fake");
+    let task = worker.next_task();
+    let status = format!(r#"{{"result": "done", "data": {{"token": "{TOKEN}"}}}}"#);
+    let acknowledged = worker.report(&task, &status).into_result();
+    assert!(acknowledged.is_ok(), "{acknowledged:?}");
+    Client::new(spec.port).wait_all_done();
+
+    let calls = wait_for("the status and its answer in the trace", || {
+        let text = String::from_utf8_lossy(&std::fs::read(&trace).unwrap_or_default()).into_owned();
+        acknowledgement(&finished_calls(&text)).map(<[Call]>::to_vec)
+    });
+    let syncs = calls.iter().filter(|call| is_sync_of_the_store(call)).count();
+    assert!(syncs > 0, "acknowledged without a sync of the store: {calls:#?}");
+}
+
+#[test]
+fn the_trace_is_understood() {
+    let text = "\
+10 12:00:00.000001 read(9<socket:[1]>, \"..updateStatus..watched-status\", 8192) = 30
+11 12:00:00.000002 fdatasync(5</d/state.sqlite3-wal> <unfinished ...>
+10 12:00:00.000003 sendto(8<socket:[2]>, \"other\", 5, MSG_NOSIGNAL, NULL, 0) = 5
+11 12:00:00.000004 <... fdatasync resumed>)        = 0
+10 12:00:00.000005 sendto(9<socket:[1]>, \"updateStatus\", 12, MSG_NOSIGNAL, NULL, 0) = 12
+10 12:00:00.000006 fsync(5</d/state.sqlite3-wal>)        = -1 EIO (Input/output error)
+10 12:00:00.000007 +++ exited with 0 +++";
+    let calls = finished_calls(text);
+    let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
+    assert_eq!(names, ["read", "sendto", "fdatasync", "sendto", "fsync"]);
+    let between = acknowledgement(&calls).unwrap();
+    assert_eq!(between.len(), 4);
+    assert_eq!(between.iter().filter(|call| is_sync_of_the_store(call)).count(), 1);
+    assert!(!is_sync_of_the_store(&calls[4]), "it failed");
+    assert_eq!(acknowledgement(&calls[1..]), None, "without the status there is no answer to it");
+}

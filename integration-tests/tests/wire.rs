@@ -1,0 +1,96 @@
+//! Other people's Thrift libraries against our programs: they read the IDL, not our code.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use integration_tests::e2e::{Client, SchedulerSpec, Stage};
+use serde_json::json;
+
+const JOB: &str = "borrowed";
+const NODE: &str = "n1";
+const COMMAND: [&str; 2] = ["/bin/echo", "never_run_here"];
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+fn idl() -> PathBuf {
+    folder("../thrift/idl")
+}
+
+fn config(stage: &Stage) -> PathBuf {
+    let config = json!({
+        "bistro_settings": {
+            "enabled": true,
+            "nodes": { "levels": ["item"], "node_sources": [
+                { "source": "manual", "prefs": { NODE: {} } }
+            ] },
+            "resources": { "worker": { "slots": { "default": 1, "limit": 2 } } }
+        },
+        "bistro_job->borrowed": {
+            "owner": "python",
+            "priority": 2.5,
+            "resources": { "slots": 1 },
+            "backoff": [1, 2, "repeat"],
+            "config": { "answer": 42 },
+            "kill_subprocess": { "method": "term_wait_kill", "kill_wait_ms": 10 },
+            "command": COMMAND
+        }
+    });
+    stage.write("config.json", &format!("{config:#}"))
+}
+
+/// Starts a scheduler, and lets a Python program ask it everything and work for it.
+fn meets_a_stranger(script: &str, protocol: &str, interface: impl Fn(&Stage) -> PathBuf) {
+    let stage = Stage::new();
+    let spec: SchedulerSpec = stage.scheduler_spec(&config(&stage)).with("--new-cluster");
+    let _scheduler = stage.start_scheduler(&spec);
+    let client = Client::new(spec.port);
+    client.wait_until("the nodes to be loaded", |status| status.nodes_loaded == Some(true));
+
+    let mut command = Command::new("python3");
+    command
+        .arg(folder("python").join(script))
+        .arg("--idl")
+        .arg(interface(&stage))
+        .args(["--scheduler", &spec.port.to_string(), "--job", JOB, "--node", NODE, "--protocol", protocol])
+        .args(["--command", &COMMAND.join(" ")])
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    let finished = stage.finish("python", command);
+    assert_eq!(finished.code, Some(0), "{}", finished.output);
+    assert!(finished.output.contains("all as expected"), "{}", finished.output);
+    client.wait_all_done();
+}
+
+/// What the Apache compiler makes of the IDL, in a temporary folder.
+fn generated_python(stage: &Stage) -> PathBuf {
+    let out = stage.path("generated");
+    std::fs::create_dir(&out).expect("a folder in a temporary folder");
+    for file in ["scheduler.thrift", "worker.thrift"] {
+        let mut command = Command::new("thrift");
+        command.args(["-r", "--gen", "py", "-out"]).arg(&out).arg("-I").arg(idl()).arg(idl().join(file));
+        let finished = stage.finish("thrift", command);
+        assert_eq!(finished.code, Some(0), "{}", finished.output);
+    }
+    out
+}
+
+#[test]
+fn thriftpy2_over_framed_compact() {
+    meets_a_stranger("thriftpy2_peer.py", "compact", |_| idl());
+}
+
+#[test]
+fn thriftpy2_over_framed_binary() {
+    meets_a_stranger("thriftpy2_peer.py", "binary", |_| idl());
+}
+
+#[test]
+fn apache_python_over_the_header_transport_with_compact() {
+    meets_a_stranger("apache_peer.py", "compact", generated_python);
+}
+
+#[test]
+fn apache_python_over_the_header_transport_with_binary() {
+    meets_a_stranger("apache_peer.py", "binary", generated_python);
+}

@@ -1,0 +1,322 @@
+//! Why a task is not running: all reasons, from the same predicates that placement uses.
+
+mod reason;
+
+use brasserie_common::{JobId, Time};
+use brasserie_common_config::{Config, JobConfig};
+
+use crate::engine::Engine;
+use crate::forest::index::Forest;
+use crate::placement::resources::{is_met, need_of};
+use crate::placement::workers::Refusal;
+use crate::placement::{Dependency, Structure};
+use crate::statuses::job::Job;
+use crate::types::{Task, TaskState};
+
+pub use reason::{Need, Reason};
+
+impl Engine {
+    /// Every reason why the task does not run now; never empty. [`Reason::Runnable`] stands alone.
+    pub fn explain(&self, now: Time, task: Task) -> Vec<Reason> {
+        let mut reasons = Vec::new();
+        match &self.config {
+            None => reasons.push(Reason::NoConfig),
+            Some(config) if !config.enabled => reasons.push(Reason::ConfigDisabled),
+            Some(_) => {}
+        }
+        if self.nodes.is_none() {
+            reasons.push(Reason::NoNodes);
+        }
+        self.explain_status(now, task, &mut reasons);
+        match (&self.config, &self.forest, self.job_config(task.job)) {
+            (Some(_), _, None) => reasons.push(Reason::UnknownJob),
+            (Some(config), Some(forest), Some(job_config)) => {
+                let job = &self.jobs[task.job.index()];
+                if !job_config.errors.is_empty() {
+                    reasons.push(Reason::JobErrors(job_config.errors.clone()));
+                } else if !job_config.enabled {
+                    reasons.push(Reason::JobDisabled);
+                }
+                self.explain_dependencies(forest, job, task, &mut reasons);
+                self.explain_limits(config, job, job_config, &mut reasons);
+                self.explain_place(config, forest, job_config, task, &mut reasons);
+            }
+            (_, _, _) => {}
+        }
+        if reasons.is_empty() {
+            reasons.push(Reason::Runnable);
+        }
+        reasons
+    }
+
+    fn explain_status(&self, now: Time, task: Task, reasons: &mut Vec<Reason>) {
+        if let Some(run) = self.running.get(&task) {
+            let shard = self.pool.get_any(run.worker).map(|w| w.shard.clone());
+            reasons.push(Reason::RunningOn(shard.unwrap_or_default()));
+            return;
+        }
+        let status = self.previous_status(task);
+        match status {
+            Some(s) if s.is_done() => reasons.push(Reason::Done),
+            Some(s) if s.is_failed() => reasons.push(Reason::Failed(s.to_string())),
+            Some(_) | None => {}
+        }
+        if let Some(until) = self.waits.get(task) {
+            let status = status.map_or_else(|| "none".to_owned(), ToString::to_string);
+            reasons.push(Reason::BackoffFor {
+                remaining: until.since(now),
+                status,
+            });
+        }
+        if let Some(until) = self.barrier {
+            reasons.push(Reason::HeldBackFor {
+                remaining: until.since(now),
+            });
+        }
+        if self.held.contains(&task) {
+            reasons.push(Reason::HeldUntilDurable);
+        }
+    }
+
+    fn explain_dependencies(
+        &self,
+        forest: &Forest,
+        job: &Job,
+        task: Task,
+        reasons: &mut Vec<Reason>,
+    ) {
+        for &on in &job.depends_on {
+            let upstream = &self.jobs[on.index()];
+            let depends = Task {
+                job: on,
+                node: task.node,
+            };
+            if self.is_done(depends) {
+                continue;
+            }
+            let name = self.job_name(on).clone();
+            let node = self.node_name(task.node).clone();
+            let state = self.task_state(depends);
+            let hopeless = self.dependency(forest, on, task.node) == Dependency::Hopeless;
+            let why = match state {
+                _ if job.cyclic => "the jobs depend on each other in a circle",
+                _ if upstream.config_index.is_none() => "no such job is configured",
+                _ if !upstream.can_run => "that job is disabled",
+                TaskState::Failed => "it has failed for good there",
+                TaskState::Never => "it can never run there",
+                TaskState::Avoided => "its filters avoid that node",
+                TaskState::Disabled => "that node is disabled or not at that job's level",
+                TaskState::Unstarted
+                | TaskState::Running
+                | TaskState::Done
+                | TaskState::Incomplete
+                | TaskState::Error
+                | TaskState::InBackoff => "it does not run there",
+            };
+            reasons.push(if hopeless || job.cyclic {
+                Reason::NeverDone {
+                    job: name,
+                    node,
+                    why,
+                }
+            } else {
+                Reason::WaitsFor {
+                    job: name,
+                    node,
+                    state,
+                }
+            });
+        }
+    }
+
+    fn explain_limits(
+        &self,
+        config: &Config,
+        job: &Job,
+        job_config: &JobConfig,
+        reasons: &mut Vec<Reason>,
+    ) {
+        if let Some(id) = job.unmeetable {
+            let resource = &config.resources[id.index()];
+            reasons.push(Reason::AboveLimit {
+                level: config.levels[resource.level.index()].clone(),
+                resource: resource.name.clone(),
+                need: need_of(&job_config.resources, id),
+                limit: self.plan.limit(id),
+            });
+        }
+        if self.pool.is_infeasible(job.demand) {
+            reasons.push(self.explain_pool(config, job, job_config));
+        }
+    }
+
+    /// Why no connected worker could ever take the job.
+    fn explain_pool(&self, config: &Config, job: &Job, job_config: &JobConfig) -> Reason {
+        let level = self.plan.at(config.worker_level());
+        let mut only_command = !self.pool.is_empty();
+        let mut why = None;
+        for (_, worker) in self.pool.present() {
+            // Judged as if nothing ran, since the question is what could ever run.
+            let idle = Default::default();
+            let refusal = self
+                .pool
+                .refusal(worker, job.demand, &self.plan, level, &idle);
+            only_command &= refusal == Some(Refusal::NoCommand);
+            let shard = &worker.shard;
+            why = why.or(match refusal {
+                Some(Refusal::OtherHost) | Some(Refusal::Ineligible) | None => None,
+                Some(Refusal::Filtered) => Some(format!("its filter does not pass `{shard}`")),
+                Some(Refusal::NoCommand) => Some(format!("`{shard}` has no command for it")),
+                Some(Refusal::Short(id, limit)) => Some(format!(
+                    "it needs {} of `{}`, and `{shard}` has {limit}",
+                    need_of(&job_config.resources, id),
+                    config.resources[id.index()].name,
+                )),
+            });
+        }
+        if only_command {
+            return Reason::NoCommand;
+        }
+        let host = job_config.host_placement.as_deref().unwrap_or_default();
+        let why = why.unwrap_or_else(|| match host {
+            "" => "it needs more than the configured limit of a worker resource".to_owned(),
+            host => format!("none is on host `{host}`"),
+        });
+        Reason::NoWorkerEver { why }
+    }
+
+    /// Forest, slots and workers. With replicas, what stands in the way of each; nothing if one of them is free.
+    fn explain_place(
+        &self,
+        config: &Config,
+        forest: &Forest,
+        job_config: &JobConfig,
+        task: Task,
+        reasons: &mut Vec<Reason>,
+    ) {
+        let Some(canonical) = forest.row_of(job_config.level_for_tasks, task.node) else {
+            let level = config.levels.get(job_config.level_for_tasks.index());
+            reasons.push(Reason::NotAtLevel {
+                node: self.node_name(task.node).clone(),
+                level: level.cloned().unwrap_or_default(),
+            });
+            return;
+        };
+        let mut all = Vec::new();
+        for row in forest.rows(canonical) {
+            let before = all.len();
+            self.explain_row(config, forest, job_config, task.job, row, &mut all);
+            if all.len() == before {
+                return;
+            }
+        }
+        for reason in all {
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+        }
+    }
+
+    fn explain_row(
+        &self,
+        config: &Config,
+        forest: &Forest,
+        job_config: &JobConfig,
+        id: JobId,
+        row: u32,
+        reasons: &mut Vec<Reason>,
+    ) {
+        let job = &self.jobs[id.index()];
+        let name = |row| self.node_name(forest.node(row)).clone();
+        match self.structure(forest, job, id, row) {
+            Structure::Open => {}
+            Structure::Disabled(above) => {
+                reasons.push(Reason::NodeDisabled { node: name(above) });
+            }
+            Structure::Avoided(above) => {
+                let level = forest.level(above).map_or(0, |l| l.index());
+                reasons.push(Reason::AvoidedByFilter {
+                    node: name(above),
+                    level: config.levels[level].clone(),
+                });
+            }
+        }
+        for above in forest.upward(row) {
+            let Some(level) = forest.level(above) else {
+                continue;
+            };
+            for &id in self.plan.at(level) {
+                let need = need_of(&job_config.resources, id);
+                let limit = self.plan.limit(id);
+                let used = self.ledger.used(forest.node(above), self.plan.name(id));
+                if !is_met(need, limit, used) {
+                    reasons.push(Reason::Short {
+                        node: name(above),
+                        need: Need {
+                            resource: config.resources[id.index()].name.clone(),
+                            need,
+                            free: i64::from(limit) - used,
+                            limit,
+                        },
+                    });
+                }
+            }
+        }
+        self.explain_workers(config, forest, job_config, job, row, reasons);
+    }
+
+    fn explain_workers(
+        &self,
+        config: &Config,
+        forest: &Forest,
+        job_config: &JobConfig,
+        job: &Job,
+        row: u32,
+        reasons: &mut Vec<Reason>,
+    ) {
+        if self.pool.is_empty() {
+            reasons.push(Reason::NoWorkers);
+            return;
+        }
+        let host = self.required_host(forest, job_config, row);
+        let level = self.plan.at(config.worker_level());
+        let (mut not_ready, mut unsuitable, mut short, mut example) = (0, 0, 0, None);
+        for (_, worker) in self.pool.present() {
+            if host.is_some_and(|host| host != worker.host) {
+                unsuitable += 1;
+                continue;
+            }
+            match self
+                .pool
+                .refusal(worker, job.demand, &self.plan, level, &self.ledger)
+            {
+                None => return,
+                Some(Refusal::Ineligible) => not_ready += 1,
+                Some(Refusal::Filtered | Refusal::OtherHost | Refusal::NoCommand) => {
+                    unsuitable += 1;
+                }
+                Some(Refusal::Short(id, limit)) => {
+                    short += 1;
+                    let used = self.ledger.used(worker.node, self.plan.name(id));
+                    example = example.or_else(|| {
+                        let need = Need {
+                            resource: config.resources[id.index()].name.clone(),
+                            need: need_of(&job_config.resources, id),
+                            free: i64::from(limit) - used,
+                            limit,
+                        };
+                        Some((worker.shard.clone(), need))
+                    });
+                }
+            }
+        }
+        let named = job_config.host_placement.clone().filter(|h| !h.is_empty());
+        reasons.push(Reason::NoWorkerNow {
+            host: named.or_else(|| host.map(|h| self.node_name(h).to_string())),
+            not_ready,
+            unsuitable,
+            short,
+            example,
+        });
+    }
+}

@@ -1,0 +1,203 @@
+//! Reasons and their sentences.
+
+use std::fmt;
+use std::time::Duration;
+
+use brasserie_common::time::format_duration;
+use brasserie_common::{JobName, NodeName, Shard};
+
+use crate::types::TaskState;
+
+/// A need that is not met somewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    pub resource: String,
+    pub need: i32,
+    /// Below 0 where more is taken than there is.
+    pub free: i64,
+    pub limit: i32,
+}
+
+/// One reason why a task does not run now. Displays as a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    NoConfig,
+    NoNodes,
+    ConfigDisabled,
+    UnknownJob,
+    JobDisabled,
+    JobErrors(Vec<String>),
+    NotAtLevel {
+        node: NodeName,
+        level: String,
+    },
+    NodeDisabled {
+        node: NodeName,
+    },
+    AvoidedByFilter {
+        node: NodeName,
+        level: String,
+    },
+    RunningOn(Shard),
+    Done,
+    Failed(String),
+    BackoffFor {
+        remaining: Duration,
+        status: String,
+    },
+    /// Every task waits, since unknown ones may be running.
+    HeldBackFor {
+        remaining: Duration,
+    },
+    /// Its last status is not durable yet.
+    HeldUntilDurable,
+    WaitsFor {
+        job: JobName,
+        node: NodeName,
+        state: TaskState,
+    },
+    NeverDone {
+        job: JobName,
+        node: NodeName,
+        why: &'static str,
+    },
+    Short {
+        node: NodeName,
+        need: Need,
+    },
+    /// Infeasible: no node of the level has that many.
+    AboveLimit {
+        level: String,
+        resource: String,
+        need: i32,
+        limit: i32,
+    },
+    NoWorkers,
+    /// Some worker could run it, but none can now.
+    NoWorkerNow {
+        host: Option<String>,
+        not_ready: u32,
+        unsuitable: u32,
+        short: u32,
+        /// The first worker that is short of something.
+        example: Option<(Shard, Need)>,
+    },
+    /// Infeasible with the workers there are.
+    NoWorkerEver {
+        why: String,
+    },
+    /// Infeasible: neither the job nor any worker has a command.
+    NoCommand,
+    /// Nothing is in the way: the next placement may start it.
+    Runnable,
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Need {
+            resource,
+            need,
+            free,
+            limit,
+        } = self;
+        write!(f, "has {free} of {limit} `{resource}` free, {need} needed")
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::NoConfig => f.write_str("there is no valid configuration yet"),
+            Reason::NoNodes => f.write_str("the nodes have not been loaded yet"),
+            Reason::ConfigDisabled => {
+                f.write_str("the configuration starts nothing: `enabled` is false")
+            }
+            Reason::UnknownJob => f.write_str("no such job is configured"),
+            Reason::JobDisabled => f.write_str("the job is disabled"),
+            Reason::JobErrors(errors) => {
+                write!(f, "the job's configuration has errors: {}", errors.join("; "))
+            }
+            Reason::NotAtLevel { node, level } => {
+                write!(f, "there is no node `{node}` at the job's level `{level}`")
+            }
+            Reason::NodeDisabled { node } => write!(f, "node `{node}` is disabled"),
+            Reason::AvoidedByFilter { node, level } => write!(
+                f,
+                "the job's filter for level `{level}` does not pass `{node}`"
+            ),
+            Reason::RunningOn(shard) => write!(f, "it is running on `{shard}`"),
+            Reason::Done => f.write_str("it is done"),
+            Reason::Failed(status) => write!(f, "it has failed for good ({status})"),
+            Reason::BackoffFor { remaining, status } => write!(
+                f,
+                "it may start again in {} (last status: {status})",
+                format_duration(*remaining)
+            ),
+            Reason::HeldBackFor { remaining } => write!(
+                f,
+                "nothing starts for {}, as lost workers may still be running unknown tasks",
+                format_duration(*remaining)
+            ),
+            Reason::HeldUntilDurable => f.write_str("its last status is not yet stored durably"),
+            Reason::WaitsFor { job, node, state } => {
+                write!(f, "it waits for job `{job}` on `{node}`, which is {state}")
+            }
+            Reason::NeverDone { job, node, why } => {
+                write!(f, "it depends on job `{job}` on `{node}`, which cannot get done: {why}")
+            }
+            Reason::Short { node, need } => write!(f, "node `{node}` {need}"),
+            Reason::AboveLimit {
+                level,
+                resource,
+                need,
+                limit,
+            } => write!(
+                f,
+                "it can never run: it needs {need} of `{resource}`, and nodes of level `{level}` have {limit}"
+            ),
+            Reason::NoWorkers => f.write_str("no worker is connected"),
+            Reason::NoWorkerNow { .. } => self.fmt_no_worker(f),
+            Reason::NoWorkerEver { why } => {
+                write!(f, "it can never run on the connected workers: {why}")
+            }
+            Reason::NoCommand => f.write_str(
+                "it can never run: the job has no `command`, and no worker was started with --worker-command",
+            ),
+            Reason::Runnable => f.write_str("nothing is in the way; it is about to start"),
+        }
+    }
+}
+
+impl Reason {
+    fn fmt_no_worker(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Reason::NoWorkerNow {
+            host,
+            not_ready,
+            unsuitable,
+            short,
+            example,
+        } = self
+        else {
+            return Ok(());
+        };
+        f.write_str("no worker can take it now")?;
+        if let Some(host) = host {
+            write!(f, " on its host `{host}`")?;
+        }
+        let mut separator = ": ";
+        for (count, what) in [
+            (not_ready, "not healthy or busy"),
+            (unsuitable, "unsuitable"),
+            (short, "without room"),
+        ] {
+            if *count > 0 {
+                write!(f, "{separator}{count} {what}")?;
+                separator = ", ";
+            }
+        }
+        match example {
+            Some((shard, need)) => write!(f, " (worker `{shard}` {need})"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The forest: levels and nodes as columns, and which of them a job may run on.
+
+mod builder;
+pub(crate) mod filter;
+pub(crate) mod index;
+mod table;
+
+pub use builder::{MAX_NODES, NodeError, NodeTableBuilder};
+pub use table::{NodeTable, Row};

@@ -1,0 +1,197 @@
+//! Builds a node table from what the node sources give, source by source.
+
+use brasserie_common::NodeName;
+use brasserie_common::ids::NameError;
+use brasserie_common_config::{Config, LevelId, ManualNode, RangeLabel};
+
+use super::table::{NodeTable, Row};
+
+/// The most nodes of one table: twice the ten million that one scheduler is built for, so that a mistyped range ends in an
+/// error and not in swap.
+pub const MAX_NODES: usize = 20_000_000;
+
+/// The most bytes of all names together, as name positions have 32 bits.
+const MAX_ARENA_BYTES: usize = u32::MAX as usize;
+
+/// Why a node cannot be added. Any of them fails the refresh as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NodeError {
+    #[error("node {name:?} under {parent:?}: {source}")]
+    Name {
+        name: String,
+        parent: String,
+        source: NameError,
+    },
+    #[error("a node under {parent:?} has an empty name")]
+    EmptyName { parent: String },
+    #[error(
+        "node {name:?} cannot be a child of {parent:?}: there is no level for it below `{level}`; add one to `nodes.levels`"
+    )]
+    NoLevelBelow {
+        name: String,
+        parent: String,
+        level: String,
+    },
+    #[error("node {name:?} names a parent that does not come before it")]
+    NoSuchParent { name: String },
+    #[error("node {name:?} is said to be at level {said} but its parent puts it at level {actual}")]
+    WrongLevel {
+        name: String,
+        said: u16,
+        actual: u16,
+    },
+    #[error("more than {MAX_NODES} nodes, or more than 4 GiB of names")]
+    TooMany,
+}
+
+/// See [`NodeTable`].
+#[derive(Clone, Debug)]
+pub struct NodeTableBuilder {
+    table: NodeTable,
+}
+
+impl NodeTableBuilder {
+    /// A table with the instance node alone. `instance_name` is cut down to what a name may be.
+    pub fn new(instance_name: &str, config: &Config) -> Self {
+        let name = match NodeName::try_from(instance_name) {
+            Ok(name) if !instance_name.is_empty() => name.as_str().to_owned(),
+            Ok(_) | Err(_) => "instance".to_owned(),
+        };
+        NodeTableBuilder {
+            table: NodeTable {
+                level_names: config.levels.clone(),
+                levels: vec![0],
+                parents: vec![u32::MAX],
+                enabled: vec![true],
+                name_ends: vec![u32::try_from(name.len()).unwrap_or(0)],
+                arena: name,
+            },
+        }
+    }
+
+    /// Adds the nodes of a `manual` source: parents before children.
+    pub fn add_manual(&mut self, nodes: &[ManualNode]) -> Result<(), NodeError> {
+        let mut rows: Vec<Row> = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let parent = match node.parent {
+                None => Row::ROOT,
+                Some(index) => *rows.get(index).ok_or_else(|| NodeError::NoSuchParent {
+                    name: node.name.clone(),
+                })?,
+            };
+            let actual = self.table.level(parent).0 + 1;
+            if node.level.0 != actual {
+                return Err(NodeError::WrongLevel {
+                    name: node.name.clone(),
+                    said: node.level.0,
+                    actual,
+                });
+            }
+            rows.push(self.add_child(parent, &node.name, node.enabled)?);
+        }
+        Ok(())
+    }
+
+    /// Adds numbered children to every node that is now at the parent level.
+    pub fn add_range_label(&mut self, range: &RangeLabel) -> Result<(), NodeError> {
+        if range.start > range.end {
+            return Ok(());
+        }
+        let parents = self.rows_at(range.parent_level);
+        // Before anything is built: i64 bounds can ask for more than any memory holds.
+        let each = i128::from(range.end) - i128::from(range.start) + 1;
+        let room = MAX_NODES.saturating_sub(self.table.len());
+        if each.saturating_mul(parents.len() as i128) > room as i128 {
+            return Err(NodeError::TooMany);
+        }
+        for parent in parents {
+            let parent_name = self.name(parent).to_owned();
+            let ends = range
+                .format
+                .replace("{start}", &range.start.to_string())
+                .replace("{end}", &range.end.to_string());
+            for i in range.start..=range.end {
+                // `{parent}` last, so that braces in a parent's name are not taken for fields.
+                let name = ends
+                    .replace("{i}", &i.to_string())
+                    .replace("{parent}", &parent_name);
+                self.add_child(parent, &name, range.enabled)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All nodes that are now at a level, in the order in which they were added.
+    pub fn rows_at(&self, level: LevelId) -> Vec<Row> {
+        self.table
+            .rows()
+            .filter(|&row| self.table.level(row) == level)
+            .collect()
+    }
+
+    pub fn name(&self, row: Row) -> &str {
+        self.table.name(row)
+    }
+
+    /// Adds one node below `parent`, which must be a row of this builder.
+    pub fn add_child(&mut self, parent: Row, name: &str, enabled: bool) -> Result<Row, NodeError> {
+        if parent.index() >= self.table.len() {
+            return Err(NodeError::NoSuchParent {
+                name: name.to_owned(),
+            });
+        }
+        let parent_name = || self.table.name(parent).to_owned();
+        if name.is_empty() {
+            return Err(NodeError::EmptyName {
+                parent: parent_name(),
+            });
+        }
+        if let Err(source) = NodeName::try_from(name) {
+            return Err(NodeError::Name {
+                name: name.chars().take(100).collect(),
+                parent: parent_name(),
+                source,
+            });
+        }
+        let level = self.table.levels[parent.index()] + 1;
+        // The last level is `worker`, which has no nodes.
+        if usize::from(level) + 1 >= self.table.level_names.len() {
+            let above = usize::from(level - 1);
+            return Err(NodeError::NoLevelBelow {
+                name: name.to_owned(),
+                parent: parent_name(),
+                level: self
+                    .table
+                    .level_names
+                    .get(above)
+                    .cloned()
+                    .unwrap_or_default(),
+            });
+        }
+        let end = self.table.arena.len() + name.len();
+        if self.table.len() >= MAX_NODES || end > MAX_ARENA_BYTES {
+            return Err(NodeError::TooMany);
+        }
+        let row = Row(u32::try_from(self.table.len()).map_err(|_| NodeError::TooMany)?);
+        self.table.arena.push_str(name);
+        self.table
+            .name_ends
+            .push(u32::try_from(end).map_err(|_| NodeError::TooMany)?);
+        self.table.levels.push(level);
+        self.table.parents.push(parent.0);
+        self.table.enabled.push(enabled);
+        Ok(row)
+    }
+
+    pub fn finish(mut self) -> NodeTable {
+        self.table.arena.shrink_to_fit();
+        self.table.levels.shrink_to_fit();
+        self.table.parents.shrink_to_fit();
+        self.table.enabled.shrink_to_fit();
+        self.table.name_ends.shrink_to_fit();
+        self.table
+    }
+}
+
+#[cfg(test)]
+mod tests;

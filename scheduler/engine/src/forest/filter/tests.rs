@@ -1,0 +1,69 @@
+//! Each condition of a filter alone, and the hash that must never change.
+
+use super::*;
+
+fn filter(change: impl FnOnce(&mut Filter)) -> CompiledFilter {
+    let mut filter = Filter {
+        fraction_of_nodes: 1.0,
+        ..Filter::default()
+    };
+    change(&mut filter);
+    CompiledFilter::new(&filter).unwrap()
+}
+
+#[test]
+fn an_empty_filter_passes_everything() {
+    assert!(filter(|_| ()).passes("job", "node"));
+    assert!(filter(|f| f.fraction_of_nodes = -1.0).passes("job", "node"));
+    assert!(filter(|f| f.fraction_of_nodes = f64::NAN).passes("job", "node"));
+}
+
+#[test]
+fn each_condition_can_refuse() {
+    let white = filter(|f| f.whitelist = vec!["a".into()]);
+    assert!(white.passes("job", "a") && !white.passes("job", "b"));
+    let black = filter(|f| f.blacklist = vec!["a".into()]);
+    assert!(!black.passes("job", "a") && black.passes("job", "b"));
+    let white = filter(|f| f.whitelist_regex = "b+".into());
+    assert!(white.passes("job", "abc") && !white.passes("job", "ac"));
+    let black = filter(|f| f.blacklist_regex = "^b".into());
+    assert!(black.passes("job", "ab") && !black.passes("job", "ba"));
+    assert!(!filter(|f| f.tag_whitelist = vec!["t".into()]).passes("job", "a"));
+}
+
+#[test]
+fn a_bad_expression_is_an_error_and_not_a_panic() {
+    let filter = Filter {
+        whitelist_regex: "(".into(),
+        ..Filter::default()
+    };
+    assert_eq!(
+        CompiledFilter::new(&filter).map(|_| ()).unwrap_err().0,
+        "whitelist_regex"
+    );
+    assert!(!CompiledFilter::broken().passes("job", "a"));
+}
+
+#[test]
+fn fractions_nest_and_are_about_right() {
+    let small = filter(|f| f.fraction_of_nodes = 0.2);
+    let large = filter(|f| f.fraction_of_nodes = 0.5);
+    let names: Vec<String> = (0..10_000).map(|i| format!("node{i}")).collect();
+    let of = |f: &CompiledFilter| names.iter().filter(|n| f.passes("job", n)).count();
+    assert!((1_800..2_200).contains(&of(&small)), "{}", of(&small));
+    assert!((4_700..5_300).contains(&of(&large)), "{}", of(&large));
+    assert!(
+        names
+            .iter()
+            .all(|n| !small.passes("job", n) || large.passes("job", n))
+    );
+}
+
+#[test]
+fn the_hash_never_changes() {
+    assert_eq!(stable_hash("job", "node"), HASH_OF_JOB_NODE);
+    assert_eq!(stable_hash("", ""), HASH_OF_NOTHING);
+}
+
+const HASH_OF_JOB_NODE: u64 = 0x3281_2e06_944c_6419;
+const HASH_OF_NOTHING: u64 = 0x71b8_262b_b6e2_e086;

@@ -1,0 +1,14 @@
+//! Placement: which task may start, and where.
+
+pub(crate) mod bit_tree;
+pub(crate) mod eligible;
+pub(crate) mod policy;
+pub(crate) mod resources;
+mod running;
+mod start;
+pub(crate) mod wait_lists;
+mod worker_limits;
+pub(crate) mod workers;
+
+pub(crate) use eligible::{Dependency, Structure};
+pub(crate) use running::Run;

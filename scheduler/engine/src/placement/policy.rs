@@ -1,0 +1,79 @@
+//! Whose task is tried next. A policy is one file: implement [`Policy`] and name it in `make`.
+
+mod long_tail;
+mod randomized_priority;
+mod ranked_priority;
+mod round_robin;
+
+use std::fmt::Debug;
+
+use brasserie_common::JobId;
+use brasserie_common::rng::{Purpose, Rng};
+use brasserie_common_config::{Config, JobConfig, SchedulerPolicy};
+
+use super::workers::Pool;
+use crate::statuses::job::Job;
+
+/// Jobs that have a ready task and for which some worker has room.
+pub(crate) struct Candidates<'a> {
+    pub(crate) pool: &'a Pool,
+    pub(crate) jobs: &'a [Job],
+    pub(crate) config: &'a Config,
+}
+
+impl<'a> Candidates<'a> {
+    /// The first candidate from `start` on by id, then from the beginning.
+    pub(crate) fn next_from(&self, start: JobId) -> Option<JobId> {
+        self.pool.next_job(start)
+    }
+
+    /// All candidates, by id.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = JobId> + '_ {
+        std::iter::successors(self.pool.next_job_from(JobId(0)), |job| {
+            self.pool.next_job_from(JobId(job.0 + 1))
+        })
+    }
+
+    /// The job's configuration, with priority and owner.
+    pub(crate) fn job(&self, job: JobId) -> Option<&'a JobConfig> {
+        let index = self.jobs.get(job.index())?.config_index?;
+        self.config.jobs.get(index)
+    }
+
+    /// A priority that can be compared and added up; what makes no sense counts as 0.
+    pub(crate) fn priority(&self, job: JobId) -> f64 {
+        let priority = self.job(job).map_or(0.0, |j| j.priority);
+        if priority.is_finite() { priority } else { 0.0 }
+    }
+
+    /// How many tasks of the job could start but for slots.
+    pub(crate) fn eligible(&self, job: JobId) -> u32 {
+        self.jobs.get(job.index()).map_or(0, |j| j.eligible)
+    }
+}
+
+/// Chooses the job whose next task is tried. `pick` is asked again after each task that started, and after each job none of
+/// whose ready tasks could start; it returns a candidate, or `None` if there is none.
+pub(crate) trait Policy: Debug + Send + Sync {
+    fn pick(&mut self, candidates: &Candidates<'_>) -> Option<JobId>;
+    /// A task of the job has started.
+    fn started(&mut self, job: JobId);
+    fn boxed_clone(&self) -> Box<dyn Policy>;
+}
+
+impl Clone for Box<dyn Policy> {
+    fn clone(&self) -> Self {
+        self.boxed_clone()
+    }
+}
+
+pub(crate) fn make(policy: SchedulerPolicy, seed: u64) -> Box<dyn Policy> {
+    match policy {
+        SchedulerPolicy::RoundRobin => Box::new(round_robin::RoundRobin::default()),
+        SchedulerPolicy::RankedPriority => Box::new(ranked_priority::RankedPriority),
+        SchedulerPolicy::RandomizedPriority => Box::new(
+            randomized_priority::RandomizedPriority::new(Rng::new(seed, Purpose::Placement)),
+        ),
+        SchedulerPolicy::LongTail => Box::new(long_tail::LongTail),
+    }
+}

@@ -1,0 +1,22 @@
+//! The job with the fewest tasks left that could start, so that nearly finished jobs finish; the older job among equals.
+
+use brasserie_common::JobId;
+
+use super::{Candidates, Policy};
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LongTail;
+
+impl Policy for LongTail {
+    fn pick(&mut self, candidates: &Candidates<'_>) -> Option<JobId> {
+        candidates
+            .iter()
+            .min_by_key(|job| (candidates.eligible(*job), job.0))
+    }
+
+    fn started(&mut self, _job: JobId) {}
+
+    fn boxed_clone(&self) -> Box<dyn Policy> {
+        Box::new(*self)
+    }
+}

@@ -1,0 +1,24 @@
+//! One task of each job in turn, with a cursor that survives from event to event.
+
+use brasserie_common::JobId;
+
+use super::{Candidates, Policy};
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct RoundRobin {
+    next: u32,
+}
+
+impl Policy for RoundRobin {
+    fn pick(&mut self, candidates: &Candidates<'_>) -> Option<JobId> {
+        candidates.next_from(JobId(self.next))
+    }
+
+    fn started(&mut self, job: JobId) {
+        self.next = job.0.saturating_add(1);
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Policy> {
+        Box::new(self.clone())
+    }
+}

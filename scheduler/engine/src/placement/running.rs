@@ -1,0 +1,211 @@
+//! What runs where and what it holds; workers coming and going.
+
+use std::sync::Arc;
+
+use brasserie_common::resources::{NodeResources, ResourceAmount};
+use brasserie_common::{NodeId, NodeName, Shard};
+
+use super::resources::{Charge, ChargeGroup, ResourceName};
+use crate::engine::{Engine, Reach};
+use crate::types::{AdoptOutcome, Eligibility, Task, WorkerIndex, WorkerResources};
+
+/// One running task.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) worker: WorkerIndex,
+    /// Root first; empty for a run that was adopted.
+    pub(crate) path: Vec<NodeId>,
+    pub(crate) charges: Vec<Charge>,
+}
+
+impl Engine {
+    /// Announces a worker, or what has changed about it. A new one is ineligible until told otherwise.
+    pub fn upsert_worker(&mut self, shard: &Shard, resources: WorkerResources) -> WorkerIndex {
+        let known = self.pool.find(shard.as_str());
+        if let Some(worker) = known
+            && self
+                .pool
+                .get(worker)
+                .is_some_and(|w| w.resources == resources)
+        {
+            return worker;
+        }
+        let before = self.pool.infeasible();
+        let node = self.intern_text(shard.as_str());
+        let host = self.intern_text(&resources.hostname);
+        let worker = self.pool.upsert(shard, node, host, resources);
+        if let Some(config) = &self.config {
+            self.pool.set_limits(worker, config, &self.plan);
+        }
+        self.offer_worker(worker);
+        self.after_pool_change(&before);
+        worker
+    }
+
+    /// Ignored for a worker that is not there.
+    pub fn set_eligibility(&mut self, worker: WorkerIndex, eligibility: Eligibility) {
+        self.pool.set_eligibility(worker, eligibility);
+        self.offer_worker(worker);
+    }
+
+    /// The worker gets nothing any more. What runs there keeps its charges until it ends.
+    pub fn remove_worker(&mut self, worker: WorkerIndex) {
+        let before = self.pool.infeasible();
+        self.pool.remove(worker);
+        self.offer_worker(worker);
+        self.after_pool_change(&before);
+    }
+
+    pub fn find_worker(&self, shard: &str) -> Option<WorkerIndex> {
+        self.pool.find(shard)
+    }
+
+    /// Jobs that have become possible or impossible get new columns: a rare event that touches all of their tasks.
+    fn after_pool_change(&mut self, before: &[bool]) {
+        if self.pool.infeasible() != before {
+            self.lists.clear();
+            self.rebuild_columns();
+        }
+    }
+
+    /// A text as a node name; one that can be none is nobody's name.
+    fn intern_text(&mut self, text: &str) -> NodeId {
+        match NodeName::try_from(text) {
+            Ok(name) => self.intern_node(&name),
+            Err(_) => self.intern_node(&NodeName::default()),
+        }
+    }
+
+    pub fn is_running(&self, task: Task) -> bool {
+        self.running.contains_key(&task)
+    }
+
+    pub fn running_on(&self, task: Task) -> Option<WorkerIndex> {
+        self.running.get(&task).map(|run| run.worker)
+    }
+
+    /// Number of running tasks.
+    pub fn running_count(&self) -> usize {
+        self.running.len()
+    }
+
+    /// What a running task holds: nodes of its path root first, then its worker's shard. Empty if it does not run.
+    pub fn charges(&self, task: Task) -> Vec<NodeResources> {
+        let mut all: Vec<NodeResources> = Vec::new();
+        let charges = self.running.get(&task).map_or(&[][..], |run| &run.charges);
+        for charge in charges {
+            let amount = ResourceAmount {
+                name: self.resource_names.get(charge.resource.0).to_string(),
+                amount: charge.amount,
+            };
+            match (charge.group, all.last_mut()) {
+                (ChargeGroup::Continues, Some(last)) => last.resources.push(amount),
+                (ChargeGroup::Continues | ChargeGroup::Opens, _) => all.push(NodeResources {
+                    node: self.node_name(charge.node).clone(),
+                    resources: vec![amount],
+                }),
+            }
+        }
+        all
+    }
+
+    /// Marks a task running that a worker says it runs, with the charges it was given at its start, whether or not there is
+    /// room for them now.
+    pub fn adopt_running(
+        &mut self,
+        task: Task,
+        worker: WorkerIndex,
+        charges: &[NodeResources],
+    ) -> AdoptOutcome {
+        if let Some(run) = self.running.get(&task) {
+            return AdoptOutcome::AlreadyRunning(run.worker);
+        }
+        if self.pool.get(worker).is_none() || !self.knows(task) {
+            return AdoptOutcome::UnknownWorker;
+        }
+        let charges = self.read_charges(charges);
+        let unknown = self.unknown_charges(task, worker, &charges);
+        for charge in &charges {
+            self.ledger.charge(*charge);
+        }
+        self.running.insert(
+            task,
+            Run {
+                worker,
+                path: Vec::new(),
+                charges,
+            },
+        );
+        self.pool.task_started(worker);
+        self.jobs[task.job.index()].running += 1;
+        self.waits.set(task, None);
+        self.refresh(task, Reach::Dependents);
+        self.offer_worker(worker);
+        if unknown.is_empty() {
+            AdoptOutcome::Adopted
+        } else {
+            AdoptOutcome::AdoptedWithUnknownCharges(unknown)
+        }
+    }
+
+    /// Negative amounts, which nobody grants, count as nothing.
+    fn read_charges(&mut self, charges: &[NodeResources]) -> Vec<Charge> {
+        let mut read = Vec::new();
+        for on in charges {
+            let node = self.intern_node(&on.node);
+            for (i, amount) in on.resources.iter().enumerate() {
+                let name = self.resource_names.intern(&Arc::from(amount.name.as_str()));
+                read.push(Charge {
+                    node,
+                    resource: ResourceName(name),
+                    amount: amount.amount.max(0),
+                    group: if i == 0 {
+                        ChargeGroup::Opens
+                    } else {
+                        ChargeGroup::Continues
+                    },
+                });
+            }
+        }
+        read
+    }
+
+    /// Charges that name no resource of the configuration, or a node or worker that has none of it. Nothing before there is a
+    /// configuration.
+    pub(crate) fn unknown_charges(
+        &self,
+        task: Task,
+        worker: WorkerIndex,
+        charges: &[Charge],
+    ) -> Vec<String> {
+        let (Some(config), Some(_)) = (&self.config, &self.forest) else {
+            return Vec::new();
+        };
+        let mut unknown = Vec::new();
+        for charge in charges {
+            let what = format!(
+                "{} on {} holds {} of `{}` on `{}`",
+                self.job_name(task.job),
+                self.node_name(task.node),
+                charge.amount,
+                self.resource_names.get(charge.resource.0),
+                self.node_name(charge.node),
+            );
+            let Some(id) = self.plan.find(charge.resource) else {
+                unknown.push(format!("{what}, but no such resource is configured"));
+                continue;
+            };
+            let known = if config.resources[id.index()].level == config.worker_level() {
+                self.pool
+                    .get_any(worker)
+                    .is_some_and(|w| w.node == charge.node)
+            } else {
+                self.charged_row(*charge).is_some()
+            };
+            if !known {
+                unknown.push(format!("{what}, which has no such resource"));
+            }
+        }
+        unknown
+    }
+}

@@ -1,0 +1,467 @@
+//! Workers and their slots, grouped with what jobs demand of them, so that "does any worker have room for this job" is one
+//! look and a freed slot costs one look per distinct demand.
+
+use std::collections::BTreeSet;
+
+use brasserie_common::collections::{IdMap, SeededMap};
+use brasserie_common::{JobId, NodeId, Shard};
+use brasserie_common_config::{Config, JobConfig, ResourceId, ResourceLimit, WorkerSelector};
+
+use super::bit_tree::BitTree;
+use super::resources::{Ledger, SlotPlan, is_met, need_of};
+use super::worker_limits::{measured_slots, over_fixed_limits, slots_for_cores};
+use crate::forest::filter::CompiledFilter;
+use crate::types::{Eligibility, WorkerIndex, WorkerResources};
+
+/// One shard.
+#[derive(Clone, Debug)]
+pub(crate) struct Worker {
+    pub(crate) shard: Shard,
+    /// The shard's name among node names: charges name it so.
+    pub(crate) node: NodeId,
+    /// The host's name among node names: host placement compares them.
+    pub(crate) host: NodeId,
+    pub(crate) resources: WorkerResources,
+    pub(crate) eligibility: Eligibility,
+    pub(crate) presence: Presence,
+    /// By position in the plan's list of worker resources.
+    pub(crate) limits: Vec<i32>,
+    pub(crate) running: u32,
+}
+
+/// Whether a slot of the table of workers stands for somebody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    Present,
+    /// Removed; kept while tasks are charged to it, and reused after that.
+    Gone,
+}
+
+/// What a group of jobs demands of a worker.
+#[derive(Clone, Debug)]
+pub(crate) struct Demand {
+    /// By position in the plan's list of worker resources.
+    pub(crate) needs: Vec<i32>,
+    filter: Option<CompiledFilter>,
+    /// The filter's outcome may depend on it.
+    job: String,
+    pub(crate) host: Option<String>,
+    pub(crate) needs_worker_command: bool,
+    /// Eligible workers with room. Empty: no job of the group can start anything.
+    pub(crate) fits: BitTree,
+    /// Workers that would have room if they were idle and eligible.
+    pub(crate) feasible: BitTree,
+    /// Even the limits of the configuration are too low for it.
+    over_fixed_limits: bool,
+    /// Jobs of the group with a task that is ready.
+    pub(crate) active: BitTree,
+}
+
+/// Why a worker cannot take a task now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Ineligible,
+    Filtered,
+    OtherHost,
+    NoCommand,
+    /// First resource that is short, and its limit there.
+    Short(ResourceId, i32),
+}
+
+impl Demand {
+    /// Conditions that do not depend on what runs or on health.
+    fn accepts(&self, worker: &Worker) -> Result<(), Refusal> {
+        let hostname = &*worker.resources.hostname;
+        if self.host.as_ref().is_some_and(|h| h != hostname) {
+            return Err(Refusal::OtherHost);
+        }
+        if let Some(filter) = &self.filter
+            && !filter.passes(&self.job, hostname)
+        {
+            return Err(Refusal::Filtered);
+        }
+        if self.needs_worker_command && !worker.resources.has_worker_command {
+            return Err(Refusal::NoCommand);
+        }
+        Ok(())
+    }
+}
+
+/// All workers and demands.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pool {
+    workers: Vec<Worker>,
+    by_shard: SeededMap<Shard, u32>,
+    by_host: IdMap<NodeId, BTreeSet<u32>>,
+    unused: Vec<u32>,
+    present: usize,
+    pub(crate) demands: Vec<Demand>,
+    /// The next placement looks here first.
+    cursor: usize,
+}
+
+impl Pool {
+    pub(crate) fn get(&self, worker: WorkerIndex) -> Option<&Worker> {
+        self.workers
+            .get(worker.index())
+            .filter(|w| w.presence == Presence::Present)
+    }
+
+    /// Also one that is gone but still charged.
+    pub(crate) fn get_any(&self, worker: WorkerIndex) -> Option<&Worker> {
+        self.workers.get(worker.index())
+    }
+
+    pub(crate) fn find(&self, shard: &str) -> Option<WorkerIndex> {
+        self.by_shard.get(shard).copied().map(WorkerIndex)
+    }
+
+    pub(crate) fn present(&self) -> impl Iterator<Item = (WorkerIndex, &Worker)> {
+        self.workers
+            .iter()
+            .enumerate()
+            .filter(|(_, w)| w.presence == Presence::Present)
+            .map(|(i, w)| (WorkerIndex(u32::try_from(i).unwrap_or(u32::MAX)), w))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.present == 0
+    }
+
+    /// A new worker is ineligible until said otherwise; a known one keeps its eligibility.
+    pub(crate) fn upsert(
+        &mut self,
+        shard: &Shard,
+        node: NodeId,
+        host: NodeId,
+        resources: WorkerResources,
+    ) -> WorkerIndex {
+        let index = match self.by_shard.get(shard) {
+            Some(&index) => index,
+            None => self.add(shard, node, host, &resources),
+        };
+        let worker = &mut self.workers[index as usize];
+        if worker.presence == Presence::Gone {
+            worker.presence = Presence::Present;
+            worker.eligibility = Eligibility::Ineligible;
+            self.present += 1;
+        }
+        if let Some(hosted) = self.by_host.get_mut(&worker.host) {
+            hosted.remove(&index);
+            if hosted.is_empty() {
+                self.by_host.remove(&worker.host);
+            }
+        }
+        if worker.host != host {
+            // Those who wait for the new host must hear of it, also if the worker has had room all along.
+            for demand in &mut self.demands {
+                demand.fits.remove(index as usize);
+            }
+        }
+        worker.host = host;
+        worker.resources = resources;
+        self.by_host.entry(host).or_default().insert(index);
+        WorkerIndex(index)
+    }
+
+    fn add(
+        &mut self,
+        shard: &Shard,
+        node: NodeId,
+        host: NodeId,
+        resources: &WorkerResources,
+    ) -> u32 {
+        let worker = Worker {
+            shard: shard.clone(),
+            node,
+            host,
+            resources: resources.clone(),
+            eligibility: Eligibility::Ineligible,
+            presence: Presence::Gone,
+            limits: Vec::new(),
+            running: 0,
+        };
+        let index = match self.unused.pop() {
+            Some(index) => {
+                self.workers[index as usize] = worker;
+                index
+            }
+            None => {
+                // Invariant: every worker holds a connection, so there are far fewer than 2^32.
+                let index = u32::try_from(self.workers.len()).expect("fewer than 2^32 workers");
+                self.workers.push(worker);
+                index
+            }
+        };
+        self.by_shard.insert(shard.clone(), index);
+        index
+    }
+
+    pub(crate) fn remove(&mut self, worker: WorkerIndex) {
+        let Some(slot) = self.workers.get_mut(worker.index()) else {
+            return;
+        };
+        if slot.presence == Presence::Gone {
+            return;
+        }
+        slot.presence = Presence::Gone;
+        slot.eligibility = Eligibility::Ineligible;
+        self.present -= 1;
+        let host = slot.host;
+        if let Some(hosted) = self.by_host.get_mut(&host) {
+            hosted.remove(&worker.0);
+            if hosted.is_empty() {
+                self.by_host.remove(&host);
+            }
+        }
+        self.reclaim(worker);
+    }
+
+    /// Forgets a worker that is gone and holds nothing.
+    fn reclaim(&mut self, worker: WorkerIndex) {
+        let slot = &self.workers[worker.index()];
+        if slot.presence == Presence::Gone && slot.running == 0 {
+            let shard = slot.shard.clone();
+            if self.by_shard.get(&shard) == Some(&worker.0) {
+                self.by_shard.remove(&shard);
+                self.unused.push(worker.0);
+            }
+        }
+    }
+
+    pub(crate) fn set_eligibility(&mut self, worker: WorkerIndex, eligibility: Eligibility) {
+        if let Some(slot) = self.workers.get_mut(worker.index())
+            && slot.presence == Presence::Present
+        {
+            slot.eligibility = eligibility;
+        }
+    }
+
+    pub(crate) fn task_started(&mut self, worker: WorkerIndex) {
+        if let Some(slot) = self.workers.get_mut(worker.index()) {
+            slot.running += 1;
+        }
+    }
+
+    pub(crate) fn task_ended(&mut self, worker: WorkerIndex) {
+        if let Some(slot) = self.workers.get_mut(worker.index()) {
+            slot.running = slot.running.saturating_sub(1);
+            self.reclaim(worker);
+        }
+    }
+
+    /// Computes a worker's limits from the configuration and what it reports.
+    pub(crate) fn set_limits(&mut self, worker: WorkerIndex, config: &Config, plan: &SlotPlan) {
+        let Some(slot) = self.workers.get_mut(worker.index()) else {
+            return;
+        };
+        let r = &slot.resources;
+        let keys = [
+            format!("{}:{}", r.hostname, r.port),
+            r.hostname.to_string(),
+            slot.shard.to_string(),
+        ];
+        let replaced = keys
+            .iter()
+            .find_map(|key| config.worker_resources_override.get(key));
+        let cores = r.cpu_cores;
+        slot.limits = plan
+            .at(config.worker_level())
+            .iter()
+            .map(|id| {
+                let configured = match config.resources[id.index()].limit {
+                    ResourceLimit::Fixed(limit) => {
+                        measured_slots(config, *id, cores).unwrap_or(limit)
+                    }
+                    ResourceLimit::ReportedCores => slots_for_cores(cores),
+                };
+                replaced
+                    .and_then(|r| r.get(id))
+                    .copied()
+                    .unwrap_or(configured)
+            })
+            .collect();
+    }
+
+    /// Regroups the jobs; returns the group of each.
+    pub(crate) fn set_demands<'a>(
+        &mut self,
+        config: &Config,
+        plan: &SlotPlan,
+        jobs: impl Iterator<Item = (&'a JobConfig, Option<&'a CompiledFilter>)>,
+    ) -> Vec<u32> {
+        self.demands.clear();
+        let mut groups: SeededMap<String, u32> = SeededMap::default();
+        let worker_resources = plan.at(config.worker_level());
+        let mut group_of = Vec::new();
+        for (job, filter) in jobs {
+            let needs: Vec<i32> = worker_resources
+                .iter()
+                .map(|id| need_of(&job.resources, *id))
+                .collect();
+            let needs_worker_command = job.command.is_empty();
+            let per_job = filter.is_some_and(CompiledFilter::is_per_job);
+            let key = format!(
+                "{needs:?} {needs_worker_command} {:?} {:?} {:?}",
+                job.host_placement,
+                job.filters.get(&config.worker_level()),
+                per_job.then_some(&job.name),
+            );
+            let next = u32::try_from(self.demands.len()).unwrap_or(u32::MAX);
+            let group = *groups.entry(key).or_insert(next);
+            if group == next {
+                self.demands.push(Demand {
+                    over_fixed_limits: over_fixed_limits(config, worker_resources, &needs),
+                    needs,
+                    filter: filter.cloned(),
+                    job: job.name.to_string(),
+                    host: job.host_placement.clone().filter(|h| !h.is_empty()),
+                    needs_worker_command,
+                    fits: BitTree::default(),
+                    feasible: BitTree::default(),
+                    active: BitTree::default(),
+                });
+            }
+            group_of.push(group);
+        }
+        group_of
+    }
+
+    /// Recomputes which demands a worker can serve; returns those for which it has become a new chance.
+    pub(crate) fn update(
+        &mut self,
+        worker: WorkerIndex,
+        plan: &SlotPlan,
+        level: &[ResourceId],
+        ledger: &Ledger,
+    ) -> Vec<u32> {
+        let Some(slot) = self.workers.get(worker.index()) else {
+            return Vec::new();
+        };
+        let i = worker.index();
+        let mut opened = Vec::new();
+        for (d, demand) in self.demands.iter_mut().enumerate() {
+            let present = slot.presence == Presence::Present;
+            let acceptable = present && demand.accepts(slot).is_ok();
+            let met_by = |used: &dyn Fn(ResourceId) -> i64| {
+                let all = level.iter().zip(&slot.limits).zip(&demand.needs);
+                all.into_iter()
+                    .all(|((id, limit), need)| is_met(*need, *limit, used(*id)))
+            };
+            if acceptable && met_by(&|_| 0) {
+                demand.feasible.insert(i);
+            } else {
+                demand.feasible.remove(i);
+            }
+            let now = |id| ledger.used(slot.node, plan.name(id));
+            if acceptable && slot.eligibility == Eligibility::Eligible && met_by(&now) {
+                if !demand.fits.contains(i) {
+                    demand.fits.insert(i);
+                    opened.push(u32::try_from(d).unwrap_or(u32::MAX));
+                }
+            } else {
+                demand.fits.remove(i);
+            }
+        }
+        opened
+    }
+
+    /// Which demands no worker could ever serve. An empty pool proves nothing but fixed limits.
+    pub(crate) fn infeasible(&self) -> Vec<bool> {
+        (0..self.demands.len())
+            .map(|d| self.is_infeasible(d))
+            .collect()
+    }
+
+    pub(crate) fn is_infeasible(&self, demand: usize) -> bool {
+        self.demands.get(demand).is_some_and(|d| {
+            if self.is_empty() {
+                d.over_fixed_limits
+            } else {
+                d.feasible.is_empty()
+            }
+        })
+    }
+
+    pub(crate) fn host_has_room(&self, host: NodeId, demand: usize) -> bool {
+        self.on_host(host)
+            .any(|i| self.demands[demand].fits.contains(i as usize))
+    }
+
+    fn on_host(&self, host: NodeId) -> impl Iterator<Item = u32> + '_ {
+        self.by_host.get(&host).into_iter().flatten().copied()
+    }
+
+    /// A worker with room, by the configured selector; moves the cursor.
+    pub(crate) fn select(
+        &mut self,
+        demand: usize,
+        host: Option<NodeId>,
+        selector: WorkerSelector,
+        leftover: impl Fn(&Worker, &Demand) -> i64,
+    ) -> Option<WorkerIndex> {
+        let wanted = &self.demands[demand];
+        let chosen = match (selector, host) {
+            (WorkerSelector::RoundRobin, None) => wanted.fits.next_cyclic(self.cursor),
+            (WorkerSelector::RoundRobin, Some(host)) => {
+                let fitting = || {
+                    self.on_host(host)
+                        .map(|i| i as usize)
+                        .filter(|i| wanted.fits.contains(*i))
+                };
+                let after = fitting().find(|i| *i >= self.cursor);
+                after.or_else(|| fitting().next())
+            }
+            // Strictly the smallest leftover; the lowest index among equals.
+            (WorkerSelector::Busiest, None) => wanted
+                .fits
+                .iter()
+                .min_by_key(|i| leftover(&self.workers[*i], wanted)),
+            (WorkerSelector::Busiest, Some(host)) => self
+                .on_host(host)
+                .map(|i| i as usize)
+                .filter(|i| wanted.fits.contains(*i))
+                .min_by_key(|i| leftover(&self.workers[*i], wanted)),
+        }?;
+        self.cursor = chosen + 1;
+        u32::try_from(chosen).ok().map(WorkerIndex)
+    }
+
+    /// Why a worker cannot take a task of a demand now, from the same conditions as [`Pool::update`].
+    pub(crate) fn refusal(
+        &self,
+        worker: &Worker,
+        demand: usize,
+        plan: &SlotPlan,
+        level: &[ResourceId],
+        ledger: &Ledger,
+    ) -> Option<Refusal> {
+        let wanted = self.demands.get(demand)?;
+        if let Err(refusal) = wanted.accepts(worker) {
+            return Some(refusal);
+        }
+        let slots = level.iter().zip(&worker.limits).zip(&wanted.needs);
+        for ((id, limit), need) in slots {
+            if !is_met(*need, *limit, ledger.used(worker.node, plan.name(*id))) {
+                return Some(Refusal::Short(*id, *limit));
+            }
+        }
+        (worker.eligibility == Eligibility::Ineligible).then_some(Refusal::Ineligible)
+    }
+
+    /// The first job with something ready, from `start` on and then from the beginning, whose demand has room somewhere.
+    pub(crate) fn next_job(&self, start: JobId) -> Option<JobId> {
+        self.next_job_from(start)
+            .or_else(|| self.next_job_from(JobId(0)))
+    }
+
+    pub(crate) fn next_job_from(&self, start: JobId) -> Option<JobId> {
+        self.demands
+            .iter()
+            .filter(|d| !d.fits.is_empty())
+            .filter_map(|d| d.active.next_from(start.index()))
+            .min()
+            .and_then(|i| u32::try_from(i).ok())
+            .map(JobId)
+    }
+}

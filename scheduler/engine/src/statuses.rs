@@ -1,0 +1,5 @@
+//! Task statuses: what ended how, what waits until when, and how a change reaches the tasks that depend on it.
+
+pub(crate) mod job;
+mod transitions;
+pub(crate) mod waits;

@@ -1,0 +1,117 @@
+//! One job: what the configuration makes of it, its tasks' last statuses, and small columns over the nodes of its level.
+
+use brasserie_common::collections::IdMap;
+use brasserie_common::status::StoredStatus;
+use brasserie_common::{JobId, NodeId};
+use brasserie_common_config::{LevelId, ResourceId};
+
+use crate::forest::filter::JobFilters;
+use crate::placement::bit_tree::BitTree;
+use crate::types::{TASK_STATES, TaskState};
+
+/// Set in a state byte if the task could start but for slots.
+const ELIGIBLE: u8 = 0x80;
+/// Set in a state byte if the task may be in a wait list.
+const PARKED: u8 = 0x40;
+const STATE: u8 = 0x3f;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Job {
+    /// Position in the configuration; `None`: the name is known for other reasons.
+    pub(crate) config_index: Option<usize>,
+    pub(crate) level: Option<LevelId>,
+    pub(crate) can_run: bool,
+    pub(crate) filters: JobFilters,
+    /// Position in the pool's demands.
+    pub(crate) demand: usize,
+    /// A resource of the path that no node has enough of.
+    pub(crate) unmeetable: Option<ResourceId>,
+    /// `unmeetable`, or no worker could ever serve it.
+    pub(crate) infeasible: bool,
+    pub(crate) depends_on: Vec<JobId>,
+    pub(crate) dependents: Vec<JobId>,
+    /// It depends on itself, by whatever way round.
+    pub(crate) cyclic: bool,
+    /// What the last run of each task ended in.
+    pub(crate) statuses: IdMap<NodeId, StoredStatus>,
+    /// How many tasks run, also on nodes that are no longer in the forest.
+    pub(crate) running: u32,
+    /// One byte a position of the level's order. Invariant: `counts` and `eligible` count what is in it.
+    states: Vec<u8>,
+    counts: [u64; TASK_STATES],
+    pub(crate) eligible: u32,
+    /// Positions of eligible tasks that may fit. An eligible task is in here or in a wait list (or in both).
+    pub(crate) ready: BitTree,
+}
+
+impl Job {
+    /// Forgets the columns; `len` positions, all to be set.
+    pub(crate) fn reset_columns(&mut self, len: usize) {
+        self.states = vec![TaskState::Unstarted as u8; len];
+        self.counts = [0; TASK_STATES];
+        self.counts[TaskState::Unstarted as usize] = len as u64;
+        self.eligible = 0;
+        self.ready = BitTree::with_room(len);
+    }
+
+    /// Number of positions.
+    pub(crate) fn len(&self) -> usize {
+        self.states.len()
+    }
+
+    pub(crate) fn state(&self, position: u32) -> TaskState {
+        TaskState::from_u8(self.states[position as usize] & STATE)
+    }
+
+    pub(crate) fn is_eligible(&self, position: u32) -> bool {
+        self.states[position as usize] & ELIGIBLE != 0
+    }
+
+    pub(crate) fn is_parked(&self, position: u32) -> bool {
+        self.states[position as usize] & PARKED != 0
+    }
+
+    pub(crate) fn set_parked(&mut self, position: u32) {
+        self.states[position as usize] |= PARKED;
+    }
+
+    pub(crate) fn clear_parked(&mut self, position: u32) {
+        self.states[position as usize] &= !PARKED;
+    }
+
+    /// Returns the state before.
+    pub(crate) fn set_state(&mut self, position: u32, state: TaskState) -> TaskState {
+        let before = self.state(position);
+        if before != state {
+            self.counts[before as usize] -= 1;
+            self.counts[state as usize] += 1;
+            let byte = &mut self.states[position as usize];
+            *byte = (*byte & !STATE) | state as u8;
+        }
+        before
+    }
+
+    pub(crate) fn set_eligible(&mut self, position: u32) {
+        let byte = &mut self.states[position as usize];
+        if *byte & ELIGIBLE == 0 {
+            *byte |= ELIGIBLE;
+            self.eligible += 1;
+        }
+    }
+
+    pub(crate) fn clear_eligible(&mut self, position: u32) {
+        let byte = &mut self.states[position as usize];
+        if *byte & ELIGIBLE != 0 {
+            *byte &= !ELIGIBLE;
+            self.eligible -= 1;
+        }
+    }
+
+    pub(crate) fn count(&self, state: TaskState) -> u64 {
+        self.counts[state as usize]
+    }
+
+    pub(crate) fn is_done_on(&self, node: NodeId) -> bool {
+        self.statuses.get(&node).is_some_and(StoredStatus::is_done)
+    }
+}

@@ -1,0 +1,167 @@
+//! What happens to a task: it is loaded, ends, is held, waits, is released. Each event touches that task and those that
+//! depend on it.
+
+use brasserie_common::Time;
+use brasserie_common::status::StoredStatus;
+
+use crate::engine::{Engine, Reach};
+use crate::placement::resources::Charge;
+use crate::types::{HoldBack, Restart, Task, WorkerIndex};
+
+impl Engine {
+    /// Takes a status from the store at start; may come before the configuration and the nodes.
+    pub fn load_status(
+        &mut self,
+        now: Time,
+        task: Task,
+        status: StoredStatus,
+        not_before: Option<Time>,
+    ) {
+        if !self.knows(task) {
+            return;
+        }
+        // A task may be held back already for what its worker might be doing; the later time counts.
+        let until = not_before.max(self.waits.get(task));
+        self.set_status(now, task, status, until, Restart::AtOnce);
+    }
+
+    /// A run has ended: frees its slots and records its status.
+    pub fn end(
+        &mut self,
+        now: Time,
+        task: Task,
+        status: StoredStatus,
+        not_before: Option<Time>,
+        restart: Restart,
+    ) {
+        if !self.knows(task) {
+            return;
+        }
+        let freed = self.stop(task);
+        self.set_status(now, task, status, not_before, restart);
+        if let Some((worker, charges)) = freed {
+            self.offer_freed(worker, &charges);
+        }
+    }
+
+    /// Replaces the status of a task that is not running; ignored if it is.
+    pub fn restate(
+        &mut self,
+        now: Time,
+        task: Task,
+        status: StoredStatus,
+        not_before: Option<Time>,
+        restart: Restart,
+    ) {
+        if self.knows(task) && !self.is_running(task) {
+            self.set_status(now, task, status, not_before, restart);
+        }
+    }
+
+    /// Keeps a task from starting until it is released.
+    pub fn hold(&mut self, task: Task) {
+        if self.knows(task) && self.held.insert(task) {
+            self.refresh(task, Reach::Own);
+        }
+    }
+
+    /// Ends a hold; other hindrances stay.
+    pub fn release(&mut self, now: Time, task: Task) {
+        if self.held.remove(&task) {
+            self.expire(now);
+            self.refresh(task, Reach::Own);
+        }
+    }
+
+    /// Tasks that may be running unseen do not start before `until`. A later time already set stays.
+    pub fn hold_back_unknown(&mut self, which: HoldBack<'_>, until: Time) {
+        match which {
+            HoldBack::All => self.barrier = self.barrier.max(Some(until)),
+            HoldBack::Tasks(tasks) => {
+                for &task in tasks {
+                    if self.knows(task) && !self.is_running(task) {
+                        let until = self.waits.get(task).max(Some(until));
+                        self.waits.set(task, until);
+                        self.refresh(task, Reach::Own);
+                    }
+                }
+            }
+        }
+    }
+
+    /// When [`Engine::handle_timeout`] has something to do next.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let waits = self.waits.next();
+        let first = match (waits, self.barrier) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        first.filter(|time| *time < Time::NEVER)
+    }
+
+    /// Ends the waits that are over.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.expire(now);
+    }
+
+    pub(crate) fn expire(&mut self, now: Time) {
+        if self.barrier.is_some_and(|until| until <= now) {
+            self.barrier = None;
+        }
+        while let Some(task) = self.waits.pop(now) {
+            self.refresh(task, Reach::Own);
+        }
+    }
+
+    /// Both ids were handed out by this engine.
+    pub(crate) fn knows(&self, task: Task) -> bool {
+        task.job.index() < self.jobs.len() && task.node.index() < self.node_names.len()
+    }
+
+    fn set_status(
+        &mut self,
+        now: Time,
+        task: Task,
+        status: StoredStatus,
+        not_before: Option<Time>,
+        restart: Restart,
+    ) {
+        self.jobs[task.job.index()]
+            .statuses
+            .insert(task.node, status);
+        self.waits
+            .set(task, not_before.filter(|until| *until > now));
+        match restart {
+            Restart::AtOnce => self.held.remove(&task),
+            Restart::HeldUntilReleased => self.held.insert(task),
+        };
+        self.refresh(task, Reach::Dependents);
+    }
+
+    /// Takes a run out of the books.
+    fn stop(&mut self, task: Task) -> Option<(WorkerIndex, Vec<Charge>)> {
+        let run = self.running.remove(&task)?;
+        self.jobs[task.job.index()].running -= 1;
+        for charge in &run.charges {
+            self.ledger.free(*charge);
+        }
+        Some((run.worker, run.charges))
+    }
+
+    /// Lets those who wait for freed slots have a look at them.
+    fn offer_freed(&mut self, worker: WorkerIndex, charges: &[Charge]) {
+        let mut last = None;
+        for row in charges
+            .iter()
+            .filter_map(|c| self.charged_row(*c))
+            .collect::<Vec<_>>()
+        {
+            // Charges on one node stand together.
+            if last.replace(row) != Some(row) {
+                self.offer_node(row);
+            }
+        }
+        self.offer_worker(worker);
+        self.pool.task_ended(worker);
+    }
+}

@@ -1,0 +1,104 @@
+//! Until when tasks wait: backoffs and safety waits, earliest first, per job and over all jobs.
+
+use std::collections::BTreeSet;
+
+use brasserie_common::collections::IdMap;
+use brasserie_common::{JobId, NodeId, Time};
+
+use crate::types::Task;
+
+#[derive(Clone, Debug, Default)]
+struct JobWaits {
+    until: IdMap<NodeId, Time>,
+    queue: BTreeSet<(Time, NodeId)>,
+}
+
+/// Invariant: `heads` has each job that has waits exactly once, with its earliest one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Waits {
+    jobs: IdMap<JobId, JobWaits>,
+    heads: BTreeSet<(Time, JobId)>,
+}
+
+impl Waits {
+    pub(crate) fn get(&self, task: Task) -> Option<Time> {
+        self.jobs.get(&task.job)?.until.get(&task.node).copied()
+    }
+
+    /// Replaces the task's wait.
+    pub(crate) fn set(&mut self, task: Task, until: Option<Time>) {
+        if until.is_none() && self.get(task).is_none() {
+            return;
+        }
+        let waits = self.jobs.entry(task.job).or_default();
+        let head = waits.queue.first().map(|(time, _)| *time);
+        if let Some(before) = waits.until.remove(&task.node) {
+            waits.queue.remove(&(before, task.node));
+        }
+        if let Some(time) = until {
+            waits.until.insert(task.node, time);
+            waits.queue.insert((time, task.node));
+        }
+        let new_head = waits.queue.first().map(|(time, _)| *time);
+        if new_head.is_none() {
+            self.jobs.remove(&task.job);
+        }
+        if head != new_head {
+            if let Some(time) = head {
+                self.heads.remove(&(time, task.job));
+            }
+            if let Some(time) = new_head {
+                self.heads.insert((time, task.job));
+            }
+        }
+    }
+
+    pub(crate) fn next_of(&self, job: JobId) -> Option<Time> {
+        self.jobs.get(&job)?.queue.first().map(|(time, _)| *time)
+    }
+
+    pub(crate) fn next(&self) -> Option<Time> {
+        self.heads.first().map(|(time, _)| *time)
+    }
+
+    /// Takes one wait that is over.
+    pub(crate) fn pop(&mut self, now: Time) -> Option<Task> {
+        let (time, job) = *self.heads.first()?;
+        if time > now {
+            return None;
+        }
+        let node = self.jobs.get(&job)?.queue.first()?.1;
+        let task = Task { job, node };
+        self.set(task, None);
+        Some(task)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(job: u32, node: u32) -> Task {
+        Task {
+            job: JobId(job),
+            node: NodeId(node),
+        }
+    }
+
+    #[test]
+    fn pops_in_order_of_time_and_keeps_the_heads() {
+        let mut waits = Waits::default();
+        let at = Time::from_nanos;
+        waits.set(task(1, 1), Some(at(30)));
+        waits.set(task(1, 2), Some(at(10)));
+        waits.set(task(2, 1), Some(at(20)));
+        waits.set(task(1, 1), Some(at(15)));
+        assert_eq!(waits.next(), Some(at(10)));
+        assert_eq!(waits.next_of(JobId(2)), Some(at(20)));
+        assert_eq!(waits.pop(at(9)), None);
+        let popped: Vec<_> = std::iter::from_fn(|| waits.pop(at(20))).collect();
+        assert_eq!(popped, [task(1, 2), task(1, 1), task(2, 1)]);
+        assert_eq!(waits.next(), None);
+        assert_eq!(waits.get(task(1, 1)), None);
+    }
+}

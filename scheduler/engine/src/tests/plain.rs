@@ -1,0 +1,160 @@
+//! A plain scheduler: everything by name, every question answered by scanning. Slow, and simple enough to be believed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use brasserie_common::Time;
+use brasserie_common::resources::NodeResources;
+use brasserie_common::status::StoredStatus;
+use brasserie_common_config::{Config, JobConfig, LevelId, ResourceLimit};
+
+use crate::{NodeTable, Row, WorkerResources};
+
+pub(super) type Key = (String, String);
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Plain {
+    pub(super) config: Option<Arc<Config>>,
+    pub(super) nodes: Option<Arc<NodeTable>>,
+    pub(super) statuses: BTreeMap<Key, StoredStatus>,
+    pub(super) waits: BTreeMap<Key, Time>,
+    pub(super) held: BTreeSet<Key>,
+    pub(super) barrier: Option<Time>,
+    /// Charges of what runs.
+    pub(super) running: BTreeMap<Key, Vec<NodeResources>>,
+    pub(super) workers: BTreeMap<String, (WorkerResources, bool)>,
+}
+
+impl Plain {
+    pub(super) fn used(&self, node: &str, resource: &str) -> i64 {
+        let charges = self.running.values().flatten();
+        charges
+            .filter(|on| on.node.as_str() == node)
+            .flat_map(|on| &on.resources)
+            .filter(|amount| amount.name == resource)
+            .map(|amount| i64::from(amount.amount))
+            .sum()
+    }
+
+    fn fits(
+        &self,
+        node: &str,
+        level: LevelId,
+        job: &JobConfig,
+        limit_of: impl Fn(usize) -> i64,
+    ) -> bool {
+        let Some(config) = &self.config else {
+            return false;
+        };
+        let mut of_level = config.resources.iter().enumerate();
+        of_level.all(|(i, resource)| {
+            let need = i64::from(job.resources[i]);
+            resource.level != level
+                || need <= 0
+                || self.used(node, &resource.name) + need <= limit_of(i)
+        })
+    }
+
+    fn row_could_run(&self, job: &JobConfig, row: Row) -> bool {
+        let (Some(config), Some(nodes)) = (&self.config, &self.nodes) else {
+            return false;
+        };
+        std::iter::successors(Some(row), |r| nodes.parent(*r)).all(|r| {
+            let name = nodes.name(r);
+            let level = nodes.level(r);
+            let passes = job.filters.get(&level).is_none_or(|filter| {
+                !filter.blacklist.iter().any(|b| b == name)
+                    && (filter.whitelist.is_empty() || filter.whitelist.iter().any(|w| w == name))
+            });
+            let limit = |i: usize| match config.resources[i].limit {
+                ResourceLimit::Fixed(limit) => i64::from(limit),
+                ResourceLimit::ReportedCores => i64::MAX,
+            };
+            nodes.enabled(r) && passes && self.fits(name, level, job, limit)
+        })
+    }
+
+    /// Workers that could take the task on this row now.
+    fn workers_for(&self, job: &JobConfig, row: Row) -> Vec<String> {
+        let (Some(config), Some(nodes)) = (&self.config, &self.nodes) else {
+            return Vec::new();
+        };
+        let by_level = job.level_for_host_placement.and_then(|level| {
+            std::iter::successors(Some(row), |r| nodes.parent(*r))
+                .find(|r| nodes.level(*r) == level)
+                .map(|r| nodes.name(r).to_owned())
+        });
+        let host = job.host_placement.clone().or(by_level);
+        let fits = |(shard, (worker, eligible)): (&String, &(WorkerResources, bool))| {
+            let keys = [
+                format!("{}:{}", worker.hostname, worker.port),
+                worker.hostname.to_string(),
+                shard.clone(),
+            ];
+            let replaced = keys
+                .iter()
+                .find_map(|k| config.worker_resources_override.get(k));
+            let limit = |i: usize| {
+                let id = brasserie_common_config::ResourceId(i as u16);
+                let own = match config.resources[i].limit {
+                    ResourceLimit::Fixed(limit) => i64::from(limit),
+                    ResourceLimit::ReportedCores if worker.cpu_cores > 0.0 => {
+                        (worker.cpu_cores as i64).max(1)
+                    }
+                    ResourceLimit::ReportedCores => i64::MAX,
+                };
+                replaced
+                    .and_then(|r| r.get(&id))
+                    .map_or(own, |a| i64::from(*a))
+            };
+            let may = *eligible
+                && host.as_ref().is_none_or(|h| **h == *worker.hostname)
+                && (!job.command.is_empty() || worker.has_worker_command)
+                && self.fits(shard, config.worker_level(), job, limit);
+            may.then(|| shard.clone())
+        };
+        self.workers.iter().filter_map(fits).collect()
+    }
+
+    /// Workers on which the task could start now; empty if it could not.
+    pub(super) fn could_start(&self, now: Time, job: &JobConfig, node: &str) -> BTreeSet<String> {
+        let (Some(config), Some(nodes)) = (&self.config, &self.nodes) else {
+            return BTreeSet::new();
+        };
+        let key = (job.name.to_string(), node.to_owned());
+        let status = self.statuses.get(&key);
+        let hindered = !config.enabled
+            || !job.can_run()
+            || self.barrier.is_some_and(|until| until > now)
+            || self.running.contains_key(&key)
+            || status.is_some_and(|s| s.is_done() || s.is_failed())
+            || self.waits.get(&key).is_some_and(|until| *until > now)
+            || self.held.contains(&key);
+        let depends = job.depends_on.iter().all(|on| {
+            let on = (on.to_string(), node.to_owned());
+            self.statuses.get(&on).is_some_and(StoredStatus::is_done)
+                && !self.running.contains_key(&on)
+        });
+        if hindered || !depends {
+            return BTreeSet::new();
+        }
+        nodes
+            .rows()
+            .filter(|r| nodes.level(*r) == job.level_for_tasks && nodes.name(*r) == node)
+            .filter(|r| self.row_could_run(job, *r))
+            .flat_map(|r| self.workers_for(job, r))
+            .collect()
+    }
+
+    /// The first node of the job's level, in the order of the table, on which it could start.
+    pub(super) fn first(&self, now: Time, job: &JobConfig) -> Option<(String, BTreeSet<String>)> {
+        let nodes = self.nodes.as_ref()?;
+        nodes
+            .rows()
+            .filter(|r| nodes.level(*r) == job.level_for_tasks)
+            .find_map(|r| {
+                let workers = self.could_start(now, job, nodes.name(r));
+                (!workers.is_empty()).then(|| (nodes.name(r).to_owned(), workers))
+            })
+    }
+}

@@ -1,0 +1,476 @@
+//! Random histories: whatever happens, the engine starts what the plain scheduler would start, until nothing could.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::resources::{NodeResources, ResourceAmount};
+use brasserie_common::rng::{Purpose, Rng};
+use brasserie_common::{JobId, StatusBits, Time};
+use brasserie_common_config::{
+    Config, NodeOrder, ResourceId, ResourceLimit, SchedulerPolicy, WorkerSelector,
+};
+use proptest::prelude::*;
+
+use super::plain::{Key, Plain};
+use super::world::*;
+use crate::placement::resources::ResourceName;
+use crate::{
+    AdoptOutcome, Eligibility, Engine, HoldBack, NodeTable, NodeTableBuilder, Reason, Restart, Row,
+    Task, TaskState,
+};
+
+const JOBS: [&str; 5] = ["j0", "j1", "j2", "j3", "j4"];
+const HOSTS: [&str; 4] = ["h0", "h1", "h2", "both"];
+const DBS: [&str; 7] = ["d0", "d1", "d2", "d3", "d4", "d5", "both"];
+const SHARDS: [&str; 3] = ["w0", "w1", "d0"];
+
+struct Dice(Rng);
+
+impl Dice {
+    fn new(seed: u64) -> Self {
+        Dice(Rng::new(seed, Purpose::InstanceIds))
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        self.0.below(n)
+    }
+
+    fn chance(&mut self, one_in: usize) -> bool {
+        self.below(one_in) == 0
+    }
+
+    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+        from[self.below(from.len())]
+    }
+}
+
+fn random_config(seed: u64, order: NodeOrder, policy: SchedulerPolicy) -> Config {
+    let mut dice = Dice::new(seed);
+    let levels = [brasserie_common_config::LevelId::INSTANCE, HOST, DB, WORKER];
+    let mut resources = Vec::new();
+    for (i, level) in levels.into_iter().enumerate() {
+        for k in 0..dice.below(3) {
+            let limit = dice.below(5) as i32;
+            resources.push(resource(&format!("r{i}{k}"), level, 1, limit));
+        }
+    }
+    if dice.chance(2) {
+        let mut slots = resource("slots", WORKER, 1, 0);
+        slots.limit = ResourceLimit::ReportedCores;
+        resources.push(slots);
+    }
+    let jobs = JOBS[..1 + dice.below(JOBS.len())]
+        .iter()
+        .map(|name| random_job(name, resources.len(), &mut dice))
+        .collect();
+    let mut config = config(resources, jobs);
+    config.enabled = !dice.chance(12);
+    config.node_order = order;
+    config.policy = policy;
+    if dice.chance(2) {
+        config.worker_selector = WorkerSelector::Busiest;
+    }
+    if dice.chance(3)
+        && let Some(i) = config.resources.iter().position(|r| r.level == WORKER)
+    {
+        let amounts = [(ResourceId(i as u16), dice.below(4) as i32)].into();
+        let key = dice.pick(&["h0", "h1:1", "w1"]).to_owned();
+        config.worker_resources_override.insert(key, amounts);
+    }
+    config
+}
+
+fn random_job(name: &str, resources: usize, dice: &mut Dice) -> brasserie_common_config::JobConfig {
+    let mut job = job(name);
+    job.resources = (0..resources).map(|_| dice.below(3) as i32).collect();
+    job.enabled = !dice.chance(8);
+    job.priority = dice.below(4) as f64;
+    if dice.chance(4) {
+        job.level_for_tasks = HOST;
+    }
+    if dice.chance(3) {
+        job.depends_on = vec![job_name(dice.pick(&["j0", "j1", "j2", "j3", "nowhere"]))];
+    }
+    if dice.chance(3) {
+        let level = if dice.chance(2) { HOST } else { DB };
+        let filter = blacklist(&[dice.pick(&HOSTS), dice.pick(&DBS)]);
+        job.filters.insert(level, filter);
+    }
+    if dice.chance(5) {
+        job.host_placement = Some(dice.pick(&HOSTS).to_owned());
+    }
+    if dice.chance(3) {
+        job.level_for_host_placement = Some(HOST);
+    }
+    if dice.chance(4) {
+        job.command.clear();
+    }
+    job
+}
+
+fn random_nodes(seed: u64, config: &Config) -> NodeTable {
+    let mut dice = Dice::new(seed);
+    let mut builder = NodeTableBuilder::new("root", config);
+    for host in HOSTS {
+        if dice.chance(5) {
+            continue;
+        }
+        let row = builder.add_child(Row::ROOT, host, !dice.chance(6)).unwrap();
+        for db in DBS {
+            if dice.chance(2) {
+                builder.add_child(row, db, !dice.chance(8)).unwrap();
+            }
+        }
+    }
+    builder.finish()
+}
+
+/// Both schedulers, fed the same.
+struct Pair {
+    engine: Engine,
+    plain: Plain,
+    now: Time,
+    next_job: u32,
+    order: NodeOrder,
+    policy: SchedulerPolicy,
+}
+
+impl Pair {
+    fn new(order: NodeOrder, policy: SchedulerPolicy) -> Self {
+        Pair {
+            engine: Engine::new(3),
+            plain: Plain::default(),
+            now: seconds(1),
+            next_job: 0,
+            order,
+            policy,
+        }
+    }
+
+    fn key(&self, task: Task) -> Key {
+        (
+            self.engine.job_name(task.job).to_string(),
+            self.engine.node_name(task.node).to_string(),
+        )
+    }
+
+    fn some_task(&mut self, dice: &mut Dice) -> Task {
+        let (job, node) = (dice.pick(&JOBS), dice.pick(&DBS));
+        task(&mut self.engine, job, node)
+    }
+
+    fn random_status(
+        dice: &mut Dice,
+        now: Time,
+    ) -> (
+        brasserie_common::status::StoredStatus,
+        Option<Time>,
+        Restart,
+    ) {
+        let bits = [
+            StatusBits::DONE,
+            StatusBits::DONE,
+            StatusBits::INCOMPLETE,
+            StatusBits::ERROR.with(StatusBits::USES_BACKOFF),
+            StatusBits::FAILED,
+        ][dice.below(5)];
+        let wait = bits.has(StatusBits::ERROR) || dice.chance(4);
+        let until = wait.then(|| now + Duration::from_secs(dice.below(4) as u64));
+        let restart = if dice.chance(3) {
+            Restart::HeldUntilReleased
+        } else {
+            Restart::AtOnce
+        };
+        (status(bits), until, restart)
+    }
+
+    fn note_status(
+        &mut self,
+        key: Key,
+        s: brasserie_common::status::StoredStatus,
+        until: Option<Time>,
+        restart: Restart,
+    ) {
+        self.plain.statuses.insert(key.clone(), s);
+        match until {
+            Some(until) => self.plain.waits.insert(key.clone(), until),
+            None => self.plain.waits.remove(&key),
+        };
+        match restart {
+            Restart::AtOnce => self.plain.held.remove(&key),
+            Restart::HeldUntilReleased => self.plain.held.insert(key),
+        };
+    }
+
+    fn step(&mut self, kind: u8, seed: u64) {
+        let mut dice = Dice::new(seed);
+        match kind {
+            0 => {
+                let config = Arc::new(random_config(seed, self.order, self.policy));
+                self.plain.config = Some(Arc::clone(&config));
+                if self
+                    .engine
+                    .config()
+                    .is_none_or(|c| c.policy != config.policy)
+                {
+                    self.next_job = 0;
+                }
+                self.engine.apply_config(self.now, config);
+            }
+            1 => {
+                let Some(config) = self.plain.config.clone() else {
+                    return;
+                };
+                let table = Arc::new(random_nodes(seed, &config));
+                self.plain.nodes = Some(Arc::clone(&table));
+                self.engine.apply_nodes(self.now, table);
+            }
+            2..=4 => self.worker_step(kind, &mut dice),
+            5 | 6 => self.end_some(&mut dice),
+            7 => {
+                let mut held: Vec<Task> = self.engine.held.iter().copied().collect();
+                held.sort_unstable();
+                if !held.is_empty() {
+                    let task = held[dice.below(held.len())];
+                    self.plain.held.remove(&self.key(task));
+                    self.engine.release(self.now, task);
+                }
+            }
+            8 => {
+                self.now = self.now + Duration::from_secs(dice.below(3) as u64);
+                self.engine.handle_timeout(self.now);
+            }
+            9 => self.adopt_some(&mut dice),
+            10 => self.restate_some(&mut dice),
+            11 => {
+                let task = self.some_task(&mut dice);
+                let until = self.now + Duration::from_secs(dice.below(3) as u64);
+                if dice.chance(4) {
+                    self.engine.hold_back_unknown(HoldBack::All, until);
+                    self.plain.barrier = self.plain.barrier.max(Some(until));
+                } else if !self.engine.is_running(task) {
+                    self.engine
+                        .hold_back_unknown(HoldBack::Tasks(&[task]), until);
+                    let wait = self.plain.waits.entry(self.key(task)).or_insert(until);
+                    *wait = until.max(*wait);
+                }
+            }
+            _ => {
+                let task = self.some_task(&mut dice);
+                self.engine.hold(task);
+                self.plain.held.insert(self.key(task));
+            }
+        }
+    }
+
+    fn worker_step(&mut self, kind: u8, dice: &mut Dice) {
+        let name = dice.pick(&SHARDS);
+        if kind == 4 {
+            if let Some(index) = self.engine.find_worker(name) {
+                self.engine.remove_worker(index);
+            }
+            self.plain.workers.remove(name);
+            return;
+        }
+        let mut resources = on_host(dice.pick(&HOSTS));
+        resources.cpu_cores = dice.below(4) as f64;
+        resources.has_worker_command = !dice.chance(3);
+        let index = self.engine.upsert_worker(&shard(name), resources.clone());
+        let eligible = !dice.chance(4);
+        self.engine.set_eligibility(
+            index,
+            if eligible {
+                Eligibility::Eligible
+            } else {
+                Eligibility::Ineligible
+            },
+        );
+        self.plain
+            .workers
+            .insert(name.to_owned(), (resources, eligible));
+    }
+
+    fn end_some(&mut self, dice: &mut Dice) {
+        let mut running: Vec<Task> = self.engine.running.keys().copied().collect();
+        running.sort_unstable();
+        if running.is_empty() {
+            return;
+        }
+        let task = running[dice.below(running.len())];
+        let (status, until, restart) = Self::random_status(dice, self.now);
+        self.engine
+            .end(self.now, task, status.clone(), until, restart);
+        let key = self.key(task);
+        self.plain.running.remove(&key);
+        self.note_status(key, status, until, restart);
+    }
+
+    fn restate_some(&mut self, dice: &mut Dice) {
+        let task = self.some_task(dice);
+        if self.engine.is_running(task) {
+            return;
+        }
+        let (status, until, restart) = Self::random_status(dice, self.now);
+        self.engine
+            .restate(self.now, task, status.clone(), until, restart);
+        let key = self.key(task);
+        self.note_status(key, status, until, restart);
+    }
+
+    fn adopt_some(&mut self, dice: &mut Dice) {
+        let task = self.some_task(dice);
+        let Some(worker) = self.engine.find_worker(dice.pick(&SHARDS)) else {
+            return;
+        };
+        let charges = vec![NodeResources {
+            node: node_name(dice.pick(&["root", "h0", "w0", "nobody"])),
+            resources: vec![ResourceAmount {
+                name: dice.pick(&["r00", "r10", "r30", "slots", "r99"]).to_owned(),
+                amount: dice.below(3) as i32,
+            }],
+        }];
+        match self.engine.adopt_running(task, worker, &charges) {
+            AdoptOutcome::Adopted | AdoptOutcome::AdoptedWithUnknownCharges(_) => {
+                let key = self.key(task);
+                self.plain.waits.remove(&key);
+                self.plain.running.insert(key, charges);
+            }
+            AdoptOutcome::AlreadyRunning(_) | AdoptOutcome::UnknownWorker => {}
+        }
+    }
+
+    /// What the plain scheduler would start next under round robin and the original order.
+    fn expected(&self) -> Option<(Key, Vec<String>)> {
+        let config = self.plain.config.as_ref()?;
+        let mut jobs: Vec<JobId> = self.engine.jobs().collect();
+        jobs.sort_unstable_by_key(|job| (job.0 < self.next_job, job.0));
+        jobs.into_iter().find_map(|id| {
+            let job = config.job(self.engine.job_name(id).as_str())?;
+            let (node, workers) = self.plain.first(self.now, job)?;
+            Some(((job.name.to_string(), node), workers.into_iter().collect()))
+        })
+    }
+
+    fn place_and_check(&mut self) {
+        loop {
+            let expected = self.expected();
+            if let Some(((job, node), _)) = &expected {
+                let task = task(&mut self.engine, job, node);
+                assert_eq!(self.engine.explain(self.now, task), [Reason::Runnable]);
+            }
+            let Some(placement) = self.engine.place(self.now) else {
+                assert_eq!(expected, None, "the engine starts nothing");
+                break;
+            };
+            let key = self.key(placement.task);
+            let config = self.plain.config.clone().unwrap();
+            let could = self
+                .plain
+                .could_start(self.now, config.job(&key.0).unwrap(), &key.1);
+            let worker = self
+                .engine
+                .pool
+                .get(placement.worker)
+                .unwrap()
+                .shard
+                .clone();
+            assert!(could.contains(worker.as_str()), "{key:?} on {worker}");
+            if self.order == NodeOrder::Original && self.policy == SchedulerPolicy::RoundRobin {
+                assert_eq!(Some(&key), expected.as_ref().map(|(key, _)| key));
+            }
+            self.next_job = placement.task.job.0 + 1;
+            let charges = self.engine.charges(placement.task);
+            self.plain.running.insert(key, charges);
+        }
+        self.check_fixpoint();
+    }
+
+    fn check_fixpoint(&mut self) {
+        let mut fresh = self.engine.clone();
+        fresh.lists.clear();
+        fresh.rebuild_columns();
+        for job in self.engine.jobs().collect::<Vec<_>>() {
+            for task in self.engine.tasks(job).collect::<Vec<_>>() {
+                let key = self.key(task);
+                assert_eq!(
+                    self.engine.task_state(task),
+                    fresh.task_state(task),
+                    "{key:?}"
+                );
+                let reasons = self.engine.explain(self.now, task);
+                assert!(!reasons.contains(&Reason::Runnable), "{key:?}");
+                assert!(!reasons.is_empty() && reasons.iter().all(|r| !r.to_string().is_empty()));
+            }
+            let counts = self.engine.counts(job);
+            assert_eq!(counts, fresh.counts(job));
+            let all = self.engine.tasks(job);
+            let done = all.filter(|t| self.engine.task_state(*t) == TaskState::Done);
+            assert_eq!(counts.done, done.count() as u64);
+            assert_eq!(self.engine.is_settled(job), fresh.is_settled(job));
+        }
+        for ((node, ResourceName(resource)), used) in self.engine.ledger.all() {
+            let node = self.engine.node_name(node).as_str();
+            let resource = self.engine.resource_names.get(resource);
+            assert_eq!(
+                used,
+                self.plain.used(node, resource),
+                "{resource} on {node}"
+            );
+        }
+    }
+
+    fn end_all(&mut self) {
+        let running: Vec<Task> = self.engine.running.keys().copied().collect();
+        for task in running {
+            end(&mut self.engine, self.now, task, StatusBits::DONE);
+            self.plain.running.remove(&self.key(task));
+        }
+        assert_eq!(self.engine.ledger.all(), []);
+        assert_eq!(self.engine.running_count(), 0);
+    }
+}
+
+fn run(order: NodeOrder, policy: SchedulerPolicy, steps: Vec<(u8, u64)>) {
+    let mut pair = Pair::new(order, policy);
+    for (kind, seed) in steps {
+        pair.step(kind, seed);
+        pair.place_and_check();
+    }
+    pair.end_all();
+}
+
+fn steps() -> impl Strategy<Value = Vec<(u8, u64)>> {
+    let start = (any::<u64>(), any::<u64>(), any::<u64>());
+    let more = proptest::collection::vec((0u8..16, any::<u64>()), 1..40);
+    (start, more).prop_map(|((a, b, c), more)| {
+        let more = more.into_iter().map(|(kind, seed)| {
+            // Ends are the most frequent event.
+            (if kind > 12 { 5 } else { kind }, seed)
+        });
+        [(0, a), (1, b), (2, c)].into_iter().chain(more).collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn original_order_and_round_robin_start_the_very_same(steps in steps()) {
+        run(NodeOrder::Original, SchedulerPolicy::RoundRobin, steps);
+    }
+
+    #[test]
+    fn random_order_starts_all_that_could_start(steps in steps()) {
+        run(NodeOrder::Random, SchedulerPolicy::RoundRobin, steps);
+    }
+
+    #[test]
+    fn other_policies_start_all_that_could_start(steps in steps(), which in 0usize..3) {
+        let policy = [
+            SchedulerPolicy::RankedPriority,
+            SchedulerPolicy::LongTail,
+            SchedulerPolicy::RandomizedPriority,
+        ][which];
+        run(NodeOrder::Lexicographic, policy, steps);
+    }
+}

@@ -1,0 +1,169 @@
+//! What crosses the engine's surface: tasks, workers, placements, counts.
+
+use std::fmt;
+use std::sync::Arc;
+
+use brasserie_common::{JobId, NodeId, NodeName, StatusBits};
+use std::collections::BTreeMap;
+
+/// A job on a node name. Replicas (several nodes of one name) are one task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Task {
+    pub job: JobId,
+    pub node: NodeId,
+}
+
+/// A shard of the worker pool as the engine knows it. Stays valid until the worker is removed and nothing runs there any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkerIndex(pub u32);
+
+impl WorkerIndex {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What of a worker's description matters for placement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkerResources {
+    pub hostname: Arc<str>,
+    pub port: i32,
+    /// 0 = unknown.
+    pub cpu_cores: f64,
+    /// Whether jobs without a `command` can run there; true for workers that do not say.
+    pub has_worker_command: bool,
+}
+
+/// Whether a worker may get tasks now: its health and its busy marks, as the protocol machine sees them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Eligibility {
+    Eligible,
+    Ineligible,
+}
+
+/// A task that the engine has marked running on a worker, with its slots charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    pub task: Task,
+    pub worker: WorkerIndex,
+}
+
+/// When a task whose status has changed may be placed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restart {
+    /// As soon as its status allows.
+    AtOnce,
+    /// Not before [`crate::Engine::release`]: its status is not durable yet.
+    HeldUntilReleased,
+}
+
+/// Which tasks may be running somewhere unseen.
+#[derive(Clone, Copy, Debug)]
+pub enum HoldBack<'a> {
+    All,
+    Tasks(&'a [Task]),
+}
+
+/// What became of a task that a worker says it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AdoptOutcome {
+    /// Marked running and charged.
+    Adopted,
+    /// Marked running and charged; these charges name nodes or resources that the configuration does not know.
+    AdoptedWithUnknownCharges(Vec<String>),
+    /// Nothing was changed: the engine has it running there.
+    AlreadyRunning(WorkerIndex),
+    /// Nothing was changed: no such worker was announced.
+    UnknownWorker,
+}
+
+/// ```text
+///                    place / adopt                         end
+///   Unstarted, Incomplete, Error ----> Running ----> Done | Failed | Incomplete | Error | InBackoff
+///        ^                                                                              |
+///        +------------------------------ backoff ends ----------------------------------+
+///   any but Running, Done, Failed  <---->  Never, Avoided, Disabled   (config, nodes, workers, dependencies)
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum TaskState {
+    /// Has never ended.
+    Unstarted,
+    Running,
+    Done,
+    /// The last run asked for another one.
+    Incomplete,
+    /// The last run ended in an error, and its backoff is over.
+    Error,
+    /// The last run ended in a status that waits.
+    InBackoff,
+    Failed,
+    /// Cannot start with this configuration and pool: a need above every limit, no command, a dependency that cannot be done.
+    Never,
+    /// A filter of the job keeps it off this node; not counted as a task.
+    Avoided,
+    /// The node or an ancestor is disabled, or is not in the forest at the job's level; not counted as a task.
+    Disabled,
+}
+
+pub(crate) const TASK_STATES: usize = 10;
+
+impl TaskState {
+    pub(crate) fn from_u8(n: u8) -> Self {
+        match n {
+            0 => TaskState::Unstarted,
+            1 => TaskState::Running,
+            2 => TaskState::Done,
+            3 => TaskState::Incomplete,
+            4 => TaskState::Error,
+            5 => TaskState::InBackoff,
+            6 => TaskState::Failed,
+            7 => TaskState::Never,
+            8 => TaskState::Avoided,
+            _ => TaskState::Disabled,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TaskState::Unstarted => "unstarted",
+            TaskState::Running => "running",
+            TaskState::Done => "done",
+            TaskState::Incomplete => "incomplete",
+            TaskState::Error => "error",
+            TaskState::InBackoff => "in backoff",
+            TaskState::Failed => "failed",
+            TaskState::Never => "can never run",
+            TaskState::Avoided => "avoided",
+            TaskState::Disabled => "disabled",
+        }
+    }
+}
+
+impl fmt::Display for TaskState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How many tasks of a job are in which state. Every task on an enabled node that no filter avoids is in exactly one of the
+/// fields; `total` is their sum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub total: u64,
+    pub unstarted: u64,
+    pub running: u64,
+    pub done: u64,
+    pub incomplete: u64,
+    pub error: u64,
+    pub in_backoff: u64,
+    pub failed: u64,
+    pub never: u64,
+    /// Not in `total`.
+    pub avoided: u64,
+    /// Not in `total`.
+    pub disabled: u64,
+}
+
+/// For each level from `instance` to the job's own: status bits to how many nodes have them, and some of their names.
+pub type Histogram = Vec<(String, BTreeMap<StatusBits, (u64, Vec<NodeName>)>)>;

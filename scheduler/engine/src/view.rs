@@ -1,0 +1,298 @@
+//! Read-only answers: listings, counts, histograms, task arguments, problems.
+
+use std::collections::BTreeMap;
+
+use brasserie_common::status::StoredStatus;
+use brasserie_common::{
+    BackoffDuration, BackoffPolicy, JobId, NodeId, NodeName, Shard, StatusBits, Time,
+};
+use serde_json::{Map, Value, json};
+
+use crate::engine::Engine;
+use crate::forest::index::Forest;
+use crate::placement::Structure;
+use crate::placement::eligible::position_of;
+use crate::statuses::job::Job;
+use crate::types::{Counts, Histogram, Task, TaskState};
+
+/// The most problems that are listed: more than anybody reads, few enough for one frame.
+const MAX_PROBLEMS: usize = 200;
+
+impl Engine {
+    /// The backoff step that a run of the task would take now.
+    pub fn next_backoff(&self, task: Task) -> BackoffDuration {
+        let current = self
+            .previous_status(task)
+            .map(StoredStatus::configured_backoff)
+            .unwrap_or_default();
+        match (self.job_config(task.job), &self.config) {
+            (Some(job), _) => job.backoff.next(current),
+            (None, Some(config)) => config.backoff.next(current),
+            (None, None) => BackoffPolicy::default().next(current),
+        }
+    }
+
+    /// What the task's last run ended in.
+    pub fn previous_status(&self, task: Task) -> Option<&StoredStatus> {
+        self.jobs.get(task.job.index())?.statuses.get(&task.node)
+    }
+
+    /// Names on the path that a running task was placed along, else on its node's first path: root first, own last. Just the
+    /// node if the forest does not have it.
+    pub fn path(&self, task: Task) -> Vec<NodeName> {
+        if let Some(run) = self.running.get(&task)
+            && !run.path.is_empty()
+        {
+            return self.names(&run.path);
+        }
+        let row = self.forest.as_ref().and_then(|forest| {
+            let level = self.jobs.get(task.job.index()).and_then(|job| job.level);
+            let row = level.and_then(|level| forest.row_of(level, task.node));
+            row.or_else(|| forest.any_row_of(task.node))
+        });
+        match (&self.forest, row) {
+            (Some(forest), Some(row)) => {
+                let mut path: Vec<NodeId> = forest.upward(row).map(|r| forest.node(r)).collect();
+                path.reverse();
+                self.names(&path)
+            }
+            (_, _) => vec![self.node_name(task.node).clone()],
+        }
+    }
+
+    fn names(&self, nodes: &[NodeId]) -> Vec<NodeName> {
+        nodes.iter().map(|n| self.node_name(*n).clone()).collect()
+    }
+
+    /// The JSON object that a run gets as its last argument.
+    pub fn task_argument(&self, task: Task, shard: &Shard, hostname: &str) -> String {
+        let path = self.path(task);
+        let path: Vec<&str> = path.iter().map(NodeName::as_str).collect();
+        let config = self
+            .job_config(task.job)
+            .and_then(|job| serde_json::from_str::<Value>(&job.config).ok())
+            .filter(Value::is_object)
+            .unwrap_or_else(|| json!({}));
+        let mut resources: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
+        for on in self.charges(task) {
+            let amounts = resources.entry(on.node.to_string()).or_default();
+            for amount in on.resources {
+                amounts.insert(amount.name, json!(amount.amount));
+            }
+        }
+        let mut argument = json!({
+            "id": self.job_name(task.job).as_str(),
+            "path_to_node": path,
+            "config": config,
+            "resources_by_node": resources,
+            "worker_node": shard.as_str(),
+            "worker_host": hostname,
+        });
+        if let (Some(status), Some(fields)) = (self.previous_status(task), argument.as_object_mut())
+        {
+            fields.insert("prev_status".to_owned(), status.to_json());
+        }
+        argument.to_string()
+    }
+
+    /// Kept at each transition.
+    pub fn counts(&self, job: JobId) -> Counts {
+        let Some(job) = self.jobs.get(job.index()) else {
+            return Counts::default();
+        };
+        let of = |state| job.count(state);
+        let mut counts = Counts {
+            total: 0,
+            unstarted: of(TaskState::Unstarted),
+            running: of(TaskState::Running),
+            done: of(TaskState::Done),
+            incomplete: of(TaskState::Incomplete),
+            error: of(TaskState::Error),
+            in_backoff: of(TaskState::InBackoff),
+            failed: of(TaskState::Failed),
+            never: of(TaskState::Never),
+            avoided: of(TaskState::Avoided),
+            disabled: of(TaskState::Disabled),
+        };
+        counts.total = job.len() as u64 - counts.avoided - counts.disabled;
+        counts
+    }
+
+    /// When the first of the job's waiting tasks has waited enough.
+    pub fn next_backoff_end(&self, job: JobId) -> Option<Time> {
+        self.waits.next_of(job)
+    }
+
+    /// Nothing of the job runs or can come to run while configuration, nodes, workers and other jobs' results stay as they
+    /// are. False before there are a configuration and nodes.
+    pub fn is_settled(&self, job: JobId) -> bool {
+        let (Some(job), Some(_)) = (self.jobs.get(job.index()), &self.forest) else {
+            return false;
+        };
+        let open = [
+            TaskState::Unstarted,
+            TaskState::Incomplete,
+            TaskState::Error,
+            TaskState::InBackoff,
+        ];
+        let has_open = open.into_iter().any(|state| job.count(state) > 0);
+        job.running == 0 && (!job.can_run || !has_open)
+    }
+
+    /// The job's tasks on the nodes of its level, in the order in which they are tried; also avoided and disabled ones.
+    pub fn tasks(&self, job: JobId) -> impl Iterator<Item = Task> + '_ {
+        let level = self
+            .jobs
+            .get(job.index())
+            .filter(|j| j.config_index.is_some())
+            .and_then(|j| j.level);
+        let forest = self.forest.as_ref();
+        let order = level.and_then(|level| forest.map(|f| f.order(level)));
+        order.unwrap_or(&[]).iter().filter_map(move |row| {
+            let node = forest?.node(*row);
+            Some(Task { job, node })
+        })
+    }
+
+    /// `Disabled` for a node that is not at the job's level and on which the job has no status.
+    pub fn task_state(&self, task: Task) -> TaskState {
+        if self.is_running(task) {
+            return TaskState::Running;
+        }
+        let Some(job) = self.jobs.get(task.job.index()) else {
+            return TaskState::Disabled;
+        };
+        let position = self
+            .forest
+            .as_ref()
+            .and_then(|forest| position_of(forest, job, task.node));
+        match (position, job.statuses.get(&task.node)) {
+            (Some(position), _) => job.state(position),
+            (None, Some(status)) if status.is_done() => TaskState::Done,
+            (None, Some(status)) if status.is_failed() => TaskState::Failed,
+            (None, Some(_) | None) => TaskState::Disabled,
+        }
+    }
+
+    /// For each level from `instance` down to the job's: how many nodes have which bits, the bits of a node being the union of
+    /// those of the job's tasks on it and below it, and up to `samples` names each. Empty for a job with errors.
+    pub fn histogram(&self, id: JobId, samples: usize) -> Histogram {
+        let (Some(config), Some(forest), Some(job)) =
+            (&self.config, &self.forest, self.jobs.get(id.index()))
+        else {
+            return Vec::new();
+        };
+        let Some(level) = job.level.filter(|_| {
+            self.job_config(id)
+                .is_some_and(|config| config.errors.is_empty())
+        }) else {
+            return Vec::new();
+        };
+        let mut bits: Vec<StatusBits> = vec![StatusBits::EMPTY; forest.len()];
+        let mut below = vec![false; forest.len()];
+        // Children come after their parents, so going backwards a node is complete when it is met.
+        for row in (0..forest.len()).rev() {
+            let as_row = row as u32;
+            if forest.level(as_row) == Some(level) {
+                bits[row] = bits[row].with(self.task_bits(forest, job, id, as_row));
+                below[row] = true;
+            }
+            if let Some(parent) = forest.parent(as_row)
+                && below[row]
+            {
+                bits[parent as usize] = bits[parent as usize].with(bits[row]);
+                below[parent as usize] = true;
+            }
+        }
+        let mut histogram: Histogram = config.levels[..=level.index().min(config.levels.len() - 1)]
+            .iter()
+            .map(|name| (name.clone(), BTreeMap::new()))
+            .collect();
+        for row in (0..forest.len()).filter(|row| below[*row]) {
+            let as_row = row as u32;
+            let buckets = forest
+                .level(as_row)
+                .and_then(|level| histogram.get_mut(level.index()));
+            let Some((_, buckets)) = buckets else {
+                continue;
+            };
+            let (count, names) = buckets.entry(bits[row]).or_default();
+            *count += 1;
+            if names.len() < samples {
+                names.push(self.node_name(forest.node(as_row)).clone());
+            }
+        }
+        histogram
+    }
+
+    /// One task's bits as a histogram shows them: USES_BACKOFF means "in backoff now".
+    fn task_bits(&self, forest: &Forest, job: &Job, id: JobId, row: u32) -> StatusBits {
+        let node = forest.node(row);
+        let task = Task { job: id, node };
+        let (mask, fresh) = match self.structure(forest, job, id, row) {
+            Structure::Open => (StatusBits::EMPTY, StatusBits::UNSTARTED),
+            Structure::Avoided(_) => (StatusBits::AVOIDED, StatusBits::EMPTY),
+            Structure::Disabled(_) => (StatusBits::DISABLED, StatusBits::EMPTY),
+        };
+        let own = if self.is_running(task) {
+            StatusBits::RUNNING
+        } else {
+            match job.statuses.get(&node) {
+                None => fresh,
+                Some(status) if self.waits.get(task).is_some() => status.bits,
+                Some(status) => status.bits.without(StatusBits::USES_BACKOFF),
+            }
+        };
+        mask.with(own)
+    }
+
+    /// What a person should see: mistakes in the configuration, charges that fit nothing, slots taken beyond their limit.
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems = self.config_problems.clone();
+        let mut tasks: Vec<Task> = self.running.keys().copied().collect();
+        tasks.sort_unstable();
+        for task in tasks {
+            if problems.len() >= MAX_PROBLEMS {
+                break;
+            }
+            if let Some(run) = self.running.get(&task) {
+                problems.extend(self.unknown_charges(task, run.worker, &run.charges));
+            }
+        }
+        self.add_overcommitted(&mut problems);
+        if problems.len() > MAX_PROBLEMS {
+            let more = problems.len() - MAX_PROBLEMS;
+            problems.truncate(MAX_PROBLEMS);
+            problems.push(format!("and {more} more"));
+        }
+        problems
+    }
+
+    fn add_overcommitted(&self, problems: &mut Vec<String>) {
+        let Some(config) = &self.config else {
+            return;
+        };
+        for ((node, name), used) in self.ledger.all() {
+            let Some(id) = self.plan.find(name) else {
+                continue;
+            };
+            let text = self.node_name(node);
+            let limit = if config.resources[id.index()].level == config.worker_level() {
+                let ids = self.plan.at(config.worker_level());
+                let slot = ids.iter().position(|i| *i == id);
+                let worker = self.pool.find(text.as_str()).and_then(|w| self.pool.get(w));
+                worker.and_then(|w| w.limits.get(slot?).copied())
+            } else {
+                Some(self.plan.limit(id))
+            };
+            if let Some(limit) = limit
+                && used > i64::from(limit)
+            {
+                problems.push(format!(
+                    "{used} of `{}` are taken on `{text}`, which has {limit}",
+                    config.resources[id.index()].name
+                ));
+            }
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! The command line of `brasserie-scheduler`, and what it means.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use brasserie_common::Timeouts;
+use brasserie_common::time::{DurationError, parse_duration};
+use brasserie_common_runtime::net::{self, AddressError, ListenAddress, NetworkExposure};
+use brasserie_thrift::rpc;
+use clap::{Args, Parser};
+
+use crate::sources::{ConfigSource, Periods};
+use crate::start::{NewCluster, StartOptions};
+
+const ABOUT: &str = "Decides which task runs where, and remembers what became of it.
+
+The scheduler reads jobs and nodes from a config file, waits for workers (brasserie-worker --scheduler HOST:PORT), and hands them \
+every task that may run. Final statuses are on disk before they are acknowledged, so it may be killed and started again at any \
+time.";
+
+const AFTER: &str = "Times are written as 500ms, 30s, 5m, 2h or 1d; a bare number is seconds.
+
+BRASSERIE_LOG chooses what is logged to standard error: a level (debug) or targets (brasserie_scheduler=debug,info).
+
+Exit codes:
+  0  ended by SIGTERM, SIGINT, SIGQUIT or SIGHUP
+  1  could not start, or could not go on; standard error says why
+  2  the command line makes no sense
+
+Start a first cluster on this machine:
+  brasserie-scheduler --config jobs.json --data-dir /var/lib/brasserie --new-cluster
+  brasserie-worker --scheduler 127.0.0.1:6789 --shard one --data-dir /var/lib/brasserie-worker";
+
+/// What the command line says.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "brasserie-scheduler", version, about = ABOUT, long_about = ABOUT, after_help = AFTER)]
+pub struct Flags {
+    /// The config file (JSON) with settings and jobs; looked at all the time, the last good one stays in force
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+
+    /// Where statuses and the record of workers are kept; one scheduler a directory
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: PathBuf,
+
+    /// Where workers and the command line reach this scheduler (Thrift)
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6789", value_parser = net::parse_socket)]
+    pub listen: SocketAddr,
+
+    /// Where browsers and probes reach it (HTTP): / for people, /status as JSON, /health
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6790", value_parser = net::parse_socket)]
+    pub http_listen: SocketAddr,
+
+    /// No scheduler has ever run tasks on these workers: start at once instead of waiting until tasks of an earlier scheduler
+    /// must have ended. Counts only while --data-dir holds no record. Never use it after --data-dir was lost: tasks that still run
+    /// would be started a second time
+    #[arg(long)]
+    pub new_cluster: bool,
+
+    /// Listen on addresses other than loopback although peers are not authenticated: whoever reaches the ports can run
+    /// programs on the workers
+    #[arg(long)]
+    pub insecure_network: bool,
+
+    /// Name of the node at the top of the forest; the host's name unless given
+    #[arg(long, value_name = "NAME")]
+    pub instance_node_name: Option<String>,
+
+    #[command(flatten)]
+    pub sources: SourceFlags,
+
+    #[command(flatten)]
+    pub workers: WorkerFlags,
+}
+
+/// How often sources are looked at.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Sources")]
+pub struct SourceFlags {
+    /// Look this often whether the config file has changed
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = positive)]
+    pub config_update: Duration,
+
+    /// Read the node sources again this often
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = positive)]
+    pub nodes_update: Duration,
+
+    /// Read them again after a failure; meanwhile the last good nodes stay
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = positive)]
+    pub nodes_retry: Duration,
+}
+
+/// The worker protocol. Workers learn these values in the answers to their heartbeats.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Workers")]
+pub struct WorkerFlags {
+    /// A worker is unhealthy when its heartbeat is later than its own period and this
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = protocol_time)]
+    pub heartbeat_grace_period: Duration,
+
+    /// Run a tiny task on each worker this often, to see that it can run tasks
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = protocol_time)]
+    pub healthcheck_period: Duration,
+
+    /// A worker is unhealthy when its last good healthcheck is older than the period and this
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = protocol_time)]
+    pub healthcheck_grace_period: Duration,
+
+    /// A worker that was unhealthy for this long is lost: it ends itself, and its tasks run elsewhere after the safety margin
+    #[arg(long, value_name = "TIME", default_value = "500s", value_parser = protocol_time)]
+    pub lose_unhealthy_worker_after: Duration,
+
+    /// Workers judge their own health this often, and end themselves this much before they are given up here
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = protocol_time)]
+    pub worker_check_interval: Duration,
+
+    /// Ask a worker this soon, later ever more seldom, about a task whose start had no clear outcome
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = protocol_time)]
+    pub unsure_if_running_check_initial_period: Duration,
+
+    /// Let a new worker instance replace an unhealthy one of its shard at once; the old one's tasks wait until it must be dead
+    #[arg(long)]
+    pub allow_bump_unhealthy_worker: bool,
+
+    /// Wait for a connection to a worker
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = positive)]
+    pub thrift_connect_timeout: Duration,
+
+    /// Wait until a call has left
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = positive)]
+    pub thrift_send_timeout: Duration,
+
+    /// Wait for the answer to a call
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = positive)]
+    pub thrift_receive_timeout: Duration,
+
+    /// Override the wait after a start without a usable record of workers. Too short a wait lets tasks run twice; the safe
+    /// wait follows from the other times
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub caution_startup_wait_for_workers: Option<Duration>,
+
+    /// Wait this much longer than computed before a lost task runs elsewhere; covers clocks that drift and kernels that stall
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = protocol_time)]
+    pub caution_worker_suicide_backoff_safety_margin: Duration,
+
+    /// A worker that ends itself gives its tasks this long between SIGTERM and SIGKILL
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = kill_wait)]
+    pub caution_worker_suicide_task_kill_wait: Duration,
+}
+
+/// Why a command line cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FlagsError {
+    #[error("--listen: {0}")]
+    Listen(AddressError),
+    #[error("--http-listen: {0}")]
+    HttpListen(AddressError),
+}
+
+#[derive(Debug, thiserror::Error)]
+enum TimeError {
+    #[error("{0}")]
+    NoDuration(#[from] DurationError),
+    #[error("it must be longer than zero")]
+    Zero,
+    #[error("it must be at least 1s, because the protocol counts whole seconds")]
+    BelowSecond,
+    #[error("it must be at least 1ms")]
+    BelowMillisecond,
+    #[error("it must be at most 365d")]
+    TooLong,
+}
+
+/// Longer than any sensible wait, and far below what the wire's 32 bits hold.
+const MAX_TIME: Duration = Duration::from_secs(365 * 86_400);
+
+fn bounded(text: &str) -> Result<Duration, TimeError> {
+    let duration = parse_duration(text)?;
+    if duration > MAX_TIME {
+        Err(TimeError::TooLong)
+    } else {
+        Ok(duration)
+    }
+}
+
+fn positive(text: &str) -> Result<Duration, TimeError> {
+    match bounded(text)? {
+        Duration::ZERO => Err(TimeError::Zero),
+        duration => Ok(duration),
+    }
+}
+
+fn protocol_time(text: &str) -> Result<Duration, TimeError> {
+    let duration = bounded(text)?;
+    if duration < Duration::from_secs(1) {
+        Err(TimeError::BelowSecond)
+    } else {
+        Ok(duration)
+    }
+}
+
+fn kill_wait(text: &str) -> Result<Duration, TimeError> {
+    let duration = bounded(text)?;
+    if duration < Duration::from_millis(1) {
+        Err(TimeError::BelowMillisecond)
+    } else {
+        Ok(duration)
+    }
+}
+
+impl Flags {
+    /// Checks what concerns several flags.
+    pub fn into_options(self) -> Result<StartOptions, FlagsError> {
+        let exposure = match self.insecure_network {
+            true => NetworkExposure::AnyAddress,
+            false => NetworkExposure::LoopbackOnly,
+        };
+        let workers = &self.workers;
+        Ok(StartOptions {
+            listen: ListenAddress::check(self.listen, exposure).map_err(FlagsError::Listen)?,
+            http_listen: Some(
+                ListenAddress::check(self.http_listen, exposure).map_err(FlagsError::HttpListen)?,
+            ),
+            new_cluster: match self.new_cluster {
+                true => NewCluster::Yes,
+                false => NewCluster::No,
+            },
+            instance_node_name: self.instance_node_name,
+            periods: Periods {
+                config_update: self.sources.config_update,
+                nodes_update: self.sources.nodes_update,
+                nodes_retry: self.sources.nodes_retry,
+            },
+            timeouts: workers.timeouts(),
+            allow_bump_unhealthy_worker: workers.allow_bump_unhealthy_worker,
+            startup_wait: workers.caution_startup_wait_for_workers,
+            call_timeouts: rpc::Timeouts {
+                connect: workers.thrift_connect_timeout,
+                send: workers.thrift_send_timeout,
+                receive: workers.thrift_receive_timeout,
+            },
+            ..StartOptions::new(self.data_dir, ConfigSource::File(self.config))
+        })
+    }
+}
+
+impl WorkerFlags {
+    fn timeouts(&self) -> Timeouts {
+        Timeouts {
+            heartbeat_grace_period: self.heartbeat_grace_period,
+            healthcheck_period: self.healthcheck_period,
+            healthcheck_grace_period: self.healthcheck_grace_period,
+            lose_unhealthy_worker_after: self.lose_unhealthy_worker_after,
+            worker_check_interval: self.worker_check_interval,
+            unsure_if_running_check_initial_period: self.unsure_if_running_check_initial_period,
+            suicide_backoff_safety_margin: self.caution_worker_suicide_backoff_safety_margin,
+            suicide_task_kill_wait: self.caution_worker_suicide_task_kill_wait,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(extra: &[&str]) -> Result<Flags, String> {
+        let base = [
+            "brasserie-scheduler",
+            "--config",
+            "c.json",
+            "--data-dir",
+            "d",
+        ];
+        Flags::try_parse_from(base.iter().chain(extra)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Flags::command().debug_assert();
+    }
+
+    #[test]
+    fn defaults_are_the_protocols() {
+        let options = parse(&[]).unwrap().into_options().unwrap();
+        assert_eq!(options.timeouts, Timeouts::default());
+        assert_eq!(options.call_timeouts, rpc::Timeouts::DEFAULT);
+        assert_eq!(options.periods, Periods::default());
+        assert_eq!(options.listen.socket().port(), 6789);
+        assert_eq!(options.http_listen.unwrap().socket().port(), 6790);
+        assert_eq!(
+            (options.new_cluster, options.startup_wait),
+            (NewCluster::No, None)
+        );
+    }
+
+    #[test]
+    fn other_networks_need_a_word() {
+        let all = ["--listen", "0.0.0.0:1", "--http-listen", "[::]:2"];
+        let error = parse(&all).unwrap().into_options().unwrap_err().to_string();
+        assert!(
+            error.starts_with("--listen: 0.0.0.0:1") && error.contains("--insecure-network"),
+            "{error}"
+        );
+        let error = parse(&all[2..])
+            .unwrap()
+            .into_options()
+            .unwrap_err()
+            .to_string();
+        assert!(error.starts_with("--http-listen: [::]:2"), "{error}");
+        let options = parse(&["--insecure-network", all[0], all[1], all[2], all[3]])
+            .unwrap()
+            .into_options();
+        assert!(options.is_ok());
+    }
+
+    #[test]
+    fn bad_values_are_explained() {
+        for (flag, value, expected) in [
+            ("--heartbeat-grace-period", "500ms", "at least 1s"),
+            ("--nodes-update", "0", "longer than zero"),
+            ("--nodes-update", "soon", "is no duration"),
+            ("--lose-unhealthy-worker-after", "9999d", "at most 365d"),
+            (
+                "--caution-worker-suicide-task-kill-wait",
+                "0s",
+                "at least 1ms",
+            ),
+            ("--listen", "example.org:1", "no ADDR:PORT"),
+        ] {
+            let error = parse(&[flag, value]).unwrap_err();
+            assert!(error.contains(flag) && error.contains(expected), "{error}");
+        }
+        let flags = parse(&[
+            "--caution-worker-suicide-task-kill-wait",
+            "500ms",
+            "--new-cluster",
+        ])
+        .unwrap();
+        let options = flags.into_options().unwrap();
+        assert_eq!(
+            options.timeouts.suicide_task_kill_wait,
+            Duration::from_millis(500)
+        );
+        assert_eq!(options.new_cluster, NewCluster::Yes);
+    }
+}

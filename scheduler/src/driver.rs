@@ -1,0 +1,108 @@
+//! The one task that owns the scheduler core: events in, effects out, and the clock once a turn.
+
+use brasserie_common::Time;
+use brasserie_common_runtime::Clock;
+use brasserie_scheduler_core::{Event, Scheduler};
+use tokio::sync::mpsc::Receiver;
+use tokio_util::sync::CancellationToken;
+
+use crate::inbox::{Input, Lanes};
+use crate::perform::Performer;
+
+/// Events of one lane that one turn handles: at some ten microseconds each a turn stays within milliseconds, so that
+/// neither the clock that the turn has read nor the other lane gets stale.
+const MAX_EVENTS_PER_LANE: usize = 256;
+
+pub(crate) struct Driver {
+    pub(crate) scheduler: Scheduler,
+    pub(crate) lanes: Lanes,
+    pub(crate) performer: Performer,
+    pub(crate) clock: Clock,
+    pub(crate) stop: CancellationToken,
+}
+
+/// Why the driver woke up.
+enum Woken {
+    Stop,
+    Input(Input),
+    Time,
+}
+
+impl Driver {
+    /// Runs until it is told to stop, and gives back the performer, which holds the store.
+    pub(crate) async fn run(mut self) -> Performer {
+        // The scheduler has things to do before anything happens.
+        let mut first = None;
+        loop {
+            self.turn(first.take());
+            match self.sleep().await {
+                Woken::Stop => return self.performer,
+                Woken::Input(input) => first = Some(input),
+                Woken::Time => {}
+            }
+        }
+    }
+
+    fn turn(&mut self, first: Option<Input>) {
+        let now = self.clock.now();
+        self.scheduler
+            .handle(now, Event::WallClock(self.clock.wall()));
+        if let Some(input) = first {
+            self.handle(now, input);
+        }
+        for _ in 0..MAX_EVENTS_PER_LANE {
+            let Ok(input) = self.lanes.health.try_recv() else {
+                break;
+            };
+            self.handle(now, input);
+        }
+        for _ in 0..MAX_EVENTS_PER_LANE {
+            let Ok(input) = self.lanes.ordinary.try_recv() else {
+                break;
+            };
+            self.handle(now, input);
+        }
+        self.scheduler.handle_timeout(now);
+        while let Some(effect) = self.scheduler.poll_effect() {
+            self.performer.perform(&self.scheduler, effect);
+        }
+    }
+
+    fn handle(&mut self, now: Time, input: Input) {
+        if let Some((request, waiter)) = input.waiter {
+            self.performer.expect(request, waiter);
+        }
+        if let Event::Persisted { up_to } = &input.event {
+            self.performer.persisted(*up_to);
+        }
+        self.scheduler.handle(now, input.event);
+    }
+
+    async fn sleep(&mut self) -> Woken {
+        let wake = self.scheduler.poll_timeout();
+        let clock = self.clock;
+        let time = async move {
+            match wake {
+                // Work is left over; others run in between.
+                Some(at) if at <= clock.now() => tokio::task::yield_now().await,
+                Some(at) => clock.sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => Woken::Stop,
+            input = receive(&mut self.lanes.health) => Woken::Input(input),
+            input = receive(&mut self.lanes.ordinary) => Woken::Input(input),
+            () = time => Woken::Time,
+        }
+    }
+}
+
+/// Never ends when nobody can send any more: the performer's own calls keep the lanes open, so that is only in tests.
+async fn receive(lane: &mut Receiver<Input>) -> Input {
+    match lane.recv().await {
+        Some(input) => input,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,52 @@
+//! The cluster at a glance as JSON. Times and durations are in milliseconds, as their names say.
+
+use brasserie_scheduler_core::{ClusterStatus, JobStatus, WorkerStatus};
+use serde_json::{Value, json};
+
+pub(super) fn json(status: &ClusterStatus) -> Value {
+    json!({
+        "scheduler": status.scheduler.to_string(),
+        "cluster": status.cluster.to_string(),
+        "wall_time_ms": status.wall.as_millis(),
+        "initial_wait": status.initial_wait,
+        "wait_ended": status.wait_ended,
+        "nodes_loaded": status.nodes_loaded,
+        "errors": status.errors,
+        "jobs": status.jobs.iter().map(job).collect::<Vec<_>>(),
+        "workers": status.workers.iter().map(worker).collect::<Vec<_>>(),
+    })
+}
+
+fn job(job: &JobStatus) -> Value {
+    let counts = &job.counts;
+    json!({
+        "name": job.name.as_str(),
+        "enabled": job.enabled,
+        "settled": job.settled,
+        "total": counts.total,
+        "unstarted": counts.unstarted,
+        "running": counts.running,
+        "done": counts.done,
+        "incomplete": counts.incomplete,
+        "error": counts.error,
+        "in_backoff": counts.in_backoff,
+        "failed": counts.failed,
+        "infeasible": counts.infeasible,
+        "next_backoff_end_in_ms": job.next_backoff_end.map(|d| d.as_millis()),
+        "elapsed_ms": job.elapsed.map(|d| d.as_millis()),
+        "errors": job.errors,
+    })
+}
+
+fn worker(worker: &WorkerStatus) -> Value {
+    json!({
+        "shard": worker.shard.as_str(),
+        "hostname": &*worker.hostname,
+        "address": worker.address.to_string(),
+        "instance": worker.id.to_string(),
+        "state": worker.health.as_str(),
+        "running": worker.running,
+        "unsure": worker.unsure,
+        "since_heartbeat_ms": worker.since_heartbeat.map(|d| d.as_millis()),
+    })
+}

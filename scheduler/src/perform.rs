@@ -1,0 +1,129 @@
+//! Carries effects out, one arm each, without ever waiting: what must wait is put aside until its record is on disk.
+
+use std::collections::BTreeMap;
+
+use brasserie_common::collections::IdMap;
+use brasserie_common::{CallId, RecordSeq, RequestId};
+use brasserie_scheduler_core::{Call, Effect, Event, Reply, Scheduler};
+
+use crate::inbox::{Inbox, Lane, Waiter};
+use crate::rpc::workers::{WorkerCall, Workers};
+use crate::store::StoreHandle;
+
+pub(crate) struct Performer {
+    store: StoreHandle,
+    workers: Workers,
+    inbox: Inbox,
+    /// Who waits for which answer. Bounded by the calls that the server lets be in flight.
+    waiters: IdMap<RequestId, Waiter>,
+    persisted: RecordSeq,
+    /// What waits for a record, in the order of the records. Bounded by the store's queue.
+    deferred: BTreeMap<RecordSeq, Vec<Deferred>>,
+}
+
+enum Deferred {
+    Reply {
+        waiter: Waiter,
+        reply: Reply,
+    },
+    Call {
+        id: CallId,
+        lane: Lane,
+        call: Box<WorkerCall>,
+    },
+}
+
+impl Performer {
+    pub(crate) fn new(store: StoreHandle, workers: Workers, inbox: Inbox) -> Self {
+        Performer {
+            store,
+            workers,
+            inbox,
+            waiters: IdMap::default(),
+            persisted: RecordSeq::default(),
+            deferred: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn into_store(self) -> StoreHandle {
+        self.store
+    }
+
+    /// Somebody waits for the answer to this request.
+    pub(crate) fn expect(&mut self, request: RequestId, waiter: Waiter) {
+        self.waiters.insert(request, waiter);
+    }
+
+    /// Everything up to this record is on disk: what waited for it goes out.
+    pub(crate) fn persisted(&mut self, up_to: RecordSeq) {
+        self.persisted = self.persisted.max(up_to);
+        let still_waiting = self.deferred.split_off(&up_to.next());
+        let ready = std::mem::replace(&mut self.deferred, still_waiting);
+        for deferred in ready.into_values().flatten() {
+            self.release(deferred);
+        }
+    }
+
+    pub(crate) fn perform(&mut self, scheduler: &Scheduler, effect: Effect) {
+        match effect {
+            Effect::Persist { seq, record } => self.store.submit(seq, record),
+            Effect::Reply {
+                request,
+                after,
+                reply,
+            } => {
+                if let Some(waiter) = self.waiters.remove(&request) {
+                    self.after(after, Deferred::Reply { waiter, reply });
+                }
+            }
+            Effect::Call {
+                id,
+                peer,
+                after,
+                call,
+            } => {
+                // Now, because the names behind its ids may mean something else in a later turn.
+                let message = scheduler.message(&call);
+                let lane = lane_of(&call);
+                let call = Box::new(WorkerCall::new(&peer, message));
+                self.after(after, Deferred::Call { id, lane, call });
+            }
+        }
+    }
+
+    fn after(&mut self, record: Option<RecordSeq>, deferred: Deferred) {
+        match record {
+            Some(seq) if seq > self.persisted => {
+                self.deferred.entry(seq).or_default().push(deferred)
+            }
+            Some(_) | None => self.release(deferred),
+        }
+    }
+
+    fn release(&self, deferred: Deferred) {
+        match deferred {
+            Deferred::Reply { waiter, reply } => waiter(reply),
+            Deferred::Call { id, lane, call } => {
+                let outcome = self.workers.call(*call);
+                let inbox = self.inbox.clone();
+                tokio::spawn(async move {
+                    let outcome = outcome.await;
+                    inbox
+                        .tell_in(lane, Event::CallCompleted { call: id, outcome })
+                        .await;
+                });
+            }
+        }
+    }
+}
+
+/// Where the outcome of a call goes: what health depends on must not queue behind results.
+fn lane_of(call: &Call) -> Lane {
+    match call {
+        Call::GetRunningTasks { .. }
+        | Call::Healthcheck { .. }
+        | Call::NotifyIfTasksNotRunning { .. }
+        | Call::RequestSuicide { .. } => Lane::Health,
+        Call::RunTask { .. } | Call::KillTask { .. } => Lane::Ordinary,
+    }
+}

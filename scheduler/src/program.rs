@@ -1,0 +1,59 @@
+//! The program `brasserie-scheduler`: reads the command line, runs until a signal, says why if it fails.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use brasserie_common_runtime::{Shutdown, Verbosity, telemetry};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use crate::config::Flags;
+use crate::start::{StartOptions, start};
+
+/// Runs the program; the exit code is the one that `--help` documents.
+pub fn run() -> ExitCode {
+    let options = match Flags::parse().into_options() {
+        Ok(options) => options,
+        Err(error) => Flags::command()
+            .error(ErrorKind::ValueValidation, error)
+            .exit(),
+    };
+    match serve(options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("brasserie-scheduler: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(options: StartOptions) -> anyhow::Result<()> {
+    telemetry::init(Verbosity::Info)?;
+    raise_descriptor_limit();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let shutdown = Shutdown::on_signals().context("cannot listen for signals")?;
+        let mut scheduler = start(options).await?;
+        tokio::select! {
+            () = shutdown.asked().cancelled() => {}
+            error = scheduler.failed() => return Err(error.into()),
+        }
+        tracing::info!("asked to end; tasks go on running on their workers");
+        tokio::select! {
+            ended = scheduler.shutdown() => Ok(ended?),
+            () = shutdown.insisted().cancelled() => anyhow::bail!("ended by a second signal"),
+        }
+    })
+}
+
+/// Each worker has a connection in either direction, and the usual soft limit of 1024 is a relic of `select`.
+fn raise_descriptor_limit() {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+    if let Err(error) = raised {
+        tracing::warn!(%error, "cannot raise the limit of open files");
+    }
+}

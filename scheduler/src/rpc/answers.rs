@@ -1,0 +1,356 @@
+//! What people and programs ask of the scheduler: looked up in the core, answered on a task of its own.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use brasserie_common::Principal;
+use brasserie_common::logs::LineId;
+use brasserie_common_config::Config;
+use brasserie_scheduler_core::{Answer, EndedTaskView, Query};
+use brasserie_thrift::convert;
+use brasserie_thrift::generated::brasserie::{
+    BrasserieExplainTaskArgs, BrasserieExplainTaskResult, BrasserieGetClusterStatusResult,
+    BrasserieGetRunningTaskListArgs, BrasserieGetRunningTaskListResult,
+    BrasserieGetUnfinishedTasksArgs, BrasserieGetUnfinishedTasksResult,
+};
+use brasserie_thrift::generated::common::LogLines;
+use brasserie_thrift::generated::scheduler::{
+    BistroSchedulerDeleteJobResult, BistroSchedulerGetJobArgs, BistroSchedulerGetJobHistogramsArgs,
+    BistroSchedulerGetJobHistogramsResult, BistroSchedulerGetJobLogsByIDArgs,
+    BistroSchedulerGetJobLogsByIDResult, BistroSchedulerGetJobLogsByTimeArgs,
+    BistroSchedulerGetJobLogsByTimeResult, BistroSchedulerGetJobResult,
+    BistroSchedulerGetJobsResult, BistroSchedulerGetLevelsResult,
+    BistroSchedulerUnknownJobException,
+};
+use brasserie_thrift::rpc::Responder;
+use thrift::protocol::TSerializable;
+
+use super::logs::Logs;
+use super::service::{bad_argument, refuse};
+use super::{export, render};
+use crate::inbox::{Inbox, Stopped};
+
+/// Names that one histogram bucket lists at most, whatever the caller wants: a page for people.
+const MAX_SAMPLES: usize = 1000;
+/// Tasks that one list of unfinished ones holds at most: a page for people.
+const MAX_UNFINISHED: usize = 1000;
+
+const JOBS_ARE_IN_THE_FILE: &str =
+    "jobs come from the config file: edit it, and the change is in force within seconds";
+
+/// Answers questions.
+pub(super) struct Answers {
+    inbox: Inbox,
+    logs: Logs,
+}
+
+/// Why a question has no answer.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("{0}")]
+    Stopped(#[from] Stopped),
+    #[error("no configuration has been loaded yet")]
+    NoConfig,
+    #[error("no job is called `{0}`")]
+    UnknownJob(String),
+    #[error("{0}")]
+    Unknown(String),
+    #[error("the scheduler gave the answer to another question")]
+    AnotherAnswer,
+}
+
+/// Takes the expected kind out of an answer.
+macro_rules! expect_answer {
+    ($answer:expr, $kind:path) => {
+        match $answer {
+            $kind(value) => Ok(value),
+            Answer::Unknown(text) => Err(Failure::Unknown(text)),
+            other => {
+                tracing::error!(?other, "the answer to another question");
+                Err(Failure::AnotherAnswer)
+            }
+        }
+    };
+}
+
+impl Answers {
+    pub(super) fn new(inbox: Inbox, logs: Logs) -> Self {
+        Answers { inbox, logs }
+    }
+
+    /// Answers later, on a task of its own; failures become exceptions that the method does not declare.
+    fn later<R, F>(&self, to: Responder, answer: impl FnOnce(Inbox) -> F)
+    where
+        R: TSerializable,
+        F: Future<Output = Result<R, Failure>> + Send + 'static,
+    {
+        let answer = answer(self.inbox.clone());
+        tokio::spawn(async move {
+            match answer.await {
+                Ok(result) => to.reply(&result),
+                Err(failure) => refuse(to, failure),
+            }
+        });
+    }
+
+    pub(super) fn jobs(&self, from: Principal, to: Responder) {
+        self.later(to, |inbox| async move {
+            let config = config(&inbox, from).await?;
+            let jobs = config.jobs.iter().map(|job| export::job(&config, job));
+            Ok(BistroSchedulerGetJobsResult {
+                result_value: Some(jobs.collect()),
+            })
+        });
+    }
+
+    pub(super) fn job(&self, from: Principal, args: BistroSchedulerGetJobArgs, to: Responder) {
+        self.later(to, |inbox| async move {
+            let config = config(&inbox, from).await?;
+            let job = config.job(&args.job_name);
+            let job = job.ok_or(Failure::UnknownJob(args.job_name))?;
+            Ok(BistroSchedulerGetJobResult {
+                result_value: Some(export::job(&config, job)),
+            })
+        });
+    }
+
+    pub(super) fn save_job(&self, to: Responder) {
+        refuse(to, JOBS_ARE_IN_THE_FILE);
+    }
+
+    pub(super) fn delete_job(&self, to: Responder) {
+        to.reply(&BistroSchedulerDeleteJobResult {
+            ex: Some(unknown_job(JOBS_ARE_IN_THE_FILE)),
+        });
+    }
+
+    pub(super) fn forgive(&self, to: Responder) {
+        refuse(to, "this version cannot forgive the tasks of a job");
+    }
+
+    pub(super) fn levels(&self, from: Principal, to: Responder) {
+        self.later(to, |inbox| async move {
+            let config = config(&inbox, from).await?;
+            // Without the instance at the top and the workers at the bottom.
+            let end = config.levels.len().saturating_sub(1).max(1);
+            Ok(BistroSchedulerGetLevelsResult {
+                result_value: Some(config.levels.get(1..end).unwrap_or_default().to_vec()),
+            })
+        });
+    }
+
+    pub(super) fn histograms(
+        &self,
+        from: Principal,
+        args: BistroSchedulerGetJobHistogramsArgs,
+        to: Responder,
+    ) {
+        self.later(to, |inbox| async move {
+            let samples = usize::try_from(args.samples).unwrap_or(0).min(MAX_SAMPLES);
+            let query = Query::Histograms {
+                jobs: args.jobs,
+                samples,
+            };
+            let jobs = expect_answer!(inbox.query(from, query).await?, Answer::Histograms)?;
+            Ok(BistroSchedulerGetJobHistogramsResult {
+                result_value: Some(jobs.into_iter().map(render::histogram).collect()),
+            })
+        });
+    }
+
+    pub(super) fn logs_by_time(
+        &self,
+        from: Principal,
+        args: BistroSchedulerGetJobLogsByTimeArgs,
+        to: Responder,
+    ) {
+        // From the second's first line upwards, or from its last one downwards.
+        let first = LineId::first_of_second(args.time.into());
+        let start = match args.is_ascending {
+            true => first,
+            false => LineId(first.0 | i64::from(u32::MAX)),
+        };
+        let by_id = BistroSchedulerGetJobLogsByIDArgs {
+            logtype: args.logtype,
+            job_id: args.job_id,
+            node_id: args.node_id,
+            line_id: start.0,
+            is_ascending: args.is_ascending,
+            regex_filter: args.regex_filter,
+        };
+        self.page(from, by_id, to, |lines| {
+            BistroSchedulerGetJobLogsByTimeResult {
+                result_value: Some(lines),
+            }
+        });
+    }
+
+    pub(super) fn logs_by_id(
+        &self,
+        from: Principal,
+        args: BistroSchedulerGetJobLogsByIDArgs,
+        to: Responder,
+    ) {
+        self.page(from, args, to, |lines| {
+            BistroSchedulerGetJobLogsByIDResult {
+                result_value: Some(lines),
+            }
+        });
+    }
+
+    fn page<R: TSerializable>(
+        &self,
+        from: Principal,
+        args: BistroSchedulerGetJobLogsByIDArgs,
+        to: Responder,
+        result: impl FnOnce(LogLines) -> R + Send + 'static,
+    ) {
+        // The workers' share of the page is set when it is known how many there are.
+        let query = match convert::scheduler_log_query(args, 0) {
+            Ok(query) => query,
+            Err(error) => return bad_argument(to, &error),
+        };
+        let logs = self.logs.clone();
+        tokio::spawn(async move {
+            match logs.page(from, query).await {
+                Ok(page) => to.reply(&result(page.into())),
+                Err(error) => refuse(to, error),
+            }
+        });
+    }
+
+    pub(super) fn cluster_status(&self, from: Principal, to: Responder) {
+        self.later(to, |inbox| async move {
+            let status = expect_answer!(inbox.query(from, Query::Status).await?, Answer::Status)?;
+            Ok(BrasserieGetClusterStatusResult {
+                result_value: Some(render::cluster_status(*status)),
+            })
+        });
+    }
+
+    pub(super) fn running(
+        &self,
+        from: Principal,
+        args: BrasserieGetRunningTaskListArgs,
+        to: Responder,
+    ) {
+        self.later(to, |inbox| async move {
+            let job = Some(args.job).filter(|job| !job.is_empty());
+            if let Some(unknown) = unknown(&inbox, &from, job.as_deref()).await? {
+                return Ok(BrasserieGetRunningTaskListResult {
+                    result_value: None,
+                    ex: Some(unknown),
+                });
+            }
+            let query = Query::RunningTasks { job };
+            let tasks = expect_answer!(inbox.query(from, query).await?, Answer::RunningTasks)?;
+            Ok(BrasserieGetRunningTaskListResult {
+                result_value: Some(tasks.into_iter().map(render::running_task).collect()),
+                ex: None,
+            })
+        });
+    }
+
+    pub(super) fn unfinished(
+        &self,
+        from: Principal,
+        args: BrasserieGetUnfinishedTasksArgs,
+        to: Responder,
+    ) {
+        self.later(to, |inbox| async move {
+            let job = Some(args.job).filter(|job| !job.is_empty());
+            if let Some(unknown) = unknown(&inbox, &from, job.as_deref()).await? {
+                return Ok(BrasserieGetUnfinishedTasksResult {
+                    result_value: None,
+                    ex: Some(unknown),
+                });
+            }
+            let limit = usize::try_from(args.limit).unwrap_or(0).min(MAX_UNFINISHED);
+            let tasks = unfinished(&inbox, from, job, limit).await?;
+            Ok(BrasserieGetUnfinishedTasksResult {
+                result_value: Some(tasks.into_iter().map(render::unfinished).collect()),
+                ex: None,
+            })
+        });
+    }
+
+    pub(super) fn explain(&self, from: Principal, args: BrasserieExplainTaskArgs, to: Responder) {
+        self.later(to, |inbox| async move {
+            let query = Query::Explain {
+                job: args.job,
+                node: args.node,
+            };
+            match expect_answer!(inbox.query(from, query).await?, Answer::Explain) {
+                Ok(reasons) => Ok(BrasserieExplainTaskResult {
+                    result_value: Some(reasons),
+                    ex: None,
+                }),
+                Err(Failure::Unknown(text)) => Ok(BrasserieExplainTaskResult {
+                    result_value: None,
+                    ex: Some(unknown_job(&text)),
+                }),
+                Err(failure) => Err(failure),
+            }
+        });
+    }
+}
+
+async fn config(inbox: &Inbox, from: Principal) -> Result<Arc<Config>, Failure> {
+    let config = expect_answer!(inbox.query(from, Query::Config).await?, Answer::Config)?;
+    config.ok_or(Failure::NoConfig)
+}
+
+/// The exception for a job that the configuration does not have.
+async fn unknown(
+    inbox: &Inbox,
+    from: &Principal,
+    job: Option<&str>,
+) -> Result<Option<BistroSchedulerUnknownJobException>, Failure> {
+    let Some(job) = job else { return Ok(None) };
+    let config = config(inbox, from.clone()).await?;
+    let failure = Failure::UnknownJob(job.to_owned());
+    Ok(match config.job(job) {
+        Some(_) => None,
+        None => Some(unknown_job(&failure.to_string())),
+    })
+}
+
+/// Of one job, or of all in the order of the file.
+async fn unfinished(
+    inbox: &Inbox,
+    from: Principal,
+    job: Option<String>,
+    limit: usize,
+) -> Result<Vec<EndedTaskView>, Failure> {
+    let jobs = match job {
+        Some(job) => vec![job],
+        None => {
+            let config = config(inbox, from.clone()).await?;
+            let names = config.jobs.iter().map(|job| job.name.as_str().to_owned());
+            names.collect()
+        }
+    };
+    let mut tasks: Vec<EndedTaskView> = Vec::new();
+    for job in jobs {
+        let left = limit - tasks.len();
+        if left == 0 {
+            break;
+        }
+        let query = Query::Unfinished { job, limit: left };
+        let answer = inbox.query(from.clone(), query).await?;
+        match expect_answer!(answer, Answer::Unfinished) {
+            Ok(more) => tasks.extend(more),
+            // Gone since the list was made.
+            Err(Failure::Unknown(_)) => {}
+            Err(failure) => return Err(failure),
+        }
+        tasks.truncate(limit);
+    }
+    Ok(tasks)
+}
+
+fn unknown_job(message: &str) -> BistroSchedulerUnknownJobException {
+    BistroSchedulerUnknownJobException {
+        message: Some(message.to_owned()),
+    }
+}

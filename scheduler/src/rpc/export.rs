@@ -1,0 +1,75 @@
+//! A job of the configuration as the original service shows it.
+
+use brasserie_common::backoff::AfterLast;
+use brasserie_common_config::{Config, Filter, JobConfig, LevelId};
+use brasserie_thrift::generated::scheduler::{BistroJobConfig, BistroJobConfigFilters};
+
+pub(super) fn job(config: &Config, job: &JobConfig) -> BistroJobConfig {
+    let level = |id: LevelId| config.levels.get(id.index()).cloned().unwrap_or_default();
+    let resources = config
+        .resources
+        .iter()
+        .zip(&job.resources)
+        .map(|(r, &amount)| (r.name.clone(), amount));
+    let filters = job.filters.iter().map(|(&id, f)| (level(id), filter(f)));
+    BistroJobConfig {
+        name: Some(job.name.as_str().to_owned()),
+        enabled: Some(job.enabled),
+        owner: Some(job.owner.clone()),
+        resources: Some(resources.collect()),
+        config: Some(job.config.clone()),
+        priority: Some(job.priority.into()),
+        filters: Some(filters.collect()),
+        error: Some(errors(&job.errors)),
+        // Values of a policy are at most i32::MAX.
+        backoff_values: Some(
+            job.backoff
+                .values()
+                .iter()
+                .map(|&v| v.cast_signed())
+                .collect(),
+        ),
+        backoff_repeat: Some(job.backoff.after_last() == AfterLast::Repeat),
+        create_time: Some(job.create_time),
+        modify_time: Some(job.modify_time),
+        level_for_tasks: Some(level(job.level_for_tasks)),
+        level_for_host_placement: Some(job.level_for_host_placement.map(level).unwrap_or_default()),
+        depends_on: Some(
+            job.depends_on
+                .iter()
+                .map(|name| name.as_str().to_owned())
+                .collect(),
+        ),
+        host_placement: Some(job.host_placement.clone().unwrap_or_default()),
+        kill_orphan_tasks_after_sec: job.kill_orphan_tasks_after.map(|d| d.as_secs_f64().into()),
+        version_id: Some(job.version_id),
+        task_subprocess_options: Some(job.task_subprocess.clone().into()),
+        kill_request: Some(job.kill_subprocess.into()),
+        command: Some(job.command.clone()),
+        backoff_fail: Some(job.backoff.after_last() == AfterLast::Fail),
+        run_only_after_all_nodes_are_done_for: None,
+        timeout_sec: None,
+        status_from: Some(job.status_from().as_str().to_owned()),
+        arguments: Some(job.arguments().as_str().to_owned()),
+    }
+}
+
+/// JSON, as the field promises; empty when the job is well.
+fn errors(errors: &[String]) -> String {
+    match errors {
+        [] => String::new(),
+        errors => serde_json::json!({ "error": errors.join("\n") }).to_string(),
+    }
+}
+
+fn filter(filter: &Filter) -> BistroJobConfigFilters {
+    let set = |names: &[String]| Some(names.iter().cloned().collect());
+    BistroJobConfigFilters {
+        whitelist: set(&filter.whitelist),
+        whitelist_regex: Some(filter.whitelist_regex.clone()),
+        blacklist: set(&filter.blacklist),
+        blacklist_regex: Some(filter.blacklist_regex.clone()),
+        fraction_of_nodes: Some(filter.fraction_of_nodes.into()),
+        tag_whitelist: set(&filter.tag_whitelist),
+    }
+}

@@ -1,0 +1,311 @@
+//! Task logs of all workers as one: asked in parallel, merged by line id, cut where all of them are complete.
+
+use std::sync::Arc;
+
+use brasserie_common::logs::{LineId, LogLine, LogPage, LogQuery};
+use brasserie_common::{JobName, NodeName, Principal, ServiceAddress, Shard, WallTime};
+use brasserie_common_runtime::Clock;
+use brasserie_scheduler_core::{Answer, LogPeers, Query};
+use brasserie_thrift::convert;
+use brasserie_thrift::generated::worker::{
+    BistroWorkerGetJobLogsByIDArgs, BistroWorkerGetJobLogsByIDResult,
+};
+use brasserie_thrift::rpc::{CallResult, ClientPool, PeerAddr};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::inbox::Inbox;
+
+/// Lines of one page over all workers.
+const PAGE_LINES: usize = 5000;
+/// Lines that each worker is asked for at least, however many there are.
+const MIN_LINES_PER_WORKER: usize = 100;
+/// Text of one page: with 100 bytes of overhead a line it stays below a frame of 16 MiB.
+const MAX_PAGE_BYTES: usize = 12 * 1024 * 1024;
+const LINE_OVERHEAD_BYTES: usize = 100;
+/// Pages that are gathered at once. Each may hold an answer of every worker, and logs must not crowd out the protocol.
+const MAX_PAGES_AT_ONCE: usize = 4;
+
+/// Why there is no page.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LogsError {
+    #[error("no worker is connected, so there is nobody to ask for logs")]
+    NoWorkers,
+    #[error("no worker can be asked for logs: {0}")]
+    NoneUsable(String),
+    #[error("the scheduler is ending")]
+    Stopped,
+}
+
+/// Asks workers for logs.
+#[derive(Clone)]
+pub(super) struct Logs {
+    inbox: Inbox,
+    pool: ClientPool,
+    turns: Arc<Semaphore>,
+}
+
+/// What one worker said.
+struct WorkerPage {
+    shard: Shard,
+    page: Result<LogPage, String>,
+}
+
+impl Logs {
+    pub(super) fn new(inbox: Inbox, pool: ClientPool) -> Self {
+        Logs {
+            inbox,
+            pool,
+            turns: Arc::new(Semaphore::new(MAX_PAGES_AT_ONCE)),
+        }
+    }
+
+    /// One page; its lines are contiguous over all workers that answered, and notices name the others.
+    pub(super) async fn page(
+        &self,
+        from: Principal,
+        query: LogQuery,
+    ) -> Result<LogPage, LogsError> {
+        let _turn = self.turns.acquire().await.map_err(|_| LogsError::Stopped)?;
+        let answer = self
+            .inbox
+            .query(from, Query::LogPeers)
+            .await
+            .map_err(|_| LogsError::Stopped)?;
+        let Answer::LogPeers(peers) = answer else {
+            unreachable!("Invariant: the question for log peers is answered with them")
+        };
+        let unusable = unusable(&peers);
+        if peers.ask.is_empty() {
+            return Err(unusable.map_or(LogsError::NoWorkers, LogsError::NoneUsable));
+        }
+        let query = LogQuery {
+            limit: (PAGE_LINES / peers.ask.len()).max(MIN_LINES_PER_WORKER),
+            ..query
+        };
+        let ascending = query.ascending;
+        let pages = self.ask(peers.ask, &query).await;
+        Ok(merge(pages, unusable, ascending, Clock.wall()))
+    }
+
+    async fn ask(&self, peers: Vec<(Shard, ServiceAddress)>, query: &LogQuery) -> Vec<WorkerPage> {
+        let args = BistroWorkerGetJobLogsByIDArgs::from(query.clone());
+        let mut calls = JoinSet::new();
+        for (shard, address) in peers {
+            let peer = PeerAddr::new(&address.host, address.port);
+            let call = self.pool.call(&peer, "getJobLogsByID", &args);
+            calls.spawn(async move {
+                WorkerPage {
+                    shard,
+                    page: read(call.await),
+                }
+            });
+        }
+        calls.join_all().await
+    }
+}
+
+fn read(result: CallResult<BistroWorkerGetJobLogsByIDResult>) -> Result<LogPage, String> {
+    match result {
+        CallResult::NotSent(why) => Err(why.to_string()),
+        CallResult::Unknown(why) => Err(why.to_string()),
+        CallResult::Done(BistroWorkerGetJobLogsByIDResult {
+            ex: Some(exception),
+            ..
+        }) => Err(convert::refusal(exception).1),
+        CallResult::Done(BistroWorkerGetJobLogsByIDResult {
+            result_value,
+            ex: None,
+        }) => {
+            let lines = result_value.ok_or_else(|| "the answer is empty".to_owned())?;
+            convert::parse("getJobLogsByID.success", lines).map_err(|error| error.to_string())
+        }
+    }
+}
+
+/// Names the workers that are known but cannot be asked.
+fn unusable(peers: &LogPeers) -> Option<String> {
+    let list = |what: &str, shards: &[Shard]| {
+        let names: Vec<&str> = shards.iter().map(Shard::as_str).collect();
+        (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
+    };
+    let parts: Vec<String> = [
+        list("unhealthy", &peers.unhealthy),
+        list("lost", &peers.lost),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// Every worker's page is complete up to its own next line, so the merged page is up to the nearest of those. The line at
+/// the boundary itself belongs to the next page, whichever worker has it.
+fn merge(
+    pages: Vec<WorkerPage>,
+    unusable: Option<String>,
+    ascending: bool,
+    now: WallTime,
+) -> LogPage {
+    let mut notices: Vec<String> = unusable.into_iter().collect();
+    let mut next: Option<LineId> = None;
+    let mut lines = Vec::new();
+    for WorkerPage { shard, page } in pages {
+        match page {
+            Err(why) => notices.push(format!("worker {shard}: {why}")),
+            Ok(page) => {
+                next = match (next, page.next) {
+                    (Some(a), Some(b)) => Some(if ascending { a.min(b) } else { a.max(b) }),
+                    (a, b) => a.or(b),
+                };
+                lines.extend(page.lines);
+            }
+        }
+    }
+    // Sorted for a stable page; an answer's order depends on who was faster.
+    notices.sort_unstable();
+    let is_before = |id: LineId, end: LineId| if ascending { id < end } else { id > end };
+    let mut lines: Vec<(LineId, LogLine)> = lines
+        .into_iter()
+        .filter_map(|line| line.id.map(|id| (id, line)))
+        .collect();
+    if let Some(end) = next {
+        lines.retain(|(id, _)| is_before(*id, end));
+    }
+    lines.sort_by_key(|(id, _)| *id);
+    if !ascending {
+        lines.reverse();
+    }
+    if let Some((cut, id)) = cut(&lines) {
+        lines.truncate(cut);
+        next = Some(id);
+    }
+    let notices = notices.into_iter().map(|text| notice(text, now));
+    let lines = lines.into_iter().map(|(_, line)| line);
+    // Notices have no id: they come first in ascending pages, last in descending ones, as the id -1 would sort.
+    let lines = if ascending {
+        notices.chain(lines).collect()
+    } else {
+        lines.chain(notices).collect()
+    };
+    LogPage { lines, next }
+}
+
+/// Where a page that is too large for a frame must end; never within lines of one id, which would then be skipped or shown
+/// twice.
+fn cut(lines: &[(LineId, LogLine)]) -> Option<(usize, LineId)> {
+    let mut bytes = 0;
+    let mut start_of_id = 0;
+    for (index, (id, line)) in lines.iter().enumerate() {
+        if lines[start_of_id].0 != *id {
+            start_of_id = index;
+        }
+        bytes += LINE_OVERHEAD_BYTES
+            + line.line.len()
+            + line.job.as_str().len()
+            + line.node.as_str().len();
+        if bytes > MAX_PAGE_BYTES && start_of_id > 0 {
+            return Some((start_of_id, lines[start_of_id].0));
+        }
+    }
+    None
+}
+
+fn notice(text: String, now: WallTime) -> LogLine {
+    LogLine {
+        job: JobName::default(),
+        node: NodeName::default(),
+        time_secs: now.as_secs(),
+        line: text,
+        id: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(id: i64, text: &str) -> LogLine {
+        LogLine {
+            job: JobName::try_from("j").unwrap(),
+            node: NodeName::try_from("n").unwrap(),
+            time_secs: id >> 32,
+            line: text.to_owned(),
+            id: Some(LineId(id)),
+        }
+    }
+
+    fn page(shard: &str, ids: &[i64], next: Option<i64>) -> WorkerPage {
+        let lines = ids.iter().map(|&id| line(id, "x")).collect();
+        WorkerPage {
+            shard: Shard::try_from(shard).unwrap(),
+            page: Ok(LogPage {
+                lines,
+                next: next.map(LineId),
+            }),
+        }
+    }
+
+    fn ids(page: &LogPage) -> Vec<Option<i64>> {
+        page.lines.iter().map(|l| l.id.map(|id| id.0)).collect()
+    }
+
+    #[test]
+    fn ascending_pages_end_before_the_first_gap() {
+        let pages = vec![
+            page("a", &[1, 4, 9], None),
+            page("b", &[2, 3], Some(5)),
+            page("c", &[5, 6], Some(8)),
+        ];
+        let merged = merge(pages, None, true, WallTime::from_secs(7));
+        assert_eq!(ids(&merged), [1, 2, 3, 4].map(Some));
+        assert_eq!(merged.next, Some(LineId(5)));
+    }
+
+    #[test]
+    fn descending_pages_show_the_boundary_once() {
+        let pages = vec![page("a", &[9, 5, 1], None), page("b", &[8, 7], Some(5))];
+        let merged = merge(pages, None, false, WallTime::from_secs(7));
+        assert_eq!(ids(&merged), [9, 8, 7].map(Some));
+        assert_eq!(merged.next, Some(LineId(5)));
+    }
+
+    #[test]
+    fn workers_that_cannot_be_asked_are_named() {
+        let failed = WorkerPage {
+            shard: Shard::try_from("b").unwrap(),
+            page: Err("timed out".to_owned()),
+        };
+        let pages = vec![failed, page("a", &[3], None)];
+        let merged = merge(
+            pages,
+            Some("lost: c".to_owned()),
+            false,
+            WallTime::from_secs(7),
+        );
+        assert_eq!(ids(&merged), [Some(3), None, None]);
+        let texts: Vec<&str> = merged.lines[1..].iter().map(|l| l.line.as_str()).collect();
+        assert_eq!(texts, ["lost: c", "worker b: timed out"]);
+        assert_eq!(merged.lines[1].time_secs, 7);
+        let peers = LogPeers {
+            ask: Vec::new(),
+            unhealthy: vec![Shard::try_from("u").unwrap()],
+            lost: vec![Shard::try_from("l").unwrap()],
+        };
+        assert_eq!(unusable(&peers).as_deref(), Some("unhealthy: u; lost: l"));
+        assert_eq!(unusable(&LogPeers::default()), None);
+    }
+
+    #[test]
+    fn a_page_too_large_for_a_frame_is_cut_between_ids() {
+        let big = "x".repeat(MAX_PAGE_BYTES / 4);
+        let lines: Vec<LogLine> = [1, 2, 3, 3, 4].iter().map(|&id| line(id, &big)).collect();
+        let pages = vec![WorkerPage {
+            shard: Shard::default(),
+            page: Ok(LogPage { lines, next: None }),
+        }];
+        let merged = merge(pages, None, true, WallTime::default());
+        assert_eq!(ids(&merged), [Some(1), Some(2)]);
+        assert_eq!(merged.next, Some(LineId(3)));
+    }
+}

@@ -1,0 +1,8 @@
+//! Thrift in both directions: what others ask of the scheduler, and what it asks of workers.
+
+mod answers;
+mod export;
+mod logs;
+mod render;
+pub(crate) mod service;
+pub(crate) mod workers;

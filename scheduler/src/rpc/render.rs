@@ -1,0 +1,119 @@
+//! The scheduler's answers as the wire has them.
+
+use std::time::Duration;
+
+use brasserie_common::{InvocationId, WallTime};
+use brasserie_scheduler_core::{
+    ClusterStatus, EndedTaskView, JobHistogram, JobStatus, RunningTaskView, WorkerStatus,
+};
+use brasserie_thrift::generated::bits::BistroTaskStatusBits;
+use brasserie_thrift::generated::brasserie as wire;
+use brasserie_thrift::generated::scheduler::{BistroCountWithSamples, BistroJobHistogram};
+
+/// Counts and times beyond the wire's numbers cannot occur, but must not wrap either.
+fn i64_of(count: impl TryInto<i64>) -> i64 {
+    count.try_into().unwrap_or(i64::MAX)
+}
+
+fn i32_of(count: impl TryInto<i32>) -> i32 {
+    count.try_into().unwrap_or(i32::MAX)
+}
+
+pub(super) fn cluster_status(status: ClusterStatus) -> wire::ClusterStatus {
+    let wall = status.wall;
+    wire::ClusterStatus {
+        scheduler: Some(status.scheduler.into()),
+        cluster_id: Some(status.cluster.to_string()),
+        initial_wait: status.initial_wait,
+        jobs: Some(
+            status
+                .jobs
+                .into_iter()
+                .map(|job| job_status(job, wall))
+                .collect(),
+        ),
+        workers: Some(status.workers.into_iter().map(worker_status).collect()),
+        errors: Some(status.errors),
+        wall_time_ms: Some(wall.as_millis()),
+        wait_ended: status.wait_ended,
+        nodes_loaded: Some(status.nodes_loaded),
+    }
+}
+
+fn job_status(job: JobStatus, wall: WallTime) -> wire::JobStatus {
+    let counts = job.counts;
+    wire::JobStatus {
+        name: Some(job.name.as_str().to_owned()),
+        enabled: Some(job.enabled),
+        total: Some(i64_of(counts.total)),
+        unstarted: Some(i64_of(counts.unstarted)),
+        running: Some(i64_of(counts.running)),
+        done: Some(i64_of(counts.done)),
+        incomplete: Some(i64_of(counts.incomplete)),
+        error: Some(i64_of(counts.error)),
+        in_backoff: Some(i64_of(counts.in_backoff)),
+        failed: Some(i64_of(counts.failed)),
+        infeasible: Some(i64_of(counts.infeasible)),
+        errors: Some(job.errors),
+        next_backoff_end_ms: job.next_backoff_end.map(|left| (wall + left).as_millis()),
+        settled: Some(job.settled),
+        elapsed_ms: job.elapsed.map(millis),
+    }
+}
+
+fn worker_status(worker: WorkerStatus) -> wire::WorkerStatus {
+    wire::WorkerStatus {
+        shard: Some(worker.shard.as_str().to_owned()),
+        hostname: Some(worker.hostname.as_ref().to_owned()),
+        address: Some(worker.address.to_string()),
+        state: Some(worker.health.as_str().to_ascii_lowercase()),
+        instance: Some(worker.id.into()),
+        running_tasks: Some(i32_of(worker.running)),
+        slots: Some(Vec::new()),
+        unsure_tasks: Some(i32_of(worker.unsure)),
+        since_heartbeat_ms: worker.since_heartbeat.map(millis),
+    }
+}
+
+pub(super) fn running_task(view: RunningTaskView) -> wire::RunningTaskStatus {
+    let InvocationId(invocation) = view.invocation;
+    wire::RunningTaskStatus {
+        job: Some(view.task.job.into()),
+        node: Some(view.task.node.into()),
+        worker_shard: Some(view.shard.into()),
+        invocation_id: Some(invocation.into()),
+        state: Some(if view.unsure { "unsure" } else { "running" }.to_owned()),
+        running_for_ms: Some(millis(view.running_for)),
+    }
+}
+
+pub(super) fn unfinished(view: EndedTaskView) -> wire::UnfinishedTask {
+    wire::UnfinishedTask {
+        job: Some(view.task.job.into()),
+        node: Some(view.task.node.into()),
+        status: view.status.map(|status| status.to_json().to_string()),
+        reasons: Some(view.reasons),
+    }
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64_of(duration.as_millis())
+}
+
+pub(super) fn histogram((job, levels): JobHistogram) -> BistroJobHistogram {
+    let levels = levels.into_iter().map(|(level, buckets)| {
+        let buckets = buckets.into_iter().map(|(bits, count, samples)| {
+            let samples = samples.into_iter().map(String::from).collect();
+            let count = BistroCountWithSamples {
+                count: Some(i32_of(count)),
+                samples: Some(samples),
+            };
+            (BistroTaskStatusBits(i32::from(bits.0)), count)
+        });
+        (level, buckets.collect())
+    });
+    BistroJobHistogram {
+        job: Some(job.into()),
+        statuses: Some(levels.collect()),
+    }
+}

@@ -1,0 +1,169 @@
+//! The scheduler's Thrift services: which call goes where, and what workers say.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use brasserie_common::status::StatusSource;
+use brasserie_common::{Principal, ReportedStatus, RequestId, RunningTask, WorkerSetId};
+use brasserie_scheduler_core::{Event, Reply, StatusUpdate};
+use brasserie_thrift::convert::{self, WireError};
+use brasserie_thrift::generated::brasserie::BrasserieGetClusterStatusArgs;
+use brasserie_thrift::generated::fb303::{
+    FacebookServiceGetStatusArgs, FacebookServiceGetStatusResult, FbStatus,
+};
+use brasserie_thrift::generated::scheduler::{
+    BistroSchedulerDeleteJobArgs, BistroSchedulerForgiveJobArgs, BistroSchedulerGetJobsArgs,
+    BistroSchedulerGetLevelsArgs, BistroSchedulerProcessHeartbeatArgs,
+    BistroSchedulerProcessHeartbeatResult, BistroSchedulerSaveJobArgs,
+    BistroSchedulerUpdateStatusArgs, BistroSchedulerUpdateStatusResult,
+};
+use brasserie_thrift::rpc::{ClientPool, IncomingCall, Responder, Service};
+use thrift::ApplicationErrorKind;
+
+use super::answers::Answers;
+use super::logs::Logs;
+use crate::inbox::{Inbox, Lane, Waiter};
+use crate::store::Room;
+
+/// Serves `BistroScheduler` and `Brasserie` on one port.
+pub(crate) struct SchedulerService {
+    inbox: Inbox,
+    room: Arc<Room>,
+    answers: Answers,
+}
+
+impl Service for SchedulerService {
+    fn call(&self, call: IncomingCall<'_>) {
+        let from = Principal::Unauthenticated(call.peer());
+        let answers = &self.answers;
+        match call.method() {
+            "processHeartbeat" => call.serve(|args, to| self.heartbeat(from, args, to)),
+            "updateStatus" => call.serve(|args, to| self.update_status(from, args, to)),
+            "getStatus" => call.serve(|_: FacebookServiceGetStatusArgs, to| alive(to)),
+            "getJobs" => call.serve(|_: BistroSchedulerGetJobsArgs, to| answers.jobs(from, to)),
+            "getJob" => call.serve(|args, to| answers.job(from, args, to)),
+            "saveJob" => call.serve(|_: BistroSchedulerSaveJobArgs, to| answers.save_job(to)),
+            "deleteJob" => call.serve(|_: BistroSchedulerDeleteJobArgs, to| answers.delete_job(to)),
+            "forgiveJob" => call.serve(|_: BistroSchedulerForgiveJobArgs, to| answers.forgive(to)),
+            "getLevels" => {
+                call.serve(|_: BistroSchedulerGetLevelsArgs, to| answers.levels(from, to));
+            }
+            "getJobHistograms" => call.serve(|args, to| answers.histograms(from, args, to)),
+            "getJobLogsByTime" => call.serve(|args, to| answers.logs_by_time(from, args, to)),
+            "getJobLogsByID" => call.serve(|args, to| answers.logs_by_id(from, args, to)),
+            "getClusterStatus" => {
+                call.serve(|_: BrasserieGetClusterStatusArgs, to| answers.cluster_status(from, to));
+            }
+            "getRunningTaskList" => call.serve(|args, to| answers.running(from, args, to)),
+            "getUnfinishedTasks" => call.serve(|args, to| answers.unfinished(from, args, to)),
+            "explainTask" => call.serve(|args, to| answers.explain(from, args, to)),
+            _ => call.unknown_method(),
+        }
+    }
+}
+
+impl SchedulerService {
+    pub(crate) fn new(inbox: Inbox, room: Arc<Room>, pool: ClientPool) -> Self {
+        let logs = Logs::new(inbox.clone(), pool);
+        let answers = Answers::new(inbox.clone(), logs);
+        SchedulerService {
+            inbox,
+            room,
+            answers,
+        }
+    }
+
+    fn heartbeat(&self, from: Principal, args: BistroSchedulerProcessHeartbeatArgs, to: Responder) {
+        if let Err(full) = self.inbox.check(Lane::Health) {
+            return refuse(to, full);
+        }
+        let goodbye = args.w.tasks_are_dead.unwrap_or(false);
+        let parsed = convert::parse("processHeartbeat.w", args.w).and_then(|worker| {
+            let set: WorkerSetId =
+                convert::parse("processHeartbeat.workerSetID", args.worker_set_id)?;
+            Ok((Box::new(worker), set))
+        });
+        let (worker, worker_set) = match parsed {
+            Ok(parsed) => parsed,
+            Err(error) => return bad_argument(to, &error),
+        };
+        let waiter: Waiter = Box::new(move |reply| match reply {
+            Reply::Heartbeat(Ok(response)) => to.reply(&BistroSchedulerProcessHeartbeatResult {
+                result_value: Some((*response).into()),
+            }),
+            Reply::Heartbeat(Err(rejection)) => refuse(to, rejection),
+            Reply::UpdateStatus(_) | Reply::KillTask(_) | Reply::Answer(_) => {
+                unreachable!("Invariant: a heartbeat is replied to as one")
+            }
+        });
+        self.take(Lane::Health, waiter, |request| Event::Heartbeat {
+            request,
+            from,
+            worker,
+            worker_set,
+            goodbye,
+        });
+    }
+
+    fn update_status(&self, from: Principal, args: BistroSchedulerUpdateStatusArgs, to: Responder) {
+        // Its worker keeps it and comes again; to take it would only lengthen a queue that nobody empties.
+        if self.room.is_full() {
+            return refuse(to, "the store cannot keep up; send this status again");
+        }
+        if let Err(full) = self.inbox.check(Lane::Ordinary) {
+            return refuse(to, full);
+        }
+        let update = match status_update(args) {
+            Ok(update) => Box::new(update),
+            Err(error) => return bad_argument(to, &error),
+        };
+        let waiter: Waiter = Box::new(move |reply| match reply {
+            Reply::UpdateStatus(Ok(())) => to.reply(&BistroSchedulerUpdateStatusResult {}),
+            Reply::UpdateStatus(Err(rejection)) => refuse(to, rejection),
+            Reply::Heartbeat(_) | Reply::KillTask(_) | Reply::Answer(_) => {
+                unreachable!("Invariant: a status update is replied to as one")
+            }
+        });
+        self.take(Lane::Ordinary, waiter, |request| Event::UpdateStatus {
+            request,
+            from,
+            update,
+        });
+    }
+
+    fn take(&self, lane: Lane, waiter: Waiter, event: impl FnOnce(RequestId) -> Event) {
+        // A lane that fills up just now drops the waiter, whose responder then answers that the call was dropped.
+        if let Err(error) = self.inbox.try_request(lane, waiter, event) {
+            tracing::debug!(%error, "a request was turned away");
+        }
+    }
+}
+
+fn alive(to: Responder) {
+    to.reply(&FacebookServiceGetStatusResult {
+        result_value: Some(FbStatus::ALIVE),
+    });
+}
+
+fn status_update(args: BistroSchedulerUpdateStatusArgs) -> Result<StatusUpdate, WireError> {
+    let task: RunningTask = convert::parse("updateStatus.running_task", args.running_task)?;
+    Ok(StatusUpdate {
+        job: task.job,
+        node: task.node,
+        shard: task.shard,
+        invocation: task.invocation,
+        next_backoff: task.next_backoff,
+        status: ReportedStatus::parse(&args.status, StatusSource::Worker),
+        scheduler: convert::parse("updateStatus.scheduler", args.scheduler)?,
+        worker: convert::parse("updateStatus.worker", args.worker)?,
+    })
+}
+
+/// An exception that the method does not declare.
+pub(super) fn refuse(to: Responder, why: impl Display) {
+    to.exception(ApplicationErrorKind::InternalError, &why.to_string());
+}
+
+pub(super) fn bad_argument(to: Responder, error: &WireError) {
+    to.exception(ApplicationErrorKind::ProtocolError, &error.to_string());
+}

@@ -1,0 +1,158 @@
+//! Calls to workers: from the core's message to the wire, and from what happened to one of four outcomes.
+
+use std::future::Future;
+
+use brasserie_common::{CallOutcome, ServiceAddress};
+use brasserie_scheduler_core::{CallReply, Message};
+use brasserie_thrift::convert;
+use brasserie_thrift::generated::worker::{
+    BistroWorkerException, BistroWorkerGetRunningTasksArgs, BistroWorkerGetRunningTasksResult,
+    BistroWorkerKillTaskArgs, BistroWorkerKillTaskResult, BistroWorkerNotifyIfTasksNotRunningArgs,
+    BistroWorkerNotifyIfTasksNotRunningResult, BistroWorkerRequestSuicideArgs,
+    BistroWorkerRequestSuicideResult, BistroWorkerRunTaskArgs, BistroWorkerRunTaskResult,
+};
+use brasserie_thrift::rpc::{CallResult, ClientPool, PeerAddr};
+
+/// One call, ready to be sent.
+pub(crate) struct WorkerCall {
+    peer: PeerAddr,
+    message: Message,
+}
+
+impl WorkerCall {
+    pub(crate) fn new(peer: &ServiceAddress, message: Message) -> Self {
+        WorkerCall {
+            peer: PeerAddr::new(&peer.host, peer.port),
+            message,
+        }
+    }
+}
+
+/// The workers, as far as they can be called.
+#[derive(Clone)]
+pub(crate) struct Workers {
+    pub(crate) pool: ClientPool,
+}
+
+impl Workers {
+    /// Sends the call when the future is polled.
+    pub(crate) fn call(
+        &self,
+        call: WorkerCall,
+    ) -> impl Future<Output = CallOutcome<CallReply>> + Send + use<> {
+        let pool = self.pool.clone();
+        async move {
+            let WorkerCall { peer, message } = call;
+            match message {
+                Message::GetRunningTasks { scheduler, worker } => {
+                    let args = BistroWorkerGetRunningTasksArgs {
+                        worker: worker.into(),
+                        scheduler: Some(scheduler.into()),
+                    };
+                    running_tasks(pool.call(&peer, "getRunningTasks", &args).await)
+                }
+                Message::RunTask(run) => {
+                    let args = BistroWorkerRunTaskArgs {
+                        rt: run.task.into(),
+                        config: run.config,
+                        command: run.command,
+                        scheduler: run.scheduler.into(),
+                        worker: run.worker.into(),
+                        notify_if_tasks_not_running_sequence_num: run.sequence.0,
+                        opts: run.options.into(),
+                    };
+                    declared(
+                        pool.call(&peer, "runTask", &args).await,
+                        |r: BistroWorkerRunTaskResult| r.ex,
+                    )
+                }
+                Message::NotifyIfTasksNotRunning {
+                    tasks,
+                    scheduler,
+                    worker,
+                    sequence,
+                } => {
+                    let args = BistroWorkerNotifyIfTasksNotRunningArgs {
+                        rts: convert::to_wire_list(tasks),
+                        scheduler: scheduler.into(),
+                        worker: worker.into(),
+                        notify_if_tasks_not_running_sequence_num: sequence.0,
+                    };
+                    let result = pool.call(&peer, "notifyIfTasksNotRunning", &args).await;
+                    declared(result, |_: BistroWorkerNotifyIfTasksNotRunningResult| None)
+                }
+                Message::RequestSuicide { scheduler, worker } => {
+                    let args = BistroWorkerRequestSuicideArgs {
+                        scheduler: scheduler.into(),
+                        worker: worker.into(),
+                    };
+                    let result = pool.call(&peer, "requestSuicide", &args).await;
+                    declared(result, |r: BistroWorkerRequestSuicideResult| r.ex)
+                }
+                Message::KillTask {
+                    task,
+                    scheduler,
+                    worker,
+                    kill,
+                } => {
+                    let args = BistroWorkerKillTaskArgs {
+                        rt: (*task).into(),
+                        scheduler: scheduler.into(),
+                        worker: worker.into(),
+                        req: kill.into(),
+                    };
+                    declared(
+                        pool.call(&peer, "killTask", &args).await,
+                        |r: BistroWorkerKillTaskResult| r.ex,
+                    )
+                }
+            }
+        }
+    }
+}
+
+/// A call whose only news is its success, or the exception that it declares, which promises that nothing happened.
+fn declared<R>(
+    result: CallResult<R>,
+    exception: impl FnOnce(R) -> Option<BistroWorkerException>,
+) -> CallOutcome<CallReply> {
+    match outcome(result) {
+        CallOutcome::Done(reply) => match exception(reply) {
+            None => CallOutcome::Done(CallReply::Empty),
+            Some(exception) => {
+                let (code, message) = convert::refusal(exception);
+                CallOutcome::Refused(code, message)
+            }
+        },
+        CallOutcome::Refused(code, text) => CallOutcome::Refused(code, text),
+        CallOutcome::NotSent(text) => CallOutcome::NotSent(text),
+        CallOutcome::Unknown(text) => CallOutcome::Unknown(text),
+    }
+}
+
+fn running_tasks(result: CallResult<BistroWorkerGetRunningTasksResult>) -> CallOutcome<CallReply> {
+    match outcome(result) {
+        CallOutcome::Done(reply) => match reply.result_value {
+            None => {
+                CallOutcome::Unknown("the worker's answer has no list of running tasks".to_owned())
+            }
+            Some(tasks) => match convert::parse_list("getRunningTasks.success", tasks) {
+                Ok(tasks) => CallOutcome::Done(CallReply::RunningTasks(tasks)),
+                Err(error) => {
+                    CallOutcome::Unknown(format!("the worker's answer cannot be used: {error}"))
+                }
+            },
+        },
+        CallOutcome::Refused(code, text) => CallOutcome::Refused(code, text),
+        CallOutcome::NotSent(text) => CallOutcome::NotSent(text),
+        CallOutcome::Unknown(text) => CallOutcome::Unknown(text),
+    }
+}
+
+pub(super) fn outcome<R>(result: CallResult<R>) -> CallOutcome<R> {
+    match result {
+        CallResult::Done(reply) => CallOutcome::Done(reply),
+        CallResult::NotSent(why) => CallOutcome::NotSent(why.to_string()),
+        CallResult::Unknown(why) => CallOutcome::Unknown(why.to_string()),
+    }
+}

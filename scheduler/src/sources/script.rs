@@ -1,0 +1,194 @@
+//! Runs one script of a node source, with an end to its time, its output and its descendants.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use brasserie_common::time::format_duration;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{Child, Command};
+
+/// Output of one script: a million names of 64 bytes.
+const MAX_OUTPUT_BYTES: u64 = 64 * 1024 * 1024;
+/// What an error repeats of the script's standard error: its last lines, where scripts say what went wrong.
+const MAX_TAIL_BYTES: usize = 2048;
+
+/// A program that prints the children of the node that it gets as its only argument.
+#[derive(Clone, Debug)]
+pub(super) struct Script {
+    /// Absolute.
+    pub(super) program: PathBuf,
+    /// Where it runs.
+    pub(super) folder: PathBuf,
+    pub(super) timeout: Duration,
+}
+
+/// Why a script gave no names.
+#[derive(Debug, thiserror::Error)]
+#[error("script {} for node `{node}`: {problem}", script.display())]
+pub struct ScriptError {
+    script: PathBuf,
+    node: String,
+    problem: Problem,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Problem {
+    #[error(
+        "it cannot be started: {0}. Is it there, executable, and does its first line name its interpreter?"
+    )]
+    Start(io::Error),
+    #[error("its output cannot be read: {0}")]
+    Read(io::Error),
+    #[error("it has not ended and closed its output within {limit}; the source's `timeout` allows more{tail}",
+        limit = format_duration(*.limit))]
+    Timeout { limit: Duration, tail: Tail },
+    #[error("{status}{tail}")]
+    Failed { status: ExitStatus, tail: Tail },
+    #[error("it printed more than {} MiB", MAX_OUTPUT_BYTES / (1024 * 1024))]
+    TooMuch,
+    #[error("line {line} of its output is not UTF-8 text")]
+    NotText { line: usize },
+}
+
+/// The end of the script's standard error.
+#[derive(Debug, Default)]
+struct Tail(Vec<u8>);
+
+impl std::fmt::Display for Tail {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = String::from_utf8_lossy(&self.0);
+        match text.trim() {
+            "" => Ok(()),
+            text => write!(f, ": {text}"),
+        }
+    }
+}
+
+impl Tail {
+    fn push(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+        let excess = self.0.len().saturating_sub(MAX_TAIL_BYTES);
+        self.0.drain(..excess);
+    }
+}
+
+/// A process group that ends with this value, unless it has ended by itself.
+struct Group {
+    child: Child,
+}
+
+impl Group {
+    fn kill(&self) {
+        // Known until the child has been waited for: till then nobody else can have this id.
+        if let Some(id) = self.child.id().and_then(|id| i32::try_from(id).ok()) {
+            // It fails only when the group is gone, which is what is wanted.
+            let _ = killpg(Pid::from_raw(id), Signal::SIGKILL);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl Script {
+    /// The names, a line each. Dropped before its end, it kills the script.
+    pub(super) async fn children_of(self, node: String) -> Result<String, ScriptError> {
+        let Script {
+            program,
+            folder,
+            timeout,
+        } = self;
+        let result = run(&program, &folder, &node, timeout).await;
+        result.map_err(|problem| ScriptError {
+            script: program,
+            node,
+            problem,
+        })
+    }
+}
+
+async fn run(
+    program: &PathBuf,
+    folder: &PathBuf,
+    node: &str,
+    timeout: Duration,
+) -> Result<String, Problem> {
+    let child = Command::new(program)
+        .arg(node)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(Problem::Start)?;
+    let mut group = Group { child };
+    let mut tail = Tail::default();
+    let ended = tokio::time::timeout(timeout, finish(&mut group, &mut tail)).await;
+    let (status, output) = match ended {
+        Ok(ended) => ended?,
+        Err(_) => {
+            return Err(Problem::Timeout {
+                limit: timeout,
+                tail,
+            });
+        }
+    };
+    if !status.success() {
+        return Err(Problem::Failed { status, tail });
+    }
+    String::from_utf8(output).map_err(|error| {
+        let before = error.utf8_error().valid_up_to();
+        let line = error.as_bytes()[..before]
+            .iter()
+            .filter(|&&b| b == b'\n')
+            .count()
+            + 1;
+        Problem::NotText { line }
+    })
+}
+
+async fn finish(group: &mut Group, tail: &mut Tail) -> Result<(ExitStatus, Vec<u8>), Problem> {
+    let stdout = group.child.stdout.take();
+    let stderr = group.child.stderr.take();
+    // The first failure ends both: a script that is no longer read may never close the other pipe.
+    let (output, ()) = tokio::try_join!(read_output(stdout), read_tail(stderr, tail))?;
+    let status = group.child.wait().await.map_err(Problem::Read)?;
+    Ok((status, output))
+}
+
+async fn read_output(stdout: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, Problem> {
+    let mut output = Vec::new();
+    if let Some(stdout) = stdout {
+        stdout
+            .take(MAX_OUTPUT_BYTES + 1)
+            .read_to_end(&mut output)
+            .await
+            .map_err(Problem::Read)?;
+    }
+    if output.len() as u64 > MAX_OUTPUT_BYTES {
+        return Err(Problem::TooMuch);
+    }
+    Ok(output)
+}
+
+async fn read_tail(stderr: Option<impl AsyncRead + Unpin>, tail: &mut Tail) -> Result<(), Problem> {
+    let Some(mut stderr) = stderr else {
+        return Ok(());
+    };
+    let mut buffer = [0; 4096];
+    loop {
+        match stderr.read(&mut buffer).await.map_err(Problem::Read)? {
+            0 => return Ok(()),
+            count => tail.push(&buffer[..count]),
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Sources against real files and real scripts: what they give, and every way in which they fail.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use brasserie_common_config::{LevelId, parse};
+use brasserie_scheduler_engine::NodeTable;
+
+use super::script::Script;
+use super::*;
+use crate::inbox::{Lanes, lanes};
+
+/// Written by another process: a program that this one has open for writing while another test forks cannot be started.
+fn write_script(path: &Path, text: &str) {
+    let mut child = Command::new("/bin/sh")
+        .args(["-c", "cat > \"$0\" && chmod 700 \"$0\""])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(text.as_bytes()).unwrap();
+    drop(stdin);
+    assert!(child.wait().unwrap().success());
+}
+
+fn config_text(sources: &str) -> String {
+    format!(
+        r#"{{"bistro_settings": {{"nodes": {{"levels": ["host", "db"], "node_sources": [{sources}]}}}}}}"#
+    )
+}
+
+fn config(sources: &str) -> Arc<Config> {
+    Arc::new(
+        parse(&config_text(sources), Default::default())
+            .unwrap()
+            .config,
+    )
+}
+
+const SCRIPT: &str =
+    r#"{"source": "script", "prefs": {"parent_level": "host", "script": "list", "timeout": 5}}"#;
+const HOSTS: &str = r#"{"source": "manual", "prefs": {"h1": [], "h2": [], "h3": []}}"#;
+
+async fn build(sources: &str, folder: &Path) -> Result<NodeTable, String> {
+    let instance = InstanceNode("top".into());
+    build_nodes(config(sources), folder.to_owned(), instance)
+        .await
+        .map_err(|error| error.to_string())
+}
+
+fn names(table: &NodeTable, level: u16) -> Vec<&str> {
+    let rows = table.rows().filter(|&r| table.level(r) == LevelId(level));
+    rows.map(|row| table.name(row)).collect()
+}
+
+#[tokio::test]
+async fn sources_build_on_each_other_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    // Relative to the folder, with the parent as the only argument; empty lines mean nothing.
+    write_script(
+        &folder.path().join("list"),
+        "#!/bin/sh\npwd > where\n[ $# = 1 ] || exit 9\nprintf '%s-a\\n\\n%s-b' \"$1\" \"$1\"\n",
+    );
+    let range =
+        r#"{"source": "range_label", "prefs": {"parent_level": "host", "start": 1, "end": 2}}"#;
+    let table = build(&format!("{HOSTS}, {SCRIPT}, {range}"), folder.path()).await;
+    let table = table.unwrap();
+    assert_eq!(names(&table, 0), ["top"]);
+    assert_eq!(names(&table, 1), ["h1", "h2", "h3"]);
+    let scripted = ["h1-a", "h1-b", "h2-a", "h2-b", "h3-a", "h3-b"];
+    let ranged = ["h1__1", "h1__2", "h2__1", "h2__2", "h3__1", "h3__2"];
+    assert_eq!(names(&table, 2), [scripted, ranged].concat());
+    let ran_in = fs::read_to_string(folder.path().join("where")).unwrap();
+    let expected = fs::canonicalize(folder.path()).unwrap();
+    assert_eq!(Path::new(ran_in.trim()), expected);
+}
+
+#[tokio::test]
+async fn a_script_that_fails_is_named_with_its_node_and_its_last_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let sources = format!("{HOSTS}, {SCRIPT}");
+    let error = build(&sources, folder.path()).await.unwrap_err();
+    assert!(
+        error.contains("node source 2") && error.contains("cannot be started"),
+        "{error}"
+    );
+
+    let script = folder.path().join("list");
+    let text = "#!/bin/sh\n[ \"$1\" = h2 ] && { echo no such table >&2; exit 3; }\necho \"$1-x\"\n";
+    write_script(&script, text);
+    let error = build(&sources, folder.path()).await.unwrap_err();
+    let parts = ["/list for node `h2`", "exit status: 3", "no such table"];
+    assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+}
+
+#[tokio::test]
+async fn names_that_are_no_names_fail_the_refresh() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("list");
+    let sources = format!("{HOSTS}, {SCRIPT}");
+    for (program, expected) in [
+        (
+            "printf 'good\\nb\\377d\\n'",
+            "line 2 of its output is not UTF-8",
+        ),
+        ("printf 'a\\0b\\n'", "NUL"),
+        ("head -c 2000 /dev/zero | tr '\\0' x", "2000 bytes long"),
+    ] {
+        write_script(&script, &format!("#!/bin/sh\n{program}\n"));
+        let error = build(&sources, folder.path()).await.unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+/// Alive, and not waiting to be reaped.
+fn is_running(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.is_ok_and(|text| !text.rsplit(") ").next().unwrap_or("Z").starts_with('Z'))
+}
+
+#[tokio::test]
+async fn a_script_that_hangs_is_killed_with_its_descendants() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("list");
+    // The script itself ends, but its child keeps the output open.
+    write_script(
+        &program,
+        "#!/bin/sh\nsleep 1000 &\necho $! > child\necho waiting >&2\n",
+    );
+    let script = Script {
+        program,
+        folder: folder.path().to_owned(),
+        timeout: Duration::from_millis(500),
+    };
+    let error = script
+        .children_of("h".to_owned())
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("within 500ms") && error.contains(": waiting"),
+        "{error}"
+    );
+    let child = fs::read_to_string(folder.path().join("child")).unwrap();
+    // Death is a matter of the kernel's; the test ends when it has come.
+    while is_running(child.trim()) {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_script_that_never_stops_printing_is_cut_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("list");
+    write_script(&program, "#!/bin/sh\nexec yes\n");
+    let script = Script {
+        program,
+        folder: folder.path().to_owned(),
+        timeout: Duration::from_secs(60),
+    };
+    let error = script
+        .children_of("h".to_owned())
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("more than 64 MiB"), "{error}");
+}
+
+#[tokio::test]
+async fn a_config_file_is_read_again_when_it_has_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.json");
+    let mut file = ConfigFile::new(&path).unwrap();
+    let error = file.check().await.unwrap().unwrap_err();
+    assert!(error.contains("c.json: cannot read it"), "{error}");
+    assert_eq!(file.check().await, None, "told once");
+
+    fs::write(&path, config_text("")).unwrap();
+    let loaded = file.check().await.unwrap().unwrap();
+    assert_eq!(loaded.config.levels, ["instance", "host", "db", "worker"]);
+    assert_eq!(file.check().await, None);
+
+    // Replaced, as editors do it.
+    replace(&path, &config_text("").replace("host", "\\q"));
+    let error = file.check().await.unwrap().unwrap_err();
+    assert!(error.contains("c.json:1:"), "{error}");
+    assert_eq!(file.check().await, None);
+
+    fs::write(
+        &path,
+        config_text("").replacen('{', "{\"bistro_job->j\": {\"command\": 7},", 1),
+    )
+    .unwrap();
+    let loaded = file.check().await.unwrap().unwrap();
+    // The job's mistake comes first; that there are no nodes is worth a look, too.
+    let warning = &loaded.warnings[0];
+    assert!(
+        warning.contains("c.json:1:31: bistro_job->j.command"),
+        "{warning}"
+    );
+    assert!(!loaded.config.job("j").unwrap().can_run());
+}
+
+/// At once, so that nobody reads half of it.
+fn replace(path: &Path, text: &str) {
+    let other = path.with_extension("new");
+    fs::write(&other, text).unwrap();
+    fs::rename(&other, path).unwrap();
+}
+
+async fn next(lanes: &mut Lanes) -> Event {
+    let input = tokio::time::timeout(Duration::from_secs(60), lanes.health.recv()).await;
+    input.unwrap().unwrap().event
+}
+
+#[tokio::test]
+async fn failures_keep_what_was_good_and_are_retried() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.json");
+    fs::write(&path, config_text(&format!("{HOSTS}, {SCRIPT}"))).unwrap();
+    let mut file = ConfigFile::new(&path).unwrap();
+    let config = file.check().await.unwrap().unwrap().config;
+    let (inbox, mut lanes) = lanes();
+    let short = Duration::from_millis(20);
+    let sources = Sources {
+        inbox,
+        periods: Periods {
+            config_update: short,
+            nodes_update: Duration::from_secs(3600),
+            nodes_retry: short,
+        },
+        instance: InstanceNode("top".into()),
+        config: Some(config),
+        folder: file.folder().to_owned(),
+        file: Some(file),
+    };
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(sources.run(stop.clone()));
+    assert!(matches!(next(&mut lanes).await, Event::NodesFailed { .. }));
+    write_script(&folder.path().join("list"), "#!/bin/sh\necho \"$1-x\"\n");
+    let nodes = loop {
+        match next(&mut lanes).await {
+            Event::NodesLoaded { nodes } => break nodes,
+            Event::NodesFailed { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(names(&nodes, 2), ["h1-x", "h2-x", "h3-x"]);
+    // The next refresh is an hour away, but a new configuration does not wait for it.
+    replace(&path, "not json");
+    let failed = next(&mut lanes).await;
+    assert!(matches!(failed, Event::ConfigFailed { .. }), "{failed:?}");
+    replace(&path, &config_text(HOSTS));
+    assert!(matches!(next(&mut lanes).await, Event::ConfigLoaded { .. }));
+    let Event::NodesLoaded { nodes } = next(&mut lanes).await else {
+        panic!("nodes of the new configuration");
+    };
+    assert_eq!(names(&nodes, 2), [""; 0]);
+    stop.cancel();
+    task.await.unwrap();
+}

@@ -1,0 +1,386 @@
+//! Puts a scheduler together and takes it down again; for the program, for `brasserie run`, and for tests.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::{JobName, NodeName, Principal, SchedulerId, Timeouts};
+use brasserie_common_config::Config;
+use brasserie_common_runtime::{Clock, DataDir, DataDirError, ListenAddress};
+use brasserie_scheduler_core::{Answer, Event, Options, Query, Rejection, Reply, Scheduler};
+use brasserie_thrift::rpc::{
+    ClientConfig, ClientPool, Limits, Server, ServerHandle, Timeouts as CallTimeouts,
+};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::driver::Driver;
+use crate::http;
+use crate::inbox::{Inbox, Lane, Stopped, lanes};
+use crate::perform::Performer;
+use crate::rpc::service::SchedulerService;
+use crate::rpc::workers::Workers;
+use crate::sources::{ConfigFile, ConfigSource, InstanceNode, LoadedConfig, Periods, Sources};
+use crate::store::{Store, StoreError, StoreHandle, StoreReport};
+
+/// Beyond its three timeouts a call may be delayed by our own machine only; after that the core gives it up.
+const CALL_SLACK: Duration = Duration::from_secs(1);
+
+/// Whether the operator says that no scheduler ever ran for these workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NewCluster {
+    Yes,
+    #[default]
+    No,
+}
+
+/// How a scheduler is run.
+#[derive(Clone, Debug)]
+pub struct StartOptions {
+    /// Created if need be, and locked for as long as the scheduler lives.
+    pub data_dir: PathBuf,
+    pub config: ConfigSource,
+    pub listen: ListenAddress,
+    /// `None`: no HTTP.
+    pub http_listen: Option<ListenAddress>,
+    pub new_cluster: NewCluster,
+    /// `None`: the host's name.
+    pub instance_node_name: Option<String>,
+    pub timeouts: Timeouts,
+    pub allow_bump_unhealthy_worker: bool,
+    /// `None`: the safe wait.
+    pub startup_wait: Option<Duration>,
+    pub call_timeouts: CallTimeouts,
+    pub periods: Periods,
+}
+
+impl StartOptions {
+    /// The defaults: loopback on any free port, no HTTP.
+    pub fn new(data_dir: PathBuf, config: ConfigSource) -> Self {
+        StartOptions {
+            data_dir,
+            config,
+            listen: ListenAddress::ANY_LOOPBACK_PORT,
+            http_listen: None,
+            new_cluster: NewCluster::No,
+            instance_node_name: None,
+            timeouts: Timeouts::default(),
+            allow_bump_unhealthy_worker: false,
+            startup_wait: None,
+            call_timeouts: CallTimeouts::DEFAULT,
+            periods: Periods::default(),
+        }
+    }
+
+    fn core_options(&self, seed: u64) -> Options {
+        let calls = self.call_timeouts;
+        Options {
+            timeouts: self.timeouts,
+            allow_bump_unhealthy_worker: self.allow_bump_unhealthy_worker,
+            startup_wait: self.startup_wait,
+            new_cluster: self.new_cluster == NewCluster::Yes,
+            call_deadline: calls.connect + calls.send + calls.receive + CALL_SLACK,
+            seed,
+        }
+    }
+}
+
+/// Why a scheduler could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("{0}")]
+    DataDir(#[from] DataDirError),
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    #[error("the path of the config file cannot be resolved: {0}")]
+    ConfigPath(io::Error),
+    #[error("the configuration is not usable:\n{0}")]
+    Config(String),
+    #[error("cannot listen on {address}: {error}. Does another program use that port?")]
+    Listen {
+        address: SocketAddr,
+        error: io::Error,
+    },
+}
+
+/// Why a scheduler did not end in good order.
+#[derive(Debug, thiserror::Error)]
+pub enum EndError {
+    #[error("the scheduler's task has failed: {0}")]
+    Driver(tokio::task::JoinError),
+    #[error("the scheduler has ended by itself")]
+    EndedAlone,
+    #[error("not everything could be written before the end: {0}")]
+    Store(#[from] StoreError),
+}
+
+/// Why a task was not killed.
+#[derive(Debug, thiserror::Error)]
+pub enum KillError {
+    #[error("{0}")]
+    Rejected(#[from] Rejection),
+    #[error("{0}")]
+    Stopped(#[from] Stopped),
+}
+
+/// A scheduler at work. Dropping it stops it without waiting; [`SchedulerHandle::shutdown`] waits.
+pub struct SchedulerHandle {
+    id: SchedulerId,
+    inbox: Inbox,
+    thrift: ServerHandle,
+    http_address: Option<SocketAddr>,
+    outside: Vec<JoinHandle<()>>,
+    driver: JoinHandle<Held>,
+    /// Servers and sources.
+    stop_outside: DropGuard,
+    /// Later than the rest, so that what came in is still answered.
+    stop_driver: DropGuard,
+}
+
+/// What the driver keeps until its end; the directory stays locked until the store is closed.
+struct Held {
+    store: StoreHandle,
+    directory: DataDir,
+}
+
+/// Starts a scheduler inside this process, on the current tokio runtime.
+pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError> {
+    // The lock comes before anything is read.
+    let directory = DataDir::open(&options.data_dir)?;
+    let (store, durable) = Store::open(&directory)?;
+    let first = FirstConfig::read(options.config.clone()).await?;
+    // In a directory that has worked before, running tasks and their statuses are worth more than a config file that is
+    // broken just now.
+    if durable.cluster.is_none()
+        && let Err(problems) = &first.outcome
+    {
+        return Err(StartError::Config(problems.clone()));
+    }
+    let server = bind_thrift(options.listen).await?;
+    let http_listener = bind_http(options.http_listen).await?;
+    let http_address = http_listener.as_ref().and_then(|l| l.local_addr().ok());
+
+    let clock = Clock;
+    let (inbox, lanes) = lanes();
+    let core_options = options.core_options(clock.seed());
+    let mut scheduler = Scheduler::new(core_options, durable, clock.now(), clock.wall());
+    scheduler.handle(clock.now(), first.event());
+    let id = scheduler.id();
+    let pool = ClientPool::new(ClientConfig {
+        timeouts: options.call_timeouts,
+        ..ClientConfig::default()
+    });
+    let store = store.start(store_reporter(inbox.clone()))?;
+
+    let (stop_outside, stop_driver) = (CancellationToken::new(), CancellationToken::new());
+    let service = SchedulerService::new(inbox.clone(), store.room(), pool.clone());
+    let performer = Performer::new(store, Workers { pool }, inbox.clone());
+    let driver = Driver {
+        scheduler,
+        lanes,
+        performer,
+        clock,
+        stop: stop_driver.clone(),
+    };
+    let driver = tokio::spawn(async move {
+        let store = driver.run().await.into_store();
+        Held { store, directory }
+    });
+    let sources = Sources {
+        inbox: inbox.clone(),
+        periods: options.periods,
+        instance: instance_node(options.instance_node_name),
+        config: first.config(),
+        file: first.file,
+        folder: first.folder,
+    };
+    let mut outside = vec![tokio::spawn(sources.run(stop_outside.clone()))];
+    if let Some(listener) = http_listener {
+        outside.push(tokio::spawn(http::serve(
+            listener,
+            inbox.clone(),
+            stop_outside.clone(),
+        )));
+    }
+    let thrift = server.serve(service, Limits::default(), stop_outside.clone());
+    tracing::info!(%id, thrift = %thrift.local_addr(), http = ?http_address, "the scheduler is up");
+    Ok(SchedulerHandle {
+        id,
+        inbox,
+        thrift,
+        http_address,
+        outside,
+        driver,
+        stop_outside: stop_outside.drop_guard(),
+        stop_driver: stop_driver.drop_guard(),
+    })
+}
+
+impl SchedulerHandle {
+    pub fn id(&self) -> SchedulerId {
+        self.id
+    }
+
+    /// Where workers reach it.
+    pub fn thrift_address(&self) -> SocketAddr {
+        self.thrift.local_addr()
+    }
+
+    /// Where browsers reach it.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http_address
+    }
+
+    /// Asks a question.
+    pub async fn query(&self, query: Query) -> Result<Answer, Stopped> {
+        self.inbox.query(Principal::Own, query).await
+    }
+
+    /// Asks the task's worker to end it, in the way that its job says. An `Ok` means that the worker has accepted, not that the
+    /// task is dead.
+    pub async fn kill_task(&self, job: JobName, node: NodeName) -> Result<(), KillError> {
+        let from = Principal::Own;
+        let reply = self
+            .inbox
+            .request(Lane::Ordinary, |request| Event::KillTask {
+                request,
+                from,
+                job,
+                node,
+            })
+            .await?;
+        match reply {
+            Reply::KillTask(result) => Ok(result?),
+            Reply::Heartbeat(_) | Reply::UpdateStatus(_) | Reply::Answer(_) => {
+                unreachable!("Invariant: the wish to kill is replied to as one")
+            }
+        }
+    }
+
+    /// Waits until it ends by itself, which it does only when it has failed.
+    pub async fn failed(&mut self) -> EndError {
+        match (&mut self.driver).await {
+            Err(error) => EndError::Driver(error),
+            Ok(_) => EndError::EndedAlone,
+        }
+    }
+
+    /// Ends it in good order: nothing new comes in, what came in is answered, everything is on disk. Tasks go on running on
+    /// their workers.
+    pub async fn shutdown(self) -> Result<(), EndError> {
+        self.stop_outside.disarm().cancel();
+        self.thrift.stopped().await;
+        for task in self.outside {
+            // One that has failed has said so.
+            let _ = task.await;
+        }
+        self.stop_driver.disarm().cancel();
+        let Held { store, directory } = self.driver.await.map_err(EndError::Driver)?;
+        let closed = tokio::task::spawn_blocking(move || store.close())
+            .await
+            .map_err(EndError::Driver)?;
+        drop(directory);
+        Ok(closed?)
+    }
+}
+
+/// The configuration as it is at the start.
+struct FirstConfig {
+    /// `None`: it never changes.
+    file: Option<ConfigFile>,
+    folder: PathBuf,
+    outcome: Result<LoadedConfig, String>,
+}
+
+impl FirstConfig {
+    async fn read(source: ConfigSource) -> Result<Self, StartError> {
+        match source {
+            ConfigSource::Given { config, folder } => {
+                let outcome = Ok(LoadedConfig {
+                    config,
+                    warnings: Vec::new(),
+                });
+                Ok(FirstConfig {
+                    file: None,
+                    folder,
+                    outcome,
+                })
+            }
+            ConfigSource::File(path) => {
+                let mut file = ConfigFile::new(&path).map_err(StartError::ConfigPath)?;
+                let outcome = file
+                    .check()
+                    .await
+                    .unwrap_or_else(|| Err("the file was not read".to_owned()));
+                match &outcome {
+                    Ok(loaded) => loaded
+                        .warnings
+                        .iter()
+                        .for_each(|warning| tracing::warn!("{warning}")),
+                    Err(error) => tracing::error!("the configuration is not usable: {error}"),
+                }
+                Ok(FirstConfig {
+                    folder: file.folder().to_owned(),
+                    file: Some(file),
+                    outcome,
+                })
+            }
+        }
+    }
+
+    fn event(&self) -> Event {
+        match &self.outcome {
+            Ok(loaded) => loaded.clone().into_event(),
+            Err(message) => Event::ConfigFailed {
+                message: message.clone(),
+            },
+        }
+    }
+
+    fn config(&self) -> Option<Arc<Config>> {
+        self.outcome
+            .as_ref()
+            .ok()
+            .map(|loaded| Arc::clone(&loaded.config))
+    }
+}
+
+async fn bind_thrift(address: ListenAddress) -> Result<Server, StartError> {
+    let address = address.socket();
+    Server::bind(address)
+        .await
+        .map_err(|error| StartError::Listen { address, error })
+}
+
+async fn bind_http(address: Option<ListenAddress>) -> Result<Option<TcpListener>, StartError> {
+    let Some(address) = address.map(ListenAddress::socket) else {
+        return Ok(None);
+    };
+    match TcpListener::bind(address).await {
+        Ok(listener) => Ok(Some(listener)),
+        Err(error) => Err(StartError::Listen { address, error }),
+    }
+}
+
+fn store_reporter(inbox: Inbox) -> impl Fn(StoreReport) + Send {
+    move |report| {
+        inbox.tell_blocking(match report {
+            StoreReport::Persisted(up_to) => Event::Persisted { up_to },
+            StoreReport::Failed(message) => Event::StoreFailed { message },
+            StoreReport::Recovered => Event::StoreRecovered,
+        });
+    }
+}
+
+fn instance_node(name: Option<String>) -> InstanceNode {
+    let host = || {
+        nix::unistd::gethostname()
+            .ok()
+            .and_then(|name| name.into_string().ok())
+    };
+    let name = name.filter(|name| !name.is_empty()).or_else(host);
+    InstanceNode(name.unwrap_or_else(|| "instance".to_owned()).into())
+}

@@ -1,0 +1,53 @@
+//! What can be wrong with the store, in words for an operator.
+
+use std::path::PathBuf;
+
+/// Why the store cannot be opened or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("cannot open the store {}: {error}", path.display())]
+    Open {
+        path: PathBuf,
+        error: rusqlite::Error,
+    },
+    #[error("cannot sync the folder of the store {}: {error}", path.display())]
+    SyncFolder {
+        path: PathBuf,
+        error: std::io::Error,
+    },
+    #[error(
+        "the store {} was written by a newer version of this program (its format is {found}, this program knows up to {known}): \
+         start the newer version, or use another --data-dir", path.display()
+    )]
+    Newer {
+        path: PathBuf,
+        found: i64,
+        known: i64,
+    },
+    #[error("{} is a SQLite file, but not a store of this program", path.display())]
+    Foreign { path: PathBuf },
+    #[error("cannot bring the store {} from format {from} to {to}: {error}. Nothing was changed", path.display())]
+    Migrate {
+        path: PathBuf,
+        from: i64,
+        to: i64,
+        error: rusqlite::Error,
+    },
+    #[error("cannot keep a copy of the store as {} before changing its format: {error}. Nothing was changed", copy.display())]
+    Backup {
+        copy: PathBuf,
+        error: rusqlite::Error,
+    },
+    #[error(
+        "the store is damaged: table `{table}` holds {what}. Restore a backup of the data directory"
+    )]
+    Damaged { table: &'static str, what: String },
+    #[error("{0}")]
+    Sqlite(#[from] rusqlite::Error),
+    #[error("cannot encode a record: {0}")]
+    Encode(#[from] serde_json::Error),
+    #[error("cannot start the store's thread: {0}")]
+    Thread(std::io::Error),
+    #[error("the store's thread has ended by itself")]
+    WriterDied,
+}

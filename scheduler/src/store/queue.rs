@@ -1,0 +1,171 @@
+//! Records on their way to disk.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use brasserie_common::RecordSeq;
+use brasserie_scheduler_core::{EndedTask, Record};
+use parking_lot::{Condvar, Mutex};
+
+/// Records that may wait before new statuses are sent back to their workers, which keep and repeat them: a few seconds of
+/// the fastest cluster, so that only a store that stands still ever gets here.
+const MAX_WAITING_RECORDS: usize = 65_536;
+/// The same in bytes: a thousand statuses with the largest data there may be.
+const MAX_WAITING_BYTES: usize = 64 * 1024 * 1024;
+/// Records of one transaction: about 100 ms of work, which bounds how long the last of them waits for its sync.
+const MAX_BATCH_RECORDS: usize = 16_384;
+
+/// Whether the writer keeps up.
+#[derive(Debug, Default)]
+pub struct Room {
+    records: AtomicUsize,
+    bytes: AtomicUsize,
+    commits: AtomicU64,
+}
+
+impl Room {
+    /// Too much waits: whoever can, should come back later.
+    pub fn is_full(&self) -> bool {
+        self.records.load(Ordering::Relaxed) >= MAX_WAITING_RECORDS
+            || self.bytes.load(Ordering::Relaxed) >= MAX_WAITING_BYTES
+    }
+
+    /// How many transactions were synced to disk.
+    pub fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, bytes: usize) {
+        self.records.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A batch is on disk.
+    pub(super) fn committed(&self, batch: &[Waiting]) {
+        self.records.fetch_sub(batch.len(), Ordering::Relaxed);
+        self.bytes
+            .fetch_sub(batch.iter().map(|w| w.bytes).sum(), Ordering::Relaxed);
+        self.commits.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// One record that is not on disk yet.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) seq: RecordSeq,
+    pub(super) record: Record,
+    bytes: usize,
+}
+
+/// The queue between the driver and the writer.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+    room: Arc<Room>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<Waiting>,
+    end: End,
+}
+
+/// Whether more records may come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum End {
+    #[default]
+    Open,
+    /// What waits is written once more, then the writer ends.
+    Closed,
+}
+
+/// What the writer shall do next.
+pub(super) enum Work {
+    Write(Vec<Waiting>),
+    /// Nothing waits, and nothing more comes.
+    End,
+}
+
+impl Queue {
+    pub(super) fn room(&self) -> Arc<Room> {
+        Arc::clone(&self.room)
+    }
+
+    pub(super) fn push(&self, seq: RecordSeq, record: Record) {
+        let bytes = weight(&record);
+        self.room.add(bytes);
+        self.state
+            .lock()
+            .waiting
+            .push_back(Waiting { seq, record, bytes });
+        self.changed.notify_one();
+    }
+
+    pub(super) fn close(&self) {
+        self.state.lock().end = End::Closed;
+        self.changed.notify_one();
+    }
+
+    /// Waits for work: everything that has gathered, up to the batch limit.
+    pub(super) fn take(&self) -> Work {
+        let mut state = self.state.lock();
+        while state.waiting.is_empty() {
+            match state.end {
+                End::Open => self.changed.wait(&mut state),
+                End::Closed => return Work::End,
+            }
+        }
+        let count = state.waiting.len().min(MAX_BATCH_RECORDS);
+        Work::Write(state.waiting.drain(..count).collect())
+    }
+
+    /// Waits before another attempt; true when the queue was closed, so that there is no other attempt.
+    pub(super) fn pause(&self, wait: Duration) -> bool {
+        let mut state = self.state.lock();
+        // New records wake it too early, which only means one attempt more.
+        if state.end == End::Open {
+            self.changed.wait_for(&mut state, wait);
+        }
+        state.end == End::Closed
+    }
+}
+
+/// About how much memory a record holds.
+fn weight(record: &Record) -> usize {
+    const FIXED: usize = 256;
+    let task = |task: &EndedTask| {
+        let data = task
+            .status
+            .data
+            .as_ref()
+            .map_or(0, |d| approximate_json_bytes(d));
+        FIXED + task.job.as_str().len() + task.node.as_str().len() + data
+    };
+    match record {
+        Record::SchedulerStarted { .. }
+        | Record::WorkerAssociated { .. }
+        | Record::HoldBackOver => FIXED,
+        Record::WorkerLeft { tasks, .. } => FIXED + tasks.iter().map(task).sum::<usize>(),
+        Record::TaskEnded(ended) => task(ended),
+    }
+}
+
+fn approximate_json_bytes(map: &serde_json::Map<String, serde_json::Value>) -> usize {
+    use serde_json::Value;
+    const NODE: usize = 32;
+    fn value_bytes(value: &Value) -> usize {
+        NODE + match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+            Value::String(text) => text.len(),
+            // Depth is bounded by the parser that made the value.
+            Value::Array(items) => items.iter().map(value_bytes).sum(),
+            Value::Object(fields) => approximate_json_bytes(fields),
+        }
+    }
+    map.iter()
+        .map(|(key, value)| key.len() + value_bytes(value))
+        .sum()
+}

@@ -1,0 +1,318 @@
+//! Records as rows: the tables are a projection of what the records add up to, and loading gives exactly that.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::collections::SeededMap;
+use brasserie_common::ids::InstanceId;
+use brasserie_common::status::{StatusBits, StoredStatus};
+use brasserie_common::{
+    InvocationId, JobName, MachinePortLock, NodeName, SchedulerId, TaskKey, WallTime, WorkerId,
+};
+use brasserie_scheduler_core::{ClusterId, Durable, EndedTask, InstanceRecord, Record};
+use rusqlite::{Connection, Row, Transaction, params};
+
+use super::error::StoreError;
+
+/// Names whose ids are kept in memory; more are looked up in the file again. They share their text with the scheduler's
+/// own tables, so this is some 100 MiB at most.
+const MAX_CACHED_NAMES: usize = 1_000_000;
+
+/// Ids of names that are in the file. Forgotten with the connection, because a rollback takes ids back.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    jobs: SeededMap<JobName, i64>,
+    nodes: SeededMap<NodeName, i64>,
+}
+
+impl Names {
+    fn job(&mut self, transaction: &Transaction<'_>, name: &JobName) -> rusqlite::Result<i64> {
+        if let Some(&id) = self.jobs.get(name) {
+            return Ok(id);
+        }
+        let id = intern(
+            transaction,
+            "INSERT INTO jobs (name) VALUES (?1) ON CONFLICT DO NOTHING",
+            "SELECT id FROM jobs WHERE name = ?1",
+            name.as_str(),
+        )?;
+        if self.jobs.len() >= MAX_CACHED_NAMES {
+            self.jobs.clear();
+        }
+        self.jobs.insert(name.clone(), id);
+        Ok(id)
+    }
+
+    fn node(&mut self, transaction: &Transaction<'_>, name: &NodeName) -> rusqlite::Result<i64> {
+        if let Some(&id) = self.nodes.get(name) {
+            return Ok(id);
+        }
+        let id = intern(
+            transaction,
+            "INSERT INTO nodes (name) VALUES (?1) ON CONFLICT DO NOTHING",
+            "SELECT id FROM nodes WHERE name = ?1",
+            name.as_str(),
+        )?;
+        if self.nodes.len() >= MAX_CACHED_NAMES {
+            self.nodes.clear();
+        }
+        self.nodes.insert(name.clone(), id);
+        Ok(id)
+    }
+}
+
+fn intern(
+    transaction: &Transaction<'_>,
+    insert: &str,
+    select: &str,
+    name: &str,
+) -> rusqlite::Result<i64> {
+    transaction.prepare_cached(insert)?.execute([name])?;
+    transaction
+        .prepare_cached(select)?
+        .query_row([name], |row| row.get(0))
+}
+
+/// The rows' counterpart of [`Durable::apply`].
+pub(super) fn apply(
+    transaction: &Transaction<'_>,
+    names: &mut Names,
+    record: &Record,
+) -> Result<(), StoreError> {
+    match record {
+        Record::SchedulerStarted { cluster, scheduler } => {
+            transaction.execute("UPDATE meta SET cluster = ?1", [cluster.0.cast_signed()])?;
+            transaction.execute(
+                "INSERT INTO schedulers (start_time, rand) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+                params![scheduler.0.start_time, scheduler.0.rand],
+            )?;
+        }
+        Record::WorkerAssociated { worker, instance } => associate(transaction, *worker, instance)?,
+        Record::WorkerLeft {
+            worker,
+            cause: _,
+            tasks,
+            hold_back,
+        } => {
+            transaction.execute(
+                "DELETE FROM instances WHERE start_time = ?1 AND rand = ?2",
+                params![worker.0.start_time, worker.0.rand],
+            )?;
+            transaction.execute(
+                "UPDATE meta SET hold_back_ns = max(hold_back_ns, ?1)",
+                [nanos(*hold_back)],
+            )?;
+            for task in tasks {
+                end(transaction, names, task)?;
+            }
+        }
+        Record::HoldBackOver => {
+            transaction.execute("UPDATE meta SET hold_back_ns = 0", ())?;
+        }
+        Record::TaskEnded(task) => end(transaction, names, task)?,
+    }
+    Ok(())
+}
+
+fn associate(
+    transaction: &Transaction<'_>,
+    worker: WorkerId,
+    instance: &InstanceRecord,
+) -> Result<(), StoreError> {
+    let InstanceRecord {
+        shard,
+        machine_lock,
+        heartbeat_period,
+        timeouts,
+    } = instance;
+    transaction.execute(
+        "INSERT OR REPLACE INTO instances (start_time, rand, shard, hostname, port, heartbeat_period_ns, timeouts)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        params![
+            worker.0.start_time,
+            worker.0.rand,
+            shard.as_str(),
+            machine_lock.hostname,
+            machine_lock.port,
+            nanos(*heartbeat_period),
+            serde_json::to_string(timeouts)?,
+        ],
+    )?;
+    Ok(())
+}
+
+fn end(
+    transaction: &Transaction<'_>,
+    names: &mut Names,
+    task: &EndedTask,
+) -> Result<(), StoreError> {
+    let EndedTask {
+        job,
+        node,
+        invocation,
+        status,
+    } = task;
+    let job = names.job(transaction, job)?;
+    let node = names.node(transaction, node)?;
+    let StoredStatus {
+        bits,
+        time,
+        backoff_seconds,
+        safety_seconds,
+        data,
+    } = status;
+    let data = data.as_deref().map(serde_json::to_string).transpose()?;
+    let mut statement = transaction.prepare_cached(
+        "INSERT OR REPLACE INTO statuses
+         (job_id, node_id, invocation_start, invocation_rand, bits, time_ms, backoff, safety, data)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?;
+    statement.execute(params![
+        job,
+        node,
+        invocation.0.start_time,
+        invocation.0.rand,
+        bits.0,
+        time.as_millis(),
+        backoff_seconds,
+        safety_seconds,
+        data,
+    ])?;
+    Ok(())
+}
+
+/// Everything in the file.
+pub(super) fn load(connection: &Connection) -> Result<Durable, StoreError> {
+    let mut durable = Durable::default();
+    connection.query_row("SELECT cluster, hold_back_ns FROM meta", (), |row| {
+        durable.cluster = row
+            .get::<_, Option<i64>>(0)?
+            .map(|bits| ClusterId(bits.cast_unsigned()));
+        durable.hold_back = duration(row.get(1)?);
+        Ok(())
+    })?;
+    let mut statement = connection.prepare("SELECT start_time, rand FROM schedulers")?;
+    for scheduler in statement.query_map((), |row| Ok(SchedulerId(instance_id(row, 0)?)))? {
+        durable.schedulers.insert(scheduler?);
+    }
+    let mut statement = connection.prepare(
+        "SELECT start_time, rand, shard, hostname, port, heartbeat_period_ns, timeouts FROM instances",
+    )?;
+    let mut rows = statement.query(())?;
+    while let Some(row) = rows.next()? {
+        let (worker, instance) = load_instance(row)?;
+        durable.instances.insert(worker, instance);
+    }
+    let mut statement = connection.prepare(
+        "SELECT invocation_start, invocation_rand, bits, time_ms, backoff, safety, data, jobs.name, nodes.name
+         FROM statuses JOIN jobs ON jobs.id = job_id JOIN nodes ON nodes.id = node_id",
+    )?;
+    let mut rows = statement.query(())?;
+    let mut shared = Shared::default();
+    while let Some(row) = rows.next()? {
+        let key = TaskKey {
+            job: shared
+                .jobs
+                .share(row.get_ref(7)?.as_str().map_err(damaged("jobs"))?)?,
+            node: shared
+                .nodes
+                .share(row.get_ref(8)?.as_str().map_err(damaged("nodes"))?)?,
+        };
+        durable.statuses.insert(key, load_status(row)?);
+    }
+    Ok(durable)
+}
+
+fn load_instance(row: &Row<'_>) -> Result<(WorkerId, InstanceRecord), StoreError> {
+    const TABLE: &str = "instances";
+    let timeouts = row.get_ref(6)?.as_str().map_err(damaged(TABLE))?;
+    let instance = InstanceRecord {
+        shard: row
+            .get::<_, String>(2)?
+            .try_into()
+            .map_err(damaged(TABLE))?,
+        machine_lock: MachinePortLock {
+            hostname: row.get(3)?,
+            port: row.get(4)?,
+        },
+        heartbeat_period: duration(row.get(5)?),
+        timeouts: serde_json::from_str(timeouts).map_err(damaged(TABLE))?,
+    };
+    Ok((WorkerId(instance_id(row, 0)?), instance))
+}
+
+fn load_status(row: &Row<'_>) -> Result<(InvocationId, StoredStatus), StoreError> {
+    let data = row
+        .get_ref(6)?
+        .as_str_or_null()
+        .map_err(damaged("statuses"))?;
+    let status = StoredStatus {
+        bits: StatusBits(row.get(2)?),
+        time: WallTime::from_millis(row.get(3)?),
+        backoff_seconds: row.get(4)?,
+        safety_seconds: row.get(5)?,
+        data: data
+            .map(serde_json::from_str)
+            .transpose()
+            .map_err(damaged("statuses"))?
+            .map(Arc::new),
+    };
+    Ok((InvocationId(instance_id(row, 0)?), status))
+}
+
+/// Gives equal names one text: millions of statuses name few jobs, and each node once a job.
+#[derive(Default)]
+struct Shared {
+    jobs: Interned<JobName>,
+    nodes: Interned<NodeName>,
+}
+
+struct Interned<N>(SeededMap<N, ()>);
+
+impl<N> Default for Interned<N> {
+    fn default() -> Self {
+        Interned(SeededMap::default())
+    }
+}
+
+impl<N> Interned<N>
+where
+    N: Clone
+        + Eq
+        + std::hash::Hash
+        + std::borrow::Borrow<str>
+        + for<'a> TryFrom<&'a str, Error: Display>,
+{
+    fn share(&mut self, text: &str) -> Result<N, StoreError> {
+        if let Some((name, ())) = self.0.get_key_value(text) {
+            return Ok(name.clone());
+        }
+        let name = N::try_from(text).map_err(damaged("statuses"))?;
+        self.0.insert(name.clone(), ());
+        Ok(name)
+    }
+}
+
+fn instance_id(row: &Row<'_>, first_column: usize) -> rusqlite::Result<InstanceId> {
+    Ok(InstanceId {
+        start_time: row.get(first_column)?,
+        rand: row.get(first_column + 1)?,
+    })
+}
+
+/// Longer than 292 years is as good as 292 years.
+fn nanos(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
+
+fn duration(nanos: i64) -> Duration {
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
+}
+
+fn damaged<E: Display>(table: &'static str) -> impl Fn(E) -> StoreError {
+    move |error| StoreError::Damaged {
+        table,
+        what: error.to_string(),
+    }
+}

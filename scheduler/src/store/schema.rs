@@ -1,0 +1,243 @@
+//! The file and its format: created, migrated after a backup, or refused by name.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use brasserie_scheduler_core::{Durable, Record};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+
+use super::error::StoreError;
+use super::rows::{self, Names};
+
+/// Marks a SQLite file as ours: "BRSR".
+const APPLICATION_ID: i64 = 0x4252_5352;
+/// How long a write waits for somebody who looks at the file with another program; longer is a failure that is shown.
+const BUSY_WAIT: Duration = Duration::from_secs(1);
+
+/// A format and the way to it from the one before.
+pub(super) struct Step {
+    /// The version that the file has afterwards.
+    pub(super) to: i64,
+    pub(super) sql: &'static str,
+}
+
+/// All formats that ever were, in order; the last one is current. Released steps never change.
+const STEPS: &[Step] = &[Step {
+    to: 1,
+    sql: "
+        CREATE TABLE meta (
+            only INTEGER PRIMARY KEY CHECK (only = 1),
+            version INTEGER NOT NULL,
+            cluster INTEGER,
+            hold_back_ns INTEGER NOT NULL DEFAULT 0
+        ) STRICT;
+        INSERT INTO meta (only, version) VALUES (1, 0);
+        CREATE TABLE schedulers (
+            start_time INTEGER NOT NULL,
+            rand INTEGER NOT NULL,
+            PRIMARY KEY (start_time, rand)
+        ) STRICT, WITHOUT ROWID;
+        CREATE TABLE instances (
+            start_time INTEGER NOT NULL,
+            rand INTEGER NOT NULL,
+            shard TEXT NOT NULL,
+            hostname TEXT NOT NULL,
+            port INTEGER NOT NULL,
+            heartbeat_period_ns INTEGER NOT NULL,
+            timeouts TEXT NOT NULL,
+            PRIMARY KEY (start_time, rand)
+        ) STRICT, WITHOUT ROWID;
+        CREATE TABLE jobs (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+        CREATE TABLE nodes (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+        CREATE TABLE statuses (
+            job_id INTEGER NOT NULL REFERENCES jobs,
+            node_id INTEGER NOT NULL REFERENCES nodes,
+            invocation_start INTEGER NOT NULL,
+            invocation_rand INTEGER NOT NULL,
+            bits INTEGER NOT NULL,
+            time_ms INTEGER NOT NULL,
+            backoff INTEGER NOT NULL,
+            safety INTEGER NOT NULL,
+            data TEXT,
+            PRIMARY KEY (job_id, node_id)
+        ) STRICT, WITHOUT ROWID;
+    ",
+}];
+
+/// An open file in the current format.
+#[derive(Debug)]
+pub(super) struct Database {
+    connection: Connection,
+    names: Names,
+}
+
+impl Database {
+    pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
+        Self::open_with(path, STEPS)
+    }
+
+    pub(super) fn open_with(path: &Path, steps: &[Step]) -> Result<Self, StoreError> {
+        let open_error = |error| StoreError::Open {
+            path: path.to_owned(),
+            error,
+        };
+        let mut connection = Connection::open(path).map_err(open_error)?;
+        configure(&connection).map_err(open_error)?;
+        let known = steps.last().map_or(0, |step| step.to);
+        let found = version(&connection, path)?;
+        if found > known {
+            return Err(StoreError::Newer {
+                path: path.to_owned(),
+                found,
+                known,
+            });
+        }
+        if found < known {
+            migrate(&mut connection, path, found, steps)?;
+        }
+        Ok(Database {
+            connection,
+            names: Names::default(),
+        })
+    }
+
+    /// Everything that the file remembers.
+    pub(super) fn load(&mut self) -> Result<Durable, StoreError> {
+        rows::load(&self.connection)
+    }
+
+    /// Applies records in order and syncs them: after an `Ok` they survive a power failure.
+    pub(super) fn write<'a>(
+        &mut self,
+        records: impl Iterator<Item = &'a Record>,
+    ) -> Result<(), StoreError> {
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        for record in records {
+            rows::apply(&transaction, &mut self.names, record)?;
+        }
+        transaction.commit()?;
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+fn configure(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(BUSY_WAIT)?;
+    // Readers of other programs do not block the writer, and one sync a commit is enough.
+    connection.pragma_update(None, "journal_mode", "wal")?;
+    // FULL: the log is synced before COMMIT returns. In WAL mode less than that loses acknowledged statuses.
+    connection.pragma_update(None, "synchronous", "full")?;
+    connection.pragma_update(None, "foreign_keys", "on")
+}
+
+/// 0 for a file that was just created.
+fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
+    let error = |error| StoreError::Open {
+        path: path.to_owned(),
+        error,
+    };
+    let application: i64 = connection
+        .pragma_query_value(None, "application_id", |row| row.get(0))
+        .map_err(error)?;
+    let tables: i64 = connection
+        .query_row("SELECT count(*) FROM sqlite_schema", (), |row| row.get(0))
+        .map_err(error)?;
+    if application != APPLICATION_ID {
+        // A crash between creating the file and its first transaction leaves it empty.
+        return if tables == 0 {
+            Ok(0)
+        } else {
+            Err(StoreError::Foreign {
+                path: path.to_owned(),
+            })
+        };
+    }
+    let found: Option<i64> = connection
+        .query_row("SELECT version FROM meta", (), |row| row.get(0))
+        .optional()
+        .map_err(error)?;
+    found.ok_or_else(|| StoreError::Damaged {
+        table: "meta",
+        what: "no row".to_owned(),
+    })
+}
+
+/// One transaction: a crash leaves the old format or the new one.
+fn migrate(
+    connection: &mut Connection,
+    path: &Path,
+    from: i64,
+    steps: &[Step],
+) -> Result<(), StoreError> {
+    let to = steps.last().map_or(from, |step| step.to);
+    if from > 0 {
+        back_up(connection, path, from)?;
+    }
+    let error = |error| StoreError::Migrate {
+        path: path.to_owned(),
+        from,
+        to,
+        error,
+    };
+    let transaction = connection
+        .transaction_with_behavior(TransactionBehavior::Exclusive)
+        .map_err(error)?;
+    for step in steps.iter().filter(|step| step.to > from) {
+        transaction.execute_batch(step.sql).map_err(error)?;
+    }
+    transaction
+        .execute("UPDATE meta SET version = ?1", [to])
+        .map_err(error)?;
+    transaction
+        .pragma_update(None, "application_id", APPLICATION_ID)
+        .map_err(error)?;
+    transaction.commit().map_err(error)?;
+    // The name of a new file is as durable as its content.
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(|error| StoreError::SyncFolder {
+            path: path.to_owned(),
+            error,
+        })
+}
+
+/// The copy is complete and synced before it gets its name, so an unfinished one is never taken for a backup.
+fn back_up(connection: &Connection, path: &Path, version: i64) -> Result<(), StoreError> {
+    let with_suffix = |suffix: String| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    let copy = with_suffix(format!(".format-{version}"));
+    let unfinished = with_suffix(format!(".format-{version}.unfinished"));
+    let io_error = |error: std::io::Error| StoreError::Backup {
+        copy: copy.clone(),
+        error: rusqlite::Error::ToSqlConversionFailure(Box::new(error)),
+    };
+    match std::fs::remove_file(&unfinished) {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(io_error(error)),
+    }
+    let target = unfinished.to_string_lossy();
+    connection
+        .execute("VACUUM INTO ?1", [&*target])
+        .map_err(|error| StoreError::Backup {
+            copy: copy.clone(),
+            error,
+        })?;
+    File::open(&unfinished)
+        .and_then(|file| file.sync_all())
+        .and_then(|()| std::fs::rename(&unfinished, &copy))
+        .map_err(io_error)?;
+    tracing::info!(copy = %copy.display(), "kept a copy of the store before changing its format");
+    Ok(())
+}

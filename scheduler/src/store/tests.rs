@@ -1,0 +1,412 @@
+//! The store remembers exactly what the records say, survives its own failures, and refuses what it does not understand.
+
+use std::fs;
+use std::process::Command;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use brasserie_common::status::{StatusBits, StoredStatus};
+use brasserie_common::{
+    InvocationId, JobName, MachinePortLock, NodeName, RecordSeq, SchedulerId, Shard, Timeouts,
+    WallTime, WorkerId,
+};
+use brasserie_scheduler_core::{ClusterId, Durable, EndedTask, InstanceRecord, LeftCause, Record};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use proptest::prelude::*;
+use rusqlite::Connection;
+
+use super::queue::Work;
+use super::schema::{Database, Step};
+use super::*;
+
+/// Long enough for a slow disk; a test that gets here has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn ended(job: &str, node: &str, rand: i64) -> EndedTask {
+    EndedTask {
+        job: JobName::try_from(job).unwrap(),
+        node: NodeName::try_from(node).unwrap(),
+        invocation: InvocationId::new(17, rand),
+        status: StoredStatus {
+            bits: StatusBits::DONE,
+            time: WallTime::from_millis(1_700_000_000_123),
+            backoff_seconds: 0,
+            safety_seconds: 0,
+            data: None,
+        },
+    }
+}
+
+fn task_ended() -> impl Strategy<Value = EndedTask> {
+    let data = proptest::option::of(("[a-z\u{e9}\"\\\\]{0,6}", any::<i64>()));
+    (
+        0..4_u8,
+        0..5_u8,
+        any::<i64>(),
+        any::<u16>(),
+        any::<i32>(),
+        any::<(u32, u32)>(),
+        data,
+    )
+        .prop_map(
+            |(job, node, rand, bits, time, (backoff_seconds, safety_seconds), data)| EndedTask {
+                invocation: InvocationId::new(i64::from(time), rand),
+                status: StoredStatus {
+                    bits: StatusBits(bits),
+                    time: WallTime::from_millis(i64::from(time)),
+                    backoff_seconds,
+                    safety_seconds,
+                    data: data
+                        .map(|(key, value)| Arc::new([(key, value.into())].into_iter().collect())),
+                },
+                ..ended(
+                    &format!("job '{job}"),
+                    &format!("node \"{node}\u{1F35D}"),
+                    0,
+                )
+            },
+        )
+}
+
+fn worker() -> impl Strategy<Value = WorkerId> {
+    (0..3_i64, 0..2_i64).prop_map(|(start, rand)| WorkerId::new(start, rand))
+}
+
+fn record() -> impl Strategy<Value = Record> {
+    let cause = prop_oneof![
+        Just(LeftCause::CleanExit),
+        Just(LeftCause::Lost),
+        Just(LeftCause::Replaced),
+        Just(LeftCause::DidNotReturn)
+    ];
+    let nanos = any::<u32>().prop_map(|n| Duration::from_nanos(u64::from(n)));
+    prop_oneof![
+        (any::<u64>(), 0..3_i64).prop_map(|(cluster, start)| Record::SchedulerStarted {
+            cluster: ClusterId(cluster),
+            scheduler: SchedulerId::new(start, -1),
+        }),
+        (worker(), "[a-z']{0,5}", any::<i32>(), nanos.clone()).prop_map(
+            |(worker, shard, port, period)| {
+                let instance = InstanceRecord {
+                    shard: Shard::try_from(shard.as_str()).unwrap(),
+                    machine_lock: MachinePortLock {
+                        hostname: shard.as_str().into(),
+                        port,
+                    },
+                    heartbeat_period: period,
+                    timeouts: Timeouts {
+                        suicide_task_kill_wait: period,
+                        ..Timeouts::default()
+                    },
+                };
+                Record::WorkerAssociated { worker, instance }
+            }
+        ),
+        (
+            worker(),
+            cause,
+            proptest::collection::vec(task_ended(), 0..4),
+            nanos
+        )
+            .prop_map(|(worker, cause, tasks, hold_back)| Record::WorkerLeft {
+                worker,
+                cause,
+                tasks,
+                hold_back
+            }),
+        Just(Record::HoldBackOver),
+        task_ended().prop_map(Record::TaskEnded),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn rows_are_what_the_records_add_up_to(batches in proptest::collection::vec(proptest::collection::vec(record(), 1..8), 1..5)) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("db");
+        let mut folded = Durable::default();
+        for batch in &batches {
+            // Reopened each time: nothing may live in the connection alone.
+            let mut database = Database::open(&path).unwrap();
+            database.write(batch.iter()).unwrap();
+            // A commit in doubt is repeated, so repeating must change nothing.
+            database.write(batch.iter()).unwrap();
+            batch.iter().for_each(|record| folded.apply(record));
+        }
+        let mut database = Database::open(&path).unwrap();
+        prop_assert_eq!(database.load().unwrap(), folded);
+    }
+}
+
+fn collect(store: Store) -> (StoreHandle, mpsc::Receiver<StoreReport>) {
+    let (sender, receiver) = mpsc::channel();
+    let handle = store
+        .start(move |report| sender.send(report).unwrap_or_default())
+        .unwrap();
+    (handle, receiver)
+}
+
+#[test]
+fn reports_follow_the_order_and_survive_a_reopen() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = DataDir::open(folder.path()).unwrap();
+    let (store, durable) = Store::open(&directory).unwrap();
+    assert_eq!(durable, Durable::default());
+    let (handle, reports) = collect(store);
+    for i in 1..=100 {
+        handle.submit(
+            RecordSeq(i),
+            Record::TaskEnded(ended("j", &format!("n{i}"), 1)),
+        );
+    }
+    let mut last = RecordSeq(0);
+    while last < RecordSeq(100) {
+        match reports.recv_timeout(PATIENCE).unwrap() {
+            StoreReport::Persisted(seq) => {
+                assert!(seq > last);
+                last = seq;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!((1..=100).contains(&handle.commits()));
+    // Written by the closing itself, though nobody waits for the report.
+    handle.submit(RecordSeq(101), Record::TaskEnded(ended("j", "last", 1)));
+    handle.close().unwrap();
+    let (_, durable) = Store::open(&directory).unwrap();
+    assert_eq!(durable.statuses.len(), 101);
+}
+
+#[test]
+fn a_store_that_fails_reports_nothing_persisted_and_goes_on_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let (store, _) = Store::open_file(&path).unwrap();
+    let (handle, reports) = collect(store);
+    // Somebody else holds the file: a failure that ends when they let go.
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    handle.submit(RecordSeq(1), Record::TaskEnded(ended("j", "n", 1)));
+    handle.submit(RecordSeq(2), Record::TaskEnded(ended("j", "n", 2)));
+    let StoreReport::Failed(message) = reports.recv_timeout(PATIENCE).unwrap() else {
+        panic!("a failure must be reported first");
+    };
+    assert!(message.contains("locked"), "{message}");
+    assert_eq!(handle.commits(), 0);
+    handle.submit(RecordSeq(3), Record::TaskEnded(ended("j", "n", 3)));
+    other.execute_batch("ROLLBACK").unwrap();
+    let mut seen = Vec::new();
+    while !seen.contains(&StoreReport::Persisted(RecordSeq(3))) {
+        seen.push(reports.recv_timeout(PATIENCE).unwrap());
+    }
+    assert_eq!(seen[0], StoreReport::Recovered);
+    handle.close().unwrap();
+    let (_, durable) = Store::open_file(&path).unwrap();
+    let (invocation, _) = durable.statuses.values().next().unwrap();
+    assert_eq!(*invocation, InvocationId::new(17, 3));
+}
+
+/// Set in the process that the test below starts: only there may the limit on file sizes be touched, because it holds for
+/// all of a process.
+const LIMITED: &str = "BRASSERIE_TEST_FILE_LIMIT";
+
+#[test]
+fn a_full_disk_is_reported_and_overcome() {
+    if std::env::var_os(LIMITED).is_some() {
+        return fill_and_recover();
+    }
+    // An ignored SIGXFSZ turns the limit into a write error, and `exec` hands that on.
+    let status = Command::new("/bin/sh")
+        .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "store::tests::a_full_disk_is_reported_and_overcome",
+            "--nocapture",
+        ])
+        .env(LIMITED, "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&status.stdout);
+    assert!(
+        status.status.success() && text.contains("1 passed"),
+        "{text}{}",
+        String::from_utf8_lossy(&status.stderr)
+    );
+}
+
+fn fill_and_recover() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let (store, _) = Store::open_file(&path).unwrap();
+    let (handle, reports) = collect(store);
+    handle.submit(RecordSeq(1), Record::TaskEnded(ended("j", "before", 1)));
+    assert_eq!(
+        reports.recv_timeout(PATIENCE).unwrap(),
+        StoreReport::Persisted(RecordSeq(1))
+    );
+    let (soft, hard) = getrlimit(Resource::RLIMIT_FSIZE).unwrap();
+    setrlimit(Resource::RLIMIT_FSIZE, 0, hard).unwrap();
+    handle.submit(RecordSeq(2), Record::TaskEnded(ended("j", "during", 1)));
+    let StoreReport::Failed(message) = reports.recv_timeout(PATIENCE).unwrap() else {
+        panic!("nothing can be written");
+    };
+    assert!(
+        message.contains("disk I/O error") || message.contains("full"),
+        "{message}"
+    );
+    setrlimit(Resource::RLIMIT_FSIZE, soft, hard).unwrap();
+    let mut seen = Vec::new();
+    while !seen.contains(&StoreReport::Persisted(RecordSeq(2))) {
+        seen.push(reports.recv_timeout(PATIENCE).unwrap());
+    }
+    assert!(seen.contains(&StoreReport::Recovered), "{seen:?}");
+    handle.close().unwrap();
+    assert_eq!(Store::open_file(&path).unwrap().1.statuses.len(), 2);
+}
+
+#[test]
+fn closing_a_store_that_fails_says_what_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let (store, _) = Store::open_file(&path).unwrap();
+    let (handle, reports) = collect(store);
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    handle.submit(RecordSeq(1), Record::HoldBackOver);
+    assert!(matches!(
+        reports.recv_timeout(PATIENCE).unwrap(),
+        StoreReport::Failed(_)
+    ));
+    assert!(handle.close().unwrap_err().to_string().contains("locked"));
+}
+
+#[test]
+fn files_of_others_of_the_future_and_of_nobody_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let refused = |path: &Path| Database::open(path).unwrap_err().to_string();
+    drop(Database::open(&path).unwrap());
+    Connection::open(&path)
+        .unwrap()
+        .execute("UPDATE meta SET version = 99", ())
+        .unwrap();
+    let text = refused(&path);
+    assert!(
+        text.contains("newer version") && text.contains("99"),
+        "{text}"
+    );
+    Connection::open(&path)
+        .unwrap()
+        .execute("DELETE FROM meta", ())
+        .unwrap();
+    assert!(refused(&path).contains("`meta`"));
+
+    let foreign = folder.path().join("foreign");
+    Connection::open(&foreign)
+        .unwrap()
+        .execute_batch("CREATE TABLE t (x)")
+        .unwrap();
+    assert!(refused(&foreign).contains("not a store of this program"));
+
+    let noise = folder.path().join("noise");
+    fs::write(
+        &noise,
+        "no database at all, but long enough to look at. ".repeat(100),
+    )
+    .unwrap();
+    assert!(
+        refused(&noise).contains("not a database"),
+        "{}",
+        refused(&noise)
+    );
+    assert!(refused(&folder.path().join("absent/db")).contains("absent/db"));
+}
+
+#[test]
+fn damaged_rows_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let mut database = Database::open(&path).unwrap();
+    database
+        .write([Record::TaskEnded(ended("j", "n", 1))].iter())
+        .unwrap();
+    database
+        .connection()
+        .execute("UPDATE statuses SET data = '{'", ())
+        .unwrap();
+    let text = database.load().unwrap_err().to_string();
+    assert!(
+        text.contains("`statuses`") && text.contains("backup"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_older_format_is_migrated_after_a_backup() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let mut database = Database::open(&path).unwrap();
+    database
+        .write([Record::TaskEnded(ended("j", "n", 1))].iter())
+        .unwrap();
+    drop(database);
+    let next = Step {
+        to: 2,
+        sql: "ALTER TABLE meta ADD COLUMN colour TEXT",
+    };
+    let mut database = Database::open_with(&path, &[next]).unwrap();
+    assert_eq!(database.load().unwrap().statuses.len(), 1);
+    let version: i64 = database
+        .connection()
+        .query_row("SELECT version FROM meta", (), |r| r.get(0))
+        .unwrap();
+    assert_eq!(version, 2);
+    drop(database);
+    assert!(matches!(
+        Database::open(&path),
+        Err(StoreError::Newer {
+            found: 2,
+            known: 1,
+            ..
+        })
+    ));
+    // The copy is a complete store of the old format.
+    let mut copy = Database::open(&folder.path().join("db.format-1")).unwrap();
+    assert_eq!(copy.load().unwrap().statuses.len(), 1);
+}
+
+#[test]
+fn a_migration_that_fails_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    drop(Database::open(&path).unwrap());
+    let broken = [Step {
+        to: 2,
+        sql: "DROP TABLE statuses; DROP TABLE nothing",
+    }];
+    let text = Database::open_with(&path, &broken).unwrap_err().to_string();
+    assert!(
+        text.contains("format 1 to 2") && text.contains("Nothing was changed"),
+        "{text}"
+    );
+    assert!(Database::open(&path).unwrap().load().is_ok());
+}
+
+#[test]
+fn a_store_that_stands_still_is_full_at_its_bound() {
+    let queue = Queue::default();
+    let room = queue.room();
+    for i in 0..65_536 {
+        assert!(!room.is_full());
+        queue.push(RecordSeq(i), Record::HoldBackOver);
+    }
+    assert!(room.is_full());
+    let Work::Write(batch) = queue.take() else {
+        panic!("work waits")
+    };
+    assert!(batch.len() < 65_536);
+    room.committed(&batch);
+    assert!(!room.is_full());
+}

@@ -1,0 +1,418 @@
+//! What a worker and one scheduler are to each other: who is bound to whom, the worker's own view of its health, and what was
+//! promised. A worker with several schedulers would have one of these for each.
+
+use std::time::Duration;
+
+use brasserie_common::health::timeouts::worker_gaps;
+use brasserie_common::health::{FirstHealth, Gaps};
+use brasserie_common::worker::{HeartbeatResponse, PROTOCOL_VERSION};
+use brasserie_common::worker_set::version_order;
+use brasserie_common::{
+    CallId, CallOutcome, Health, HealthModel, SchedulerId, SequenceNumber, Time, WorkerId,
+    WorkerSetId,
+};
+
+use crate::config::Options;
+use crate::effect::{Call, CallReply, ExitReason, Goodbye};
+use crate::heartbeat::Heartbeats;
+use crate::invocations::Invocations;
+use crate::outbox::Turn;
+use crate::reports::{Kind, Reports};
+use crate::requests::HealthchecksSeen;
+use crate::suicide::{Life, Patience};
+use crate::tasks::Tasks;
+use crate::timer::earliest;
+
+/// Longest wait that a scheduler can ask for: the wire's seconds are 32 bits signed. It keeps sums of waits from overflowing.
+const MAX_WAIT: Duration = Duration::from_secs(i32::MAX as u64);
+
+/// Why the last heartbeat did not count. The worker keeps trying; the shell shows it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeartbeatTrouble {
+    #[error(
+        "the scheduler speaks protocol version {theirs}, this worker {PROTOCOL_VERSION}: run the same release on both"
+    )]
+    ProtocolVersion { theirs: i16 },
+    #[error("scheduler instance {scheduler} answered with a worker set of instance {of}")]
+    ForeignWorkerSet {
+        scheduler: SchedulerId,
+        of: SchedulerId,
+    },
+    #[error(
+        "scheduler instance {answered} answered, but this worker has met the later instance {newest}: stop the older scheduler"
+    )]
+    OldScheduler {
+        answered: SchedulerId,
+        newest: SchedulerId,
+    },
+    #[error("the scheduler refused the heartbeat: {0}")]
+    Refused(String),
+    #[error("the heartbeat failed: {0}")]
+    Failed(String),
+}
+
+/// Which scheduler instance may start tasks here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Binding {
+    /// Nobody has fetched the running tasks.
+    Unbound,
+    /// This instance fetched them last.
+    To(SchedulerId),
+    /// Somebody who gave no name fetched them while a heartbeat was on its way: whoever answers it. Until then the instance
+    /// bound before, if any.
+    WhoeverAnswers(Option<SchedulerId>),
+}
+
+impl Binding {
+    pub(crate) fn bound(self) -> Option<SchedulerId> {
+        match self {
+            Binding::Unbound => None,
+            Binding::To(scheduler) => Some(scheduler),
+            Binding::WhoeverAnswers(before) => before,
+        }
+    }
+}
+
+/// Invariant: `newest` is never older than the binding or the scheduler of `response`.
+#[derive(Clone, Debug)]
+pub(crate) struct Association {
+    pub(crate) options: Options,
+    pub(crate) life: Life,
+    pub(crate) patience: Patience,
+    pub(crate) health: HealthModel,
+    /// The last one that counted; its worker set never goes back to an earlier version.
+    response: Option<HeartbeatResponse>,
+    /// The latest scheduler instance that ever answered or fetched.
+    pub(crate) newest: Option<SchedulerId>,
+    pub(crate) binding: Binding,
+    pub(crate) sequence: SequenceNumber,
+    pub(crate) heartbeats: Heartbeats,
+    pub(crate) tasks: Tasks,
+    pub(crate) invocations: Invocations,
+    pub(crate) healthchecks: HealthchecksSeen,
+    pub(crate) reports: Reports,
+    trouble: Option<HeartbeatTrouble>,
+}
+
+impl Association {
+    pub(crate) fn new(options: Options, now: Time) -> Self {
+        let period = options.description.heartbeat_period;
+        Association {
+            options,
+            life: Life::Running,
+            patience: Patience::Normal,
+            health: HealthModel::new(now),
+            response: None,
+            newest: None,
+            binding: Binding::Unbound,
+            sequence: SequenceNumber::default(),
+            heartbeats: Heartbeats::new(now, period),
+            tasks: Tasks::default(),
+            invocations: Invocations::new(now),
+            healthchecks: HealthchecksSeen::default(),
+            reports: Reports::default(),
+            trouble: None,
+        }
+    }
+
+    pub(crate) fn id(&self) -> WorkerId {
+        self.options.description.id
+    }
+
+    /// The scheduler of the last heartbeat that counted.
+    pub(crate) fn scheduler(&self) -> Option<SchedulerId> {
+        self.response.as_ref().map(|response| response.scheduler)
+    }
+
+    pub(crate) fn worker_set(&self) -> WorkerSetId {
+        self.response
+            .as_ref()
+            .map(|response| response.worker_set)
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn trouble(&self) -> Option<&HeartbeatTrouble> {
+        self.trouble.as_ref()
+    }
+
+    fn gaps(&self) -> Option<Gaps> {
+        let period = self.options.description.heartbeat_period;
+        self.response.as_ref().map(|r| worker_gaps(r, period))
+    }
+
+    /// Judges the worker's own health, before anything is served or sent. What should have happened while the machine slept
+    /// is taken to have happened when it was due.
+    pub(crate) fn judge_health(&mut self, turn: &mut Turn<'_>) {
+        let Some(gaps) = self.gaps().filter(|_| self.life.keeps_association()) else {
+            return;
+        };
+        if self.health.health() == Health::Healthy
+            && let Some(at) = self.health.next_change(gaps)
+            && at <= turn.now
+        {
+            let verdict = self.health.next(at, gaps, FirstHealth::Withheld);
+            self.health.adopt(at, verdict.health);
+        }
+        let verdict = self.health.next(turn.now, gaps, FirstHealth::Withheld);
+        self.health.adopt(turn.now, verdict.health);
+        match verdict.health {
+            Health::MustDie => self.die(turn, ExitReason::MustDie),
+            Health::Healthy => self.heartbeats.no_hurry(),
+            Health::New | Health::Unhealthy => {}
+        }
+    }
+
+    /// When the judgement could be another one although nothing happens.
+    fn health_due(&self, now: Time) -> Option<Time> {
+        let gaps = self.gaps().filter(|_| self.life.keeps_association())?;
+        let stale = |last: Option<Time>, gap| last.map(|at| at + gap + Duration::from_nanos(1));
+        earliest(
+            [
+                self.health.next_change(gaps),
+                stale(self.health.last_heartbeat(), gaps.max_heartbeat),
+                stale(self.health.last_good_healthcheck(), gaps.max_healthcheck),
+            ]
+            .into_iter()
+            .filter(|at| at.is_some_and(|at| at > now)),
+        )
+    }
+
+    /// Asks for a heartbeat at once, which only a worker that is still joining needs.
+    pub(crate) fn hurry(&mut self) {
+        if self.health.health() != Health::Healthy {
+            self.heartbeats.soon();
+        }
+    }
+
+    pub(crate) fn send_heartbeat(&mut self, turn: &mut Turn<'_>) {
+        if self.heartbeats.give_up(turn.now) {
+            let deadline = self.options.call_deadline;
+            let trouble = HeartbeatTrouble::Failed(format!("no answer within {deadline:?}"));
+            self.heartbeat_failed(turn.now, trouble);
+        }
+        let goodbye = match &self.life {
+            Life::Running | Life::Leaving { .. } if self.heartbeats.due() <= turn.now => {
+                Goodbye::No
+            }
+            Life::Farewell { goodbye: None, .. } => Goodbye::TasksAreDead,
+            Life::Running
+            | Life::Leaving { .. }
+            | Life::Farewell { .. }
+            | Life::Dying { .. }
+            | Life::Gone => return,
+        };
+        // An ordinary heartbeat that overtakes the goodbye would associate the worker anew.
+        if self.heartbeats.is_in_flight() {
+            return;
+        }
+        let call = turn.call(Call::Heartbeat {
+            worker: Box::new(self.options.description.clone()),
+            worker_set: self.worker_set(),
+            goodbye,
+        });
+        let deadline = turn.now + self.options.call_deadline;
+        self.heartbeats.sent(turn.now, call, deadline);
+        if let Life::Farewell { goodbye, .. } = &mut self.life {
+            *goodbye = Some(call);
+        }
+    }
+
+    fn heartbeat_failed(&mut self, now: Time, trouble: HeartbeatTrouble) {
+        self.heartbeats.failed(now);
+        self.trouble = Some(trouble);
+    }
+
+    /// A call has an outcome; one that was given up before is dropped.
+    pub(crate) fn call_completed(
+        &mut self,
+        turn: &mut Turn<'_>,
+        call: CallId,
+        outcome: CallOutcome<CallReply>,
+    ) {
+        if let Some(beat) = self.heartbeats.take(call) {
+            self.heartbeat_completed(turn, call, beat.sent, outcome);
+        } else if let Some(report) = self.reports.take(call) {
+            self.report_completed(turn, report, outcome);
+        }
+    }
+
+    fn heartbeat_completed(
+        &mut self,
+        turn: &mut Turn<'_>,
+        call: CallId,
+        sent: Time,
+        outcome: CallOutcome<CallReply>,
+    ) {
+        match self.life {
+            Life::Running | Life::Leaving { .. } => {}
+            Life::Farewell { goodbye, .. } if goodbye == Some(call) => {
+                return self.exit(turn, ExitReason::Shutdown);
+            }
+            Life::Farewell { .. } | Life::Dying { .. } | Life::Gone => return,
+        }
+        let result = match outcome {
+            CallOutcome::Done(CallReply::Heartbeat(response)) => {
+                self.heartbeat_answered(turn, sent, *response)
+            }
+            CallOutcome::Done(CallReply::Acknowledged) => Err(HeartbeatTrouble::Failed(
+                "the answer is none to a heartbeat".to_owned(),
+            )),
+            CallOutcome::Refused(_, text) => Err(HeartbeatTrouble::Refused(text)),
+            CallOutcome::NotSent(text) | CallOutcome::Unknown(text) => {
+                Err(HeartbeatTrouble::Failed(text))
+            }
+        };
+        match result {
+            Ok(()) => self.trouble = None,
+            Err(trouble) => self.heartbeat_failed(turn.now, trouble),
+        }
+    }
+
+    fn heartbeat_answered(
+        &mut self,
+        turn: &mut Turn<'_>,
+        sent: Time,
+        response: HeartbeatResponse,
+    ) -> Result<(), HeartbeatTrouble> {
+        let mut response = bounded(response);
+        let scheduler = response.scheduler;
+        self.check_response(&response)?;
+        let before = self.response.take();
+        let news = before.as_ref().is_none_or(|old| {
+            old.worker_set != response.worker_set || old.worker_state != response.worker_state
+        });
+        match before.filter(|old| old.scheduler == scheduler) {
+            Some(old) => response.worker_set = later_set(old.worker_set, response.worker_set),
+            None => self.associate(sent, scheduler),
+        }
+        if let Binding::WhoeverAnswers(_) = self.binding {
+            self.binding = Binding::To(scheduler);
+        }
+        let state = response.worker_state;
+        self.response = Some(response);
+        let was_new = self.health.health() == Health::New;
+        self.health.heartbeat(sent);
+        // Dated back, since the scheduler formed its opinion after the sending and before now.
+        self.health.adopt(sent, state);
+        if was_new && state != Health::New {
+            self.reports.ready_all(turn.now);
+        }
+        self.judge_health(turn);
+        if news {
+            self.hurry();
+        }
+        Ok(())
+    }
+
+    fn check_response(&self, response: &HeartbeatResponse) -> Result<(), HeartbeatTrouble> {
+        let scheduler = response.scheduler;
+        if response.protocol_version != PROTOCOL_VERSION {
+            return Err(HeartbeatTrouble::ProtocolVersion {
+                theirs: response.protocol_version,
+            });
+        }
+        if response.worker_set.scheduler != scheduler {
+            return Err(HeartbeatTrouble::ForeignWorkerSet {
+                scheduler,
+                of: response.worker_set.scheduler,
+            });
+        }
+        match self.newest {
+            Some(newest) if scheduler < newest => Err(HeartbeatTrouble::OldScheduler {
+                answered: scheduler,
+                newest,
+            }),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// A scheduler that did not answer before: health and sequence begin anew, tasks stay.
+    fn associate(&mut self, sent: Time, scheduler: SchedulerId) {
+        self.newest = Some(scheduler);
+        // From the sending, so that the loss time runs out here before it does there.
+        self.health = HealthModel::new(sent);
+        self.sequence = SequenceNumber::default();
+        // It asks about what it misses itself, and does not wait for healthchecks of others.
+        let dropped = self.reports.retain(|report| match report.kind {
+            Kind::End => true,
+            Kind::Healthcheck(requester) => requester >= scheduler,
+            Kind::NotRunning => false,
+        });
+        for (key, invocation) in dropped {
+            // A "not running" answer is about no run of ours, so only healthchecks are found.
+            if key.job.as_str() == brasserie_common::ids::HEALTHCHECK_JOB {
+                self.tasks.forget(&key, invocation);
+            }
+        }
+        self.reports.ready_all(sent);
+    }
+
+    /// Everything that happens because time has passed.
+    pub(crate) fn advance(&mut self, turn: &mut Turn<'_>) {
+        self.judge_health(turn);
+        self.advance_life(turn);
+        self.send_heartbeat(turn);
+        self.send_reports(turn);
+    }
+
+    pub(crate) fn due(&self, now: Time) -> Option<Time> {
+        let heartbeat = self.life.keeps_association().then(|| self.heartbeats.due());
+        let reports = self.reports.due(self.addressee());
+        let reports = reports.filter(|_| self.life != Life::Gone);
+        earliest([heartbeat, reports, self.life_due(), self.health_due(now)])
+    }
+
+    /// For fingerprints.
+    pub(crate) fn shape(&self, now: Time) -> impl std::hash::Hash {
+        let ago = |at: Option<Time>| at.map(|at| now.since(at));
+        let tasks: Vec<_> = self
+            .tasks
+            .iter()
+            .map(|(key, task)| {
+                let since = now.since(task.accepted_at);
+                (key.clone(), task.running.invocation, task.is_live(), since)
+            })
+            .collect();
+        (
+            format!("{:?}{:?}", self.life_shape(now), self.patience),
+            (
+                self.health.health(),
+                self.health.has_been_healthy(),
+                ago(self.health.last_heartbeat()),
+                ago(self.health.last_good_healthcheck()),
+                self.due(now).map(|at| at.since(now)),
+            ),
+            (self.scheduler(), self.newest, self.binding, self.sequence),
+            (self.worker_set(), self.heartbeats.shape(now)),
+            (tasks, self.reports.shape(now)),
+            (self.invocations.shape(now), self.healthchecks.clone()),
+        )
+    }
+
+    fn life_shape(&self, now: Time) -> (&'static str, Option<Duration>) {
+        match &self.life {
+            Life::Running => ("running", None),
+            Life::Leaving { quiet_since } => ("leaving", quiet_since.map(|at| now.since(at))),
+            Life::Farewell { since, .. } => ("farewell", Some(now.since(*since))),
+            Life::Dying { .. } => ("dying", None),
+            Life::Gone => ("gone", None),
+        }
+    }
+}
+
+fn bounded(response: HeartbeatResponse) -> HeartbeatResponse {
+    HeartbeatResponse {
+        max_healthcheck_gap: response.max_healthcheck_gap.min(MAX_WAIT),
+        heartbeat_grace_period: response.heartbeat_grace_period.min(MAX_WAIT),
+        lose_unhealthy_worker_after: response.lose_unhealthy_worker_after.min(MAX_WAIT),
+        ..response
+    }
+}
+
+/// The later one of two sets of one scheduler; the known one where there is no order, for it was echoed already.
+fn later_set(known: WorkerSetId, heard: WorkerSetId) -> WorkerSetId {
+    match version_order(heard.version, known.version) {
+        Some(std::cmp::Ordering::Greater) => heard,
+        Some(std::cmp::Ordering::Less | std::cmp::Ordering::Equal) | None => known,
+    }
+}

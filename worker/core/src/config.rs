@@ -1,0 +1,73 @@
+//! What a worker is told at its start and never changes.
+
+use std::time::Duration;
+
+use brasserie_common::WorkerDescription;
+
+/// Seconds on the wire are 32 bits signed.
+const MAX_WIRE: Duration = Duration::from_secs(i32::MAX as u64);
+
+/// The constant part of a worker.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Who the worker is and where it listens. The heartbeat period is raised to whole seconds, at least one.
+    pub description: WorkerDescription,
+    /// Between TERM and KILL when the operator ends the worker.
+    pub shutdown_kill_wait: Duration,
+    /// For jobs without a command; empty = such jobs are refused.
+    pub worker_command: Vec<String>,
+    /// A call to the scheduler without an outcome after this time has failed, and a later outcome is dropped. It must exceed
+    /// the shell's connect, send and receive timeouts together, or answers that are on their way are thrown away.
+    pub call_deadline: Duration,
+}
+
+impl Options {
+    /// With the usual waits and no command.
+    pub fn new(description: WorkerDescription) -> Self {
+        Options {
+            description,
+            shutdown_kill_wait: Duration::from_secs(5),
+            worker_command: Vec::new(),
+            // Twice and a half of the default timeouts, which add up to 4 s.
+            call_deadline: Duration::from_secs(10),
+        }
+    }
+
+    /// What the wire can say: the scheduler judges by the whole seconds that it is sent, and both sides must mean the same.
+    pub(crate) fn normalised(mut self) -> Self {
+        let period = self.description.heartbeat_period;
+        let whole = Duration::from_secs(
+            period
+                .as_secs()
+                .saturating_add(u64::from(period.subsec_nanos() > 0)),
+        );
+        self.description.heartbeat_period = whole.clamp(Duration::from_secs(1), MAX_WIRE);
+        self.description.has_worker_command = !self.worker_command.is_empty();
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_heartbeat_period_is_what_the_wire_can_say() {
+        for (given, used) in [(0, 1000), (500, 1000), (1000, 1000), (1001, 2000)] {
+            let mut options = Options::new(WorkerDescription::default());
+            options.description.heartbeat_period = Duration::from_millis(given);
+            let options = options.normalised();
+            assert_eq!(
+                options.description.heartbeat_period,
+                Duration::from_millis(used)
+            );
+        }
+    }
+
+    #[test]
+    fn the_description_says_whether_there_is_a_worker_command() {
+        let mut options = Options::new(WorkerDescription::default());
+        options.worker_command = vec!["/bin/true".to_owned()];
+        assert!(options.normalised().description.has_worker_command);
+    }
+}

@@ -1,0 +1,138 @@
+//! Ends of tasks and other statuses: what becomes a report, to whom it may go, and whose acknowledgement counts.
+
+use brasserie_common::{CallOutcome, Health, InvocationId, ReportedStatus, TaskKey};
+use std::sync::Arc;
+
+use crate::association::Association;
+use crate::effect::CallReply;
+use crate::outbox::Turn;
+use crate::reports::{Addressee, InFlight, Kind, TaskLane};
+use crate::suicide::Life;
+use crate::timer::REPORT_RETRY;
+
+impl Association {
+    /// The process of a run is gone. The shell says so once for each run; anything else is no run of ours.
+    pub(crate) fn task_ended(
+        &mut self,
+        turn: &mut Turn<'_>,
+        key: &TaskKey,
+        invocation: InvocationId,
+        status: ReportedStatus,
+    ) {
+        let status = match self.life {
+            // The operator ended it, not a fault of the task: it may run elsewhere at once.
+            Life::Leaving { .. } if status.is_incomplete_backoff() => status.into_incomplete(),
+            Life::Running
+            | Life::Leaving { .. }
+            | Life::Farewell { .. }
+            | Life::Dying { .. }
+            | Life::Gone => status,
+        };
+        let Some(task) = self.tasks.end(key, invocation, status.clone()) else {
+            return;
+        };
+        let (running, requester) = (Arc::clone(&task.running), task.requester);
+        if !running.is_healthcheck() {
+            self.reports.add(turn.now, running, status, Kind::End);
+        } else if self.newest.is_some_and(|newest| requester < newest) {
+            // Who asked is gone.
+            self.tasks.forget(key, invocation);
+        } else {
+            let kind = Kind::Healthcheck(requester);
+            self.reports.add(turn.now, running, status, kind);
+        }
+    }
+
+    /// To whom reports may go now.
+    pub(crate) fn addressee(&self) -> Option<Addressee> {
+        let scheduler = self.scheduler().filter(|_| self.life != Life::Gone)?;
+        let tells_new = match self.life {
+            // A dying worker hears no more of its state, so it tries.
+            Life::Dying { .. } => false,
+            Life::Running | Life::Leaving { .. } | Life::Farewell { .. } | Life::Gone => {
+                self.health.health() == Health::New
+            }
+        };
+        let open = !tells_new && self.binding.bound() == Some(scheduler);
+        Some(Addressee {
+            scheduler,
+            worker: self.id(),
+            tasks: if open {
+                TaskLane::Open
+            } else {
+                TaskLane::Closed
+            },
+        })
+    }
+
+    pub(crate) fn send_reports(&mut self, turn: &mut Turn<'_>) {
+        while let Some(given_up) = self.reports.give_up(turn.now) {
+            self.reports.wait(given_up.report, turn.now + REPORT_RETRY);
+        }
+        if let Some(to) = self.addressee() {
+            let deadline = turn.now + self.options.call_deadline;
+            self.reports.send(turn, to, deadline);
+        }
+    }
+
+    pub(crate) fn report_completed(
+        &mut self,
+        turn: &mut Turn<'_>,
+        sent: InFlight,
+        outcome: CallOutcome<CallReply>,
+    ) {
+        let is_acknowledged = match outcome {
+            CallOutcome::Done(CallReply::Acknowledged) => true,
+            CallOutcome::NotSent(_) => {
+                self.reports.pause(turn.now + REPORT_RETRY);
+                false
+            }
+            CallOutcome::Done(CallReply::Heartbeat(_))
+            | CallOutcome::Refused(..)
+            | CallOutcome::Unknown(_) => false,
+        };
+        let is_current = self.scheduler() == Some(sent.addressed);
+        if is_acknowledged && is_current && self.counts(sent) {
+            self.acknowledged(turn, sent);
+        } else if is_current {
+            self.reports.wait(sent.report, turn.now + REPORT_RETRY);
+        } else {
+            // Somebody else is to be told, who has refused nothing yet.
+            self.reports.wait(sent.report, turn.now);
+        }
+    }
+
+    /// An end may be forgotten only if the instance that fetches our tasks knows it; it might have fetched them just before.
+    fn counts(&self, sent: InFlight) -> bool {
+        let Some(report) = self.reports.get(sent.report) else {
+            return false;
+        };
+        match report.kind {
+            Kind::End => self.binding.bound() == Some(sent.addressed),
+            Kind::Healthcheck(_) | Kind::NotRunning => true,
+        }
+    }
+
+    fn acknowledged(&mut self, turn: &mut Turn<'_>, sent: InFlight) {
+        let Some(report) = self.reports.remove(sent.report) else {
+            return;
+        };
+        match report.kind {
+            Kind::NotRunning => {}
+            Kind::End => {
+                self.tasks
+                    .forget(&report.task.key(), report.task.invocation);
+            }
+            Kind::Healthcheck(_) => {
+                let task = self
+                    .tasks
+                    .forget(&report.task.key(), report.task.invocation);
+                if let Some(task) = task.filter(|_| ReportedStatus::is_done(&report.status)) {
+                    self.health.good_healthcheck(task.accepted_at);
+                    self.judge_health(turn);
+                    self.hurry();
+                }
+            }
+        }
+    }
+}

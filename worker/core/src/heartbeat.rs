@@ -1,0 +1,106 @@
+//! When the next heartbeat leaves: each period counted from the last sending, sooner after a failure, at once while joining.
+
+use std::time::Duration;
+
+use brasserie_common::{CallId, Time};
+
+use crate::timer::{EAGER_BURST, EAGER_INTERVAL, HEARTBEAT_RETRY};
+
+/// One association's heartbeats; at most one is on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Heartbeats {
+    period: Duration,
+    in_flight: Option<Beat>,
+    next_at: Time,
+    /// Something changed that the scheduler should hear, or answer, before the period is over.
+    again: bool,
+    /// Rate limit: when the burst would be whole again; each sending moves it on by one interval.
+    whole_at: Time,
+}
+
+/// A heartbeat on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Beat {
+    pub(crate) call: CallId,
+    pub(crate) sent: Time,
+    deadline: Time,
+}
+
+impl Heartbeats {
+    /// The first one leaves at once.
+    pub(crate) fn new(now: Time, period: Duration) -> Self {
+        Heartbeats {
+            period,
+            in_flight: None,
+            next_at: now,
+            again: false,
+            whole_at: now,
+        }
+    }
+
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.in_flight.is_some()
+    }
+
+    /// When the next one leaves, or the one on its way is given up.
+    pub(crate) fn due(&self) -> Time {
+        match self.in_flight {
+            Some(beat) => beat.deadline,
+            None if self.again => self.next_at.min(self.eager_at()),
+            None => self.next_at,
+        }
+    }
+
+    fn eager_at(&self) -> Time {
+        self.whole_at - EAGER_INTERVAL * (EAGER_BURST - 1)
+    }
+
+    /// As soon as the rate limit allows, and after the one on its way has come back.
+    pub(crate) fn soon(&mut self) {
+        self.again = true;
+    }
+
+    /// The reason for haste is gone.
+    pub(crate) fn no_hurry(&mut self) {
+        self.again = false;
+    }
+
+    pub(crate) fn sent(&mut self, now: Time, call: CallId, deadline: Time) {
+        self.whole_at = self.whole_at.max(now) + EAGER_INTERVAL;
+        self.next_at = now + self.period;
+        self.again = false;
+        self.in_flight = Some(Beat {
+            call,
+            sent: now,
+            deadline,
+        });
+    }
+
+    /// The heartbeat that this outcome is for, unless it was given up before.
+    pub(crate) fn take(&mut self, call: CallId) -> Option<Beat> {
+        self.in_flight.take_if(|beat| beat.call == call)
+    }
+
+    /// Whether the one on its way has just been given up.
+    pub(crate) fn give_up(&mut self, now: Time) -> bool {
+        self.in_flight
+            .take_if(|beat| beat.deadline <= now)
+            .is_some()
+    }
+
+    pub(crate) fn failed(&mut self, now: Time) {
+        self.again = false;
+        self.next_at = now + self.period.min(HEARTBEAT_RETRY);
+    }
+
+    /// For fingerprints: the shape of the state, with times from now.
+    pub(crate) fn shape(&self, now: Time) -> impl std::hash::Hash {
+        (
+            self.in_flight
+                .map(|beat| (now.since(beat.sent), beat.deadline.since(now))),
+            self.next_at.since(now),
+            self.again,
+            self.whole_at.since(now),
+        )
+    }
+}

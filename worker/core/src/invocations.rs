@@ -1,0 +1,173 @@
+//! Which invocations were accepted, refused or denied before, so that a repeated message starts nothing.
+
+use std::collections::BTreeSet;
+
+use brasserie_common::{InvocationId, Time};
+
+use crate::timer::MESSAGE_LIFE;
+
+/// Ids that one generation keeps: some 4 MiB of memory, and more than a worker can start in most of a minute, so that what
+/// the floor refuses beyond it is nearly a minute late.
+const MAX_IDS: usize = 100_000;
+
+/// Remembers each invocation for at least the longest life of a message, in bounded memory. Two generations take turns: a new
+/// one begins each message life, and the one before the last is forgotten.
+#[derive(Clone, Debug)]
+pub(crate) struct Invocations {
+    current: Generation,
+    previous: Generation,
+    since: Time,
+}
+
+/// Invariant: every id ever told to this generation is in `ids` or not later than `floor`.
+#[derive(Clone, Debug, Default)]
+struct Generation {
+    ids: BTreeSet<InvocationId>,
+    /// Ids with this start second or an earlier one may have been dropped. The seconds are the scheduler's, compared only
+    /// with each other; should its clock jump back while the floor is set, it is refused until the generation is forgotten.
+    floor: Option<i64>,
+}
+
+/// What is known of an invocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Familiarity {
+    New,
+    Known,
+    /// So old that it may have been known.
+    TooOld,
+}
+
+impl Invocations {
+    pub(crate) fn new(now: Time) -> Self {
+        Invocations {
+            current: Generation::default(),
+            previous: Generation::default(),
+            since: now,
+        }
+    }
+
+    pub(crate) fn familiarity(&mut self, now: Time, id: InvocationId) -> Familiarity {
+        self.turn_over(now);
+        let generations = [&self.current, &self.previous];
+        if generations.iter().any(|g| g.ids.contains(&id)) {
+            Familiarity::Known
+        } else if generations
+            .iter()
+            .any(|g| g.floor.is_some_and(|floor| id.0.start_time <= floor))
+        {
+            Familiarity::TooOld
+        } else {
+            Familiarity::New
+        }
+    }
+
+    pub(crate) fn remember(&mut self, now: Time, id: InvocationId) {
+        self.turn_over(now);
+        self.current.remember(id);
+    }
+
+    fn turn_over(&mut self, now: Time) {
+        if now.since(self.since) < MESSAGE_LIFE {
+            return;
+        }
+        // Nothing was told to `current` in the second half, or it would have turned over then.
+        let both_old = now.since(self.since) >= MESSAGE_LIFE * 2;
+        let last = std::mem::take(&mut self.current);
+        self.previous = if both_old {
+            Generation::default()
+        } else {
+            last
+        };
+        self.since = now;
+    }
+
+    /// For fingerprints.
+    pub(crate) fn shape(&self, now: Time) -> impl std::hash::Hash {
+        (
+            self.current.ids.clone(),
+            self.current.floor,
+            self.previous.ids.clone(),
+            self.previous.floor,
+            now.since(self.since),
+        )
+    }
+}
+
+impl Generation {
+    fn remember(&mut self, id: InvocationId) {
+        self.ids.insert(id);
+        if self.ids.len() <= MAX_IDS {
+            return;
+        }
+        let Some(oldest) = self.ids.first().map(|id| id.0.start_time) else {
+            return;
+        };
+        self.ids = match oldest.checked_add(1) {
+            Some(second) => self.ids.split_off(&InvocationId::new(second, i64::MIN)),
+            None => BTreeSet::new(),
+        };
+        self.floor = self.floor.max(Some(oldest));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn an_id_is_known_for_a_message_life_wherever_it_falls() {
+        let second = Duration::from_secs(1);
+        for offset in [0, 1, 300, 599, 600, 601, 1199, 1200, 5000] {
+            let mut seen = Invocations::new(Time::ZERO);
+            let at = Time::ZERO + second * offset;
+            seen.remember(at, InvocationId::new(1, 1));
+            // Other traffic turns generations over at the worst moments.
+            for later in 1..600 {
+                seen.remember(at + second * later, InvocationId::new(2, i64::from(later)));
+            }
+            let end = at + MESSAGE_LIFE;
+            assert_eq!(
+                seen.familiarity(end - second, InvocationId::new(1, 1)),
+                Familiarity::Known,
+                "{offset}"
+            );
+            assert_eq!(
+                seen.familiarity(end + MESSAGE_LIFE * 2, InvocationId::new(1, 1)),
+                Familiarity::New
+            );
+        }
+    }
+
+    #[test]
+    fn when_full_the_oldest_second_is_refused_as_a_whole() {
+        let mut seen = Invocations::new(Time::ZERO);
+        let id = |n: usize| InvocationId::new((n / 1000) as i64, n as i64);
+        for n in 0..=MAX_IDS {
+            seen.remember(Time::ZERO, id(n));
+        }
+        assert!(seen.current.ids.len() <= MAX_IDS);
+        assert_eq!(seen.familiarity(Time::ZERO, id(0)), Familiarity::TooOld);
+        assert_eq!(
+            seen.familiarity(Time::ZERO, InvocationId::new(0, -5)),
+            Familiarity::TooOld
+        );
+        assert_eq!(seen.familiarity(Time::ZERO, id(1000)), Familiarity::Known);
+        assert_eq!(
+            seen.familiarity(Time::ZERO, InvocationId::new(1, -5)),
+            Familiarity::New
+        );
+    }
+
+    #[test]
+    fn the_last_second_of_time_does_not_overflow() {
+        let mut seen = Invocations::new(Time::ZERO);
+        for n in 0..=MAX_IDS {
+            seen.remember(Time::ZERO, InvocationId::new(i64::MAX, n as i64));
+        }
+        assert_eq!(
+            seen.familiarity(Time::ZERO, InvocationId::new(i64::MAX, -1)),
+            Familiarity::TooOld
+        );
+    }
+}

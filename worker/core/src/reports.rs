@@ -1,0 +1,287 @@
+//! Statuses on their way to the scheduler: each until it is acknowledged, many at a time, none waiting for another.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use brasserie_common::{
+    CallId, InvocationId, ReportedStatus, RunningTask, SchedulerId, TaskKey, Time, WorkerId,
+};
+
+use crate::effect::Call;
+use crate::outbox::Turn;
+
+/// Calls on their way at once: a round trip of a millisecond then carries 100,000 statuses a second, more than a worker can
+/// end, and a scheduler with a thousand workers has at most 100,000 of them to queue.
+pub(crate) const MAX_IN_FLIGHT: usize = 100;
+
+/// "was not running" answers that wait. A question that needs more room than is left is refused as a whole, and asked again.
+pub(crate) const MAX_NOT_RUNNING: usize = 10_000;
+
+/// One report, in order of appearance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ReportId(u64);
+
+/// ```text
+///   WAITING --sent--> (in flight) --acknowledged--> (forgotten)
+///      ^                   |
+///      +--- anything else -+
+/// ```
+#[derive(Clone, Debug)]
+pub(crate) struct Report {
+    pub(crate) task: Arc<RunningTask>,
+    pub(crate) status: ReportedStatus,
+    pub(crate) kind: Kind,
+    /// When it may leave; `None` while it is in flight.
+    ready_at: Option<Time>,
+}
+
+/// What a report is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// The end of a task.
+    End,
+    /// The end of a healthcheck, which only this scheduler cares about.
+    Healthcheck(SchedulerId),
+    /// The answer to `notifyIfTasksNotRunning`.
+    NotRunning,
+}
+
+/// A report on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InFlight {
+    pub(crate) report: ReportId,
+    /// Only this instance's acknowledgement counts.
+    pub(crate) addressed: SchedulerId,
+    deadline: Time,
+}
+
+/// To whom reports may go now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Addressee {
+    pub(crate) scheduler: SchedulerId,
+    pub(crate) worker: WorkerId,
+    pub(crate) tasks: TaskLane,
+}
+
+/// Whether the scheduler takes the statuses of tasks; those of healthchecks it always takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TaskLane {
+    Open,
+    /// It has not fetched the running tasks: it would refuse, or its acknowledgement would not count.
+    Closed,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reports {
+    all: BTreeMap<ReportId, Report>,
+    /// Waiting ends and answers, the longest ready first.
+    lane: BTreeSet<(Time, ReportId)>,
+    /// Healthchecks overtake, since the health of the worker hangs on them; at most two.
+    healthchecks: BTreeSet<ReportId>,
+    /// Calls get ascending ids and equal deadlines, so the first one here is the first to be given up.
+    calls: BTreeMap<CallId, InFlight>,
+    not_running: BTreeSet<InvocationId>,
+    last_id: u64,
+    /// The scheduler could not be reached: there is no use in trying the others before this.
+    paused_until: Time,
+}
+
+impl Reports {
+    pub(crate) fn get(&self, id: ReportId) -> Option<&Report> {
+        self.all.get(&id)
+    }
+
+    /// How many ends and answers of tasks are not acknowledged.
+    pub(crate) fn tasks_pending(&self) -> usize {
+        self.all.len() - self.healthcheck_count()
+    }
+
+    fn healthcheck_count(&self) -> usize {
+        let is_healthcheck = |report: &Report| match report.kind {
+            Kind::Healthcheck(_) => true,
+            Kind::End | Kind::NotRunning => false,
+        };
+        let in_flight = self.calls.values().filter_map(|c| self.all.get(&c.report));
+        self.healthchecks.len() + in_flight.filter(|r| is_healthcheck(r)).count()
+    }
+
+    pub(crate) fn not_running_room(&self) -> usize {
+        MAX_NOT_RUNNING.saturating_sub(self.not_running.len())
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        now: Time,
+        task: Arc<RunningTask>,
+        status: ReportedStatus,
+        kind: Kind,
+    ) {
+        if kind == Kind::NotRunning && !self.not_running.insert(task.invocation) {
+            return;
+        }
+        self.last_id += 1;
+        let id = ReportId(self.last_id);
+        self.all.insert(
+            id,
+            Report {
+                task,
+                status,
+                kind,
+                ready_at: None,
+            },
+        );
+        self.wait(id, now);
+    }
+
+    /// It leaves again, not before `ready_at`.
+    pub(crate) fn wait(&mut self, id: ReportId, ready_at: Time) {
+        let Some(report) = self.all.get_mut(&id) else {
+            return;
+        };
+        report.ready_at = Some(ready_at);
+        match report.kind {
+            Kind::End | Kind::NotRunning => {
+                self.lane.insert((ready_at, id));
+            }
+            Kind::Healthcheck(_) => {
+                self.healthchecks.insert(id);
+            }
+        }
+    }
+
+    pub(crate) fn pause(&mut self, until: Time) {
+        self.paused_until = self.paused_until.max(until);
+    }
+
+    /// Everything that waits leaves at once: what refused or could not be reached may take it now.
+    pub(crate) fn ready_all(&mut self, now: Time) {
+        self.paused_until = Time::ZERO;
+        for report in self.all.values_mut() {
+            report.ready_at = report.ready_at.map(|_| now);
+        }
+        self.lane = std::mem::take(&mut self.lane)
+            .into_iter()
+            .map(|(_, id)| (now, id))
+            .collect();
+    }
+
+    pub(crate) fn remove(&mut self, id: ReportId) -> Option<Report> {
+        let report = self.all.remove(&id)?;
+        if let Some(at) = report.ready_at {
+            self.lane.remove(&(at, id));
+        }
+        self.healthchecks.remove(&id);
+        if report.kind == Kind::NotRunning {
+            self.not_running.remove(&report.task.invocation);
+        }
+        Some(report)
+    }
+
+    /// Drops the reports that `keep` does not want, and says which runs they were about.
+    pub(crate) fn retain(
+        &mut self,
+        keep: impl Fn(&Report) -> bool,
+    ) -> Vec<(TaskKey, InvocationId)> {
+        let drop: Vec<ReportId> = self
+            .all
+            .iter()
+            .filter(|(_, report)| !keep(report))
+            .map(|(&id, _)| id)
+            .collect();
+        drop.into_iter()
+            .filter_map(|id| self.remove(id))
+            .map(|report| (report.task.key(), report.task.invocation))
+            .collect()
+    }
+
+    /// The report that this outcome is about, unless it was given up before.
+    pub(crate) fn take(&mut self, call: CallId) -> Option<InFlight> {
+        self.calls.remove(&call)
+    }
+
+    /// The next one whose outcome did not come in time.
+    pub(crate) fn give_up(&mut self, now: Time) -> Option<InFlight> {
+        let first = self.calls.first_entry()?;
+        (first.get().deadline <= now).then(|| first.remove())
+    }
+
+    /// Sends what may leave now.
+    pub(crate) fn send(&mut self, turn: &mut Turn<'_>, to: Addressee, deadline: Time) {
+        while let Some(id) = self.ready(turn.now, to)
+            && let Some(report) = self.all.get_mut(&id)
+        {
+            let ready_at = report.ready_at.take();
+            let call = turn.call(Call::UpdateStatus {
+                task: Arc::clone(&report.task),
+                status: report.status.clone(),
+                scheduler: to.scheduler,
+                worker: to.worker,
+            });
+            self.healthchecks.remove(&id);
+            if let Some(at) = ready_at {
+                self.lane.remove(&(at, id));
+            }
+            self.calls.insert(
+                call,
+                InFlight {
+                    report: id,
+                    addressed: to.scheduler,
+                    deadline,
+                },
+            );
+        }
+    }
+
+    fn ready(&self, now: Time, to: Addressee) -> Option<ReportId> {
+        let next = self.next(to).into_iter().flatten();
+        next.filter(|&(at, _)| at <= now).map(|(_, id)| id).next()
+    }
+
+    /// The next healthcheck and the next task to leave, and when.
+    fn next(&self, to: Addressee) -> [Option<(Time, ReportId)>; 2] {
+        let mine = |report: &&Report| report.kind == Kind::Healthcheck(to.scheduler);
+        let healthcheck = self.healthchecks.iter().filter_map(|id| {
+            let report = self.all.get(id).filter(mine)?;
+            Some((report.ready_at?, *id))
+        });
+        let task = match to.tasks {
+            TaskLane::Open if self.calls.len() < MAX_IN_FLIGHT => self.lane.first().copied(),
+            TaskLane::Open | TaskLane::Closed => None,
+        };
+        [healthcheck.min(), task].map(|next| next.map(|(at, id)| (at.max(self.paused_until), id)))
+    }
+
+    /// When something must be sent or given up.
+    pub(crate) fn due(&self, to: Option<Addressee>) -> Option<Time> {
+        let next = to.into_iter().flat_map(|to| self.next(to)).flatten();
+        let deadline = self.calls.values().next().map(|call| call.deadline);
+        next.map(|(at, _)| at).chain(deadline).min()
+    }
+
+    /// For fingerprints.
+    pub(crate) fn shape(&self, now: Time) -> impl std::hash::Hash {
+        let waiting: Vec<_> = self
+            .all
+            .values()
+            .map(|r| {
+                let since = r.ready_at.map(|at| at.since(now));
+                (
+                    r.task.key(),
+                    r.task.invocation,
+                    r.status.bits(),
+                    r.kind,
+                    since,
+                )
+            })
+            .collect();
+        let calls: Vec<_> = self
+            .calls
+            .values()
+            .map(|call| {
+                let task = self.all.get(&call.report).map(|r| r.task.invocation);
+                (task, call.addressed, call.deadline.since(now))
+            })
+            .collect();
+        (waiting, calls, self.paused_until.since(now))
+    }
+}

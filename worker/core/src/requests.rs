@@ -1,0 +1,403 @@
+//! The scheduler's calls: what is done, and what is refused with which promise.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use brasserie_common::{
+    Health, InvocationId, KillRequest, NodeName, RefusalCode, ReportedStatus, RunningTask,
+    SchedulerId, SequenceNumber, TaskKey, WorkerId,
+};
+
+use crate::association::{Association, Binding};
+use crate::effect::{Effect, ExitReason, Refusal, Reply};
+use crate::event::RunTask;
+use crate::invocations::Familiarity;
+use crate::outbox::Turn;
+use crate::reports::{Kind, MAX_NOT_RUNNING};
+use crate::suicide::Life;
+use crate::tasks::{HEALTHCHECK_NODES, MAX_TASKS, Stage, Task};
+
+/// Accepted healthchecks that are remembered: at most one a second, so these span more than the longest life of a message.
+const MAX_HEALTHCHECKS_SEEN: usize = 1024;
+
+/// The last healthchecks that were accepted. A repeated one would pass for a fresh one here and not at the scheduler, and the
+/// worker would believe in its health for longer. Their ids are no more than a second, so the rest counts too.
+#[derive(Clone, Debug, Default, Hash)]
+pub(crate) struct HealthchecksSeen(VecDeque<(SchedulerId, NodeName, InvocationId)>);
+
+impl HealthchecksSeen {
+    fn contains(&self, run: &RunTask) -> bool {
+        self.0.iter().any(|(scheduler, node, invocation)| {
+            *scheduler == run.scheduler
+                && *node == run.task.node
+                && *invocation == run.task.invocation
+        })
+    }
+
+    fn remember(&mut self, run: &RunTask) {
+        if self.0.len() == MAX_HEALTHCHECKS_SEEN {
+            self.0.pop_front();
+        }
+        self.0
+            .push_back((run.scheduler, run.task.node.clone(), run.task.invocation));
+    }
+}
+
+fn refuse<T>(code: RefusalCode, message: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal {
+        code,
+        message: message.into(),
+    })
+}
+
+impl Association {
+    pub(crate) fn get_running_tasks(
+        &mut self,
+        worker: WorkerId,
+        scheduler: Option<SchedulerId>,
+    ) -> Result<Reply, Refusal> {
+        self.check_not_dying()?;
+        self.check_worker(worker)?;
+        match scheduler {
+            Some(scheduler) => {
+                self.check_not_outdated(scheduler)?;
+                self.newest = Some(scheduler);
+                self.binding = Binding::To(scheduler);
+            }
+            None => self.bind_unnamed(),
+        }
+        self.hurry();
+        Ok(Reply::RunningTasks(self.tasks.listing()))
+    }
+
+    /// A peer that knows only the original interface is the scheduler whose heartbeats count, or the one that is just about to
+    /// answer its first.
+    fn bind_unnamed(&mut self) {
+        let associated = self.scheduler();
+        self.binding = match associated {
+            Some(scheduler) if !self.heartbeats.is_in_flight() && associated >= self.newest => {
+                Binding::To(scheduler)
+            }
+            Some(_) | None => Binding::WhoeverAnswers(associated.max(self.binding.bound())),
+        };
+    }
+
+    /// Refused invocations are remembered too: their refusal promised that they will never run.
+    pub(crate) fn run_task(
+        &mut self,
+        turn: &mut Turn<'_>,
+        mut run: RunTask,
+    ) -> Result<Reply, Refusal> {
+        let verdict = self.may_run(turn, &run);
+        let is_healthcheck = run.task.is_healthcheck();
+        // With another worker's id it would be refused again anyway.
+        if !is_healthcheck && run.worker == self.id() {
+            self.invocations.remember(turn.now, run.task.invocation);
+        }
+        verdict?;
+        if is_healthcheck {
+            self.healthchecks.remember(&run);
+        }
+        if run.command.is_empty() {
+            run.command = self.options.worker_command.clone();
+        }
+        run.task.ended = None;
+        // An older healthcheck of this name would answer a scheduler that is gone.
+        self.drop_outdated_healthcheck(&run);
+        self.tasks.insert(
+            run.task.key(),
+            Task {
+                running: Arc::new(run.task.clone()),
+                requester: run.scheduler,
+                accepted_at: turn.now,
+                stage: Stage::Live,
+            },
+        );
+        turn.effect(Effect::Spawn { run: Arc::new(run) });
+        Ok(Reply::Empty)
+    }
+
+    fn may_run(&mut self, turn: &Turn<'_>, run: &RunTask) -> Result<(), Refusal> {
+        self.check_not_leaving()?;
+        let is_healthcheck = run.task.is_healthcheck();
+        if !is_healthcheck && self.health.health() != Health::Healthy {
+            let state = self.health.health().as_str();
+            return refuse(
+                RefusalCode::Unhealthy,
+                format!("the worker is {state}, and only a HEALTHY one starts tasks"),
+            );
+        }
+        if is_healthcheck {
+            self.check_healthcheck(run)?;
+        } else {
+            self.check_ids(run.scheduler, run.worker)?;
+            self.check_bound(run.scheduler)?;
+            self.check_unknown(turn, run)?;
+        }
+        if run.command.is_empty() && self.options.worker_command.is_empty() {
+            return refuse(
+                RefusalCode::Unspecified,
+                format!(
+                    "job `{}` has no command and this worker no --worker-command: give either one",
+                    run.task.job
+                ),
+            );
+        }
+        Ok(())
+    }
+
+    fn check_healthcheck(&self, run: &RunTask) -> Result<(), Refusal> {
+        let node = run.task.node.as_str();
+        if !HEALTHCHECK_NODES.contains(&node) {
+            return refuse(
+                RefusalCode::Unspecified,
+                format!("a healthcheck cannot be on node `{node}`"),
+            );
+        }
+        if node.is_empty() {
+            self.check_ids(run.scheduler, run.worker)?;
+        } else {
+            // It comes before the scheduler's first answer.
+            self.check_worker(run.worker)?;
+            self.check_not_outdated(run.scheduler)?;
+        }
+        let blocking = self.tasks.get(&run.task.key());
+        if blocking.is_some_and(|task| task.is_live() || task.requester >= run.scheduler) {
+            return refuse(RefusalCode::Duplicate, "another healthcheck is not over");
+        }
+        if self.healthchecks.contains(run) {
+            return refuse(RefusalCode::Duplicate, "this healthcheck was run before");
+        }
+        Ok(())
+    }
+
+    /// Nothing about the run, its task or a later question says that it must not start.
+    fn check_unknown(&mut self, turn: &Turn<'_>, run: &RunTask) -> Result<(), Refusal> {
+        let task = &run.task;
+        if run.sequence < self.sequence {
+            return refuse(
+                RefusalCode::OldSequence,
+                format!(
+                    "sequence number {} is below {}: the run may have been denied",
+                    run.sequence.0, self.sequence.0
+                ),
+            );
+        }
+        let invocation = task.invocation;
+        if let Some(known) = self.tasks.get(&task.key()) {
+            let (job, node, other) = (&task.job, &task.node, known.running.invocation);
+            let what = if known.is_live() {
+                "runs"
+            } else {
+                "has ended, which is not acknowledged yet"
+            };
+            return refuse(
+                RefusalCode::Duplicate,
+                format!("task `{job}` on `{node}`: invocation {other} {what}"),
+            );
+        }
+        match self.invocations.familiarity(turn.now, invocation) {
+            Familiarity::New => {}
+            Familiarity::Known => {
+                return refuse(
+                    RefusalCode::Duplicate,
+                    format!("invocation {invocation} was accepted, refused or denied before"),
+                );
+            }
+            Familiarity::TooOld => {
+                return refuse(
+                    RefusalCode::Busy,
+                    format!(
+                        "invocation {invocation} is older than what is remembered of past ones"
+                    ),
+                );
+            }
+        }
+        if self.tasks.len() >= MAX_TASKS {
+            return refuse(
+                RefusalCode::Busy,
+                format!("{MAX_TASKS} tasks run here or wait to be acknowledged"),
+            );
+        }
+        Ok(())
+    }
+
+    fn drop_outdated_healthcheck(&mut self, run: &RunTask) {
+        if run.task.is_healthcheck()
+            && let Some(old) = self.tasks.get(&run.task.key())
+        {
+            let old = (run.task.key(), old.running.invocation);
+            self.reports
+                .retain(|report| (report.task.key(), report.task.invocation) != old);
+            self.tasks.forget(&old.0, old.1);
+        }
+    }
+
+    /// The answers to tasks that do not run, and never will.
+    pub(crate) fn notify_if_tasks_not_running(
+        &mut self,
+        turn: &mut Turn<'_>,
+        tasks: Vec<RunningTask>,
+        ids: (SchedulerId, WorkerId),
+        sequence: SequenceNumber,
+    ) -> Result<Reply, Refusal> {
+        self.check_ids(ids.0, ids.1)?;
+        if sequence <= self.sequence {
+            return refuse(
+                RefusalCode::OldSequence,
+                format!(
+                    "sequence number {} is not above {}",
+                    sequence.0, self.sequence.0
+                ),
+            );
+        }
+        if tasks.len() > self.reports.not_running_room() {
+            return refuse(
+                RefusalCode::Busy,
+                format!(
+                    "{} tasks do not fit into the {MAX_NOT_RUNNING} answers that may wait: ask again later, or for fewer",
+                    tasks.len()
+                ),
+            );
+        }
+        self.sequence = sequence;
+        for task in tasks {
+            self.answer_if_not_running(turn, task);
+        }
+        Ok(Reply::Empty)
+    }
+
+    fn answer_if_not_running(&mut self, turn: &Turn<'_>, mut task: RunningTask) {
+        let known = self.tasks.get(&task.key());
+        // Another run of the task is not this one: it was refused for that one, and the refusal was lost on its way.
+        if task.is_healthcheck()
+            || known.is_some_and(|known| known.running.invocation == task.invocation)
+        {
+            return;
+        }
+        self.invocations.remember(turn.now, task.invocation);
+        task.ended = None;
+        self.reports.add(
+            turn.now,
+            Arc::new(task),
+            ReportedStatus::was_not_running(),
+            Kind::NotRunning,
+        );
+    }
+
+    pub(crate) fn request_suicide(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ids: (SchedulerId, WorkerId),
+    ) -> Result<Reply, Refusal> {
+        self.check_not_dying()?;
+        self.check_ids(ids.0, ids.1)?;
+        self.die(turn, ExitReason::SuicideRequested);
+        Ok(Reply::Empty)
+    }
+
+    pub(crate) fn kill_task(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (key, invocation): (TaskKey, InvocationId),
+        ids: (SchedulerId, WorkerId),
+        kill: KillRequest,
+    ) -> Result<Reply, Refusal> {
+        self.check_not_dying()?;
+        self.check_ids(ids.0, ids.1)?;
+        let task = self.tasks.get(&key);
+        match task.filter(|task| task.running.invocation == invocation) {
+            Some(task) if task.is_live() => {}
+            Some(_) => {
+                let TaskKey { job, node } = key;
+                return refuse(
+                    RefusalCode::Unspecified,
+                    format!("task `{job}` on `{node}`, invocation {invocation}, has ended already"),
+                );
+            }
+            None => {
+                let TaskKey { job, node } = key;
+                return refuse(
+                    RefusalCode::WrongId,
+                    format!("task `{job}` on `{node}`, invocation {invocation}, does not run here"),
+                );
+            }
+        }
+        turn.effect(Effect::Kill {
+            task: key,
+            invocation,
+            kill,
+        });
+        Ok(Reply::Empty)
+    }
+
+    fn check_not_dying(&self) -> Result<(), Refusal> {
+        match self.life {
+            Life::Running | Life::Leaving { .. } | Life::Farewell { .. } => Ok(()),
+            Life::Dying { .. } | Life::Gone => refuse(
+                RefusalCode::Unhealthy,
+                "the worker ends this association and kills its tasks",
+            ),
+        }
+    }
+
+    fn check_not_leaving(&self) -> Result<(), Refusal> {
+        self.check_not_dying()?;
+        match self.life {
+            Life::Leaving { .. } | Life::Farewell { .. } => refuse(
+                RefusalCode::Draining,
+                "the worker was told to end, and starts nothing more",
+            ),
+            Life::Running | Life::Dying { .. } | Life::Gone => Ok(()),
+        }
+    }
+
+    fn check_worker(&self, worker: WorkerId) -> Result<(), Refusal> {
+        let own = self.id();
+        if worker == own {
+            return Ok(());
+        }
+        refuse(
+            RefusalCode::WrongId,
+            format!("meant for worker instance {worker}, this is {own}"),
+        )
+    }
+
+    /// Bindings only move forward.
+    fn check_not_outdated(&self, scheduler: SchedulerId) -> Result<(), Refusal> {
+        match self.newest {
+            Some(newest) if scheduler < newest => self.refuse_scheduler(scheduler),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Both sides are who the other thinks.
+    fn check_ids(&self, scheduler: SchedulerId, worker: WorkerId) -> Result<(), Refusal> {
+        self.check_worker(worker)?;
+        self.check_not_outdated(scheduler)?;
+        if self.scheduler() == Some(scheduler) {
+            return Ok(());
+        }
+        self.refuse_scheduler(scheduler)
+    }
+
+    fn check_bound(&self, scheduler: SchedulerId) -> Result<(), Refusal> {
+        if self.binding.bound() == Some(scheduler) {
+            return Ok(());
+        }
+        self.refuse_scheduler(scheduler)
+    }
+
+    fn refuse_scheduler(&self, scheduler: SchedulerId) -> Result<(), Refusal> {
+        let said = |id: Option<SchedulerId>| id.map_or("none".to_owned(), |id| id.to_string());
+        refuse(
+            RefusalCode::WrongId,
+            format!(
+                "refused scheduler instance {scheduler}: the worker is bound to {}, hears heartbeat answers of {}, and has met {} last",
+                said(self.binding.bound()),
+                said(self.scheduler()),
+                said(self.newest),
+            ),
+        )
+    }
+}

@@ -1,0 +1,152 @@
+//! How an association ends: because the operator wants it, or because it must.
+
+use std::time::Duration;
+
+use brasserie_common::{CallId, KillMethod, KillRequest, Time};
+
+use crate::association::Association;
+use crate::effect::{Effect, ExitReason};
+use crate::outbox::Turn;
+use crate::timer::{GOODBYE_WAIT, LAST_REPORTS_WAIT};
+
+/// ```text
+///                shutdown              no process, ends acknowledged          goodbye answered,
+///   RUNNING ------------------> LEAVING -------- or waited for -----> FAREWELL -- or waited for --> GONE
+///      |                           |                                                                 ^
+///      | requestSuicide, MUST_DIE  | the same                                                        |
+///      +---------------------------+-----------------> DYING ---------- no process ------------------+
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// Serving.
+    Running,
+    /// The operator wants it gone: nothing new starts, heartbeats keep the association until every end is known.
+    Leaving {
+        /// Since when no process is left.
+        quiet_since: Option<Time>,
+    },
+    /// Nothing is left but to tell the scheduler so.
+    Farewell {
+        since: Time,
+        goodbye: Option<CallId>,
+    },
+    /// Its tasks are given away, or soon will be: only the death of every process counts.
+    Dying { reason: ExitReason },
+    /// The program was told to end.
+    Gone,
+}
+
+impl Life {
+    /// Whether the association is kept: heartbeats leave, health is judged.
+    pub(crate) fn keeps_association(&self) -> bool {
+        match self {
+            Life::Running | Life::Leaving { .. } => true,
+            Life::Farewell { .. } | Life::Dying { .. } | Life::Gone => false,
+        }
+    }
+}
+
+/// Whether the operator has asked a second time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Patience {
+    Normal,
+    /// Every process has been killed without a wait.
+    Exhausted,
+}
+
+impl Association {
+    /// The operator wants the worker gone; the second time without a wait.
+    pub(crate) fn shut_down(&mut self, turn: &mut Turn<'_>) {
+        match self.life {
+            Life::Running => {
+                self.life = Life::Leaving { quiet_since: None };
+                let wait = self.options.shutdown_kill_wait;
+                self.kill_all(turn, |_| wait);
+            }
+            Life::Leaving { .. } | Life::Dying { .. } => match self.patience {
+                Patience::Normal => {
+                    self.patience = Patience::Exhausted;
+                    self.kill_all(turn, |_| Duration::ZERO);
+                }
+                Patience::Exhausted => {}
+            },
+            Life::Farewell { .. } | Life::Gone => {}
+        }
+    }
+
+    /// The association must end. Each process gets its own wait, which the scheduler counts on.
+    pub(crate) fn die(&mut self, turn: &mut Turn<'_>, reason: ExitReason) {
+        match self.life {
+            Life::Running | Life::Leaving { .. } => {
+                self.life = Life::Dying { reason };
+                match self.patience {
+                    Patience::Normal => self.kill_all(turn, |own| own),
+                    Patience::Exhausted => {}
+                }
+            }
+            Life::Farewell { .. } | Life::Dying { .. } | Life::Gone => {}
+        }
+    }
+
+    /// One request a process: the shell keeps the wait, so nothing is repeated.
+    fn kill_all(&self, turn: &mut Turn<'_>, wait: impl Fn(Duration) -> Duration) {
+        for (key, task) in self.tasks.iter().filter(|(_, task)| task.is_live()) {
+            turn.effect(Effect::Kill {
+                task: key.clone(),
+                invocation: task.running.invocation,
+                kill: KillRequest {
+                    method: KillMethod::TermWaitKill,
+                    wait: wait(task.running.suicide_kill_wait),
+                },
+            });
+        }
+    }
+
+    /// Goes on as far as the processes and reports allow.
+    pub(crate) fn advance_life(&mut self, turn: &mut Turn<'_>) {
+        if let Life::Leaving { quiet_since } = &mut self.life {
+            if self.tasks.live() > 0 {
+                return;
+            }
+            let since = *quiet_since.get_or_insert(turn.now);
+            if self.reports.tasks_pending() > 0 && turn.now < since + LAST_REPORTS_WAIT {
+                return;
+            }
+            self.life = Life::Farewell {
+                since: turn.now,
+                goodbye: None,
+            };
+        }
+        match &self.life {
+            Life::Dying { reason } if self.tasks.live() == 0 => {
+                let reason = reason.clone();
+                self.exit(turn, reason);
+            }
+            // Nobody to say goodbye to, or no answer.
+            Life::Farewell { since, .. }
+                if self.scheduler().is_none() || turn.now >= *since + GOODBYE_WAIT =>
+            {
+                self.exit(turn, ExitReason::Shutdown);
+            }
+            Life::Running
+            | Life::Leaving { .. }
+            | Life::Farewell { .. }
+            | Life::Dying { .. }
+            | Life::Gone => {}
+        }
+    }
+
+    pub(crate) fn exit(&mut self, turn: &mut Turn<'_>, reason: ExitReason) {
+        self.life = Life::Gone;
+        turn.effect(Effect::Exit { reason });
+    }
+
+    /// When `advance_life` has something to do although nothing happens.
+    pub(crate) fn life_due(&self) -> Option<Time> {
+        match self.life {
+            Life::Leaving { quiet_since } => quiet_since.map(|at| at + LAST_REPORTS_WAIT),
+            Life::Farewell { since, .. } => Some(since + GOODBYE_WAIT),
+            Life::Running | Life::Dying { .. } | Life::Gone => None,
+        }
+    }
+}

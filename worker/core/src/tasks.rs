@@ -1,0 +1,135 @@
+//! The tasks of an association: from acceptance until the scheduler has acknowledged their end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
+use brasserie_common::resources::TaskPhysicalResources;
+use brasserie_common::{InvocationId, ReportedStatus, RunningTask, SchedulerId, TaskKey, Time};
+
+/// Tasks that run or whose end is not acknowledged: their statuses are reports that wait, so this bounds those too.
+pub(crate) const MAX_TASKS: usize = 100_000;
+
+/// The two nodes that healthchecks name; others are refused, so that healthchecks stay two at most.
+pub(crate) const HEALTHCHECK_NODES: [&str; 2] = ["", HEALTHCHECK_NEW_WORKER_NODE];
+
+/// One run.
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    pub(crate) running: Arc<RunningTask>,
+    /// Who asked for it. A healthcheck answers this scheduler alone.
+    pub(crate) requester: SchedulerId,
+    /// By our own clock: a healthcheck is as fresh as this.
+    pub(crate) accepted_at: Time,
+    pub(crate) stage: Stage,
+}
+
+/// ```text
+///   LIVE --process and pipes gone--> ENDED --acknowledged by the scheduler we are bound to--> (forgotten)
+/// ```
+#[derive(Clone, Debug)]
+pub(crate) enum Stage {
+    /// A process was asked for and has not ended.
+    Live,
+    /// No process is left; the scheduler may not know yet.
+    Ended(ReportedStatus),
+}
+
+impl Task {
+    pub(crate) fn is_live(&self) -> bool {
+        match self.stage {
+            Stage::Live => true,
+            Stage::Ended(_) => false,
+        }
+    }
+}
+
+/// Invariant: one task a key, `live` of them with a process.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tasks {
+    by_key: BTreeMap<TaskKey, Task>,
+    live: usize,
+}
+
+impl Tasks {
+    pub(crate) fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// How many have a process.
+    pub(crate) fn live(&self) -> usize {
+        self.live
+    }
+
+    pub(crate) fn get(&self, key: &TaskKey) -> Option<&Task> {
+        self.by_key.get(key)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&TaskKey, &Task)> {
+        self.by_key.iter()
+    }
+
+    /// The key must be free of a process.
+    pub(crate) fn insert(&mut self, key: TaskKey, task: Task) {
+        self.live += usize::from(task.is_live());
+        let before = self.by_key.insert(key, task);
+        assert!(
+            before.is_none_or(|task| !task.is_live()),
+            "Invariant: a task has one process at most"
+        );
+    }
+
+    /// The process of this run is gone: the task as it was, unless the run is not known or has ended before.
+    pub(crate) fn end(
+        &mut self,
+        key: &TaskKey,
+        invocation: InvocationId,
+        status: ReportedStatus,
+    ) -> Option<&Task> {
+        let task = self.live_run(key, invocation)?;
+        task.stage = Stage::Ended(status);
+        self.live -= 1;
+        self.by_key.get(key)
+    }
+
+    pub(crate) fn sampled(
+        &mut self,
+        key: &TaskKey,
+        invocation: InvocationId,
+        physical: TaskPhysicalResources,
+    ) {
+        if let Some(task) = self.live_run(key, invocation) {
+            Arc::make_mut(&mut task.running).physical = Some(physical);
+        }
+    }
+
+    fn live_run(&mut self, key: &TaskKey, invocation: InvocationId) -> Option<&mut Task> {
+        self.by_key
+            .get_mut(key)
+            .filter(|task| task.is_live() && task.running.invocation == invocation)
+    }
+
+    /// Forgets an ended run.
+    pub(crate) fn forget(&mut self, key: &TaskKey, invocation: InvocationId) -> Option<Task> {
+        let task = self.by_key.get(key)?;
+        if task.is_live() || task.running.invocation != invocation {
+            return None;
+        }
+        self.by_key.remove(key)
+    }
+
+    /// What `getRunningTasks` says: all but healthchecks, an end with those that wait to be acknowledged.
+    pub(crate) fn listing(&self) -> Vec<RunningTask> {
+        self.by_key
+            .values()
+            .filter(|task| !task.running.is_healthcheck())
+            .map(|task| RunningTask {
+                ended: match &task.stage {
+                    Stage::Live => None,
+                    Stage::Ended(status) => Some(status.clone()),
+                },
+                ..(*task.running).clone()
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,276 @@
+//! Whatever a worker hears in whatever order, it keeps its promises.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
+use brasserie_common::{
+    CallId, CallOutcome, Health, InvocationId, ReportedStatus, RequestId, TaskKey, WorkerId,
+};
+use proptest::prelude::*;
+
+use crate::effect::{Call, CallReply, Effect};
+use crate::worker::rig::*;
+use crate::{Event, LifeStage};
+
+/// One thing that happens; small numbers pick from small pools.
+#[derive(Clone, Debug)]
+enum Step {
+    Wait(u64),
+    Sleep(u64),
+    Fetch(Option<i64>),
+    Run {
+        n: i64,
+        node: u8,
+        invocation: i64,
+        sequence: i64,
+        stranger: bool,
+    },
+    Healthcheck {
+        n: i64,
+        second: i64,
+        first: bool,
+    },
+    Notify {
+        n: i64,
+        sequence: i64,
+        tasks: Vec<(u8, i64)>,
+    },
+    Kill(i64, u8, i64),
+    Suicide(i64),
+    Shutdown,
+    /// A heartbeat on its way is answered.
+    Answer {
+        n: i64,
+        version: i64,
+        state: Health,
+    },
+    /// A report on its way has an outcome.
+    Outcome(usize, u8),
+    End(usize, u8),
+    /// Ends and outcomes of nothing.
+    Stray(u64, u8, i64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let state = prop_oneof![
+        3 => Just(Health::New),
+        5 => Just(Health::Unhealthy),
+        20 => Just(Health::Healthy),
+        1 => Just(Health::MustDie),
+    ];
+    let n = prop_oneof![12 => Just(1_i64), 3 => Just(2), 1 => Just(3)];
+    prop_oneof![
+        8 => (0_u64..20_000).prop_map(Step::Wait),
+        1 => (0_u64..400_000).prop_map(Step::Sleep),
+        4 => proptest::option::weighted(0.8, n.clone()).prop_map(Step::Fetch),
+        16 => (n.clone(), 0_u8..3, 0_i64..30, 0_i64..6, proptest::bool::weighted(0.05)).prop_map(
+            |(n, node, invocation, sequence, stranger)| Step::Run { n, node, invocation, sequence, stranger }
+        ),
+        4 => (n.clone(), 0_i64..20, any::<bool>())
+            .prop_map(|(n, second, first)| Step::Healthcheck { n, second, first }),
+        3 => (n.clone(), 0_i64..6, proptest::collection::vec((0_u8..3, 0_i64..30), 0..4))
+            .prop_map(|(n, sequence, tasks)| Step::Notify { n, sequence, tasks }),
+        1 => (n.clone(), 0_u8..3, 0_i64..30).prop_map(|(n, node, i)| Step::Kill(n, node, i)),
+        1 => proptest::option::weighted(0.1, n.clone()).prop_map(|n| n.map_or(Step::Wait(1), Step::Suicide)),
+        1 => proptest::bool::weighted(0.1).prop_map(|yes| if yes { Step::Shutdown } else { Step::Wait(1) }),
+        12 => (n, 0_i64..4, state).prop_map(|(n, version, state)| Step::Answer { n, version, state }),
+        10 => (0_usize..8, 0_u8..8).prop_map(|(which, what)| Step::Outcome(which, what)),
+        10 => (0_usize..8, 0_u8..4).prop_map(|(which, what)| Step::End(which, what)),
+        1 => (0_u64..50, 0_u8..3, 0_i64..30).prop_map(|(call, node, i)| Step::Stray(call, node, i)),
+    ]
+}
+
+/// The world outside, which also judges.
+struct World {
+    rig: Rig,
+    live: BTreeMap<TaskKey, InvocationId>,
+    spawned: BTreeSet<InvocationId>,
+    denied: BTreeSet<InvocationId>,
+    heartbeats: Vec<CallId>,
+    reports: Vec<CallId>,
+    exited: bool,
+}
+
+impl World {
+    fn new(rig: Rig) -> Self {
+        World {
+            rig,
+            live: BTreeMap::new(),
+            spawned: BTreeSet::new(),
+            denied: BTreeSet::new(),
+            heartbeats: Vec::new(),
+            reports: Vec::new(),
+            exited: false,
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        let node = |n: u8| ["a", "b", "c"][usize::from(n % 3)];
+        let effects = match step {
+            Step::Wait(millis) => self.rig.wait(millis),
+            Step::Sleep(millis) => {
+                self.rig.sleep(millis);
+                return;
+            }
+            Step::Fetch(n) => self.rig.hear(fetch_event(n.map(scheduler))),
+            Step::Run {
+                n,
+                node: at,
+                invocation,
+                sequence,
+                stranger,
+            } => {
+                let mut wanted = run(n, sequence, task(node(at), invocation));
+                if stranger {
+                    wanted.worker = WorkerId::new(9, 9);
+                }
+                self.rig.run(wanted)
+            }
+            Step::Healthcheck { n, second, first } => {
+                let node = if first {
+                    HEALTHCHECK_NEW_WORKER_NODE
+                } else {
+                    ""
+                };
+                self.rig.run(healthcheck(n, second, node))
+            }
+            Step::Notify { n, sequence, tasks } => {
+                let tasks = tasks.iter().map(|(at, i)| task(node(*at), *i)).collect();
+                self.rig.notify(n, sequence, tasks)
+            }
+            Step::Kill(n, at, i) => self.rig.kill(n, node(at), i),
+            Step::Suicide(n) => self.rig.suicide(n, OWN),
+            Step::Shutdown => self.rig.hear(Event::Shutdown),
+            Step::Answer { n, version, state } => match self.heartbeats.pop() {
+                None => return,
+                Some(call) => self.rig.heartbeat_answered(call.0, n, version, state),
+            },
+            Step::Outcome(which, what) => self.outcome(which, what),
+            Step::End(which, what) => self.end(which, what),
+            Step::Stray(call, at, i) => {
+                let stray = self.rig.end(node(at), 1000 + i, ReportedStatus::done());
+                self.judge(stray);
+                // Never given out.
+                self.rig.acknowledge(1_000_000 + call)
+            }
+        };
+        self.judge(effects);
+        let timer = self.rig.next_timer();
+        assert!(!self.exited || timer.is_none());
+    }
+
+    fn outcome(&mut self, which: usize, what: u8) -> Vec<Effect> {
+        let calls = if what == 7 {
+            &mut self.heartbeats
+        } else {
+            &mut self.reports
+        };
+        if calls.is_empty() {
+            return Vec::new();
+        }
+        let call = calls.swap_remove(which % calls.len());
+        let outcome = match what {
+            0 | 7 => lost(),
+            1 => refused(),
+            2 => not_sent(),
+            _ => CallOutcome::Done(CallReply::Acknowledged),
+        };
+        self.rig.completed(call.0, outcome)
+    }
+
+    fn end(&mut self, which: usize, what: u8) -> Vec<Effect> {
+        if self.live.is_empty() {
+            return Vec::new();
+        }
+        let key = self.live.keys().nth(which % self.live.len()).cloned();
+        let task = key.unwrap();
+        let invocation = self.live.remove(&task).unwrap();
+        let status = match what {
+            0 => ReportedStatus::failed(),
+            1 => ReportedStatus::incomplete_backoff("killed"),
+            _ => ReportedStatus::done(),
+        };
+        self.rig.hear(Event::TaskEnded {
+            task,
+            invocation,
+            status,
+        })
+    }
+
+    fn judge(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            assert!(
+                !self.exited
+                    || matches!(effect, Effect::Reply { reply: Err(_), .. })
+                    || matches!(effect, Effect::Reply { .. }),
+                "after the exit: {effect:?}"
+            );
+            match effect {
+                Effect::Reply { request, .. } => assert_eq!(request, RequestId(9)),
+                Effect::Call { id, call } => match call {
+                    Call::Heartbeat { .. } => {
+                        self.heartbeats.push(id);
+                    }
+                    Call::UpdateStatus { task, status, .. } => {
+                        self.reports.push(id);
+                        if status.is_overwriteable() {
+                            assert!(!self.spawned_and_live(&task.key(), task.invocation));
+                            self.denied.insert(task.invocation);
+                        }
+                    }
+                },
+                Effect::Spawn { run } => {
+                    let invocation = run.task.invocation;
+                    let before = self.live.insert(run.task.key(), invocation);
+                    assert_eq!(before, None, "two processes of one task");
+                    if !run.task.is_healthcheck() {
+                        assert!(self.spawned.insert(invocation), "spawned twice");
+                        assert!(!self.denied.contains(&invocation), "spawned after denial");
+                        assert_eq!(self.rig.worker.health(), Health::Healthy);
+                        assert_eq!(Some(run.scheduler), self.rig.worker.bound_to());
+                    }
+                    assert_eq!(self.rig.worker.life_stage(), LifeStage::Running);
+                }
+                Effect::Kill {
+                    task, invocation, ..
+                } => assert_eq!(self.live.get(&task), Some(&invocation)),
+                Effect::Exit { .. } => {
+                    assert!(self.live.is_empty(), "processes outlive the worker");
+                    self.exited = true;
+                }
+            }
+        }
+    }
+
+    fn spawned_and_live(&self, key: &TaskKey, invocation: InvocationId) -> bool {
+        self.live.get(key) == Some(&invocation)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn promises_hold(joined in proptest::bool::weighted(0.8), steps in proptest::collection::vec(step(), 0..120)) {
+        let rig = if joined { Rig::joined() } else { Rig::new() };
+        let mut world = World::new(rig);
+        for step in steps {
+            world.step(step);
+        }
+        prop_assert_eq!(world.rig.worker.live_processes(), world.live.len());
+    }
+
+    #[test]
+    fn equal_histories_have_equal_fingerprints_at_any_time(steps in proptest::collection::vec(step(), 0..30), later in 0_u64..1_000_000) {
+        let mut shifted = Rig::shifted(later);
+        let mut world = World::new(Rig::new());
+        world.rig.wait(0);
+        shifted.wait(0);
+        let mut other = World::new(shifted);
+        for step in steps {
+            world.step(step.clone());
+            other.step(step);
+        }
+        prop_assert_eq!(world.rig.worker.fingerprint(), other.rig.worker.fingerprint());
+    }
+}

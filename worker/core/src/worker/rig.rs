@@ -1,0 +1,388 @@
+//! A worker under test: a clock of milliseconds, short names for events, and the usual peers.
+
+use std::time::Duration;
+
+use brasserie_common::ids::{HEALTHCHECK_JOB, HEALTHCHECK_NEW_WORKER_NODE};
+use brasserie_common::worker::HeartbeatResponse;
+use brasserie_common::{
+    BackoffDuration, CallId, CallOutcome, Health, InvocationId, JobName, KillMethod, KillRequest,
+    NodeName, Principal, RefusalCode, ReportedStatus, RequestId, RunningTask, SchedulerId,
+    SequenceNumber, Shard, TaskKey, TaskSubprocessOptions, Time, WorkerDescription, WorkerId,
+    WorkerSetId,
+};
+
+use crate::effect::{Call, CallReply, Effect, Goodbye, Reply};
+use crate::{Event, Options, RunTask, Worker};
+
+pub(super) const OWN: WorkerId = WorkerId(brasserie_common::InstanceId {
+    start_time: 50,
+    rand: 5,
+});
+pub(super) const PERIOD: Duration = Duration::from_secs(15);
+
+pub(super) fn scheduler(n: i64) -> SchedulerId {
+    SchedulerId::new(n * 100, n)
+}
+
+pub(super) fn set(n: i64, version: i64) -> WorkerSetId {
+    WorkerSetId {
+        scheduler: scheduler(n),
+        version,
+        hash: Default::default(),
+    }
+}
+
+pub(super) fn response(n: i64, version: i64, state: Health) -> HeartbeatResponse {
+    HeartbeatResponse {
+        scheduler: scheduler(n),
+        max_healthcheck_gap: Duration::from_secs(125),
+        heartbeat_grace_period: Duration::from_secs(60),
+        lose_unhealthy_worker_after: Duration::from_secs(500),
+        worker_check_interval: Duration::from_secs(5),
+        worker_state: state,
+        protocol_version: 2,
+        worker_set: set(n, version),
+    }
+}
+
+pub(super) fn invocation(n: i64) -> InvocationId {
+    InvocationId::new(1000, n)
+}
+
+pub(super) fn key(node: &str) -> TaskKey {
+    TaskKey {
+        job: JobName::try_from("job").unwrap(),
+        node: NodeName::try_from(node).unwrap(),
+    }
+}
+
+pub(super) fn task(node: &str, run: i64) -> RunningTask {
+    RunningTask {
+        job: key(node).job,
+        node: key(node).node,
+        invocation: invocation(run),
+        shard: Shard::try_from("shard").unwrap(),
+        resources: Vec::new(),
+        next_backoff: BackoffDuration::default(),
+        suicide_kill_wait: Duration::from_millis(700),
+        physical: None,
+        ended: None,
+    }
+}
+
+pub(super) fn run(n: i64, sequence: i64, task: RunningTask) -> RunTask {
+    RunTask {
+        task,
+        config: "{}".to_owned(),
+        command: vec!["/bin/true".to_owned()],
+        scheduler: scheduler(n),
+        worker: OWN,
+        sequence: SequenceNumber(sequence),
+        options: TaskSubprocessOptions::default(),
+    }
+}
+
+/// The first healthcheck of an association is for a new worker; `second` is its id.
+pub(super) fn healthcheck(n: i64, second: i64, node: &str) -> RunTask {
+    let mut run = run(n, 0, task("", 0));
+    run.task.job = JobName::try_from(HEALTHCHECK_JOB).unwrap();
+    run.task.node = NodeName::try_from(node).unwrap();
+    run.task.invocation = InvocationId::new(second, 0);
+    run
+}
+
+pub(super) fn term_wait_kill(millis: u64) -> KillRequest {
+    KillRequest {
+        method: KillMethod::TermWaitKill,
+        wait: Duration::from_millis(millis),
+    }
+}
+
+pub(super) fn kill(node: &str, run: i64, millis: u64) -> Effect {
+    Effect::Kill {
+        task: key(node),
+        invocation: invocation(run),
+        kill: term_wait_kill(millis),
+    }
+}
+
+/// A worker, its time, and what it did last.
+#[derive(Clone, Debug)]
+pub(super) struct Rig {
+    pub(super) worker: Worker,
+    now: Time,
+}
+
+impl Rig {
+    pub(super) fn new() -> Self {
+        Self::with(|_| ())
+    }
+
+    /// Like `new`, but born later.
+    pub(super) fn shifted(millis: u64) -> Self {
+        let mut rig = Self::new();
+        rig.now = rig.now + Duration::from_millis(millis);
+        let options = rig.worker.association.options.clone();
+        rig.worker = Worker::new(options, rig.now);
+        rig
+    }
+
+    pub(super) fn with(change: impl FnOnce(&mut Options)) -> Self {
+        let mut options = Options::new(WorkerDescription {
+            id: OWN,
+            heartbeat_period: PERIOD,
+            ..WorkerDescription::default()
+        });
+        change(&mut options);
+        let now = Time::from_nanos(1_000_000_000_000);
+        Rig {
+            worker: Worker::new(options, now),
+            now,
+        }
+    }
+
+    /// In the association with scheduler 1, HEALTHY, its set at version 1, at sequence number 0. Calls 1 to 4 are over.
+    pub(super) fn joined() -> Self {
+        Self::new().join()
+    }
+
+    pub(super) fn join(mut self) -> Self {
+        self.wait(0);
+        self.heartbeat_answered(1, 1, 1, Health::New);
+        self.fetch(1);
+        self.run(healthcheck(1, 7, HEALTHCHECK_NEW_WORKER_NODE));
+        self.end_healthcheck(
+            healthcheck(1, 7, HEALTHCHECK_NEW_WORKER_NODE),
+            ReportedStatus::done(),
+        );
+        self.heartbeat_answered(2, 1, 1, Health::Unhealthy);
+        self.acknowledge(3);
+        self.heartbeat_answered(4, 1, 1, Health::Healthy);
+        assert_eq!(self.worker.health(), Health::Healthy);
+        self
+    }
+
+    pub(super) fn hear(&mut self, event: Event) -> Vec<Effect> {
+        self.worker.handle(self.now, event);
+        self.drain()
+    }
+
+    /// Time passes at once, without a look in between.
+    pub(super) fn sleep(&mut self, millis: u64) {
+        self.now = self.now + Duration::from_millis(millis);
+    }
+
+    /// Time passes, and every timer is served when it is due.
+    pub(super) fn wait(&mut self, millis: u64) -> Vec<Effect> {
+        let end = self.now + Duration::from_millis(millis);
+        let mut effects = Vec::new();
+        loop {
+            self.worker.handle_timeout(self.now);
+            effects.extend(self.drain());
+            match self.worker.poll_timeout() {
+                Some(at) if at <= end => {
+                    assert!(at > self.now, "a timer that stays due: {:?}", self.worker);
+                    self.now = at;
+                }
+                Some(_) | None => break,
+            }
+        }
+        self.now = end;
+        self.worker.handle_timeout(self.now);
+        effects.extend(self.drain());
+        effects
+    }
+
+    fn drain(&mut self) -> Vec<Effect> {
+        std::iter::from_fn(|| self.worker.poll_effect()).collect()
+    }
+
+    /// Milliseconds until the next timer.
+    pub(super) fn next_timer(&self) -> Option<u64> {
+        let wait = self.worker.poll_timeout()?.since(self.now);
+        Some(u64::try_from(wait.as_millis()).unwrap())
+    }
+
+    pub(super) fn completed(&mut self, call: u64, outcome: CallOutcome<CallReply>) -> Vec<Effect> {
+        self.hear(Event::CallCompleted {
+            call: CallId(call),
+            outcome,
+        })
+    }
+
+    pub(super) fn heartbeat_answered(
+        &mut self,
+        call: u64,
+        n: i64,
+        version: i64,
+        state: Health,
+    ) -> Vec<Effect> {
+        let reply = CallReply::Heartbeat(Box::new(response(n, version, state)));
+        self.completed(call, CallOutcome::Done(reply))
+    }
+
+    pub(super) fn acknowledge(&mut self, call: u64) -> Vec<Effect> {
+        self.completed(call, CallOutcome::Done(CallReply::Acknowledged))
+    }
+
+    /// Scheduler `n` answers and acknowledges at once whatever is sent to it.
+    pub(super) fn serve(&mut self, effects: Vec<Effect>, n: i64, state: Health) {
+        let mut effects = std::collections::VecDeque::from(effects);
+        while let Some(effect) = effects.pop_front() {
+            let Effect::Call { id, call } = effect else {
+                continue;
+            };
+            effects.extend(match call {
+                Call::Heartbeat { .. } => self.heartbeat_answered(id.0, n, 1, state),
+                Call::UpdateStatus { .. } => self.acknowledge(id.0),
+            });
+        }
+    }
+
+    pub(super) fn fetch(&mut self, n: i64) -> Vec<Effect> {
+        self.hear(fetch_event(Some(scheduler(n))))
+    }
+
+    pub(super) fn run(&mut self, run: RunTask) -> Vec<Effect> {
+        self.hear(Event::RunTask {
+            request: RequestId(9),
+            from: Principal::Own,
+            run: Box::new(run),
+        })
+    }
+
+    pub(super) fn end_healthcheck(&mut self, run: RunTask, status: ReportedStatus) -> Vec<Effect> {
+        self.hear(Event::TaskEnded {
+            task: run.task.key(),
+            invocation: run.task.invocation,
+            status,
+        })
+    }
+
+    pub(super) fn start(&mut self, node: &str, invocation: i64) {
+        self.start_at(0, node, invocation);
+    }
+
+    pub(super) fn start_at(&mut self, sequence: i64, node: &str, invocation: i64) {
+        let wanted = run(1, sequence, task(node, invocation));
+        assert_eq!(
+            self.run(wanted.clone()),
+            [Effect::Spawn { run: wanted.into() }, accepted()]
+        );
+    }
+
+    pub(super) fn end(&mut self, node: &str, run: i64, status: ReportedStatus) -> Vec<Effect> {
+        self.hear(Event::TaskEnded {
+            task: key(node),
+            invocation: invocation(run),
+            status,
+        })
+    }
+
+    pub(super) fn notify(&mut self, n: i64, sequence: i64, tasks: Vec<RunningTask>) -> Vec<Effect> {
+        self.hear(Event::NotifyIfTasksNotRunning {
+            request: RequestId(9),
+            from: Principal::Own,
+            tasks,
+            scheduler: scheduler(n),
+            worker: OWN,
+            sequence: SequenceNumber(sequence),
+        })
+    }
+
+    pub(super) fn suicide(&mut self, n: i64, worker: WorkerId) -> Vec<Effect> {
+        self.hear(Event::RequestSuicide {
+            request: RequestId(9),
+            from: Principal::Own,
+            scheduler: scheduler(n),
+            worker,
+        })
+    }
+
+    pub(super) fn kill(&mut self, n: i64, node: &str, run: i64) -> Vec<Effect> {
+        self.hear(Event::KillTask {
+            request: RequestId(9),
+            from: Principal::Own,
+            task: key(node),
+            invocation: invocation(run),
+            scheduler: scheduler(n),
+            worker: OWN,
+            kill: term_wait_kill(3),
+        })
+    }
+}
+
+pub(super) fn fetch_event(scheduler: Option<SchedulerId>) -> Event {
+    Event::GetRunningTasks {
+        request: RequestId(9),
+        from: Principal::Own,
+        worker: OWN,
+        scheduler,
+    }
+}
+
+pub(super) fn accepted() -> Effect {
+    Effect::Reply {
+        request: RequestId(9),
+        reply: Ok(Reply::Empty),
+    }
+}
+
+pub(super) fn listed(tasks: Vec<RunningTask>) -> Effect {
+    Effect::Reply {
+        request: RequestId(9),
+        reply: Ok(Reply::RunningTasks(tasks)),
+    }
+}
+
+/// The code and text of a refusal that is the only effect.
+pub(super) fn refusal(effects: &[Effect]) -> (RefusalCode, String) {
+    match effects {
+        [
+            Effect::Reply {
+                request: RequestId(9),
+                reply: Err(refusal),
+            },
+        ] => (refusal.code, refusal.message.clone()),
+        other => panic!("expected a refusal alone: {other:?}"),
+    }
+}
+
+pub(super) fn heartbeat(rig: &Rig, id: u64, worker_set: WorkerSetId) -> Effect {
+    beat(rig, id, worker_set, Goodbye::No)
+}
+
+pub(super) fn beat(rig: &Rig, id: u64, worker_set: WorkerSetId, goodbye: Goodbye) -> Effect {
+    Effect::Call {
+        id: CallId(id),
+        call: Call::Heartbeat {
+            worker: Box::new(rig.worker.description().clone()),
+            worker_set,
+            goodbye,
+        },
+    }
+}
+
+pub(super) fn report(id: u64, n: i64, task: RunningTask, status: ReportedStatus) -> Effect {
+    Effect::Call {
+        id: CallId(id),
+        call: Call::UpdateStatus {
+            task: task.into(),
+            status,
+            scheduler: scheduler(n),
+            worker: OWN,
+        },
+    }
+}
+
+pub(super) fn lost() -> CallOutcome<CallReply> {
+    CallOutcome::Unknown("connection reset".to_owned())
+}
+
+pub(super) fn refused() -> CallOutcome<CallReply> {
+    CallOutcome::Refused(RefusalCode::Unspecified, "not now".to_owned())
+}
+
+pub(super) fn not_sent() -> CallOutcome<CallReply> {
+    CallOutcome::NotSent("connection refused".to_owned())
+}

@@ -1,0 +1,168 @@
+//! Statuses until they are acknowledged by whom it counts.
+
+use brasserie_common::{Health, ReportedStatus};
+
+use crate::effect::Effect;
+use crate::worker::rig::*;
+
+fn with_end() -> Rig {
+    let mut rig = Rig::joined();
+    rig.start("a", 1);
+    let effects = rig.end("a", 1, ReportedStatus::done());
+    assert_eq!(effects, [end(5, 1)]);
+    rig
+}
+
+fn end(call: u64, n: i64) -> Effect {
+    report(call, n, task("a", 1), ReportedStatus::done())
+}
+
+#[test]
+fn a_lost_acknowledgement_is_asked_for_again() {
+    for outcome in [lost(), refused(), not_sent()] {
+        let mut rig = with_end();
+        assert_eq!(rig.completed(5, outcome), []);
+        assert_eq!(rig.wait(999), []);
+        assert_eq!(rig.wait(1), [end(6, 1)]);
+        assert_eq!(rig.acknowledge(6), []);
+        assert_eq!(rig.worker.unacknowledged_reports(), 0);
+        assert_eq!(rig.wait(10_000), []);
+    }
+}
+
+#[test]
+fn a_report_without_outcome_is_given_up_and_sent_again() {
+    let mut rig = with_end();
+    assert_eq!(rig.wait(10_999), []);
+    assert_eq!(rig.wait(1), [end(6, 1)]);
+    // The first one's late outcome is dropped, the second one counts.
+    assert_eq!(rig.acknowledge(5), []);
+    assert_eq!(rig.worker.unacknowledged_reports(), 1);
+    rig.acknowledge(6);
+    assert_eq!(rig.worker.unacknowledged_reports(), 0);
+}
+
+#[test]
+fn a_refused_report_stalls_no_other() {
+    let mut rig = with_end();
+    rig.completed(5, refused());
+    rig.start("b", 2);
+    let failed = ReportedStatus::failed();
+    let effects = rig.end("b", 2, failed.clone());
+    assert_eq!(effects, [report(6, 1, task("b", 2), failed)]);
+}
+
+#[test]
+fn an_unreachable_scheduler_is_not_tried_for_each_report() {
+    let mut rig = with_end();
+    rig.start("b", 2);
+    rig.completed(5, not_sent());
+    let failed = ReportedStatus::failed();
+    assert_eq!(rig.end("b", 2, failed.clone()), []);
+    let effects = rig.wait(1000);
+    let second = report(6, 1, task("b", 2), failed);
+    assert_eq!(effects, [second, end(7, 1)]);
+}
+
+#[test]
+fn a_hundred_reports_are_on_their_way_at_once() {
+    let mut rig = Rig::joined();
+    for i in 0..150 {
+        rig.start(&i.to_string(), i);
+    }
+    let mut sent = 0;
+    for i in 0..150 {
+        sent += rig.end(&i.to_string(), i, ReportedStatus::done()).len();
+    }
+    assert_eq!(sent, 100);
+    assert_eq!(rig.acknowledge(5).len(), 1);
+    // A healthcheck overtakes them.
+    rig.run(healthcheck(1, 8, ""));
+    let effects = rig.end_healthcheck(healthcheck(1, 8, ""), ReportedStatus::done());
+    assert_eq!(effects.len(), 1);
+}
+
+#[test]
+fn an_acknowledgement_of_an_earlier_scheduler_does_not_count() {
+    let mut rig = with_end();
+    // Scheduler 2 has fetched: what it was told is listed to it as unacknowledged.
+    assert_eq!(rig.fetch(2).len(), 1);
+    assert_eq!(rig.acknowledge(5), []);
+    assert_eq!(rig.worker.unacknowledged_reports(), 1);
+    rig.wait(15_000);
+    let effects = rig.heartbeat_answered(6, 2, 1, Health::New);
+    // It refuses in NEW, so it is told at once when it has left it.
+    assert_eq!(effects, [heartbeat(&rig, 7, set(2, 1))]);
+    assert_eq!(
+        rig.heartbeat_answered(7, 2, 1, Health::Unhealthy),
+        [heartbeat(&rig, 8, set(2, 1)), end(9, 2)]
+    );
+    rig.acknowledge(9);
+    assert_eq!(rig.worker.unacknowledged_reports(), 0);
+}
+
+#[test]
+fn nothing_is_reported_to_a_scheduler_that_has_not_fetched() {
+    let mut rig = Rig::joined();
+    rig.start("a", 1);
+    rig.wait(15_000);
+    assert_eq!(rig.end("a", 1, ReportedStatus::done()), [end(6, 1)]);
+    rig.heartbeat_answered(5, 2, 1, Health::Unhealthy);
+    rig.heartbeat_answered(7, 2, 1, Health::Unhealthy);
+    assert_eq!(rig.completed(6, lost()), []);
+    assert_eq!(rig.wait(10_000), []);
+    let mut ended = task("a", 1);
+    ended.ended = Some(ReportedStatus::done());
+    assert_eq!(
+        rig.fetch(2),
+        [
+            listed(vec![ended]),
+            heartbeat(&rig, 8, set(2, 1)),
+            end(9, 2)
+        ]
+    );
+}
+
+#[test]
+fn answers_of_a_question_die_with_the_scheduler_that_asked() {
+    let mut rig = Rig::joined();
+    rig.wait(15_000);
+    assert_eq!(rig.notify(1, 1, vec![task("a", 1)]).len(), 2);
+    rig.fetch(2);
+    rig.heartbeat_answered(5, 2, 1, Health::Unhealthy);
+    assert_eq!(rig.worker.unacknowledged_reports(), 0);
+    assert_eq!(rig.acknowledge(6), []);
+    assert_eq!(rig.completed(6, lost()), []);
+    // It asks itself.
+    let denied = ReportedStatus::was_not_running();
+    assert_eq!(
+        rig.notify(2, 1, vec![task("a", 1)]),
+        [accepted(), report(8, 2, task("a", 1), denied)]
+    );
+}
+
+#[test]
+fn answers_of_the_wrong_kind_count_for_nothing() {
+    let mut rig = with_end();
+    assert_eq!(rig.heartbeat_answered(5, 1, 1, Health::MustDie), []);
+    assert_eq!(rig.worker.unacknowledged_reports(), 1);
+    assert_eq!(rig.wait(1000), [end(6, 1)]);
+    rig.acknowledge(6);
+    assert_eq!(rig.wait(14_000), [heartbeat(&rig, 7, set(1, 1))]);
+    assert_eq!(rig.acknowledge(7), []);
+    assert!(rig.worker.heartbeat_trouble().is_some());
+    assert_eq!(rig.wait(1000), [heartbeat(&rig, 8, set(1, 1))]);
+}
+
+#[test]
+fn what_a_dying_worker_has_to_say_does_not_wait_for_its_state() {
+    let mut rig = Rig::joined();
+    rig.start("a", 1);
+    rig.start("b", 2);
+    rig.wait(15_000);
+    rig.fetch(2);
+    rig.heartbeat_answered(5, 2, 1, Health::New);
+    assert_eq!(rig.end("a", 1, ReportedStatus::done()), []);
+    let effects = rig.suicide(2, OWN);
+    assert_eq!(effects, [kill("b", 2, 700), accepted(), end(7, 2)]);
+}

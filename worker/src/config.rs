@@ -1,0 +1,364 @@
+//! The command line of `brasserie-worker`: flags, their help, and what they become.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use brasserie_common::time::{DurationError, parse_duration};
+use brasserie_common::{ServiceAddress, Shard};
+use brasserie_common_runtime::net::{parse_peer, parse_socket};
+use brasserie_common_runtime::{AddressError, ListenAddress, NetworkExposure};
+use brasserie_thrift::rpc::Timeouts;
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use crate::directory::{DirectoryError, hostname};
+use crate::options::{LogRetention, StartOptions};
+
+/// The wire counts heartbeat periods in whole seconds.
+const MIN_HEARTBEAT_PERIOD: Duration = Duration::from_secs(1);
+/// Seconds and milliseconds on the wire are 32 bits signed; no wait of a worker is meant to be longer than this.
+const MAX_DURATION: Duration = Duration::from_millis(i32::MAX as u64);
+
+/// Exit codes of `brasserie-worker`. Beyond them: 128 and the number of the signal that killed it.
+pub mod exit_code {
+    /// The operator ended it, and its tasks are dead.
+    pub const SHUTDOWN: u8 = 0;
+    /// The scheduler asked for its end, or it was out of touch for too long; its tasks are dead.
+    pub const SUICIDE: u8 = 1;
+    /// The command line cannot be used.
+    pub const USAGE: u8 = 2;
+    /// It could not start: directory, address, keeper.
+    pub const START: u8 = 3;
+}
+
+const AFTER_HELP: &str = "\
+HOW IT WORKS
+  The worker tells its scheduler every --heartbeat-period that it is there, starts the tasks that the scheduler sends, and
+  reports how they ended until the scheduler has noted it. If it is out of touch with the scheduler for too long (the
+  scheduler's --lose-unhealthy-worker-after), it kills its tasks and ends: by then they run elsewhere. Let a service manager
+  start it again.
+
+  A task's program runs in DIR/jobs/JOB; what it prints is kept in DIR/logs (`brasserie logs`). The program must exist on this
+  machine. A small process, brasserie-keeper, stands above the worker and ends its tasks if the worker is killed.
+
+EXAMPLES
+  On the scheduler's machine:
+    brasserie-worker --scheduler localhost:6789 --data-dir /var/lib/brasserie/worker
+
+  A second one on the same machine:
+    brasserie-worker --scheduler localhost:6789 --data-dir /var/lib/brasserie/worker-2 --shard second
+
+  On another machine of a network that you trust:
+    brasserie-worker --scheduler scheduler.example.org:6789 --data-dir /var/lib/brasserie/worker \\
+        --listen 10.0.0.7:7000 --insecure-network
+
+EXIT CODES
+  0  ended by a signal (SIGTERM, SIGINT, SIGQUIT, SIGHUP) after its tasks were dead
+  1  ended by its scheduler, or out of touch with it for too long; its tasks are dead
+  2  the command line cannot be used
+  3  it could not start
+  128 and more  killed by that signal; its tasks are dead
+
+ENVIRONMENT
+  BRASSERIE_LOG  what it says about itself on standard error: `debug`, or `brasserie_worker=debug,info`
+
+Durations are numbers with a unit (500ms, 30s, 5m, 2h, 1d); a bare number is seconds.";
+
+/// Runs tasks for a Brasserie scheduler.
+#[derive(Debug, Parser)]
+#[command(name = "brasserie-worker", version, after_long_help = AFTER_HELP)]
+pub struct Cli {
+    /// The scheduler to work for. Exactly one in this version.
+    #[arg(long, value_name = "HOST:PORT", required = true, action = clap::ArgAction::Append, value_parser = parse_peer)]
+    scheduler: Vec<ServiceAddress>,
+
+    /// Where working directories, task logs and the worker's identity are kept. One worker at a time may use it; restart a
+    /// worker in the directory it had, so that the scheduler recognises it.
+    #[arg(long, value_name = "DIR")]
+    data_dir: PathBuf,
+
+    /// The worker's place in the pool: at most one worker of each name works at a time, and a newcomer of the same name
+    /// replaces an old one [default: the name of this machine]
+    #[arg(long, value_name = "NAME", value_parser = parse_shard)]
+    shard: Option<Shard>,
+
+    /// Where the scheduler's calls are taken; port 0 takes a free one. Whoever reaches this port can run programs here, so
+    /// only loopback addresses are allowed without --insecure-network.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0", value_parser = parse_socket)]
+    listen: std::net::SocketAddr,
+
+    /// The address that the scheduler is told to call, if it is not the one of --listen (behind a port mapping, or with a
+    /// wildcard address).
+    #[arg(long, value_name = "HOST:PORT", value_parser = parse_peer)]
+    advertise: Option<ServiceAddress>,
+
+    /// Allow --listen to name an address that other machines reach. Peers are not authenticated: everybody on that network
+    /// can run programs here as this user.
+    #[arg(long)]
+    insecure_network: bool,
+
+    /// Program for jobs whose configuration has no `command`. Without it such jobs do not run on this worker.
+    #[arg(long, value_name = "PROGRAM")]
+    worker_command: Option<String>,
+
+    /// How often the scheduler hears from this worker; at least 1s, counted in whole seconds.
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = parse_heartbeat_period)]
+    heartbeat_period: Duration,
+
+    /// When the operator ends the worker: time between SIGTERM and SIGKILL for its tasks. (When the worker must end itself,
+    /// the scheduler's --caution-worker-suicide-task-kill-wait counts instead.)
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_wait)]
+    kill_wait: Duration,
+
+    /// Task logs older than this are dropped.
+    #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = parse_age)]
+    log_retention: Duration,
+
+    /// The oldest task logs are dropped when all of them together are larger: bytes, or with K, M, G, T (powers of 1024).
+    #[arg(long, value_name = "SIZE", default_value = "10G", value_parser = parse_size)]
+    log_max_size: u64,
+
+    /// Time to reach the scheduler.
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_timeout)]
+    thrift_connect_timeout: Duration,
+
+    /// Time to send a call.
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_timeout)]
+    thrift_send_timeout: Duration,
+
+    /// Time to wait for an answer.
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_timeout)]
+    thrift_receive_timeout: Duration,
+}
+
+/// Why a command line that parses cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("one scheduler only in this version; --scheduler was given {0} times")]
+    ManySchedulers(usize),
+    #[error("--listen: {0}")]
+    Listen(AddressError),
+    #[error(
+        "--listen {0} takes calls for every address of this machine, so the scheduler cannot be told which one to call: add --advertise \
+         HOST:PORT with the name or address that it can reach"
+    )]
+    NothingToAdvertise(std::net::SocketAddr),
+    #[error("this machine's name cannot be the shard ({0}): choose one with --shard NAME")]
+    Hostname(String),
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+}
+
+impl Cli {
+    /// Reads the program's arguments; explains and ends the process (code 0 or 2) if that is all there is to do.
+    pub fn parse_or_exit() -> StartOptions {
+        Cli::parse().into_options().unwrap_or_else(|error| {
+            let mut command = <Cli as clap::CommandFactory>::command();
+            command.error(ErrorKind::ValueValidation, error).exit()
+        })
+    }
+
+    /// Checks what a single flag cannot say.
+    pub fn into_options(self) -> Result<StartOptions, ConfigError> {
+        let count = self.scheduler.len();
+        let [scheduler] = <[ServiceAddress; 1]>::try_from(self.scheduler)
+            .map_err(|_| ConfigError::ManySchedulers(count))?;
+        let exposure = match self.insecure_network {
+            true => NetworkExposure::AnyAddress,
+            false => NetworkExposure::LoopbackOnly,
+        };
+        let listen = ListenAddress::check(self.listen, exposure).map_err(ConfigError::Listen)?;
+        if self.listen.ip().is_unspecified() && self.advertise.is_none() {
+            return Err(ConfigError::NothingToAdvertise(self.listen));
+        }
+        let shard = match self.shard {
+            Some(shard) => shard,
+            None => parse_shard(&hostname()?).map_err(ConfigError::Hostname)?,
+        };
+        Ok(StartOptions {
+            scheduler,
+            shard,
+            data_dir: self.data_dir,
+            listen,
+            advertise: self.advertise,
+            worker_command: self.worker_command,
+            heartbeat_period: self.heartbeat_period,
+            kill_wait: self.kill_wait,
+            logs: LogRetention {
+                max_age: self.log_retention,
+                max_bytes: self.log_max_size,
+            },
+            timeouts: Timeouts {
+                connect: self.thrift_connect_timeout,
+                send: self.thrift_send_timeout,
+                receive: self.thrift_receive_timeout,
+            },
+        })
+    }
+}
+
+fn parse_shard(text: &str) -> Result<Shard, String> {
+    match text {
+        "" => Err("the name is empty".to_owned()),
+        text => Shard::try_from(text).map_err(|e| e.to_string()),
+    }
+}
+
+fn parse_wait(text: &str) -> Result<Duration, String> {
+    let wait = parse_duration(text).map_err(|e: DurationError| e.to_string())?;
+    match wait <= MAX_DURATION {
+        true => Ok(wait),
+        false => Err("at most 24d are allowed".to_owned()),
+    }
+}
+
+fn parse_age(text: &str) -> Result<Duration, String> {
+    match parse_duration(text) {
+        Ok(age) if age.is_zero() => Err("it must be longer than 0".to_owned()),
+        Ok(age) => Ok(age),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn parse_timeout(text: &str) -> Result<Duration, String> {
+    match parse_wait(text)? {
+        Duration::ZERO => Err("it must be longer than 0".to_owned()),
+        timeout => Ok(timeout),
+    }
+}
+
+fn parse_heartbeat_period(text: &str) -> Result<Duration, String> {
+    match parse_wait(text)? {
+        period if period < MIN_HEARTBEAT_PERIOD => Err("at least 1s is needed".to_owned()),
+        period => Ok(period),
+    }
+}
+
+/// Bytes, or with a unit in powers of 1024.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let error = || format!("`{text}` is no size: write bytes, or a number with K, M, G or T");
+    let trimmed = text.trim();
+    let (number, shift) = match trimmed.char_indices().next_back() {
+        Some((at, 'k' | 'K')) => (&trimmed[..at], 10),
+        Some((at, 'm' | 'M')) => (&trimmed[..at], 20),
+        Some((at, 'g' | 'G')) => (&trimmed[..at], 30),
+        Some((at, 't' | 'T')) => (&trimmed[..at], 40),
+        Some(_) | None => (trimmed, 0),
+    };
+    let number: u64 = number.trim().parse().map_err(|_| error())?;
+    match number.checked_mul(1 << shift) {
+        Some(0) | None => Err(error()),
+        Some(bytes) => Ok(bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(flags: &[&str]) -> Result<StartOptions, String> {
+        let base = [
+            "brasserie-worker",
+            "--scheduler",
+            "a.example:6789",
+            "--data-dir",
+            "/d",
+        ];
+        let cli = Cli::try_parse_from(base.iter().chain(flags)).map_err(|e| e.to_string())?;
+        cli.into_options().map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn two_flags_are_enough() {
+        let options = options(&[]).expect("usable");
+        assert_eq!(options.scheduler.to_string(), "a.example:6789");
+        assert_eq!(options.shard.as_str(), hostname().expect("a name"));
+        assert_eq!(options.heartbeat_period, Duration::from_secs(15));
+        assert_eq!(options.listen, ListenAddress::ANY_LOOPBACK_PORT);
+        assert_eq!(options.timeouts, Timeouts::DEFAULT);
+        assert_eq!(options.logs.max_bytes, 10 << 30);
+    }
+
+    #[test]
+    fn what_is_missing_or_repeated_is_named() {
+        let missing = Cli::try_parse_from(["brasserie-worker"])
+            .expect_err("refused")
+            .to_string();
+        assert!(
+            missing.contains("--scheduler") && missing.contains("--data-dir"),
+            "{missing}"
+        );
+        let twice = options(&["--scheduler", "b.example:1"]).expect_err("refused");
+        assert_eq!(
+            twice,
+            "one scheduler only in this version; --scheduler was given 2 times"
+        );
+    }
+
+    #[test]
+    fn only_loopback_without_the_insecure_flag() {
+        let open = ["--listen", "192.0.2.1:7000"];
+        assert!(
+            options(&open)
+                .expect_err("refused")
+                .contains("--insecure-network")
+        );
+        assert!(options(&[open[0], open[1], "--insecure-network"]).is_ok());
+        let wild = ["--listen", "0.0.0.0:7000", "--insecure-network"];
+        assert!(options(&wild).expect_err("refused").contains("--advertise"));
+        let told = [wild[0], wild[1], wild[2], "--advertise", "w.example:7000"];
+        let advertised = options(&told).expect("usable").advertise;
+        assert_eq!(
+            advertised.map(|a| a.to_string()).as_deref(),
+            Some("w.example:7000")
+        );
+    }
+
+    #[test]
+    fn values_have_units_and_bounds() {
+        let some = options(&[
+            "--heartbeat-period",
+            "2",
+            "--kill-wait",
+            "250ms",
+            "--log-max-size",
+            "3m",
+        ]);
+        let some = some.expect("usable");
+        assert_eq!(some.heartbeat_period, Duration::from_secs(2));
+        assert_eq!(some.kill_wait, Duration::from_millis(250));
+        assert_eq!(some.logs.max_bytes, 3 << 20);
+        for bad in [
+            ["--heartbeat-period", "0.5s"],
+            ["--heartbeat-period", "soon"],
+            ["--kill-wait", "100d"],
+            ["--log-max-size", "0"],
+            ["--log-max-size", "99999999T"],
+            ["--log-max-size", "x"],
+            ["--log-retention", "0"],
+            ["--thrift-send-timeout", "0"],
+            ["--shard", ""],
+            ["--scheduler", "nowhere"],
+            ["--listen", "example.org:1"],
+        ] {
+            let error = options(&bad).expect_err("refused");
+            assert!(error.contains(bad[0]), "{bad:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_help_teaches() {
+        let mut command = <Cli as clap::CommandFactory>::command();
+        command.clone().debug_assert();
+        let help = command.render_long_help().to_string();
+        for part in [
+            "EXAMPLES",
+            "EXIT CODES",
+            "--insecure-network",
+            "brasserie-keeper",
+            "500ms",
+        ] {
+            assert!(help.contains(part), "{part}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The worker's data directory: one user at a time, an identity that survives restarts, and no process of the predecessor
+//! alive when a worker takes it over.
+//!
+//! | name | holds |
+//! |---|---|
+//! | `lock` | locked exclusively while a worker uses the directory |
+//! | `worker.json` | machine-lock number, last start time, marker and boot id of the last user |
+//! | `groups` | process groups of running tasks |
+//! | `jobs/` | working directories of tasks |
+//! | `logs/` | output of tasks |
+//!
+//! A predecessor that was killed together with its keeper leaves tasks behind. They are found in two ways: by the marker in
+//! their environment, which everything inherits that a worker starts, and by the list of process groups, for those that
+//! cleared their environment. No task can slip in between: a child that is just being started still has the descriptor of
+//! the lock until it executes its program, so the lock becomes free only when the child carries the marker.
+
+mod groups;
+mod leftovers;
+mod state;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use brasserie_common::worker::MachinePortLock;
+use brasserie_common::{InstanceId, WorkerId};
+use brasserie_common_runtime::{Clock, DataDir, DataDirError};
+use parking_lot::Mutex;
+
+pub(crate) use groups::{GroupList, ListedGroup, Slot};
+pub use leftovers::LeftoverError;
+use state::{LockNumber, State};
+
+use crate::keeper::Marker;
+
+/// How long a locked directory is waited for: a process needs milliseconds from its start to its program, and a person who
+/// has started a second worker should learn it soon.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+/// Between two tries.
+const LOCK_RETRY: Duration = Duration::from_millis(10);
+
+/// Why a worker cannot work in a directory.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryError {
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
+    #[error("cannot use {}: {error}", path.display())]
+    Io { path: PathBuf, error: io::Error },
+    #[error("{} cannot be understood: {reason}. If this directory is not a worker's, choose another --data-dir; if it is, end all tasks \
+         of that worker on this machine and remove the file", path.display())]
+    Malformed { path: PathBuf, reason: String },
+    #[error("{} is of version {found}, and this program knows only up to {}: use the newer brasserie-worker again", path.display(), state::VERSION)]
+    Newer { path: PathBuf, found: u64 },
+    #[error(transparent)]
+    Leftover(#[from] LeftoverError),
+    #[error("cannot read the name of this machine: {0}")]
+    Hostname(io::Error),
+}
+
+/// A directory in use by this process, with nobody else's process left in it.
+#[derive(Debug)]
+pub struct WorkerDirectory {
+    dir: DataDir,
+    identity: Identity,
+    groups: Arc<Mutex<GroupList>>,
+}
+
+/// What a worker that uses the directory is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The same for every worker that ever uses this very directory on this machine.
+    pub machine_lock: MachinePortLock,
+    /// Later than that of every earlier user, by at least a second.
+    pub instance: WorkerId,
+}
+
+impl WorkerDirectory {
+    /// Locks the directory, ends what a predecessor left running, and stores the new identity durably. Blocks, at most for
+    /// [`leftovers::PATIENCE`] and two disk syncs.
+    pub fn open(
+        path: &Path,
+        marker: Option<&Marker>,
+        clock: Clock,
+    ) -> Result<Self, DirectoryError> {
+        let dir = lock(path)?;
+        let file = state::path(dir.path());
+        let before = State::load(&file)?;
+        let boot = state::boot_id();
+        let same_boot = before.as_ref().is_some_and(|b| b.boot_id == boot);
+        let listed = match same_boot {
+            true => GroupList::read(dir.path())?,
+            // Process ids of another boot name strangers.
+            false => Vec::new(),
+        };
+        // Our own marker names a predecessor inside this very process, which ended in good order, and whoever else lives here.
+        let old_marker = before
+            .as_ref()
+            .and_then(State::marker)
+            .filter(|old| same_boot && marker != Some(old));
+        leftovers::end(old_marker.as_ref(), &listed)?;
+        let groups = GroupList::create(dir.path())?;
+        let lock_file = LockNumber::file_of(dir.path())?;
+        let lock_number = match before.as_ref().map(|b| b.lock_number) {
+            Some(number) if number.file == lock_file => number,
+            Some(_) | None => LockNumber::draw(clock.seed(), lock_file),
+        };
+        let last_start = before.map_or(i64::MIN, |b| b.last_start_time);
+        let start_time = clock.wall().as_secs().max(last_start.saturating_add(1));
+        let after = State::new(lock_number, start_time, boot, marker);
+        after.store(&file)?;
+        let hostname = hostname()?;
+        let rand = clock.seed().cast_signed();
+        let identity = Identity {
+            machine_lock: MachinePortLock {
+                hostname: hostname.into(),
+                port: lock_number.number,
+            },
+            instance: WorkerId(InstanceId { start_time, rand }),
+        };
+        Ok(WorkerDirectory {
+            dir,
+            identity,
+            groups: Arc::new(Mutex::new(groups)),
+        })
+    }
+
+    /// Absolute.
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Where task logs go; created if need be.
+    pub fn logs(&self) -> Result<PathBuf, DirectoryError> {
+        Ok(self.dir.folder("logs")?)
+    }
+
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// To be told of every start and end of a task.
+    pub(crate) fn groups(&self) -> Arc<Mutex<GroupList>> {
+        Arc::clone(&self.groups)
+    }
+}
+
+/// Takes the lock, for which a killed predecessor's last, just starting child may hold out a moment.
+fn lock(path: &Path) -> Result<DataDir, DataDirError> {
+    let give_up = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match DataDir::open(path) {
+            Err(DataDirError::InUse { .. }) if Instant::now() < give_up => {
+                thread::sleep(LOCK_RETRY);
+            }
+            result => return result,
+        }
+    }
+}
+
+/// This machine's name.
+pub fn hostname() -> Result<String, DirectoryError> {
+    match nix::unistd::gethostname() {
+        Ok(name) => Ok(name.to_string_lossy().into_owned()),
+        Err(error) => Err(DirectoryError::Hostname(error.into())),
+    }
+}
+
+fn io_error(path: &Path) -> impl FnOnce(io::Error) -> DirectoryError {
+    move |error| DirectoryError::Io {
+        path: path.to_owned(),
+        error,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! `worker.json`: what one user of the directory leaves for the next.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use brasserie_common_runtime::FileError;
+use brasserie_common_runtime::files::{atomic_write, read_to_string};
+use serde::{Deserialize, Serialize};
+
+use super::{DirectoryError, io_error};
+use crate::keeper::Marker;
+
+/// Of the file's format.
+pub(super) const VERSION: u64 = 1;
+const FILE: &str = "worker.json";
+/// The file has some 300 bytes.
+const MAX_BYTES: u64 = 64 * 1024;
+/// Beyond every real port: the number is an identity that nobody listens on.
+const FIRST_NUMBER: i32 = 65_536;
+const LOCK_FILE: &str = "lock";
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct State {
+    version: u64,
+    pub lock_number: LockNumber,
+    pub last_start_time: i64,
+    /// Void process ids and markers of earlier boots.
+    pub boot_id: String,
+    marker: Option<String>,
+}
+
+/// The number of the machine lock, and the file that it belongs to: in a copy of the directory the file is another one,
+/// and the copy draws its own number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct LockNumber {
+    pub number: i32,
+    #[serde(flatten)]
+    pub file: LockFile,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct LockFile {
+    device: u64,
+    inode: u64,
+}
+
+/// Read before the rest, which a newer version may have changed.
+#[derive(Deserialize)]
+struct VersionOnly {
+    version: u64,
+}
+
+pub(super) fn path(dir: &Path) -> PathBuf {
+    dir.join(FILE)
+}
+
+/// Differs after each start of the machine; the same empty text where it cannot be read.
+pub(super) fn boot_id() -> String {
+    let text = read_to_string(Path::new("/proc/sys/kernel/random/boot_id"), 256);
+    text.map_or_else(|_| String::new(), |t| t.trim().to_owned())
+}
+
+impl State {
+    pub(super) fn new(
+        lock_number: LockNumber,
+        start_time: i64,
+        boot_id: String,
+        marker: Option<&Marker>,
+    ) -> Self {
+        State {
+            version: VERSION,
+            lock_number,
+            last_start_time: start_time,
+            boot_id,
+            marker: marker.map(|m| m.as_str().to_owned()),
+        }
+    }
+
+    /// `None` in a directory that no worker has used.
+    pub(super) fn load(path: &Path) -> Result<Option<Self>, DirectoryError> {
+        let malformed = |reason: String| DirectoryError::Malformed {
+            path: path.to_owned(),
+            reason,
+        };
+        let text = match read_to_string(path, MAX_BYTES) {
+            Ok(text) => text,
+            Err(FileError::Read { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(None);
+            }
+            Err(FileError::Read { error, path }) => {
+                return Err(DirectoryError::Io { path, error });
+            }
+            Err(error @ (FileError::TooLarge { .. } | FileError::NotText { .. })) => {
+                return Err(malformed(error.to_string()));
+            }
+        };
+        let version: VersionOnly =
+            serde_json::from_str(&text).map_err(|e| malformed(e.to_string()))?;
+        if version.version > VERSION {
+            return Err(DirectoryError::Newer {
+                path: path.to_owned(),
+                found: version.version,
+            });
+        }
+        let state: State = serde_json::from_str(&text).map_err(|e| malformed(e.to_string()))?;
+        if state.lock_number.number < FIRST_NUMBER {
+            let number = state.lock_number.number;
+            return Err(malformed(format!("lock_number {number} could be a port")));
+        }
+        Ok(Some(state))
+    }
+
+    /// On disk when this returns.
+    pub(super) fn store(&self, path: &Path) -> Result<(), DirectoryError> {
+        let text = serde_json::to_string_pretty(self).expect("texts and numbers always serialise");
+        atomic_write(path, text.as_bytes()).map_err(io_error(path))
+    }
+
+    pub(super) fn marker(&self) -> Option<Marker> {
+        self.marker.as_deref().map(Marker::from_text)
+    }
+}
+
+impl LockNumber {
+    /// The lock file of an open directory.
+    pub(super) fn file_of(dir: &Path) -> Result<LockFile, DirectoryError> {
+        let path = dir.join(LOCK_FILE);
+        let about = fs::metadata(&path).map_err(io_error(&path))?;
+        Ok(LockFile {
+            device: about.dev(),
+            inode: about.ino(),
+        })
+    }
+
+    /// Two workers of one host name draw the same one with a probability of 2^-31.
+    pub(super) fn draw(entropy: u64, file: LockFile) -> Self {
+        let span = u64::from(i32::MAX.abs_diff(FIRST_NUMBER)) + 1;
+        let offset = i32::try_from(entropy % span).expect("less than 2^31");
+        LockNumber {
+            number: FIRST_NUMBER + offset,
+            file,
+        }
+    }
+}

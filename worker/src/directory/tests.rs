@@ -1,0 +1,218 @@
+//! Identities over restarts and copies, and leftovers of real processes.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use brasserie_common::{InvocationId, Time};
+use brasserie_common_runtime::Clock;
+use nix::unistd::Pid;
+
+use super::groups::ListedGroup;
+use super::*;
+
+fn open(path: &Path) -> WorkerDirectory {
+    WorkerDirectory::open(path, None, Clock).expect("the directory opens")
+}
+
+fn long_sleep() -> Command {
+    let mut command = Command::new("sleep");
+    command.arg("1000").stdin(Stdio::null());
+    command
+}
+
+fn pid(child: &Child) -> Pid {
+    Pid::from_raw(i32::try_from(child.id()).expect("a process id"))
+}
+
+fn was_killed(mut child: Child) -> bool {
+    use std::os::unix::process::ExitStatusExt;
+    let killed = matches!(child.try_wait(), Ok(Some(status)) if status.signal() == Some(9));
+    if !killed {
+        child.kill().expect("it can be killed");
+        child.wait().expect("it ends");
+    }
+    killed
+}
+
+#[test]
+fn one_directory_keeps_its_machine_lock_and_never_repeats_a_start_time() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let path = parent.path().join("w");
+    let first = open(&path).identity().clone();
+    let second = open(&path).identity().clone();
+    assert_eq!(first.machine_lock, second.machine_lock);
+    assert!(first.machine_lock.port >= 65_536);
+    assert!(!first.machine_lock.hostname.is_empty());
+    assert!(second.instance.0.start_time > first.instance.0.start_time);
+    assert_ne!(first.instance.0.rand, second.instance.0.rand);
+}
+
+#[test]
+fn a_start_time_in_the_future_is_exceeded_without_waiting() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let path = parent.path().join("w");
+    open(&path);
+    let file = state::path(&path);
+    let mut state = State::load(&file).expect("read").expect("stored");
+    state.last_start_time = 99_999_999_999;
+    state.store(&file).expect("stored");
+    assert_eq!(
+        open(&path).identity().instance.0.start_time,
+        100_000_000_000
+    );
+}
+
+#[test]
+fn a_copied_directory_draws_its_own_number() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let (one, two) = (parent.path().join("one"), parent.path().join("two"));
+    let original = open(&one).identity().machine_lock.clone();
+    fs::create_dir(&two).expect("created");
+    for name in ["lock", "worker.json"] {
+        fs::copy(one.join(name), two.join(name)).expect("copied");
+    }
+    assert_ne!(open(&two).identity().machine_lock, original);
+    assert_eq!(open(&one).identity().machine_lock, original);
+}
+
+#[test]
+fn a_second_worker_is_refused() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let path = parent.path().join("w");
+    let _first = open(&path);
+    let error = WorkerDirectory::open(&path, None, Clock).expect_err("refused");
+    assert!(error.to_string().contains("in use"), "{error}");
+}
+
+#[test]
+fn files_of_newer_or_other_programs_are_refused_by_name() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let path = parent.path().join("w");
+    open(&path);
+    let file = state::path(&path);
+    for (text, part) in [
+        ("{\"version\": 2}", "version 2"),
+        ("{\"version\": 1}", "lock_number"),
+        ("rubbish", "cannot be understood"),
+    ] {
+        fs::write(&file, text).expect("written");
+        let error = WorkerDirectory::open(&path, None, Clock).expect_err("refused");
+        let shown = error.to_string();
+        assert!(
+            shown.contains(part) && shown.contains("worker.json"),
+            "{shown}"
+        );
+    }
+    let good = LockNumber::draw(0, LockNumber::file_of(&path).expect("the lock file"));
+    let low = LockNumber {
+        number: 6789,
+        ..good
+    };
+    State::new(low, 1, String::new(), None)
+        .store(&file)
+        .expect("stored");
+    assert!(WorkerDirectory::open(&path, None, Clock).is_err());
+}
+
+#[test]
+fn the_successor_ends_what_carries_the_marker_and_its_descendants() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let path = parent.path().join("w");
+    let marker = Marker::from_text("1:marker-of-this-test");
+    drop(WorkerDirectory::open(&path, Some(&marker), Clock).expect("opened"));
+    let marked = long_sleep()
+        .env("BRASSERIE_KEPT", marker.as_str())
+        .process_group(0)
+        .spawn()
+        .expect("started");
+    let mut family = Command::new("sh");
+    // The child clears its environment, and is found by its parent.
+    family
+        .args(["-c", "env -i sleep 1000 & echo $!; wait"])
+        .stdout(Stdio::piped());
+    let mut family = family
+        .env("BRASSERIE_KEPT", marker.as_str())
+        .spawn()
+        .expect("started");
+    let mut line = String::new();
+    let output = family.stdout.take().expect("piped");
+    BufReader::new(output).read_line(&mut line).expect("a line");
+    let bare: i32 = line.trim().parse().expect("an id");
+    let mut stranger = long_sleep().spawn().expect("started");
+    WorkerDirectory::open(&path, None, Clock).expect("opened after ending the marked one");
+    assert!(was_killed(marked) && was_killed(family));
+    let bare = crate::keeper::processes::find(Pid::from_raw(bare));
+    assert!(bare.is_none_or(|p| p.life == crate::keeper::processes::Life::Zombie));
+    assert!(matches!(stranger.try_wait(), Ok(None)), "strangers live on");
+    stranger.kill().expect("killed");
+    stranger.wait().expect("ended");
+}
+
+#[test]
+fn the_successor_ends_listed_groups_but_no_stranger_with_the_same_number() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let path = parent.path().join("w");
+    let directory = open(&path);
+    let task = long_sleep()
+        .env_clear()
+        .process_group(0)
+        .spawn()
+        .expect("started");
+    let stranger = long_sleep()
+        .env_clear()
+        .process_group(0)
+        .spawn()
+        .expect("started");
+    let invocation = InvocationId::new(1, 2);
+    let groups = directory.groups();
+    groups.lock().add(ListedGroup {
+        group: pid(&task),
+        listed: Clock.now(),
+        invocation,
+    });
+    let long_ago = Time::from_nanos(1);
+    groups.lock().add(ListedGroup {
+        group: pid(&stranger),
+        listed: long_ago,
+        invocation,
+    });
+    drop((directory, groups));
+    open(&path);
+    assert!(was_killed(task));
+    assert!(!was_killed(stranger), "it started after the listed one");
+}
+
+#[test]
+fn marks_of_another_boot_mean_nothing() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let path = parent.path().join("w");
+    let marker = Marker::from_text("1:marker-of-another-boot");
+    drop(WorkerDirectory::open(&path, Some(&marker), Clock).expect("opened"));
+    let file = state::path(&path);
+    let mut state = State::load(&file).expect("read").expect("stored");
+    state.boot_id = "another".to_owned();
+    state.store(&file).expect("stored");
+    let innocent = long_sleep()
+        .env("BRASSERIE_KEPT", marker.as_str())
+        .spawn()
+        .expect("started");
+    open(&path);
+    assert!(!was_killed(innocent));
+}
+
+#[test]
+fn a_predecessor_in_the_same_process_is_not_searched_by_the_common_marker() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let path = parent.path().join("w");
+    let marker = Marker::from_text("1:marker-of-this-process");
+    drop(WorkerDirectory::open(&path, Some(&marker), Clock).expect("opened"));
+    let neighbour = long_sleep()
+        .env("BRASSERIE_KEPT", marker.as_str())
+        .spawn()
+        .expect("started");
+    WorkerDirectory::open(&path, Some(&marker), Clock).expect("opened");
+    assert!(!was_killed(neighbour));
+}

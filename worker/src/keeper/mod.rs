@@ -1,0 +1,174 @@
+//! The keeper: a small process around a program that runs tasks, so that no task outlives the program, not even when the
+//! program is killed with `kill -9`.
+//!
+//! ```text
+//!   started by hand, systemd, a test
+//!     brasserie-keeper      (exec of the same file under this name; child subreaper; one thread)
+//!       brasserie-worker    (parent death signal: SIGTERM)
+//!         task, task, ...   (own process groups; whatever leaves them still has the keeper as its last ancestor)
+//! ```
+//!
+//! The keeper passes SIGTERM, SIGINT, SIGHUP and SIGQUIT on, except those that a terminal sent to the whole foreground
+//! group. When the program is gone, it kills every process that is left below it until there is none, and then exits with the
+//! program's code. If instead the keeper is killed, the program gets SIGTERM and ends its tasks itself. Only somebody who
+//! kills both at the same moment leaves tasks behind; the worker's next start ends those ([`crate::directory`]).
+
+mod guard;
+pub(crate) mod processes;
+
+use std::ffi::{CString, OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::{CommandExt, parent_id};
+use std::process::Command;
+
+use nix::errno::Errno;
+use nix::sys::prctl;
+use nix::sys::signal::{SigSet, Signal};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode, percent_encode};
+
+/// The keeper's whole command line. It must not contain the name of a program that people end with `pkill -f`.
+pub const KEEPER_NAME: &str = "brasserie-keeper";
+/// Carries the program's command line over the exec that turns the started process into the keeper: `PID:` and the
+/// percent-encoded arguments with spaces between them.
+const ARGUMENTS_VARIABLE: &str = "BRASSERIE_KEEPER_ARGUMENTS";
+/// Tells a program that it is kept, and marks everything that it ever starts: `PID:RANDOM` of its keeper.
+const MARKER_VARIABLE: &str = "BRASSERIE_KEPT";
+/// This program, even if its file was replaced or removed since it started.
+const THIS_PROGRAM: &str = "/proc/self/exe";
+/// What people and service managers send to end a program.
+const FORWARDED: [Signal; 4] = [
+    Signal::SIGTERM,
+    Signal::SIGINT,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+];
+
+/// Why a program cannot run under a keeper.
+#[derive(Debug, thiserror::Error)]
+pub enum KeeperError {
+    #[error(
+        "cannot start {KEEPER_NAME}, which ends the tasks if this program is killed: {0}. It runs {THIS_PROGRAM}; is /proc mounted?"
+    )]
+    Exec(io::Error),
+    #[error("{KEEPER_NAME} cannot {what}: {error}")]
+    Setup { what: &'static str, error: Errno },
+    #[error("{KEEPER_NAME} cannot start the program: {0}")]
+    Spawn(io::Error),
+    #[error("{KEEPER_NAME} ended while this program was starting")]
+    Gone,
+}
+
+/// A word that is in the environment of a kept program and of everything it started, and in no other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marker(String);
+
+impl Marker {
+    pub(crate) fn from_text(text: &str) -> Self {
+        Marker(text.to_owned())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// As it stands in an environment block.
+    pub(crate) fn entry(&self) -> Vec<u8> {
+        format!("{MARKER_VARIABLE}={}", self.0).into_bytes()
+    }
+
+    fn keeper(&self) -> Option<u32> {
+        self.0.split_once(':')?.0.parse().ok()
+    }
+}
+
+/// The marker of this process; `None` if no keeper started it.
+pub fn marker() -> Option<Marker> {
+    let marker = Marker(std::env::var(MARKER_VARIABLE).ok()?);
+    // A task inherits the variable but has another parent, so a program that it starts gets a keeper of its own.
+    (marker.keeper() == Some(parent_id())).then_some(marker)
+}
+
+/// Returns in the kept program. The process that was started becomes its keeper and does not return.
+///
+/// Call it first of all: before threads, before arguments are read, before anything is printed.
+pub fn become_keeper_or_continue() -> Result<(), KeeperError> {
+    if let Some(marker) = marker() {
+        return be_kept(&marker);
+    }
+    match arguments_after_exec() {
+        Some(arguments) => {
+            let code = guard::run(&arguments)?;
+            std::process::exit(code);
+        }
+        None => Err(exec_keeper()),
+    }
+}
+
+fn be_kept(marker: &Marker) -> Result<(), KeeperError> {
+    let setup = |what| move |error| KeeperError::Setup { what, error };
+    prctl::set_pdeathsig(Signal::SIGTERM).map_err(setup("watch its own parent"))?;
+    // It may have died before the signal was asked for.
+    if marker.keeper() != Some(parent_id()) {
+        return Err(KeeperError::Gone);
+    }
+    // Inherited from the keeper, which reads its signals from a descriptor.
+    guarded_signals()
+        .thread_unblock()
+        .map_err(setup("unblock signals"))?;
+    // The exec of a link has left the link's name.
+    if let Some(name) = std::env::args_os().next() {
+        let base = name
+            .as_bytes()
+            .rsplit(|b| *b == b'/')
+            .next()
+            .unwrap_or_default();
+        if let Ok(name) = CString::new(base) {
+            prctl::set_name(&name).map_err(setup("name itself"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Only returns if it fails.
+fn exec_keeper() -> KeeperError {
+    let encoded: Vec<String> = std::env::args_os()
+        .map(|a| percent_encode(a.as_bytes(), NON_ALPHANUMERIC).to_string())
+        .collect();
+    let value = format!("{}:{}", std::process::id(), encoded.join(" "));
+    let error = Command::new(THIS_PROGRAM)
+        .arg0(KEEPER_NAME)
+        .env(ARGUMENTS_VARIABLE, value)
+        .exec();
+    KeeperError::Exec(error)
+}
+
+/// The program's command line, if this process is the result of [`exec_keeper`]: an exec keeps the process id.
+fn arguments_after_exec() -> Option<Vec<OsString>> {
+    let value = std::env::var(ARGUMENTS_VARIABLE).ok()?;
+    let (id, arguments) = value.split_once(':')?;
+    (id.parse() == Ok(std::process::id())).then(|| arguments.split(' ').map(decode).collect())
+}
+
+fn decode(text: &str) -> OsString {
+    OsString::from_vec(percent_decode(text.as_bytes()).collect())
+}
+
+/// The program, as the keeper starts it.
+fn kept_program(arguments: &[OsString], marker: &Marker) -> Command {
+    let mut command = Command::new(THIS_PROGRAM);
+    command
+        .arg0(
+            arguments
+                .first()
+                .map_or(OsStr::new(""), OsString::as_os_str),
+        )
+        .args(arguments.iter().skip(1))
+        .env_remove(ARGUMENTS_VARIABLE)
+        .env(MARKER_VARIABLE, marker.as_str());
+    command
+}
+
+fn guarded_signals() -> SigSet {
+    FORWARDED.into_iter().chain([Signal::SIGCHLD]).collect()
+}

@@ -1,0 +1,129 @@
+//! The machine's processes as `/proc` shows them: who is whose child, which group, started when.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+
+use nix::unistd::Pid;
+
+/// A process's line in `/proc/PID/stat` has 52 numbers and a name of at most 64 bytes.
+const MAX_STAT_BYTES: u64 = 4096;
+/// Most bytes of an environment that are searched: the kernel's own limit for arguments and environment together is 6 MiB
+/// with the usual stack limit of 8 MiB.
+const MAX_ENVIRONMENT_BYTES: u64 = 8 << 20;
+
+/// One process. Its id and start together name it for as long as the machine runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub pid: Pid,
+    pub parent: Pid,
+    pub group: Pid,
+    pub start: StartTicks,
+    pub life: Life,
+}
+
+/// When a process started, in kernel ticks since the machine did; counts suspend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct StartTicks(pub u64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    Alive,
+    /// It runs nothing any more and only waits for its parent to take notice.
+    Zombie,
+}
+
+/// All processes that can be seen. Some may be gone when this returns, and newer ones missing.
+pub(crate) fn all() -> io::Result<Vec<Process>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|n| n.parse().ok());
+        found.extend(number.and_then(|n| find(Pid::from_raw(n))));
+    }
+    Ok(found)
+}
+
+/// One process, if it exists.
+pub(crate) fn find(pid: Pid) -> Option<Process> {
+    let text = read(&format!("/proc/{pid}/stat"), MAX_STAT_BYTES)?;
+    let mut process = parse(pid, &text)?;
+    // The first thread of a program may end before the others; it then looks like a zombie.
+    if process.life == Life::Zombie && thread_count(pid) > 1 {
+        process.life = Life::Alive;
+    }
+    Some(process)
+}
+
+/// Whether the environment that the process was started with has this entry. Not readable means no.
+pub(crate) fn environment_has(pid: Pid, entry: &[u8]) -> bool {
+    read(&format!("/proc/{pid}/environ"), MAX_ENVIRONMENT_BYTES)
+        .is_some_and(|block| block.split(|b| *b == 0).any(|e| e == entry))
+}
+
+fn thread_count(pid: Pid) -> usize {
+    fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count)
+}
+
+fn read(path: &str, max_bytes: u64) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).ok()?;
+    file.take(max_bytes).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// Fields after the name, which may itself contain spaces and parentheses.
+fn parse(pid: Pid, stat: &[u8]) -> Option<Process> {
+    let name_end = stat.iter().rposition(|b| *b == b')')?;
+    let rest = std::str::from_utf8(stat.get(name_end + 1..)?).ok()?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let number = |at: usize| fields.get(at)?.parse::<i64>().ok();
+    let id = |at: usize| Some(Pid::from_raw(i32::try_from(number(at)?).ok()?));
+    Some(Process {
+        pid,
+        parent: id(1)?,
+        group: id(2)?,
+        start: StartTicks(u64::try_from(number(19)?).ok()?),
+        life: match *fields.first()? {
+            "Z" | "X" | "x" => Life::Zombie,
+            _ => Life::Alive,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_itself_with_its_parent_and_group() {
+        let me = find(nix::unistd::getpid()).expect("this process");
+        assert_eq!(me.parent, nix::unistd::getppid());
+        assert_eq!(me.group, nix::unistd::getpgrp());
+        assert_eq!(me.life, Life::Alive);
+        assert!(all().expect("listed").contains(&me));
+    }
+
+    #[test]
+    fn names_with_parentheses_and_spaces_do_not_shift_the_fields() {
+        let line = b"7 (a) b) Z 3 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 0";
+        let process = parse(Pid::from_raw(7), line).expect("parsed");
+        assert_eq!(process.parent, Pid::from_raw(3));
+        assert_eq!(process.start, StartTicks(4711));
+        assert_eq!(process.life, Life::Zombie);
+    }
+
+    #[test]
+    fn half_lines_are_no_process() {
+        for bad in [&b""[..], b"7 (a", b"7 (a) S 3", b"7 (a) S x y"] {
+            assert_eq!(parse(Pid::from_raw(7), bad), None);
+        }
+    }
+
+    #[test]
+    fn environments_are_searched_by_whole_entries() {
+        let me = nix::unistd::getpid();
+        let (name, value) = std::env::vars().next().expect("some variable");
+        assert!(environment_has(me, format!("{name}={value}").as_bytes()));
+        assert!(!environment_has(me, format!("{name}={value}x").as_bytes()));
+    }
+}

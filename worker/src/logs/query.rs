@@ -1,0 +1,274 @@
+//! Reading pages: which blocks may hold wanted lines, which lines match, and where the next page starts.
+
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use brasserie_common::logs::{LineId, LogLine, LogPage, LogQuery};
+use brasserie_common::{JobName, NodeName};
+use regex::bytes::{Regex, RegexBuilder};
+
+use super::index::{Block, Bloom, SegmentIndex};
+use super::segment::{Record, read_up_to, records, scan, stream_code};
+use super::writer::Sealed;
+
+/// A page ends after this many lines of its stream were looked at: about 20 ms of work, so that no reader holds a thread.
+const PAGE_SCANNED_LINES: usize = 20_000;
+/// A page also ends after this time: slow disks and slow patterns must not hold a thread either.
+pub(super) const PAGE_TIME: Duration = Duration::from_millis(40);
+/// No more lines than this on a page, whatever is asked for.
+const PAGE_LINES: usize = PAGE_SCANNED_LINES;
+/// Text on a page, names included: half of the largest frame, so that the reply certainly fits one.
+const PAGE_BYTES: usize = 8 << 20;
+/// Compiled size of a pattern, which a stranger may send: what the longest sensible ones need.
+const PATTERN_BYTES: usize = 1 << 20;
+/// The clock is read once for so many lines.
+const LINES_PER_CLOCK: usize = 64;
+
+/// Why a query cannot be answered.
+#[derive(Debug, thiserror::Error)]
+pub enum QueryError {
+    #[error("the regex filter {pattern:?} cannot be used: {reason}")]
+    Pattern { pattern: String, reason: String },
+}
+
+/// A query, made ready to compare.
+pub(super) struct Matcher {
+    stream: u8,
+    jobs: Vec<(JobName, Bloom)>,
+    nodes: Vec<(NodeName, Bloom)>,
+    pattern: Option<Regex>,
+}
+
+impl Matcher {
+    pub(super) fn new(query: &LogQuery) -> Result<Self, QueryError> {
+        let pattern = match query.regex.as_str() {
+            "" => None,
+            text => Some(
+                RegexBuilder::new(text)
+                    .size_limit(PATTERN_BYTES)
+                    .build()
+                    .map_err(|e| QueryError::Pattern {
+                        pattern: text.chars().take(200).collect(),
+                        reason: e.to_string(),
+                    })?,
+            ),
+        };
+        let jobs = query
+            .jobs
+            .iter()
+            .map(|j| (j.clone(), Bloom::of_job(j.as_str().as_bytes())))
+            .collect();
+        let nodes = query
+            .nodes
+            .iter()
+            .map(|n| (n.clone(), Bloom::of_node(n.as_str().as_bytes())))
+            .collect();
+        Ok(Matcher {
+            stream: stream_code(query.stream),
+            jobs,
+            nodes,
+            pattern,
+        })
+    }
+
+    fn may_match(&self, block: &Block, query: &LogQuery) -> bool {
+        block.may_hold_stream(query.stream)
+            && (self.jobs.is_empty()
+                || self
+                    .jobs
+                    .iter()
+                    .any(|(_, bloom)| block.names.may_contain(bloom)))
+            && (self.nodes.is_empty()
+                || self
+                    .nodes
+                    .iter()
+                    .any(|(_, bloom)| block.names.may_contain(bloom)))
+    }
+
+    fn matches(&self, record: &Record<'_>) -> bool {
+        (self.jobs.is_empty()
+            || self
+                .jobs
+                .iter()
+                .any(|(job, _)| job.as_str().as_bytes() == record.job))
+            && (self.nodes.is_empty()
+                || self
+                    .nodes
+                    .iter()
+                    .any(|(node, _)| node.as_str().as_bytes() == record.node))
+            && self.pattern.as_ref().is_none_or(|pattern| {
+                // Without its newline, so that `$` means what people expect.
+                pattern.is_match(record.line.strip_suffix(b"\n").unwrap_or(record.line))
+            })
+    }
+}
+
+/// One segment as a query sees it.
+pub(super) enum SegmentView {
+    Sealed(Arc<Sealed>),
+    Active { path: PathBuf, index: SegmentIndex },
+}
+
+impl SegmentView {
+    fn path(&self) -> &Path {
+        match self {
+            SegmentView::Sealed(sealed) => &sealed.path,
+            SegmentView::Active { path, .. } => path,
+        }
+    }
+
+    /// Whether any line can lie at or beyond `from`, in reading direction.
+    fn reaches(&self, query: &LogQuery) -> bool {
+        let (first, last) = match self {
+            SegmentView::Sealed(sealed) => (sealed.first, sealed.last),
+            SegmentView::Active { index, .. } => match (index.blocks.first(), index.last_id()) {
+                (Some(block), Some(last)) => (block.first, last),
+                (None, _) | (_, None) => return false,
+            },
+        };
+        in_range(query, first) || in_range(query, last)
+    }
+}
+
+fn in_range(query: &LogQuery, id: LineId) -> bool {
+    match (query.from, query.ascending) {
+        (None, _) => true,
+        (Some(from), true) => id >= from,
+        (Some(from), false) => id <= from,
+    }
+}
+
+/// Reads one page. A segment that retention removed meanwhile, or that rotted, is passed over.
+pub(super) fn page(segments: &[SegmentView], query: &LogQuery, matcher: &Matcher) -> LogPage {
+    let mut page = PageBuilder::new(query, matcher);
+    let mut visit = |segment: &SegmentView| match segment.reaches(query) {
+        true => page.read_segment(segment),
+        false => ControlFlow::Continue(()),
+    };
+    let _: ControlFlow<()> = match query.ascending {
+        true => segments.iter().try_for_each(&mut visit),
+        false => segments.iter().rev().try_for_each(&mut visit),
+    };
+    page.done
+}
+
+struct PageBuilder<'a> {
+    query: &'a LogQuery,
+    matcher: &'a Matcher,
+    limit: usize,
+    deadline: Instant,
+    scanned: usize,
+    blocks: usize,
+    bytes: usize,
+    done: LogPage,
+}
+
+impl<'a> PageBuilder<'a> {
+    fn new(query: &'a LogQuery, matcher: &'a Matcher) -> Self {
+        let limit = query.limit.clamp(1, PAGE_LINES);
+        let deadline = Instant::now() + PAGE_TIME;
+        PageBuilder {
+            query,
+            matcher,
+            limit,
+            deadline,
+            scanned: 0,
+            blocks: 0,
+            bytes: 0,
+            done: LogPage::default(),
+        }
+    }
+
+    fn read_segment(&mut self, segment: &SegmentView) -> ControlFlow<()> {
+        let Ok(file) = File::open(segment.path()) else {
+            return ControlFlow::Continue(());
+        };
+        let loaded;
+        let index = match segment {
+            SegmentView::Active { index, .. } => index,
+            SegmentView::Sealed(sealed) => {
+                let Some(index) = SegmentIndex::load(&sealed.path).or_else(|| scan(&file).ok())
+                else {
+                    return ControlFlow::Continue(());
+                };
+                loaded = index;
+                &loaded
+            }
+        };
+        let ascending = self.query.ascending;
+        let mut visit = |position: usize| self.read_block(&file, index, position);
+        match ascending {
+            true => (0..index.blocks.len()).try_for_each(&mut visit),
+            false => (0..index.blocks.len()).rev().try_for_each(&mut visit),
+        }
+    }
+
+    fn read_block(
+        &mut self,
+        file: &File,
+        index: &SegmentIndex,
+        position: usize,
+    ) -> ControlFlow<()> {
+        let block = &index.blocks[position];
+        let (nearest, farthest) = match self.query.ascending {
+            true => (block.first, block.last),
+            false => (block.last, block.first),
+        };
+        if !in_range(self.query, farthest) || !self.matcher.may_match(block, self.query) {
+            return ControlFlow::Continue(());
+        }
+        // Progress: a page reads at least one block before time can end it.
+        if self.blocks > 0 && Instant::now() >= self.deadline {
+            self.done.next = Some(nearest);
+            return ControlFlow::Break(());
+        }
+        self.blocks += 1;
+        let (offset, length) = index.extent(position);
+        let mut bytes = vec![0; length];
+        let Ok(got) = read_up_to(file, &mut bytes, offset) else {
+            return ControlFlow::Continue(());
+        };
+        let mut wanted = records(&bytes[..got]).filter(|r| r.stream == self.matcher.stream);
+        match self.query.ascending {
+            true => wanted.try_for_each(|record| self.take(&record)),
+            false => {
+                let all: Vec<_> = wanted.collect();
+                all.iter().rev().try_for_each(|record| self.take(record))
+            }
+        }
+    }
+
+    fn take(&mut self, record: &Record<'_>) -> ControlFlow<()> {
+        if !in_range(self.query, record.id) {
+            return ControlFlow::Continue(());
+        }
+        let out_of_time = self.scanned > 0
+            && self.scanned.is_multiple_of(LINES_PER_CLOCK)
+            && Instant::now() >= self.deadline;
+        if self.done.lines.len() >= self.limit
+            || self.scanned >= PAGE_SCANNED_LINES
+            || self.bytes >= PAGE_BYTES
+            || out_of_time
+        {
+            self.done.next = Some(record.id);
+            return ControlFlow::Break(());
+        }
+        self.scanned += 1;
+        if self.matcher.matches(record) {
+            let line = String::from_utf8_lossy(record.line).into_owned();
+            self.bytes += line.len() + record.job.len() + record.node.len();
+            self.done.lines.push(LogLine {
+                job: JobName::try_from(&*String::from_utf8_lossy(record.job)).unwrap_or_default(),
+                node: NodeName::try_from(&*String::from_utf8_lossy(record.node))
+                    .unwrap_or_default(),
+                time_secs: record.time.as_secs(),
+                line,
+                id: Some(record.id),
+            });
+        }
+        ControlFlow::Continue(())
+    }
+}

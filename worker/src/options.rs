@@ -1,0 +1,63 @@
+//! What a worker is started with, by its own program or inside another.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use brasserie_common::{ServiceAddress, Shard};
+use brasserie_common_runtime::ListenAddress;
+use brasserie_thrift::rpc::Timeouts;
+
+/// Everything that can be chosen.
+#[derive(Clone, Debug)]
+pub struct StartOptions {
+    pub scheduler: ServiceAddress,
+    /// The place in the pool.
+    pub shard: Shard,
+    pub data_dir: PathBuf,
+    pub listen: ListenAddress,
+    /// What the scheduler is told to call; `None`: where the worker listens.
+    pub advertise: Option<ServiceAddress>,
+    /// Program for jobs without a command.
+    pub worker_command: Option<String>,
+    pub heartbeat_period: Duration,
+    /// Between TERM and KILL when the operator ends the worker.
+    pub kill_wait: Duration,
+    pub logs: LogRetention,
+    /// Of calls to the scheduler.
+    pub timeouts: Timeouts,
+}
+
+/// How long and how much of the tasks' output is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogRetention {
+    pub max_age: Duration,
+    pub max_bytes: u64,
+}
+
+impl Default for LogRetention {
+    /// As the command line's defaults.
+    fn default() -> Self {
+        LogRetention {
+            max_age: Duration::from_secs(30 * 86_400),
+            max_bytes: 10 << 30,
+        }
+    }
+}
+
+impl StartOptions {
+    /// The command line's defaults around what has none.
+    pub fn new(scheduler: ServiceAddress, shard: Shard, data_dir: PathBuf) -> Self {
+        StartOptions {
+            scheduler,
+            shard,
+            data_dir,
+            listen: ListenAddress::ANY_LOOPBACK_PORT,
+            advertise: None,
+            worker_command: None,
+            heartbeat_period: Duration::from_secs(15),
+            kill_wait: Duration::from_secs(5),
+            logs: LogRetention::default(),
+            timeouts: Timeouts::DEFAULT,
+        }
+    }
+}

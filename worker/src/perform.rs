@@ -1,0 +1,246 @@
+//! Does what the core wants done, one arm an effect, and never waits for any of it.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use brasserie_common::{InvocationId, KillRequest, NodeName, ReportedStatus, RequestId, TaskKey};
+use brasserie_common_runtime::Clock;
+use brasserie_worker_core::{Call, Effect, Event, ExitReason, Refusal, Reply, RunTask};
+use nix::unistd::Pid;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::directory::{GroupList, ListedGroup, Slot};
+use crate::process::{
+    KillError, ProcessRunner, RunKey, SpawnError, SpawnRequest, TaskEnd, TaskSink,
+};
+use crate::rpc::{SchedulerClient, Waiting};
+
+/// What the worker hears from itself. Without a limit of its own, because the core bounds it: one event for each call and each
+/// process that it asked for, and both have limits there.
+pub(crate) type OwnEvents = UnboundedSender<Event>;
+
+pub(crate) struct Performer {
+    runner: ProcessRunner,
+    client: SchedulerClient,
+    own: OwnEvents,
+    /// Bounded by the unanswered calls that the server allows.
+    waiting: HashMap<RequestId, Waiting>,
+}
+
+impl Performer {
+    pub(crate) fn new(runner: ProcessRunner, client: SchedulerClient, own: OwnEvents) -> Self {
+        Performer {
+            runner,
+            client,
+            own,
+            waiting: HashMap::new(),
+        }
+    }
+
+    /// Keeps a caller until the core has answered.
+    pub(crate) fn expect_reply(&mut self, request: RequestId, waiting: Waiting) {
+        self.waiting.insert(request, waiting);
+    }
+
+    pub(crate) fn perform(&mut self, effect: Effect) -> ControlFlow<ExitReason> {
+        match effect {
+            Effect::Reply { request, reply } => self.reply(request, reply),
+            Effect::Call { id, call } => self.call(id, call),
+            Effect::Spawn { run } => self.spawn(&run),
+            Effect::Kill {
+                task,
+                invocation,
+                kill,
+            } => self.kill(task, invocation, kill),
+            Effect::Exit { reason } => return ControlFlow::Break(reason),
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn reply(&mut self, request: RequestId, reply: Result<Reply, Refusal>) {
+        if let Err(refusal) = &reply {
+            // The caller logs it; here a peer could fill the log.
+            tracing::debug!(code = ?refusal.code, "refused a call: {}", refusal.message);
+        }
+        if let Some(waiting) = self.waiting.remove(&request) {
+            waiting.answer(reply);
+        }
+    }
+
+    fn call(&self, id: brasserie_common::CallId, call: Call) {
+        let (client, own) = (self.client.clone(), self.own.clone());
+        tokio::spawn(async move {
+            let outcome = client.call(call).await;
+            // Nobody listens any more: the worker has ended.
+            let _ = own.send(Event::CallCompleted { call: id, outcome });
+        });
+    }
+
+    fn spawn(&self, run: &RunTask) {
+        let request = SpawnRequest {
+            key: RunKey {
+                invocation: run.task.invocation,
+                job: run.task.job.clone(),
+                node: run.task.node.clone(),
+            },
+            command: run.command.clone(),
+            argument: run.config.clone(),
+            path_to_node: path_to_node(run),
+            options: run.options.clone(),
+        };
+        let Err(error) = self.runner.spawn(request) else {
+            return;
+        };
+        let text = format!("cannot start: {error}");
+        let status = match error {
+            SpawnError::Busy | SpawnError::Ending => ReportedStatus::incomplete_backoff(&text),
+            SpawnError::AlreadyRunning | SpawnError::NoCommand => {
+                ReportedStatus::error_backoff(&text)
+            }
+        };
+        // As above.
+        let _ = self.own.send(Event::TaskEnded {
+            task: run.task.key(),
+            invocation: run.task.invocation,
+            status,
+        });
+    }
+
+    fn kill(&self, task: TaskKey, invocation: InvocationId, kill: KillRequest) {
+        let key = RunKey {
+            invocation,
+            job: task.job,
+            node: task.node,
+        };
+        match self.runner.kill(&key, kill) {
+            // Its end is on its way to the core.
+            Ok(()) | Err(KillError::Unknown) => {}
+            Err(error @ KillError::Busy) => tracing::error!(task = %key, "cannot kill: {error}"),
+        }
+    }
+}
+
+/// The part of a task's JSON argument that also becomes a variable of its environment.
+#[derive(Deserialize)]
+struct Argument {
+    path_to_node: Vec<String>,
+}
+
+/// From the JSON argument; other schedulers may leave it out.
+fn path_to_node(run: &RunTask) -> Vec<NodeName> {
+    let own = || vec![run.task.node.clone()];
+    let Ok(argument) = serde_json::from_str::<Argument>(&run.config) else {
+        return own();
+    };
+    let names = argument.path_to_node.into_iter().map(NodeName::try_from);
+    names.collect::<Result<_, _>>().unwrap_or_else(|_| own())
+}
+
+/// Hears of starts and ends on the supervising thread: keeps the list of process groups, and tells the core.
+pub(crate) struct Supervised {
+    own: OwnEvents,
+    clock: Clock,
+    groups: Arc<Mutex<GroupList>>,
+    slots: HashMap<Arc<RunKey>, Slot>,
+}
+
+impl Supervised {
+    pub(crate) fn new(own: OwnEvents, clock: Clock, groups: Arc<Mutex<GroupList>>) -> Self {
+        Supervised {
+            own,
+            clock,
+            groups,
+            slots: HashMap::new(),
+        }
+    }
+}
+
+impl TaskSink for Supervised {
+    fn started(&mut self, key: &Arc<RunKey>, group: Pid) {
+        let listed = ListedGroup {
+            group,
+            listed: self.clock.now(),
+            invocation: key.invocation,
+        };
+        if let Some(slot) = self.groups.lock().add(listed) {
+            self.slots.insert(Arc::clone(key), slot);
+        }
+    }
+
+    fn ended(&mut self, end: TaskEnd) {
+        if let Some(slot) = self.slots.remove(&end.key) {
+            self.groups.lock().remove(slot);
+        }
+        tracing::debug!(task = %end.key, story = ?end.story, "a task has ended");
+        // Nobody listens any more: the worker has ended.
+        let _ = self.own.send(Event::TaskEnded {
+            task: TaskKey {
+                job: end.key.job.clone(),
+                node: end.key.node.clone(),
+            },
+            invocation: end.key.invocation,
+            status: end.status,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use brasserie_common::{
+        BackoffDuration, RunningTask, SchedulerId, SequenceNumber, Shard, WorkerId,
+    };
+    use std::time::Duration;
+
+    fn run(config: &str) -> RunTask {
+        RunTask {
+            task: RunningTask {
+                job: "j".try_into().expect("a name"),
+                node: "own".try_into().expect("a name"),
+                invocation: InvocationId::new(1, 1),
+                shard: Shard::default(),
+                resources: Vec::new(),
+                next_backoff: BackoffDuration {
+                    no_more_backoffs: false,
+                    seconds: 1,
+                },
+                suicide_kill_wait: Duration::ZERO,
+                physical: None,
+                ended: None,
+            },
+            config: config.to_owned(),
+            command: Vec::new(),
+            scheduler: SchedulerId::new(1, 1),
+            worker: WorkerId::new(1, 1),
+            sequence: SequenceNumber(0),
+            options: Default::default(),
+        }
+    }
+
+    #[test]
+    fn the_path_comes_from_the_argument_or_is_the_node_alone() {
+        let path = |config| {
+            let names = path_to_node(&run(config));
+            names
+                .iter()
+                .map(|n| n.as_str().to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            path(r#"{"id":"j","path_to_node":["root","own"]}"#),
+            ["root", "own"]
+        );
+        for other in [
+            "",
+            "{}",
+            "[]",
+            r#"{"path_to_node":[1]}"#,
+            r#"{"path_to_node":["a\u0000"]}"#,
+        ] {
+            assert_eq!(path(other), ["own"], "{other}");
+        }
+    }
+}

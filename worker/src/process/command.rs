@@ -1,0 +1,306 @@
+//! What a task's process is started with: program, arguments, environment, working directory, descriptors; and why it
+//! could not be started, in words a user can act on.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, OsStr};
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use brasserie_common::{Arguments, JobName};
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use sha2::{Digest, Sha256};
+
+use super::SpawnRequest;
+
+/// Larger JSON arguments are not repeated in `BRASSERIE_ARGUMENT`: arguments and environment share one kernel limit, and
+/// one string may have at most 128 KiB, so this leaves room for the name and for whatever the environment holds.
+pub const ARGUMENT_IN_ENVIRONMENT_LIMIT: usize = 100 * 1024;
+/// One argument or environment entry may have so many bytes, its end included (`MAX_ARG_STRLEN`).
+const KERNEL_STRING_LIMIT: usize = 128 * 1024;
+/// File names have at most 255 bytes; this leaves room for the digest.
+const DIRECTORY_NAME_LIMIT: usize = 180;
+/// Directories that are known to exist; more jobs than this at once only cost a `mkdir` a start.
+const KNOWN_DIRECTORIES: usize = 4096;
+/// What a job name may contain to be part of a file name as it is. A leading dot is encoded too, so neither `.` nor
+/// `..` nor a hidden folder can come out.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'-').remove(b'.');
+
+const OWN_VARIABLES: [&str; 6] = [
+    "BRASSERIE_JOB",
+    "BRASSERIE_NODE",
+    "BRASSERIE_PATH_TO_NODE",
+    "BRASSERIE_STATUS",
+    "BRASSERIE_ARGUMENT",
+    "BRASSERIE_INVOCATION",
+];
+
+/// A start that failed before or in the child, told to the user.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct StartFailure(pub String);
+
+/// Descriptors that every task gets: `/dev/null` for stdin, and the number that its status pipe will have.
+///
+/// Both are opened once and kept. Holding the number means that no pipe of ours can ever have it, so that `dup2` onto it in
+/// a child cannot overwrite another of the child's descriptors; 0 to 2 are always open in a Rust program.
+pub(super) struct Reserved {
+    pub null: OwnedFd,
+    status: OwnedFd,
+}
+
+impl Reserved {
+    pub(super) fn new() -> io::Result<Self> {
+        let null: OwnedFd = File::open("/dev/null")?.into();
+        let status = null.try_clone()?;
+        Ok(Reserved { null, status })
+    }
+
+    pub(super) fn status_number(&self) -> RawFd {
+        self.status.as_raw_fd()
+    }
+}
+
+/// The parts of a child's start that all tasks share.
+pub(super) struct Commands {
+    jobs_dir: PathBuf,
+    environment: Vec<CString>,
+    path: Vec<PathBuf>,
+    status_path: String,
+    known: HashMap<JobName, CString>,
+}
+
+/// Strings of one start.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub program: CString,
+    pub argv: Vec<CString>,
+    pub environment: Vec<CString>,
+    pub working_dir: CString,
+}
+
+impl Commands {
+    pub(super) fn new(data_dir: &Path, status_number: RawFd) -> io::Result<Self> {
+        let jobs_dir = std::path::absolute(data_dir)?.join("jobs");
+        fs::create_dir_all(&jobs_dir)?;
+        let mut environment = Vec::new();
+        let mut path = Vec::new();
+        for (name, value) in std::env::vars_os() {
+            if OWN_VARIABLES.iter().any(|own| name == *own) {
+                continue;
+            }
+            if name == "PATH" {
+                path = std::env::split_paths(&value)
+                    .filter(|p| p.is_absolute())
+                    .collect();
+            }
+            let mut entry = name.into_vec();
+            entry.push(b'=');
+            entry.extend_from_slice(value.as_bytes());
+            environment.extend(CString::new(entry).ok());
+        }
+        let status_path = format!("/dev/fd/{status_number}");
+        Ok(Commands {
+            jobs_dir,
+            environment,
+            path,
+            status_path,
+            known: HashMap::new(),
+        })
+    }
+
+    /// The worker's own environment, without what we set ourselves.
+    pub(super) fn environment(&self) -> &[CString] {
+        &self.environment
+    }
+
+    /// The complete argument list, as logged and as executed.
+    pub(super) fn arguments(&self, request: &SpawnRequest) -> Vec<String> {
+        let mut all = request.command.clone();
+        match request.options.arguments {
+            Arguments::Append => {
+                all.push(request.key.node.as_str().to_owned());
+                all.push(self.status_path.clone());
+                all.push(request.argument.clone());
+            }
+            Arguments::None => {}
+        }
+        all
+    }
+
+    pub(super) fn prepare(
+        &mut self,
+        request: &SpawnRequest,
+        arguments: &[String],
+    ) -> Result<Prepared, StartFailure> {
+        let program = self.resolve(arguments.first().map_or("", String::as_str))?;
+        let argv = arguments
+            .iter()
+            .enumerate()
+            .map(|(i, text)| c_string(&format!("argument {i}"), text.as_bytes()))
+            .collect::<Result<_, _>>()?;
+        let environment = self.additions(request)?;
+        let working_dir = self.working_dir(&request.key.job)?;
+        Ok(Prepared {
+            program,
+            argv,
+            environment,
+            working_dir,
+        })
+    }
+
+    fn additions(&self, request: &SpawnRequest) -> Result<Vec<CString>, StartFailure> {
+        let path = serde_json::to_string(&request.path_to_node).expect("names are strings");
+        let invocation = request.key.invocation.to_string();
+        let mut values = vec![
+            ("BRASSERIE_JOB", request.key.job.as_str()),
+            ("BRASSERIE_NODE", request.key.node.as_str()),
+            ("BRASSERIE_PATH_TO_NODE", path.as_str()),
+            ("BRASSERIE_STATUS", self.status_path.as_str()),
+            ("BRASSERIE_INVOCATION", invocation.as_str()),
+        ];
+        if request.argument.len() <= ARGUMENT_IN_ENVIRONMENT_LIMIT {
+            values.push(("BRASSERIE_ARGUMENT", request.argument.as_str()));
+        }
+        values
+            .into_iter()
+            .map(|(name, value)| c_string(name, format!("{name}={value}").as_bytes()))
+            .collect()
+    }
+
+    /// As a shell would find it, except that relative folders of `PATH` do not count: they would be looked up in a
+    /// directory that tasks can write to.
+    fn resolve(&self, program: &str) -> Result<CString, StartFailure> {
+        if program.is_empty() {
+            return Err(StartFailure(
+                "the command is empty: give the job a `command`".to_owned(),
+            ));
+        }
+        let exact = c_string("the program", program.as_bytes())?;
+        if program.contains('/') {
+            return Ok(exact);
+        }
+        let mut not_executable = None;
+        for folder in &self.path {
+            let candidate = folder.join(program);
+            let Ok(about) = fs::metadata(&candidate) else {
+                continue;
+            };
+            if about.is_file() && about.permissions().mode() & 0o111 != 0 {
+                return c_string("the program", candidate.as_os_str().as_bytes());
+            }
+            not_executable.get_or_insert(candidate);
+        }
+        Err(StartFailure(match not_executable {
+            Some(found) => format!("{} is not an executable file", found.display()),
+            None => format!(
+                "{program:?} is in no folder of the worker's PATH ({})",
+                self.path_text()
+            ),
+        }))
+    }
+
+    fn path_text(&self) -> String {
+        let folders: Vec<&OsStr> = self.path.iter().map(|p| p.as_os_str()).collect();
+        folders.join(OsStr::new(":")).to_string_lossy().into_owned()
+    }
+
+    fn working_dir(&mut self, job: &JobName) -> Result<CString, StartFailure> {
+        if let Some(known) = self.known.get(job) {
+            return Ok(known.clone());
+        }
+        let path = self.jobs_dir.join(directory_name(job));
+        create_dir(&path)?;
+        let text = c_string("the working directory", path.as_os_str().as_bytes())?;
+        if self.known.len() >= KNOWN_DIRECTORIES {
+            self.known.clear();
+        }
+        self.known.insert(job.clone(), text.clone());
+        Ok(text)
+    }
+
+    /// Whether a start failed because somebody removed the working directory.
+    pub(super) fn lost_working_dir(working_dir: &CStr, error: Errno) -> bool {
+        error == Errno::ENOENT && !Path::new(OsStr::from_bytes(working_dir.to_bytes())).is_dir()
+    }
+
+    pub(super) fn restore_working_dir(working_dir: &CStr) -> Result<(), StartFailure> {
+        let path = Path::new(OsStr::from_bytes(working_dir.to_bytes()));
+        create_dir(path)
+    }
+}
+
+fn create_dir(path: &Path) -> Result<(), StartFailure> {
+    fs::create_dir_all(path).map_err(|e| {
+        StartFailure(format!(
+            "cannot create the working directory {}: {e}",
+            path.display()
+        ))
+    })
+}
+
+/// The folder of a job below `jobs/`. Different names have different folders.
+pub(super) fn directory_name(job: &JobName) -> String {
+    let name = job.as_str();
+    let mut encoded: String = utf8_percent_encode(name, PLAIN).collect();
+    if encoded.starts_with('.') {
+        encoded.replace_range(0..1, "%2E");
+    }
+    // `~` is never left plain, so neither form can collide with another name's.
+    if encoded.is_empty() {
+        return "~empty".to_owned();
+    }
+    if encoded.len() > DIRECTORY_NAME_LIMIT {
+        let digest = Sha256::digest(name.as_bytes());
+        encoded.truncate(DIRECTORY_NAME_LIMIT);
+        encoded.push('~');
+        for byte in &digest[..16] {
+            encoded.push_str(&format!("{byte:02x}"));
+        }
+    }
+    encoded
+}
+
+fn c_string(what: &str, bytes: &[u8]) -> Result<CString, StartFailure> {
+    if bytes.len() >= KERNEL_STRING_LIMIT {
+        let length = bytes.len();
+        return Err(StartFailure(format!(
+            "{what} has {length} bytes; Linux takes at most {} in one string",
+            KERNEL_STRING_LIMIT - 1
+        )));
+    }
+    CString::new(bytes).map_err(|_| {
+        StartFailure(format!(
+            "{what} contains a NUL byte, which no program can receive"
+        ))
+    })
+}
+
+/// The cause in words, from the error of a pipe, of the child's start, or of watching it.
+pub(super) fn explain(error: Errno, program: &str) -> StartFailure {
+    StartFailure(match error {
+        Errno::ENOENT if Path::new(program).exists() => {
+            format!("{program} exists, but the interpreter in its first line or its dynamic loader does not")
+        }
+        Errno::ENOENT => format!("{program} does not exist"),
+        Errno::EACCES => format!("{program} is not an executable file, or a folder above it is closed to this worker"),
+        Errno::ENOEXEC => format!("{program} is neither a program for this machine nor a script with a `#!` line"),
+        Errno::E2BIG => format!("{program}: arguments and environment together are larger than this machine allows"),
+        Errno::EMFILE => "the worker has no file descriptors left: raise its limit (ulimit -n) or run fewer tasks at once".to_owned(),
+        Errno::ENFILE => "the machine has no file descriptors left (fs.file-max)".to_owned(),
+        Errno::EAGAIN => "no more processes may be created: a limit on processes is reached (ulimit -u, pids of the control group)".to_owned(),
+        Errno::ENOMEM => "the machine has no memory left to start a process".to_owned(),
+        other => format!("{program} cannot be executed: {}", other.desc()),
+    })
+}
+
+/// A pipe whose reading end does not block, so that no task can ever stop the supervisor by draining its own pipe.
+pub(super) fn task_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let (read, write) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
+    fcntl(&read, FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK))?;
+    Ok((read, write))
+}

@@ -1,0 +1,144 @@
+//! The final status rule: what a run's status line, exit and kill make of it. Pure.
+//!
+//! | `status_from` | status line | exit | we signalled it | status |
+//! |---|---|---|---|---|
+//! | `auto`, `pipe` | yes | any | any | what the line says |
+//! | `auto`, `pipe` | none | any | yes | incomplete, backs off |
+//! | `auto` | none | code 0 | no | done |
+//! | `auto` | none | anything else | no | error, backs off |
+//! | `pipe` | none | any | no | error, backs off |
+//! | `exit_code` | ignored | code 0 | any | done |
+//! | `exit_code` | ignored | anything else | yes | incomplete, backs off |
+//! | `exit_code` | ignored | anything else | no | error, backs off |
+//!
+//! A task that we signalled gets "incomplete" and loses no retry even if it then exits with 0: only a status line can say that
+//! its work was finished before. With `exit_code` the user chose to believe the code.
+
+use brasserie_common::status::MAX_STATUS_BYTES;
+use brasserie_common::{ReportedStatus, StatusFrom, StatusSource};
+
+use super::{ProcessExit, Signalled};
+
+/// What came through the status pipe in the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum StatusLine {
+    #[default]
+    None,
+    /// The last line that was not empty, without its newline.
+    Text(String),
+    /// That line was longer than a status may be.
+    TooLong,
+}
+
+impl StatusLine {
+    pub(super) fn text(&self) -> Option<&str> {
+        match self {
+            StatusLine::Text(text) => Some(text),
+            StatusLine::None | StatusLine::TooLong => None,
+        }
+    }
+}
+
+pub(super) fn final_status(
+    from: StatusFrom,
+    line: &StatusLine,
+    exit: ProcessExit,
+    signalled: Signalled,
+) -> ReportedStatus {
+    let line = match from {
+        StatusFrom::Auto | StatusFrom::Pipe => line,
+        StatusFrom::ExitCode => &StatusLine::None,
+    };
+    match line {
+        StatusLine::Text(text) => return ReportedStatus::parse(text, StatusSource::Task),
+        StatusLine::TooLong => {
+            return ReportedStatus::error_backoff(&format!(
+                "the status line is longer than {MAX_STATUS_BYTES} bytes (the task {exit})"
+            ));
+        }
+        StatusLine::None => {}
+    }
+    match (from, exit, signalled) {
+        (StatusFrom::ExitCode, ProcessExit::Code(0), _) => ReportedStatus::done(),
+        (_, _, Signalled::Term | Signalled::Kill) => ReportedStatus::incomplete_backoff(&format!(
+            "ended by the worker before it wrote a status ({exit})"
+        )),
+        (StatusFrom::Auto, ProcessExit::Code(0), Signalled::No) => ReportedStatus::done(),
+        (StatusFrom::Pipe, _, Signalled::No) => ReportedStatus::error_backoff(&format!(
+            "could not read a status: the task wrote none ({exit})"
+        )),
+        (StatusFrom::Auto | StatusFrom::ExitCode, _, Signalled::No) => {
+            ReportedStatus::error_backoff(&format!("the task {exit}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use brasserie_common::StatusBits;
+
+    use super::*;
+
+    const KILLED: ProcessExit = ProcessExit::Signal(9);
+    const OK: ProcessExit = ProcessExit::Code(0);
+    const BAD: ProcessExit = ProcessExit::Code(3);
+
+    fn bits(from: StatusFrom, line: &str, exit: ProcessExit, signalled: Signalled) -> StatusBits {
+        let line = match line {
+            "" => StatusLine::None,
+            text => StatusLine::Text(text.to_owned()),
+        };
+        final_status(from, &line, exit, signalled).bits()
+    }
+
+    #[test]
+    fn every_row_of_the_table() {
+        let done = ReportedStatus::done().bits();
+        let failed = ReportedStatus::failed().bits();
+        let error = ReportedStatus::error_backoff("").bits();
+        let incomplete = ReportedStatus::incomplete_backoff("").bits();
+        use Signalled::{Kill, No, Term};
+        use StatusFrom::{Auto, ExitCode, Pipe};
+        for (from, line, exit, signalled, want) in [
+            (Auto, "done", BAD, No, done),
+            (Auto, "failed", OK, Kill, failed),
+            (Pipe, "done", KILLED, Kill, done),
+            (Pipe, "nonsense", OK, No, error),
+            (Auto, "", OK, Term, incomplete),
+            (Auto, "", KILLED, Kill, incomplete),
+            (Pipe, "", BAD, Term, incomplete),
+            (Auto, "", OK, No, done),
+            (Auto, "", BAD, No, error),
+            (Auto, "", KILLED, No, error),
+            (Auto, "", ProcessExit::Unknown, No, error),
+            (Pipe, "", OK, No, error),
+            (ExitCode, "failed", OK, No, done),
+            (ExitCode, "done", BAD, No, error),
+            (ExitCode, "", OK, Term, done),
+            (ExitCode, "done", KILLED, Kill, incomplete),
+        ] {
+            assert_eq!(
+                bits(from, line, exit, signalled),
+                want,
+                "{from:?} {line:?} {exit:?} {signalled:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn errors_name_the_exit_and_overlong_lines_their_limit() {
+        let status = final_status(StatusFrom::Auto, &StatusLine::None, BAD, Signalled::No);
+        assert_eq!(status.exception(), Some("the task exited with code 3"));
+        let status = final_status(StatusFrom::Auto, &StatusLine::None, KILLED, Signalled::No);
+        assert_eq!(
+            status.exception(),
+            Some("the task was killed by signal 9 (SIGKILL)")
+        );
+        let status = final_status(StatusFrom::Auto, &StatusLine::TooLong, OK, Signalled::No);
+        assert!(
+            status
+                .exception()
+                .is_some_and(|text| text.contains("longer than 65536 bytes"))
+        );
+    }
+}

@@ -1,0 +1,139 @@
+//! The events of a task's life, one JSON object a line in the log's `statuses` stream.
+
+use brasserie_common::ReportedStatus;
+use brasserie_common::logs::LogStream;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::RunKey;
+use crate::logs::{LinePart, LogStore, MAX_LINE_BYTES, TaskTag};
+
+/// A command line longer than this is cut in its event: the complete one would only repeat the JSON argument.
+const LOGGED_ARGUMENT_BYTES: usize = 4 * 1024;
+
+/// What happened.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Event<'a> {
+    Running {
+        command: &'a [String],
+    },
+    ProcessExited {
+        message: &'a str,
+    },
+    PipeError {
+        message: &'a str,
+    },
+    LineSplit {
+        message: &'a str,
+    },
+    PipesClosed,
+    GotStatus {
+        raw: Option<&'a str>,
+        status: &'a ReportedStatus,
+    },
+    FailedToStart {
+        status: &'a ReportedStatus,
+    },
+}
+
+#[derive(Serialize)]
+struct Fields<'a> {
+    event: &'static str,
+    invocation_start_time: i64,
+    invocation_rand: i64,
+    worker_host: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    raw_status: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<Vec<&'a str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Status<'a>>,
+}
+
+/// A status without its times, which only the scheduler knows.
+#[derive(Serialize)]
+struct Status<'a> {
+    result_bits: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<&'a Map<String, Value>>,
+}
+
+/// Appends one event; `scratch` is only reused memory.
+pub(super) fn log(
+    logs: &LogStore,
+    host: &str,
+    key: &RunKey,
+    tag: &TaskTag,
+    event: Event<'_>,
+    scratch: &mut Vec<u8>,
+) {
+    let mut fields = Fields {
+        event: name(event),
+        invocation_start_time: key.invocation.0.start_time,
+        invocation_rand: key.invocation.0.rand,
+        worker_host: host,
+        raw_status: None,
+        command: None,
+        message: None,
+        status: None,
+    };
+    match event {
+        Event::Running { command } => {
+            fields.command = Some(command.iter().map(|text| cut(text)).collect())
+        }
+        Event::ProcessExited { message }
+        | Event::PipeError { message }
+        | Event::LineSplit { message } => {
+            fields.message = Some(message);
+        }
+        Event::PipesClosed => {}
+        Event::GotStatus { raw, status } => {
+            fields.raw_status = raw;
+            fields.status = Some(Status::of(status));
+        }
+        Event::FailedToStart { status } => fields.status = Some(Status::of(status)),
+    }
+    scratch.clear();
+    serde_json::to_writer(&mut *scratch, &fields)
+        .expect("texts and numbers always serialise, and memory takes them");
+    scratch.push(b'\n');
+    // A status with 64 KiB of data does not fit one piece.
+    let mut pieces = scratch.chunks(MAX_LINE_BYTES).peekable();
+    while let Some(piece) = pieces.next() {
+        let part = if pieces.peek().is_some() {
+            LinePart::Continued
+        } else {
+            LinePart::Last
+        };
+        logs.append(tag, LogStream::Statuses, part, piece);
+    }
+}
+
+impl<'a> Status<'a> {
+    fn of(status: &'a ReportedStatus) -> Self {
+        Status {
+            result_bits: status.bits().0,
+            data: status.data().map(|data| &**data),
+        }
+    }
+}
+
+fn name(event: Event<'_>) -> &'static str {
+    match event {
+        Event::Running { .. } => "running",
+        Event::ProcessExited { .. } => "process_exited",
+        Event::PipeError { .. } => "task_pipe_error",
+        Event::LineSplit { .. } => "task_line_split",
+        Event::PipesClosed => "task_pipes_closed",
+        Event::GotStatus { .. } => "got_status",
+        Event::FailedToStart { .. } => "task_failed_to_start",
+    }
+}
+
+fn cut(text: &str) -> &str {
+    let longest = text.len().min(LOGGED_ARGUMENT_BYTES);
+    let end = (0..=longest).rev().find(|at| text.is_char_boundary(*at));
+    &text[..end.unwrap_or(0)]
+}

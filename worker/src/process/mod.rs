@@ -1,0 +1,177 @@
+//! Runs task processes: starts them without copying this process, watches them without polling, kills them with
+//! everything in their process group, and says how they ended.
+//!
+//! One thread supervises all tasks of a worker over one epoll: a pidfd and three pipes a task. Nothing is polled per
+//! task and no task has a thread. [`ProcessRunner`] is the handle: its calls only queue, and results come through a
+//! [`TaskSink`] on the supervising thread.
+//!
+//! What a task finds when it starts:
+//!
+//! * argv: the command, then (`arguments: append`) node name, `/dev/fd/N` for its status, JSON argument. The program is
+//!   executed directly, without a shell; a name without `/` is looked up in the absolute folders of `PATH`.
+//! * working directory: `<data dir>/jobs/<job>`, the name percent-encoded. A relative program path starts there.
+//! * stdin is `/dev/null`; stdout and stderr go to the log; descriptor `N` takes status lines. All other descriptors of
+//!   the worker are closed on exec.
+//! * the worker's environment plus `BRASSERIE_JOB`, `BRASSERIE_NODE`, `BRASSERIE_PATH_TO_NODE` (a JSON array, root
+//!   first, since names may contain any separator), `BRASSERIE_STATUS` (the `/dev/fd/N` path), `BRASSERIE_ARGUMENT` (the
+//!   JSON argument, left out above [`ARGUMENT_IN_ENVIRONMENT_LIMIT`]) and `BRASSERIE_INVOCATION` (start time, a colon, 16
+//!   hexadecimal digits).
+//! * no blocked and no ignored signals, and a process group of its own, whatever `process_group_leader` says: a kill
+//!   must reach the task's children too. A Ctrl-C in the worker's terminal therefore reaches the worker only, which
+//!   then ends its tasks.
+//!
+//! The parent death signal is not set: `posix_spawn` cannot, and the kernel ties it to the *thread* that started the
+//! child. What outlives a worker that is killed with `kill -9`, and what leaves its process group, is the business of
+//! the keeper around the worker.
+
+mod command;
+mod ending;
+mod events;
+mod pipes;
+mod runner;
+mod spawn;
+mod supervisor;
+mod task;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::{InvocationId, JobName, NodeName, ReportedStatus, TaskSubprocessOptions};
+
+use crate::logs::LogStore;
+
+pub use command::ARGUMENT_IN_ENVIRONMENT_LIMIT;
+pub use runner::{KillError, ProcessRunner, SpawnError, StartError};
+
+/// One run of one task: a kill names it completely, so that it never hits a newer run.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RunKey {
+    pub invocation: InvocationId,
+    pub job: JobName,
+    pub node: NodeName,
+}
+
+/// What the runner needs to know of its worker.
+#[derive(Clone, Debug)]
+pub struct RunnerConfig {
+    /// Jobs work in `jobs/` below it; made absolute when the runner starts.
+    pub data_dir: PathBuf,
+    /// Named in every event.
+    pub worker_host: String,
+    pub logs: Arc<LogStore>,
+}
+
+/// A task to start.
+#[derive(Clone, Debug)]
+pub struct SpawnRequest {
+    pub key: RunKey,
+    /// Program and leading arguments; at least one.
+    pub command: Vec<String>,
+    /// The JSON object that the scheduler wrote for this run.
+    pub argument: String,
+    /// Root first, the task's own node last.
+    pub path_to_node: Vec<NodeName>,
+    pub options: TaskSubprocessOptions,
+}
+
+/// Where results go. Called on the supervising thread: it must not block, and may call the runner.
+pub trait TaskSink: Send {
+    /// The task's process was started; it leads a process group with its own id.
+    fn started(&mut self, _key: &Arc<RunKey>, _group: nix::unistd::Pid) {}
+
+    fn ended(&mut self, end: TaskEnd);
+}
+
+impl<F: FnMut(TaskEnd) + Send> TaskSink for F {
+    fn ended(&mut self, end: TaskEnd) {
+        self(end);
+    }
+}
+
+/// The end of a run, reported exactly once for every accepted [`SpawnRequest`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskEnd {
+    pub key: Arc<RunKey>,
+    pub status: ReportedStatus,
+    pub story: Story,
+}
+
+/// What happened, beside the status.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Story {
+    /// No process of the task ran. The text names the cause; it is also in the status.
+    FailedToStart {
+        reason: String,
+    },
+    Ran(RunStory),
+}
+
+/// A process ran.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunStory {
+    pub exit: ProcessExit,
+    pub signalled: Signalled,
+    /// The status text that decided, if the task wrote one.
+    pub raw_status: Option<String>,
+    /// The last lines of stderr, oldest first, without newlines: at most 5 lines and 4 KiB.
+    pub stderr_tail: Vec<String>,
+    /// From start to the last pipe's end.
+    pub ran_for: Duration,
+    pub usage: Usage,
+}
+
+/// How the direct child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessExit {
+    Code(i32),
+    Signal(i32),
+    /// Something else in this process waited for the child: its exit is not known.
+    Unknown,
+}
+
+/// What the worker itself sent to a task that was still running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Signalled {
+    No,
+    Term,
+    Kill,
+}
+
+/// What the direct child and its reaped descendants used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub user: Duration,
+    pub system: Duration,
+    /// Peak resident memory of the largest of them.
+    pub max_resident_bytes: u64,
+}
+
+impl std::fmt::Display for RunKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{:?} on {:?} (invocation {})",
+            self.job.as_str(),
+            self.node.as_str(),
+            self.invocation
+        )
+    }
+}
+
+impl std::fmt::Display for ProcessExit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ProcessExit::Code(code) => write!(f, "exited with code {code}"),
+            ProcessExit::Signal(signal) => match nix::sys::signal::Signal::try_from(*signal) {
+                Ok(name) => write!(f, "was killed by signal {signal} ({name})"),
+                Err(_) => write!(f, "was killed by signal {signal}"),
+            },
+            ProcessExit::Unknown => {
+                f.write_str("ended, but its exit code was taken by somebody else")
+            }
+        }
+    }
+}

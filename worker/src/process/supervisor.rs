@@ -1,0 +1,317 @@
+//! The supervising thread: starts tasks, reads their pipes, sees them exit, ends what must end.
+
+pub(super) mod ends;
+mod output;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use brasserie_common::ReportedStatus;
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+
+use super::command::{self, Commands, Reserved, StartFailure};
+use super::events::{self, Event};
+use super::pipes::{LineSplitter, Pipe, PipeKind, RateLimit, StatusCollector, Tail};
+use super::runner::{Command, Inbox, TaskNumber};
+use super::spawn::{self, Attributes, Child, Launch};
+use super::task::{Declared, Stage, Task};
+use super::{RunKey, RunnerConfig, Signalled, SpawnRequest, Story, TaskEnd, TaskSink};
+use crate::logs::TaskTag;
+use output::READ_BYTES;
+
+/// A task this young is not read yet: a short one ends before its pipes are worth three system calls and a wake-up each,
+/// and a long one waits only if it fills a pipe within this time.
+const YOUNG: Duration = Duration::from_millis(5);
+/// Events taken from the kernel in one go.
+const EVENTS: usize = 256;
+/// Commands between two looks at running tasks: a start takes a fraction of a millisecond, and pipes must not wait
+/// longer than a few of them.
+const COMMANDS_PER_TURN: usize = 8;
+
+const WAKE_TOKEN: u64 = u64::MAX;
+const PIDFD_SLOT: u64 = 3;
+
+/// Deadlines. A stale one does nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// SIGKILL after TERM.
+    Kill,
+    /// The next stage for pipes that stay open.
+    Linger,
+    /// Look at paused pipes again.
+    Resume,
+}
+
+pub(super) struct Supervisor {
+    config: RunnerConfig,
+    sink: Box<dyn TaskSink>,
+    inbox: Arc<Inbox>,
+    epoll: Epoll,
+    attributes: Attributes,
+    reserved: Reserved,
+    commands: Commands,
+    tasks: HashMap<TaskNumber, Task>,
+    timers: BinaryHeap<Reverse<(Instant, TaskNumber, Timer)>>,
+    /// In order of time, which is the order of starts.
+    young: VecDeque<(Instant, TaskNumber)>,
+    ending: Ending,
+    waiting_for_end: Vec<Box<dyn FnOnce() + Send>>,
+    read_buffer: Vec<u8>,
+    scratch: Vec<u8>,
+}
+
+/// ```text
+/// No --kill_all--> Tasks --drop--> Thread
+/// No --drop--> Thread
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Ending {
+    /// Tasks start and end.
+    No,
+    /// Every task is being ended; none starts.
+    Tasks,
+    /// As `Tasks`, and then the thread ends.
+    Thread,
+}
+
+impl Supervisor {
+    pub(super) fn new(
+        config: RunnerConfig,
+        sink: Box<dyn TaskSink>,
+        inbox: Arc<Inbox>,
+    ) -> io::Result<Self> {
+        spawn::close_inherited_on_exec()?;
+        spawn::keep_children_waitable();
+        let reserved = Reserved::new()?;
+        let commands = Commands::new(&config.data_dir, reserved.status_number())?;
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        // Edge-triggered: every write wakes, and the counter need never be read back.
+        let wake = EpollFlags::EPOLLIN | EpollFlags::EPOLLET;
+        epoll.add(inbox.wake_fd(), EpollEvent::new(wake, WAKE_TOKEN))?;
+        Ok(Supervisor {
+            config,
+            sink,
+            inbox,
+            epoll,
+            attributes: Attributes::new()?,
+            reserved,
+            commands,
+            tasks: HashMap::new(),
+            timers: BinaryHeap::new(),
+            young: VecDeque::new(),
+            ending: Ending::No,
+            waiting_for_end: Vec::new(),
+            read_buffer: vec![0; READ_BYTES],
+            scratch: Vec::new(),
+        })
+    }
+
+    pub(super) fn run(mut self) {
+        let mut events = vec![EpollEvent::empty(); EVENTS];
+        loop {
+            let more = self.run_commands();
+            self.run_timers(Instant::now());
+            if self.tasks.is_empty() && self.ending != Ending::No && !more {
+                self.waiting_for_end.drain(..).for_each(|done| done());
+                if self.ending == Ending::Thread {
+                    return;
+                }
+            }
+            let timeout = match !more && self.inbox.may_sleep() {
+                true => self.next_timeout(),
+                false => EpollTimeout::ZERO,
+            };
+            let count = match self.epoll.wait(&mut events, timeout) {
+                Ok(count) => count,
+                Err(Errno::EINTR) => 0,
+                // Invariant: the descriptor and the buffer are ours and valid, so no other error exists.
+                Err(error) => panic!("waiting for tasks failed: {error}"),
+            };
+            self.inbox.awake();
+            for event in &events[..count] {
+                self.on_event(event.data());
+            }
+        }
+    }
+
+    /// Whether more commands wait.
+    fn run_commands(&mut self) -> bool {
+        for _ in 0..COMMANDS_PER_TURN {
+            match self.inbox.pop() {
+                None => return false,
+                Some(Command::Spawn {
+                    number,
+                    key,
+                    request,
+                }) => self.spawn(number, key, &request),
+                Some(Command::Kill {
+                    number,
+                    request,
+                    asked,
+                }) => self.kill(number, request, asked),
+                Some(Command::KillAll { wait, asked, done }) => {
+                    self.ending = self.ending.max(Ending::Tasks);
+                    self.waiting_for_end.push(done);
+                    self.kill_all(wait, asked);
+                }
+                Some(Command::Stop) => {
+                    self.ending = Ending::Thread;
+                    self.kill_all(Duration::ZERO, Instant::now());
+                }
+            }
+        }
+        true
+    }
+
+    fn on_event(&mut self, token: u64) {
+        if token == WAKE_TOKEN {
+            return;
+        }
+        let number = TaskNumber(token >> 2);
+        match PipeKind::ALL
+            .into_iter()
+            .find(|kind| kind.index() as u64 == token & 3)
+        {
+            Some(kind) => {
+                self.read_pipe(number, kind);
+                self.finish_if_over(number);
+            }
+            None => self.exited(number),
+        }
+    }
+
+    fn spawn(&mut self, number: TaskNumber, key: Arc<RunKey>, request: &SpawnRequest) {
+        let tag = TaskTag::new(key.invocation, &key.job, &key.node);
+        if self.ending != Ending::No {
+            let reason = "the worker is ending its tasks; this one did not start".to_owned();
+            let status = ReportedStatus::incomplete_backoff(&reason);
+            return self.report_failure(key, &tag, status, reason);
+        }
+        let arguments = self.commands.arguments(request);
+        self.log(
+            &key,
+            &tag,
+            Event::Running {
+                command: &arguments,
+            },
+        );
+        let now = Instant::now();
+        match self.launch(number, request, &arguments) {
+            Ok((child, pipes)) => {
+                self.sink.started(&key, child.pid);
+                let task = Task {
+                    key,
+                    tag,
+                    pid: child.pid,
+                    pidfd: Some(child.pidfd),
+                    pipes: pipes.map(Pipe::Unwatched),
+                    stage: Stage::Running,
+                    sent: Signalled::No,
+                    signalled: Signalled::No,
+                    kill_at: None,
+                    status_from: request.options.status_from,
+                    status: StatusCollector::default(),
+                    tail: Tail::default(),
+                    rate: RateLimit::new(&request.options, now),
+                    started: now,
+                    splitters: [LineSplitter::default(), LineSplitter::default()],
+                    split: Declared::No,
+                };
+                self.tasks.insert(number, task);
+                self.young.push_back((now + YOUNG, number));
+            }
+            Err(StartFailure(reason)) => {
+                let status = ReportedStatus::error_backoff(&format!("cannot start: {reason}"));
+                self.report_failure(key, &tag, status, reason);
+            }
+        }
+    }
+
+    fn launch(
+        &mut self,
+        number: TaskNumber,
+        request: &SpawnRequest,
+        arguments: &[String],
+    ) -> Result<(Child, [OwnedFd; 3]), StartFailure> {
+        let prepared = self.commands.prepare(request, arguments)?;
+        let program = prepared.program.to_string_lossy();
+        let explain = |error| command::explain(error, &program);
+        let (stdout, stdout_write) = command::task_pipe().map_err(explain)?;
+        let (stderr, stderr_write) = command::task_pipe().map_err(explain)?;
+        let (status, status_write) = command::task_pipe().map_err(explain)?;
+        let launch = Launch {
+            program: &prepared.program,
+            argv: &prepared.argv,
+            environment: [self.commands.environment(), &prepared.environment],
+            working_dir: &prepared.working_dir,
+            stdin: self.reserved.null.as_fd(),
+            stdout: stdout_write.as_fd(),
+            stderr: stderr_write.as_fd(),
+            status: status_write.as_fd(),
+            status_number: self.reserved.status_number(),
+        };
+        let child = match spawn::spawn(&self.attributes, &launch) {
+            Err(error) if Commands::lost_working_dir(&prepared.working_dir, error) => {
+                Commands::restore_working_dir(&prepared.working_dir)?;
+                spawn::spawn(&self.attributes, &launch)
+            }
+            result => result,
+        };
+        let child = child.map_err(explain)?;
+        let event = EpollEvent::new(EpollFlags::EPOLLIN, number.0 << 2 | PIDFD_SLOT);
+        if let Err(error) = self.epoll.add(&child.pidfd, event) {
+            spawn::end_unwatched(child.pid);
+            return Err(StartFailure(format!(
+                "its process cannot be watched: {}",
+                error.desc()
+            )));
+        }
+        Ok((child, [stdout, stderr, status]))
+    }
+
+    fn report_failure(
+        &mut self,
+        key: Arc<RunKey>,
+        tag: &TaskTag,
+        status: ReportedStatus,
+        reason: String,
+    ) {
+        self.log(&key, tag, Event::FailedToStart { status: &status });
+        self.inbox.forget(&key);
+        self.sink.ended(TaskEnd {
+            key,
+            status,
+            story: Story::FailedToStart { reason },
+        });
+    }
+
+    fn next_timeout(&self) -> EpollTimeout {
+        let young = self.young.front().map(|(due, _)| *due);
+        let timer = self.timers.peek().map(|Reverse((due, ..))| *due);
+        let Some(due) = young.into_iter().chain(timer).min() else {
+            return EpollTimeout::NONE;
+        };
+        // Rounded up: waking a fraction of a millisecond early would only spin.
+        let millis = due
+            .saturating_duration_since(Instant::now())
+            .as_micros()
+            .div_ceil(1000);
+        EpollTimeout::try_from(millis).unwrap_or(EpollTimeout::MAX)
+    }
+
+    fn log(&mut self, key: &RunKey, tag: &TaskTag, event: Event<'_>) {
+        events::log(
+            &self.config.logs,
+            &self.config.worker_host,
+            key,
+            tag,
+            event,
+            &mut self.scratch,
+        );
+    }
+}

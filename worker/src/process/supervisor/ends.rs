@@ -1,0 +1,243 @@
+//! The supervisor's endings: exits, what lingers behind them, kills, deadlines.
+
+use std::cmp::Reverse;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use brasserie_common::{KillMethod, KillRequest};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+
+use super::output::READ_BYTES;
+use super::{Supervisor, Timer};
+use crate::logs::Room;
+use crate::process::ending::final_status;
+use crate::process::events::Event;
+use crate::process::pipes::PipeKind;
+use crate::process::runner::TaskNumber;
+use crate::process::task::Stage;
+use crate::process::{ProcessExit, RunStory, Signalled, Story, TaskEnd, Usage, spawn};
+
+/// How long descendants may hold a task's pipes after its process exited before the group is killed, and then how long
+/// a killed group may take to let go: ample for the end of a shell pipeline, short enough that a forgotten background
+/// process does not hold a slot.
+pub(in crate::process) const LINGER: Duration = Duration::from_secs(1);
+/// Reads of one pipe at its task's exit before everybody else gets a turn: the whole of an enlarged pipe (1 MiB).
+const READS_AT_EXIT: usize = 17;
+
+impl Supervisor {
+    pub(super) fn exited(&mut self, number: TaskNumber) {
+        let Some(task) = self.tasks.get_mut(&number) else {
+            return;
+        };
+        // Closing it also takes it out of the epoll.
+        task.pidfd = None;
+        // What a dead task left in its pipes is bounded by them, so its rate need not hold its end up.
+        task.rate.grant(2 * READ_BYTES as i64);
+        self.drain(number);
+        let Some(task) = self.tasks.get_mut(&number) else {
+            return;
+        };
+        if task.pipes_closed() {
+            return self.finish(number);
+        }
+        task.stage = Stage::Lingering;
+        let linger = Instant::now() + LINGER;
+        // A kill with a wait promised that wait to the whole group.
+        let until = task.kill_at.map_or(linger, |kill_at| kill_at.max(linger));
+        self.timers.push(Reverse((until, number, Timer::Linger)));
+        let (key, tag) = (Arc::clone(&task.key), task.tag.clone());
+        let message = task
+            .exit_of_zombie()
+            .unwrap_or(ProcessExit::Unknown)
+            .to_string();
+        self.log(&key, &tag, Event::ProcessExited { message: &message });
+        self.watch_pipes(number);
+    }
+
+    /// Empties the pipes of a task that has exited, as far as they do not refill.
+    fn drain(&mut self, number: TaskNumber) {
+        let Some(task) = self.tasks.get(&number) else {
+            return;
+        };
+        let open: Vec<(PipeKind, &OwnedFd)> = PipeKind::ALL
+            .into_iter()
+            .filter_map(|kind| Some((kind, task.pipes[kind.index()].fd()?)))
+            .collect();
+        let mut polled: Vec<PollFd<'_>> = open
+            .iter()
+            .map(|(_, fd)| PollFd::new(fd.as_fd(), PollFlags::POLLIN))
+            .collect();
+        // One call for all three; most tasks have written nothing, and then no read is needed at all.
+        let _ = poll(&mut polled, PollTimeout::ZERO);
+        let states: Vec<(PipeKind, PollFlags)> = open
+            .iter()
+            .zip(&polled)
+            .map(|((kind, _), fd)| (*kind, fd.revents().unwrap_or(PollFlags::empty())))
+            .collect();
+        for (kind, state) in states {
+            if state.contains(PollFlags::POLLIN) {
+                let full = kind != PipeKind::Status && self.config.logs.room() == Room::Full;
+                let reads = if full { 0 } else { READS_AT_EXIT };
+                (0..reads)
+                    .take_while(|_| self.read_once(number, kind))
+                    .for_each(drop);
+            } else if state.contains(PollFlags::POLLHUP)
+                && let Some(task) = self.tasks.get_mut(&number)
+            {
+                task.close(kind, &self.config.logs);
+            }
+        }
+    }
+
+    pub(super) fn finish_if_over(&mut self, number: TaskNumber) {
+        if self
+            .tasks
+            .get(&number)
+            .is_some_and(|task| task.stage != Stage::Running && task.pipes_closed())
+        {
+            self.finish(number);
+        }
+    }
+
+    /// The task is over. Invariant: its child has exited and was not reaped yet.
+    fn finish(&mut self, number: TaskNumber) {
+        let Some(mut task) = self.tasks.remove(&number) else {
+            return;
+        };
+        // Whoever is left in the group closed all pipes to stay behind; nobody would ever end it.
+        task.signal_group(Signal::SIGKILL);
+        let (exit, usage) =
+            spawn::reap(task.pid).unwrap_or((ProcessExit::Unknown, Usage::default()));
+        if task.stage == Stage::Running {
+            self.log(
+                &task.key,
+                &task.tag,
+                Event::ProcessExited {
+                    message: &exit.to_string(),
+                },
+            );
+        }
+        self.log(&task.key, &task.tag, Event::PipesClosed);
+        let line = task.status.finish();
+        let status = final_status(task.status_from, &line, exit, task.signalled);
+        self.log(
+            &task.key,
+            &task.tag,
+            Event::GotStatus {
+                raw: line.text(),
+                status: &status,
+            },
+        );
+        self.inbox.forget(&task.key);
+        let story = RunStory {
+            exit,
+            signalled: task.signalled,
+            raw_status: line.text().map(str::to_owned),
+            stderr_tail: task.tail.take(),
+            ran_for: task.started.elapsed(),
+            usage,
+        };
+        self.sink.ended(TaskEnd {
+            key: task.key,
+            status,
+            story: Story::Ran(story),
+        });
+    }
+
+    pub(super) fn kill(&mut self, number: TaskNumber, request: KillRequest, asked: Instant) {
+        // Ended meanwhile: that is what was wanted.
+        let Some(task) = self.tasks.get_mut(&number) else {
+            return;
+        };
+        match request.method {
+            KillMethod::Kill => task.signal(Signalled::Kill),
+            KillMethod::Term => task.signal(Signalled::Term),
+            KillMethod::TermWaitKill if request.wait.is_zero() => task.signal(Signalled::Kill),
+            KillMethod::TermWaitKill => {
+                task.signal(Signalled::Term);
+                // A wait beyond the end of time is none that ends.
+                let Some(due) = asked.checked_add(request.wait) else {
+                    return;
+                };
+                if task.kill_at.is_none_or(|earlier| due < earlier) {
+                    task.kill_at = Some(due);
+                    self.timers.push(Reverse((due, number, Timer::Kill)));
+                }
+            }
+        }
+    }
+
+    pub(super) fn kill_all(&mut self, wait: Duration, asked: Instant) {
+        let numbers: Vec<TaskNumber> = self.tasks.keys().copied().collect();
+        for number in numbers {
+            self.kill(
+                number,
+                KillRequest {
+                    method: KillMethod::TermWaitKill,
+                    wait,
+                },
+                asked,
+            );
+        }
+    }
+
+    pub(super) fn run_timers(&mut self, now: Instant) {
+        while let Some(&(due, number)) = self.young.front()
+            && (due <= now || !self.tasks.contains_key(&number))
+        {
+            self.young.pop_front();
+            self.watch_pipes(number);
+        }
+        while let Some(&Reverse((due, number, timer))) = self.timers.peek()
+            && (due <= now || !self.tasks.contains_key(&number))
+        {
+            self.timers.pop();
+            match timer {
+                Timer::Kill => self.kill(
+                    number,
+                    KillRequest {
+                        method: KillMethod::Kill,
+                        wait: Duration::ZERO,
+                    },
+                    now,
+                ),
+                Timer::Linger => self.lingered(number, now),
+                Timer::Resume => self.watch_pipes(number),
+            }
+        }
+    }
+
+    fn lingered(&mut self, number: TaskNumber, now: Instant) {
+        let Some(task) = self.tasks.get_mut(&number) else {
+            return;
+        };
+        // Output that waits for us is no reason to give the pipe up.
+        if task.any_paused() || self.config.logs.room() == Room::Full {
+            self.timers
+                .push(Reverse((now + LINGER, number, Timer::Linger)));
+            return;
+        }
+        match task.stage {
+            Stage::Running => {}
+            Stage::Lingering => {
+                task.signal_group(Signal::SIGKILL);
+                task.stage = Stage::Swept;
+                self.timers
+                    .push(Reverse((now + LINGER, number, Timer::Linger)));
+            }
+            Stage::Swept => {
+                for kind in PipeKind::ALL {
+                    if task.pipes[kind.index()].is_open() {
+                        task.close(kind, &self.config.logs);
+                    }
+                }
+                let (key, tag) = (Arc::clone(&task.key), task.tag.clone());
+                let message = "a descendant that left the process group holds a pipe; it was closed on this side";
+                self.log(&key, &tag, Event::PipeError { message });
+                self.finish(number);
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The supervisor's reading: task output into the log, at the pace that the log and the task's rate allow.
+
+use std::cmp::Reverse;
+use std::mem;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
+
+use super::{Supervisor, Timer};
+use crate::logs::Room;
+use crate::process::events::Event;
+use crate::process::pipes::{Pipe, PipeKind};
+use crate::process::runner::TaskNumber;
+use crate::process::task::Declared;
+
+/// How soon a reader that was paused because the log is behind looks again: a tenth of the log's own batch interval.
+const LOG_RETRY: Duration = Duration::from_millis(10);
+/// One read takes at most what a pipe holds by default.
+pub(super) const READ_BYTES: usize = 64 * 1024;
+
+impl Supervisor {
+    /// Reads once; the kernel tells again if there is more.
+    pub(super) fn read_pipe(&mut self, number: TaskNumber, kind: PipeKind) {
+        let Some(task) = self.tasks.get_mut(&number) else {
+            return;
+        };
+        if kind != PipeKind::Status {
+            let now = Instant::now();
+            let blocked = match self.config.logs.room() {
+                Room::Full => Some(now + LOG_RETRY),
+                Room::Free => task.rate.blocked_until(now),
+            };
+            if let Some(until) = blocked {
+                if !task.any_paused() {
+                    self.timers.push(Reverse((until, number, Timer::Resume)));
+                }
+                pause(&self.epoll, &mut task.pipes[kind.index()]);
+                return;
+            }
+        }
+        self.read_once(number, kind);
+    }
+
+    /// Whether there may be more to read.
+    pub(super) fn read_once(&mut self, number: TaskNumber, kind: PipeKind) -> bool {
+        let Some(task) = self.tasks.get_mut(&number) else {
+            return false;
+        };
+        let Some(fd) = task.pipes[kind.index()].fd() else {
+            return false;
+        };
+        let result = nix::unistd::read(fd, &mut self.read_buffer);
+        match result {
+            Ok(0) => task.close(kind, &self.config.logs),
+            Ok(count) => task.consume(kind, &self.read_buffer[..count], &self.config.logs),
+            Err(Errno::EAGAIN | Errno::EINTR) => return false,
+            Err(error) => {
+                task.close(kind, &self.config.logs);
+                let (key, tag) = (Arc::clone(&task.key), task.tag.clone());
+                let message = format!("reading {kind:?} failed: {}", error.desc());
+                self.log(&key, &tag, Event::PipeError { message: &message });
+            }
+        }
+        self.declare_split(number);
+        matches!(result, Ok(1..))
+    }
+
+    fn declare_split(&mut self, number: TaskNumber) {
+        let Some(task) = self.tasks.get_mut(&number) else {
+            return;
+        };
+        let Declared::Due(kind) = task.split else {
+            return;
+        };
+        task.split = Declared::Yes;
+        let (key, tag) = (Arc::clone(&task.key), task.tag.clone());
+        let limit = crate::logs::MAX_LINE_BYTES;
+        let message = format!(
+            "a line on {kind:?} is longer than {limit} bytes: such lines are stored in pieces"
+        );
+        self.log(&key, &tag, Event::LineSplit { message: &message });
+    }
+
+    pub(super) fn watch_pipes(&mut self, number: TaskNumber) {
+        let Some(task) = self.tasks.get_mut(&number) else {
+            return;
+        };
+        for kind in PipeKind::ALL {
+            let slot = &mut task.pipes[kind.index()];
+            *slot = match mem::replace(slot, Pipe::Closed) {
+                Pipe::Unwatched(fd) | Pipe::Paused(fd) => {
+                    let event =
+                        EpollEvent::new(EpollFlags::EPOLLIN, number.0 << 2 | kind.index() as u64);
+                    match self.epoll.add(&fd, event) {
+                        Ok(()) => Pipe::Watched(fd),
+                        Err(error) => {
+                            // Out of memory or watches: without its pipe the task would hang for ever.
+                            tracing::error!(task = %task.key, "cannot watch {kind:?}, its output is lost: {}", error.desc());
+                            Pipe::Closed
+                        }
+                    }
+                }
+                other @ (Pipe::Watched(_) | Pipe::Closed) => other,
+            };
+        }
+    }
+}
+
+fn pause(epoll: &Epoll, pipe: &mut Pipe) {
+    *pipe = match mem::replace(pipe, Pipe::Closed) {
+        Pipe::Watched(fd) => {
+            // Modifying would not do: the kernel reports a hang-up on a watched pipe whatever it is watched for.
+            let _ = epoll.delete(&fd);
+            Pipe::Paused(fd)
+        }
+        Pipe::Unwatched(fd) => Pipe::Paused(fd),
+        other @ (Pipe::Paused(_) | Pipe::Closed) => other,
+    };
+}

@@ -1,0 +1,289 @@
+//! How tasks start, what they find, and what their ends make of their status.
+
+use std::os::unix::fs::PermissionsExt;
+
+use brasserie_common::ReportedStatus;
+
+use super::*;
+use crate::process::command::directory_name;
+
+#[test]
+fn each_final_status_rule_with_a_real_process() {
+    use StatusFrom::{Auto, ExitCode, Pipe};
+    let done = ReportedStatus::done().bits();
+    let failed = ReportedStatus::failed().bits();
+    let error = ReportedStatus::error_backoff("").bits();
+    let mut bench = Bench::new();
+    for (text, from, want) in [
+        ("echo done > $2; exit 3", Auto, done),
+        ("printf 'done\\nfailed\\n\\n' > $2", Auto, failed),
+        ("true", Auto, done),
+        ("exit 3", Auto, error),
+        ("kill -SEGV $$", Auto, error),
+        ("true", Pipe, error),
+        ("printf failed > $2", Pipe, failed),
+        ("echo nonsense > $2", Pipe, error),
+        ("echo failed > $2", ExitCode, done),
+        ("echo done > $2; exit 1", ExitCode, error),
+        ("head -c 70000 /dev/zero | tr '\\0' x > $2", Auto, error),
+    ] {
+        let end = bench.script(text, from);
+        assert_eq!(
+            end.status.bits(),
+            want,
+            "{text} with {from:?}: {:?}",
+            end.status
+        );
+    }
+}
+
+#[test]
+fn errors_tell_exit_signal_and_last_words() {
+    let mut bench = Bench::new();
+    let end = bench.script(
+        "for i in 1 2 3 4 5 6 7; do echo line $i >&2; done; exit 3",
+        StatusFrom::Auto,
+    );
+    assert_eq!(end.status.exception(), Some("the task exited with code 3"));
+    assert_eq!(
+        ran(&end).stderr_tail,
+        ["line 3", "line 4", "line 5", "line 6", "line 7"]
+    );
+    assert_eq!(ran(&end).exit, ProcessExit::Code(3));
+    assert_eq!(ran(&end).signalled, Signalled::No);
+    assert!(ran(&end).usage.max_resident_bytes > 0);
+    let end = bench.script("kill -KILL $$", StatusFrom::Auto);
+    assert_eq!(
+        end.status.exception(),
+        Some("the task was killed by signal 9 (SIGKILL)")
+    );
+    let end = bench.script("true", StatusFrom::Pipe);
+    assert!(
+        end.status
+            .exception()
+            .is_some_and(|text| text.contains("could not read a status"))
+    );
+}
+
+#[test]
+fn a_task_finds_arguments_environment_and_directory() {
+    let mut bench = Bench::new();
+    let text = r#"
+        printf '%s\n' "$1" "$2" "$3" "$PWD" "$BRASSERIE_JOB" "$BRASSERIE_NODE" "$BRASSERIE_PATH_TO_NODE" \
+            "$BRASSERIE_STATUS" "$BRASSERIE_ARGUMENT" "$BRASSERIE_INVOCATION"
+        read line || echo no input
+        ps -o pgid= -p $$ | tr -d ' ' | grep -qx $$ && echo leads its group
+        echo done > $BRASSERIE_STATUS"#;
+    let end = bench.script(text, StatusFrom::Pipe);
+    assert!(end.status.is_done(), "{end:?}");
+    let lines = bench.lines(LogStream::Stdout, &end.key);
+    let lines: Vec<_> = lines.iter().map(|line| line.trim_end()).collect();
+    let status_path = lines[1];
+    assert!(status_path.starts_with("/dev/fd/"), "{status_path}");
+    let dir = bench.dir().join("jobs/job");
+    let invocation = end.key.invocation.to_string();
+    let node = end.key.node.as_str();
+    let path = format!(r#"["root","{node}"]"#);
+    let want = [
+        node,
+        status_path,
+        r#"{"id":"job"}"#,
+        dir.to_str().expect("plain"),
+        "job",
+        node,
+        &path,
+        status_path,
+        r#"{"id":"job"}"#,
+        &invocation,
+        "no input",
+        "leads its group",
+    ];
+    assert_eq!(lines, want);
+}
+
+#[test]
+fn no_descriptor_of_the_worker_leaks_and_signals_are_reset() {
+    let mut bench = Bench::new();
+    let text = "ls /proc/$$/fd; exec grep -E '^Sig(Blk|Ign)' /proc/self/status";
+    let end = bench.script(text, StatusFrom::Auto);
+    let lines = bench.lines(LogStream::Stdout, &end.key);
+    let lines: Vec<_> = lines.iter().map(|line| line.trim_end()).collect();
+    let (descriptors, signals) = lines.split_at(lines.len() - 2);
+    assert_eq!(
+        descriptors.len(),
+        4,
+        "stdin, stdout, stderr, status: {descriptors:?}"
+    );
+    // Signals 32 and 33 belong to the C library, which leaves them ignored in every child of posix_spawn.
+    let masks = signals
+        .iter()
+        .map(|line| u64::from_str_radix(&line[8..], 16).expect("a mask") & !0x1_8000_0000);
+    assert_eq!(masks.collect::<Vec<_>>(), [0, 0]);
+}
+
+#[test]
+fn large_arguments_leave_the_environment() {
+    let mut bench = Bench::new();
+    let mut request = script("echo ${#3} ${BRASSERIE_ARGUMENT-none}", StatusFrom::Auto);
+    request.argument = "x".repeat(ARGUMENT_IN_ENVIRONMENT_LIMIT + 1);
+    let key = request.key.clone();
+    bench.runner.spawn(request).expect("accepted");
+    assert!(bench.end(&key).status.is_done());
+    assert_eq!(bench.lines(LogStream::Stdout, &key), ["102401 none\n"]);
+    let mut request = script("true", StatusFrom::Auto);
+    request.argument = "x".repeat(128 * 1024);
+    let key = request.key.clone();
+    bench.runner.spawn(request).expect("accepted");
+    assert!(failure(&bench.end(&key)).contains("131072 bytes"));
+}
+
+#[test]
+fn events_tell_the_life_in_order() {
+    let mut bench = Bench::new();
+    let end = bench.script("echo done > $2", StatusFrom::Auto);
+    let events = bench.events(&end.key);
+    let names: Vec<_> = events
+        .iter()
+        .map(|event| event["event"].as_str().unwrap_or("?"))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "running",
+            "process_exited",
+            "task_pipes_closed",
+            "got_status"
+        ]
+    );
+    for event in &events {
+        assert_eq!(event["invocation_start_time"], 1_700_000_000);
+        assert_eq!(event["invocation_rand"], end.key.invocation.0.rand);
+        assert_eq!(event["worker_host"], "here");
+    }
+    assert_eq!(events[0]["command"].as_array().map(Vec::len), Some(7));
+    assert_eq!(events[1]["message"], "exited with code 0");
+    assert_eq!(events[3]["raw_status"], "done");
+    assert_eq!(events[3]["status"]["result_bits"], 4);
+}
+
+#[test]
+fn programs_are_found_in_path_and_failures_name_the_cause() {
+    let mut bench = Bench::new();
+    let folder = bench.dir().to_owned();
+    let file = |name: &str, text: &str, mode: u32| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).expect("written");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("set");
+        path.to_str().expect("plain").to_owned()
+    };
+    let plain = file("plain", "text", 0o644);
+    let odd = file("odd", "\u{1}\u{2}no program", 0o755);
+    let orphan = file("orphan", "#!/no/such/interpreter\n", 0o755);
+    for (program, want) in [
+        ("true", None),
+        (
+            "no-such-program-anywhere",
+            Some("is in no folder of the worker's PATH"),
+        ),
+        ("/no/such/program", Some("/no/such/program does not exist")),
+        ("", Some("the command is empty")),
+        (plain.as_str(), Some("is not an executable file")),
+        (odd.as_str(), Some("neither a program for this machine")),
+        (orphan.as_str(), Some("the interpreter in its first line")),
+        ("a\0b", Some("contains a NUL byte")),
+    ] {
+        let request = command(&[program]);
+        let key = request.key.clone();
+        bench.runner.spawn(request).expect("accepted");
+        let end = bench.end(&key);
+        match want {
+            None => assert!(end.status.is_done(), "{program}: {end:?}"),
+            Some(want) => {
+                assert!(failure(&end).contains(want), "{program}: {}", failure(&end));
+                assert_eq!(end.status.bits(), ReportedStatus::error_backoff("").bits());
+                assert!(
+                    end.status
+                        .exception()
+                        .is_some_and(|text| text.contains(want))
+                );
+                let events = bench.events(&key);
+                assert_eq!(
+                    events.last().map(|e| e["event"].clone()),
+                    Some("task_failed_to_start".into())
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn refused_requests_change_nothing() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.runner.spawn(command(&[])), Err(SpawnError::NoCommand));
+    let request = command(&["sleep", "1000"]);
+    bench.runner.spawn(request.clone()).expect("accepted");
+    assert_eq!(
+        bench.runner.spawn(request.clone()),
+        Err(SpawnError::AlreadyRunning)
+    );
+    assert_eq!(bench.runner.running(), 1);
+    let (sender, all_gone) = mpsc::channel();
+    bench.runner.kill_all(Duration::ZERO, move || {
+        sender.send(()).expect("somebody waits")
+    });
+    all_gone.recv_timeout(PATIENCE).expect("told");
+    assert_eq!(bench.runner.running(), 0);
+    assert_eq!(
+        bench.runner.spawn(command(&["true"])),
+        Err(SpawnError::Ending)
+    );
+    assert_eq!(ran(&bench.end(&request.key)).signalled, Signalled::Kill);
+}
+
+#[test]
+fn working_directories_stay_below_the_data_directory() {
+    let long = "ü".repeat(300);
+    let cases = [
+        ("job", "job"),
+        ("../x", "%2E.%2Fx"),
+        ("..", "%2E."),
+        (".hidden", "%2Ehidden"),
+        ("a.b-c_d", "a.b-c_d"),
+        ("a b/ü", "a%20b%2F%C3%BC"),
+        ("", "~empty"),
+    ];
+    for (name, want) in cases {
+        assert_eq!(
+            directory_name(&JobName::try_from(name).expect("a name")),
+            want
+        );
+    }
+    let names = [long.clone(), format!("{long}x"), format!("{long}y")];
+    let folders = names.map(|n| directory_name(&JobName::try_from(n).expect("a name")));
+    assert!(folders.iter().all(|f| f.len() < 255), "{folders:?}");
+    assert_ne!(folders[1], folders[2]);
+
+    let mut bench = Bench::new();
+    for name in ["../x", &long] {
+        let mut request = script("pwd", StatusFrom::Auto);
+        request.key = key(name);
+        let key = request.key.clone();
+        bench.runner.spawn(request).expect("accepted");
+        assert!(bench.end(&key).status.is_done());
+        let folder = bench.dir().join("jobs").join(directory_name(&key.job));
+        assert_eq!(
+            bench.lines(LogStream::Stdout, &key),
+            [format!("{}\n", folder.display())]
+        );
+    }
+}
+
+#[test]
+fn a_removed_working_directory_comes_back() {
+    let mut bench = Bench::new();
+    assert!(bench.script("true", StatusFrom::Auto).status.is_done());
+    std::fs::remove_dir_all(bench.dir().join("jobs")).expect("removed");
+    let end = bench.script("echo here", StatusFrom::Auto);
+    assert!(end.status.is_done(), "{end:?}");
+    assert_eq!(bench.lines(LogStream::Stdout, &end.key), ["here\n"]);
+}

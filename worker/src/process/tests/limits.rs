@@ -1,0 +1,154 @@
+//! Much output, odd output, limits of rate.
+
+use super::*;
+
+#[test]
+fn large_output_arrives_complete_and_in_order() {
+    let mut bench = Bench::new();
+    let mut request = script("seq 1 20000; seq 1 100 >&2", StatusFrom::Auto);
+    request.options.max_log_lines_per_poll_interval = 0;
+    let key = request.key.clone();
+    bench.runner.spawn(request).expect("accepted");
+    assert!(bench.end(&key).status.is_done());
+    let want: Vec<String> = (1..=20_000).map(|i| format!("{i}\n")).collect();
+    assert!(bench.lines(LogStream::Stdout, &key) == want);
+    assert_eq!(bench.lines(LogStream::Stderr, &key).len(), 100);
+}
+
+#[test]
+fn a_line_without_end_is_split_and_said_so() {
+    let mut bench = Bench::new();
+    let end = bench.script(
+        "head -c 3000000 /dev/zero | tr '\\0' x; echo; echo after",
+        StatusFrom::Auto,
+    );
+    assert!(end.status.is_done(), "{end:?}");
+    let lines = bench.lines(LogStream::Stdout, &end.key);
+    assert_eq!(lines.iter().map(String::len).sum::<usize>(), 3_000_001 + 6);
+    assert!(
+        lines
+            .iter()
+            .all(|line| line.len() <= crate::logs::MAX_LINE_BYTES)
+    );
+    assert_eq!(lines.last().map(String::as_str), Some("after\n"));
+    let events = bench.events(&end.key);
+    let splits = events
+        .iter()
+        .filter(|event| event["event"] == "task_line_split")
+        .count();
+    assert_eq!(splits, 1, "{events:?}");
+}
+
+#[test]
+fn binary_output_is_shown_lossily() {
+    let mut bench = Bench::new();
+    let end = bench.script(
+        "printf 'a\\377\\000b\\n'; printf 'no newline'",
+        StatusFrom::Auto,
+    );
+    assert_eq!(
+        bench.lines(LogStream::Stdout, &end.key),
+        ["a\u{fffd}\0b\n", "no newline"]
+    );
+}
+
+#[test]
+fn the_rate_limit_slows_output_but_not_the_status() {
+    let mut bench = Bench::new();
+    // 100 lines a second, of which the first second's worth may come at once; each line fills a page of the pipe.
+    let text = "echo failed > $2; i=0; while [ $i -lt 160 ]; do printf '%05000d\\n' $i; i=$((i+1)); done; echo done > $2";
+    let mut request = script(text, StatusFrom::Auto);
+    request.options.max_log_lines_per_poll_interval = 1;
+    let key = request.key.clone();
+    let started = Instant::now();
+    bench.runner.spawn(request).expect("accepted");
+    let end = bench.end(&key);
+    assert!(end.status.is_done(), "{end:?}");
+    assert_eq!(bench.lines(LogStream::Stdout, &key).len(), 160);
+    // 60 lines above the burst, less those that the pipe and one read hold.
+    assert!(
+        started.elapsed() >= Duration::from_millis(200),
+        "{:?}",
+        started.elapsed()
+    );
+}
+
+#[test]
+fn many_tasks_at_once_all_end() {
+    let mut bench = Bench::new();
+    let keys: Vec<RunKey> = (0..200)
+        .map(|_| {
+            let request = script("echo out; echo err >&2; echo done > $2", StatusFrom::Pipe);
+            let key = request.key.clone();
+            bench.runner.spawn(request).expect("accepted");
+            key
+        })
+        .collect();
+    for key in keys {
+        let end = bench.end(&key);
+        assert!(end.status.is_done(), "{end:?}");
+    }
+    assert_eq!(bench.runner.running(), 0);
+}
+
+#[test]
+fn a_task_that_drains_its_own_pipe_cannot_stop_the_worker() {
+    let mut bench = Bench::new();
+    let thief = script("echo ready; exec cat $2", StatusFrom::Auto);
+    let key = thief.key.clone();
+    bench.runner.spawn(thief).expect("accepted");
+    bench.await_line(&key, "ready");
+    assert!(bench.script("true", StatusFrom::Auto).status.is_done());
+    bench
+        .runner
+        .kill(&key, brasserie_common::KillRequest::default())
+        .expect("known");
+    bench.end(&key);
+}
+
+#[test]
+fn a_log_that_is_behind_makes_tasks_wait_and_loses_nothing() {
+    let mut bench = Bench::new();
+    let logs = Arc::clone(&bench.logs);
+    let held = logs.hold_writer();
+    let mut request = script("seq 1 300000; echo done > $2", StatusFrom::Pipe);
+    request.options.max_log_lines_per_poll_interval = 0;
+    let key = request.key.clone();
+    bench.runner.spawn(request).expect("accepted");
+    let deadline = Instant::now() + PATIENCE;
+    while bench.logs.room() == crate::logs::Room::Free {
+        assert!(Instant::now() < deadline, "the log never filled up");
+        std::thread::yield_now();
+    }
+    // Others are not held up by it: not their starts, not their status.
+    assert!(
+        bench
+            .script("echo failed > $2", StatusFrom::Pipe)
+            .status
+            .exception()
+            .is_none()
+    );
+    assert_eq!(bench.runner.running(), 1);
+    drop(held);
+    assert!(bench.end(&key).status.is_done());
+    // Counted by the last line, since reading all of them takes long without optimisation.
+    let query = LogQuery {
+        stream: LogStream::Stdout,
+        jobs: Vec::new(),
+        nodes: vec![key.node.clone()],
+        from: None,
+        ascending: false,
+        limit: 1,
+        regex: String::new(),
+    };
+    let page = bench.logs.query(&query).expect("a valid query");
+    assert_eq!(page.lines[0].line, "300000\n");
+    let first = bench
+        .logs
+        .query(&LogQuery {
+            ascending: true,
+            ..query
+        })
+        .expect("a valid query");
+    assert_eq!(first.lines[0].line, "1\n");
+}

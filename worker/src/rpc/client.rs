@@ -1,0 +1,113 @@
+//! The two calls that a worker makes to its scheduler, and what became of them.
+
+use std::time::Duration;
+
+use brasserie_common::{CallOutcome, ServiceAddress};
+use brasserie_thrift::convert::parse;
+use brasserie_thrift::generated::common::BistroWorker;
+use brasserie_thrift::generated::scheduler::{
+    BistroSchedulerProcessHeartbeatArgs, BistroSchedulerProcessHeartbeatResult,
+    BistroSchedulerUpdateStatusArgs, BistroSchedulerUpdateStatusResult,
+};
+use brasserie_thrift::rpc::{CallResult, ClientConfig, ClientPool, PeerAddr, Timeouts};
+use brasserie_worker_core::{Call, CallReply, Goodbye};
+
+/// Between the client's own timeouts and the core's deadline: what the machine may need to run a task that is ready.
+const DEADLINE_SLACK: Duration = Duration::from_secs(1);
+/// A call is tried on a second connection if the first one was dead before any byte left.
+const CONNECTION_ATTEMPTS: u32 = 2;
+
+/// One connection to one scheduler.
+#[derive(Clone)]
+pub(crate) struct SchedulerClient {
+    pool: ClientPool,
+    scheduler: PeerAddr,
+}
+
+impl SchedulerClient {
+    pub(crate) fn new(scheduler: &ServiceAddress, timeouts: Timeouts) -> Self {
+        SchedulerClient {
+            pool: ClientPool::new(ClientConfig {
+                timeouts,
+                ..ClientConfig::default()
+            }),
+            scheduler: PeerAddr::new(&scheduler.host, scheduler.port),
+        }
+    }
+
+    /// Later than any call of these timeouts can still have an outcome.
+    pub(crate) fn deadline(timeouts: Timeouts) -> Duration {
+        (timeouts.connect + timeouts.send) * CONNECTION_ATTEMPTS + timeouts.receive + DEADLINE_SLACK
+    }
+
+    /// Makes the call; neither method declares an exception, so none is a refusal.
+    pub(crate) async fn call(&self, call: Call) -> CallOutcome<CallReply> {
+        match call {
+            Call::Heartbeat {
+                worker,
+                worker_set,
+                goodbye,
+            } => {
+                let w = BistroWorker {
+                    tasks_are_dead: match goodbye {
+                        Goodbye::No => None,
+                        Goodbye::TasksAreDead => Some(true),
+                    },
+                    ..BistroWorker::from(*worker)
+                };
+                let worker_set_id = worker_set.into();
+                self.heartbeat(BistroSchedulerProcessHeartbeatArgs { w, worker_set_id })
+                    .await
+            }
+            Call::UpdateStatus {
+                task,
+                status,
+                scheduler,
+                worker,
+            } => {
+                let arguments = BistroSchedulerUpdateStatusArgs {
+                    running_task: (*task).clone().into(),
+                    status: status.to_wire(),
+                    scheduler: scheduler.into(),
+                    worker: worker.into(),
+                };
+                let result: CallResult<BistroSchedulerUpdateStatusResult> = self
+                    .pool
+                    .call(&self.scheduler, "updateStatus", &arguments)
+                    .await;
+                outcome(result, |_| Ok(CallReply::Acknowledged))
+            }
+        }
+    }
+
+    async fn heartbeat(
+        &self,
+        arguments: BistroSchedulerProcessHeartbeatArgs,
+    ) -> CallOutcome<CallReply> {
+        let result: CallResult<BistroSchedulerProcessHeartbeatResult> = self
+            .pool
+            .call(&self.scheduler, "processHeartbeat", &arguments)
+            .await;
+        outcome(result, |result| {
+            let response = result
+                .result_value
+                .ok_or("the answer to the heartbeat is empty")?;
+            let response = parse("processHeartbeat", response).map_err(|e| e.to_string())?;
+            Ok(CallReply::Heartbeat(Box::new(response)))
+        })
+    }
+}
+
+fn outcome<R>(
+    result: CallResult<R>,
+    read: impl FnOnce(R) -> Result<CallReply, String>,
+) -> CallOutcome<CallReply> {
+    match result {
+        CallResult::Done(result) => match read(result) {
+            Ok(reply) => CallOutcome::Done(reply),
+            Err(text) => CallOutcome::Unknown(text),
+        },
+        CallResult::NotSent(reason) => CallOutcome::NotSent(reason.to_string()),
+        CallResult::Unknown(reason) => CallOutcome::Unknown(reason.to_string()),
+    }
+}

@@ -1,0 +1,93 @@
+//! From the arguments of a call to what the core hears.
+
+use brasserie_common::{Principal, RequestId, SequenceNumber};
+use brasserie_thrift::convert::{WireError, parse, parse_list};
+use brasserie_thrift::generated::worker::{
+    BistroWorkerGetRunningTasksArgs, BistroWorkerKillTaskArgs,
+    BistroWorkerNotifyIfTasksNotRunningArgs, BistroWorkerRequestSuicideArgs,
+    BistroWorkerRunTaskArgs,
+};
+use brasserie_worker_core::{Event, RunTask};
+
+/// Who asks, under which number.
+pub(super) struct Asked {
+    pub request: RequestId,
+    pub from: Principal,
+}
+
+/// Arguments of a call that the core answers.
+pub(super) trait IntoEvent {
+    fn into_event(self, asked: Asked) -> Result<Event, WireError>;
+}
+
+impl IntoEvent for BistroWorkerGetRunningTasksArgs {
+    fn into_event(self, Asked { request, from }: Asked) -> Result<Event, WireError> {
+        Ok(Event::GetRunningTasks {
+            request,
+            from,
+            worker: parse("getRunningTasks.worker", self.worker)?,
+            scheduler: self
+                .scheduler
+                .map(|id| parse("getRunningTasks.scheduler", id))
+                .transpose()?,
+        })
+    }
+}
+
+impl IntoEvent for BistroWorkerRunTaskArgs {
+    fn into_event(self, Asked { request, from }: Asked) -> Result<Event, WireError> {
+        let run = RunTask {
+            task: parse("runTask.rt", self.rt)?,
+            config: self.config,
+            command: self.command,
+            scheduler: parse("runTask.scheduler", self.scheduler)?,
+            worker: parse("runTask.worker", self.worker)?,
+            sequence: SequenceNumber(self.notify_if_tasks_not_running_sequence_num),
+            options: parse("runTask.opts", self.opts)?,
+        };
+        Ok(Event::RunTask {
+            request,
+            from,
+            run: Box::new(run),
+        })
+    }
+}
+
+impl IntoEvent for BistroWorkerNotifyIfTasksNotRunningArgs {
+    fn into_event(self, Asked { request, from }: Asked) -> Result<Event, WireError> {
+        Ok(Event::NotifyIfTasksNotRunning {
+            request,
+            from,
+            tasks: parse_list("notifyIfTasksNotRunning.rts", self.rts)?,
+            scheduler: parse("notifyIfTasksNotRunning.scheduler", self.scheduler)?,
+            worker: parse("notifyIfTasksNotRunning.worker", self.worker)?,
+            sequence: SequenceNumber(self.notify_if_tasks_not_running_sequence_num),
+        })
+    }
+}
+
+impl IntoEvent for BistroWorkerRequestSuicideArgs {
+    fn into_event(self, Asked { request, from }: Asked) -> Result<Event, WireError> {
+        Ok(Event::RequestSuicide {
+            request,
+            from,
+            scheduler: parse("requestSuicide.scheduler", self.scheduler)?,
+            worker: parse("requestSuicide.worker", self.worker)?,
+        })
+    }
+}
+
+impl IntoEvent for BistroWorkerKillTaskArgs {
+    fn into_event(self, Asked { request, from }: Asked) -> Result<Event, WireError> {
+        let task: brasserie_common::RunningTask = parse("killTask.rt", self.rt)?;
+        Ok(Event::KillTask {
+            request,
+            from,
+            task: task.key(),
+            invocation: task.invocation,
+            scheduler: parse("killTask.scheduler", self.scheduler)?,
+            worker: parse("killTask.worker", self.worker)?,
+            kill: parse("killTask.req", self.req)?,
+        })
+    }
+}

@@ -1,0 +1,277 @@
+//! The worker's Thrift service: turns calls into events on two lanes, and logs into pages without asking the core.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use brasserie_common::logs::LogQuery;
+use brasserie_common::{Principal, RefusalCode, RequestId};
+use brasserie_thrift::convert::worker_exception;
+use brasserie_thrift::generated::common::LogLines;
+use brasserie_thrift::generated::fb303::{
+    FacebookServiceGetStatusArgs, FacebookServiceGetStatusResult, FbStatus,
+};
+use brasserie_thrift::generated::worker::{
+    BistroWorkerException, BistroWorkerGetJobLogsByIDArgs, BistroWorkerGetJobLogsByIDResult,
+    BistroWorkerGetRunningTasksArgs, BistroWorkerGetRunningTasksResult, BistroWorkerKillTaskArgs,
+    BistroWorkerKillTaskResult, BistroWorkerNotifyIfTasksNotRunningArgs,
+    BistroWorkerNotifyIfTasksNotRunningResult, BistroWorkerRequestSuicideArgs,
+    BistroWorkerRequestSuicideResult, BistroWorkerRunTaskArgs, BistroWorkerRunTaskResult,
+};
+use brasserie_thrift::rpc::{IncomingCall, Responder, Service};
+use brasserie_worker_core::{Event, Refusal, Reply};
+use thrift::ApplicationErrorKind;
+use thrift::protocol::TSerializable;
+use tokio::sync::{Semaphore, mpsc};
+
+use super::requests::{Asked, IntoEvent};
+use crate::logs::LogStore;
+
+/// Calls about the worker itself that may wait: a scheduler has two of them under way at most, so this is room for many
+/// restarts of schedulers within one turn.
+const HEALTH_LANE: usize = 256;
+/// Calls about tasks that may wait: a tenth of a second's work of the core. Beyond it the answer is BUSY.
+const WORK_LANE: usize = 4096;
+/// Pages of logs that are read at once: enough to keep a disk busy, few enough to leave the machine to its tasks.
+const LOG_READERS: usize = 4;
+/// Readers of logs that may wait for their turn: at 40 ms a page less than the two seconds after which they give up.
+const LOG_QUEUE: usize = 128;
+
+/// A call on its way to the core.
+pub(crate) struct Arrival {
+    pub event: Event,
+    pub request: RequestId,
+    pub waiting: Waiting,
+}
+
+/// A caller who waits for the core's answer.
+pub(crate) struct Waiting {
+    method: Method,
+    responder: Responder,
+}
+
+/// Where calls wait for the core.
+pub(crate) struct Lanes {
+    /// Heartbeat-like: a flood of tasks must not starve them.
+    pub health: mpsc::Receiver<Arrival>,
+    pub work: mpsc::Receiver<Arrival>,
+}
+
+/// Serves one worker.
+pub(crate) struct WorkerService {
+    health: mpsc::Sender<Arrival>,
+    work: mpsc::Sender<Arrival>,
+    next_request: AtomicU64,
+    logs: Arc<LogStore>,
+    readers: Arc<Semaphore>,
+    queue: Arc<Semaphore>,
+}
+
+/// Calls that the core answers; they differ in how a refusal looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Method {
+    GetRunningTasks,
+    RunTask,
+    NotifyIfTasksNotRunning,
+    RequestSuicide,
+    KillTask,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lane {
+    Health,
+    Work,
+}
+
+impl WorkerService {
+    pub(crate) fn new(logs: Arc<LogStore>) -> (Self, Lanes) {
+        let (health, health_lane) = mpsc::channel(HEALTH_LANE);
+        let (work, work_lane) = mpsc::channel(WORK_LANE);
+        let service = WorkerService {
+            health,
+            work,
+            next_request: AtomicU64::new(1),
+            logs,
+            readers: Arc::new(Semaphore::new(LOG_READERS)),
+            queue: Arc::new(Semaphore::new(LOG_QUEUE)),
+        };
+        let lanes = Lanes {
+            health: health_lane,
+            work: work_lane,
+        };
+        (service, lanes)
+    }
+
+    /// Hands a call to the core.
+    fn ask<A: TSerializable + IntoEvent>(&self, method: Method, call: IncomingCall<'_>) {
+        let from = Principal::Unauthenticated(call.peer());
+        let Some((arguments, responder)) = call.arguments::<A>() else {
+            return;
+        };
+        let request = RequestId(self.next_request.fetch_add(1, Ordering::Relaxed));
+        let waiting = Waiting { method, responder };
+        let event = match arguments.into_event(Asked { request, from }) {
+            Ok(event) => event,
+            Err(error) => return waiting.refuse(RefusalCode::Unspecified, &error.to_string()),
+        };
+        let lane = match lane(&event) {
+            Lane::Health => &self.health,
+            Lane::Work => &self.work,
+        };
+        let arrival = Arrival {
+            event,
+            request,
+            waiting,
+        };
+        match lane.try_send(arrival) {
+            Ok(()) => {}
+            Err(mpsc::error::TrySendError::Full(arrival)) => {
+                arrival
+                    .waiting
+                    .refuse(RefusalCode::Busy, "too many calls wait here already");
+            }
+            Err(mpsc::error::TrySendError::Closed(arrival)) => {
+                arrival
+                    .waiting
+                    .refuse(RefusalCode::Draining, "the worker has ended");
+            }
+        }
+    }
+
+    fn read_logs(&self, arguments: BistroWorkerGetJobLogsByIDArgs, responder: Responder) {
+        let query = match LogQuery::try_from(arguments) {
+            Ok(query) => query,
+            Err(error) => {
+                return log_refusal(responder, RefusalCode::Unspecified, &error.to_string());
+            }
+        };
+        let Ok(place) = Arc::clone(&self.queue).try_acquire_owned() else {
+            let text = "too many readers of logs wait here already";
+            return log_refusal(responder, RefusalCode::Busy, text);
+        };
+        let (readers, logs) = (Arc::clone(&self.readers), Arc::clone(&self.logs));
+        tokio::spawn(async move {
+            // Never closed, so the permit always comes.
+            let turn = readers.acquire_owned().await;
+            let read = tokio::task::spawn_blocking(move || {
+                let page = logs.query(&query);
+                drop((turn, place));
+                page
+            });
+            match read.await {
+                Ok(Ok(page)) => responder.reply(&BistroWorkerGetJobLogsByIDResult {
+                    result_value: Some(LogLines::from(page)),
+                    ex: None,
+                }),
+                Ok(Err(error)) => {
+                    log_refusal(responder, RefusalCode::Unspecified, &error.to_string())
+                }
+                // A dropped responder answers that something is wrong here; the panic is printed where it happened.
+                Err(_) => drop(responder),
+            }
+        });
+    }
+}
+
+impl Service for WorkerService {
+    fn call(&self, call: IncomingCall<'_>) {
+        match call.method() {
+            "getRunningTasks" => {
+                self.ask::<BistroWorkerGetRunningTasksArgs>(Method::GetRunningTasks, call);
+            }
+            "runTask" => self.ask::<BistroWorkerRunTaskArgs>(Method::RunTask, call),
+            "notifyIfTasksNotRunning" => {
+                let method = Method::NotifyIfTasksNotRunning;
+                self.ask::<BistroWorkerNotifyIfTasksNotRunningArgs>(method, call);
+            }
+            "requestSuicide" => {
+                self.ask::<BistroWorkerRequestSuicideArgs>(Method::RequestSuicide, call);
+            }
+            "killTask" => self.ask::<BistroWorkerKillTaskArgs>(Method::KillTask, call),
+            "getJobLogsByID" => {
+                call.serve(|arguments, responder| self.read_logs(arguments, responder))
+            }
+            "getStatus" => call.serve(|_: FacebookServiceGetStatusArgs, responder| {
+                let result_value = Some(FbStatus::ALIVE);
+                responder.reply(&FacebookServiceGetStatusResult { result_value });
+            }),
+            _ => call.unknown_method(),
+        }
+    }
+}
+
+/// What the protocol's liveness hangs on goes first. Overtaking is no news to the protocol: calls travel over several
+/// connections anyway.
+fn lane(event: &Event) -> Lane {
+    match event {
+        Event::GetRunningTasks { .. } | Event::RequestSuicide { .. } => Lane::Health,
+        Event::RunTask { run, .. } if run.task.is_healthcheck() => Lane::Health,
+        Event::RunTask { .. } | Event::NotifyIfTasksNotRunning { .. } | Event::KillTask { .. } => {
+            Lane::Work
+        }
+        // These are no calls; they never pass here.
+        Event::WallClock(_)
+        | Event::CallCompleted { .. }
+        | Event::TaskEnded { .. }
+        | Event::TaskSampled { .. }
+        | Event::UsableResources(_)
+        | Event::Shutdown => Lane::Work,
+    }
+}
+
+fn log_refusal(responder: Responder, code: RefusalCode, text: &str) {
+    responder.reply(&BistroWorkerGetJobLogsByIDResult {
+        result_value: None,
+        ex: Some(worker_exception(code, text)),
+    });
+}
+
+impl Waiting {
+    /// The core's answer.
+    pub(crate) fn answer(self, reply: Result<Reply, Refusal>) {
+        let responder = self.responder;
+        match (self.method, reply) {
+            (method, Err(refusal)) => {
+                let waiting = Waiting { method, responder };
+                waiting.refuse(refusal.code, &refusal.message);
+            }
+            (Method::GetRunningTasks, Ok(Reply::RunningTasks(tasks))) => {
+                let tasks = tasks.into_iter().map(Into::into).collect();
+                responder.reply(&BistroWorkerGetRunningTasksResult {
+                    result_value: Some(tasks),
+                });
+            }
+            (Method::RunTask, Ok(Reply::Empty)) => {
+                responder.reply(&BistroWorkerRunTaskResult { ex: None });
+            }
+            (Method::NotifyIfTasksNotRunning, Ok(Reply::Empty)) => {
+                responder.reply(&BistroWorkerNotifyIfTasksNotRunningResult {});
+            }
+            (Method::RequestSuicide, Ok(Reply::Empty)) => {
+                responder.reply(&BistroWorkerRequestSuicideResult { ex: None });
+            }
+            (Method::KillTask, Ok(Reply::Empty)) => {
+                responder.reply(&BistroWorkerKillTaskResult { ex: None });
+            }
+            (method, Ok(reply @ (Reply::Empty | Reply::RunningTasks(_)))) => {
+                let text = format!("the core answered {method:?} with {reply:?}");
+                responder.exception(ApplicationErrorKind::InternalError, &text);
+            }
+        }
+    }
+
+    /// Promises that nothing happened, where the method can promise it.
+    fn refuse(self, code: RefusalCode, text: &str) {
+        let ex = || -> Option<BistroWorkerException> { Some(worker_exception(code, text)) };
+        let responder = self.responder;
+        match self.method {
+            Method::RunTask => responder.reply(&BistroWorkerRunTaskResult { ex: ex() }),
+            Method::RequestSuicide => {
+                responder.reply(&BistroWorkerRequestSuicideResult { ex: ex() });
+            }
+            Method::KillTask => responder.reply(&BistroWorkerKillTaskResult { ex: ex() }),
+            Method::GetRunningTasks | Method::NotifyIfTasksNotRunning => {
+                responder.exception(ApplicationErrorKind::InternalError, text);
+            }
+        }
+    }
+}

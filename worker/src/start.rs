@@ -1,0 +1,275 @@
+//! Puts a worker together, and takes it apart again.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::worker::PROTOCOL_VERSION;
+use brasserie_common::{ServiceAddress, WorkerDescription};
+use brasserie_common_runtime::Clock;
+use brasserie_thrift::rpc::{Limits, Server, ServerHandle};
+use brasserie_worker_core::{Event, ExitReason, Options, Worker};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::directory::{DirectoryError, Identity, WorkerDirectory};
+use crate::driver::Driver;
+use crate::keeper;
+use crate::logs::{LogConfig, LogStore, OpenError};
+use crate::options::StartOptions;
+use crate::perform::{OwnEvents, Performer, Supervised};
+use crate::process::{self, ProcessRunner, RunnerConfig};
+use crate::rpc::{SchedulerClient, WorkerService};
+use crate::usage::usable;
+
+/// How often the machine is looked at: cores and memory change when a control group is changed, which is rare.
+const USABLE_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Why a worker could not start. Nothing of it is left.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    #[error(transparent)]
+    Logs(#[from] OpenError),
+    #[error(transparent)]
+    Processes(#[from] process::StartError),
+    #[error(
+        "cannot listen on {address}: {error}. Is another program using the port? Choose another with --listen ADDR:PORT"
+    )]
+    Listen {
+        address: SocketAddr,
+        error: io::Error,
+    },
+    #[error("cannot find out what --worker-command {program:?} means: {error}")]
+    WorkerCommand { program: String, error: io::Error },
+    #[error("a thread of the start ended early")]
+    Interrupted,
+}
+
+/// A worker at work. Dropping the handle does not end it.
+#[derive(Debug)]
+pub struct WorkerHandle {
+    address: SocketAddr,
+    identity: Identity,
+    data_dir: PathBuf,
+    own: OwnEvents,
+    finished: JoinHandle<ExitReason>,
+}
+
+impl WorkerHandle {
+    /// Where it takes calls.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it is called.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Absolute.
+    pub fn data_dir(&self) -> &Path {
+        &self.data_dir
+    }
+
+    /// Ends its tasks, tells the scheduler, and ends. The second time it does not wait for its tasks.
+    pub fn shutdown(&self) {
+        // Nobody listens any more: it has ended already.
+        let _ = self.own.send(Event::Shutdown);
+    }
+
+    /// As [`WorkerHandle::shutdown`], from elsewhere and without the handle.
+    pub fn stopper(&self) -> impl Fn() + Send + Sync + 'static {
+        let own = self.own.clone();
+        move || {
+            let _ = own.send(Event::Shutdown);
+        }
+    }
+
+    /// Waits until it has ended: no task is alive, its logs are written, its port is closed, its directory free.
+    pub async fn wait(self) -> ExitReason {
+        match self.finished.await {
+            Ok(reason) => reason,
+            Err(error) => match error.try_into_panic() {
+                // A broken invariant of the core. Its processes died with the runner.
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // Only a runtime that is going away cancels.
+                Err(_) => ExitReason::Shutdown,
+            },
+        }
+    }
+}
+
+/// Starts a worker on the present runtime. It returns once the worker takes calls; joining the scheduler goes on by itself, for
+/// as long as it takes.
+pub async fn start(options: StartOptions) -> Result<WorkerHandle, StartError> {
+    let clock = Clock;
+    let (directory, logs) = blocking({
+        let (path, retention) = (options.data_dir.clone(), options.logs);
+        move || {
+            let directory = WorkerDirectory::open(&path, keeper::marker().as_ref(), clock)?;
+            let mut config = LogConfig::new(directory.logs()?);
+            config.retention = retention.max_age;
+            config.max_bytes = retention.max_bytes;
+            let logs = LogStore::open(config, Arc::new(move || clock.wall()))?;
+            Ok((directory, Arc::new(logs)))
+        }
+    })
+    .await?;
+    let listen = options.listen.socket();
+    let server = Server::bind(listen)
+        .await
+        .map_err(|error| StartError::Listen {
+            address: listen,
+            error,
+        })?;
+    let address = server.local_addr();
+    let identity = directory.identity().clone();
+    let worker = Worker::new(
+        core_options(&options, &identity, address, clock)?,
+        clock.now(),
+    );
+    let (own, own_events) = mpsc::unbounded_channel();
+    let runner = ProcessRunner::start(
+        RunnerConfig {
+            data_dir: directory.path().to_owned(),
+            worker_host: identity.machine_lock.hostname.as_ref().to_owned(),
+            logs: Arc::clone(&logs),
+        },
+        Supervised::new(own.clone(), clock, directory.groups()),
+    )?;
+    let client = SchedulerClient::new(&options.scheduler, options.timeouts);
+    let (service, lanes) = WorkerService::new(Arc::clone(&logs));
+    let stop = CancellationToken::new();
+    let server = server.serve(service, Limits::DEFAULT, stop.child_token());
+    let performer = Performer::new(runner, client, own.clone());
+    let driver = Driver::new(worker, clock, performer, own_events, lanes);
+    tokio::spawn(watch_usage(own.clone(), clock, stop.clone()));
+    let data_dir = directory.path().to_owned();
+    tracing::info!(
+        shard = options.shard.as_str(), instance = %identity.instance, %address, scheduler = %options.scheduler,
+        data_dir = %data_dir.display(), "the worker takes calls"
+    );
+    let parts = Parts {
+        server,
+        directory,
+        logs,
+        _stop: stop.drop_guard(),
+    };
+    let finished = tokio::spawn(to_the_end(driver, parts));
+    Ok(WorkerHandle {
+        address,
+        identity,
+        data_dir,
+        own,
+        finished,
+    })
+}
+
+/// What must outlive the driver, in the order in which it goes.
+struct Parts {
+    server: ServerHandle,
+    logs: Arc<LogStore>,
+    directory: WorkerDirectory,
+    _stop: DropGuard,
+}
+
+async fn to_the_end(driver: Driver, parts: Parts) -> ExitReason {
+    let reason = driver.run().await;
+    let Parts {
+        server,
+        logs,
+        directory,
+        _stop,
+    } = parts;
+    // Gives the last answers a moment to leave.
+    server.shutdown().await;
+    // Writes what is left, then frees the directory; both touch the disk.
+    let closed = tokio::task::spawn_blocking(move || {
+        logs.flush();
+        drop(logs);
+        drop(directory);
+    });
+    // It can only have panicked, which was printed.
+    let _ = closed.await;
+    reason
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StartError> + Send + 'static,
+) -> Result<T, StartError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or(Err(StartError::Interrupted))
+}
+
+fn core_options(
+    options: &StartOptions,
+    identity: &Identity,
+    address: SocketAddr,
+    clock: Clock,
+) -> Result<Options, StartError> {
+    let advertised = options.advertise.clone().unwrap_or_else(|| ServiceAddress {
+        host: address.ip().to_string().into(),
+        port: address.port(),
+    });
+    let worker_command = options
+        .worker_command
+        .as_deref()
+        .map(absolute)
+        .transpose()?;
+    let description = WorkerDescription {
+        shard: options.shard.clone(),
+        machine_lock: identity.machine_lock.clone(),
+        address: advertised,
+        id: identity.instance,
+        heartbeat_period: options.heartbeat_period,
+        protocol_version: PROTOCOL_VERSION,
+        usable: usable(clock.wall()),
+        has_worker_command: worker_command.is_some(),
+    };
+    Ok(Options {
+        shutdown_kill_wait: options.kill_wait,
+        worker_command: worker_command.into_iter().collect(),
+        call_deadline: SchedulerClient::deadline(options.timeouts),
+        ..Options::new(description)
+    })
+}
+
+/// A relative path means the operator's working directory, not the task's; a bare name is looked up in `PATH` as usual.
+fn absolute(program: &str) -> Result<String, StartError> {
+    if !program.contains('/') {
+        return Ok(program.to_owned());
+    }
+    let failed = |error| StartError::WorkerCommand {
+        program: program.to_owned(),
+        error,
+    };
+    let path = std::path::absolute(program).map_err(failed)?;
+    let text = path.into_os_string().into_string();
+    text.map_err(|_| {
+        failed(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the working directory's name is not UTF-8",
+        ))
+    })
+}
+
+async fn watch_usage(own: OwnEvents, clock: Clock, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(USABLE_INTERVAL) => {}
+        }
+        if own
+            .send(Event::UsableResources(usable(clock.wall())))
+            .is_err()
+        {
+            return;
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What this machine offers to tasks: cores and memory, as far as affinity and control groups let this process use them.
+
+use std::path::Path;
+
+use brasserie_common::WallTime;
+use brasserie_common::resources::UsablePhysicalResources;
+use brasserie_common_runtime::files::read_to_string;
+
+/// Far more than the files of `/proc` and of control groups that are read here ever hold.
+const MAX_FILE_BYTES: u64 = 64 * 1024;
+const BYTES_PER_MIB: f64 = 1_048_576.0;
+const KIB_PER_MIB: f64 = 1024.0;
+
+/// Reads it anew; what cannot be read is 0, which means unknown.
+pub(crate) fn usable(now: WallTime) -> UsablePhysicalResources {
+    UsablePhysicalResources {
+        ms_since_epoch: now.as_millis(),
+        cpu_cores: std::thread::available_parallelism().map_or(0.0, |n| n.get() as f64),
+        memory_mb: memory_mb(Path::new("/")),
+        // Cards are found by the runtime's monitors, which a later version has.
+        gpus: Vec::new(),
+    }
+}
+
+fn memory_mb(root: &Path) -> f64 {
+    let machine = read(&root.join("proc/meminfo")).and_then(|text| total_mb(&text));
+    let limit = read(&root.join("proc/self/cgroup")).and_then(|text| group_limit_mb(root, &text));
+    match (machine, limit) {
+        (Some(machine), Some(limit)) => machine.min(limit),
+        (Some(one), None) | (None, Some(one)) => one,
+        (None, None) => 0.0,
+    }
+}
+
+fn total_mb(meminfo: &str) -> Option<f64> {
+    let line = meminfo.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
+    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib / KIB_PER_MIB)
+}
+
+/// The least `memory.max` from our group up to the root of a unified hierarchy.
+fn group_limit_mb(root: &Path, own_groups: &str) -> Option<f64> {
+    let own = own_groups.lines().find_map(|l| l.strip_prefix("0::/"))?;
+    let top = root.join("sys/fs/cgroup");
+    let limits = top
+        .join(own)
+        .ancestors()
+        .take_while(|folder| folder.starts_with(&top))
+        .filter_map(|folder| read(&folder.join("memory.max"))?.trim().parse::<f64>().ok())
+        .collect::<Vec<_>>();
+    limits
+        .into_iter()
+        .reduce(f64::min)
+        .map(|b| b / BYTES_PER_MIB)
+}
+
+fn read(path: &Path) -> Option<String> {
+    read_to_string(path, MAX_FILE_BYTES).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().expect("a folder");
+        for (name, text) in files {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("created");
+            fs::write(path, text).expect("written");
+        }
+        root
+    }
+
+    #[test]
+    fn this_machine_has_cores_and_memory() {
+        let usable = usable(WallTime::from_secs(5));
+        assert!(usable.cpu_cores >= 1.0 && usable.memory_mb > 1.0);
+        assert_eq!(usable.ms_since_epoch, 5000);
+    }
+
+    #[test]
+    fn the_least_limit_of_all_groups_above_counts() {
+        let mem = ("proc/meminfo", "MemFree: 1 kB\nMemTotal:  2097152 kB\n");
+        let group = ("proc/self/cgroup", "1:cpu:/x\n0::/a/b\n");
+        let root = machine(&[
+            mem,
+            group,
+            ("sys/fs/cgroup/a/memory.max", "1073741824\n"),
+            ("sys/fs/cgroup/a/b/memory.max", "max\n"),
+        ]);
+        assert_eq!(memory_mb(root.path()), 1024.0);
+        assert_eq!(memory_mb(machine(&[mem, group]).path()), 2048.0);
+    }
+
+    #[test]
+    fn unreadable_means_unknown() {
+        assert_eq!(memory_mb(machine(&[]).path()), 0.0);
+        let odd = [
+            ("proc/meminfo", "MemTotal: many kB\n"),
+            ("proc/self/cgroup", ""),
+        ];
+        assert_eq!(memory_mb(machine(&odd).path()), 0.0);
+    }
+}

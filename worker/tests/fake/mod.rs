@@ -1,0 +1,391 @@
+//! A scheduler as small as can be, speaking real Thrift, and a worker program started for it.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_thrift::generated::common::{
+    BackoffDuration, BistroInstanceID, BistroWorker, KillRequest, RunningTask,
+    SchedulerHeartbeatResponse, TaskSubprocessOptions, WorkerSetID,
+};
+use brasserie_thrift::generated::scheduler::{
+    BistroSchedulerProcessHeartbeatArgs, BistroSchedulerProcessHeartbeatResult,
+    BistroSchedulerUpdateStatusArgs, BistroSchedulerUpdateStatusResult,
+};
+use brasserie_thrift::generated::worker::{
+    BistroWorkerGetRunningTasksArgs, BistroWorkerGetRunningTasksResult, BistroWorkerKillTaskArgs,
+    BistroWorkerKillTaskResult, BistroWorkerRequestSuicideArgs, BistroWorkerRequestSuicideResult,
+    BistroWorkerRunTaskArgs, BistroWorkerRunTaskResult,
+};
+use brasserie_thrift::rpc::{
+    CallResult, ClientConfig, ClientPool, IncomingCall, Limits, PeerAddr, Server, ServerHandle,
+    Service,
+};
+use nix::unistd::Pid;
+use thrift::ApplicationErrorKind;
+use thrift::protocol::TSerializable;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+/// Longer than anything here takes, even on a very busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+const NEW: i32 = 0;
+const HEALTHY: i32 = 1;
+const HEALTHCHECK: &str = "__BISTRO_HEALTH_CHECK__";
+
+/// What was heard, and what is answered.
+#[derive(Clone, Debug, Default)]
+pub struct Scene {
+    pub heartbeats: Vec<BistroWorker>,
+    pub statuses: Vec<BistroSchedulerUpdateStatusArgs>,
+    /// So many statuses are answered with an exception first.
+    pub statuses_to_refuse: usize,
+    pub worker_state: i32,
+}
+
+#[derive(Clone)]
+struct FakeService {
+    scene: Arc<watch::Sender<Scene>>,
+    id: BistroInstanceID,
+}
+
+impl Service for FakeService {
+    fn call(&self, call: IncomingCall<'_>) {
+        match call.method() {
+            "processHeartbeat" => {
+                call.serve(|args: BistroSchedulerProcessHeartbeatArgs, responder| {
+                    let mut state = NEW;
+                    self.scene.send_modify(|scene| {
+                        scene.heartbeats.push(args.w);
+                        state = scene.worker_state;
+                    });
+                    responder.reply(&BistroSchedulerProcessHeartbeatResult {
+                        result_value: Some(self.response(state)),
+                    });
+                });
+            }
+            "updateStatus" => call.serve(|args: BistroSchedulerUpdateStatusArgs, responder| {
+                let mut refuse = false;
+                self.scene.send_modify(|scene| {
+                    if args.running_task.job.as_deref() == Some(HEALTHCHECK) {
+                        scene.worker_state = HEALTHY;
+                    }
+                    scene.statuses.push(args);
+                    refuse = scene.statuses_to_refuse > 0;
+                    scene.statuses_to_refuse = scene.statuses_to_refuse.saturating_sub(1);
+                });
+                match refuse {
+                    true => responder.exception(ApplicationErrorKind::InternalError, "not now"),
+                    false => responder.reply(&BistroSchedulerUpdateStatusResult {}),
+                }
+            }),
+            _ => call.unknown_method(),
+        }
+    }
+}
+
+impl FakeService {
+    fn response(&self, worker_state: i32) -> SchedulerHeartbeatResponse {
+        SchedulerHeartbeatResponse {
+            id: Some(self.id.clone()),
+            max_healthcheck_gap: Some(600),
+            heartbeat_grace_period: Some(600),
+            lose_unhealthy_worker_after: Some(600),
+            worker_check_interval: Some(5),
+            worker_state: Some(worker_state),
+            protocol_version: Some(2),
+            worker_set_id: Some(WorkerSetID {
+                scheduler_id: Some(self.id.clone()),
+                ..WorkerSetID::default()
+            }),
+        }
+    }
+}
+
+/// The scheduler, and the worker that works for it.
+pub struct Stage {
+    pub program: Child,
+    pub scene: watch::Receiver<Scene>,
+    set: Arc<watch::Sender<Scene>>,
+    scheduler: BistroInstanceID,
+    pool: ClientPool,
+    _server: ServerHandle,
+    _stop: tokio_util::sync::DropGuard,
+    invocations: i64,
+}
+
+impl Stage {
+    /// Starts both; the worker has not been heard yet.
+    pub async fn open(data_dir: &Path, flags: &[&str]) -> Stage {
+        let id = BistroInstanceID {
+            start_time: Some(1_700_000_000),
+            rand: Some(42),
+        };
+        let (set, scene) = watch::channel(Scene::default());
+        let set = Arc::new(set);
+        let service = FakeService {
+            scene: Arc::clone(&set),
+            id: id.clone(),
+        };
+        let any = "127.0.0.1:0".parse().expect("an address");
+        let server = Server::bind(any).await.expect("a port");
+        let address = server.local_addr();
+        let stop = CancellationToken::new();
+        let server = server.serve(service, Limits::DEFAULT, stop.clone());
+        let program = worker_program(&address.to_string(), data_dir, flags)
+            .spawn()
+            .expect("the worker starts");
+        Stage {
+            program,
+            scene,
+            set,
+            scheduler: id,
+            pool: ClientPool::new(ClientConfig::default()),
+            _server: server,
+            _stop: stop.drop_guard(),
+            invocations: 0,
+        }
+    }
+
+    pub fn change(&self, change: impl FnOnce(&mut Scene)) {
+        self.set.send_modify(change);
+    }
+
+    /// Waits for something to have been heard.
+    pub async fn until(&mut self, what: &str, is_so: impl FnMut(&Scene) -> bool) -> Scene {
+        let found = timeout(PATIENCE, self.scene.wait_for(is_so))
+            .await
+            .map(|scene| {
+                // Cloned at once: the borrow locks the scene.
+                scene.expect("the sender lives").clone()
+            });
+        found.unwrap_or_else(|_| panic!("no {what} in {PATIENCE:?}: {:?}", *self.scene.borrow()))
+    }
+
+    pub async fn worker(&mut self) -> BistroWorker {
+        let scene = self
+            .until("heartbeat", |scene| !scene.heartbeats.is_empty())
+            .await;
+        scene.heartbeats.last().expect("one at least").clone()
+    }
+
+    pub async fn call<A: TSerializable, R: TSerializable + Send>(
+        &mut self,
+        method: &'static str,
+        arguments: &A,
+    ) -> CallResult<R> {
+        let address = self.worker().await.addr.expect("an address");
+        let port = u16::try_from(address.port.expect("a port")).expect("a port");
+        let peer = PeerAddr::new(&address.ip_or_host.expect("a host"), port);
+        self.pool.call(&peer, method, arguments).await
+    }
+
+    /// Everything that a scheduler does before it may start tasks.
+    pub async fn join(&mut self) {
+        let worker = self.worker().await.id.expect("an id");
+        let running: CallResult<BistroWorkerGetRunningTasksResult> = self
+            .call(
+                "getRunningTasks",
+                &BistroWorkerGetRunningTasksArgs {
+                    worker,
+                    scheduler: Some(self.scheduler.clone()),
+                },
+            )
+            .await;
+        let CallResult::Done(result) = running else {
+            panic!("{running:?}")
+        };
+        assert_eq!(result.result_value, Some(Vec::new()));
+        let check = self.task(HEALTHCHECK, "__NEW_WORKER__");
+        self.run(&check, "echo done > $2")
+            .await
+            .expect("a healthcheck runs at any time");
+        self.until("healthcheck", |scene| scene.worker_state == HEALTHY)
+            .await;
+        let count = self.scene.borrow().heartbeats.len();
+        // The acknowledged healthcheck makes the worker ask at once, and the new state makes it ask again: when that is
+        // heard, it has read the state.
+        self.until("heartbeats after joining", |scene| {
+            scene.heartbeats.len() >= count + 2
+        })
+        .await;
+    }
+
+    /// A new invocation.
+    pub fn task(&mut self, job: &str, node: &str) -> RunningTask {
+        self.invocations += 1;
+        RunningTask {
+            job: Some(job.to_owned()),
+            node: Some(node.to_owned()),
+            node_resources: Some(Vec::new()),
+            worker_shard: Some("shard".to_owned()),
+            invocation_id: Some(BistroInstanceID {
+                start_time: Some(1_700_000_000),
+                rand: Some(self.invocations),
+            }),
+            next_backoff_duration: Some(BackoffDuration {
+                no_more_backoffs: false,
+                seconds: 1,
+            }),
+            worker_suicide_task_kill_wait_ms: Some(100),
+            ..RunningTask::default()
+        }
+    }
+
+    /// `sh -c script`, with the node in `$1`, the status path in `$2`; the refusal's text if it is refused.
+    pub async fn run(&mut self, task: &RunningTask, script: &str) -> Result<(), String> {
+        let command = ["/bin/sh", "-c", script, "sh"].map(str::to_owned).to_vec();
+        self.run_command(task, command).await
+    }
+
+    pub async fn run_command(
+        &mut self,
+        task: &RunningTask,
+        command: Vec<String>,
+    ) -> Result<(), String> {
+        let worker = self.worker().await.id.expect("an id");
+        let arguments = BistroWorkerRunTaskArgs {
+            rt: task.clone(),
+            config: "{}".to_owned(),
+            command,
+            scheduler: self.scheduler.clone(),
+            worker,
+            notify_if_tasks_not_running_sequence_num: 0,
+            opts: TaskSubprocessOptions::default(),
+        };
+        let result: CallResult<BistroWorkerRunTaskResult> = self.call("runTask", &arguments).await;
+        let CallResult::Done(result) = result else {
+            panic!("{result:?}")
+        };
+        match result.ex {
+            None => Ok(()),
+            Some(refusal) => Err(refusal.message.unwrap_or_default()),
+        }
+    }
+
+    pub async fn kill(&mut self, task: &RunningTask, request: KillRequest) -> Option<String> {
+        let arguments = BistroWorkerKillTaskArgs {
+            rt: task.clone(),
+            scheduler: self.scheduler.clone(),
+            worker: self.worker().await.id.expect("an id"),
+            req: request,
+        };
+        let result: CallResult<BistroWorkerKillTaskResult> =
+            self.call("killTask", &arguments).await;
+        let CallResult::Done(result) = result else {
+            panic!("{result:?}")
+        };
+        result.ex.map(|refusal| refusal.message.unwrap_or_default())
+    }
+
+    pub async fn request_suicide(&mut self) {
+        let arguments = BistroWorkerRequestSuicideArgs {
+            scheduler: self.scheduler.clone(),
+            worker: self.worker().await.id.expect("an id"),
+        };
+        let result: CallResult<BistroWorkerRequestSuicideResult> =
+            self.call("requestSuicide", &arguments).await;
+        let CallResult::Done(result) = result else {
+            panic!("{result:?}")
+        };
+        assert_eq!(result.ex, None);
+    }
+
+    /// The last status of this run.
+    pub async fn end_of(&mut self, task: &RunningTask) -> String {
+        let invocation = task.invocation_id.clone();
+        let is_it = move |args: &BistroSchedulerUpdateStatusArgs| {
+            args.running_task.invocation_id == invocation
+        };
+        let scene = self
+            .until("status", |scene| scene.statuses.iter().any(&is_it))
+            .await;
+        let found = scene.statuses.iter().rev().find(|args| is_it(args));
+        found.expect("it is there").status.clone()
+    }
+
+    /// The program that people see is the keeper.
+    pub fn keeper(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.program.id()).expect("an id"))
+    }
+
+    /// The worker itself, the keeper's only child while no task has been orphaned.
+    pub fn worker_process(&self) -> Pid {
+        let children = children_of(self.keeper());
+        assert_eq!(children.len(), 1, "{children:?}");
+        children[0]
+    }
+
+    /// Waits for the program's end.
+    pub async fn code(mut self) -> Option<i32> {
+        let ended =
+            tokio::task::spawn_blocking(move || self.program.wait().map(|status| status.code()));
+        let code = timeout(PATIENCE, ended).await.expect("it ends in time");
+        code.expect("no panic")
+            .expect("it was not waited for before")
+    }
+}
+
+pub fn worker_program(scheduler: &str, data_dir: &Path, flags: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_brasserie-worker"));
+    command
+        .args([
+            "--scheduler",
+            scheduler,
+            "--shard",
+            "shard",
+            "--heartbeat-period",
+            "1s",
+        ])
+        .arg("--data-dir")
+        .arg(data_dir)
+        .args(flags)
+        .stdin(Stdio::null());
+    command
+}
+
+pub fn children_of(parent: Pid) -> Vec<Pid> {
+    let tasks = std::fs::read_dir("/proc").expect("/proc");
+    let ids = tasks.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let is_child = |pid: &Pid| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        rest.split_ascii_whitespace().nth(1) == Some(&parent.to_string())
+    };
+    ids.map(Pid::from_raw).filter(is_child).collect()
+}
+
+pub fn is_alive(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.is_ok_and(|text| !text.contains(") Z "))
+}
+
+/// Waits until a task has written its process id there.
+pub async fn pid_in(path: &Path) -> Pid {
+    let reading = async {
+        loop {
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            if let Some(id) = text.strip_suffix('\n') {
+                return Pid::from_raw(id.parse().expect("an id"));
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, reading)
+        .await
+        .expect("the task writes its id")
+}
+
+pub async fn until_dead(pid: Pid, limit: Duration) {
+    let dying = async {
+        while is_alive(pid) {
+            tokio::task::yield_now().await;
+        }
+    };
+    assert!(
+        timeout(limit, dying).await.is_ok(),
+        "process {pid} is still alive after {limit:?}"
+    );
+}

@@ -1,0 +1,77 @@
+//! A worker without descriptors fails tasks by name and goes on; alone in its file because it changes the limit of its
+//! whole process.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use brasserie_common::{InvocationId, JobName, NodeName, TaskSubprocessOptions, WallTime};
+use brasserie_worker::logs::{LogConfig, LogStore};
+use brasserie_worker::process::{
+    ProcessRunner, RunKey, RunnerConfig, SpawnRequest, Story, TaskEnd,
+};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+/// Only a failing test waits so long.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn request(number: i64) -> SpawnRequest {
+    let node = NodeName::try_from(number.to_string()).expect("a name");
+    SpawnRequest {
+        key: RunKey {
+            invocation: InvocationId::new(1, number),
+            job: JobName::try_from("job").expect("a name"),
+            node: node.clone(),
+        },
+        command: vec!["true".to_owned()],
+        argument: "{}".to_owned(),
+        path_to_node: vec![node],
+        options: TaskSubprocessOptions::default(),
+    }
+}
+
+#[test]
+fn tasks_fail_by_name_at_every_step_and_the_runner_survives() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let clock = Arc::new(|| WallTime::from_secs(1_700_000_000));
+    let logs = LogStore::open(LogConfig::new(dir.path().join("logs")), clock).expect("logs");
+    let (sender, ends) = mpsc::channel();
+    let config = RunnerConfig {
+        data_dir: dir.path().to_owned(),
+        worker_host: "here".to_owned(),
+        logs: Arc::new(logs),
+    };
+    let sink = move |end: TaskEnd| sender.send(end).expect("the test listens");
+    let runner = ProcessRunner::start(config, sink).expect("a runner");
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("readable");
+    let lowest_free = {
+        let probe = std::fs::File::open("/dev/null").expect("always there");
+        u64::try_from(std::os::fd::AsRawFd::as_raw_fd(&probe)).expect("not negative")
+    };
+    // A start takes three pipes of two descriptors each, and one more to watch the process: with fewer free ones it
+    // stops at another step each time, the last of them after the process was created.
+    for free in 0..7 {
+        setrlimit(Resource::RLIMIT_NOFILE, lowest_free + free, hard).expect("lowered");
+        let number = i64::try_from(free).expect("small");
+        runner.spawn(request(number)).expect("accepted");
+        let end = ends.recv_timeout(PATIENCE).expect("reported");
+        setrlimit(Resource::RLIMIT_NOFILE, soft, hard).expect("restored");
+        match &end.story {
+            Story::FailedToStart { reason } => assert!(reason.contains("descriptors"), "{reason}"),
+            Story::Ran(story) => panic!("ran with {free} descriptors: {story:?}"),
+        }
+        assert!(
+            end.status
+                .exception()
+                .is_some_and(|text| text.starts_with("cannot start"))
+        );
+        runner.spawn(request(100 + number)).expect("accepted");
+        assert!(
+            ends.recv_timeout(PATIENCE)
+                .expect("reported")
+                .status
+                .is_done()
+        );
+    }
+    assert_eq!(runner.running(), 0);
+}

@@ -1,0 +1,271 @@
+//! The worker program against a small scheduler that speaks real Thrift, with real processes, signals and restarts.
+
+mod fake;
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use brasserie_thrift::generated::common::{KillMethod, KillRequest};
+use brasserie_thrift::generated::fb303::{
+    FacebookServiceGetStatusArgs, FacebookServiceGetStatusResult, FbStatus,
+};
+use brasserie_thrift::generated::worker::{
+    BistroWorkerGetJobLogsByIDArgs, BistroWorkerGetJobLogsByIDResult,
+};
+use brasserie_thrift::rpc::CallResult;
+use fake::{Stage, is_alive, pid_in, until_dead, worker_program};
+use nix::sys::signal::{Signal, kill};
+
+const DONE_BITS: &str = "\"result_bits\":4";
+/// After a `kill -9`: the kill wait is over, and a second.
+const PROMISE: Duration = Duration::from_secs(1);
+
+fn logs(stream: &str, job: &str, regex: &str) -> BistroWorkerGetJobLogsByIDArgs {
+    BistroWorkerGetJobLogsByIDArgs {
+        logtype: stream.to_owned(),
+        job_ids: vec![job.to_owned()],
+        node_ids: Vec::new(),
+        line_id: -1,
+        is_ascending: true,
+        limit: 100,
+        regex_filter: regex.to_owned(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_joins_runs_reports_until_acknowledged_and_serves_its_logs() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    let worker = stage.worker().await;
+    assert_eq!(worker.shard.as_deref(), Some("shard"));
+    assert_eq!(
+        (worker.protocol_version, worker.has_worker_command),
+        (Some(2), Some(false))
+    );
+    assert!(worker.machine_lock.expect("a lock").port.expect("a number") >= 65_536);
+    let usable = worker.usable_resources.expect("resources");
+    assert!(usable.cpu_cores.expect("cores").into_inner() >= 1.0);
+    let early = stage.task("job", "too-early");
+    let refusal = stage
+        .run(&early, "true")
+        .await
+        .expect_err("not healthy yet");
+    assert!(refusal.contains("HEALTHY"), "{refusal}");
+    stage.join().await;
+
+    stage.change(|scene| scene.statuses_to_refuse = 2);
+    let task = stage.task("job", "node");
+    let heard = stage.scene.borrow().statuses.len();
+    stage
+        .run(&task, "echo hello $1; echo done > $2")
+        .await
+        .expect("accepted");
+    let scene = stage
+        .until("third try", |scene| scene.statuses.len() >= heard + 3)
+        .await;
+    for status in &scene.statuses[heard..] {
+        assert_eq!(status.running_task.invocation_id, task.invocation_id);
+        assert!(status.status.contains(DONE_BITS), "{}", status.status);
+    }
+
+    let page: CallResult<BistroWorkerGetJobLogsByIDResult> = stage
+        .call("getJobLogsByID", &logs("stdout", "job", "^hello"))
+        .await;
+    let CallResult::Done(page) = page else {
+        panic!("{page:?}")
+    };
+    let lines = page.result_value.expect("a page").lines.expect("lines");
+    assert_eq!(lines.len(), 1);
+    assert_eq!(lines[0].line.as_deref(), Some("hello node\n"));
+    for (query, part) in [
+        (logs("stdin", "job", ""), "logtype"),
+        (logs("stdout", "job", "("), "regex"),
+    ] {
+        let refused: CallResult<BistroWorkerGetJobLogsByIDResult> =
+            stage.call("getJobLogsByID", &query).await;
+        let CallResult::Done(refused) = refused else {
+            panic!("{refused:?}")
+        };
+        let text = refused
+            .ex
+            .expect("an exception")
+            .message
+            .expect("a message");
+        assert!(text.contains(part), "{text}");
+    }
+    let status: CallResult<FacebookServiceGetStatusResult> = stage
+        .call("getStatus", &FacebookServiceGetStatusArgs {})
+        .await;
+    let alive = FacebookServiceGetStatusResult {
+        result_value: Some(FbStatus::ALIVE),
+    };
+    assert_eq!(status, CallResult::Done(alive));
+
+    let bare = stage.task("job", "without-command");
+    let refusal = stage
+        .run_command(&bare, Vec::new())
+        .await
+        .expect_err("no command");
+    assert!(refusal.contains("--worker-command"), "{refusal}");
+    kill(stage.keeper(), Signal::SIGINT).expect("sent");
+    assert_eq!(stage.code().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_scheduler_kills_a_task_and_then_the_worker() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.join().await;
+    let (one, two) = (stage.task("job", "one"), stage.task("job", "two"));
+    stage.run(&one, "exec sleep 1000").await.expect("accepted");
+    stage
+        .run(&two, "echo $$ > pid; exec sleep 1000")
+        .await
+        .expect("accepted");
+    let survivor = pid_in(&dir.path().join("jobs/job/pid")).await;
+    let at_once = KillRequest {
+        method: Some(KillMethod::KILL),
+        kill_wait_ms: None,
+    };
+    assert_eq!(stage.kill(&one, at_once.clone()).await, None);
+    let end = stage.end_of(&one).await;
+    assert!(end.contains("ended by the worker"), "{end}");
+    let never = stage.task("job", "never");
+    let refusal = stage.kill(&never, at_once).await.expect("refused");
+    assert!(refusal.contains("does not run here"), "{refusal}");
+    assert!(is_alive(survivor));
+    stage.request_suicide().await;
+    assert_eq!(stage.code().await, Some(1));
+    assert!(!is_alive(survivor));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signal_ends_the_tasks_reports_them_and_says_goodbye() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.join().await;
+    let task = stage.task("job", "node");
+    let script = "trap 'echo done > $2; exit' TERM; echo $$ > pid; while :; do sleep 0.05; done";
+    stage.run(&task, script).await.expect("accepted");
+    let process = pid_in(&dir.path().join("jobs/job/pid")).await;
+    kill(stage.keeper(), Signal::SIGTERM).expect("sent");
+    let end = stage.end_of(&task).await;
+    assert!(end.contains(DONE_BITS), "the trap had its time: {end}");
+    let scene = stage.until("goodbye", |scene| {
+        scene
+            .heartbeats
+            .last()
+            .is_some_and(|worker| worker.tasks_are_dead == Some(true))
+    });
+    let scene = scene.await;
+    let goodbyes = scene
+        .heartbeats
+        .iter()
+        .filter(|w| w.tasks_are_dead.is_some())
+        .count();
+    assert_eq!(goodbyes, 1);
+    assert!(!is_alive(process));
+    assert_eq!(stage.code().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kill_9_of_the_worker_ends_its_tasks_and_their_descendants() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.join().await;
+    let task = stage.task("job", "node");
+    let script = "setsid sh -c 'echo $$ > escaped; exec env -i sleep 1000' & echo $$ > pid; wait";
+    stage.run(&task, script).await.expect("accepted");
+    let process = pid_in(&dir.path().join("jobs/job/pid")).await;
+    let escaped = pid_in(&dir.path().join("jobs/job/escaped")).await;
+    kill(stage.worker_process(), Signal::SIGKILL).expect("killed");
+    until_dead(process, PROMISE).await;
+    until_dead(escaped, PROMISE).await;
+    assert_eq!(stage.code().await, Some(128 + 9));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_successor_ends_what_worker_and_keeper_left_before_it_is_heard() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.join().await;
+    let first = stage.worker().await;
+    let (plain, bare) = (stage.task("job", "plain"), stage.task("job", "bare"));
+    stage
+        .run(&plain, "setsid sh -c 'echo $$ > plain; exec sleep 1000'")
+        .await
+        .expect("accepted");
+    // Without its environment it is found by the list of process groups.
+    stage
+        .run(&bare, "echo $$ > bare; exec env -i sleep 1000")
+        .await
+        .expect("accepted");
+    let plain = pid_in(&dir.path().join("jobs/job/plain")).await;
+    let bare = pid_in(&dir.path().join("jobs/job/bare")).await;
+    let worker = stage.worker_process();
+    kill(stage.keeper(), Signal::SIGSTOP).expect("stopped, so that it cannot sweep");
+    kill(worker, Signal::SIGKILL).expect("killed");
+    kill(stage.keeper(), Signal::SIGKILL).expect("killed");
+    assert_eq!(stage.code().await, None);
+    assert!(is_alive(plain) && is_alive(bare));
+
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    let second = stage.worker().await;
+    assert!(!is_alive(plain) && !is_alive(bare));
+    assert_eq!(second.machine_lock, first.machine_lock);
+    let start = |id: Option<brasserie_thrift::generated::common::BistroInstanceID>| {
+        id.expect("an id").start_time
+    };
+    assert!(start(second.id) > start(first.id));
+    kill(stage.keeper(), Signal::SIGTERM).expect("sent");
+    assert_eq!(stage.code().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_command_serves_jobs_without_a_command() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &["--worker-command", "true"]).await;
+    assert_eq!(stage.worker().await.has_worker_command, Some(true));
+    stage.join().await;
+    let task = stage.task("job", "node");
+    stage
+        .run_command(&task, Vec::new())
+        .await
+        .expect("accepted");
+    let end = stage.end_of(&task).await;
+    assert!(end.contains(DONE_BITS), "{end}");
+    // Ends it without saying goodbye.
+    kill(stage.worker_process(), Signal::SIGKILL).expect("killed");
+    assert_eq!(stage.code().await, Some(128 + 9));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mistakes_at_the_start_are_named_and_have_codes() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.worker().await;
+    let run = |flags: &[&str]| {
+        let command = worker_program("localhost:1", dir.path(), flags)
+            .stderr(Stdio::piped())
+            .output();
+        let output = command.expect("it runs");
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
+    };
+    let (code, text) = run(&[]);
+    assert_eq!(code, Some(3));
+    assert!(text.contains("in use"), "{text}");
+    let (code, text) = run(&["--scheduler", "localhost:2"]);
+    assert_eq!(code, Some(2));
+    assert!(
+        text.contains("one scheduler only in this version; --scheduler was given 2 times"),
+        "{text}"
+    );
+    let (code, text) = run(&["--listen", "0.0.0.0:1"]);
+    assert_eq!(code, Some(2));
+    assert!(text.contains("--insecure-network"), "{text}");
+    kill(stage.keeper(), Signal::SIGHUP).expect("sent");
+    assert_eq!(stage.code().await, Some(0));
+}
