@@ -33,23 +33,27 @@ pub mod exit_code {
 
 const AFTER_HELP: &str = "\
 HOW IT WORKS
-  The worker tells its scheduler every --heartbeat-period that it is there, starts the tasks that the scheduler sends, and
-  reports how they ended until the scheduler has noted it. If it is out of touch with the scheduler for too long (the
-  scheduler's --lose-unhealthy-worker-after), it kills its tasks and ends: by then they run elsewhere. Let a service manager
-  start it again.
+  The worker tells its scheduler every --heartbeat-period that it is there, starts the tasks that the \
+scheduler sends, and reports how they ended until the scheduler has noted it.
 
-  A task's program runs in DIR/jobs/JOB; what it prints is kept in DIR/logs (`brasserie logs`). The program must exist on this
-  machine. A small process, brasserie-keeper, stands above the worker and ends its tasks if the worker is killed.
+  If it is out of touch with the scheduler for too long (the scheduler's \
+--lose-unhealthy-worker-after), it kills its tasks and ends: by then they run elsewhere. Let a \
+service manager start it again.
+
+  A task's program runs in DIR/jobs/JOB; what it prints is kept in DIR/logs (`brasserie logs`). The \
+program must exist on this machine.
+
+  A small process, brasserie-keeper, stands above the worker and ends its tasks if the worker is killed.
 
 EXAMPLES
   On the scheduler's machine:
     brasserie-worker --scheduler localhost:6789 --data-dir /var/lib/brasserie/worker
 
   A second one on the same machine:
-    brasserie-worker --scheduler localhost:6789 --data-dir /var/lib/brasserie/worker-2 --shard second
+    brasserie-worker --scheduler localhost:6789 --data-dir /srv/second --shard second
 
   On another machine of a network that you trust:
-    brasserie-worker --scheduler scheduler.example.org:6789 --data-dir /var/lib/brasserie/worker \\
+    brasserie-worker --scheduler 10.0.0.1:6789 --data-dir /var/lib/brasserie/worker \\
         --listen 10.0.0.7:7000 --insecure-network
 
 EXIT CODES
@@ -60,7 +64,7 @@ EXIT CODES
   128 and more  killed by that signal; its tasks are dead
 
 ENVIRONMENT
-  BRASSERIE_LOG  what it says about itself on standard error: `debug`, or `brasserie_worker=debug,info`
+  BRASSERIE_LOG  what it logs to standard error: `debug`, or `brasserie_worker=debug,info`
 
 Durations are numbers with a unit (500ms, 30s, 5m, 2h, 1d); a bare number is seconds.";
 

@@ -1,9 +1,11 @@
 //! The program `brasserie-worker`: keeper, command line, signals, exit code.
 
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use brasserie_common_runtime::{Verbosity, telemetry};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -19,38 +21,39 @@ use crate::start::start;
 const ONE_WISH: Duration = Duration::from_secs(1);
 /// Signals that may wait to be noticed: there are four kinds, and the kernel merges those of one kind.
 const SIGNALS: usize = 16;
+/// Open files: four for each of 7,000 tasks, two for each connection that the server allows. No more, since some old programs
+/// close every number up to the limit that they inherit.
+const DESCRIPTORS: u64 = 32_768;
 
 /// Runs the program to its end. Call it first of all in `main`.
 pub fn run() -> ExitCode {
     match keeper::become_keeper_or_continue() {
         Ok(()) => {}
-        Err(error) => return failed(&error),
+        Err(error) => return failed(&error, exit_code::START),
     }
     let options = Cli::parse_or_exit();
     match telemetry::init(Verbosity::Info) {
         Ok(()) => {}
-        Err(error) => {
-            eprintln!("brasserie-worker: {error}");
-            return ExitCode::from(exit_code::USAGE);
-        }
+        Err(error) => return failed(&error, exit_code::USAGE),
     }
+    raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();
     match runtime {
         Ok(runtime) => runtime.block_on(work(options)),
-        Err(error) => failed(&error),
+        Err(error) => failed(&error, exit_code::START),
     }
 }
 
 async fn work(options: StartOptions) -> ExitCode {
     let handle = match start(options).await {
         Ok(handle) => handle,
-        Err(error) => return failed(&error),
+        Err(error) => return failed(&error, exit_code::START),
     };
     match end_on_signals(handle.stopper()) {
         Ok(()) => {}
-        Err(error) => return failed(&error),
+        Err(error) => return failed(&error, exit_code::START),
     }
     let reason = handle.wait().await;
     let (code, text) = match reason {
@@ -85,20 +88,80 @@ fn end_on_signals(stop: impl Fn() + Send + 'static) -> std::io::Result<()> {
         });
     }
     tokio::spawn(async move {
-        let mut first: Option<Instant> = None;
+        let mut wishes = Wishes::default();
         while signals.recv().await.is_some() {
-            match first {
-                None => first = Some(Instant::now()),
-                Some(at) if at.elapsed() < ONE_WISH => continue,
-                Some(_) => {}
+            match wishes.hear(Instant::now()) {
+                Wish::New => stop(),
+                Wish::Repeated => {}
             }
-            stop();
         }
     });
     Ok(())
 }
 
-fn failed(error: &dyn std::error::Error) -> ExitCode {
-    eprintln!("brasserie-worker: {error}");
-    ExitCode::from(exit_code::START)
+/// Signals so far.
+#[derive(Debug, Default)]
+struct Wishes {
+    first: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    New,
+    /// Another sender's words for the first one.
+    Repeated,
+}
+
+impl Wishes {
+    fn hear(&mut self, now: Instant) -> Wish {
+        let first = *self.first.get_or_insert(now);
+        if now > first && now - first < ONE_WISH {
+            Wish::Repeated
+        } else {
+            Wish::New
+        }
+    }
+}
+
+/// A task takes four descriptors here. What the administrator allows at most (the hard limit) is what the worker uses, up to
+/// [`DESCRIPTORS`]; tasks inherit it.
+fn raise_descriptor_limit() {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
+        return;
+    };
+    let wanted = hard.min(DESCRIPTORS);
+    if soft < wanted
+        && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, wanted, hard)
+    {
+        tracing::warn!("cannot raise the limit of open files from {soft} to {wanted}: {error}");
+    }
+}
+
+fn failed(error: &dyn std::error::Error, code: u8) -> ExitCode {
+    // Not `eprintln!`, which panics if nobody reads any more.
+    let _ = writeln!(std::io::stderr(), "brasserie-worker: {error}");
+    ExitCode::from(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_within_a_second_are_one_wish() {
+        let start = Instant::now();
+        let mut wishes = Wishes::default();
+        let after = |millis| start + Duration::from_millis(millis);
+        let heard = [0, 1, 999, 1000, 1001].map(|millis| wishes.hear(after(millis)));
+        assert_eq!(
+            heard,
+            [
+                Wish::New,
+                Wish::Repeated,
+                Wish::Repeated,
+                Wish::New,
+                Wish::New
+            ]
+        );
+    }
 }

@@ -216,3 +216,13 @@ fn a_predecessor_in_the_same_process_is_not_searched_by_the_common_marker() {
     WorkerDirectory::open(&path, Some(&marker), Clock).expect("opened");
     assert!(!was_killed(neighbour));
 }
+
+#[test]
+fn what_cannot_be_killed_is_named() {
+    let pids = vec![Pid::from_raw(11), Pid::from_raw(12)];
+    let text = DirectoryError::from(LeftoverError::Survives { pids }).to_string();
+    assert!(
+        text.contains("11, 12") && text.contains("restart the machine"),
+        "{text}"
+    );
+}

@@ -1,6 +1,7 @@
 //! The keeper at work: starts the program, passes signals on, reaps orphans, and ends what the program leaves behind.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -142,7 +143,9 @@ impl Guard {
         {
             *complain_at = now + COMPLAINT_INTERVAL;
             let ids: Vec<String> = children.iter().map(|c| c.pid.to_string()).collect();
-            eprintln!(
+            // Not `eprintln!`, which panics if nobody reads any more: the sweep must go on.
+            let _ = writeln!(
+                std::io::stderr(),
                 "brasserie-keeper: still waiting for processes that do not die: {} (do they hang in a file system or a device?)",
                 ids.join(", ")
             );
