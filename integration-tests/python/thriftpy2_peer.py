@@ -35,7 +35,8 @@ class Thriftpy2:
             self.port,
             proto_factory=self.protocol(),
             trans_factory=TFramedTransportFactory(),
-            timeout=10_000,
+            connect_timeout=10_000,
+            socket_timeout=10_000,
         ) as client:
             yield client
 

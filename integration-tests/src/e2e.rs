@@ -24,7 +24,7 @@ pub use stage::{FAST_SCHEDULER, FAST_WORKER, Finished, SchedulerSpec, Stage, Wor
 pub use tree::copy_sources;
 
 /// Longer than anything that a passing test waits for, on a machine that does other things too.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 /// Between two looks at a condition.
 const LOOK: Duration = Duration::from_millis(10);
 

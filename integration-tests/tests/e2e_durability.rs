@@ -36,12 +36,11 @@ fn finished_calls(text: &str) -> Vec<Call> {
     let mut begun: HashMap<&str, String> = HashMap::new();
     let mut calls = Vec::new();
     for line in text.lines() {
-        // `PID TIME CALL(ARGUMENTS) = RESULT`
-        let mut words = line.splitn(3, char::is_whitespace).map(str::trim_start);
-        let (Some(pid), Some(_time), Some(rest)) = (words.next(), words.next(), words.next()) else { continue };
-        let rest = rest.trim_start();
+        // `PID TIME CALL(ARGUMENTS) = RESULT`, in columns.
+        let Some((pid, rest)) = line.split_once(' ') else { continue };
+        let Some((_time, rest)) = rest.trim_start().split_once(' ') else { continue };
         let whole = if let Some(start) = rest.strip_suffix("<unfinished ...>") {
-            begun.insert(pid, start.trim_end().to_owned());
+            begun.insert(pid, start.to_owned());
             continue;
         } else if let Some(resumed) = rest.strip_prefix("<... ") {
             let end = resumed.split_once(" resumed>").map_or("", |(_, end)| end);
@@ -111,7 +110,8 @@ fn a_status_is_synced_before_it_is_acknowledged() {
 #[test]
 fn the_trace_is_understood() {
     let text = "\
-10 12:00:00.000001 read(9<socket:[1]>, \"..updateStatus..watched-status\", 8192) = 30
+10    12:00:00.000000 read(9<socket:[1]>,  <unfinished ...>
+10    12:00:00.000001 <... read resumed>\"..updateStatus..watched-status\", 8192) = 30
 11 12:00:00.000002 fdatasync(5</d/state.sqlite3-wal> <unfinished ...>
 10 12:00:00.000003 sendto(8<socket:[2]>, \"other\", 5, MSG_NOSIGNAL, NULL, 0) = 5
 11 12:00:00.000004 <... fdatasync resumed>)        = 0

@@ -9,7 +9,9 @@ use std::time::Duration;
 use brasserie_common::{JobName, NodeName, Principal, SchedulerId, Timeouts};
 use brasserie_common_config::Config;
 use brasserie_common_runtime::{Clock, DataDir, DataDirError, ListenAddress};
-use brasserie_scheduler_core::{Answer, Event, Options, Query, Rejection, Reply, Scheduler};
+use brasserie_scheduler_core::{
+    Answer, Durable, Event, Options, Query, Rejection, Reply, Scheduler,
+};
 use brasserie_thrift::rpc::{
     ClientConfig, ClientPool, Limits, Server, ServerHandle, Timeouts as CallTimeouts,
 };
@@ -152,13 +154,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let directory = DataDir::open(&options.data_dir)?;
     let (store, durable) = Store::open(&directory)?;
     let first = FirstConfig::read(options.config.clone()).await?;
-    // In a directory that has worked before, running tasks and their statuses are worth more than a config file that is
-    // broken just now.
-    if durable.cluster.is_none()
-        && let Err(problems) = &first.outcome
-    {
-        return Err(StartError::Config(problems.clone()));
-    }
+    first.check(&durable)?;
     let server = bind_thrift(options.listen).await?;
     let http_listener = bind_http(options.http_listen).await?;
     let http_address = http_listener.as_ref().and_then(|l| l.local_addr().ok());
@@ -328,6 +324,15 @@ impl FirstConfig {
                     outcome,
                 })
             }
+        }
+    }
+
+    /// In a directory that has worked before, running tasks and their statuses are worth more than a config file that is
+    /// broken just now; whoever starts a first scheduler wants to know at once.
+    fn check(&self, durable: &Durable) -> Result<(), StartError> {
+        match &self.outcome {
+            Err(problems) if durable.cluster.is_none() => Err(StartError::Config(problems.clone())),
+            Ok(_) | Err(_) => Ok(()),
         }
     }
 

@@ -269,3 +269,20 @@ async fn mistakes_at_the_start_are_named_and_have_codes() {
     kill(stage.keeper(), Signal::SIGHUP).expect("sent");
     assert_eq!(stage.code().await, Some(0));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_must_die_takes_its_tasks_along() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.join().await;
+    let task = stage.task("job", "node");
+    let script = "trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done";
+    stage.run(&task, script).await.expect("accepted");
+    let process = pid_in(&dir.path().join("jobs/job/pid")).await;
+    stage.change(|scene| scene.worker_state = fake::MUST_DIE);
+    assert_eq!(stage.code().await, Some(1));
+    assert!(
+        !is_alive(process),
+        "KILL follows TERM after the task's own wait"
+    );
+}

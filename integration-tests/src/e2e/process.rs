@@ -4,12 +4,12 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::{wait_for, wait_within};
+use super::{LOOK, wait_for};
 
 /// A killed program is gone within milliseconds, and its keeper with its tasks soon after.
 const END_PATIENCE: Duration = Duration::from_secs(20);
@@ -48,8 +48,7 @@ impl Process {
     /// # Panics
     /// When the keeper does not start it in time.
     pub fn program(&self) -> Pid {
-        let is_keeper = || command_line(self.id()).first().is_some_and(|name| name.ends_with("brasserie-keeper"));
-        if !is_keeper() {
+        if !self.has_keeper() {
             return self.id();
         }
         let what = format!("the program below the keeper of {}", self.name);
@@ -101,20 +100,29 @@ impl Process {
         wait_for(&what, || self.ended())
     }
 
+    /// First what is below, so that a keeper is left to end the tasks of a killed program, and a tracer what it traces.
     fn end(&mut self) -> io::Result<()> {
         if self.child.try_wait()?.is_some() {
             return Ok(());
         }
-        let below = children_of(self.id());
-        for pid in below.iter().filter(|pid| fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|file| file == self.file)) {
-            // With its keeper left alive to end its tasks.
-            let _ = kill(*pid, Signal::SIGKILL);
+        for pid in children_of(self.id()) {
+            let _ = kill(pid, Signal::SIGKILL);
         }
-        if below.is_empty() {
+        if !self.has_keeper() {
             self.child.kill()?;
         }
-        wait_within(END_PATIENCE, "the end of a killed process", || self.child.try_wait().ok().flatten());
+        let killed = Instant::now();
+        while self.child.try_wait()?.is_none() {
+            if killed.elapsed() > END_PATIENCE {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "it was killed, but does not end"));
+            }
+            std::thread::sleep(LOOK);
+        }
         Ok(())
+    }
+
+    fn has_keeper(&self) -> bool {
+        command_line(self.id()).first().is_some_and(|name| name.ends_with("brasserie-keeper"))
     }
 }
 

@@ -312,7 +312,7 @@ impl Scheduler {
     }
 
     /// What an operator should know.
-    pub(crate) fn errors(&self) -> Vec<String> {
+    pub(crate) fn errors(&self, now: Time) -> Vec<String> {
         let mut errors: Vec<String> = Vec::new();
         errors.extend(self.config_error.clone());
         errors.extend(self.config_warnings.iter().cloned());
@@ -324,7 +324,7 @@ impl Scheduler {
                 .map(|e| format!("the store cannot write: {e}")),
         );
         errors.extend(self.engine.problems());
-        errors.extend(self.tasks.problems());
+        errors.extend(self.tasks.problems(now));
         errors
     }
 
@@ -351,7 +351,7 @@ impl Scheduler {
         now: Time,
         status: &brasserie_common::status::StoredStatus,
     ) -> Option<Time> {
-        if !status.uses_backoff() {
+        if !status.uses_backoff() || status.is_failed() {
             return None;
         }
         let configured = Duration::from_secs(u64::from(status.backoff_seconds));

@@ -3,7 +3,7 @@
 mod invocation;
 mod unsure;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use brasserie_common::collections::IdMap;
@@ -20,6 +20,8 @@ use unsure::UnsureChecks;
 const WORKING_WAIT: Duration = Duration::from_millis(500);
 /// Problems kept for people.
 const MAX_PROBLEMS: usize = 20;
+/// How long a problem is shown after it was met last: long enough to be seen by who looks now and then.
+const PROBLEM_LIFE: Duration = Duration::from_secs(300);
 
 /// One run.
 #[derive(Clone, Debug)]
@@ -66,7 +68,8 @@ pub(crate) struct Tasks {
     pending_by_task: BTreeMap<Task, RecordSeq>,
     unsure: UnsureChecks,
     spans: BTreeMap<JobId, Span>,
-    problems: Vec<String>,
+    /// Oldest first.
+    problems: VecDeque<(Time, String)>,
 }
 
 /// When a job was at work since this scheduler started.
@@ -198,13 +201,16 @@ impl Tasks {
         released
     }
 
-    /// When a task with this status may start again.
-    pub(crate) fn not_before(&self, now: Time, status: &StoredStatus) -> Time {
-        if status.uses_backoff() || status.safety_seconds > 0 {
+    /// When a task with this status may start again, if it may at all.
+    pub(crate) fn not_before(&self, now: Time, status: &StoredStatus) -> Option<Time> {
+        if status.is_done() || status.is_failed() {
+            return None;
+        }
+        Some(if status.uses_backoff() || status.safety_seconds > 0 {
             now + Duration::from_secs(u64::from(status.backoff_seconds))
         } else {
             now + WORKING_WAIT
-        }
+        })
     }
 
     pub(crate) fn elapsed(&self, job: JobId, now: Time) -> Option<Duration> {
@@ -217,15 +223,17 @@ impl Tasks {
         self.unsure.next(shard, timeouts)
     }
 
-    pub(crate) fn note_problem(&mut self, text: String) {
+    pub(crate) fn note_problem(&mut self, now: Time, text: String) {
+        self.problems.retain(|(_, known)| *known != text);
         if self.problems.len() >= MAX_PROBLEMS {
-            self.problems.remove(0);
+            self.problems.pop_front();
         }
-        self.problems.push(text);
+        self.problems.push_back((now, text));
     }
 
-    pub(crate) fn problems(&self) -> Vec<String> {
-        self.problems.clone()
+    pub(crate) fn problems(&self, now: Time) -> Vec<String> {
+        let recent = self.problems.iter().filter(|(at, _)| now.since(*at) < PROBLEM_LIFE);
+        recent.map(|(_, text)| text.clone()).collect()
     }
 }
 

@@ -209,7 +209,7 @@ impl Scheduler {
                     w.status(now, running, unsure)
                 })
                 .collect(),
-            errors: self.errors(),
+            errors: self.errors(now),
             nodes_loaded: self.engine().nodes().is_some(),
         }
     }

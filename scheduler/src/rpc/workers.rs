@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use brasserie_common::{CallOutcome, ServiceAddress};
-use brasserie_scheduler_core::{CallReply, Message};
+use brasserie_scheduler_core::{CallReply, Message, RunTaskMessage};
 use brasserie_thrift::convert;
 use brasserie_thrift::generated::worker::{
     BistroWorkerException, BistroWorkerGetRunningTasksArgs, BistroWorkerGetRunningTasksResult,
@@ -52,19 +52,8 @@ impl Workers {
                     running_tasks(pool.call(&peer, "getRunningTasks", &args).await)
                 }
                 Message::RunTask(run) => {
-                    let args = BistroWorkerRunTaskArgs {
-                        rt: run.task.into(),
-                        config: run.config,
-                        command: run.command,
-                        scheduler: run.scheduler.into(),
-                        worker: run.worker.into(),
-                        notify_if_tasks_not_running_sequence_num: run.sequence.0,
-                        opts: run.options.into(),
-                    };
-                    declared(
-                        pool.call(&peer, "runTask", &args).await,
-                        |r: BistroWorkerRunTaskResult| r.ex,
-                    )
+                    let result = pool.call(&peer, "runTask", &run_task_args(*run)).await;
+                    declared(result, |r: BistroWorkerRunTaskResult| r.ex)
                 }
                 Message::NotifyIfTasksNotRunning {
                     tasks,
@@ -108,6 +97,18 @@ impl Workers {
                 }
             }
         }
+    }
+}
+
+fn run_task_args(run: RunTaskMessage) -> BistroWorkerRunTaskArgs {
+    BistroWorkerRunTaskArgs {
+        rt: run.task.into(),
+        config: run.config,
+        command: run.command,
+        scheduler: run.scheduler.into(),
+        worker: run.worker.into(),
+        notify_if_tasks_not_running_sequence_num: run.sequence.0,
+        opts: run.options.into(),
     }
 }
 

@@ -133,8 +133,12 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<LoadedConfig, String> {
     let warnings = warnings
         .map(|problem| problem.display_with(&file).to_string())
         .collect();
+    let mut config = parsed.config;
+    if let Some(folder) = path.parent() {
+        config.resolve_commands(folder);
+    }
     Ok(LoadedConfig {
-        config: Arc::new(parsed.config),
+        config: Arc::new(config),
         warnings,
     })
 }

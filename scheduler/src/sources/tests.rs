@@ -170,6 +170,18 @@ async fn a_script_that_never_stops_printing_is_cut_off() {
 }
 
 #[tokio::test]
+async fn commands_next_to_the_config_file_are_found_from_everywhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.json");
+    let job = "{\"bistro_job->j\": {\"command\": [\"./x.sh\"]},";
+    fs::write(&path, config_text("").replacen('{', job, 1)).unwrap();
+    let mut file = ConfigFile::new(&path).unwrap();
+    let config = file.check().await.unwrap().unwrap().config;
+    let program = &config.job("j").unwrap().command[0];
+    assert_eq!(Path::new(program), folder.path().join("x.sh"));
+}
+
+#[tokio::test]
 async fn a_config_file_is_read_again_when_it_has_changed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("c.json");

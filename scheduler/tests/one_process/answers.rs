@@ -1,5 +1,6 @@
 //! Each call of the services that people and programs use: its answer, and its refusal.
 
+use brasserie_common::Health;
 use brasserie_common::logs::LogPage;
 use brasserie_thrift::convert;
 use brasserie_thrift::generated::bits::BistroTaskStatusBits;
@@ -231,7 +232,10 @@ async fn logs_of_all_workers_are_one() {
     assert!(text.contains("no worker is connected"), "{text}");
     let one = FakeWorker::start(&scheduler, "one", Tasks::EndAtOnce).await;
     let _two = FakeWorker::start(&scheduler, "two", Tasks::EndAtOnce).await;
-    until(&scheduler, "joined by two", |s| s.workers.len() == 2).await;
+    until(&scheduler, "joined by two", |s| {
+        s.workers.len() == 2 && s.workers.iter().all(|w| w.health == Health::Healthy)
+    })
+    .await;
     let found: BistroSchedulerGetJobLogsByIDResult = client.call("getJobLogsByID", &by_id).await;
     let lines = page(found.result_value);
     assert_eq!(lines, ["from one\n", "from two\n"]);

@@ -1,8 +1,14 @@
 //! A whole scheduler in one process with workers made for the test, over real Thrift, HTTP, files and SQLite.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper that cannot set up a test's world fails the test there"
+)]
+
 mod answers;
 mod durability;
 mod starting;
+mod syncs;
 mod worker;
 
 use std::path::{Path, PathBuf};

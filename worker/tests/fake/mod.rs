@@ -33,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 pub const PATIENCE: Duration = Duration::from_secs(60);
 const NEW: i32 = 0;
 const HEALTHY: i32 = 1;
+pub const MUST_DIE: i32 = 3;
 const HEALTHCHECK: &str = "__BISTRO_HEALTH_CHECK__";
 
 /// What was heard, and what is answered.

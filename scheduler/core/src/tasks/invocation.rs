@@ -125,7 +125,7 @@ impl Scheduler {
             remote.mark_busy(now);
         }
         let key = self.task_key(task);
-        self.tasks_mut().note_problem(format!(
+        self.tasks_mut().note_problem(now, format!(
             "worker `{shard}` did not start {} on {}: {text}",
             key.job, key.node
         ));
@@ -160,7 +160,7 @@ impl Scheduler {
                 "worker `{shard}` lists {} on {} as run {}, but worker `{}` has it as run {}",
                 listed.job, listed.node, listed.invocation, run.shard, run.invocation
             );
-            self.tasks_mut().note_problem(text);
+            self.tasks_mut().note_problem(now, text);
             return;
         }
         let charges: Vec<NodeResources> = listed.resources;
@@ -173,7 +173,7 @@ impl Scheduler {
                     listed.node,
                     unknown.join(", ")
                 );
-                self.tasks_mut().note_problem(text);
+                self.tasks_mut().note_problem(now, text);
             }
             AdoptOutcome::AlreadyRunning(_) | AdoptOutcome::UnknownWorker => return,
         }
@@ -277,7 +277,7 @@ impl Scheduler {
             now,
             task,
             status,
-            Some(not_before),
+            not_before,
             Restart::HeldUntilReleased,
         );
         Some(seq)

@@ -30,7 +30,9 @@ impl Scheduler {
         let shard = worker.shard.clone();
         match self.accept_heartbeat(now, worker, worker_set, goodbye) {
             Ok(after) => {
-                let response = self.heartbeat_response(&shard);
+                let response = self.heartbeat_response(now, &shard);
+                // What it may get can depend on what it has just been told.
+                self.evaluate(now, &shard);
                 self.reply(request, after, Reply::Heartbeat(Ok(Box::new(response))));
             }
             Err(rejection) => self.reply(request, None, Reply::Heartbeat(Err(rejection))),
@@ -300,15 +302,15 @@ impl Scheduler {
         };
         self.tasks_mut().end(now, task, invocation, seq);
         self.engine_mut()
-            .end(now, task, status, Some(not_before), restart);
+            .end(now, task, status, not_before, restart);
     }
 
-    fn heartbeat_response(&mut self, shard: &Shard) -> HeartbeatResponse {
+    fn heartbeat_response(&mut self, now: Time, shard: &Shard) -> HeartbeatResponse {
         let t: Timeouts = self.options().timeouts;
         let worker_set = self.workers().set();
         let state = match self.workers_mut().get_mut(shard) {
             Some(remote) => {
-                remote.tell(worker_set);
+                remote.tell(now, worker_set);
                 remote.health()
             }
             None => Health::New,

@@ -20,6 +20,9 @@ use crate::view::WorkerStatus;
 /// A worker that refused a task, or could not be reached, is left alone this long: the rule for busy peers, fixed and never
 /// growing, long enough that a full worker is not hammered, short enough that a freed slot is used at once.
 const BUSY_MARK: Duration = Duration::from_millis(150);
+/// A worker refuses tasks until it has read that it is HEALTHY, and `runTask` travels on another connection than that reply:
+/// it gets this head start, a few round trips of a local network.
+const SETTLE: Duration = Duration::from_millis(10);
 /// `runTask` calls without an outcome that one worker may have: a few round trips' worth at full speed; beyond it the worker is
 /// slower than its tasks.
 const MAX_STARTING: usize = 256;
@@ -154,7 +157,11 @@ impl Remote {
         self.echoed_set = echoed.or(self.echoed_set);
     }
 
-    pub(crate) fn tell(&mut self, set: WorkerSetId) {
+    /// A heartbeat is answered with the present state.
+    pub(crate) fn tell(&mut self, now: Time, set: WorkerSetId) {
+        if self.health() == Health::Healthy && !self.was_told_healthy() {
+            self.busy_until = self.busy_until.max(Some(now + SETTLE));
+        }
         self.told = Some((self.health(), set));
     }
 
@@ -202,10 +209,14 @@ impl Remote {
         }
     }
 
+    fn was_told_healthy(&self) -> bool {
+        self.told.is_some_and(|(health, _)| health == Health::Healthy)
+    }
+
     fn eligibility(&self, now: Time) -> Eligibility {
         let is_busy =
             self.busy_until.is_some_and(|until| now < until) || self.starting >= MAX_STARTING;
-        if self.health() == Health::Healthy && !is_busy {
+        if self.health() == Health::Healthy && self.was_told_healthy() && !is_busy {
             Eligibility::Eligible
         } else {
             Eligibility::Ineligible
@@ -217,11 +228,8 @@ impl Remote {
         if !self.healthchecks.open.is_empty() {
             return false;
         }
-        let was_told_healthy = self
-            .told
-            .is_some_and(|(health, _)| health == Health::Healthy);
         let is_news = self.told != Some((self.health(), current));
-        !was_told_healthy
+        !self.was_told_healthy()
             && is_news
             && (self.health() == Health::Healthy || (only_withheld && self.is_recorded))
     }

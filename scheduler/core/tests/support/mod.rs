@@ -17,6 +17,8 @@ use brasserie_scheduler_core::{
 };
 use brasserie_scheduler_engine::NodeTableBuilder;
 
+/// The head start of a heartbeat reply over the first `runTask`.
+pub const SETTLE: Duration = Duration::from_millis(10);
 /// Wall seconds at virtual time zero.
 pub const EPOCH: i64 = 1_700_000_000;
 
@@ -276,6 +278,7 @@ impl Script {
         self.answer_healthcheck(worker);
         self.heartbeat(worker, first.worker_set)
             .expect("the same instance");
+        self.advance(SETTLE);
     }
 
     /// Sends `updateStatus`; gives the record that the acknowledgement waits for, and the result.

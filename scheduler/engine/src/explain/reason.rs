@@ -131,12 +131,12 @@ impl fmt::Display for Reason {
             Reason::BackoffFor { remaining, status } => write!(
                 f,
                 "it may start again in {} (last status: {status})",
-                format_duration(*remaining)
+                format_duration(rounded_up(*remaining))
             ),
             Reason::HeldBackFor { remaining } => write!(
                 f,
                 "nothing starts for {}, as lost workers may still be running unknown tasks",
-                format_duration(*remaining)
+                format_duration(rounded_up(*remaining))
             ),
             Reason::HeldUntilDurable => f.write_str("its last status is not yet stored durably"),
             Reason::WaitsFor { job, node, state } => {
@@ -200,4 +200,9 @@ impl Reason {
             None => Ok(()),
         }
     }
+}
+
+/// Whole seconds, so that a sentence does not count milliseconds.
+fn rounded_up(d: Duration) -> Duration {
+    Duration::from_secs(d.as_secs() + u64::from(d.subsec_nanos() > 0))
 }

@@ -109,7 +109,9 @@ fn nothing_is_reported_to_a_scheduler_that_has_not_fetched() {
     assert_eq!(rig.end("a", 1, ReportedStatus::done()), [end(6, 1)]);
     rig.heartbeat_answered(5, 2, 1, Health::Unhealthy);
     rig.heartbeat_answered(7, 2, 1, Health::Unhealthy);
-    assert_eq!(rig.completed(6, lost()), []);
+    // Not even the instance that is still bound can acknowledge it for the other.
+    assert_eq!(rig.acknowledge(6), []);
+    assert_eq!(rig.worker.unacknowledged_reports(), 1);
     assert_eq!(rig.wait(10_000), []);
     let mut ended = task("a", 1);
     ended.ended = Some(ReportedStatus::done());

@@ -98,6 +98,16 @@ fn a_lost_run_is_denied_and_never_starts() {
 }
 
 #[test]
+fn a_denied_run_does_not_start_whatever_its_number() {
+    let mut rig = Rig::joined();
+    rig.notify(1, 1, vec![task("a", 1)]);
+    assert_eq!(
+        refusal(&rig.run(run(1, 1, task("a", 1)))).0,
+        RefusalCode::Duplicate
+    );
+}
+
+#[test]
 fn a_question_that_is_not_newer_is_refused() {
     let mut rig = Rig::joined();
     assert_eq!(
