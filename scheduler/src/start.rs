@@ -311,12 +311,10 @@ impl FirstConfig {
                     .check()
                     .await
                     .unwrap_or_else(|| Err("the file was not read".to_owned()));
-                match &outcome {
-                    Ok(loaded) => loaded
-                        .warnings
-                        .iter()
-                        .for_each(|warning| tracing::warn!("{warning}")),
-                    Err(error) => tracing::error!("the configuration is not usable: {error}"),
+                if let Ok(loaded) = &outcome {
+                    for warning in &loaded.warnings {
+                        tracing::warn!("{warning}");
+                    }
                 }
                 Ok(FirstConfig {
                     folder: file.folder().to_owned(),
@@ -332,7 +330,11 @@ impl FirstConfig {
     fn check(&self, durable: &Durable) -> Result<(), StartError> {
         match &self.outcome {
             Err(problems) if durable.cluster.is_none() => Err(StartError::Config(problems.clone())),
-            Ok(_) | Err(_) => Ok(()),
+            Err(problems) => {
+                tracing::error!("the configuration is not usable, so nothing starts: {problems}");
+                Ok(())
+            }
+            Ok(_) => Ok(()),
         }
     }
 

@@ -32,6 +32,34 @@ fn logs(stream: &str, job: &str, regex: &str) -> BistroWorkerGetJobLogsByIDArgs 
     }
 }
 
+async fn check_logs(stage: &mut Stage) {
+    let page: CallResult<BistroWorkerGetJobLogsByIDResult> = stage
+        .call("getJobLogsByID", &logs("stdout", "job", "^hello"))
+        .await;
+    let CallResult::Done(page) = page else {
+        panic!("{page:?}")
+    };
+    let lines = page.result_value.expect("a page").lines.expect("lines");
+    assert_eq!(lines.len(), 1);
+    assert_eq!(lines[0].line.as_deref(), Some("hello node\n"));
+    for (query, part) in [
+        (logs("stdin", "job", ""), "logtype"),
+        (logs("stdout", "job", "("), "regex"),
+    ] {
+        let refused: CallResult<BistroWorkerGetJobLogsByIDResult> =
+            stage.call("getJobLogsByID", &query).await;
+        let CallResult::Done(refused) = refused else {
+            panic!("{refused:?}")
+        };
+        let text = refused
+            .ex
+            .expect("an exception")
+            .message
+            .expect("a message");
+        assert!(text.contains(part), "{text}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_joins_runs_reports_until_acknowledged_and_serves_its_logs() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -68,31 +96,7 @@ async fn a_worker_joins_runs_reports_until_acknowledged_and_serves_its_logs() {
         assert!(status.status.contains(DONE_BITS), "{}", status.status);
     }
 
-    let page: CallResult<BistroWorkerGetJobLogsByIDResult> = stage
-        .call("getJobLogsByID", &logs("stdout", "job", "^hello"))
-        .await;
-    let CallResult::Done(page) = page else {
-        panic!("{page:?}")
-    };
-    let lines = page.result_value.expect("a page").lines.expect("lines");
-    assert_eq!(lines.len(), 1);
-    assert_eq!(lines[0].line.as_deref(), Some("hello node\n"));
-    for (query, part) in [
-        (logs("stdin", "job", ""), "logtype"),
-        (logs("stdout", "job", "("), "regex"),
-    ] {
-        let refused: CallResult<BistroWorkerGetJobLogsByIDResult> =
-            stage.call("getJobLogsByID", &query).await;
-        let CallResult::Done(refused) = refused else {
-            panic!("{refused:?}")
-        };
-        let text = refused
-            .ex
-            .expect("an exception")
-            .message
-            .expect("a message");
-        assert!(text.contains(part), "{text}");
-    }
+    check_logs(&mut stage).await;
     let status: CallResult<FacebookServiceGetStatusResult> = stage
         .call("getStatus", &FacebookServiceGetStatusArgs {})
         .await;

@@ -135,6 +135,10 @@ impl Association {
         self.trouble.as_ref()
     }
 
+    fn last_word(&self) -> Option<Health> {
+        self.response.as_ref().map(|response| response.worker_state)
+    }
+
     fn gaps(&self) -> Option<Gaps> {
         let period = self.options.description.heartbeat_period;
         self.response.as_ref().map(|r| worker_gaps(r, period))
@@ -154,8 +158,13 @@ impl Association {
             self.health.adopt(at, verdict.health);
         }
         let verdict = self.health.next(turn.now, gaps, FirstHealth::Withheld);
-        self.health.adopt(turn.now, verdict.health);
-        match verdict.health {
+        let health = match verdict.health {
+            // The scheduler's word stands until its next answer: it may have begun the association anew.
+            Health::Healthy if self.last_word() != Some(Health::Healthy) => Health::Unhealthy,
+            Health::New | Health::Healthy | Health::Unhealthy | Health::MustDie => verdict.health,
+        };
+        self.health.adopt(turn.now, health);
+        match health {
             Health::MustDie => self.die(turn, ExitReason::MustDie),
             Health::Healthy => self.heartbeats.no_hurry(),
             Health::New | Health::Unhealthy => {}

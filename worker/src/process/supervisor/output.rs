@@ -2,10 +2,12 @@
 
 use std::cmp::Reverse;
 use std::mem;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 
 use super::{Supervisor, Timer};
@@ -33,6 +35,11 @@ impl Supervisor {
                 Room::Free => task.rate.blocked_until(now),
             };
             if let Some(until) = blocked {
+                // The log being behind must not hold up the end of a task that has nothing left to say.
+                if task.pipes[kind.index()].fd().is_some_and(is_drained) {
+                    task.close(kind, &self.config.logs);
+                    return;
+                }
                 if !task.any_paused() {
                     self.timers.push(Reverse((until, number, Timer::Resume)));
                 }
@@ -106,6 +113,15 @@ impl Supervisor {
             };
         }
     }
+}
+
+/// Whether every writer is gone and everything was read.
+fn is_drained(pipe: &OwnedFd) -> bool {
+    let mut polled = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)];
+    let _ = poll(&mut polled, PollTimeout::ZERO);
+    polled[0].revents().is_some_and(|state| {
+        state.contains(PollFlags::POLLHUP) && !state.contains(PollFlags::POLLIN)
+    })
 }
 
 fn pause(epoll: &Epoll, pipe: &mut Pipe) {

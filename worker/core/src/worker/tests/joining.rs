@@ -224,6 +224,20 @@ fn after_the_first_health_the_worker_recovers_by_itself() {
 }
 
 #[test]
+fn the_word_of_the_scheduler_stands_and_dates_from_the_sending() {
+    let mut rig = Rig::joined();
+    rig.wait(24_000);
+    let effects = rig.heartbeat_answered(5, 1, 1, Health::Unhealthy);
+    assert_eq!(effects, [heartbeat(&rig, 6, set(1, 1))]);
+    assert_eq!(rig.worker.health(), Health::Unhealthy);
+    // The heartbeat left after 15 s; 495 s later the worker must be gone.
+    rig.wait(15_000 + 495_000 - 24_000);
+    assert_eq!(rig.worker.life_stage(), LifeStage::Running);
+    rig.wait(1);
+    assert_eq!(rig.worker.life_stage(), LifeStage::Gone);
+}
+
+#[test]
 fn a_sleeping_machine_wakes_up_unhealthy_or_dead() {
     let mut rig = Rig::joined();
     rig.start("a", 1);

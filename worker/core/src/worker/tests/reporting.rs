@@ -102,6 +102,25 @@ fn an_acknowledgement_of_an_earlier_scheduler_does_not_count() {
 }
 
 #[test]
+fn a_report_refused_because_of_a_new_association_leaves_again_with_new() {
+    let mut rig = Rig::joined();
+    rig.start("a", 1);
+    rig.wait(15_000);
+    assert_eq!(rig.end("a", 1, ReportedStatus::done()), [end(6, 1)]);
+    assert_eq!(rig.completed(6, refused()), []);
+    let effects = rig.heartbeat_answered(5, 1, 1, Health::New);
+    assert_eq!(effects, [heartbeat(&rig, 7, set(1, 1))]);
+    assert_eq!(
+        rig.heartbeat_answered(7, 1, 1, Health::Unhealthy),
+        [heartbeat(&rig, 8, set(1, 1)), end(9, 1)]
+    );
+    // What made it HEALTHY before does not count; the scheduler's next word does.
+    assert_eq!(rig.worker.health(), Health::Unhealthy);
+    rig.heartbeat_answered(8, 1, 1, Health::Healthy);
+    assert_eq!(rig.worker.health(), Health::Healthy);
+}
+
+#[test]
 fn nothing_is_reported_to_a_scheduler_that_has_not_fetched() {
     let mut rig = Rig::joined();
     rig.start("a", 1);
