@@ -23,6 +23,7 @@ use crate::driver::Driver;
 use crate::http;
 use crate::inbox::{Inbox, Lane, Stopped, lanes};
 use crate::perform::Performer;
+use crate::rpc::pool::WorkerPool;
 use crate::rpc::service::SchedulerService;
 use crate::rpc::workers::Workers;
 use crate::sources::{ConfigFile, ConfigSource, InstanceNode, LoadedConfig, Periods, Sources};
@@ -165,10 +166,10 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let mut scheduler = Scheduler::new(core_options, durable, clock.now(), clock.wall());
     scheduler.handle(clock.now(), first.event());
     let id = scheduler.id();
-    let pool = ClientPool::new(ClientConfig {
+    let pool = WorkerPool::new(ClientPool::new(ClientConfig {
         timeouts: options.call_timeouts,
         ..ClientConfig::default()
-    });
+    }));
     let store = store.start(store_reporter(inbox.clone()))?;
 
     let (stop_outside, stop_driver) = (CancellationToken::new(), CancellationToken::new());

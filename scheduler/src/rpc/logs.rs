@@ -41,7 +41,7 @@ pub(super) enum LogsError {
 #[derive(Clone)]
 pub(super) struct Logs {
     inbox: Inbox,
-    pool: ClientPool,
+    pool: WorkerPool,
     turns: Arc<Semaphore>,
 }
 
@@ -52,7 +52,7 @@ struct WorkerPage {
 }
 
 impl Logs {
-    pub(super) fn new(inbox: Inbox, pool: ClientPool) -> Self {
+    pub(super) fn new(inbox: Inbox, pool: WorkerPool) -> Self {
         Logs {
             inbox,
             pool,
@@ -92,8 +92,8 @@ impl Logs {
         let args = BistroWorkerGetJobLogsByIDArgs::from(query.clone());
         let mut calls = JoinSet::new();
         for (shard, address) in peers {
-            let peer = PeerAddr::new(&address.host, address.port);
-            let call = self.pool.call(&peer, "getJobLogsByID", &args);
+            let (pool, peer) = self.pool.to(&address);
+            let call = pool.call(&peer, "getJobLogsByID", &args);
             calls.spawn(async move {
                 WorkerPage {
                     shard,

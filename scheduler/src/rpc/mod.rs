@@ -3,6 +3,7 @@
 mod answers;
 mod export;
 mod logs;
+pub(crate) mod pool;
 mod render;
 pub(crate) mod service;
 pub(crate) mod workers;

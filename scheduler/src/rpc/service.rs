@@ -29,6 +29,7 @@ use crate::store::Room;
 pub(crate) struct SchedulerService {
     inbox: Inbox,
     room: Arc<Room>,
+    pool: WorkerPool,
     answers: Answers,
 }
 
@@ -63,12 +64,13 @@ impl Service for SchedulerService {
 }
 
 impl SchedulerService {
-    pub(crate) fn new(inbox: Inbox, room: Arc<Room>, pool: ClientPool) -> Self {
-        let logs = Logs::new(inbox.clone(), pool);
+    pub(crate) fn new(inbox: Inbox, room: Arc<Room>, pool: WorkerPool) -> Self {
+        let logs = Logs::new(inbox.clone(), pool.clone());
         let answers = Answers::new(inbox.clone(), logs);
         SchedulerService {
             inbox,
             room,
+            pool,
             answers,
         }
     }
@@ -87,6 +89,7 @@ impl SchedulerService {
             Ok(parsed) => parsed,
             Err(error) => return bad_argument(to, &error),
         };
+        self.pool.heard(&worker.address, protocol);
         let waiter: Waiter = Box::new(move |reply| match reply {
             Reply::Heartbeat(Ok(response)) => to.reply(&BistroSchedulerProcessHeartbeatResult {
                 result_value: Some((*response).into()),

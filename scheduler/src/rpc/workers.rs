@@ -15,14 +15,14 @@ use brasserie_thrift::rpc::{CallResult, ClientPool, PeerAddr};
 
 /// One call, ready to be sent.
 pub(crate) struct WorkerCall {
-    peer: PeerAddr,
+    address: ServiceAddress,
     message: Message,
 }
 
 impl WorkerCall {
     pub(crate) fn new(peer: &ServiceAddress, message: Message) -> Self {
         WorkerCall {
-            peer: PeerAddr::new(&peer.host, peer.port),
+            address: peer.clone(),
             message,
         }
     }
@@ -31,7 +31,7 @@ impl WorkerCall {
 /// The workers, as far as they can be called.
 #[derive(Clone)]
 pub(crate) struct Workers {
-    pub(crate) pool: ClientPool,
+    pub(crate) pool: WorkerPool,
 }
 
 impl Workers {
@@ -40,10 +40,9 @@ impl Workers {
         &self,
         call: WorkerCall,
     ) -> impl Future<Output = CallOutcome<CallReply>> + Send + use<> {
-        let pool = self.pool.clone();
+        let (pool, peer) = self.pool.to(&call.address);
         async move {
-            let WorkerCall { peer, message } = call;
-            match message {
+            match call.message {
                 Message::GetRunningTasks { scheduler, worker } => {
                     let args = BistroWorkerGetRunningTasksArgs {
                         worker: worker.into(),
