@@ -11,7 +11,7 @@ struct Step {
 
 const STEPS: &[Step] = &[
     Step { name: "formatting", program: "cargo", args: &["fmt", "--all", "--check"] },
-    Step { name: "dependencies: bans, licences, sources", program: "cargo", args: &["deny", "--offline", "check", "bans", "licenses", "sources"] },
+    Step { name: "dependencies: bans, licences, sources", program: "cargo", args: &["deny", "--locked", "check", "bans", "licenses", "sources"] },
     Step { name: "lints", program: "cargo", args: &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"] },
     Step { name: "house rules (tidy)", program: "cargo", args: &["test", "--quiet", "-p", "integration-tests", "--test", "tidy"] },
     Step { name: "unit, property, wire and end-to-end tests", program: "cargo", args: &["test", "--workspace"] },
