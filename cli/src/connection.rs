@@ -63,13 +63,14 @@ impl Connection {
 
     fn unreachable(&self, error: CallError) -> anyhow::Error {
         let peer = self.peer.as_str();
-        let advice = match &error {
-            CallError::NotSent(_) => {
-                ". Is a scheduler running there? `--scheduler HOST:PORT` names another"
+        match error {
+            CallError::NotSent(why) => anyhow!(
+                "cannot ask the scheduler at {peer}: {why}. Is one running there? `--scheduler HOST:PORT` names another"
+            ),
+            CallError::Unknown(why) => {
+                anyhow!("the scheduler at {peer} gave no usable answer: {why}")
             }
-            CallError::Unknown(_) => "",
-        };
-        anyhow!(error).context(format!("the scheduler at {peer} did not answer{advice}"))
+        }
     }
 
     pub(crate) async fn cluster_status(&self) -> Result<ClusterStatus> {
@@ -159,6 +160,6 @@ mod tests {
             .unwrap();
         let connection = Connection::new(&free.to_string()).unwrap();
         let error = connection.cluster_status().await.unwrap_err().to_string();
-        assert!(error.contains("Is a scheduler running there?"), "{error}");
+        assert!(error.contains("Is one running there?"), "{error}");
     }
 }

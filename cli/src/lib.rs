@@ -6,6 +6,7 @@ mod output;
 
 use std::process::ExitCode;
 
+use brasserie_common_runtime::{Verbosity, telemetry};
 use clap::{Parser, Subcommand};
 
 /// Run data-parallel jobs: each job of a config file, on each node of a tree of data shards, within resource limits.
@@ -76,6 +77,11 @@ pub fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let cli = Cli::parse();
+    // What a command has to say it prints itself; the log is for who asks for it.
+    if let Err(error) = telemetry::init(Verbosity::WarningsOnly) {
+        eprintln!("brasserie: {error}");
+        return Ending::Usage.into();
+    }
     let result = match cli.command {
         Command::Run(args) => commands::run::run(args),
         Command::Status(args) => commands::status::run(&args),

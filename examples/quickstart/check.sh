@@ -1,5 +1,6 @@
 #!/bin/sh
-# Job `check`: measures the file again and compares with what `measure` left. It depends on `measure` on the same node.
+# Job `check`: measures the file again and compares with what `measure` left. The config lets it start
+# only when `measure` is done on the same node, so the result is there.
 set -eu
 node=$1 status=$2
 cd "$(dirname "$0")/../.."

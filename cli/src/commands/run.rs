@@ -2,6 +2,7 @@
 
 mod cluster;
 mod directory;
+mod interrupts;
 mod progress;
 mod settings;
 mod summary;
@@ -10,13 +11,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use brasserie_common_runtime::shutdown::Shutdown;
 use brasserie_thrift::generated::brasserie::{ClusterStatus, JobStatus};
 
 use crate::Ending;
 use crate::connection::{Connection, block_on};
 use cluster::Cluster;
 use directory::Directory;
+use interrupts::Interrupts;
 use progress::Progress;
 
 /// How often the progress is looked at: smooth for the eye, and one small call each.
@@ -56,7 +57,7 @@ pub(crate) fn run(args: Args) -> Result<Ending> {
 async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Ending> {
     let started = Instant::now();
     let directory = Directory::open(args.data_dir.as_deref())?;
-    let shutdown = Shutdown::on_signals().context("cannot listen for signals")?;
+    let mut interrupts = Interrupts::listen().context("cannot listen for signals")?;
     let mut cluster =
         Cluster::start(&config, directory.path(), args.worker_command.clone()).await?;
     let connection = Connection::new(&cluster.address())?;
@@ -64,7 +65,7 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
 
     let outcome = tokio::select! {
         outcome = watch(&connection, &mut progress) => outcome,
-        () = shutdown.asked().cancelled() => Ok(Watched::Interrupted),
+        () = interrupts.next() => Ok(Watched::Interrupted),
         reason = cluster.worker_ended() => Ok(Watched::Broken(format!("the worker ended: {reason}"))),
     };
     progress.finish();
@@ -87,7 +88,7 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
     };
     tokio::select! {
         () = cluster.stop() => {}
-        () = shutdown.insisted().cancelled() => eprintln!("brasserie: stopping at once"),
+        () = interrupts.next() => eprintln!("brasserie: stopping at once"),
     }
     directory.close(ending)?;
     Ok(ending)

@@ -54,6 +54,8 @@
 //!   two levels, negative amounts, regular expressions that cannot be compiled, `fraction_of_nodes` outside (0, 1], cycles of
 //!   `depends_on`. Unknown keys are warnings, or errors with [`UnknownKeys::Refuse`].
 
+#![deny(clippy::iter_over_hash_type)]
+
 mod coerce;
 mod depends;
 mod export;

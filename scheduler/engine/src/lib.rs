@@ -1,5 +1,7 @@
 //! What may run where: the forest, statuses, placement and explanations.
 
+#![deny(clippy::iter_over_hash_type)]
+
 mod engine;
 mod explain;
 mod forest;

@@ -14,6 +14,7 @@ fn place(line: u32, column: u32) -> Place {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn each_syntax_error_has_its_place_and_says_what_was_expected() {
     for (text, expected) in [
         ("", "1:1: the file is empty; a JSON object"),

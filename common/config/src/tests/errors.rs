@@ -76,6 +76,7 @@ fn bytes_that_are_no_text_are_named() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn scalars_of_settings() {
     for (settings, expected) in [
         (
@@ -345,6 +346,7 @@ fn resources_of_single_workers() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn node_sources() {
     for (source, expected) in [
         (
@@ -435,6 +437,7 @@ fn node_sources() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn manual_nodes() {
     let manual =
         |prefs: &str| source_errors(&format!("{{\"source\": \"manual\", \"prefs\":\n{prefs}}}"));
@@ -534,6 +537,7 @@ fn a_few_lines_of_replicas_cannot_ask_for_more_nodes_than_there_is_memory() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn jobs() {
     for (body, expected) in [
         (
