@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use brasserie_thrift::rpc::{
-    CallError, CallResult, ClientConfig, ClientPool, ClientProtocol, Limits, NotSent, PeerAddr,
-    Timeouts, Unknown,
+    CallError, CallResult, ClientConfig, ClientPool, ClientProtocol, ConnectionLosses, Limits,
+    NotSent, PeerAddr, Timeouts, Unknown,
 };
 use thrift::ApplicationErrorKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -68,6 +68,15 @@ async fn read_frame(stream: &mut TcpStream) -> Vec<u8> {
     let mut payload = vec![0; length as usize];
     stream.read_exact(&mut payload).await.expect("its payload");
     payload
+}
+
+/// Whether a loss waits to be told.
+async fn is_told(losses: &mut ConnectionLosses) -> bool {
+    tokio::select! {
+        biased;
+        () = losses.next() => true,
+        () = std::future::ready(()) => false,
+    }
 }
 
 #[test]
@@ -428,6 +437,100 @@ async fn an_idle_connection_is_closed_by_the_client_and_opened_again() {
         .await
         .expect("the idle connection ends");
     assert_eq!(echo(&pool, &server.peer(), "two").await, echoed("two"));
+}
+
+#[tokio::test]
+async fn a_peer_that_goes_away_between_calls_is_noticed_each_time() {
+    let mut server = TestServer::start(Limits::DEFAULT).await;
+    let addr = server.addr();
+    let pool = pool(ClientProtocol::default());
+    let mut losses = pool.losses(&addr.into());
+    for round in 0..3 {
+        assert_eq!(echo(&pool, &addr.into(), "there").await, echoed("there"));
+        assert!(!is_told(&mut losses).await, "round {round}");
+        server.handle.shutdown().await;
+        tokio::time::timeout(PATIENCE, losses.next())
+            .await
+            .expect("the loss is told");
+        // Connections that cannot be opened are not lost.
+        let result = echo(&pool, &addr.into(), "gone").await;
+        assert!(matches!(result, CallResult::NotSent(_)), "{result:?}");
+        server = TestServer::start_at(addr, Limits::DEFAULT).await;
+    }
+    assert!(!is_told(&mut losses).await);
+}
+
+#[tokio::test]
+async fn losses_that_nobody_waited_for_are_told_as_one_and_to_everybody() {
+    let (listener, peer) = listen().await;
+    let pool = pool(ClientProtocol::default());
+    let mut both = [pool.losses(&peer), pool.losses(&peer)];
+    for _ in 0..3 {
+        let call = tokio::spawn(pool.call::<_, NoteResult>(&peer, "cut", &note("", 0)));
+        let (mut stream, _) = listener.accept().await.expect("the client connects");
+        read_frame(&mut stream).await;
+        drop(stream);
+        let result = call.await.expect("no panic");
+        assert!(matches!(result, CallResult::Unknown(_)), "{result:?}");
+    }
+    for losses in &mut both {
+        tokio::time::timeout(PATIENCE, losses.next())
+            .await
+            .expect("the losses are told");
+    }
+    // Only connections to this peer count.
+    let server = TestServer::start(Limits::DEFAULT).await;
+    assert_eq!(echo(&pool, &server.peer(), "").await, echoed(""));
+    server.handle.shutdown().await;
+    for losses in &mut both {
+        assert!(!is_told(losses).await);
+    }
+}
+
+#[tokio::test]
+async fn a_silent_peer_is_lost_when_its_connection_is_given_up() {
+    let (listener, peer) = listen().await;
+    let pool = impatient(SHORT);
+    let mut losses = pool.losses(&peer);
+    let call = tokio::spawn(pool.call::<_, NoteResult>(&peer, "ask", &note("", 0)));
+    let _open = listener.accept().await.expect("the client connects");
+    assert_eq!(
+        call.await.expect("no panic"),
+        CallResult::Unknown(Unknown::ReceiveTimeout)
+    );
+    tokio::time::timeout(PATIENCE, losses.next())
+        .await
+        .expect("it counts as lost");
+}
+
+#[tokio::test]
+async fn a_connection_that_this_side_closes_is_not_lost() {
+    let server = TestServer::start(Limits::DEFAULT).await;
+    let pool = ClientPool::new(ClientConfig {
+        limits: Limits {
+            client_idle_timeout: Duration::from_millis(30),
+            ..Limits::DEFAULT
+        },
+        ..ClientConfig::default()
+    });
+    let mut losses = pool.losses(&server.peer());
+    let closed = async || {
+        while server.handle.load().connections > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert_eq!(echo(&pool, &server.peer(), "one").await, echoed("one"));
+    tokio::time::timeout(PATIENCE, closed())
+        .await
+        .expect("it was idle");
+    assert!(!is_told(&mut losses).await);
+    // Nor does listening keep the pool's connections open.
+    assert_eq!(echo(&pool, &server.peer(), "two").await, echoed("two"));
+    drop(pool);
+    tokio::time::timeout(PATIENCE, closed())
+        .await
+        .expect("the connection ends with the pool");
+    assert!(!is_told(&mut losses).await);
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use brasserie_common::{Health, SchedulerId, Time};
 use brasserie_common_runtime::Clock;
+use brasserie_thrift::rpc::ConnectionLosses;
 use brasserie_worker_core::{Event, ExitReason, LifeStage, Worker};
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -21,6 +22,7 @@ pub(crate) struct Driver {
     /// Ends of tasks and of calls, the operator's wish to end.
     own: UnboundedReceiver<Event>,
     lanes: Lanes,
+    losses: ConnectionLosses,
     seen: Seen,
 }
 
@@ -28,6 +30,7 @@ pub(crate) struct Driver {
 enum Heard {
     Own(Event),
     Call(Arrival),
+    ConnectionLost,
     /// A timer of the core, or nothing yet.
     Due,
 }
@@ -48,6 +51,7 @@ impl Driver {
         performer: Performer,
         own: UnboundedReceiver<Event>,
         lanes: Lanes,
+        losses: ConnectionLosses,
     ) -> Self {
         let seen = Seen::of(&worker);
         Driver {
@@ -56,6 +60,7 @@ impl Driver {
             performer,
             own,
             lanes,
+            losses,
             seen,
         }
     }
@@ -78,6 +83,7 @@ impl Driver {
         match first {
             Heard::Own(event) => self.worker.handle(now, event),
             Heard::Call(arrival) => self.arrive(now, arrival),
+            Heard::ConnectionLost => self.worker.handle(now, Event::ConnectionLost),
             Heard::Due => {}
         }
         // Counted per lane: each gets its turn, health first among the calls.
@@ -119,6 +125,8 @@ impl Driver {
         // Invariant: no lane closes before the driver ends, since the performer and the service hold their other ends.
         tokio::select! {
             biased;
+            // First, since it starves nobody: a connection is opened for a call, and calls are what the core limits.
+            () = self.losses.next() => Heard::ConnectionLost,
             Some(event) = self.own.recv() => Heard::Own(event),
             Some(arrival) = self.lanes.health.recv() => Heard::Call(arrival),
             Some(arrival) = self.lanes.work.recv() => Heard::Call(arrival),

@@ -142,12 +142,17 @@ pub async fn start(options: StartOptions) -> Result<WorkerHandle, StartError> {
         },
         Supervised::new(own.clone(), clock, directory.groups()),
     )?;
-    let client = SchedulerClient::new(&options.scheduler, options.timeouts);
+    let client = SchedulerClient::new(
+        &options.scheduler,
+        options.timeouts,
+        options.heartbeat_period,
+    );
+    let losses = client.losses();
     let (service, lanes) = WorkerService::new(Arc::clone(&logs));
     let stop = CancellationToken::new();
     let server = server.serve(service, Limits::DEFAULT, stop.child_token());
     let performer = Performer::new(runner, client, own.clone());
-    let driver = Driver::new(worker, clock, performer, own_events, lanes);
+    let driver = Driver::new(worker, clock, performer, own_events, lanes, losses);
     tokio::spawn(watch_usage(own.clone(), clock, stop.clone()));
     let data_dir = directory.path().to_owned();
     tracing::info!(

@@ -15,6 +15,8 @@ use brasserie_thrift::generated::worker::{
 use brasserie_thrift::rpc::CallResult;
 use fake::{Stage, is_alive, pid_in, until_dead, worker_program};
 use nix::sys::signal::{Signal, kill};
+use tokio::net::TcpListener;
+use tokio::time::timeout;
 
 const DONE_BITS: &str = "\"result_bits\":4";
 /// After a `kill -9`: the kill wait is over, and a second.
@@ -272,6 +274,57 @@ async fn mistakes_at_the_start_are_named_and_have_codes() {
     assert!(text.contains("--insecure-network"), "{text}");
     kill(stage.keeper(), Signal::SIGHUP).expect("sent");
     assert_eq!(stage.code().await, Some(0));
+}
+
+/// How long a scheduler is away.
+#[derive(Clone, Copy, Debug)]
+enum Absence {
+    None,
+    /// Until the worker has tried to reach it.
+    Noticed,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restarted_scheduler_hears_of_a_healthy_worker_long_before_its_heartbeat_is_due() {
+    let dir = tempfile::tempdir().expect("a folder");
+    // Nothing here waits for so long: what is heard after joining was sent because the connection broke.
+    let mut stage = Stage::open(dir.path(), &["--heartbeat-period", "1h"]).await;
+    stage.check_health().await;
+    // It is HEALTHY once it takes a task; an invocation that was refused stays refused.
+    let taken = timeout(fake::PATIENCE, async {
+        loop {
+            let task = stage.task("job", "node");
+            if stage.run(&task, "exec sleep 1000").await.is_ok() {
+                break task;
+            }
+        }
+    });
+    let task = taken.await.expect("it becomes HEALTHY");
+    for absence in [Absence::None, Absence::Noticed] {
+        let address = stage.stop().await;
+        let before = stage.scene.borrow().heartbeats.len();
+        match absence {
+            Absence::None => {}
+            Absence::Noticed => {
+                let nobody = TcpListener::bind(address).await.expect("the same port");
+                let tried = timeout(fake::PATIENCE, nobody.accept()).await;
+                // The worker hears nothing but the end of the connection.
+                drop(tried.expect("it tries").expect("a connection"));
+            }
+        }
+        stage.start_again(address).await;
+        // The second one echoes the new scheduler's set: the association goes on without a wait as well.
+        stage
+            .until("heartbeats at the new instance", |scene| {
+                scene.heartbeats.len() >= before + 2
+            })
+            .await;
+        let running = stage.fetch().await;
+        assert_eq!(running.len(), 1);
+        assert_eq!(running[0].invocation_id, task.invocation_id);
+    }
+    kill(stage.worker_process(), Signal::SIGKILL).expect("killed");
+    assert_eq!(stage.code().await, Some(128 + 9));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -19,6 +19,7 @@ use super::frame::{self, Dialect, Encoding};
 use super::limits::{Limits, Timeouts};
 use super::link::{Ending, Link, Overdue, Rejected, Sequence};
 use super::link_task::LinkTask;
+use super::losses::{ConnectionLosses, LossSignal};
 use super::outcome::{CallResult, NotSent, Unknown};
 use super::protocol::{MessageInput, MessageName, encode_frame};
 use super::responder::{CallKind, describe};
@@ -125,10 +126,11 @@ struct Inner {
 }
 
 #[derive(Default)]
-struct Peer {
+pub(super) struct Peer {
     link: Mutex<Option<Arc<Link>>>,
     /// Held while connecting, so that calls wait for one connection instead of opening one each.
     connecting: tokio::sync::Mutex<()>,
+    pub(super) losses: LossSignal,
 }
 
 impl ClientPool {
@@ -154,6 +156,11 @@ impl ClientPool {
             inner: Arc::clone(&self.inner),
             protocol,
         }
+    }
+
+    /// Tells of the connections to this peer, present and future, that break.
+    pub fn losses(&self, peer: &PeerAddr) -> ConnectionLosses {
+        ConnectionLosses::new(self.inner.peer(peer))
     }
 
     /// Calls `method` with its arguments struct and waits for its result struct.
@@ -310,8 +317,15 @@ impl Inner {
             let stream = connect(addr).await?;
             let link = Arc::new(Link::new(Arc::clone(&self.limits)));
             let task = LinkTask::new(stream, Arc::clone(&link), Arc::clone(&self.limits));
-            tokio::spawn(task.run(self.shutdown.clone()));
             *peer.link.lock() = Some(Arc::clone(&link));
+            // Weak, since a peer without calls and connection may be forgotten.
+            let (shutdown, its) = (self.shutdown.clone(), Arc::downgrade(&peer));
+            tokio::spawn(async move {
+                let by = task.run(shutdown).await;
+                if let Some(peer) = its.upgrade() {
+                    peer.losses.ended(by);
+                }
+            });
             Ok(link)
         });
         connected.await.unwrap_or_else(|_| {

@@ -115,6 +115,14 @@ pub(super) enum Overdue {
     Ended,
 }
 
+/// Why this side gives up a connection that has not broken.
+pub(super) enum Useless {
+    /// Nobody uses it.
+    Idle,
+    /// The peer does not answer, or does not read.
+    Unresponsive(String),
+}
+
 /// Why a call was not taken; it keeps its frame.
 pub(super) enum Rejected {
     /// The link is closed or closing: try another one.
@@ -280,19 +288,23 @@ impl Link {
         Ok(true)
     }
 
-    /// The moment at which [`Link::end_if_unused`] would close the link if nothing happens.
+    /// The moment at which [`Link::end_if_useless`] would close the link if nothing happens.
     pub(super) fn idle_at(&self) -> Instant {
         self.state.lock().last_used + self.limits.client_idle_timeout
     }
 
-    /// Closes the link if nobody needs it any more; says why it is closed, if it is.
-    pub(super) fn end_if_unused(&self) -> Option<String> {
+    /// Closes the link if nobody needs it any more, or it is of no use; says why it is closed, if it is.
+    pub(super) fn end_if_useless(&self) -> Option<Useless> {
         let now = Instant::now();
         let mut state = self.state.lock();
         let unused = state.calls.is_empty() && state.queue.is_empty();
-        let why = match &state.phase {
-            Phase::Closed(reason) => return Some(reason.clone()),
-            Phase::Retired if unused => "the peer did not answer",
+        let (why, useless) = match &state.phase {
+            // By a caller whose call is stuck: whatever else closes a link has ended its task.
+            Phase::Closed(reason) => return Some(Useless::Unresponsive(reason.clone())),
+            Phase::Retired if unused => {
+                let why = "the peer did not answer";
+                (why, Useless::Unresponsive(why.to_owned()))
+            }
             Phase::Retired => {
                 state.last_used = now;
                 return None;
@@ -305,11 +317,11 @@ impl Link {
                     state.last_used = now;
                     return None;
                 }
-                "idle"
+                ("idle", Useless::Idle)
             }
         };
         state.close(why, Leftovers::Return);
-        Some(why.to_owned())
+        Some(useless)
     }
 
     /// Waits until there may be something to write, or the link was closed by a caller.

@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::frame::{self, LENGTH_BYTES};
 use super::limits::{KEEP_BUFFER_BYTES, Limits, READ_CHUNK_BYTES, TURN_BYTES};
-use super::link::{Link, Sequence};
+use super::link::{Link, Sequence, Useless};
+use super::losses::EndedBy;
 
 pub(super) struct LinkTask {
     stream: TcpStream,
@@ -30,10 +31,25 @@ enum Close {
     Frame(#[from] frame::FrameError),
     #[error("the peer sent a message without a sequence id")]
     NoSequence,
+    #[error("idle")]
+    Idle,
     #[error("{0}")]
-    Ended(String),
+    Unresponsive(String),
     #[error("the client shuts down")]
     ShutDown,
+}
+
+impl Close {
+    fn by(&self) -> EndedBy {
+        match self {
+            Close::Idle | Close::ShutDown => EndedBy::Us,
+            Close::PeerClosed
+            | Close::Io(_)
+            | Close::Frame(_)
+            | Close::NoSequence
+            | Close::Unresponsive(_) => EndedBy::Peer,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,13 +68,15 @@ impl LinkTask {
         }
     }
 
-    pub(super) async fn run(mut self, shutdown: CancellationToken) {
+    /// Moves bytes until the connection ends; its link takes no more calls then.
+    pub(super) async fn run(mut self, shutdown: CancellationToken) -> EndedBy {
         let close = loop {
             if let Err(close) = self.turn(&shutdown).await {
                 break close;
             }
         };
         self.link.close(&close.to_string());
+        close.by()
     }
 
     async fn turn(&mut self, shutdown: &CancellationToken) -> Result<(), Close> {
@@ -69,8 +87,10 @@ impl LinkTask {
         } else {
             Output::Blocked
         };
-        if let Some(reason) = self.link.end_if_unused() {
-            return Err(Close::Ended(reason));
+        match self.link.end_if_useless() {
+            None => {}
+            Some(Useless::Idle) => return Err(Close::Idle),
+            Some(Useless::Unresponsive(reason)) => return Err(Close::Unresponsive(reason)),
         }
         let interest = match output {
             Output::Empty => Interest::READABLE,

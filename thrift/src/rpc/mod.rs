@@ -14,7 +14,8 @@
 //!   by one without a task of their own; a [`Service`] that answers at once costs neither a wake-up nor a system call,
 //!   one that needs time sends its [`Responder`] elsewhere. Replies that are ready leave in one write.
 //! * [`ClientPool`] keeps one connection a peer. [`CallResult`] tells apart what a caller must tell apart: `NotSent` means that
-//!   no byte left and none will, `Unknown` that it may have happened.
+//!   no byte left and none will, `Unknown` that it may have happened. [`ConnectionLosses`] tells of a peer that went away
+//!   between two calls.
 //! * [`Limits`] names every bound. Sizes are believed only as far as bytes have arrived (`frame`, `protocol`), what all
 //!   connections hold together is counted (`budget`), and a peer that does not read, or sends too slowly, is let go.
 
@@ -25,6 +26,7 @@ mod frame;
 mod limits;
 mod link;
 mod link_task;
+mod losses;
 mod outbox;
 mod outcome;
 mod protocol;
@@ -33,6 +35,7 @@ mod server;
 
 pub use client::{ClientConfig, ClientPool, ClientProtocol, PeerAddr};
 pub use limits::{Limits, Timeouts};
+pub use losses::ConnectionLosses;
 pub use outcome::{CallError, CallResult, NotSent, Unknown};
 pub use responder::{CallKind, IncomingCall, Responder, Service};
 pub use server::{Server, ServerHandle, ServerLoad};

@@ -193,6 +193,14 @@ impl Association {
         }
     }
 
+    /// The scheduler may have restarted. While heartbeats fail, the retries find that out, and no loss may quicken them: a peer
+    /// that closes every connection is tried once a second.
+    pub(crate) fn connection_lost(&mut self) {
+        if self.trouble.is_none() || self.heartbeats.is_in_flight() {
+            self.heartbeats.connection_lost();
+        }
+    }
+
     pub(crate) fn send_heartbeat(&mut self, turn: &mut Turn<'_>) {
         if self.heartbeats.give_up(turn.now) {
             let deadline = self.options.call_deadline;

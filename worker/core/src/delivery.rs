@@ -1,6 +1,6 @@
 //! Ends of tasks and other statuses: what becomes a report, to whom it may go, and whose acknowledgement counts.
 
-use brasserie_common::{CallOutcome, Health, InvocationId, ReportedStatus, TaskKey};
+use brasserie_common::{CallOutcome, Health, InvocationId, ReportedStatus, TaskKey, Time};
 use std::sync::Arc;
 
 use crate::association::Association;
@@ -68,6 +68,7 @@ impl Association {
     pub(crate) fn send_reports(&mut self, turn: &mut Turn<'_>) {
         while let Some(given_up) = self.reports.give_up(turn.now) {
             self.reports.wait(given_up.report, turn.now + REPORT_RETRY);
+            self.not_acknowledged(turn.now, given_up);
         }
         if let Some(to) = self.addressee() {
             let deadline = turn.now + self.options.call_deadline;
@@ -96,9 +97,19 @@ impl Association {
             self.acknowledged(turn, sent);
         } else if is_current {
             self.reports.wait(sent.report, turn.now + REPORT_RETRY);
+            if !is_acknowledged {
+                self.not_acknowledged(turn.now, sent);
+            }
         } else {
             // Somebody else is to be told, who has refused nothing yet.
             self.reports.wait(sent.report, turn.now);
+        }
+    }
+
+    /// Who does not take the statuses of its own workers may be another instance, which waits for a heartbeat.
+    fn not_acknowledged(&mut self, now: Time, sent: InFlight) {
+        if self.scheduler() == Some(sent.addressed) {
+            self.heartbeats.doubted(now);
         }
     }
 

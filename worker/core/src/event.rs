@@ -54,6 +54,8 @@ pub enum Event {
         call: CallId,
         outcome: CallOutcome<CallReply>,
     },
+    /// The connection to the scheduler broke, or its side closed it: it may have restarted, and then waits to hear from us.
+    ConnectionLost,
     /// The process of a run and all its pipes are gone, or it could not be started at all.
     TaskEnded {
         task: TaskKey,

@@ -1,4 +1,5 @@
-//! When the next heartbeat leaves: each period counted from the last sending, sooner after a failure, at once while joining.
+//! When the next heartbeat leaves: each period counted from the last sending, sooner after a failure, at once while joining or
+//! when the scheduler may have restarted.
 
 use std::time::Duration;
 
@@ -12,10 +13,28 @@ pub(crate) struct Heartbeats {
     period: Duration,
     in_flight: Option<Beat>,
     next_at: Time,
-    /// Something changed that the scheduler should hear, or answer, before the period is over.
-    again: bool,
+    haste: Haste,
     /// Rate limit: when the burst would be whole again; each sending moves it on by one interval.
     whole_at: Time,
+}
+
+/// Why the next one should leave as soon as the rate limit allows.
+///
+/// ```text
+///          soon              connection lost
+///   NONE ------> JOINING ----------------------> RESTARTED
+///    ^  \           |        connection lost       ^   |
+///    |   \----------|------------------------------/   |
+///    |              | sent, failed, HEALTHY            | sent, failed
+///    +--------------+----------------------------------+
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Haste {
+    None,
+    /// Something changed that the scheduler should hear, or answer, before a joining worker is HEALTHY.
+    Joining,
+    /// The scheduler may be another one: it waits for each worker, however healthy that thinks it is.
+    Restarted,
 }
 
 /// A heartbeat on its way.
@@ -33,7 +52,7 @@ impl Heartbeats {
             period,
             in_flight: None,
             next_at: now,
-            again: false,
+            haste: Haste::None,
             whole_at: now,
         }
     }
@@ -44,10 +63,10 @@ impl Heartbeats {
 
     /// When the next one leaves, or the one on its way is given up.
     pub(crate) fn due(&self) -> Time {
-        match self.in_flight {
-            Some(beat) => beat.deadline,
-            None if self.again => self.next_at.min(self.eager_at()),
-            None => self.next_at,
+        match (self.in_flight, self.haste) {
+            (Some(beat), _) => beat.deadline,
+            (None, Haste::Joining | Haste::Restarted) => self.next_at.min(self.eager_at()),
+            (None, Haste::None) => self.next_at,
         }
     }
 
@@ -57,18 +76,34 @@ impl Heartbeats {
 
     /// As soon as the rate limit allows, and after the one on its way has come back.
     pub(crate) fn soon(&mut self) {
-        self.again = true;
+        self.haste = match self.haste {
+            Haste::None | Haste::Joining => Haste::Joining,
+            Haste::Restarted => Haste::Restarted,
+        };
     }
 
-    /// The reason for haste is gone.
+    /// The worker is HEALTHY: joining is no reason for haste any more.
     pub(crate) fn no_hurry(&mut self) {
-        self.again = false;
+        self.haste = match self.haste {
+            Haste::None | Haste::Joining => Haste::None,
+            Haste::Restarted => Haste::Restarted,
+        };
+    }
+
+    /// As `soon`, also for a HEALTHY worker. One on its way does not count: its answer may have come before the loss.
+    pub(crate) fn connection_lost(&mut self) {
+        self.haste = Haste::Restarted;
+    }
+
+    /// Like after a failure, though none of ours has failed.
+    pub(crate) fn doubted(&mut self, now: Time) {
+        self.next_at = self.next_at.min(now + HEARTBEAT_RETRY);
     }
 
     pub(crate) fn sent(&mut self, now: Time, call: CallId, deadline: Time) {
         self.whole_at = self.whole_at.max(now) + EAGER_INTERVAL;
         self.next_at = now + self.period;
-        self.again = false;
+        self.haste = Haste::None;
         self.in_flight = Some(Beat {
             call,
             sent: now,
@@ -89,7 +124,7 @@ impl Heartbeats {
     }
 
     pub(crate) fn failed(&mut self, now: Time) {
-        self.again = false;
+        self.haste = Haste::None;
         self.next_at = now + self.period.min(HEARTBEAT_RETRY);
     }
 
@@ -99,7 +134,7 @@ impl Heartbeats {
             self.in_flight
                 .map(|beat| (now.since(beat.sent), beat.deadline.since(now))),
             self.next_at.since(now),
-            self.again,
+            self.haste,
             self.whole_at.since(now),
         )
     }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use brasserie_common::Time;
 
-/// After a heartbeat that failed, unless the period is shorter: a scheduler that restarts is met within a second, and one that
-/// is down costs each worker one attempt a second.
+/// After a heartbeat that failed or a report that was not acknowledged, unless the next one is due before: a scheduler that
+/// restarts is met within a second, and one that is down or refuses costs each worker one attempt a second.
 pub(crate) const HEARTBEAT_RETRY: Duration = Duration::from_secs(1);
 
-/// Heartbeats that may follow each other at once while joining: the first one, the echo of the set id, and the one that is
-/// answered HEALTHY, with one to spare.
+/// Heartbeats that may follow each other at once, while joining or after lost connections: the first one, the echo of the set
+/// id, and the one that is answered HEALTHY, with one to spare.
 pub(crate) const EAGER_BURST: u32 = 4;
 
 /// Spacing of further ones: with the burst, at most 20 in any second (4 + 1 s / 62.5 ms).

@@ -195,6 +195,7 @@ impl Association {
                 turn.reply(request, reply);
             }
             Event::CallCompleted { call, outcome } => self.call_completed(turn, call, outcome),
+            Event::ConnectionLost => self.connection_lost(),
             Event::TaskEnded {
                 task,
                 invocation,

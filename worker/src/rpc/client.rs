@@ -9,13 +9,21 @@ use brasserie_thrift::generated::scheduler::{
     BistroSchedulerProcessHeartbeatArgs, BistroSchedulerProcessHeartbeatResult,
     BistroSchedulerUpdateStatusArgs, BistroSchedulerUpdateStatusResult,
 };
-use brasserie_thrift::rpc::{CallResult, ClientConfig, ClientPool, PeerAddr, Timeouts};
+use brasserie_thrift::rpc::{
+    CallResult, ClientConfig, ClientPool, ConnectionLosses, Limits, PeerAddr, Timeouts,
+};
 use brasserie_worker_core::{Call, CallReply, Goodbye};
 
 /// Between the client's own timeouts and the core's deadline: what the machine may need to run a task that is ready.
 const DEADLINE_SLACK: Duration = Duration::from_secs(1);
 /// A call is tried on a second connection if the first one was dead before any byte left.
 const CONNECTION_ATTEMPTS: u32 = 2;
+
+/// Heartbeats are the only calls of a worker without tasks: the connection stays open between them, and with one to spare, so
+/// that its loss tells of a scheduler that restarts. A scheduler closes unused ones after a longer time, or is asked by then.
+const IDLE_PERIODS: u32 = 2;
+/// However long the period: far above the time after which schedulers close unused connections, far below what clocks can add.
+const MAX_IDLE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// One connection to one scheduler.
 #[derive(Clone)]
@@ -25,10 +33,19 @@ pub(crate) struct SchedulerClient {
 }
 
 impl SchedulerClient {
-    pub(crate) fn new(scheduler: &ServiceAddress, timeouts: Timeouts) -> Self {
+    pub(crate) fn new(
+        scheduler: &ServiceAddress,
+        timeouts: Timeouts,
+        heartbeat_period: Duration,
+    ) -> Self {
+        let limits = Limits {
+            client_idle_timeout: idle_timeout(heartbeat_period),
+            ..Limits::DEFAULT
+        };
         SchedulerClient {
             pool: ClientPool::new(ClientConfig {
                 timeouts,
+                limits,
                 ..ClientConfig::default()
             }),
             scheduler: PeerAddr::new(&scheduler.host, scheduler.port),
@@ -38,6 +55,11 @@ impl SchedulerClient {
     /// Later than any call of these timeouts can still have an outcome.
     pub(crate) fn deadline(timeouts: Timeouts) -> Duration {
         (timeouts.connect + timeouts.send) * CONNECTION_ATTEMPTS + timeouts.receive + DEADLINE_SLACK
+    }
+
+    /// Tells of broken connections to the scheduler.
+    pub(crate) fn losses(&self) -> ConnectionLosses {
+        self.pool.losses(&self.scheduler)
     }
 
     /// Makes the call; neither method declares an exception, so none is a refusal.
@@ -98,6 +120,11 @@ impl SchedulerClient {
     }
 }
 
+fn idle_timeout(heartbeat_period: Duration) -> Duration {
+    let wanted = heartbeat_period.saturating_mul(IDLE_PERIODS);
+    wanted.clamp(Limits::DEFAULT.client_idle_timeout, MAX_IDLE)
+}
+
 fn outcome<R>(
     result: CallResult<R>,
     read: impl FnOnce(R) -> Result<CallReply, String>,
@@ -109,5 +136,22 @@ fn outcome<R>(
         },
         CallResult::NotSent(reason) => CallOutcome::NotSent(reason.to_string()),
         CallResult::Unknown(reason) => CallOutcome::Unknown(reason.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_connection_stays_open_between_heartbeats() {
+        let usual = Limits::DEFAULT.client_idle_timeout;
+        for (period, idle) in [
+            (Duration::from_secs(15), usual),
+            (usual, usual * 2),
+            (Duration::MAX, MAX_IDLE),
+        ] {
+            assert_eq!(idle_timeout(period), idle, "{period:?}");
+        }
     }
 }

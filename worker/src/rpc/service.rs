@@ -211,6 +211,7 @@ fn lane(event: &Event) -> Lane {
         // These are no calls; they never pass here.
         Event::WallClock(_)
         | Event::CallCompleted { .. }
+        | Event::ConnectionLost
         | Event::TaskEnded { .. }
         | Event::TaskSampled { .. }
         | Event::UsableResources(_)

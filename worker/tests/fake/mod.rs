@@ -1,5 +1,6 @@
 //! A scheduler as small as can be, speaking real Thrift, and a worker program started for it.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use thrift::ApplicationErrorKind;
 use thrift::protocol::TSerializable;
 use tokio::sync::watch;
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Longer than anything here takes, even on a very busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -112,9 +113,34 @@ pub struct Stage {
     set: Arc<watch::Sender<Scene>>,
     scheduler: BistroInstanceID,
     pool: ClientPool,
-    _server: ServerHandle,
-    _stop: tokio_util::sync::DropGuard,
+    /// Absent while it restarts.
+    server: Option<Running>,
     invocations: i64,
+}
+
+/// The scheduler's port, closed when this is dropped.
+struct Running {
+    handle: ServerHandle,
+    _stop: DropGuard,
+}
+
+impl Running {
+    async fn open(
+        address: SocketAddr,
+        id: &BistroInstanceID,
+        scene: &Arc<watch::Sender<Scene>>,
+    ) -> Running {
+        let service = FakeService {
+            scene: Arc::clone(scene),
+            id: id.clone(),
+        };
+        let server = Server::bind(address).await.expect("a port");
+        let stop = CancellationToken::new();
+        Running {
+            handle: server.serve(service, Limits::DEFAULT, stop.clone()),
+            _stop: stop.drop_guard(),
+        }
+    }
 }
 
 impl Stage {
@@ -126,15 +152,9 @@ impl Stage {
         };
         let (set, scene) = watch::channel(Scene::default());
         let set = Arc::new(set);
-        let service = FakeService {
-            scene: Arc::clone(&set),
-            id: id.clone(),
-        };
         let any = "127.0.0.1:0".parse().expect("an address");
-        let server = Server::bind(any).await.expect("a port");
-        let address = server.local_addr();
-        let stop = CancellationToken::new();
-        let server = server.serve(service, Limits::DEFAULT, stop.clone());
+        let server = Running::open(any, &id, &set).await;
+        let address = server.handle.local_addr();
         let program = worker_program(&address.to_string(), data_dir, flags)
             .spawn()
             .expect("the worker starts");
@@ -144,10 +164,24 @@ impl Stage {
             set,
             scheduler: id,
             pool: ClientPool::new(ClientConfig::default()),
-            _server: server,
-            _stop: stop.drop_guard(),
+            server: Some(server),
             invocations: 0,
         }
+    }
+
+    /// The scheduler ends, which closes its port and its connections.
+    pub async fn stop(&mut self) -> SocketAddr {
+        let Running { handle, _stop } = self.server.take().expect("it runs");
+        let address = handle.local_addr();
+        handle.shutdown().await;
+        address
+    }
+
+    /// A later instance takes its place.
+    pub async fn start_again(&mut self, address: SocketAddr) {
+        self.scheduler.start_time = self.scheduler.start_time.map(|time| time + 1);
+        self.change(|scene| scene.worker_state = NEW);
+        self.server = Some(Running::open(address, &self.scheduler, &self.set).await);
     }
 
     pub fn change(&self, change: impl FnOnce(&mut Scene)) {
@@ -183,8 +217,8 @@ impl Stage {
         self.pool.call(&peer, method, arguments).await
     }
 
-    /// Everything that a scheduler does before it may start tasks.
-    pub async fn join(&mut self) {
+    /// What runs on the worker, which is bound to this scheduler then.
+    pub async fn fetch(&mut self) -> Vec<RunningTask> {
         let worker = self.worker().await.id.expect("an id");
         let running: CallResult<BistroWorkerGetRunningTasksResult> = self
             .call(
@@ -198,20 +232,30 @@ impl Stage {
         let CallResult::Done(result) = running else {
             panic!("{running:?}")
         };
-        assert_eq!(result.result_value, Some(Vec::new()));
+        result.result_value.expect("a list")
+    }
+
+    /// Everything that a scheduler does before it may start tasks.
+    pub async fn join(&mut self) {
+        self.check_health().await;
+        let count = self.scene.borrow().heartbeats.len();
+        // The acknowledged healthcheck makes the worker ask at once, and the next period passes soon: when that is heard, it
+        // has read the state.
+        self.until("heartbeats after joining", |scene| {
+            scene.heartbeats.len() >= count + 2
+        })
+        .await;
+    }
+
+    /// All of it but the worker's knowledge that it is HEALTHY.
+    pub async fn check_health(&mut self) {
+        assert_eq!(self.fetch().await, []);
         let check = self.task(HEALTHCHECK, "__NEW_WORKER__");
         self.run(&check, "echo done > $2")
             .await
             .expect("a healthcheck runs at any time");
         self.until("healthcheck", |scene| scene.worker_state == HEALTHY)
             .await;
-        let count = self.scene.borrow().heartbeats.len();
-        // The acknowledged healthcheck makes the worker ask at once, and the new state makes it ask again: when that is
-        // heard, it has read the state.
-        self.until("heartbeats after joining", |scene| {
-            scene.heartbeats.len() >= count + 2
-        })
-        .await;
     }
 
     /// A new invocation.
@@ -331,15 +375,11 @@ impl Stage {
 
 pub fn worker_program(scheduler: &str, data_dir: &Path, flags: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_brasserie-worker"));
+    if !flags.contains(&"--heartbeat-period") {
+        command.args(["--heartbeat-period", "1s"]);
+    }
     command
-        .args([
-            "--scheduler",
-            scheduler,
-            "--shard",
-            "shard",
-            "--heartbeat-period",
-            "1s",
-        ])
+        .args(["--scheduler", scheduler, "--shard", "shard"])
         .arg("--data-dir")
         .arg(data_dir)
         .args(flags)

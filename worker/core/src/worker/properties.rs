@@ -1,6 +1,7 @@
 //! Whatever a worker hears in whatever order, it keeps its promises.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
 use brasserie_common::{
@@ -39,6 +40,7 @@ enum Step {
     Kill(i64, u8, i64),
     Suicide(i64),
     Shutdown,
+    ConnectionLost,
     /// A heartbeat on its way is answered.
     Answer {
         n: i64,
@@ -74,6 +76,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (n.clone(), 0_u8..3, 0_i64..30).prop_map(|(n, node, i)| Step::Kill(n, node, i)),
         1 => proptest::option::weighted(0.1, n.clone()).prop_map(|n| n.map_or(Step::Wait(1), Step::Suicide)),
         1 => proptest::bool::weighted(0.1).prop_map(|yes| if yes { Step::Shutdown } else { Step::Wait(1) }),
+        3 => Just(Step::ConnectionLost),
         12 => (n, 0_i64..4, state).prop_map(|(n, version, state)| Step::Answer { n, version, state }),
         10 => (0_usize..8, 0_u8..8).prop_map(|(which, what)| Step::Outcome(which, what)),
         10 => (0_usize..8, 0_u8..4).prop_map(|(which, what)| Step::End(which, what)),
@@ -145,6 +148,7 @@ impl World {
             Step::Kill(n, at, i) => self.rig.kill(n, node(at), i),
             Step::Suicide(n) => self.rig.suicide(n, OWN),
             Step::Shutdown => self.rig.hear(Event::Shutdown),
+            Step::ConnectionLost => self.rig.hear(Event::ConnectionLost),
             Step::Answer { n, version, state } => match self.heartbeats.pop() {
                 None => return,
                 Some(call) => self.rig.heartbeat_answered(call.0, n, version, state),
@@ -272,6 +276,10 @@ proptest! {
             world.step(step);
         }
         prop_assert_eq!(world.rig.worker.live_processes(), world.live.len());
+        // The rate holds whatever the haste: never more than twenty in a second.
+        for beats in world.rig.beats.windows(21) {
+            prop_assert!(beats[20].since(beats[0]) >= Duration::from_secs(1));
+        }
     }
 
     #[test]

@@ -111,6 +111,8 @@ pub(super) fn kill(node: &str, run: i64, millis: u64) -> Effect {
 pub(super) struct Rig {
     pub(super) worker: Worker,
     now: Time,
+    /// When each heartbeat left, goodbyes apart.
+    pub(super) beats: Vec<Time>,
 }
 
 impl Rig {
@@ -138,6 +140,7 @@ impl Rig {
         Rig {
             worker: Worker::new(options, now),
             now,
+            beats: Vec::new(),
         }
     }
 
@@ -194,7 +197,24 @@ impl Rig {
     }
 
     fn drain(&mut self) -> Vec<Effect> {
-        std::iter::from_fn(|| self.worker.poll_effect()).collect()
+        let effects: Vec<_> = std::iter::from_fn(|| self.worker.poll_effect()).collect();
+        let is_beat = |effect: &&Effect| match effect {
+            Effect::Call {
+                call: Call::Heartbeat { goodbye, .. },
+                ..
+            } => *goodbye == Goodbye::No,
+            Effect::Call {
+                call: Call::UpdateStatus { .. },
+                ..
+            }
+            | Effect::Reply { .. }
+            | Effect::Spawn { .. }
+            | Effect::Kill { .. }
+            | Effect::Exit { .. } => false,
+        };
+        let beats = effects.iter().filter(is_beat).map(|_| self.now);
+        self.beats.extend(beats);
+        effects
     }
 
     /// Milliseconds until the next timer.

@@ -57,6 +57,87 @@ fn an_acknowledged_healthcheck_hurries_a_worker_that_is_not_healthy() {
 }
 
 #[test]
+fn a_lost_connection_makes_a_healthy_worker_ask_at_once() {
+    let mut rig = Rig::joined();
+    rig.wait(3000);
+    let effects = rig.hear(Event::ConnectionLost);
+    assert_eq!(effects, [heartbeat(&rig, 5, set(1, 1))]);
+    // It was another instance, and joining goes on without a wait.
+    let effects = rig.heartbeat_answered(5, 2, 1, Health::New);
+    assert_eq!(effects, [heartbeat(&rig, 6, set(2, 1))]);
+    // Or it was the same one, which has nothing new to say.
+    let mut rig = Rig::joined();
+    rig.hear(Event::ConnectionLost);
+    assert_eq!(rig.heartbeat_answered(5, 1, 1, Health::Healthy), []);
+    assert_eq!(rig.worker.health(), Health::Healthy);
+    assert_eq!(rig.next_timer(), Some(15_000));
+}
+
+#[test]
+fn a_connection_lost_with_a_heartbeat_on_its_way_wants_another_answer() {
+    let mut rig = Rig::joined();
+    assert_eq!(rig.wait(15_000), [heartbeat(&rig, 5, set(1, 1))]);
+    assert_eq!(rig.hear(Event::ConnectionLost), []);
+    // The answer may be the last word of the instance that has gone.
+    let effects = rig.heartbeat_answered(5, 1, 1, Health::Healthy);
+    assert_eq!(effects, [heartbeat(&rig, 6, set(1, 1))]);
+    assert_eq!(rig.heartbeat_answered(6, 1, 1, Health::Healthy), []);
+    assert_eq!(rig.next_timer(), Some(15_000));
+}
+
+#[test]
+fn losses_do_not_quicken_the_retries_of_failing_heartbeats() {
+    for outcome in [lost(), refused(), not_sent()] {
+        let mut rig = Rig::joined();
+        rig.hear(Event::ConnectionLost);
+        for call in 5..9 {
+            // Each attempt loses its connection as well, and is told so before or after its own end.
+            assert_eq!(rig.hear(Event::ConnectionLost), []);
+            assert_eq!(rig.completed(call, outcome.clone()), []);
+            assert_eq!(rig.hear(Event::ConnectionLost), []);
+            assert_eq!(rig.wait(999), []);
+            assert_eq!(rig.wait(1), [heartbeat(&rig, call + 1, set(1, 1))]);
+        }
+        // The scheduler is back: the next loss counts again.
+        assert_eq!(rig.heartbeat_answered(9, 1, 1, Health::Healthy), []);
+        let effects = rig.hear(Event::ConnectionLost);
+        assert_eq!(effects, [heartbeat(&rig, 10, set(1, 1))]);
+    }
+}
+
+#[test]
+fn a_peer_that_closes_after_each_answer_is_asked_twenty_times_a_second() {
+    let mut rig = Rig::joined();
+    let mut sent: Vec<u64> = Vec::new();
+    let mut effects = Vec::new();
+    for millisecond in 0..3000 {
+        effects.extend(rig.hear(Event::ConnectionLost));
+        for effect in std::mem::take(&mut effects) {
+            if let Effect::Call { id, .. } = effect {
+                sent.push(millisecond);
+                assert_eq!(rig.heartbeat_answered(id.0, 1, 1, Health::Healthy), []);
+            }
+        }
+        effects = rig.wait(1);
+    }
+    for (i, at) in sent.iter().enumerate() {
+        let in_second = sent[i..].iter().take_while(|other| **other < at + 1000);
+        assert!(in_second.count() <= 20);
+    }
+    assert!(sent.len() >= 48, "{}", sent.len());
+}
+
+#[test]
+fn a_worker_that_leaves_for_good_ignores_a_lost_connection() {
+    let mut rig = Rig::joined();
+    rig.start("a", 1);
+    rig.suicide(1, OWN);
+    assert_eq!(rig.worker.life_stage(), LifeStage::Dying);
+    assert_eq!(rig.hear(Event::ConnectionLost), []);
+    assert_eq!(rig.wait(60_000), []);
+}
+
+#[test]
 fn a_worker_in_a_hurry_sends_twenty_heartbeats_a_second() {
     let mut rig = Rig::new();
     let mut sent: Vec<u64> = Vec::new();

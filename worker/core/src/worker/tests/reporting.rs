@@ -23,8 +23,10 @@ fn a_lost_acknowledgement_is_asked_for_again() {
         let mut rig = with_end();
         assert_eq!(rig.completed(5, outcome), []);
         assert_eq!(rig.wait(999), []);
-        assert_eq!(rig.wait(1), [end(6, 1)]);
-        assert_eq!(rig.acknowledge(6), []);
+        // With a heartbeat: it may be another instance that does not acknowledge.
+        assert_eq!(rig.wait(1), [heartbeat(&rig, 6, set(1, 1)), end(7, 1)]);
+        assert_eq!(rig.acknowledge(7), []);
+        assert_eq!(rig.heartbeat_answered(6, 1, 1, Health::Healthy), []);
         assert_eq!(rig.worker.unacknowledged_reports(), 0);
         assert_eq!(rig.wait(10_000), []);
     }
@@ -34,11 +36,11 @@ fn a_lost_acknowledgement_is_asked_for_again() {
 fn a_report_without_outcome_is_given_up_and_sent_again() {
     let mut rig = with_end();
     assert_eq!(rig.wait(10_999), []);
-    assert_eq!(rig.wait(1), [end(6, 1)]);
+    assert_eq!(rig.wait(1), [heartbeat(&rig, 6, set(1, 1)), end(7, 1)]);
     // The first one's late outcome is dropped, the second one counts.
     assert_eq!(rig.acknowledge(5), []);
     assert_eq!(rig.worker.unacknowledged_reports(), 1);
-    rig.acknowledge(6);
+    rig.acknowledge(7);
     assert_eq!(rig.worker.unacknowledged_reports(), 0);
 }
 
@@ -60,8 +62,47 @@ fn an_unreachable_scheduler_is_not_tried_for_each_report() {
     let failed = ReportedStatus::failed();
     assert_eq!(rig.end("b", 2, failed.clone()), []);
     let effects = rig.wait(1000);
-    let second = report(6, 1, task("b", 2), failed);
-    assert_eq!(effects, [second, end(7, 1)]);
+    let second = report(7, 1, task("b", 2), failed);
+    assert_eq!(effects, [heartbeat(&rig, 6, set(1, 1)), second, end(8, 1)]);
+}
+
+#[test]
+fn refusals_bring_the_next_heartbeat_forward_and_never_put_it_off() {
+    let mut rig = with_end();
+    // The heartbeat is due in 600 ms, before a second is over.
+    rig.sleep(14_400);
+    rig.completed(5, refused());
+    assert_eq!(rig.wait(599), []);
+    assert_eq!(rig.wait(1), [heartbeat(&rig, 6, set(1, 1))]);
+    rig.heartbeat_answered(6, 1, 1, Health::Healthy);
+    assert_eq!(rig.wait(400), [end(7, 1)]);
+    // One a second, however many are refused.
+    rig.start("b", 2);
+    let failed = ReportedStatus::failed();
+    rig.end("b", 2, failed.clone());
+    rig.completed(7, refused());
+    rig.wait(300);
+    rig.completed(8, refused());
+    assert_eq!(rig.wait(699), []);
+    assert_eq!(rig.wait(1), [heartbeat(&rig, 9, set(1, 1)), end(10, 1)]);
+    assert_eq!(rig.acknowledge(10), []);
+    assert_eq!(rig.heartbeat_answered(9, 1, 1, Health::Healthy), []);
+    assert_eq!(rig.wait(300), [report(11, 1, task("b", 2), failed)]);
+    rig.acknowledge(11);
+    assert_eq!(rig.wait(14_699), []);
+    assert_eq!(rig.wait(1), [heartbeat(&rig, 12, set(1, 1))]);
+}
+
+#[test]
+fn a_report_to_an_earlier_scheduler_brings_no_heartbeat_forward() {
+    let mut rig = Rig::joined();
+    rig.start("a", 1);
+    rig.wait(15_000);
+    assert_eq!(rig.end("a", 1, ReportedStatus::done()), [end(6, 1)]);
+    rig.heartbeat_answered(5, 2, 1, Health::New);
+    rig.heartbeat_answered(7, 2, 1, Health::New);
+    assert_eq!(rig.completed(6, refused()), []);
+    assert_eq!(rig.next_timer(), Some(15_000));
 }
 
 #[test]
@@ -167,10 +208,9 @@ fn answers_of_the_wrong_kind_count_for_nothing() {
     let mut rig = with_end();
     assert_eq!(rig.heartbeat_answered(5, 1, 1, Health::MustDie), []);
     assert_eq!(rig.worker.unacknowledged_reports(), 1);
-    assert_eq!(rig.wait(1000), [end(6, 1)]);
-    rig.acknowledge(6);
-    assert_eq!(rig.wait(14_000), [heartbeat(&rig, 7, set(1, 1))]);
-    assert_eq!(rig.acknowledge(7), []);
+    assert_eq!(rig.wait(1000), [heartbeat(&rig, 6, set(1, 1)), end(7, 1)]);
+    rig.acknowledge(7);
+    assert_eq!(rig.acknowledge(6), []);
     assert!(rig.worker.heartbeat_trouble().is_some());
     assert_eq!(rig.wait(1000), [heartbeat(&rig, 8, set(1, 1))]);
 }
