@@ -173,6 +173,11 @@ impl ReportedStatus {
         self.bits.has(StatusBits::OVERWRITEABLE)
     }
 
+    /// "was not running": a status of no run, which waits for nothing and tells nothing.
+    fn says_nothing_ran(&self) -> bool {
+        self.is_overwriteable() && !self.bits.has(StatusBits::USES_BACKOFF) && self.data.is_none()
+    }
+
     /// The text of the error, if the status carries one.
     pub fn exception(&self) -> Option<&str> {
         self.data.as_ref()?.get("exception")?.as_str()
@@ -357,7 +362,11 @@ impl StoredStatus {
         time: WallTime,
     ) -> StoredStatus {
         let mut bits = reported.bits;
+        let mut data = reported.data.clone();
         let mut backoff_seconds = 0;
+        if let Some(old) = old.filter(|_| reported.says_nothing_ran()) {
+            (bits, data) = old.carried_by(bits);
+        }
         if bits.has(StatusBits::USES_BACKOFF) {
             if bits.has(StatusBits::DOES_NOT_ADVANCE_BACKOFF) {
                 let previous = old
@@ -379,8 +388,24 @@ impl StoredStatus {
             time,
             backoff_seconds: backoff_seconds.max(safety_seconds),
             safety_seconds,
-            data: reported.data.clone(),
+            data,
         }
+    }
+
+    /// Bits and data of a provisional status that leaves this one's step and data in force: nothing ran, so the next run is
+    /// the same one as before.
+    fn carried_by(&self, bits: StatusBits) -> (StatusBits, Option<StatusData>) {
+        let mut data = self.data.as_deref().cloned().unwrap_or_default();
+        data.remove(SAVED_BACKOFF_KEY);
+        let configured = self.configured_backoff().seconds;
+        if configured == 0 {
+            return (bits, (!data.is_empty()).then(|| Arc::new(data)));
+        }
+        data.insert(SAVED_BACKOFF_KEY.to_owned(), json!(configured));
+        (
+            bits.with(StatusBits::HAS_SAVED_BACKOFF),
+            Some(Arc::new(data)),
+        )
     }
 
     /// The JSON that the next run gets as `prev_status`, and that people see.

@@ -20,11 +20,13 @@ pub use ports::free_port;
 pub use process::{Process, children_of, command_line, resident_bytes};
 pub use programs::{Program, Programs, play_role};
 pub use records::{RunRecord, RunRecords, WORK_SCRIPT};
-pub use stage::{FAST_SCHEDULER, FAST_WORKER, Finished, SchedulerSpec, Stage, WorkerSpec, fast_timeouts};
+pub use stage::{
+    FAST_SCHEDULER, FAST_WORKER, Finished, SchedulerSpec, Stage, WorkerSpec, fast_timeouts,
+};
 pub use tree::copy_sources;
 
 /// Longer than anything that a passing test waits for, on a machine that does other things too.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 /// Between two looks at a condition.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -46,7 +48,10 @@ pub fn wait_within<T>(patience: Duration, what: &str, mut look: impl FnMut() -> 
         if let Some(found) = look() {
             return found;
         }
-        assert!(started.elapsed() < patience, "waited {patience:?} in vain for {what}");
+        assert!(
+            started.elapsed() < patience,
+            "waited {patience:?} in vain for {what}"
+        );
         std::thread::sleep(LOOK);
     }
 }

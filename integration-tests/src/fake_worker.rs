@@ -7,17 +7,21 @@ use std::time::Duration;
 
 use brasserie_common::ids::HEALTHCHECK_JOB;
 use brasserie_thrift::generated::common::{
-    BistroInstanceID, BistroWorker, MachinePortLock, ServiceAddress, SetHash, UsablePhysicalResources, WorkerSetHash, WorkerSetID,
+    BistroInstanceID, BistroWorker, MachinePortLock, ServiceAddress, SetHash,
+    UsablePhysicalResources, WorkerSetHash, WorkerSetID,
 };
 use brasserie_thrift::generated::scheduler::{
-    BistroSchedulerProcessHeartbeatArgs, BistroSchedulerProcessHeartbeatResult, BistroSchedulerUpdateStatusArgs,
-    BistroSchedulerUpdateStatusResult,
+    BistroSchedulerProcessHeartbeatArgs, BistroSchedulerProcessHeartbeatResult,
+    BistroSchedulerUpdateStatusArgs, BistroSchedulerUpdateStatusResult,
 };
 use brasserie_thrift::generated::worker::{
-    BistroWorkerGetRunningTasksArgs, BistroWorkerGetRunningTasksResult, BistroWorkerNotifyIfTasksNotRunningArgs,
-    BistroWorkerNotifyIfTasksNotRunningResult, BistroWorkerRunTaskArgs, BistroWorkerRunTaskResult,
+    BistroWorkerGetRunningTasksArgs, BistroWorkerGetRunningTasksResult,
+    BistroWorkerNotifyIfTasksNotRunningArgs, BistroWorkerNotifyIfTasksNotRunningResult,
+    BistroWorkerRunTaskArgs, BistroWorkerRunTaskResult,
 };
-use brasserie_thrift::rpc::{CallResult, ClientConfig, ClientPool, IncomingCall, Limits, PeerAddr, Server, Service};
+use brasserie_thrift::rpc::{
+    CallResult, ClientConfig, ClientPool, IncomingCall, Limits, PeerAddr, Server, Service,
+};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
@@ -48,7 +52,10 @@ impl FakeWorker {
     /// # Panics
     /// When there is no free port.
     pub fn start(scheduler_port: u16, shard: &str) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build();
         let runtime = runtime.expect("a runtime can be made");
         let (sender, started) = mpsc::channel();
         let scheduler = PeerAddr::new("127.0.0.1", scheduler_port);
@@ -71,7 +78,12 @@ impl FakeWorker {
             }
             handle.stopped().await;
         });
-        FakeWorker { runtime, started, scheduler, stop }
+        FakeWorker {
+            runtime,
+            started,
+            scheduler,
+            stop,
+        }
     }
 
     /// The next task that the scheduler started here.
@@ -79,13 +91,20 @@ impl FakeWorker {
     /// # Panics
     /// When none comes in time.
     pub fn next_task(&self) -> BistroWorkerRunTaskArgs {
-        self.started.recv_timeout(PATIENCE).expect("the scheduler starts a task here")
+        self.started
+            .recv_timeout(PATIENCE)
+            .expect("the scheduler starts a task here")
     }
 
     /// Reports how a task ended, on a connection of its own, and waits for the acknowledgement.
-    pub fn report(&self, task: &BistroWorkerRunTaskArgs, status: &str) -> CallResult<BistroSchedulerUpdateStatusResult> {
+    pub fn report(
+        &self,
+        task: &BistroWorkerRunTaskArgs,
+        status: &str,
+    ) -> CallResult<BistroSchedulerUpdateStatusResult> {
         let pool = ClientPool::new(ClientConfig::default());
-        self.runtime.block_on(pool.call(&self.scheduler, "updateStatus", &update(task, status)))
+        self.runtime
+            .block_on(pool.call(&self.scheduler, "updateStatus", &update(task, status)))
     }
 }
 
@@ -97,12 +116,25 @@ impl Drop for FakeWorker {
 
 impl Peer {
     async fn heartbeat(&self, description: &BistroWorker) {
-        let set = self.worker_set.lock().expect("nobody panics with the lock").clone();
-        let arguments = BistroSchedulerProcessHeartbeatArgs { w: description.clone(), worker_set_id: set };
-        let call = self.pool.call(&self.scheduler, "processHeartbeat", &arguments);
+        let set = self
+            .worker_set
+            .lock()
+            .expect("nobody panics with the lock")
+            .clone();
+        let arguments = BistroSchedulerProcessHeartbeatArgs {
+            w: description.clone(),
+            worker_set_id: set,
+        };
+        let call = self
+            .pool
+            .call(&self.scheduler, "processHeartbeat", &arguments);
         let result: CallResult<BistroSchedulerProcessHeartbeatResult> = call.await;
         // A scheduler that does not answer is asked again soon.
-        let set = result.into_result().ok().and_then(|r| r.result_value).and_then(|r| r.worker_set_id);
+        let set = result
+            .into_result()
+            .ok()
+            .and_then(|r| r.result_value)
+            .and_then(|r| r.worker_set_id);
         if let Some(set) = set {
             *self.worker_set.lock().expect("nobody panics with the lock") = set;
         }
@@ -116,7 +148,9 @@ impl Peer {
         }
         let peer = Arc::clone(self);
         tokio::spawn(async move {
-            let call = peer.pool.call(&peer.scheduler, "updateStatus", &update(&task, "done"));
+            let call = peer
+                .pool
+                .call(&peer.scheduler, "updateStatus", &update(&task, "done"));
             let _: CallResult<BistroSchedulerUpdateStatusResult> = call.await;
         });
     }
@@ -128,15 +162,19 @@ impl Service for Calls {
     fn call(&self, call: IncomingCall<'_>) {
         match call.method() {
             "getRunningTasks" => call.serve(|_: BistroWorkerGetRunningTasksArgs, responder| {
-                responder.reply(&BistroWorkerGetRunningTasksResult { result_value: Some(Vec::new()) });
+                responder.reply(&BistroWorkerGetRunningTasksResult {
+                    result_value: Some(Vec::new()),
+                });
             }),
             "runTask" => call.serve(|task: BistroWorkerRunTaskArgs, responder| {
                 responder.reply(&BistroWorkerRunTaskResult { ex: None });
                 self.0.run(task);
             }),
-            "notifyIfTasksNotRunning" => call.serve(|_: BistroWorkerNotifyIfTasksNotRunningArgs, responder| {
-                responder.reply(&BistroWorkerNotifyIfTasksNotRunningResult {});
-            }),
+            "notifyIfTasksNotRunning" => {
+                call.serve(|_: BistroWorkerNotifyIfTasksNotRunningArgs, responder| {
+                    responder.reply(&BistroWorkerNotifyIfTasksNotRunningResult {});
+                })
+            }
             _ => call.unknown_method(),
         }
     }
@@ -152,9 +190,15 @@ fn update(task: &BistroWorkerRunTaskArgs, status: &str) -> BistroSchedulerUpdate
 }
 
 fn empty_set() -> WorkerSetID {
-    let zero = SetHash { add_all: Some(0), xor_all: Some(0) };
+    let zero = SetHash {
+        add_all: Some(0),
+        xor_all: Some(0),
+    };
     WorkerSetID {
-        scheduler_id: Some(BistroInstanceID { start_time: Some(0), rand: Some(0) }),
+        scheduler_id: Some(BistroInstanceID {
+            start_time: Some(0),
+            rand: Some(0),
+        }),
         version: Some(0),
         hash: Some(WorkerSetHash {
             start_time: Some(zero.clone()),
@@ -168,9 +212,18 @@ fn empty_set() -> WorkerSetID {
 fn description(shard: &str, port: u16) -> BistroWorker {
     BistroWorker {
         shard: Some(shard.to_owned()),
-        machine_lock: Some(MachinePortLock { hostname: Some("fake".to_owned()), port: Some(i32::from(port)) }),
-        addr: Some(ServiceAddress { ip_or_host: Some("127.0.0.1".to_owned()), port: Some(i32::from(port)) }),
-        id: Some(BistroInstanceID { start_time: Some(1), rand: Some(i64::from(port)) }),
+        machine_lock: Some(MachinePortLock {
+            hostname: Some("fake".to_owned()),
+            port: Some(i32::from(port)),
+        }),
+        addr: Some(ServiceAddress {
+            ip_or_host: Some("127.0.0.1".to_owned()),
+            port: Some(i32::from(port)),
+        }),
+        id: Some(BistroInstanceID {
+            start_time: Some(1),
+            rand: Some(i64::from(port)),
+        }),
         heartbeat_period_sec: Some(1),
         protocol_version: Some(2),
         usable_resources: Some(UsablePhysicalResources::default()),

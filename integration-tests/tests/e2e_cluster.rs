@@ -6,7 +6,8 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use integration_tests::e2e::{
-    Client, Finished, PATIENCE, SchedulerSpec, Stage, WorkerSpec, copy_sources, fast_timeouts, wait_for,
+    Client, Finished, PATIENCE, SchedulerSpec, Stage, WorkerSpec, copy_sources, fast_timeouts,
+    wait_for,
 };
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -25,17 +26,27 @@ const PATIENT: &[&str] = &[
 
 fn patient(stage: &Stage, config: &Path) -> SchedulerSpec {
     let flags = PATIENT.iter().map(|&flag| flag.to_owned()).collect();
-    SchedulerSpec { flags, ..stage.scheduler_spec(config) }.with("--new-cluster")
+    SchedulerSpec {
+        flags,
+        ..stage.scheduler_spec(config)
+    }
+    .with("--new-cluster")
 }
 
 fn now() -> Duration {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("the clock is set")
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .expect("the clock is set")
 }
 
 fn refused(finished: &Finished, parts: &[&str]) {
     assert!(matches!(finished.code, Some(1..=3)), "{finished:?}");
     for part in parts {
-        assert!(finished.output.contains(part), "`{part}` is not in: {}", finished.output);
+        assert!(
+            finished.output.contains(part),
+            "`{part}` is not in: {}",
+            finished.output
+        );
     }
 }
 
@@ -50,7 +61,9 @@ fn the_quick_start_survives_a_killed_scheduler_without_a_second_run() {
     let _two = stage.start_worker(&stage.worker_spec("two", &spec));
     let log = || fs::read_to_string(tree.join("target/quickstart/runs.log")).unwrap_or_default();
 
-    wait_for("a part of the tasks to run", || (log().lines().count() >= 40).then_some(()));
+    wait_for("a part of the tasks to run", || {
+        (log().lines().count() >= 40).then_some(())
+    });
     scheduler.kill_program();
     let _scheduler = stage.start_scheduler(&spec);
     Client::new(spec.port).wait_all_done();
@@ -58,7 +71,9 @@ fn the_quick_start_survives_a_killed_scheduler_without_a_second_run() {
     let mut runs = BTreeMap::new();
     let log = log();
     for line in log.lines() {
-        *runs.entry(line.rsplit_once(' ').map_or(line, |(task, _)| task)).or_insert(0) += 1;
+        *runs
+            .entry(line.rsplit_once(' ').map_or(line, |(task, _)| task))
+            .or_insert(0) += 1;
     }
     let twice: Vec<_> = runs.iter().filter(|(_, count)| **count != 1).collect();
     assert!(twice.is_empty(), "{twice:?}");
@@ -75,14 +90,20 @@ fn a_killed_scheduler_costs_no_task_a_second_run() {
     let _two = stage.start_worker(&stage.worker_spec("two", &spec));
     // Several times: at moments that nobody chose.
     for starts in [8, 20, 35] {
-        wait_for("some tasks to start", || (stage.records().runs.len() >= starts).then_some(()));
+        wait_for("some tasks to start", || {
+            (stage.records().runs.len() >= starts).then_some(())
+        });
         scheduler.kill_program();
         scheduler = stage.start_scheduler(&spec);
     }
     Client::new(spec.port).wait_all_done();
     let records = stage.records();
     assert_eq!(records.starts().len(), 60);
-    assert!(records.starts().values().all(|&count| count == 1), "{:?}", records.starts());
+    assert!(
+        records.starts().values().all(|&count| count == 1),
+        "{:?}",
+        records.starts()
+    );
     assert_eq!(records.finished(), 60);
     assert!(records.overlaps.is_empty(), "{:?}", records.overlaps);
 }
@@ -97,7 +118,9 @@ fn tasks_of_a_killed_worker_run_elsewhere_after_the_loss_time_and_not_before() {
     let doomed_spec = stage.worker_spec("doomed", &spec);
     let mut doomed = stage.start_worker(&doomed_spec);
     let _other = stage.start_worker(&stage.worker_spec("other", &spec));
-    wait_for("all tasks to run", || (stage.records().runs.len() == 4).then_some(()));
+    wait_for("all tasks to run", || {
+        (stage.records().runs.len() == 4).then_some(())
+    });
     let _heir = stage.start_worker(&stage.worker_spec("heir", &spec));
     client.wait_healthy(3);
     let on_doomed: Vec<String> = stage
@@ -113,7 +136,10 @@ fn tasks_of_a_killed_worker_run_elsewhere_after_the_loss_time_and_not_before() {
     let killed_at = now();
     doomed.kill_program();
     let alive = stage.alive();
-    assert!(on_doomed.iter().all(|node| !alive.contains(node)), "{on_doomed:?} outlive their worker: {alive:?}");
+    assert!(
+        on_doomed.iter().all(|node| !alive.contains(node)),
+        "{on_doomed:?} outlive their worker: {alive:?}"
+    );
     assert_eq!(alive.len(), 2, "the other worker's tasks run on");
 
     let again = wait_for("its tasks to run elsewhere", || {
@@ -129,8 +155,16 @@ fn tasks_of_a_killed_worker_run_elsewhere_after_the_loss_time_and_not_before() {
         let after = run.start.saturating_sub(killed_at);
         assert!(on_doomed.contains(&run.node), "{run:?}");
         assert!(run.place.starts_with(stage.path("worker-heir")), "{run:?}");
-        assert!(after >= loss, "{} ran again {after:?} after the kill, before {loss:?}", run.node);
-        assert!(after < PATIENCE, "{} ran again only {after:?} after the kill", run.node);
+        assert!(
+            after >= loss,
+            "{} ran again {after:?} after the kill, before {loss:?}",
+            run.node
+        );
+        assert!(
+            after < PATIENCE,
+            "{} ran again only {after:?} after the kill",
+            run.node
+        );
     }
     assert_eq!(again.runs.len(), 6, "{:?}", again.runs);
     assert!(again.overlaps.is_empty(), "{:?}", again.overlaps);
@@ -144,7 +178,9 @@ fn both_killed_go_on_from_their_directories() {
     let worker_spec = stage.worker_spec("one", &spec);
     let mut scheduler = stage.start_scheduler(&spec);
     let mut worker = stage.start_worker(&worker_spec);
-    wait_for("two tasks to run", || (stage.records().runs.len() == 2).then_some(()));
+    wait_for("two tasks to run", || {
+        (stage.records().runs.len() == 2).then_some(())
+    });
     scheduler.kill_program();
     worker.kill_program();
     assert_eq!(stage.alive(), Vec::<String>::new());
@@ -154,7 +190,11 @@ fn both_killed_go_on_from_their_directories() {
     let _worker = stage.start_worker(&worker_spec);
     Client::new(spec.port).wait_all_done();
     let records = stage.records();
-    assert_eq!((records.runs.len(), records.finished()), (8, 6), "{records:?}");
+    assert_eq!(
+        (records.runs.len(), records.finished()),
+        (8, 6),
+        "{records:?}"
+    );
     assert!(records.overlaps.is_empty(), "{:?}", records.overlaps);
 }
 
@@ -162,25 +202,44 @@ fn both_killed_go_on_from_their_directories() {
 fn an_empty_directory_waits_and_says_what_to_do_unless_the_cluster_is_new() {
     let stage = Stage::new();
     let config = stage.write_work(1, Duration::ZERO);
-    let spec = SchedulerSpec { flags: Vec::new(), ..stage.scheduler_spec(&config) };
+    let spec = SchedulerSpec {
+        flags: Vec::new(),
+        ..stage.scheduler_spec(&config)
+    };
     {
         let scheduler = stage.start_scheduler(&spec);
         let client = Client::new(spec.port);
         let _worker = stage.start_worker(&stage.worker_spec("one", &spec));
         let status = client.wait_until("a worker and a reason to wait", |status| {
-            status.initial_wait.is_some() && status.workers.as_ref().is_some_and(|workers| !workers.is_empty())
+            status.initial_wait.is_some()
+                && status
+                    .workers
+                    .as_ref()
+                    .is_some_and(|workers| !workers.is_empty())
         });
         let why = status.initial_wait.unwrap_or_default();
         assert!(why.contains("--new-cluster"), "{why}");
-        let shown = stage.brasserie(&["status", "--scheduler", &format!("127.0.0.1:{}", spec.port)]);
+        let shown =
+            stage.brasserie(&["status", "--scheduler", &format!("127.0.0.1:{}", spec.port)]);
         assert!(shown.output.contains("--new-cluster"), "{}", shown.output);
         scheduler.wait_for_output("--new-cluster");
-        assert!(stage.records().runs.is_empty(), "it started something: {:?}", stage.records());
+        assert!(
+            stage.records().runs.is_empty(),
+            "it started something: {:?}",
+            stage.records()
+        );
     }
-    let fresh = SchedulerSpec { data_dir: stage.path("fresh"), ..spec }.with("--new-cluster");
+    let fresh = SchedulerSpec {
+        data_dir: stage.path("fresh"),
+        ..spec
+    }
+    .with("--new-cluster");
     let started = now();
     let _scheduler = stage.start_scheduler(&fresh);
-    let worker = WorkerSpec { data_dir: stage.path("fresh-worker"), ..stage.worker_spec("one", &fresh) };
+    let worker = WorkerSpec {
+        data_dir: stage.path("fresh-worker"),
+        ..stage.worker_spec("one", &fresh)
+    };
     let _worker = stage.start_worker(&worker);
     Client::new(fresh.port).wait_all_done();
     assert!(now().saturating_sub(started) < SOON);
@@ -193,7 +252,10 @@ fn a_second_scheduler_on_a_directory_is_refused_by_name() {
     let spec = stage.scheduler_spec(&config).with("--new-cluster");
     let _first = stage.start_scheduler(&spec);
     Client::new(spec.port).wait_until("the first one to be up", |_| true);
-    let other_ports = SchedulerSpec { data_dir: spec.data_dir.clone(), ..stage.scheduler_spec(&config) };
+    let other_ports = SchedulerSpec {
+        data_dir: spec.data_dir.clone(),
+        ..stage.scheduler_spec(&config)
+    };
     let second = stage.finish("second", stage.scheduler_command(&other_ports));
     refused(&second, &[spec.data_dir.to_str().expect("a plain name")]);
 }
@@ -203,21 +265,36 @@ fn other_networks_are_refused_without_the_word() {
     let stage = Stage::new();
     let config = stage.write_work(1, Duration::ZERO);
     let spec = stage.scheduler_spec(&config);
-    let mut scheduler = stage.scheduler_command(&SchedulerSpec { flags: Vec::new(), ..spec.clone() });
+    let mut scheduler = stage.scheduler_command(&SchedulerSpec {
+        flags: Vec::new(),
+        ..spec.clone()
+    });
     scheduler.args(["--http-listen", "0.0.0.0:1"]);
     // clap refuses a flag given twice, so the listener is replaced by hand.
-    let arguments: Vec<_> = scheduler.get_args().map(|a| a.to_string_lossy().into_owned()).collect();
+    let arguments: Vec<_> = scheduler
+        .get_args()
+        .map(|a| a.to_string_lossy().into_owned())
+        .collect();
     let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let first = arguments.iter().position(|a| *a == "--http-listen").expect("it is there");
+    let first = arguments
+        .iter()
+        .position(|a| *a == "--http-listen")
+        .expect("it is there");
     arguments.drain(first..first + 2);
     let mut command = std::process::Command::new(scheduler.get_program());
     command.args(&arguments);
-    refused(&stage.finish("scheduler", command), &["--http-listen", "0.0.0.0:1", "--insecure-network"]);
+    refused(
+        &stage.finish("scheduler", command),
+        &["--http-listen", "0.0.0.0:1", "--insecure-network"],
+    );
 
     let worker_spec = stage.worker_spec("one", &spec);
     let mut worker = stage.worker_command(&worker_spec);
     worker.args(["--listen", "0.0.0.0:0"]);
-    refused(&stage.finish("worker", worker), &["--listen", "--insecure-network"]);
+    refused(
+        &stage.finish("worker", worker),
+        &["--listen", "--insecure-network"],
+    );
 }
 
 #[test]
@@ -237,15 +314,25 @@ fn a_worker_that_ended_in_good_order_is_not_waited_for() {
     let stage = Stage::new();
     let config = stage.write_work(2, FOR_EVER);
     // Default timeouts: the safe wait would be 11 minutes.
-    let spec = SchedulerSpec { flags: Vec::new(), ..stage.scheduler_spec(&config) }.with("--new-cluster");
+    let spec = SchedulerSpec {
+        flags: Vec::new(),
+        ..stage.scheduler_spec(&config)
+    }
+    .with("--new-cluster");
     let mut scheduler = stage.start_scheduler(&spec);
     let mut leaving = stage.start_worker(&stage.worker_spec("leaving", &spec));
-    wait_for("both tasks to run", || (stage.records().runs.len() == 2).then_some(()));
+    wait_for("both tasks to run", || {
+        (stage.records().runs.len() == 2).then_some(())
+    });
     leaving.signal(Signal::SIGTERM);
     assert_eq!(leaving.wait().code(), Some(0), "{}", leaving.output());
     assert_eq!(stage.alive(), Vec::<String>::new());
     Client::new(spec.port).wait_until("the worker to be forgotten", |status| {
-        status.workers.iter().flatten().all(|w| w.state.as_deref().is_none_or(|s| !s.eq_ignore_ascii_case("healthy")))
+        status.workers.iter().flatten().all(|w| {
+            w.state
+                .as_deref()
+                .is_none_or(|s| !s.eq_ignore_ascii_case("healthy"))
+        })
     });
     scheduler.kill_program();
 
@@ -254,7 +341,10 @@ fn a_worker_that_ended_in_good_order_is_not_waited_for() {
     let _scheduler = stage.start_scheduler(&spec);
     let _other = stage.start_worker(&stage.worker_spec("other", &spec));
     Client::new(spec.port).wait_all_done();
-    assert!(now().saturating_sub(restarted) < SOON, "it waited for a worker that had said goodbye");
+    assert!(
+        now().saturating_sub(restarted) < SOON,
+        "it waited for a worker that had said goodbye"
+    );
     assert!(stage.records().overlaps.is_empty());
 }
 
@@ -265,7 +355,9 @@ fn a_live_scheduler_answers_the_command_line() {
     let spec = stage.scheduler_spec(&config).with("--new-cluster");
     let _scheduler = stage.start_scheduler(&spec);
     let client = Client::new(spec.port);
-    client.wait_until("the nodes to be loaded", |status| status.nodes_loaded == Some(true));
+    client.wait_until("the nodes to be loaded", |status| {
+        status.nodes_loaded == Some(true)
+    });
     let address = format!("127.0.0.1:{}", spec.port);
     let ask = |arguments: &[&str]| {
         let finished = stage.brasserie(&[arguments, &["--scheduler", &address]].concat());
@@ -288,19 +380,34 @@ fn a_live_scheduler_answers_the_command_line() {
     client.wait_all_done();
     let status = json(&["status"]);
     assert_eq!(status["jobs"][0]["name"], "work", "{status}");
-    assert_eq!((&status["jobs"][0]["done"], &status["jobs"][0]["total"]), (&3.into(), &3.into()), "{status}");
+    assert_eq!(
+        (&status["jobs"][0]["done"], &status["jobs"][0]["total"]),
+        (&3.into(), &3.into()),
+        "{status}"
+    );
     assert_eq!(status["workers"][0]["shard"], "one", "{status}");
     let shown = ask(&["status"]);
     assert!(shown.contains("work") && shown.contains("one"), "{shown}");
 
     let lines = wait_for("the tasks' output", || {
         let page = json(&["logs", "work"]);
-        page["lines"].as_array().filter(|lines| lines.len() == 3).cloned()
+        page["lines"]
+            .as_array()
+            .filter(|lines| lines.len() == 3)
+            .cloned()
     });
-    assert!(lines.iter().all(|line| line["line"].as_str().is_some_and(|l| l.starts_with("working on n"))), "{lines:?}");
+    assert!(
+        lines.iter().all(|line| line["line"]
+            .as_str()
+            .is_some_and(|l| l.starts_with("working on n"))),
+        "{lines:?}"
+    );
     assert_eq!(ask(&["logs", "work", "n2"]).trim_end(), "working on n2");
-    assert!(ask(&["logs", "--events"]).contains("work n1"), "events name job and node");
+    assert!(
+        ask(&["logs", "--events"]).contains("work n1"),
+        "events name job and node"
+    );
 
     let nobody = stage.brasserie(&["status", "--scheduler", "127.0.0.1:1"]);
-    refused(&nobody, &["Is a scheduler running there?"]);
+    refused(&nobody, &["127.0.0.1:1", "--scheduler HOST:PORT"]);
 }

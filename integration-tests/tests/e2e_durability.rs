@@ -37,8 +37,12 @@ fn finished_calls(text: &str) -> Vec<Call> {
     let mut calls = Vec::new();
     for line in text.lines() {
         // `PID TIME CALL(ARGUMENTS) = RESULT`, in columns.
-        let Some((pid, rest)) = line.split_once(' ') else { continue };
-        let Some((_time, rest)) = rest.trim_start().split_once(' ') else { continue };
+        let Some((pid, rest)) = line.split_once(' ') else {
+            continue;
+        };
+        let Some((_time, rest)) = rest.trim_start().split_once(' ') else {
+            continue;
+        };
         let whole = if let Some(start) = rest.strip_suffix("<unfinished ...>") {
             begun.insert(pid, start.to_owned());
             continue;
@@ -48,7 +52,9 @@ fn finished_calls(text: &str) -> Vec<Call> {
         } else {
             rest.to_owned()
         };
-        let Some((name, rest)) = whole.split_once('(') else { continue };
+        let Some((name, rest)) = whole.split_once('(') else {
+            continue;
+        };
         let Some((arguments, result)) = rest.rsplit_once(") = ").or_else(|| {
             // strace aligns results of short calls with spaces.
             let (head, result) = rest.rsplit_once("= ")?;
@@ -57,22 +63,31 @@ fn finished_calls(text: &str) -> Vec<Call> {
             continue;
         };
         let succeeded = !result.starts_with('-') && !result.starts_with('?');
-        calls.push(Call { name: name.to_owned(), arguments: arguments.to_owned(), succeeded });
+        calls.push(Call {
+            name: name.to_owned(),
+            arguments: arguments.to_owned(),
+            succeeded,
+        });
     }
     calls
 }
 
 /// The calls from reading the status to writing its answer, if both are there.
 fn acknowledgement(calls: &[Call]) -> Option<&[Call]> {
-    let read = calls.iter().position(|c| READS.contains(&c.name.as_str()) && c.succeeded && c.arguments.contains(TOKEN))?;
+    let read = calls.iter().position(|c| {
+        READS.contains(&c.name.as_str()) && c.succeeded && c.arguments.contains(TOKEN)
+    })?;
     let descriptor = calls[read].descriptor();
-    let is_answer = |c: &Call| WRITES.contains(&c.name.as_str()) && c.succeeded && c.descriptor() == descriptor;
+    let is_answer =
+        |c: &Call| WRITES.contains(&c.name.as_str()) && c.succeeded && c.descriptor() == descriptor;
     let answer = calls[read..].iter().position(is_answer)?;
     Some(&calls[read..=read + answer])
 }
 
 fn is_sync_of_the_store(call: &Call) -> bool {
-    SYNCS.contains(&call.name.as_str()) && call.succeeded && call.arguments.contains("state.sqlite3")
+    SYNCS.contains(&call.name.as_str())
+        && call.succeeded
+        && call.arguments.contains("state.sqlite3")
 }
 
 #[test]
@@ -83,10 +98,21 @@ fn a_status_is_synced_before_it_is_acknowledged() {
     let trace = stage.path("trace");
     let scheduler = stage.scheduler_command(&spec);
     let mut command = Command::new("strace");
-    let watched = [READS.as_slice(), WRITES.as_slice(), SYNCS.as_slice()].concat().join(",");
+    let watched = [READS.as_slice(), WRITES.as_slice(), SYNCS.as_slice()]
+        .concat()
+        .join(",");
     command
         // Longer than a status is, so that the token is shown.
-        .args(["-f", "-tt", "-y", "-s", "2000", "-e", &format!("trace={watched}"), "-o"])
+        .args([
+            "-f",
+            "-tt",
+            "-y",
+            "-s",
+            "2000",
+            "-e",
+            &format!("trace={watched}"),
+            "-o",
+        ])
         .arg(&trace)
         .arg(scheduler.get_program())
         .args(scheduler.get_args());
@@ -103,8 +129,14 @@ fn a_status_is_synced_before_it_is_acknowledged() {
         let text = String::from_utf8_lossy(&std::fs::read(&trace).unwrap_or_default()).into_owned();
         acknowledgement(&finished_calls(&text)).map(<[Call]>::to_vec)
     });
-    let syncs = calls.iter().filter(|call| is_sync_of_the_store(call)).count();
-    assert!(syncs > 0, "acknowledged without a sync of the store: {calls:#?}");
+    let syncs = calls
+        .iter()
+        .filter(|call| is_sync_of_the_store(call))
+        .count();
+    assert!(
+        syncs > 0,
+        "acknowledged without a sync of the store: {calls:#?}"
+    );
 }
 
 #[test]
@@ -123,7 +155,17 @@ fn the_trace_is_understood() {
     assert_eq!(names, ["read", "sendto", "fdatasync", "sendto", "fsync"]);
     let between = acknowledgement(&calls).unwrap();
     assert_eq!(between.len(), 4);
-    assert_eq!(between.iter().filter(|call| is_sync_of_the_store(call)).count(), 1);
+    assert_eq!(
+        between
+            .iter()
+            .filter(|call| is_sync_of_the_store(call))
+            .count(),
+        1
+    );
     assert!(!is_sync_of_the_store(&calls[4]), "it failed");
-    assert_eq!(acknowledgement(&calls[1..]), None, "without the status there is no answer to it");
+    assert_eq!(
+        acknowledgement(&calls[1..]),
+        None,
+        "without the status there is no answer to it"
+    );
 }

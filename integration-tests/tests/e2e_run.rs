@@ -23,7 +23,9 @@ fn quickstart_runs(tree: &Path) -> BTreeMap<String, usize> {
     let log = fs::read_to_string(tree.join("target/quickstart/runs.log")).unwrap_or_default();
     let mut runs = BTreeMap::new();
     for line in log.lines() {
-        let task = line.rsplit_once(' ').map_or(line, |(task, _invocation)| task);
+        let task = line
+            .rsplit_once(' ')
+            .map_or(line, |(task, _invocation)| task);
         *runs.entry(task.to_owned()).or_insert(0) += 1;
     }
     runs
@@ -34,7 +36,8 @@ fn small_tree(stage: &Stage) -> std::path::PathBuf {
     let tree = stage.path("tree");
     copy_sources(&stage.path("all"));
     fs::create_dir(&tree).expect("a folder in a temporary folder");
-    fs::rename(stage.path("all/examples"), tree.join("examples")).expect("a rename in a temporary folder");
+    fs::rename(stage.path("all/examples"), tree.join("examples"))
+        .expect("a rename in a temporary folder");
     stage.write("tree/one/Cargo.toml", "[package]\n");
     stage.write("tree/one/src/lib.rs", "//! One.\n");
     stage.write("tree/one/src/main.rs", "fn main() {}\n");
@@ -54,14 +57,31 @@ fn the_quick_start_runs_once_and_never_again() {
     assert_eq!(first.code, Some(0), "{}", first.output);
     assert!(first.output.contains("all done"), "{}", first.output);
     let runs = quickstart_runs(&tree);
-    assert!(runs.contains_key("measure cli/src/main.rs") && runs.contains_key("check cli/src/main.rs"), "{runs:?}");
-    assert!(runs.values().all(|&count| count == 1), "some ran twice: {runs:?}");
-    let measured = runs.keys().filter(|task| task.starts_with("measure ")).count();
-    assert_eq!(measured * 2, runs.len(), "each file is measured and checked");
+    assert!(
+        runs.contains_key("measure cli/src/main.rs") && runs.contains_key("check cli/src/main.rs"),
+        "{runs:?}"
+    );
+    assert!(
+        runs.values().all(|&count| count == 1),
+        "some ran twice: {runs:?}"
+    );
+    let measured = runs
+        .keys()
+        .filter(|task| task.starts_with("measure "))
+        .count();
+    assert_eq!(
+        measured * 2,
+        runs.len(),
+        "each file is measured and checked"
+    );
 
     let second = stage.brasserie(&arguments);
     assert_eq!(second.code, Some(0), "{}", second.output);
-    assert_eq!(quickstart_runs(&tree), runs, "the second run started something");
+    assert_eq!(
+        quickstart_runs(&tree),
+        runs,
+        "the second run started something"
+    );
 }
 
 #[test]
@@ -71,12 +91,29 @@ fn a_dangling_link_fails_by_name_after_its_backoff() {
     symlink("nowhere", tree.join("one/src/dangling.rs")).expect("a link in a temporary folder");
     let config = tree.join("examples/quickstart.json");
 
-    let finished = stage.brasserie(&["run", text(&config), "--data-dir", text(&stage.path("data"))]);
+    let finished = stage.brasserie(&[
+        "run",
+        text(&config),
+        "--data-dir",
+        text(&stage.path("data")),
+    ]);
     assert_eq!(finished.code, Some(1), "{}", finished.output);
-    assert!(finished.output.contains("one/src/dangling.rs"), "{}", finished.output);
-    assert!(finished.output.contains("the file cannot be read"), "{}", finished.output);
+    assert!(
+        finished.output.contains("one/src/dangling.rs"),
+        "{}",
+        finished.output
+    );
+    assert!(
+        finished.output.contains("the file cannot be read"),
+        "{}",
+        finished.output
+    );
     let runs = quickstart_runs(&tree);
-    assert_eq!(runs.get("measure one/src/dangling.rs"), Some(&2), "once more after the backoff: {runs:?}");
+    assert_eq!(
+        runs.get("measure one/src/dangling.rs"),
+        Some(&2),
+        "once more after the backoff: {runs:?}"
+    );
     assert_eq!(runs.get("check one/src/dangling.rs"), None, "{runs:?}");
     assert_eq!(runs.get("check one/src/lib.rs"), Some(&1), "{runs:?}");
 }
@@ -88,11 +125,25 @@ fn without_retry_the_first_error_is_final() {
     symlink("nowhere", tree.join("one/src/dangling.rs")).expect("a link in a temporary folder");
     let config = tree.join("examples/quickstart.json");
 
-    let finished = stage.brasserie(&["run", text(&config), "--no-retry", "--data-dir", text(&stage.path("data"))]);
+    let finished = stage.brasserie(&[
+        "run",
+        text(&config),
+        "--no-retry",
+        "--data-dir",
+        text(&stage.path("data")),
+    ]);
     assert_eq!(finished.code, Some(1), "{}", finished.output);
-    assert!(finished.output.contains("one/src/dangling.rs"), "{}", finished.output);
+    assert!(
+        finished.output.contains("one/src/dangling.rs"),
+        "{}",
+        finished.output
+    );
     let runs = quickstart_runs(&tree);
-    assert_eq!(runs.get("measure one/src/dangling.rs"), Some(&1), "{runs:?}");
+    assert_eq!(
+        runs.get("measure one/src/dangling.rs"),
+        Some(&1),
+        "{runs:?}"
+    );
 }
 
 #[test]
@@ -114,25 +165,45 @@ fn a_temporary_folder_is_kept_and_named_only_after_failure() {
     symlink("nowhere", tree.join("one/src/dangling.rs")).expect("a link in a temporary folder");
     let failure = run();
     assert_eq!((failure.code, left()), (Some(1), 1), "{}", failure.output);
-    assert!(failure.output.contains(text(&temporary)), "the folder is named: {}", failure.output);
+    assert!(
+        failure.output.contains(text(&temporary)),
+        "the folder is named: {}",
+        failure.output
+    );
 }
 
 #[test]
 fn config_errors_have_a_place_and_a_code_of_their_own() {
     let stage = Stage::new();
     for (name, content, place) in [
-        ("broken.json", "{\n  \"bistro_settings\": {\n    nonsense\n", "broken.json:3:5"),
-        ("wrong.json", "{\n  \"bistro_settings\": {\n    \"enabled\": [],\n    \"nodes\": {\"levels\": []}\n  }\n}\n", "wrong.json:3:16"),
+        (
+            "broken.json",
+            "{\n  \"bistro_settings\": {\n    nonsense\n",
+            "broken.json:3:5",
+        ),
+        (
+            "wrong.json",
+            "{\n  \"bistro_settings\": {\n    \"enabled\": [],\n    \"nodes\": {\"levels\": []}\n  }\n}\n",
+            "wrong.json:3:16",
+        ),
     ] {
         let config = stage.write(name, content);
         let finished = stage.brasserie(&["run", text(&config)]);
         assert_eq!(finished.code, Some(2), "{}", finished.output);
-        assert!(finished.output.contains(place), "{place}: {}", finished.output);
+        assert!(
+            finished.output.contains(place),
+            "{place}: {}",
+            finished.output
+        );
     }
     let missing = stage.path("missing.json");
     let finished = stage.brasserie(&["run", text(&missing)]);
     assert!(matches!(finished.code, Some(1 | 2)), "{}", finished.output);
-    assert!(finished.output.contains("missing.json"), "{}", finished.output);
+    assert!(
+        finished.output.contains("missing.json"),
+        "{}",
+        finished.output
+    );
 }
 
 #[test]
@@ -144,20 +215,34 @@ fn an_interruption_ends_the_tasks_and_the_rest_can_be_resumed() {
     stage.set_pause(FOR_EVER);
 
     let mut run = stage.start_brasserie(&arguments);
-    wait_for("two tasks to run", || (stage.records().runs.len() == 2).then_some(()));
+    wait_for("two tasks to run", || {
+        (stage.records().runs.len() == 2).then_some(())
+    });
     assert_eq!(stage.alive().len(), 2);
     run.signal(Signal::SIGINT);
     let status = run.wait();
     assert_eq!(status.code(), Some(130), "{}", run.output());
-    assert_eq!(stage.alive(), Vec::<String>::new(), "tasks outlive the program");
+    assert_eq!(
+        stage.alive(),
+        Vec::<String>::new(),
+        "tasks outlive the program"
+    );
 
     stage.set_pause(Duration::ZERO);
     let resumed = Instant::now();
     let finished = stage.brasserie(&arguments);
     assert_eq!(finished.code, Some(0), "{}", finished.output);
-    assert!(resumed.elapsed() < SOON, "resuming took {:?}", resumed.elapsed());
+    assert!(
+        resumed.elapsed() < SOON,
+        "resuming took {:?}",
+        resumed.elapsed()
+    );
     let records = stage.records();
-    assert_eq!((records.finished(), records.runs.len()), (4, 6), "{records:?}");
+    assert_eq!(
+        (records.finished(), records.runs.len()),
+        (4, 6),
+        "{records:?}"
+    );
     assert!(records.overlaps.is_empty(), "{records:?}");
 }
 
@@ -170,15 +255,25 @@ fn a_killed_run_leaves_no_task_and_can_be_resumed() {
     stage.set_pause(FOR_EVER);
 
     let mut run = stage.start_brasserie(&arguments);
-    wait_for("two tasks to run", || (stage.records().runs.len() == 2).then_some(()));
+    wait_for("two tasks to run", || {
+        (stage.records().runs.len() == 2).then_some(())
+    });
     run.kill_program();
-    assert_eq!(stage.alive(), Vec::<String>::new(), "tasks outlive the program");
+    assert_eq!(
+        stage.alive(),
+        Vec::<String>::new(),
+        "tasks outlive the program"
+    );
 
     stage.set_pause(Duration::ZERO);
     let resumed = Instant::now();
     let finished = stage.brasserie(&arguments);
     assert_eq!(finished.code, Some(0), "{}", finished.output);
-    assert!(resumed.elapsed() < SOON, "resuming took {:?}", resumed.elapsed());
+    assert!(
+        resumed.elapsed() < SOON,
+        "resuming took {:?}",
+        resumed.elapsed()
+    );
     let records = stage.records();
     assert_eq!(records.finished(), 3, "{records:?}");
     assert!(records.overlaps.is_empty(), "{records:?}");

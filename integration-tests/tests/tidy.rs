@@ -9,28 +9,49 @@ use std::process::Command;
 const MAX_LINES: usize = 520;
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace holds this crate").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the workspace holds this crate")
+        .to_owned()
 }
 
 /// Every tracked or new source file, generated ones aside, with its path from the root.
 fn sources() -> Vec<(String, String)> {
     let mut files = Vec::new();
     collect(&root(), &mut files);
-    let name = |path: &PathBuf| path.strip_prefix(root()).expect("below the root").to_string_lossy().into_owned();
+    let name = |path: &PathBuf| {
+        path.strip_prefix(root())
+            .expect("below the root")
+            .to_string_lossy()
+            .into_owned()
+    };
     let mut sources: Vec<(String, String)> = files
         .iter()
-        .map(|path| (name(path), fs::read_to_string(path).expect("a source file is UTF-8")))
+        .map(|path| {
+            (
+                name(path),
+                fs::read_to_string(path).expect("a source file is UTF-8"),
+            )
+        })
         .filter(|(name, _)| !name.starts_with("thrift/src/generated/"))
         .collect();
     sources.sort();
-    assert!(sources.len() > 50, "the walk found only {} files", sources.len());
+    assert!(
+        sources.len() > 50,
+        "the walk found only {} files",
+        sources.len()
+    );
     sources
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder of the repository is readable") {
         let path = entry.expect("a folder entry is readable").path();
-        let name = path.file_name().expect("an entry has a name").to_string_lossy().into_owned();
+        let name = path
+            .file_name()
+            .expect("an entry has a name")
+            .to_string_lossy()
+            .into_owned();
         if path.is_dir() && !path.is_symlink() {
             if name != "target" && !name.starts_with('.') {
                 collect(&path, files);
@@ -47,17 +68,26 @@ fn is_test_file(name: &str) -> bool {
 
 /// The part of a source before its inline test module.
 fn without_tests(text: &str) -> &str {
-    text.find("#[cfg(test)]\nmod tests {").map_or(text, |at| &text[..at])
+    text.find("#[cfg(test)]\nmod tests {")
+        .map_or(text, |at| &text[..at])
 }
 
 #[test]
 fn every_file_says_what_it_is_for() {
     let silent: Vec<String> = sources()
         .into_iter()
-        .filter(|(_, text)| !text.lines().next().is_some_and(|first| first.starts_with("//! ")))
+        .filter(|(_, text)| {
+            !text
+                .lines()
+                .next()
+                .is_some_and(|first| first.starts_with("//! "))
+        })
         .map(|(name, _)| name)
         .collect();
-    assert!(silent.is_empty(), "files whose first line is not a `//!` sentence: {silent:#?}");
+    assert!(
+        silent.is_empty(),
+        "files whose first line is not a `//!` sentence: {silent:#?}"
+    );
 }
 
 #[test]
@@ -97,17 +127,37 @@ fn nothing_is_left_half_done() {
 #[test]
 fn unsafe_code_lives_in_one_place() {
     let key = concat!("unsafe", "_code");
-    let places: Vec<String> =
-        sources().into_iter().filter(|(_, text)| text.contains(key)).map(|(name, _)| name).collect();
-    let audited: Vec<&String> = places.iter().filter(|name| !name.ends_with("tests/tidy.rs")).collect();
-    assert_eq!(audited, ["worker/src/process/spawn.rs"], "unsafe code is allowed in one audited file");
+    let places: Vec<String> = sources()
+        .into_iter()
+        .filter(|(_, text)| text.contains(key))
+        .map(|(name, _)| name)
+        .collect();
+    let audited: Vec<&String> = places
+        .iter()
+        .filter(|name| !name.ends_with("tests/tidy.rs"))
+        .collect();
+    assert_eq!(
+        audited,
+        ["worker/src/process/spawn.rs"],
+        "unsafe code is allowed in one audited file"
+    );
 }
 
 #[test]
 fn lib_roots_of_pure_crates_deny_hash_order() {
-    for krate in ["common", "common/config", "scheduler/engine", "scheduler/core", "worker/core"] {
-        let text = fs::read_to_string(root().join(krate).join("src/lib.rs")).expect("a crate has a lib.rs");
-        assert!(text.contains("#![deny(clippy::iter_over_hash_type)]"), "{krate} may iterate in hash order");
+    for krate in [
+        "common",
+        "common/config",
+        "scheduler/engine",
+        "scheduler/core",
+        "worker/core",
+    ] {
+        let text = fs::read_to_string(root().join(krate).join("src/lib.rs"))
+            .expect("a crate has a lib.rs");
+        assert!(
+            text.contains("#![deny(clippy::iter_over_hash_type)]"),
+            "{krate} may iterate in hash order"
+        );
     }
 }
 
@@ -120,15 +170,45 @@ fn crates_know_only_whom_they_may() {
         ("common/runtime", &["common"][..]),
         ("thrift", &["common", "common-runtime"][..]),
         ("scheduler/engine", &["common", "common-config"][..]),
-        ("scheduler/core", &["common", "common-config", "scheduler-engine"][..]),
+        (
+            "scheduler/core",
+            &["common", "common-config", "scheduler-engine"][..],
+        ),
         ("worker/core", &["common"][..]),
-        ("scheduler", &["common", "common-config", "common-runtime", "thrift", "scheduler-engine", "scheduler-core"][..]),
-        ("worker", &["common", "common-runtime", "thrift", "worker-core"][..]),
-        ("cli", &["common", "common-config", "common-runtime", "thrift", "scheduler", "worker"][..]),
+        (
+            "scheduler",
+            &[
+                "common",
+                "common-config",
+                "common-runtime",
+                "thrift",
+                "scheduler-engine",
+                "scheduler-core",
+            ][..],
+        ),
+        (
+            "worker",
+            &["common", "common-runtime", "thrift", "worker-core"][..],
+        ),
+        (
+            "cli",
+            &[
+                "common",
+                "common-config",
+                "common-runtime",
+                "thrift",
+                "scheduler",
+                "worker",
+            ][..],
+        ),
     ]);
     for (krate, allowed) in may {
-        let manifest = fs::read_to_string(root().join(krate).join("Cargo.toml")).expect("a crate has a manifest");
-        let dependencies = manifest.split("[dev-dependencies]").next().expect("a split has a first part");
+        let manifest = fs::read_to_string(root().join(krate).join("Cargo.toml"))
+            .expect("a crate has a manifest");
+        let dependencies = manifest
+            .split("[dev-dependencies]")
+            .next()
+            .expect("a split has a first part");
         let known: BTreeSet<&str> = dependencies
             .lines()
             .filter_map(|line| line.strip_prefix("brasserie-"))
@@ -143,12 +223,34 @@ fn crates_know_only_whom_they_may() {
 #[test]
 fn top_level_is_as_designed() {
     let expected: BTreeSet<&str> = BTreeSet::from([
-        "ARCHITECTURE.md", "BENCHMARKS.md", "CHANGELOG.md", "CONTRIBUTING.md", "Cargo.lock", "Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT",
-        "README.md", "cli", "clippy.toml", "common", "deny.toml", "examples", "integration-tests", "scheduler", "thrift", "worker",
+        "ARCHITECTURE.md",
+        "BENCHMARKS.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "Cargo.lock",
+        "Cargo.toml",
+        "LICENSE-APACHE",
+        "LICENSE-MIT",
+        "README.md",
+        "cli",
+        "clippy.toml",
+        "common",
+        "deny.toml",
+        "examples",
+        "integration-tests",
+        "scheduler",
+        "thrift",
+        "worker",
     ]);
     let found: BTreeSet<String> = fs::read_dir(root())
         .expect("the root is readable")
-        .map(|entry| entry.expect("an entry is readable").file_name().to_string_lossy().into_owned())
+        .map(|entry| {
+            entry
+                .expect("an entry is readable")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
         .filter(|name| !name.starts_with('.') && name != "target")
         .collect();
     let found: BTreeSet<&str> = found.iter().map(String::as_str).collect();
@@ -157,42 +259,116 @@ fn top_level_is_as_designed() {
 
 /// Each ban of a pure crate's `clippy.toml`, and a line that must trip it.
 const TRIPS: &[(&str, &str)] = &[
-    ("std::time::Instant", "pub fn instant(_: std::time::Instant) {}"),
-    ("std::time::SystemTime", "pub fn system_time(_: std::time::SystemTime) {}"),
-    ("std::collections::HashMap", "pub fn map(_: std::collections::HashMap<u8, u8>) {}"),
-    ("std::collections::HashSet", "pub fn set(_: std::collections::HashSet<u8>) {}"),
-    ("std::hash::RandomState", "pub fn state(_: std::hash::RandomState) {}"),
-    ("std::thread::JoinHandle", "pub fn handle(_: std::thread::JoinHandle<()>) {}"),
+    (
+        "std::time::Instant",
+        "pub fn instant(_: std::time::Instant) {}",
+    ),
+    (
+        "std::time::SystemTime",
+        "pub fn system_time(_: std::time::SystemTime) {}",
+    ),
+    (
+        "std::collections::HashMap",
+        "pub fn map(_: std::collections::HashMap<u8, u8>) {}",
+    ),
+    (
+        "std::collections::HashSet",
+        "pub fn set(_: std::collections::HashSet<u8>) {}",
+    ),
+    (
+        "std::hash::RandomState",
+        "pub fn state(_: std::hash::RandomState) {}",
+    ),
+    (
+        "std::thread::JoinHandle",
+        "pub fn handle(_: std::thread::JoinHandle<()>) {}",
+    ),
     ("std::fs::File", "pub fn file(_: std::fs::File) {}"),
-    ("std::net::TcpStream", "pub fn stream(_: std::net::TcpStream) {}"),
-    ("std::net::TcpListener", "pub fn listener(_: std::net::TcpListener) {}"),
-    ("std::net::UdpSocket", "pub fn socket(_: std::net::UdpSocket) {}"),
-    ("std::process::Command", "pub fn command(_: std::process::Command) {}"),
-    ("std::time::Instant::now", "pub fn instant_now() { let _ = std::time::Instant::now(); }"),
-    ("std::time::SystemTime::now", "pub fn system_now() { let _ = std::time::SystemTime::now(); }"),
-    ("std::thread::spawn", "pub fn spawn() { let _ = std::thread::spawn(|| ()); }"),
-    ("std::thread::sleep", "pub fn sleep() { std::thread::sleep(std::time::Duration::ZERO); }"),
-    ("std::env::var", "pub fn var() { let _ = std::env::var(\"X\"); }"),
-    ("std::env::vars", "pub fn vars() { let _ = std::env::vars(); }"),
-    ("std::env::args", "pub fn args() { let _ = std::env::args(); }"),
-    ("std::env::current_dir", "pub fn current_dir() { let _ = std::env::current_dir(); }"),
-    ("std::fs::read", "pub fn read() { let _ = std::fs::read(\"x\"); }"),
-    ("std::fs::read_to_string", "pub fn read_text() { let _ = std::fs::read_to_string(\"x\"); }"),
-    ("std::fs::write", "pub fn write() { let _ = std::fs::write(\"x\", \"y\"); }"),
-    ("std::fs::read_dir", "pub fn read_dir() { let _ = std::fs::read_dir(\"x\"); }"),
-    ("std::process::exit", "pub fn exit() { std::process::exit(1) }"),
+    (
+        "std::net::TcpStream",
+        "pub fn stream(_: std::net::TcpStream) {}",
+    ),
+    (
+        "std::net::TcpListener",
+        "pub fn listener(_: std::net::TcpListener) {}",
+    ),
+    (
+        "std::net::UdpSocket",
+        "pub fn socket(_: std::net::UdpSocket) {}",
+    ),
+    (
+        "std::process::Command",
+        "pub fn command(_: std::process::Command) {}",
+    ),
+    (
+        "std::time::Instant::now",
+        "pub fn instant_now() { let _ = std::time::Instant::now(); }",
+    ),
+    (
+        "std::time::SystemTime::now",
+        "pub fn system_now() { let _ = std::time::SystemTime::now(); }",
+    ),
+    (
+        "std::thread::spawn",
+        "pub fn spawn() { let _ = std::thread::spawn(|| ()); }",
+    ),
+    (
+        "std::thread::sleep",
+        "pub fn sleep() { std::thread::sleep(std::time::Duration::ZERO); }",
+    ),
+    (
+        "std::env::var",
+        "pub fn var() { let _ = std::env::var(\"X\"); }",
+    ),
+    (
+        "std::env::vars",
+        "pub fn vars() { let _ = std::env::vars(); }",
+    ),
+    (
+        "std::env::args",
+        "pub fn args() { let _ = std::env::args(); }",
+    ),
+    (
+        "std::env::current_dir",
+        "pub fn current_dir() { let _ = std::env::current_dir(); }",
+    ),
+    (
+        "std::fs::read",
+        "pub fn read() { let _ = std::fs::read(\"x\"); }",
+    ),
+    (
+        "std::fs::read_to_string",
+        "pub fn read_text() { let _ = std::fs::read_to_string(\"x\"); }",
+    ),
+    (
+        "std::fs::write",
+        "pub fn write() { let _ = std::fs::write(\"x\", \"y\"); }",
+    ),
+    (
+        "std::fs::read_dir",
+        "pub fn read_dir() { let _ = std::fs::read_dir(\"x\"); }",
+    ),
+    (
+        "std::process::exit",
+        "pub fn exit() { std::process::exit(1) }",
+    ),
 ];
 
 /// Runs the real lint on a probe crate with the configuration of a pure crate: a ban that Clippy does not understand, or that
 /// was taken out, is found here.
 #[test]
 fn each_purity_ban_fires() {
-    let config = fs::read_to_string(root().join("common/clippy.toml")).expect("common has a clippy.toml");
+    let config =
+        fs::read_to_string(root().join("common/clippy.toml")).expect("common has a clippy.toml");
     for krate in ["scheduler/engine", "scheduler/core", "worker/core"] {
-        let theirs = fs::read_to_string(root().join(krate).join("clippy.toml")).expect("a pure crate has a clippy.toml");
+        let theirs = fs::read_to_string(root().join(krate).join("clippy.toml"))
+            .expect("a pure crate has a clippy.toml");
         assert_eq!(config, theirs, "{krate} has other bans than common");
     }
-    let banned: BTreeSet<&str> = config.lines().filter_map(|line| line.split("path = \"").nth(1)?.split('"').next()).collect();
+    let banned: BTreeSet<&str> = config
+        .lines()
+        .filter_map(|line| line.split("path = \"").nth(1)?.split('"').next())
+        .collect();
     let tripped: BTreeSet<&str> = TRIPS.iter().map(|(path, _)| *path).collect();
     assert_eq!(banned, tripped, "each ban has a line that trips it");
 
@@ -220,16 +396,35 @@ fn each_purity_ban_fires() {
     let text = String::from_utf8_lossy(&output.stderr);
     for (number, (path, line)) in TRIPS.iter().enumerate() {
         let place = format!("src/lib.rs:{}:", number + 2);
-        let fired = text.lines().any(|l| l.starts_with(&place) && l.contains("disallowed") && l.contains(&format!("`{path}`")));
-        assert!(fired, "the ban of {path} does not fire on `{line}`; Clippy said:\n{text}");
+        let fired = text.lines().any(|l| {
+            l.starts_with(&place) && l.contains("disallowed") && l.contains(&format!("`{path}`"))
+        });
+        assert!(
+            fired,
+            "the ban of {path} does not fire on `{line}`; Clippy said:\n{text}"
+        );
     }
     let place = format!("src/lib.rs:{hash_order}:");
-    assert!(text.lines().any(|l| l.starts_with(&place) && l.contains("iteration over")), "hash order is not denied:\n{text}");
+    assert!(
+        text.lines()
+            .any(|l| l.starts_with(&place) && l.contains("iteration over")),
+        "hash order is not denied:\n{text}"
+    );
 }
 
 #[test]
 fn generated_code_is_what_the_idl_generates() {
-    let output = Command::new(root().join("thrift/regenerate")).arg("--check").output().expect("thrift/regenerate runs");
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "run thrift/regenerate and commit what it writes:\n{said}");
+    let output = Command::new(root().join("thrift/regenerate"))
+        .arg("--check")
+        .output()
+        .expect("thrift/regenerate runs");
+    let said = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(
+        output.status.success(),
+        "run thrift/regenerate and commit what it writes:\n{said}"
+    );
 }

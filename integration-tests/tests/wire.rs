@@ -46,19 +46,34 @@ fn meets_a_stranger(script: &str, protocol: &str, interface: impl Fn(&Stage) -> 
     let spec: SchedulerSpec = stage.scheduler_spec(&config(&stage)).with("--new-cluster");
     let _scheduler = stage.start_scheduler(&spec);
     let client = Client::new(spec.port);
-    client.wait_until("the nodes to be loaded", |status| status.nodes_loaded == Some(true));
+    client.wait_until("the nodes to be loaded", |status| {
+        status.nodes_loaded == Some(true)
+    });
 
     let mut command = Command::new("python3");
     command
         .arg(folder("python").join(script))
         .arg("--idl")
         .arg(interface(&stage))
-        .args(["--scheduler", &spec.port.to_string(), "--job", JOB, "--node", NODE, "--protocol", protocol])
+        .args([
+            "--scheduler",
+            &spec.port.to_string(),
+            "--job",
+            JOB,
+            "--node",
+            NODE,
+            "--protocol",
+            protocol,
+        ])
         .args(["--command", &COMMAND.join(" ")])
         .env("PYTHONDONTWRITEBYTECODE", "1");
     let finished = stage.finish("python", command);
     assert_eq!(finished.code, Some(0), "{}", finished.output);
-    assert!(finished.output.contains("all as expected"), "{}", finished.output);
+    assert!(
+        finished.output.contains("all as expected"),
+        "{}",
+        finished.output
+    );
     client.wait_all_done();
 }
 
@@ -68,7 +83,12 @@ fn generated_python(stage: &Stage) -> PathBuf {
     std::fs::create_dir(&out).expect("a folder in a temporary folder");
     for file in ["scheduler.thrift", "worker.thrift"] {
         let mut command = Command::new("thrift");
-        command.args(["-r", "--gen", "py", "-out"]).arg(&out).arg("-I").arg(idl()).arg(idl().join(file));
+        command
+            .args(["-r", "--gen", "py", "-out"])
+            .arg(&out)
+            .arg("-I")
+            .arg(idl())
+            .arg(idl().join(file));
         let finished = stage.finish("thrift", command);
         assert_eq!(finished.code, Some(0), "{}", finished.output);
     }

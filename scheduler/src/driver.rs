@@ -2,7 +2,7 @@
 
 use brasserie_common::Time;
 use brasserie_common_runtime::Clock;
-use brasserie_scheduler_core::{Event, Scheduler};
+use brasserie_scheduler_core::{Answer, Event, Query, Scheduler};
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
@@ -32,14 +32,25 @@ impl Driver {
     /// Runs until it is told to stop, and gives back the performer, which holds the store.
     pub(crate) async fn run(mut self) -> Performer {
         // The scheduler has things to do before anything happens.
-        let mut first = None;
+        self.turn(None);
+        self.tell_why_nothing_starts();
         loop {
-            self.turn(first.take());
-            match self.sleep().await {
+            let first = match self.sleep().await {
                 Woken::Stop => return self.performer,
-                Woken::Input(input) => first = Some(input),
-                Woken::Time => {}
-            }
+                Woken::Input(input) => Some(input),
+                Woken::Time => None,
+            };
+            self.turn(first);
+        }
+    }
+
+    /// An operator who sees only the log must learn it too.
+    fn tell_why_nothing_starts(&self) {
+        let status = self.scheduler.answer(self.clock.now(), &Query::Status);
+        if let Answer::Status(status) = status
+            && let Some(why) = status.initial_wait
+        {
+            tracing::warn!("{why}");
         }
     }
 

@@ -76,7 +76,7 @@ impl Timeouts {
 
     /// How old a heartbeat may be.
     pub fn max_heartbeat_gap(&self, heartbeat_period: Duration) -> Duration {
-        heartbeat_period + self.heartbeat_grace_period
+        heartbeat_period.saturating_add(self.heartbeat_grace_period)
     }
 
     /// The gaps that the scheduler applies to a worker.

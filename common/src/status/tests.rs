@@ -59,7 +59,8 @@ fn json_forms_are_read() {
 #[test]
 fn each_unreadable_status_says_why() {
     use StatusError as E;
-    let cases: &[(&str, fn(&E) -> bool)] = &[
+    type Expected = fn(&E) -> bool;
+    let cases: &[(&str, Expected)] = &[
         ("Done", |e| matches!(e, E::NeitherLabelNorJson(_))),
         ("3", |e| matches!(e, E::NotAnObject)),
         (r#"{"result":"done","data":3}"#, |e| {
@@ -162,6 +163,33 @@ fn a_lost_task_waits_the_safety_time_but_advances_by_its_configured_step() {
     );
     let json = serde_json::to_string(&s).unwrap();
     assert_eq!(serde_json::from_str::<StoredStatus>(&json).unwrap(), s);
+}
+
+#[test]
+fn was_not_running_keeps_the_step_and_the_data_of_the_status_before() {
+    let old = stored(&ReportedStatus::error_backoff("x"), step(30, false));
+    let not_run = |old: &StoredStatus| {
+        StoredStatus::after(
+            Some(old),
+            &ReportedStatus::was_not_running(),
+            step(60, false),
+            0,
+            WallTime(0),
+        )
+    };
+    let once = not_run(&old);
+    assert_eq!((once.backoff_seconds, once.uses_backoff()), (0, false));
+    assert_eq!(once.configured_backoff(), step(30, false));
+    assert_eq!(once.exception(), Some("x"));
+    let again = not_run(&once);
+    assert_eq!(again.configured_backoff(), step(30, false));
+    assert!(again.is_overwriteable());
+    // Without a step before, there is nothing to save.
+    let fresh = not_run(&stored(&ReportedStatus::incomplete(), step(15, false)));
+    assert_eq!(
+        (fresh.configured_backoff(), fresh.data),
+        (step(0, false), None)
+    );
 }
 
 proptest! {

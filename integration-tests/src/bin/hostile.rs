@@ -38,16 +38,29 @@ fn main() -> ExitCode {
     let scheduler = stage.start_scheduler(&spec);
     let worker_port = free_port();
     let mut worker_spec = stage.worker_spec("one", &spec);
-    worker_spec.flags.push(format!("--listen=127.0.0.1:{worker_port}"));
+    worker_spec
+        .flags
+        .push(format!("--listen=127.0.0.1:{worker_port}"));
     let worker = stage.start_worker(&worker_spec);
     Client::new(spec.port).wait_all_done();
 
     let mut code = ExitCode::SUCCESS;
     for (name, target, port, process) in [
-        ("scheduler", Target::Scheduler, spec.port, scheduler.program()),
+        (
+            "scheduler",
+            Target::Scheduler,
+            spec.port,
+            scheduler.program(),
+        ),
         ("worker", Target::Worker, worker_port, worker.program()),
     ] {
-        let attack = Attack { target, port, process, frames: options.frames, seed: options.seed };
+        let attack = Attack {
+            target,
+            port,
+            process,
+            frames: options.frames,
+            seed: options.seed,
+        };
         let started = Instant::now();
         let outcome = attack.run(&|frames| {
             eprint!("\r{name}: {frames} of {} frames", options.frames);

@@ -10,11 +10,46 @@ struct Step {
 }
 
 const STEPS: &[Step] = &[
-    Step { name: "formatting", program: "cargo", args: &["fmt", "--all", "--check"] },
-    Step { name: "dependencies: bans, licences, sources", program: "cargo", args: &["deny", "--locked", "check", "bans", "licenses", "sources"] },
-    Step { name: "lints", program: "cargo", args: &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"] },
-    Step { name: "house rules (tidy)", program: "cargo", args: &["test", "--quiet", "-p", "integration-tests", "--test", "tidy"] },
-    Step { name: "unit, property, wire and end-to-end tests", program: "cargo", args: &["test", "--workspace"] },
+    Step {
+        name: "formatting",
+        program: "cargo",
+        args: &["fmt", "--all", "--check"],
+    },
+    Step {
+        name: "dependencies: bans, licences, sources",
+        program: "cargo",
+        args: &["deny", "--locked", "check", "bans", "licenses", "sources"],
+    },
+    Step {
+        name: "lints",
+        program: "cargo",
+        args: &[
+            "clippy",
+            "--quiet",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ],
+    },
+    Step {
+        name: "house rules (tidy)",
+        program: "cargo",
+        args: &[
+            "test",
+            "--quiet",
+            "-p",
+            "integration-tests",
+            "--test",
+            "tidy",
+        ],
+    },
+    Step {
+        name: "unit, property, wire and end-to-end tests",
+        program: "cargo",
+        args: &["test", "--workspace"],
+    },
 ];
 
 /// A tool that a step needs, how to see that it is there, and how to get it.
@@ -25,20 +60,56 @@ struct Tool {
 }
 
 const TOOLS: &[Tool] = &[
-    Tool { name: "rustfmt", probe: &["cargo", "fmt", "--version"], get: "rustup component add rustfmt" },
-    Tool { name: "clippy", probe: &["cargo", "clippy", "--version"], get: "rustup component add clippy" },
-    Tool { name: "cargo-deny", probe: &["cargo", "deny", "--version"], get: "cargo install --locked cargo-deny" },
-    Tool { name: "the Thrift compiler", probe: &["thrift", "--version"], get: "apt-get install thrift-compiler" },
-    Tool { name: "Python 3", probe: &["python3", "--version"], get: "apt-get install python3" },
-    Tool { name: "the Python packages thriftpy2 and thrift", probe: &["python3", "-c", "import thriftpy2, thrift"], get: "python3 -m pip install -r integration-tests/python/requirements.txt" },
-    Tool { name: "strace", probe: &["strace", "-V"], get: "apt-get install strace" },
+    Tool {
+        name: "rustfmt",
+        probe: &["cargo", "fmt", "--version"],
+        get: "rustup component add rustfmt",
+    },
+    Tool {
+        name: "clippy",
+        probe: &["cargo", "clippy", "--version"],
+        get: "rustup component add clippy",
+    },
+    Tool {
+        name: "cargo-deny",
+        probe: &["cargo", "deny", "--version"],
+        get: "cargo install --locked cargo-deny",
+    },
+    Tool {
+        name: "the Thrift compiler",
+        probe: &["thrift", "--version"],
+        get: "apt-get install thrift-compiler",
+    },
+    Tool {
+        name: "Python 3",
+        probe: &["python3", "--version"],
+        get: "apt-get install python3",
+    },
+    Tool {
+        name: "the Python packages thriftpy2 and thrift",
+        probe: &["python3", "-c", "import thriftpy2, thrift"],
+        get: "python3 -m pip install -r integration-tests/python/requirements.txt",
+    },
+    Tool {
+        name: "strace",
+        probe: &["strace", "-V"],
+        get: "apt-get install strace",
+    },
 ];
 
 fn main() -> ExitCode {
-    if std::env::args().skip(1).any(|arg| arg == "--help" || arg == "-h") {
+    if std::env::args()
+        .skip(1)
+        .any(|arg| arg == "--help" || arg == "-h")
+    {
         println!("Checks everything that must hold before a change lands. Steps:");
         for step in STEPS {
-            println!("  {:<45} {} {}", step.name, step.program, step.args.join(" "));
+            println!(
+                "  {:<45} {} {}",
+                step.name,
+                step.program,
+                step.args.join(" ")
+            );
         }
         println!("Installs nothing: it names what is missing and how to get it.");
         return ExitCode::SUCCESS;
@@ -52,7 +123,14 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     for (number, step) in STEPS.iter().enumerate() {
-        println!("[{}/{}] {}: {} {}", number + 1, STEPS.len(), step.name, step.program, step.args.join(" "));
+        println!(
+            "[{}/{}] {}: {} {}",
+            number + 1,
+            STEPS.len(),
+            step.name,
+            step.program,
+            step.args.join(" ")
+        );
         match Command::new(step.program).args(step.args).status() {
             Ok(status) if status.success() => {}
             Ok(status) => {
@@ -70,7 +148,9 @@ fn main() -> ExitCode {
 }
 
 fn is_there(tool: &Tool) -> bool {
-    let [program, args @ ..] = tool.probe else { return true };
+    let [program, args @ ..] = tool.probe else {
+        return true;
+    };
     let output = Command::new(program).args(args).output();
     output.is_ok_and(|o| o.status.success())
 }

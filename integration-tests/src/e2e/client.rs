@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use brasserie_thrift::generated::brasserie::{
-    BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult, ClusterStatus, JobStatus, WorkerStatus,
+    BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult, ClusterStatus, JobStatus,
+    WorkerStatus,
 };
 use brasserie_thrift::rpc::{ClientConfig, ClientPool, PeerAddr};
 use tokio::runtime::Runtime;
@@ -21,7 +22,9 @@ impl Client {
     /// # Panics
     /// When no runtime can be made.
     pub fn new(port: u16) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
         Client {
             runtime: runtime.expect("a runtime can be made"),
             pool: ClientPool::new(ClientConfig::default()),
@@ -32,7 +35,11 @@ impl Client {
     /// What the scheduler says; `None` while it cannot be asked.
     pub fn status(&self) -> Option<ClusterStatus> {
         self.runtime.block_on(async {
-            let call = self.pool.call(&self.peer, "getClusterStatus", &BrasserieGetClusterStatusArgs {});
+            let call = self.pool.call(
+                &self.peer,
+                "getClusterStatus",
+                &BrasserieGetClusterStatusArgs {},
+            );
             let result: BrasserieGetClusterStatusResult = call.await.into_result().ok()?;
             result.result_value
         })
@@ -64,7 +71,13 @@ impl Client {
     /// Waits until so many workers are healthy.
     pub fn wait_healthy(&self, count: usize) -> ClusterStatus {
         self.wait_until(&format!("{count} healthy workers"), |status| {
-            status.workers.iter().flatten().filter(|worker| is_in(worker, "healthy")).count() == count
+            status
+                .workers
+                .iter()
+                .flatten()
+                .filter(|worker| is_in(worker, "healthy"))
+                .count()
+                == count
         })
     }
 }
@@ -74,5 +87,8 @@ fn all_done(job: &JobStatus) -> bool {
 }
 
 fn is_in(worker: &WorkerStatus, state: &str) -> bool {
-    worker.state.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(state))
+    worker
+        .state
+        .as_deref()
+        .is_some_and(|own| own.eq_ignore_ascii_case(state))
 }

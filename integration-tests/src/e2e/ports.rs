@@ -19,7 +19,8 @@ pub fn free_port() -> u16 {
     let offset = u16::try_from(std::process::id().wrapping_mul(97) % u32::from(COUNT)).unwrap_or(0);
     for _ in 0..COUNT {
         let step = NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = FIRST + (u32::from(offset) + u32::from(step)).rem_euclid(u32::from(COUNT)) as u16;
+        let port =
+            FIRST + (u32::from(offset) + u32::from(step)).rem_euclid(u32::from(COUNT)) as u16;
         if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
             return port;
         }

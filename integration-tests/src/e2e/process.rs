@@ -30,12 +30,24 @@ impl Process {
     /// # Panics
     /// When it cannot be started.
     pub(super) fn start(name: &str, mut command: Command, log: &Path) -> Self {
-        let output = File::options().create(true).append(true).open(log).expect("a log file in a temporary folder");
+        let output = File::options()
+            .create(true)
+            .append(true)
+            .open(log)
+            .expect("a log file in a temporary folder");
         let errors = output.try_clone().expect("a descriptor is free");
-        let file = fs::canonicalize(command.get_program()).unwrap_or_else(|_| PathBuf::from(command.get_program()));
+        let file = fs::canonicalize(command.get_program())
+            .unwrap_or_else(|_| PathBuf::from(command.get_program()));
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
-        let child = command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
-        Process { name: name.to_owned(), child, log: log.to_owned(), file }
+        let child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        Process {
+            name: name.to_owned(),
+            child,
+            log: log.to_owned(),
+            file,
+        }
     }
 
     /// The process that was started: a worker's keeper, a scheduler itself.
@@ -53,7 +65,9 @@ impl Process {
         }
         let what = format!("the program below the keeper of {}", self.name);
         wait_for(&what, || {
-            let same_file = |pid: &Pid| fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|file| file == self.file);
+            let same_file = |pid: &Pid| {
+                fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|file| file == self.file)
+            };
             children_of(self.id()).into_iter().find(same_file)
         })
     }
@@ -68,7 +82,9 @@ impl Process {
     /// # Panics
     /// When it does not in time.
     pub fn wait_for_output(&self, text: &str) {
-        wait_for(&format!("`{text}` in the output of {}", self.name), || self.output().contains(text).then_some(()));
+        wait_for(&format!("`{text}` in the output of {}", self.name), || {
+            self.output().contains(text).then_some(())
+        });
     }
 
     /// Sends a signal to the process that was started, as a person or a service manager does.
@@ -88,7 +104,9 @@ impl Process {
     /// # Panics
     /// When it cannot be waited for.
     pub fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().expect("one's own child can be waited for")
+        self.child
+            .try_wait()
+            .expect("one's own child can be waited for")
     }
 
     /// Waits for its end.
@@ -114,7 +132,10 @@ impl Process {
         let killed = Instant::now();
         while self.child.try_wait()?.is_none() {
             if killed.elapsed() > END_PATIENCE {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "it was killed, but does not end"));
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "it was killed, but does not end",
+                ));
             }
             std::thread::sleep(LOOK);
         }
@@ -122,7 +143,9 @@ impl Process {
     }
 
     fn has_keeper(&self) -> bool {
-        command_line(self.id()).first().is_some_and(|name| name.ends_with("brasserie-keeper"))
+        command_line(self.id())
+            .first()
+            .is_some_and(|name| name.ends_with("brasserie-keeper"))
     }
 }
 
@@ -148,7 +171,9 @@ pub fn command_line(pid: Pid) -> Vec<String> {
 /// The processes whose parent this is.
 pub fn children_of(parent: Pid) -> Vec<Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid::from_raw);
+    let pids = entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .map(Pid::from_raw);
     pids.filter(|&pid| parent_of(pid) == Some(parent)).collect()
 }
 
@@ -156,13 +181,19 @@ fn parent_of(pid: Pid) -> Option<Pid> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name, in brackets, may itself contain brackets and spaces; state and parent come after it.
     let rest = stat.rsplit_once(')')?.1;
-    rest.split_whitespace().nth(1)?.parse().ok().map(Pid::from_raw)
+    rest.split_whitespace()
+        .nth(1)?
+        .parse()
+        .ok()
+        .map(Pid::from_raw)
 }
 
 /// Memory that a process holds; `None` if it is gone.
 pub fn resident_bytes(pid: Pid) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
     Some(kib * 1024)
 }

@@ -91,6 +91,8 @@ impl Programs {
 /// Plays the program that [`Programs::command`] asked for, if this process was started that way. Call it first of all in `main`.
 pub fn play_role() -> Option<ExitCode> {
     let role = std::env::var(ROLE_VARIABLE).ok()?;
-    let program = Program::ALL.into_iter().find(|program| program.binary() == role)?;
+    let program = Program::ALL
+        .into_iter()
+        .find(|program| program.binary() == role)?;
     Some(program.play())
 }

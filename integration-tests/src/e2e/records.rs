@@ -55,9 +55,14 @@ impl RunRecords {
         let text = fs::read_to_string(folder.join("runs")).unwrap_or_default();
         let mut records = RunRecords::default();
         // A line that is being written has no end yet.
-        for line in text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
+        for line in text
+            .split_inclusive('\n')
+            .filter_map(|line| line.strip_suffix('\n'))
+        {
             let words: Vec<&str> = line.split(' ').collect();
-            let [what, node, invocation, time, place] = words[..] else { panic!("a strange record: {line}") };
+            let [what, node, invocation, time, place] = words[..] else {
+                panic!("a strange record: {line}")
+            };
             let time = Duration::from_nanos(time.parse().expect("`date +%s%N` prints a number"));
             match what {
                 "start" => records.runs.push(RunRecord {
@@ -68,7 +73,10 @@ impl RunRecords {
                     end: None,
                 }),
                 "end" => {
-                    let run = records.runs.iter_mut().find(|run| run.invocation == invocation);
+                    let run = records
+                        .runs
+                        .iter_mut()
+                        .find(|run| run.invocation == invocation);
                     run.expect("a run starts before it ends").end = Some(time);
                 }
                 "overlap" => records.overlaps.push(format!("{node} {invocation}")),
@@ -92,12 +100,18 @@ impl RunRecords {
     /// # Panics
     /// When a lock file cannot be opened.
     pub fn alive(folder: &Path) -> Vec<String> {
-        let entries = fs::read_dir(folder.join("locks")).into_iter().flatten().flatten();
+        let entries = fs::read_dir(folder.join("locks"))
+            .into_iter()
+            .flatten()
+            .flatten();
         let is_held = |path: &Path| {
             let file = File::open(path).expect("a lock file can be opened");
             Flock::lock(file, FlockArg::LockExclusiveNonblock).is_err()
         };
-        entries.filter(|entry| is_held(&entry.path())).map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+        entries
+            .filter(|entry| is_held(&entry.path()))
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect()
     }
 
     /// How many runs came to their end.

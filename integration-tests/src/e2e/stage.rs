@@ -97,9 +97,16 @@ impl Stage {
     /// # Panics
     /// When there is no room for temporary files.
     pub fn with(programs: Programs) -> Self {
-        let folder = tempfile::Builder::new().prefix("brasserie-e2e-").tempdir().expect("a temporary folder");
+        let folder = tempfile::Builder::new()
+            .prefix("brasserie-e2e-")
+            .tempdir()
+            .expect("a temporary folder");
         fs::create_dir(folder.path().join("logs")).expect("a folder in it");
-        Stage { folder, programs, started: AtomicUsize::new(0) }
+        Stage {
+            folder,
+            programs,
+            started: AtomicUsize::new(0),
+        }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -112,7 +119,8 @@ impl Stage {
     /// When it cannot be written.
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
-        fs::create_dir_all(path.parent().expect("a file is in a folder")).expect("a folder in a temporary folder");
+        fs::create_dir_all(path.parent().expect("a file is in a folder"))
+            .expect("a folder in a temporary folder");
         fs::write(&path, text).expect("a file in a temporary folder");
         path
     }
@@ -123,7 +131,8 @@ impl Stage {
     /// When it cannot be written.
     pub fn write_script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.write(name, text);
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("one's own file can be made executable");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
+            .expect("one's own file can be made executable");
         path
     }
 
@@ -208,7 +217,12 @@ impl Stage {
     pub fn worker_command(&self, spec: &WorkerSpec) -> Command {
         let mut command = self.programs.command(Program::Worker);
         command
-            .args(["--scheduler", &format!("127.0.0.1:{}", spec.scheduler_port), "--shard", &spec.shard])
+            .args([
+                "--scheduler",
+                &format!("127.0.0.1:{}", spec.scheduler_port),
+                "--shard",
+                &spec.shard,
+            ])
             .arg("--data-dir")
             .arg(&spec.data_dir)
             .args(&spec.flags);
@@ -247,16 +261,25 @@ impl Stage {
     pub fn finish(&self, name: &str, command: Command) -> Finished {
         let mut process = self.start(name, command);
         let status = process.wait();
-        Finished { code: status.code(), output: process.output() }
+        Finished {
+            code: status.code(),
+            output: process.output(),
+        }
     }
 
     fn print_logs(&self) {
-        let entries = fs::read_dir(self.path("logs")).into_iter().flatten().flatten();
+        let entries = fs::read_dir(self.path("logs"))
+            .into_iter()
+            .flatten()
+            .flatten();
         let mut logs: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
         logs.sort();
         for log in logs {
             let text = fs::read_to_string(&log).unwrap_or_default();
-            eprintln!("==== {} ====\n{text}", log.file_name().unwrap_or_default().to_string_lossy());
+            eprintln!(
+                "==== {} ====\n{text}",
+                log.file_name().unwrap_or_default().to_string_lossy()
+            );
         }
     }
 }

@@ -11,8 +11,12 @@ const SKIPPED: [&str; 1] = ["target"];
 /// # Panics
 /// When something cannot be read or written.
 pub fn copy_sources(to: &Path) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace holds this crate");
-    copy(root, to, &|name| name.ends_with(".rs") || name == "Cargo.toml");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the workspace holds this crate");
+    copy(root, to, &|name| {
+        name.ends_with(".rs") || name == "Cargo.toml"
+    });
     copy(&root.join("examples"), &to.join("examples"), &|_| true);
 }
 
@@ -20,7 +24,11 @@ fn copy(from: &Path, to: &Path, is_wanted: &dyn Fn(&str) -> bool) {
     fs::create_dir_all(to).expect("a folder in a temporary folder");
     for entry in fs::read_dir(from).expect("a folder of the repository is readable") {
         let path = entry.expect("a folder entry is readable").path();
-        let name = path.file_name().expect("an entry has a name").to_string_lossy().into_owned();
+        let name = path
+            .file_name()
+            .expect("an entry has a name")
+            .to_string_lossy()
+            .into_owned();
         if path.is_dir() && !path.is_symlink() {
             if !name.starts_with('.') && !SKIPPED.contains(&name.as_str()) {
                 copy(&path, &to.join(&name), is_wanted);

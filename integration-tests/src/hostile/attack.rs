@@ -56,8 +56,14 @@ pub enum Damage {
     #[error("the server is dead after {frames} frames (seed {seed})")]
     Dead { frames: u64, seed: u64 },
     #[error("the server does not answer any more after {frames} frames (seed {seed}): {error}")]
-    Silent { frames: u64, seed: u64, error: std::io::Error },
-    #[error("the server grew by {grown} bytes within {frames} frames (seed {seed}); {MAX_GROWTH_BYTES} are allowed")]
+    Silent {
+        frames: u64,
+        seed: u64,
+        error: std::io::Error,
+    },
+    #[error(
+        "the server grew by {grown} bytes within {frames} frames (seed {seed}); {MAX_GROWTH_BYTES} are allowed"
+    )]
     Grown { frames: u64, seed: u64, grown: u64 },
 }
 
@@ -68,14 +74,21 @@ impl Attack {
     /// What the server suffered.
     pub fn run(self, progress: &(dyn Fn(u64) + Sync)) -> Result<Report, Damage> {
         let (looked_at, connections) = (AtomicU64::new(0), AtomicU64::new(0));
-        let mut watch = Watch { attack: self, first: None, most: 0 };
+        let mut watch = Watch {
+            attack: self,
+            first: None,
+            most: 0,
+        };
         // Rounds of one per cent, so that memory is measured while nothing is under way.
         let round = self.frames.div_ceil(100).max(1);
         let mut number = 0;
         while looked_at.load(Ordering::Relaxed) < self.frames {
             let goal = (looked_at.load(Ordering::Relaxed) + round).min(self.frames);
             let send = |sender: u64| {
-                let seed = self.seed.wrapping_mul(1_000_003).wrapping_add(number * SENDERS + sender);
+                let seed = self
+                    .seed
+                    .wrapping_mul(1_000_003)
+                    .wrapping_add(number * SENDERS + sender);
                 let mut sender = Sender::new(self, seed);
                 while looked_at.load(Ordering::Relaxed) < goal {
                     looked_at.fetch_add(sender.connection()?, Ordering::Relaxed);
@@ -84,8 +97,13 @@ impl Attack {
                 Ok(())
             };
             let outcomes: Vec<Result<(), std::io::Error>> = std::thread::scope(|scope| {
-                let threads: Vec<_> = (0..SENDERS).map(|sender| scope.spawn(move || send(sender))).collect();
-                threads.into_iter().map(|thread| thread.join().unwrap_or(Ok(()))).collect()
+                let threads: Vec<_> = (0..SENDERS)
+                    .map(|sender| scope.spawn(move || send(sender)))
+                    .collect();
+                threads
+                    .into_iter()
+                    .map(|thread| thread.join().unwrap_or(Ok(())))
+                    .collect()
             });
             let frames = looked_at.load(Ordering::Relaxed);
             for outcome in outcomes {
@@ -105,8 +123,15 @@ impl Attack {
 
     fn damage(self, frames: u64, error: std::io::Error) -> Damage {
         match resident_bytes(self.process) {
-            None => Damage::Dead { frames, seed: self.seed },
-            Some(_) => Damage::Silent { frames, seed: self.seed, error },
+            None => Damage::Dead {
+                frames,
+                seed: self.seed,
+            },
+            Some(_) => Damage::Silent {
+                frames,
+                seed: self.seed,
+                error,
+            },
         }
     }
 }
@@ -125,7 +150,11 @@ impl Watch {
         let first = *self.first.get_or_insert(now);
         self.most = self.most.max(now);
         match now.saturating_sub(first) {
-            grown if grown > MAX_GROWTH_BYTES => Err(Damage::Grown { frames, seed, grown }),
+            grown if grown > MAX_GROWTH_BYTES => Err(Damage::Grown {
+                frames,
+                seed,
+                grown,
+            }),
             _ => Ok(()),
         }
     }
@@ -168,7 +197,9 @@ impl Sender {
         stream.set_read_timeout(Some(SILENCE))?;
         stream.set_write_timeout(Some(SILENCE))?;
         // A server that hangs up early, with a reset, is right to do so.
-        let _ = stream.write_all(&self.batch).and_then(|()| stream.shutdown(Shutdown::Write));
+        let _ = stream
+            .write_all(&self.batch)
+            .and_then(|()| stream.shutdown(Shutdown::Write));
         self.replies.clear();
         match stream.read_to_end(&mut self.replies) {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Err(error),
@@ -184,7 +215,13 @@ impl Sender {
 /// A good call with this number.
 fn probe(number: usize) -> Vec<u8> {
     let sequence = FIRST_PROBE + i32::try_from(number).unwrap_or(0);
-    framed(&payload(Dialect::FramedCompact, "getStatus", TMessageType::Call, sequence, &FacebookServiceGetStatusArgs {}))
+    framed(&payload(
+        Dialect::FramedCompact,
+        "getStatus",
+        TMessageType::Call,
+        sequence,
+        &FacebookServiceGetStatusArgs {},
+    ))
 }
 
 /// The highest number of a good call that was answered.
@@ -192,7 +229,9 @@ fn last_probe(replies: &[u8]) -> Option<u64> {
     let mut last = None;
     let mut rest = replies;
     while let Some((length, after)) = rest.split_first_chunk::<LENGTH_BYTES>() {
-        let Some(payload) = after.get(..u32::from_be_bytes(*length) as usize) else { break };
+        let Some(payload) = after.get(..u32::from_be_bytes(*length) as usize) else {
+            break;
+        };
         last = last.max(probe_number(payload));
         rest = &after[payload.len()..];
     }
@@ -217,7 +256,12 @@ fn probe_number(payload: &[u8]) -> Option<u64> {
 
 fn connect_from(source: u64, port: u16) -> std::io::Result<TcpStream> {
     let host = u8::try_from(source + 2).unwrap_or(2);
-    let descriptor = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    let descriptor = socket(
+        AddressFamily::Inet,
+        SockType::Stream,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )?;
     let from = SocketAddr::from((Ipv4Addr::new(127, 0, 1, host), 0));
     let to = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let address = |a: SocketAddr| match a {
@@ -240,8 +284,16 @@ mod tests {
     #[test]
     fn answers_to_good_calls_are_found_among_others() {
         let answer = |sequence| {
-            let body = FacebookServiceGetStatusResult { result_value: Some(FbStatus::ALIVE) };
-            framed(&payload(Dialect::FramedCompact, "getStatus", TMessageType::Reply, sequence, &body))
+            let body = FacebookServiceGetStatusResult {
+                result_value: Some(FbStatus::ALIVE),
+            };
+            framed(&payload(
+                Dialect::FramedCompact,
+                "getStatus",
+                TMessageType::Reply,
+                sequence,
+                &body,
+            ))
         };
         assert_eq!(last_probe(&[]), None);
         assert_eq!(last_probe(&answer(7)), None, "not one of ours");

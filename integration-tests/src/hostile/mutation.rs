@@ -27,7 +27,10 @@ pub struct Mutator {
 
 impl Mutator {
     pub fn new(seed: u64, originals: Vec<Vec<u8>>) -> Self {
-        Mutator { random: ChaCha8Rng::seed_from_u64(seed), originals }
+        Mutator {
+            random: ChaCha8Rng::seed_from_u64(seed),
+            originals,
+        }
     }
 
     /// The next one.
@@ -122,8 +125,14 @@ impl Mutator {
         let (start, open): (&[u8], &[u8]) = match self.below(4) {
             0 => (b"\x82\x21\x07\x07getJobs", b"\x1c"),
             1 => (b"\x82\x21\x07\x07getJobs\x19", b"\x19"),
-            2 => (b"\x80\x01\x00\x01\x00\x00\x00\x07getJobs\x00\x00\x00\x07", b"\x0c\x00\x01"),
-            _ => (b"\x80\x01\x00\x01\x00\x00\x00\x07getJobs\x00\x00\x00\x07\x0f\x00\x01", b"\x0f\x00\x00\x00\x01"),
+            2 => (
+                b"\x80\x01\x00\x01\x00\x00\x00\x07getJobs\x00\x00\x00\x07",
+                b"\x0c\x00\x01",
+            ),
+            _ => (
+                b"\x80\x01\x00\x01\x00\x00\x00\x07getJobs\x00\x00\x00\x07\x0f\x00\x01",
+                b"\x0f\x00\x00\x00\x01",
+            ),
         };
         [start, &open.repeat(depth)].concat()
     }
@@ -132,15 +141,27 @@ impl Mutator {
     fn huge_container(&mut self) -> Vec<u8> {
         let (start, kinds): (&[u8], [&[u8]; 4]) = if self.below(2) == 0 {
             // List, set, map and string of a compact message, each with a length of 2^31 - 1.
-            (b"\x82\x21\x07\x0cupdateStatus", [b"\x19\xfc", b"\x1a\xf8", b"\x1b", b"\x18"])
+            (
+                b"\x82\x21\x07\x0cupdateStatus",
+                [b"\x19\xfc", b"\x1a\xf8", b"\x1b", b"\x18"],
+            )
         } else {
             (
                 b"\x80\x01\x00\x01\x00\x00\x00\x0cupdateStatus\x00\x00\x00\x07",
-                [b"\x0f\x00\x01\x0c", b"\x0e\x00\x01\x0b", b"\x0d\x00\x01\x0b\x0c", b"\x0b\x00\x01"],
+                [
+                    b"\x0f\x00\x01\x0c",
+                    b"\x0e\x00\x01\x0b",
+                    b"\x0d\x00\x01\x0b\x0c",
+                    b"\x0b\x00\x01",
+                ],
             )
         };
         let kind = kinds[self.below(4)];
-        let length: &[u8] = if start[0] == 0x82 { b"\xff\xff\xff\xff\x07" } else { b"\x7f\xff\xff\xff" };
+        let length: &[u8] = if start[0] == 0x82 {
+            b"\xff\xff\xff\xff\x07"
+        } else {
+            b"\x7f\xff\xff\xff"
+        };
         let mut payload = [start, kind, length].concat();
         payload.extend(self.noise());
         payload
@@ -164,7 +185,10 @@ mod tests {
                 Framing::Broken => broken += 1,
                 Framing::Kept => {
                     let (length, payload) = frame.split_at(LENGTH_BYTES);
-                    assert_eq!(u32::from_be_bytes(length.try_into().unwrap()) as usize, payload.len());
+                    assert_eq!(
+                        u32::from_be_bytes(length.try_into().unwrap()) as usize,
+                        payload.len()
+                    );
                 }
             }
         }

@@ -3,17 +3,20 @@
 use std::collections::BTreeMap;
 
 use brasserie_thrift::generated::brasserie::{
-    BrasserieExplainTaskArgs, BrasserieGetClusterStatusArgs, BrasserieGetRunningTaskListArgs, BrasserieGetUnfinishedTasksArgs,
+    BrasserieExplainTaskArgs, BrasserieGetClusterStatusArgs, BrasserieGetRunningTaskListArgs,
+    BrasserieGetUnfinishedTasksArgs,
 };
 use brasserie_thrift::generated::common::{
-    BackoffDuration, BistroInstanceID, BistroWorker, GPUInfo, KillRequest, MachinePortLock, NodeResources, Resource, RunningTask,
-    ServiceAddress, SetHash, TaskPhysicalResources, TaskSubprocessOptions, UsablePhysicalResources, WorkerSetHash, WorkerSetID,
+    BackoffDuration, BistroInstanceID, BistroWorker, GPUInfo, KillRequest, MachinePortLock,
+    NodeResources, Resource, RunningTask, ServiceAddress, SetHash, TaskPhysicalResources,
+    TaskSubprocessOptions, UsablePhysicalResources, WorkerSetHash, WorkerSetID,
 };
 use brasserie_thrift::generated::fb303::FacebookServiceGetStatusArgs;
 use brasserie_thrift::generated::scheduler::*;
 use brasserie_thrift::generated::worker::*;
 use thrift::protocol::{
-    TBinaryOutputProtocol, TCompactOutputProtocol, TMessageIdentifier, TMessageType, TOutputProtocol, TSerializable,
+    TBinaryOutputProtocol, TCompactOutputProtocol, TMessageIdentifier, TMessageType,
+    TOutputProtocol, TSerializable,
 };
 
 /// The length field of a frame.
@@ -29,7 +32,12 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    pub const ALL: [Dialect; 4] = [Dialect::FramedCompact, Dialect::FramedBinary, Dialect::HeaderCompact, Dialect::HeaderBinary];
+    pub const ALL: [Dialect; 4] = [
+        Dialect::FramedCompact,
+        Dialect::FramedBinary,
+        Dialect::HeaderCompact,
+        Dialect::HeaderBinary,
+    ];
 }
 
 /// Which server.
@@ -46,7 +54,8 @@ pub fn payloads(target: Target) -> Vec<Vec<u8>> {
         Target::Worker => worker_calls(),
     };
     let in_all_dialects = |(name, arguments): &(&str, Box<dyn Encode>)| {
-        Dialect::ALL.map(|dialect| payload(dialect, name, TMessageType::Call, 7, arguments.as_ref()))
+        Dialect::ALL
+            .map(|dialect| payload(dialect, name, TMessageType::Call, 7, arguments.as_ref()))
     };
     calls.iter().flat_map(in_all_dialects).collect()
 }
@@ -55,7 +64,13 @@ pub fn payloads(target: Target) -> Vec<Vec<u8>> {
 ///
 /// # Panics
 /// Never: a vector takes every byte.
-pub fn payload(dialect: Dialect, method: &str, kind: TMessageType, sequence: i32, body: &dyn Encode) -> Vec<u8> {
+pub fn payload(
+    dialect: Dialect,
+    method: &str,
+    kind: TMessageType,
+    sequence: i32,
+    body: &dyn Encode,
+) -> Vec<u8> {
     let mut bytes = match dialect {
         Dialect::FramedCompact | Dialect::FramedBinary => Vec::new(),
         Dialect::HeaderCompact => header(sequence, 2),
@@ -68,8 +83,12 @@ pub fn payload(dialect: Dialect, method: &str, kind: TMessageType, sequence: i32
         output.write_message_end()
     };
     let written = match dialect {
-        Dialect::FramedCompact | Dialect::HeaderCompact => write(&mut TCompactOutputProtocol::new(&mut bytes)),
-        Dialect::FramedBinary | Dialect::HeaderBinary => write(&mut TBinaryOutputProtocol::new(&mut bytes, true)),
+        Dialect::FramedCompact | Dialect::HeaderCompact => {
+            write(&mut TCompactOutputProtocol::new(&mut bytes))
+        }
+        Dialect::FramedBinary | Dialect::HeaderBinary => {
+            write(&mut TBinaryOutputProtocol::new(&mut bytes, true))
+        }
     };
     written.expect("a vector takes every byte");
     bytes
@@ -104,6 +123,7 @@ impl<T: TSerializable> Encode for T {
 
 type Calls = Vec<(&'static str, Box<dyn Encode>)>;
 
+#[expect(clippy::too_many_lines, reason = "a list of one call each")]
 fn scheduler_calls() -> Calls {
     let job_name = "measure".to_owned();
     let by_id = BistroSchedulerGetJobLogsByIDArgs {
@@ -128,24 +148,69 @@ fn scheduler_calls() -> Calls {
         scheduler: instance(1),
         worker: instance(2),
     };
-    let histograms = BistroSchedulerGetJobHistogramsArgs { jobs: vec![job_name.clone()], samples: 3 };
+    let histograms = BistroSchedulerGetJobHistogramsArgs {
+        jobs: vec![job_name.clone()],
+        samples: 3,
+    };
     vec![
         ("getStatus", Box::new(FacebookServiceGetStatusArgs {})),
         ("getJobs", Box::new(BistroSchedulerGetJobsArgs {})),
-        ("getJob", Box::new(BistroSchedulerGetJobArgs { job_name: job_name.clone() })),
-        ("saveJob", Box::new(BistroSchedulerSaveJobArgs { job: job() })),
-        ("deleteJob", Box::new(BistroSchedulerDeleteJobArgs { job_name: job_name.clone() })),
+        (
+            "getJob",
+            Box::new(BistroSchedulerGetJobArgs {
+                job_name: job_name.clone(),
+            }),
+        ),
+        (
+            "saveJob",
+            Box::new(BistroSchedulerSaveJobArgs { job: job() }),
+        ),
+        (
+            "deleteJob",
+            Box::new(BistroSchedulerDeleteJobArgs {
+                job_name: job_name.clone(),
+            }),
+        ),
         ("getLevels", Box::new(BistroSchedulerGetLevelsArgs {})),
         ("getJobHistograms", Box::new(histograms)),
         ("getJobLogsByTime", Box::new(by_time)),
         ("getJobLogsByID", Box::new(by_id)),
-        ("forgiveJob", Box::new(BistroSchedulerForgiveJobArgs { job_name: job_name.clone() })),
+        (
+            "forgiveJob",
+            Box::new(BistroSchedulerForgiveJobArgs {
+                job_name: job_name.clone(),
+            }),
+        ),
         ("updateStatus", Box::new(status)),
-        ("processHeartbeat", Box::new(BistroSchedulerProcessHeartbeatArgs { w: worker(), worker_set_id: worker_set() })),
-        ("getClusterStatus", Box::new(BrasserieGetClusterStatusArgs {})),
-        ("getRunningTaskList", Box::new(BrasserieGetRunningTaskListArgs { job: String::new() })),
-        ("getUnfinishedTasks", Box::new(BrasserieGetUnfinishedTasksArgs { job: String::new(), limit: 10 })),
-        ("explainTask", Box::new(BrasserieExplainTaskArgs { job: job_name, node: "n1".to_owned() })),
+        (
+            "processHeartbeat",
+            Box::new(BistroSchedulerProcessHeartbeatArgs {
+                w: worker(),
+                worker_set_id: worker_set(),
+            }),
+        ),
+        (
+            "getClusterStatus",
+            Box::new(BrasserieGetClusterStatusArgs {}),
+        ),
+        (
+            "getRunningTaskList",
+            Box::new(BrasserieGetRunningTaskListArgs { job: String::new() }),
+        ),
+        (
+            "getUnfinishedTasks",
+            Box::new(BrasserieGetUnfinishedTasksArgs {
+                job: String::new(),
+                limit: 10,
+            }),
+        ),
+        (
+            "explainTask",
+            Box::new(BrasserieExplainTaskArgs {
+                job: job_name,
+                node: "n1".to_owned(),
+            }),
+        ),
         ("noSuchMethod", Box::new(FacebookServiceGetStatusArgs {})),
     ]
 }
@@ -166,7 +231,12 @@ fn worker_calls() -> Calls {
         worker: instance(2),
         notify_if_tasks_not_running_sequence_num: 2,
     };
-    let kill = BistroWorkerKillTaskArgs { rt: task(), scheduler: instance(1), worker: instance(2), req: KillRequest::default() };
+    let kill = BistroWorkerKillTaskArgs {
+        rt: task(),
+        scheduler: instance(1),
+        worker: instance(2),
+        req: KillRequest::default(),
+    };
     let logs = BistroWorkerGetJobLogsByIDArgs {
         logtype: "stderr".to_owned(),
         job_ids: vec!["measure".to_owned()],
@@ -178,10 +248,22 @@ fn worker_calls() -> Calls {
     };
     vec![
         ("getStatus", Box::new(FacebookServiceGetStatusArgs {})),
-        ("getRunningTasks", Box::new(BistroWorkerGetRunningTasksArgs { worker: instance(2), scheduler: Some(instance(1)) })),
+        (
+            "getRunningTasks",
+            Box::new(BistroWorkerGetRunningTasksArgs {
+                worker: instance(2),
+                scheduler: Some(instance(1)),
+            }),
+        ),
         ("runTask", Box::new(run)),
         ("notifyIfTasksNotRunning", Box::new(notify)),
-        ("requestSuicide", Box::new(BistroWorkerRequestSuicideArgs { scheduler: instance(1), worker: instance(2) })),
+        (
+            "requestSuicide",
+            Box::new(BistroWorkerRequestSuicideArgs {
+                scheduler: instance(1),
+                worker: instance(2),
+            }),
+        ),
         ("killTask", Box::new(kill)),
         ("getJobLogsByID", Box::new(logs)),
         ("noSuchMethod", Box::new(FacebookServiceGetStatusArgs {})),
@@ -189,7 +271,10 @@ fn worker_calls() -> Calls {
 }
 
 fn instance(number: i64) -> BistroInstanceID {
-    BistroInstanceID { start_time: Some(1_700_000_000 + number), rand: Some(number.wrapping_mul(0x1234_5678_9ABC_DEF1)) }
+    BistroInstanceID {
+        start_time: Some(1_700_000_000 + number),
+        rand: Some(number.wrapping_mul(0x1234_5678_9ABC_DEF1)),
+    }
 }
 
 fn gpus() -> Vec<GPUInfo> {
@@ -202,14 +287,23 @@ fn gpus() -> Vec<GPUInfo> {
 }
 
 fn task() -> RunningTask {
-    let resources = vec![Resource { name: "readers".to_owned(), amount: 1 }];
+    let resources = vec![Resource {
+        name: "readers".to_owned(),
+        amount: 1,
+    }];
     RunningTask {
         job: Some("measure".to_owned()),
         node: Some("n1".to_owned()),
-        node_resources: Some(vec![NodeResources { node: "n1".to_owned(), resources }]),
+        node_resources: Some(vec![NodeResources {
+            node: "n1".to_owned(),
+            resources,
+        }]),
         worker_shard: Some("one".to_owned()),
         invocation_id: Some(instance(3)),
-        next_backoff_duration: Some(BackoffDuration { no_more_backoffs: false, seconds: 5 }),
+        next_backoff_duration: Some(BackoffDuration {
+            no_more_backoffs: false,
+            seconds: 5,
+        }),
         physical_resources: Some(TaskPhysicalResources {
             ms_since_epoch: Some(1),
             cpu_time_ms: Some(2),
@@ -230,7 +324,10 @@ fn job() -> BistroJobConfig {
     BistroJobConfig {
         name: Some("measure".to_owned()),
         resources: Some(BTreeMap::from([("readers".to_owned(), 1)])),
-        filters: Some(BTreeMap::from([("file".to_owned(), BistroJobConfigFilters::default())])),
+        filters: Some(BTreeMap::from([(
+            "file".to_owned(),
+            BistroJobConfigFilters::default(),
+        )])),
         backoff_values: Some(vec![1, 2, 3]),
         depends_on: Some(vec!["other".to_owned()]),
         command: Some(vec!["/bin/true".to_owned()]),
@@ -239,7 +336,10 @@ fn job() -> BistroJobConfig {
 }
 
 fn worker_set() -> WorkerSetID {
-    let hash = SetHash { add_all: Some(1), xor_all: Some(-1) };
+    let hash = SetHash {
+        add_all: Some(1),
+        xor_all: Some(-1),
+    };
     WorkerSetID {
         scheduler_id: Some(instance(1)),
         version: Some(3),
@@ -255,9 +355,15 @@ fn worker_set() -> WorkerSetID {
 fn worker() -> BistroWorker {
     BistroWorker {
         shard: Some("hostile".to_owned()),
-        machine_lock: Some(MachinePortLock { hostname: Some("host".to_owned()), port: Some(1) }),
+        machine_lock: Some(MachinePortLock {
+            hostname: Some("host".to_owned()),
+            port: Some(1),
+        }),
         // Nobody listens there.
-        addr: Some(ServiceAddress { ip_or_host: Some("127.0.0.1".to_owned()), port: Some(9) }),
+        addr: Some(ServiceAddress {
+            ip_or_host: Some("127.0.0.1".to_owned()),
+            port: Some(9),
+        }),
         id: Some(instance(2)),
         heartbeat_period_sec: Some(15),
         protocol_version: Some(2),

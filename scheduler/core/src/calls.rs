@@ -52,10 +52,16 @@ pub struct RunTaskMessage {
     pub options: TaskSubprocessOptions,
 }
 
+/// Open `requestSuicide` calls: each is one heartbeat of somebody who must not be there, so a peer that floods with them does
+/// not make this process flood others; far more than the workers that are lost at one moment and need telling.
+const MAX_OPEN_SUICIDES: usize = 1024;
+
 /// Open calls.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Calls {
     last: u64,
+    /// Who is being asked to end itself: one call at a time each.
+    suicides: BTreeSet<WorkerId>,
     open: BTreeMap<CallId, (Time, Purpose)>,
     deadlines: BTreeSet<(Time, CallId)>,
 }
@@ -69,12 +75,14 @@ pub(crate) enum Purpose {
     },
     Start {
         shard: Shard,
+        worker: WorkerId,
         task: Task,
         invocation: InvocationId,
     },
     Healthcheck {
         shard: Shard,
         worker: WorkerId,
+        invocation: InvocationId,
     },
     Notify {
         shard: Shard,
@@ -82,7 +90,9 @@ pub(crate) enum Purpose {
         tasks: Vec<(Task, InvocationId)>,
     },
     /// A failure is the normal outcome, since the worker dies.
-    Suicide,
+    Suicide {
+        worker: WorkerId,
+    },
     Kill {
         request: RequestId,
     },
@@ -122,6 +132,15 @@ impl Scheduler {
         id
     }
 
+    /// Asks an instance to end itself. A failure is the normal outcome: it dies, or does not know us.
+    pub(crate) fn ask_to_die(&mut self, now: Time, worker: WorkerId, peer: ServiceAddress) {
+        let suicides = &mut self.calls_mut().suicides;
+        if suicides.len() < MAX_OPEN_SUICIDES && suicides.insert(worker) {
+            let call = Call::RequestSuicide { worker };
+            self.call(now, peer, call, Purpose::Suicide { worker });
+        }
+    }
+
     /// Calls that took too long have an unknown outcome; what comes later is dropped. A `runTask` that is sent later still is
     /// refused by its sequence number.
     pub(crate) fn expire_calls(&mut self, now: Time) {
@@ -150,18 +169,23 @@ impl Scheduler {
             Purpose::Fetch { shard, worker } => self.fetched(now, &shard, worker, outcome),
             Purpose::Start {
                 shard,
+                worker,
                 task,
                 invocation,
-            } => self.start_completed(now, &shard, task, invocation, outcome),
-            Purpose::Healthcheck { shard, worker } => {
-                self.healthcheck_sent(now, &shard, worker, &outcome)
-            }
+            } => self.start_completed(now, (&shard, worker), task, invocation, outcome),
+            Purpose::Healthcheck {
+                shard,
+                worker,
+                invocation,
+            } => self.healthcheck_sent(now, &shard, worker, invocation, &outcome),
             Purpose::Notify {
                 shard,
                 worker,
                 tasks,
             } => self.notified(now, &shard, worker, &tasks, &outcome),
-            Purpose::Suicide => {}
+            Purpose::Suicide { worker } => {
+                self.calls_mut().suicides.remove(&worker);
+            }
             Purpose::Kill { request } => self.kill_completed(request, outcome),
         }
     }
@@ -215,7 +239,7 @@ impl Scheduler {
             } => Message::NotifyIfTasksNotRunning {
                 tasks: tasks
                     .iter()
-                    .map(|&(task, invocation)| self.wire_task(task, invocation))
+                    .map(|&(task, invocation)| self.wire_task(*worker, task, invocation))
                     .collect(),
                 scheduler,
                 worker: *worker,
@@ -231,7 +255,7 @@ impl Scheduler {
                 invocation,
                 kill,
             } => Message::KillTask {
-                task: Box::new(self.wire_task(*task, *invocation)),
+                task: Box::new(self.wire_task(*worker, *task, *invocation)),
                 scheduler,
                 worker: *worker,
                 kill: *kill,
@@ -250,7 +274,7 @@ impl Scheduler {
         let (shard, hostname) = self.workers().place_of(index);
         let job = self.engine().job_config(task.job);
         RunTaskMessage {
-            task: self.wire_task(task, invocation),
+            task: self.wire_task(worker, task, invocation),
             config: self.engine().task_argument(task, &shard, &hostname),
             command: job.map(|j| j.command.clone()).unwrap_or_default(),
             scheduler: self.id(),
@@ -300,7 +324,9 @@ impl Scheduler {
         }
     }
 
-    fn wire_task(&self, task: Task, invocation: InvocationId) -> RunningTask {
+    /// The run may have ended since the call was decided, in the same turn. The worker sends this back to us word by word, so it
+    /// names the shard even then.
+    fn wire_task(&self, worker: WorkerId, task: Task, invocation: InvocationId) -> RunningTask {
         let key = self.task_key(task);
         let run = self
             .tasks()
@@ -310,7 +336,11 @@ impl Scheduler {
             job: key.job,
             node: key.node,
             invocation,
-            shard: run.map(|r| r.shard.clone()).unwrap_or_default(),
+            shard: run
+                .map(|r| &r.shard)
+                .or_else(|| self.workers().shard_with(worker))
+                .cloned()
+                .unwrap_or_default(),
             resources: self.engine().charges(task).to_vec(),
             next_backoff: run.map(|r| r.next_backoff).unwrap_or_default(),
             suicide_kill_wait: run.map_or(self.options().timeouts.suicide_task_kill_wait, |r| {

@@ -46,7 +46,7 @@ pub enum Rejection {
     #[error("protocol version {theirs} differs from the scheduler's {ours}")]
     ProtocolVersion { theirs: i16, ours: i16 },
     #[error(
-        "worker instance {incumbent} holds shard `{shard}` and is still okay; this newcomer was asked to end itself"
+        "worker instance {incumbent} holds shard `{shard}` and is not lost; a newcomer gets the shard when it is"
     )]
     ShardTaken { shard: String, incumbent: WorkerId },
     #[error("a later instance {successor} of this worker has already associated")]
@@ -66,6 +66,26 @@ pub enum Rejection {
     },
     #[error("the running tasks of this worker are not fetched yet; try again")]
     StillNew,
+    #[error(
+        "worker instance {instance} came with shard `{shard}` and machine lock {lock} before; these never change, so this \
+         heartbeat is refused"
+    )]
+    IdentityChanged {
+        instance: WorkerId,
+        shard: String,
+        lock: String,
+    },
+    #[error(
+        "the pool has {limit} shards, as many as it takes, all with workers; end some workers, or let several use one shard \
+         name one after another"
+    )]
+    PoolFull { limit: usize },
+    #[error("{run} was given up and another run of the task is under way; its end is not taken")]
+    Superseded { run: String },
+    #[error(
+        "{run} is not known here: it was neither started by this scheduler nor listed by its worker"
+    )]
+    UnknownRun { run: String },
     #[error("no such running task: {0}")]
     NotRunning(String),
     #[error("the worker did not accept the kill request: {0}")]

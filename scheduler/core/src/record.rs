@@ -44,6 +44,9 @@ pub enum Record {
         /// Its tasks were not known: nothing may start for this long, counted anew after a restart.
         hold_back: Duration,
     },
+    /// Who might run tasks is not known: should this scheduler end before it has waited, the next one waits this long anew.
+    /// Without it a restart would take the directory, which has a record by then, for one that knows.
+    HoldBack { wait: Duration },
     /// The hold-back has run its time.
     HoldBackOver,
     /// The accepted end of a run, with the backoff that follows.
@@ -119,6 +122,7 @@ impl Durable {
                     self.end(task);
                 }
             }
+            Record::HoldBack { wait } => self.hold_back = self.hold_back.max(*wait),
             Record::HoldBackOver => self.hold_back = Duration::ZERO,
             Record::TaskEnded(task) => self.end(task),
         }

@@ -23,6 +23,9 @@ use crate::workers::initial_wait::InitialWait;
 /// heartbeats are not kept waiting.
 const MAX_STARTS_PER_TURN: usize = 256;
 
+/// The record that says that this instance uses the directory: always the first.
+pub(crate) const OWN_RECORD: RecordSeq = RecordSeq(1);
+
 /// How a scheduler is run. Plain settings; the shell fills them from flags.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
@@ -101,7 +104,11 @@ impl Scheduler {
             calls: Calls::default(),
             log: Log::default(),
             effects: VecDeque::new(),
-            invocation_ids: Rng::new(options.seed, Purpose::InvocationIds),
+            // Another stream for each instance, or two of one seed would draw the same ids.
+            invocation_ids: Rng::new(
+                options.seed.wrapping_add(start_time.cast_unsigned()),
+                Purpose::InvocationIds,
+            ),
             config_error: None,
             config_warnings: Vec::new(),
             nodes_error: None,
@@ -112,6 +119,7 @@ impl Scheduler {
             cluster,
             scheduler: id,
         });
+        scheduler.wait_anew_after_a_restart();
         scheduler.load(now, durable);
         scheduler
     }
@@ -284,11 +292,14 @@ impl Scheduler {
         });
     }
 
+    /// Calls a worker, not before this instance's own record is durable: a worker would remember an instance that the
+    /// directory forgets.
     pub(crate) fn send(&mut self, id: CallId, peer: brasserie_common::ServiceAddress, call: Call) {
+        let after = Some(OWN_RECORD).filter(|&seq| !self.is_persisted(seq));
         self.effects.push_back(Effect::Call {
             id,
             peer,
-            after: None,
+            after,
             call,
         });
     }
@@ -351,7 +362,8 @@ impl Scheduler {
         now: Time,
         status: &brasserie_common::status::StoredStatus,
     ) -> Option<Time> {
-        if !status.uses_backoff() || status.is_failed() {
+        let waits = status.uses_backoff() || status.safety_seconds > 0;
+        if !waits || status.is_failed() || status.is_done() {
             return None;
         }
         let configured = Duration::from_secs(u64::from(status.backoff_seconds));

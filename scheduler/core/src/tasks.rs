@@ -20,6 +20,8 @@ use unsure::UnsureChecks;
 const WORKING_WAIT: Duration = Duration::from_millis(500);
 /// Problems kept for people.
 const MAX_PROBLEMS: usize = 20;
+/// Characters of one problem: a few names of the longest kind, and a sentence.
+const MAX_PROBLEM_CHARS: usize = 4096;
 /// How long a problem is shown after it was met last: long enough to be seen by who looks now and then.
 const PROBLEM_LIFE: Duration = Duration::from_secs(300);
 
@@ -224,6 +226,8 @@ impl Tasks {
     }
 
     pub(crate) fn note_problem(&mut self, now: Time, text: String) {
+        // Names and refusals come from peers.
+        let text: String = text.chars().take(MAX_PROBLEM_CHARS).collect();
         self.problems.retain(|(_, known)| *known != text);
         if self.problems.len() >= MAX_PROBLEMS {
             self.problems.pop_front();
@@ -232,7 +236,10 @@ impl Tasks {
     }
 
     pub(crate) fn problems(&self, now: Time) -> Vec<String> {
-        let recent = self.problems.iter().filter(|(at, _)| now.since(*at) < PROBLEM_LIFE);
+        let recent = self
+            .problems
+            .iter()
+            .filter(|(at, _)| now.since(*at) < PROBLEM_LIFE);
         recent.map(|(_, text)| text.clone()).collect()
     }
 }

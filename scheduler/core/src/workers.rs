@@ -1,7 +1,9 @@
 //! The pool: one associated worker instance per shard, the set of those that are not lost, and when to look at each again.
 
+mod healthchecks;
 pub(crate) mod heartbeat;
 pub(crate) mod initial_wait;
+mod leaving;
 pub(crate) mod remote;
 mod replacement;
 
@@ -9,16 +11,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use brasserie_common::collections::IdMap;
-use brasserie_common::{RecordSeq, SchedulerId, Shard, Time, WorkerId, WorkerSetId};
+use brasserie_common::{
+    Health, MachinePortLock, RecordSeq, SchedulerId, Shard, Time, WorkerId, WorkerSetId,
+};
 use brasserie_scheduler_engine::WorkerIndex;
 
 use remote::Remote;
+
+/// Shards, with those whose worker is dead: each worker keeps a connection, so a pool is some thousands at most, and a peer
+/// that invents names costs no more than tens of MiB.
+const MAX_SHARDS: usize = 16_384;
+/// Instances that have left and are remembered so that they are never taken back: many times the pool, as each lingers for
+/// minutes at most.
+const MAX_LEFT: usize = 4 * MAX_SHARDS;
 
 /// All workers by shard.
 #[derive(Clone, Debug)]
 pub(crate) struct Workers {
     by_shard: BTreeMap<Shard, Remote>,
     shards: IdMap<WorkerIndex, Shard>,
+    /// The holders of shards, dead ones too.
+    by_id: BTreeMap<WorkerId, Shard>,
+    by_lock: BTreeMap<MachinePortLock, BTreeSet<Shard>>,
+    /// Shards whose holder is dead: they make room when the pool is full.
+    dead: BTreeSet<Shard>,
+    /// Instances that were lost, replaced, or said goodbye.
+    left: BTreeSet<WorkerId>,
     /// Every instance that is not MUST_DIE.
     set: WorkerSetId,
     /// When each worker wants to be looked at; at most one entry a shard.
@@ -32,6 +50,10 @@ impl Workers {
         Workers {
             by_shard: BTreeMap::new(),
             shards: IdMap::default(),
+            by_id: BTreeMap::new(),
+            by_lock: BTreeMap::new(),
+            dead: BTreeSet::new(),
+            left: BTreeSet::new(),
             set: WorkerSetId {
                 scheduler,
                 ..WorkerSetId::default()
@@ -77,12 +99,68 @@ impl Workers {
         self.shards.get(&index)
     }
 
+    /// The shard that this instance holds or held last.
+    pub(crate) fn shard_with(&self, worker: WorkerId) -> Option<&Shard> {
+        self.by_id.get(&worker)
+    }
+
+    /// Who held this machine lock last, on each shard where somebody did.
+    pub(crate) fn with_lock(&self, lock: &MachinePortLock) -> impl Iterator<Item = &Remote> {
+        let shards = self.by_lock.get(lock).into_iter().flatten();
+        shards.filter_map(|shard| self.by_shard.get(shard))
+    }
+
+    /// It was lost, replaced or said goodbye, so it can never come back.
+    pub(crate) fn has_left(&self, worker: WorkerId) -> bool {
+        self.left.contains(&worker)
+    }
+
+    pub(crate) fn note_left(&mut self, worker: WorkerId) {
+        self.left.insert(worker);
+        if self.left.len() > MAX_LEFT {
+            // Ids are ordered by start time: the oldest goes.
+            self.left.pop_first();
+        }
+    }
+
+    /// Makes room for one more shard: gives up the one of a dead worker. `None` when there is room, `Err` with the limit when
+    /// every shard has a live worker.
+    fn make_room(&mut self) -> Result<Option<WorkerIndex>, usize> {
+        if self.by_shard.len() < MAX_SHARDS {
+            return Ok(None);
+        }
+        let shard = self.dead.first().cloned().ok_or(MAX_SHARDS)?;
+        Ok(self.remove(&shard).map(|remote| remote.index()))
+    }
+
+    fn remove(&mut self, shard: &Shard) -> Option<Remote> {
+        let remote = self.by_shard.remove(shard)?;
+        self.dead.remove(shard);
+        self.shards.remove(&remote.index());
+        self.by_id.remove(&remote.id());
+        if let Some(at) = remote.wake() {
+            self.wakes.remove(&(at, shard.clone()));
+        }
+        let lock = &remote.description().machine_lock;
+        if let Some(shards) = self.by_lock.get_mut(lock) {
+            shards.remove(shard);
+            if shards.is_empty() {
+                self.by_lock.remove(lock);
+            }
+        }
+        Some(remote)
+    }
+
     /// A new instance takes the shard.
     fn insert(&mut self, remote: Remote, recorded_by: RecordSeq) {
         let shard = remote.shard().clone();
+        self.remove(&shard);
         self.set.hash.add(remote.id());
         self.set.version = self.set.version.wrapping_add(1);
         self.shards.insert(remote.index(), shard.clone());
+        self.by_id.insert(remote.id(), shard.clone());
+        let lock = remote.description().machine_lock.clone();
+        self.by_lock.entry(lock).or_default().insert(shard.clone());
         self.unrecorded.insert(recorded_by, shard.clone());
         self.by_shard.insert(shard, remote);
     }
@@ -91,6 +169,10 @@ impl Workers {
     fn leave_set(&mut self, worker: WorkerId) {
         self.set.hash.remove(worker);
         self.set.version = self.set.version.wrapping_add(1);
+        self.note_left(worker);
+        if let Some(shard) = self.by_id.get(&worker) {
+            self.dead.insert(shard.clone());
+        }
     }
 
     pub(crate) fn next_wake(&self) -> Option<Time> {
@@ -102,6 +184,8 @@ impl Workers {
         let Some(remote) = self.by_shard.get_mut(shard) else {
             return;
         };
+        // A dead one would be due for ever, as nobody looks at it again.
+        let at = at.filter(|_| remote.health() != Health::MustDie);
         if let Some(old) = remote.set_wake(at) {
             self.wakes.remove(&(old, shard.clone()));
         }

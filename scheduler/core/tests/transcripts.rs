@@ -54,7 +54,10 @@ fn nothing_is_healthy_before_its_record_is_durable() {
     assert_eq!(second.worker_state, Health::Unhealthy);
     assert!(s.starts().is_empty());
     s.sync();
-    assert!(s.starts().is_empty(), "it does not know yet that it is HEALTHY");
+    assert!(
+        s.starts().is_empty(),
+        "it does not know yet that it is HEALTHY"
+    );
     s.advance(Duration::from_millis(200));
     s.answer_healthcheck(&w);
     let third = s.heartbeat(&w, first.worker_set).unwrap();

@@ -10,10 +10,11 @@ use brasserie_thrift::convert;
 use brasserie_thrift::generated::worker::{
     BistroWorkerGetJobLogsByIDArgs, BistroWorkerGetJobLogsByIDResult,
 };
-use brasserie_thrift::rpc::{CallResult, ClientPool, PeerAddr};
+use brasserie_thrift::rpc::CallResult;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use super::pool::WorkerPool;
 use crate::inbox::Inbox;
 
 /// Lines of one page over all workers.

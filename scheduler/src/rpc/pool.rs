@@ -44,7 +44,12 @@ impl WorkerPool {
     /// How to call the worker at this address.
     pub(super) fn to(&self, address: &ServiceAddress) -> (ClientPool, PeerAddr) {
         let peer = peer(address);
-        let protocol = self.strangers.lock().get(&peer).copied().unwrap_or_default();
+        let protocol = self
+            .strangers
+            .lock()
+            .get(&peer)
+            .copied()
+            .unwrap_or_default();
         (self.pool.speaking(protocol), peer)
     }
 

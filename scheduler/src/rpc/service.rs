@@ -4,7 +4,9 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use brasserie_common::status::StatusSource;
-use brasserie_common::{Principal, ReportedStatus, RequestId, RunningTask, WorkerSetId};
+use brasserie_common::{
+    Principal, ReportedStatus, RequestId, RunningTask, WorkerDescription, WorkerSetId,
+};
 use brasserie_scheduler_core::{Event, Reply, StatusUpdate};
 use brasserie_thrift::convert::{self, WireError};
 use brasserie_thrift::generated::brasserie::BrasserieGetClusterStatusArgs;
@@ -17,11 +19,12 @@ use brasserie_thrift::generated::scheduler::{
     BistroSchedulerProcessHeartbeatResult, BistroSchedulerSaveJobArgs,
     BistroSchedulerUpdateStatusArgs, BistroSchedulerUpdateStatusResult,
 };
-use brasserie_thrift::rpc::{ClientPool, IncomingCall, Responder, Service};
+use brasserie_thrift::rpc::{ClientProtocol, IncomingCall, Responder, Service};
 use thrift::ApplicationErrorKind;
 
 use super::answers::Answers;
 use super::logs::Logs;
+use super::pool::WorkerPool;
 use crate::inbox::{Inbox, Lane, Waiter};
 use crate::store::Room;
 
@@ -38,7 +41,10 @@ impl Service for SchedulerService {
         let from = Principal::Unauthenticated(call.peer());
         let answers = &self.answers;
         match call.method() {
-            "processHeartbeat" => call.serve(|args, to| self.heartbeat(from, args, to)),
+            "processHeartbeat" => {
+                let protocol = call.protocol();
+                call.serve(|args, to| self.heartbeat(from, protocol, args, to));
+            }
             "updateStatus" => call.serve(|args, to| self.update_status(from, args, to)),
             "getStatus" => call.serve(|_: FacebookServiceGetStatusArgs, to| alive(to)),
             "getJobs" => call.serve(|_: BistroSchedulerGetJobsArgs, to| answers.jobs(from, to)),
@@ -75,16 +81,23 @@ impl SchedulerService {
         }
     }
 
-    fn heartbeat(&self, from: Principal, args: BistroSchedulerProcessHeartbeatArgs, to: Responder) {
+    fn heartbeat(
+        &self,
+        from: Principal,
+        protocol: ClientProtocol,
+        args: BistroSchedulerProcessHeartbeatArgs,
+        to: Responder,
+    ) {
         if let Err(full) = self.inbox.check(Lane::Health) {
             return refuse(to, full);
         }
         let goodbye = args.w.tasks_are_dead.unwrap_or(false);
-        let parsed = convert::parse("processHeartbeat.w", args.w).and_then(|worker| {
-            let set: WorkerSetId =
-                convert::parse("processHeartbeat.workerSetID", args.worker_set_id)?;
-            Ok((Box::new(worker), set))
-        });
+        let parsed =
+            convert::parse("processHeartbeat.w", args.w).and_then(|worker: WorkerDescription| {
+                let set: WorkerSetId =
+                    convert::parse("processHeartbeat.workerSetID", args.worker_set_id)?;
+                Ok((Box::new(worker), set))
+            });
         let (worker, worker_set) = match parsed {
             Ok(parsed) => parsed,
             Err(error) => return bad_argument(to, &error),

@@ -11,7 +11,9 @@ use brasserie_thrift::generated::worker::{
     BistroWorkerNotifyIfTasksNotRunningResult, BistroWorkerRequestSuicideArgs,
     BistroWorkerRequestSuicideResult, BistroWorkerRunTaskArgs, BistroWorkerRunTaskResult,
 };
-use brasserie_thrift::rpc::{CallResult, ClientPool, PeerAddr};
+use brasserie_thrift::rpc::CallResult;
+
+use super::pool::WorkerPool;
 
 /// One call, ready to be sent.
 pub(crate) struct WorkerCall {

@@ -64,6 +64,8 @@ pub(super) struct Waiting {
 pub(super) struct Queue {
     state: Mutex<State>,
     changed: Condvar,
+    /// Apart from the other, so that records wake nobody while they gather.
+    closed: Condvar,
     room: Arc<Room>,
 }
 
@@ -107,6 +109,7 @@ impl Queue {
     pub(super) fn close(&self) {
         self.state.lock().end = End::Closed;
         self.changed.notify_one();
+        self.closed.notify_one();
     }
 
     /// Waits for work: everything that has gathered, up to the batch limit.
@@ -120,6 +123,13 @@ impl Queue {
         }
         let count = state.waiting.len().min(MAX_BATCH_RECORDS);
         Work::Write(state.waiting.drain(..count).collect())
+    }
+
+    /// Lets records gather for this long, unless the queue is closed.
+    pub(super) fn gather(&self, wait: Duration) {
+        let mut state = self.state.lock();
+        let is_open = |state: &mut State| state.end == End::Open;
+        self.closed.wait_while_for(&mut state, is_open, wait);
     }
 
     /// Waits before another attempt; true when the queue was closed, so that there is no other attempt.
@@ -147,6 +157,7 @@ fn weight(record: &Record) -> usize {
     match record {
         Record::SchedulerStarted { .. }
         | Record::WorkerAssociated { .. }
+        | Record::HoldBack { .. }
         | Record::HoldBackOver => FIXED,
         Record::WorkerLeft { tasks, .. } => FIXED + tasks.iter().map(task).sum::<usize>(),
         Record::TaskEnded(ended) => task(ended),

@@ -107,6 +107,12 @@ pub(super) fn apply(
                 end(transaction, names, task)?;
             }
         }
+        Record::HoldBack { wait } => {
+            transaction.execute(
+                "UPDATE meta SET hold_back_ns = max(hold_back_ns, ?1)",
+                [nanos(*wait)],
+            )?;
+        }
         Record::HoldBackOver => {
             transaction.execute("UPDATE meta SET hold_back_ns = 0", ())?;
         }

@@ -106,7 +106,7 @@ fn record() -> impl Strategy<Value = Record> {
             worker(),
             cause,
             proptest::collection::vec(task_ended(), 0..4),
-            nanos
+            nanos.clone()
         )
             .prop_map(|(worker, cause, tasks, hold_back)| Record::WorkerLeft {
                 worker,
@@ -114,6 +114,7 @@ fn record() -> impl Strategy<Value = Record> {
                 tasks,
                 hold_back
             }),
+        nanos.prop_map(|wait| Record::HoldBack { wait }),
         Just(Record::HoldBackOver),
         task_ended().prop_map(Record::TaskEnded),
     ]

@@ -104,8 +104,11 @@ impl Outcome {
             Promise::Rate(least) => (Some(least), None),
             Promise::Ratio(least) => (None, Some(least)),
         };
-        let pairs: Vec<Value> =
-            self.pairs.iter().map(|pair| serde_json::json!({ "rate": pair.rate, "baseline": pair.baseline })).collect();
+        let pairs: Vec<Value> = self
+            .pairs
+            .iter()
+            .map(|pair| serde_json::json!({ "rate": pair.rate, "baseline": pair.baseline }))
+            .collect();
         serde_json::json!({
             "name": self.name, "unit": format!("{}/s", self.unit), "rate": self.rate(), "baseline": self.baseline(),
             "ratio": self.ratio(), "least_rate": least_rate, "least_ratio": least_ratio, "kept": self.is_kept(), "pairs": pairs,
@@ -130,7 +133,11 @@ fn main() -> ExitCode {
     }
     let mut outcomes = Vec::new();
     if matches!(options.which, Which::Rpc | Which::All) {
-        outcomes.push(rpc::measure(options.calls, options.pipelined, options.pairs));
+        outcomes.push(rpc::measure(
+            options.calls,
+            options.pipelined,
+            options.pairs,
+        ));
     }
     if matches!(options.which, Which::Spawn | Which::All) {
         outcomes.push(spawn::measure(options.tasks, options.pairs));
@@ -139,12 +146,19 @@ fn main() -> ExitCode {
         let all: Vec<Value> = outcomes.iter().map(Outcome::json).collect();
         println!("{:#}", Value::Array(all));
     } else {
-        println!("{:<7}{:>12}{:>12}{:>8}", "", "a second", "baseline", "ratio");
+        println!(
+            "{:<7}{:>12}{:>12}{:>8}",
+            "", "a second", "baseline", "ratio"
+        );
         for outcome in &outcomes {
             println!("{}", outcome.row());
         }
     }
-    if outcomes.iter().all(Outcome::is_kept) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if outcomes.iter().all(Outcome::is_kept) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// Says how far a benchmark is, on standard error.

@@ -1,13 +1,17 @@
-//! Small calls over one connection: the project's client and server, and a bare TCP echo of bytes of the same number, in frames as many
-//! at a time.
+//! Small calls over one connection: the project's client and server, and a bare TCP echo of as many frames of the same size, as many at a
+//! time.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use brasserie_thrift::generated::fb303::{FacebookServiceGetStatusArgs, FacebookServiceGetStatusResult, FbStatus};
-use brasserie_thrift::rpc::{CallResult, ClientConfig, ClientPool, IncomingCall, Limits, PeerAddr, Server, Service, Timeouts};
+use brasserie_thrift::generated::fb303::{
+    FacebookServiceGetStatusArgs, FacebookServiceGetStatusResult, FbStatus,
+};
+use brasserie_thrift::rpc::{
+    CallResult, ClientConfig, ClientPool, IncomingCall, Limits, PeerAddr, Server, Service, Timeouts,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
@@ -22,20 +26,32 @@ const LEAST_RATE: f64 = 100_000.0;
 const CALL_PATIENCE: Duration = Duration::from_secs(60);
 /// Length, compact message head, name, empty struct: a call of `getStatus`; the answer is four bytes longer.
 const FRAME_BYTES: usize = 20;
+const LENGTH_BYTES: usize = 4;
 
 /// Measures pairs.
 pub fn measure(calls: usize, pipelined: usize, pairs: usize) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
     let runtime = runtime.expect("a runtime can be made");
     let pairs = (0..pairs)
         .map(|pair| {
             progress("rpc", pair, pairs, "calls");
             let rate = thrift_rate(&runtime, calls, pipelined);
             progress("rpc", pair, pairs, "bare TCP");
-            Pair { rate, baseline: runtime.block_on(echo_rate(calls, pipelined)) }
+            Pair {
+                rate,
+                baseline: runtime.block_on(echo_rate(calls, pipelined)),
+            }
         })
         .collect();
-    Outcome { name: "rpc", unit: "calls", pairs, promise: Promise::Rate(LEAST_RATE) }
+    Outcome {
+        name: "rpc",
+        unit: "calls",
+        pairs,
+        promise: Promise::Rate(LEAST_RATE),
+    }
 }
 
 struct Alive;
@@ -43,7 +59,9 @@ struct Alive;
 impl Service for Alive {
     fn call(&self, call: IncomingCall<'_>) {
         call.serve(|_: FacebookServiceGetStatusArgs, responder| {
-            responder.reply(&FacebookServiceGetStatusResult { result_value: Some(FbStatus::ALIVE) });
+            responder.reply(&FacebookServiceGetStatusResult {
+                result_value: Some(FbStatus::ALIVE),
+            });
         });
     }
 }
@@ -53,8 +71,15 @@ fn thrift_rate(runtime: &Runtime, calls: usize, pipelined: usize) -> f64 {
         let server = Server::bind(any_port()).await.expect("a port is free");
         let stop = CancellationToken::new();
         let handle = server.serve(Alive, Limits::DEFAULT, stop.clone());
-        let timeouts = Timeouts { connect: CALL_PATIENCE, send: CALL_PATIENCE, receive: CALL_PATIENCE };
-        let pool = ClientPool::new(ClientConfig { timeouts, ..ClientConfig::default() });
+        let timeouts = Timeouts {
+            connect: CALL_PATIENCE,
+            send: CALL_PATIENCE,
+            receive: CALL_PATIENCE,
+        };
+        let pool = ClientPool::new(ClientConfig {
+            timeouts,
+            ..ClientConfig::default()
+        });
         let peer: PeerAddr = handle.local_addr().into();
         // Opens the connection.
         call(&pool, &peer).await;
@@ -64,7 +89,12 @@ fn thrift_rate(runtime: &Runtime, calls: usize, pipelined: usize) -> f64 {
         for _ in 0..pipelined {
             let (pool, peer, left) = (pool.clone(), peer.clone(), Arc::clone(&left));
             callers.spawn(async move {
-                while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+                while left
+                    .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                        left.checked_sub(1)
+                    })
+                    .is_ok()
+                {
                     call(&pool, &peer).await;
                 }
             });
@@ -80,49 +110,82 @@ fn thrift_rate(runtime: &Runtime, calls: usize, pipelined: usize) -> f64 {
 }
 
 async fn call(pool: &ClientPool, peer: &PeerAddr) {
-    let result: CallResult<FacebookServiceGetStatusResult> = pool.call(peer, "getStatus", &FacebookServiceGetStatusArgs {}).await;
+    let result: CallResult<FacebookServiceGetStatusResult> = pool
+        .call(peer, "getStatus", &FacebookServiceGetStatusArgs {})
+        .await;
     match result {
         CallResult::Done(answer) => assert_eq!(answer.result_value, Some(FbStatus::ALIVE)),
         other => panic!("a call failed: {other:?}"),
     }
 }
 
-/// As many bytes there and back, never more frames under way than there, but nobody looks into them.
+/// Both sides find where each frame ends, which is the least that any protocol has to do.
 async fn echo_rate(frames: usize, pipelined: usize) -> f64 {
     let listener = TcpListener::bind(any_port()).await.expect("a port is free");
     let address = listener.local_addr().expect("a listener has an address");
     let echo = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.expect("the client connects");
-        stream.set_nodelay(true).expect("a fresh connection takes options");
-        let mut buffer = vec![0; 256 * 1024];
-        loop {
-            match stream.read(&mut buffer).await {
-                Ok(0) | Err(_) => return,
-                Ok(count) => stream.write_all(&buffer[..count]).await.expect("the client reads"),
-            }
+        stream
+            .set_nodelay(true)
+            .expect("a fresh connection takes options");
+        let (mut input, mut output) = (Vec::new(), Vec::new());
+        while stream
+            .read_buf(&mut input)
+            .await
+            .is_ok_and(|count| count > 0)
+        {
+            take_frames(&mut input, |frame| output.extend_from_slice(frame));
+            stream.write_all(&output).await.expect("the client reads");
+            output.clear();
         }
     });
-    let mut stream = TcpStream::connect(address).await.expect("the server listens");
-    stream.set_nodelay(true).expect("a fresh connection takes options");
-    let out = vec![0; pipelined * FRAME_BYTES];
-    let mut buffer = vec![0; 256 * 1024];
+    let mut stream = TcpStream::connect(address)
+        .await
+        .expect("the server listens");
+    stream
+        .set_nodelay(true)
+        .expect("a fresh connection takes options");
+    let mut frame = vec![0; FRAME_BYTES];
+    frame[LENGTH_BYTES - 1] = u8::try_from(FRAME_BYTES - LENGTH_BYTES).expect("a short frame");
+    let (mut input, mut output) = (Vec::new(), Vec::new());
+    let (mut to_send, mut to_receive, mut under_way) = (frames, frames, 0);
     let started = Instant::now();
-    let (mut to_send, mut to_receive) = (frames * FRAME_BYTES, frames * FRAME_BYTES);
-    let mut under_way = 0;
     while to_receive > 0 {
-        let count = (out.len() - under_way).min(to_send);
-        stream.write_all(&out[..count]).await.expect("the server reads");
-        to_send -= count;
-        under_way += count;
-        let received = stream.read(&mut buffer).await.expect("the server answers");
-        assert!(received > 0, "the server hung up");
-        under_way -= received;
-        to_receive -= received;
+        output.clear();
+        while to_send > 0 && under_way < pipelined {
+            output.extend_from_slice(&frame);
+            to_send -= 1;
+            under_way += 1;
+        }
+        stream.write_all(&output).await.expect("the server reads");
+        let count = stream
+            .read_buf(&mut input)
+            .await
+            .expect("the server answers");
+        assert!(count > 0, "the server hung up");
+        take_frames(&mut input, |_| {
+            under_way -= 1;
+            to_receive -= 1;
+        });
     }
     let elapsed = started.elapsed();
     drop(stream);
     echo.await.expect("the echo ends well");
     rate(frames, elapsed)
+}
+
+/// Takes the whole frames out of a buffer.
+fn take_frames(buffer: &mut Vec<u8>, mut each: impl FnMut(&[u8])) {
+    let mut at = 0;
+    while let Some(length) = buffer[at..].first_chunk::<LENGTH_BYTES>() {
+        let end = at + LENGTH_BYTES + u32::from_be_bytes(*length) as usize;
+        let Some(frame) = buffer.get(at..end) else {
+            break;
+        };
+        each(frame);
+        at = end;
+    }
+    buffer.drain(..at);
 }
 
 fn any_port() -> SocketAddr {

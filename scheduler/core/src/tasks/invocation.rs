@@ -4,8 +4,8 @@ use brasserie_common::ids::InstanceId;
 use brasserie_common::resources::NodeResources;
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
-    CallOutcome, Health, InvocationId, RecordSeq, ReportedStatus, RequestId, RunningTask, Shard,
-    TaskKey, Time,
+    BackoffDuration, CallOutcome, Health, InvocationId, RecordSeq, ReportedStatus, RequestId,
+    RunningTask, Shard, TaskKey, Time, WorkerId,
 };
 use brasserie_scheduler_engine::{AdoptOutcome, Placement, Restart, Task, WorkerIndex};
 
@@ -23,11 +23,7 @@ impl Scheduler {
             task,
             worker: index,
         } = placement;
-        let rand = self.draw_invocation();
-        let invocation = InvocationId(InstanceId {
-            start_time: self.wall().as_secs(),
-            rand,
-        });
+        let invocation = self.new_invocation(task);
         let shard = self
             .workers()
             .shard_of(index)
@@ -61,6 +57,7 @@ impl Scheduler {
             call,
             Purpose::Start {
                 shard: shard.clone(),
+                worker,
                 task,
                 invocation,
             },
@@ -68,15 +65,32 @@ impl Scheduler {
         self.evaluate(now, &shard);
     }
 
+    /// Later than the one of the task's stored end, even if the wall clock went back: so of two runs that a worker tells of it
+    /// is known which is the earlier one.
+    fn new_invocation(&mut self, task: Task) -> InvocationId {
+        let drawn = InvocationId(InstanceId {
+            start_time: self.wall().as_secs(),
+            rand: self.draw_invocation(),
+        });
+        match self.tasks().ended(task) {
+            Some(last) if drawn <= last => InvocationId(InstanceId {
+                start_time: last.0.start_time.saturating_add(1),
+                ..drawn.0
+            }),
+            Some(_) | None => drawn,
+        }
+    }
+
     pub(crate) fn start_completed(
         &mut self,
         now: Time,
-        shard: &Shard,
+        (shard, worker): (&Shard, WorkerId),
         task: Task,
         invocation: InvocationId,
         outcome: CallOutcome<CallReply>,
     ) {
-        if let Some(remote) = self.workers_mut().get_mut(shard) {
+        // A successor on the shard has calls of its own.
+        if let Some(remote) = self.workers_mut().instance_mut(shard, worker) {
             remote.start_settled();
         }
         let is_current =
@@ -125,10 +139,13 @@ impl Scheduler {
             remote.mark_busy(now);
         }
         let key = self.task_key(task);
-        self.tasks_mut().note_problem(now, format!(
-            "worker `{shard}` did not start {} on {}: {text}",
-            key.job, key.node
-        ));
+        self.tasks_mut().note_problem(
+            now,
+            format!(
+                "worker `{shard}` did not start {} on {}: {text}",
+                key.job, key.node
+            ),
+        );
     }
 
     /// What a worker runs that has just associated.
@@ -151,8 +168,10 @@ impl Scheduler {
             job: self.engine_mut().intern_job(&listed.job),
             node: self.engine_mut().intern_node(&listed.node),
         };
-        // A stored end beats a listed run of the same invocation: the worker only lacks the acknowledgement.
-        if self.tasks().ended(task) == Some(listed.invocation) {
+        // A stored end beats a listed run of the same invocation: the worker only lacks the acknowledgement. But "lost" is no
+        // end: the worker was cut off, and still runs it.
+        let is_ended = self.tasks().ended(task) == Some(listed.invocation);
+        if is_ended && !self.is_provisional(task) {
             return;
         }
         if let Some(run) = self.tasks().run(task) {
@@ -186,6 +205,14 @@ impl Scheduler {
             state: RunState::Running,
         };
         self.tasks_mut().begin(task, run);
+        // Its acknowledgement is wanted still, and comes with the worker's own report.
+        if let Some(status) = listed.ended {
+            let key = TaskKey {
+                job: listed.job,
+                node: listed.node,
+            };
+            self.end_as(now, task, key, (listed.invocation, &status));
+        }
     }
 
     /// `updateStatus`.
@@ -234,75 +261,152 @@ impl Scheduler {
         if update.job.as_str().is_empty() {
             return Err(Rejection::EmptyName("updateStatus.running_task.job"));
         }
-        Ok(self.end_reported(now, update))
+        self.end_reported(now, update)
     }
 
     /// The end that a worker reports, against what is known of the task. Gives the record that the acknowledgement waits for.
-    fn end_reported(&mut self, now: Time, update: &StatusUpdate) -> Option<RecordSeq> {
-        let job = self.engine().find_job(update.job.as_str())?;
-        let node = self.engine().find_node(update.node.as_str())?;
+    /// What is acknowledged is in the store or of no consequence; anything else is refused, and the worker keeps it.
+    fn end_reported(
+        &mut self,
+        now: Time,
+        update: &StatusUpdate,
+    ) -> Result<Option<RecordSeq>, Rejection> {
+        let job = self.engine().find_job(update.job.as_str());
+        let node = self.engine().find_node(update.node.as_str());
+        let (Some(job), Some(node)) = (job, node) else {
+            return unknown_run(update);
+        };
         let task = Task { job, node };
         match self.tasks().run(task) {
             Some(run) if run.invocation == update.invocation && run.shard == update.shard => {
-                let status = self.status_after(task, update, run.next_backoff);
-                let seq = self.record_end(update, &status);
-                self.end_run(now, task, update.invocation, status, Some(seq));
                 // Freed slots may start other tasks in this very turn.
-                Some(seq)
+                let end = (update.invocation, &update.status);
+                Ok(self.end_as(now, task, key_of(update), end))
             }
-            // Another run of the task is under way: an old message, or "was not running" about an old run.
-            Some(_) => None,
+            Some(_) => self.end_of_another(task, update),
             None => self.end_again(now, task, update),
         }
     }
 
-    /// Nothing runs: a repeat, which waits for the first one's record, or the true end after "lost" or "was not running".
-    fn end_again(&mut self, now: Time, task: Task, update: &StatusUpdate) -> Option<RecordSeq> {
-        if self.tasks().ended(task) != Some(update.invocation) {
-            return None;
-        }
-        let is_provisional = self
-            .engine()
-            .previous_status(task)
-            .is_some_and(StoredStatus::is_overwriteable);
-        if !is_provisional || update.status.is_overwriteable() {
-            return self.tasks().pending_record(task);
-        }
-        let status = self.status_after(task, update, update.next_backoff);
-        let seq = self.record_end(update, &status);
-        let not_before = self.tasks().not_before(now, &status);
-        self.tasks_mut()
-            .end(now, task, update.invocation, Some(seq));
-        self.engine_mut().restate(
-            now,
-            task,
-            status,
-            not_before,
-            Restart::HeldUntilReleased,
-        );
-        Some(seq)
-    }
-
-    fn status_after(
+    /// Another run of the task is under way: a repeat, "was not running" about an old run, or an end that comes too late.
+    fn end_of_another(
         &self,
         task: Task,
         update: &StatusUpdate,
-        next: brasserie_common::BackoffDuration,
-    ) -> StoredStatus {
-        StoredStatus::after(
-            self.engine().previous_status(task),
-            &update.status,
-            next,
-            0,
-            self.wall(),
-        )
+    ) -> Result<Option<RecordSeq>, Rejection> {
+        let ended = self.tasks().ended(task);
+        if ended < Some(update.invocation) {
+            return unknown_run(update);
+        }
+        let is_untaken = if ended == Some(update.invocation) {
+            self.is_provisional(task)
+        } else {
+            // One that was taken would have kept the task from running again.
+            update.status.is_done()
+        };
+        if is_untaken && !update.status.is_overwriteable() {
+            return Err(Rejection::Superseded {
+                run: run_text(update),
+            });
+        }
+        Ok(self.tasks().pending_record(task))
     }
 
-    fn record_end(&mut self, update: &StatusUpdate, status: &StoredStatus) -> RecordSeq {
+    /// Nothing runs: a repeat, which waits for the first one's record, or the true end after "lost" or "was not running".
+    fn end_again(
+        &mut self,
+        now: Time,
+        task: Task,
+        update: &StatusUpdate,
+    ) -> Result<Option<RecordSeq>, Rejection> {
+        let ended = self.tasks().ended(task);
+        let is_done = |s: &StoredStatus| s.is_done() && !s.is_overwriteable();
+        if ended.is_some() && self.engine().previous_status(task).is_some_and(is_done) {
+            return Ok(self.tasks().pending_record(task));
+        }
+        // Runs of a task are in order, so a later one was never taken, and this is no repeat.
+        if ended < Some(update.invocation) {
+            return unknown_run(update);
+        }
+        // Of an earlier run, which was taken for lost: done is done.
+        let is_same = ended == Some(update.invocation);
+        let is_news = if is_same {
+            self.is_provisional(task)
+        } else {
+            update.status.is_done()
+        };
+        if !is_news || update.status.is_overwriteable() {
+            return Ok(self.tasks().pending_record(task));
+        }
+        let end = (update.invocation, &update.status);
+        let (invocation, status) = self.closing_status(task, end, update.next_backoff, 0);
+        let seq = self.record_end(key_of(update), invocation, &status);
+        let not_before = self.tasks().not_before(now, &status);
+        self.tasks_mut().end(now, task, invocation, Some(seq));
+        self.engine_mut()
+            .restate(now, task, status, not_before, Restart::HeldUntilReleased);
+        Ok(Some(seq))
+    }
+
+    /// Ends the task's run as its worker says.
+    fn end_as(
+        &mut self,
+        now: Time,
+        task: Task,
+        key: TaskKey,
+        end: (InvocationId, &ReportedStatus),
+    ) -> Option<RecordSeq> {
+        let next_backoff = self.tasks().run(task)?.next_backoff;
+        let (invocation, status) = self.closing_status(task, end, next_backoff, 0);
+        let seq = self.record_end(key, invocation, &status);
+        self.end_run(now, task, invocation, status, Some(seq));
+        Some(seq)
+    }
+
+    /// "lost" or "was not running": only the end of the same run may replace it, and does.
+    fn is_provisional(&self, task: Task) -> bool {
+        self.engine()
+            .previous_status(task)
+            .is_some_and(StoredStatus::is_overwriteable)
+    }
+
+    /// What is stored once a run has ended so, and as whose end. A run that is earlier than the stored end was reported before
+    /// or given up, and its worker only had not heard of it: nothing but DONE may take the place of what came later, and
+    /// nothing at all that of DONE.
+    pub(crate) fn closing_status(
+        &self,
+        task: Task,
+        (invocation, reported): (InvocationId, &ReportedStatus),
+        next_backoff: BackoffDuration,
+        safety_seconds: u32,
+    ) -> (InvocationId, StoredStatus) {
+        let old = self.engine().previous_status(task);
+        if let (Some(ended), Some(old)) = (self.tasks().ended(task), old)
+            && ended != invocation
+        {
+            let is_final = old.is_done() && !old.is_overwriteable();
+            if is_final || (invocation < ended && !reported.is_done()) {
+                let mut kept = old.clone();
+                kept.safety_seconds = kept.safety_seconds.max(safety_seconds);
+                kept.backoff_seconds = kept.backoff_seconds.max(safety_seconds);
+                return (ended, kept);
+            }
+        }
+        let wall = self.wall();
+        let status = StoredStatus::after(old, reported, next_backoff, safety_seconds, wall);
+        (invocation, status)
+    }
+
+    fn record_end(
+        &mut self,
+        key: TaskKey,
+        invocation: InvocationId,
+        status: &StoredStatus,
+    ) -> RecordSeq {
         self.persist(Record::TaskEnded(EndedTask {
-            job: update.job.clone(),
-            node: update.node.clone(),
-            invocation: update.invocation,
+            job: key.job,
+            node: key.node,
+            invocation,
             status: status.clone(),
         }))
     }
@@ -322,7 +426,10 @@ impl Scheduler {
             .or_else(|| self.engine().config().map(|c| c.kill_subprocess))
             .unwrap_or_default();
         let Some(remote) = self.workers().get(&shard) else {
-            return;
+            let rejection = Rejection::UnknownShard {
+                shard: shard.as_str().to_owned(),
+            };
+            return self.reply(request, None, Reply::KillTask(Err(rejection)));
         };
         let (worker, peer) = (remote.id(), remote.address().clone());
         self.call(
@@ -345,6 +452,30 @@ impl Scheduler {
         let run = self.tasks().run(task)?;
         Some((task, run.invocation, run.shard.clone()))
     }
+}
+
+fn key_of(update: &StatusUpdate) -> TaskKey {
+    TaskKey {
+        job: update.job.clone(),
+        node: update.node.clone(),
+    }
+}
+
+fn run_text(update: &StatusUpdate) -> String {
+    format!(
+        "run {} of {} on {}",
+        update.invocation, update.job, update.node
+    )
+}
+
+/// An end that nothing here tells of: acknowledging it would lose it. That such a run does not exist is no news.
+fn unknown_run(update: &StatusUpdate) -> Result<Option<RecordSeq>, Rejection> {
+    if update.status.is_overwriteable() {
+        return Ok(None);
+    }
+    Err(Rejection::UnknownRun {
+        run: run_text(update),
+    })
 }
 
 impl super::Tasks {

@@ -113,6 +113,10 @@ impl Tasks {
                 self.unsure.remove(shard, task);
             }
         }
+        // It answers, so the rest of a long list does not wait for the next doubled pause.
+        if let Some(check) = self.unsure.by_shard.get_mut(shard) {
+            (check.last, check.repeats) = (None, 0);
+        }
     }
 }
 

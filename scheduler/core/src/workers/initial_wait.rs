@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use brasserie_common::time::format_duration;
-use brasserie_common::{Health, SchedulerId, Time, Timeouts, WorkerId};
+use brasserie_common::{Health, RecordSeq, SchedulerId, Time, Timeouts, WorkerId, WorkerSetId};
 
 use crate::record::{Durable, InstanceRecord, LeftCause, Record};
 use crate::scheduler::{Options, Scheduler};
@@ -29,6 +29,10 @@ pub(crate) struct InitialWait {
     schedulers: BTreeSet<SchedulerId>,
     /// Until when nothing may start because a lost worker's tasks were not known.
     hold_back_until: Option<Time>,
+    /// The hold-back is what an earlier scheduler left, not the loss of a worker that this one met.
+    hold_back_is_old: bool,
+    /// The record that makes a restart wait anew, while this wait has no trusted record to go by.
+    waits_anew_by: Option<RecordSeq>,
     /// Unix seconds from the configuration: a value in the future ends the wait.
     override_timestamp: i64,
     over: Option<String>,
@@ -88,7 +92,12 @@ impl InitialWait {
             },
             expected: expected.collect(),
             schedulers: durable.schedulers.clone(),
-            hold_back_until: (!durable.hold_back.is_zero()).then(|| now + durable.hold_back),
+            hold_back_until: (!durable.hold_back.is_zero()).then(|| {
+                let operators = options.startup_wait.unwrap_or(Duration::MAX);
+                now + durable.hold_back.min(operators)
+            }),
+            hold_back_is_old: true,
+            waits_anew_by: None,
             override_timestamp: 0,
             over: None,
             seen: now,
@@ -106,6 +115,15 @@ impl InitialWait {
     /// This instance is back with its tasks known, or dead: it is not waited for.
     pub(crate) fn returned(&mut self, worker: WorkerId) {
         self.expected.remove(&worker);
+    }
+
+    /// An earlier scheduler recorded it, and it is neither back nor dead.
+    pub(crate) fn expects(&self, worker: WorkerId) -> bool {
+        self.expected.contains_key(&worker)
+    }
+
+    pub(crate) fn recorded(&self, worker: WorkerId) -> Option<&InstanceRecord> {
+        Some(&self.expected.get(&worker)?.instance)
     }
 
     pub(crate) fn expected_where(
@@ -131,6 +149,7 @@ impl InitialWait {
 
     pub(crate) fn hold_back(&mut self, now: Time, wait: Duration) {
         if !wait.is_zero() {
+            self.hold_back_is_old = false;
             self.hold_back_until = self.hold_back_until.max(Some(now + wait));
         }
     }
@@ -151,12 +170,22 @@ impl InitialWait {
         if self.over.is_some() {
             return self.hold_back_until;
         }
+        // A time that has had its effect while something else keeps the wait would wake the shell for ever.
         let dead = self.expected.values().map(|e| e.dead_at).min();
         let startup = self.startup_wait.map(|wait| self.start + wait);
         [Some(self.safe_at), dead, startup, self.hold_back_until]
             .into_iter()
             .flatten()
+            .filter(|at| *at > self.seen)
             .min()
+    }
+
+    /// Nobody vouches that every instance that may run tasks is known.
+    fn has_no_trusted_record(&self) -> bool {
+        match self.basis {
+            Basis::Nothing | Basis::Stale(_) => true,
+            Basis::Record | Basis::NewCluster => false,
+        }
     }
 
     /// Why nothing starts and what to do, for people; `None` once tasks may start.
@@ -166,7 +195,8 @@ impl InitialWait {
         }
         let until = self.hold_back_until?;
         Some(format!(
-            "a worker was lost before its running tasks were known, so nothing starts for another {}",
+            "a worker was lost before its running tasks were known, or a scheduler ended before it had waited for workers \
+             that it did not know, so nothing starts for another {}",
             seconds(until.since(now))
         ))
     }
@@ -178,7 +208,8 @@ impl InitialWait {
         };
         let why = match &self.basis {
             Basis::Nothing => "this data directory is new, so workers of an earlier scheduler may still run tasks. \
-                 If no scheduler ever ran for these workers, restart with --new-cluster"
+                 If no scheduler ever ran for these workers, stop this one, remove its data directory, which holds \
+                 nothing yet, and start it with --new-cluster"
                 .to_owned(),
             Basis::NewCluster => "the new cluster is about to start".to_owned(),
             Basis::Record => {
@@ -229,18 +260,11 @@ impl Scheduler {
     pub(crate) fn update_initial_wait(&mut self, now: Time) {
         self.initial_wait_mut().seen = now;
         self.drop_the_dead(now);
-        if self
-            .initial_wait()
-            .hold_back_until
-            .is_some_and(|until| now >= until)
-        {
-            self.initial_wait_mut().hold_back_until = None;
-            self.persist(Record::HoldBackOver);
-        }
+        let wall_seconds = self.wall().as_secs();
+        self.end_hold_back(now, wall_seconds);
         if self.initial_wait().over.is_some() {
             return;
         }
-        let wall_seconds = self.wall().as_secs();
         let Some(reason) = self.initial_wait().reason_to_leave(now, wall_seconds) else {
             return;
         };
@@ -250,7 +274,52 @@ impl Scheduler {
             .iter()
             .any(|w| w.health() == Health::New && w.knew_a_scheduler());
         if is_forced || !tasks_unknown {
-            self.initial_wait_mut().over = Some(reason);
+            let wait = self.initial_wait_mut();
+            wait.over = Some(reason);
+            let waited_anew = wait.waits_anew_by.take().is_some();
+            if waited_anew && wait.hold_back_until.is_none() {
+                self.persist(Record::HoldBackOver);
+            }
+        }
+    }
+
+    /// The operator's override ends also what an earlier scheduler left to wait for.
+    fn end_hold_back(&mut self, now: Time, wall_seconds: i64) {
+        let wait = self.initial_wait_mut();
+        let is_forced = wait.hold_back_is_old && wait.override_timestamp > wall_seconds;
+        let Some(until) = wait.hold_back_until else {
+            return;
+        };
+        if now < until && !is_forced {
+            return;
+        }
+        wait.hold_back_until = None;
+        // Else the record still has to make a restart wait.
+        if wait.waits_anew_by.is_none() {
+            self.persist(Record::HoldBackOver);
+        }
+    }
+
+    /// A worker names the scheduler that it knew last: is that one of this directory's? Gives the record that the answer must
+    /// wait for: the worker forgets that scheduler when it hears of this one, so from then on only the record tells.
+    pub(crate) fn witness(&mut self, now: Time, worker_set: WorkerSetId) -> Option<RecordSeq> {
+        if worker_set.scheduler != self.id() && worker_set != WorkerSetId::default() {
+            self.initial_wait_mut().witness(now, worker_set.scheduler);
+            self.wait_anew_after_a_restart();
+        }
+        self.initial_wait().waits_anew_by
+    }
+
+    /// While it waits without a trusted record, a restart must not find one.
+    pub(crate) fn wait_anew_after_a_restart(&mut self) {
+        let wait = self.initial_wait();
+        if wait.over.is_some() || wait.waits_anew_by.is_some() || !wait.has_no_trusted_record() {
+            return;
+        }
+        let length = wait.startup_wait.unwrap_or(wait.safe_at.since(wait.start));
+        if !length.is_zero() {
+            let seq = self.persist(Record::HoldBack { wait: length });
+            self.initial_wait_mut().waits_anew_by = Some(seq);
         }
     }
 

@@ -1,16 +1,19 @@
 //! One shard: the worker instance that holds it, as the scheduler knows it, and what is due for it.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use brasserie_common::health::{FirstHealth, Gaps};
-use brasserie_common::ids::{HEALTHCHECK_JOB, InstanceId};
+use brasserie_common::ids::HEALTHCHECK_JOB;
+use brasserie_common::worker_set::version_order;
 use brasserie_common::{
     CallId, CallOutcome, Health, HealthModel, InvocationId, RecordSeq, SequenceNumber,
     ServiceAddress, Shard, Time, Timeouts, WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_scheduler_engine::{Eligibility, WorkerIndex};
 
+use super::healthchecks::Healthchecks;
 use crate::calls::Purpose;
 use crate::effect::{Call, CallReply, NewWorker};
 use crate::record::LeftCause;
@@ -26,10 +29,6 @@ const SETTLE: Duration = Duration::from_millis(10);
 /// `runTask` calls without an outcome that one worker may have: a few round trips' worth at full speed; beyond it the worker is
 /// slower than its tasks.
 const MAX_STARTING: usize = 256;
-/// Healthchecks without a result that are remembered: one a period for far longer than a worker lives without one.
-const MAX_OPEN_HEALTHCHECKS: usize = 64;
-/// Extra healthchecks that only make a worker ask for its state are at least this far apart.
-const POKE_SPACING: Duration = Duration::from_millis(100);
 /// Between attempts to fetch running tasks from a worker that does not answer.
 const FETCH_RETRY: Duration = Duration::from_secs(1);
 
@@ -41,10 +40,13 @@ pub(crate) struct Remote {
     model: HealthModel,
     /// The set id in its very first heartbeat: whom it knew before.
     initial_set: WorkerSetId,
+    is_of_an_earlier_record: bool,
     /// The newest set id of ours that it sent back.
     echoed_set: Option<WorkerSetId>,
     recorded_by: RecordSeq,
     is_recorded: bool,
+    /// What its record says that it goes by.
+    timeouts: Timeouts,
     sequence: SequenceNumber,
     fetch: Fetch,
     healthchecks: Healthchecks,
@@ -53,6 +55,8 @@ pub(crate) struct Remote {
     starting: usize,
     /// State and set id of the last heartbeat reply.
     told: Option<(Health, WorkerSetId)>,
+    /// The news for which an extra healthcheck was sent: a worker that does not react asks in its own time.
+    poked: Option<(Health, WorkerSetId)>,
     wake: Option<Time>,
 }
 
@@ -70,35 +74,31 @@ enum Fetch {
     Done,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Healthchecks {
-    last_sent: Option<Time>,
-    /// When each without a result was sent, by our clock.
-    open: BTreeMap<InvocationId, Time>,
-}
-
 impl Remote {
     pub(crate) fn new(
         now: Time,
         description: WorkerDescription,
         index: WorkerIndex,
         initial_set: WorkerSetId,
-        recorded_by: RecordSeq,
+        (recorded_by, timeouts): (RecordSeq, Timeouts),
     ) -> Self {
         Remote {
             description,
             index,
             model: HealthModel::new(now),
             initial_set,
+            is_of_an_earlier_record: false,
             echoed_set: None,
             recorded_by,
             is_recorded: false,
+            timeouts,
             sequence: SequenceNumber::default(),
             fetch: Fetch::Due(now),
             healthchecks: Healthchecks::default(),
             busy_until: None,
             starting: 0,
             told: None,
+            poked: None,
             wake: None,
         }
     }
@@ -136,9 +136,14 @@ impl Remote {
         self.sequence
     }
 
-    /// It has known a scheduler before this one, so it may run tasks that we do not know.
+    /// It has known a scheduler before this one, or was recorded by one, so it may run tasks that we do not know.
     pub(crate) fn knew_a_scheduler(&self) -> bool {
-        self.initial_set != WorkerSetId::default()
+        self.is_of_an_earlier_record || self.initial_set != WorkerSetId::default()
+    }
+
+    /// An earlier scheduler recorded it, whatever it says itself.
+    pub(crate) fn note_earlier_record(&mut self) {
+        self.is_of_an_earlier_record = true;
     }
 
     pub(crate) fn gaps(&self, timeouts: &Timeouts) -> Gaps {
@@ -154,15 +159,33 @@ impl Remote {
     ) {
         self.description = description;
         self.model.heartbeat(now);
-        self.echoed_set = echoed.or(self.echoed_set);
+        // A delayed heartbeat must not take back what a later one has said.
+        let is_newer = |new: &WorkerSetId| {
+            self.echoed_set.is_none_or(|old| {
+                matches!(
+                    version_order(new.version, old.version),
+                    Some(Ordering::Greater)
+                )
+            })
+        };
+        self.echoed_set = echoed.filter(is_newer).or(self.echoed_set);
     }
 
     /// A heartbeat is answered with the present state.
+    /// It may go by longer timeouts than ours, of an earlier scheduler, as it has not shown yet that it has ours.
+    pub(crate) fn timeouts_before_ours(&self) -> Option<Timeouts> {
+        self.echoed_set.is_none().then_some(self.timeouts)
+    }
+
     pub(crate) fn tell(&mut self, now: Time, set: WorkerSetId) {
         if self.health() == Health::Healthy && !self.was_told_healthy() {
             self.busy_until = self.busy_until.max(Some(now + SETTLE));
         }
         self.told = Some((self.health(), set));
+    }
+
+    pub(crate) fn wake(&self) -> Option<Time> {
+        self.wake
     }
 
     pub(crate) fn set_wake(&mut self, at: Option<Time>) -> Option<Time> {
@@ -210,7 +233,8 @@ impl Remote {
     }
 
     fn was_told_healthy(&self) -> bool {
-        self.told.is_some_and(|(health, _)| health == Health::Healthy)
+        self.told
+            .is_some_and(|(health, _)| health == Health::Healthy)
     }
 
     fn eligibility(&self, now: Time) -> Eligibility {
@@ -228,7 +252,8 @@ impl Remote {
         if !self.healthchecks.open.is_empty() {
             return false;
         }
-        let is_news = self.told != Some((self.health(), current));
+        let news = Some((self.health(), current));
+        let is_news = self.told != news && self.poked != news;
         !self.was_told_healthy()
             && is_news
             && (self.health() == Health::Healthy || (only_withheld && self.is_recorded))
@@ -293,15 +318,8 @@ impl Scheduler {
             Fetch::Due(at) => Some(at),
             Fetch::InFlight(_) | Fetch::Done => None,
         };
-        let healthcheck_at = remote
-            .healthchecks
-            .last_sent
-            .map(|at| at + timeouts.healthcheck_period);
-        let poke_at = remote
-            .healthchecks
-            .last_sent
-            .filter(|_| poke)
-            .map(|at| at + POKE_SPACING);
+        let poke = poke && remote.healthchecks.open.is_empty();
+        let healthcheck_at = remote.healthchecks.next(timeouts.healthcheck_period, poke);
         let busy_end = remote.busy_until.filter(|&until| until > now);
         let health_at = remote.model.next_change(remote.gaps(&timeouts));
         // A limit that has passed while only the permission is withheld stays passed: look again a check interval later.
@@ -312,17 +330,10 @@ impl Scheduler {
                 at
             }
         });
-        let wake = [
-            fetch_at,
-            healthcheck_at,
-            poke_at,
-            busy_end,
-            health_at,
-            notify_at,
-        ]
-        .into_iter()
-        .flatten()
-        .min();
+        let wake = [fetch_at, healthcheck_at, busy_end, health_at, notify_at]
+            .into_iter()
+            .flatten()
+            .min();
         self.workers_mut().wake_at(shard, wake);
     }
 
@@ -378,32 +389,25 @@ impl Scheduler {
 
     fn healthcheck_if_due(&mut self, now: Time, shard: &Shard, poke: bool) {
         let period = self.options().timeouts.healthcheck_period;
+        let max_gap = self.options().timeouts.max_healthcheck_gap();
         let wall_seconds = self.wall().as_secs();
+        let current = self.workers().set();
         let Some(remote) = self.workers_mut().get_mut(shard) else {
             return;
         };
-        let spacing = if poke { POKE_SPACING } else { period };
         if remote
             .healthchecks
-            .last_sent
-            .is_some_and(|last| now < last + spacing)
+            .next(period, poke)
+            .is_some_and(|at| now < at)
         {
             return;
         }
-        // Distinct within the instance even when two start in one second, unlike the original's zero.
-        let rand = remote
-            .healthchecks
-            .open
-            .keys()
-            .next_back()
-            .map_or(0, |last| last.0.rand.wrapping_add(1));
-        let invocation = InvocationId(InstanceId {
-            start_time: wall_seconds,
-            rand,
-        });
-        if remote.healthchecks.open.len() >= MAX_OPEN_HEALTHCHECKS {
-            remote.healthchecks.open.pop_first();
+        if poke {
+            remote.poked = Some((remote.health(), current));
         }
+        remote.healthchecks.retry_at = None;
+        let invocation = remote.healthchecks.draw(wall_seconds);
+        remote.healthchecks.forget_old(now, max_gap);
         remote.healthchecks.open.insert(invocation, now);
         remote.healthchecks.last_sent = Some(now);
         let new_worker = if remote.health() == Health::New {
@@ -425,6 +429,7 @@ impl Scheduler {
             Purpose::Healthcheck {
                 shard: shard.clone(),
                 worker,
+                invocation,
             },
         );
     }
@@ -435,27 +440,33 @@ impl Scheduler {
         now: Time,
         shard: &Shard,
         worker: WorkerId,
+        invocation: InvocationId,
         outcome: &CallOutcome<CallReply>,
     ) {
-        let is_done = matches!(outcome, CallOutcome::Done(_));
         let Some(remote) = self.workers_mut().instance_mut(shard, worker) else {
             return;
         };
-        // While joining, the first one must not cost a whole period.
-        if !is_done && !remote.model.has_been_healthy() {
-            remote.healthchecks.last_sent = None;
-            let retry = Some(now + FETCH_RETRY);
-            self.workers_mut().wake_at(shard, retry);
+        match outcome {
+            CallOutcome::Done(_) => return,
+            // No result will come, and waiting for one would keep others from being sent.
+            CallOutcome::Refused(..) | CallOutcome::NotSent(_) => {
+                remote.healthcheck_failed(invocation);
+            }
+            CallOutcome::Unknown(_) => {}
         }
+        // While joining, the first one must not cost a whole period.
+        if !remote.model.has_been_healthy() {
+            remote.healthchecks.retry_at = Some(now + FETCH_RETRY);
+        }
+        self.evaluate(now, shard);
     }
 
-    /// A failure is the normal outcome: the worker dies, or does not know us.
     pub(crate) fn request_suicide(&mut self, now: Time, shard: &Shard) {
         let Some(remote) = self.workers().get(shard) else {
             return;
         };
         let (worker, peer) = (remote.id(), remote.address().clone());
-        self.call(now, peer, Call::RequestSuicide { worker }, Purpose::Suicide);
+        self.ask_to_die(now, worker, peer);
     }
 
     pub(crate) fn is_healthcheck(job: &str) -> bool {

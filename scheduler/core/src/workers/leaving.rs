@@ -1,0 +1,184 @@
+//! Leaving: instances that are lost, replaced or say goodbye, and what becomes of their tasks.
+
+use std::time::Duration;
+
+use brasserie_common::status::StoredStatus;
+use brasserie_common::{
+    Health, InvocationId, RecordSeq, ReportedStatus, Shard, Time, WorkerDescription, WorkerId,
+};
+use brasserie_scheduler_engine::{Eligibility, Restart, Task};
+
+use super::remote::Remote;
+use crate::record::{EndedTask, LeftCause, Record};
+use crate::scheduler::Scheduler;
+
+impl Scheduler {
+    /// A machine lock is held by one instance at a time, so an earlier holder is dead with all its processes, whichever shard
+    /// it had, and whether or not this scheduler has met it. Of two that began in one second the last to come wins, as on
+    /// one shard; a later holder would have had the successor refused.
+    pub(super) fn bury_predecessors(&mut self, now: Time, successor: &WorkerDescription) {
+        let is_predecessor = |id: WorkerId, lock: &brasserie_common::MachinePortLock| {
+            *lock == successor.machine_lock && id.0.start_time < successor.id.0.start_time
+        };
+        let associated: Vec<Shard> = self
+            .workers()
+            .with_lock(&successor.machine_lock)
+            .filter(|w| w.id() != successor.id && w.health() != Health::MustDie)
+            .map(|w| w.shard().clone())
+            .collect();
+        for shard in associated {
+            self.lose(now, &shard, LeftCause::Replaced);
+        }
+        for worker in self
+            .initial_wait()
+            .expected_where(|id, instance| is_predecessor(id, &instance.machine_lock))
+        {
+            self.initial_wait_mut().returned(worker);
+            self.persist(Record::WorkerLeft {
+                worker,
+                cause: LeftCause::Replaced,
+                tasks: Vec::new(),
+                hold_back: Duration::ZERO,
+            });
+        }
+    }
+
+    /// The instance of a shard can run nothing any more, or is taken to be unable to after the usual safety backoff.
+    /// Gives the record of it, unless it was lost before.
+    pub(crate) fn lose(&mut self, now: Time, shard: &Shard, cause: LeftCause) -> Option<RecordSeq> {
+        self.lose_with(now, shard, cause, Duration::ZERO)
+    }
+
+    /// `at_least`: the safety backoff of its tasks, if it is to be longer than usual.
+    pub(super) fn lose_with(
+        &mut self,
+        now: Time,
+        shard: &Shard,
+        cause: LeftCause,
+        at_least: Duration,
+    ) -> Option<RecordSeq> {
+        let at_least = at_least.max(self.longer_timers(shard, cause));
+        let remote = self.workers_mut().get_mut(shard)?;
+        if remote.health() == Health::MustDie {
+            return None;
+        }
+        let (worker, index) = (remote.id(), remote.index());
+        // Its tasks were never fetched, so any task might be there, unless it has never known a scheduler.
+        let runs_unknown =
+            remote.health() == Health::New && remote.knew_a_scheduler() && cause == LeftCause::Lost;
+        remote.must_die(now);
+        self.workers_mut().wake_at(shard, None);
+        self.workers_mut().leave_set(worker);
+        self.engine_mut()
+            .set_eligibility(index, Eligibility::Ineligible);
+        let ended: Vec<(Task, EndedTask)> = self
+            .tasks()
+            .on_shard(shard)
+            .into_iter()
+            .filter_map(|task| Some((task, self.lost_task(task, shard, cause, at_least)?)))
+            .collect();
+        let timeouts = self.options().timeouts;
+        let hold_back = if runs_unknown {
+            timeouts.lost_task_min_backoff(Duration::ZERO).max(at_least)
+        } else {
+            Duration::ZERO
+        };
+        let seq = self.persist(Record::WorkerLeft {
+            worker,
+            cause,
+            tasks: ended.iter().map(|(_, ended)| ended.clone()).collect(),
+            hold_back,
+        });
+        for (task, ended) in ended {
+            self.end_run(now, task, ended.invocation, ended.status, Some(seq));
+        }
+        self.initial_wait_mut().hold_back(now, hold_back);
+        self.initial_wait_mut().returned(worker);
+        Some(seq)
+    }
+
+    /// An instance that never showed that it has our timeouts may go by the longer ones of an earlier scheduler: then its own
+    /// timers have not ended it yet when ours have run out.
+    fn longer_timers(&self, shard: &Shard, cause: LeftCause) -> Duration {
+        let theirs = self
+            .workers()
+            .get(shard)
+            .filter(|_| cause == LeftCause::Lost)
+            .and_then(Remote::timeouts_before_ours)
+            .map(|timeouts| timeouts.min_safe_wait());
+        let ours = self.options().timeouts.min_safe_wait();
+        theirs.filter(|wait| *wait > ours).unwrap_or_default()
+    }
+
+    /// An instance that holds no shard here says that its tasks are dead: nobody needs to wait for it any more.
+    pub(super) fn goodbye_of_a_stranger(&mut self, worker: WorkerId) -> Option<RecordSeq> {
+        self.workers_mut().note_left(worker);
+        if !self.initial_wait().expects(worker) {
+            return None;
+        }
+        self.initial_wait_mut().returned(worker);
+        Some(self.persist(Record::WorkerLeft {
+            worker,
+            cause: LeftCause::CleanExit,
+            tasks: Vec::new(),
+            hold_back: Duration::ZERO,
+        }))
+    }
+
+    fn lost_task(
+        &self,
+        task: Task,
+        shard: &Shard,
+        cause: LeftCause,
+        at_least: Duration,
+    ) -> Option<EndedTask> {
+        let run = self.tasks().run(task)?;
+        let (text, safety) = match cause {
+            LeftCause::CleanExit => (
+                "its worker has exited, with all its processes",
+                Duration::ZERO,
+            ),
+            LeftCause::Lost => ("its worker was lost", self.lost_task_safety(run.kill_wait)),
+            LeftCause::Replaced => (
+                "its worker was replaced by a new instance",
+                self.lost_task_safety(run.kill_wait),
+            ),
+            LeftCause::DidNotReturn => ("its worker did not return", Duration::ZERO),
+        };
+        let reported = ReportedStatus::worker_lost(shard, text, run.next_backoff);
+        let safety_seconds = u32::try_from(safety.max(at_least).as_secs()).unwrap_or(u32::MAX);
+        let end = (run.invocation, &reported);
+        let (invocation, status) = self.closing_status(task, end, run.next_backoff, safety_seconds);
+        let key = self.task_key(task);
+        Some(EndedTask {
+            job: key.job,
+            node: key.node,
+            invocation,
+            status,
+        })
+    }
+
+    fn lost_task_safety(&self, kill_wait: Duration) -> Duration {
+        self.options().timeouts.lost_task_min_backoff(kill_wait)
+    }
+
+    /// Ends a run in every table. The task starts again no earlier than its status allows and its record is durable.
+    pub(crate) fn end_run(
+        &mut self,
+        now: Time,
+        task: Task,
+        invocation: InvocationId,
+        status: StoredStatus,
+        seq: Option<RecordSeq>,
+    ) {
+        let not_before = self.tasks().not_before(now, &status);
+        let restart = if seq.is_some() {
+            Restart::HeldUntilReleased
+        } else {
+            Restart::AtOnce
+        };
+        self.tasks_mut().end(now, task, invocation, seq);
+        self.engine_mut()
+            .end(now, task, status, not_before, restart);
+    }
+}

@@ -1,0 +1,798 @@
+//! Scenarios in which somebody is late, wrong, unlucky or lying, message by message.
+
+mod support;
+
+use std::time::Duration;
+
+use brasserie_common::{
+    CallOutcome, Health, InvocationId, Principal, RefusalCode, ReportedStatus, RequestId,
+    SchedulerId, Time, WallTime, WorkerDescription, WorkerId, WorkerSetId,
+};
+use brasserie_scheduler_core::{
+    Call, CallReply, Durable, Effect, Event, LeftCause, Message, Options, Record, Rejection,
+    Scheduler,
+};
+
+use support::{EPOCH, SETTLE, Script, listed, one_job, options, worker};
+
+fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+fn restarted() -> Options {
+    Options {
+        new_cluster: false,
+        ..options()
+    }
+}
+
+fn stranger() -> WorkerSetId {
+    WorkerSetId {
+        scheduler: SchedulerId::new(5, 5),
+        version: 3,
+        ..WorkerSetId::default()
+    }
+}
+
+fn is_suicide(call: &Call) -> bool {
+    matches!(call, Call::RequestSuicide { .. })
+}
+
+fn is_healthcheck(call: &Call) -> bool {
+    matches!(call, Call::Healthcheck { .. })
+}
+
+fn count(s: &Script, matches: impl Fn(&Call) -> bool) -> usize {
+    s.calls
+        .iter()
+        .filter(|(_, _, call, _)| matches(call))
+        .count()
+}
+
+/// Starts the only task and has the worker say so.
+fn run_one(s: &mut Script) -> brasserie_common::RunningTask {
+    let (call, task, _) = s.take_start();
+    s.complete(call, CallOutcome::Done(CallReply::Empty));
+    task
+}
+
+/// The scheduler never asks to be woken at a time that has passed.
+fn assert_wakes_in_future(s: &Script) {
+    let wake = s.scheduler.poll_timeout();
+    assert!(wake.is_none_or(|at| at > s.now), "{wake:?} at {:?}", s.now);
+}
+
+#[test]
+fn a_lost_instance_is_not_taken_back_on_a_shard_that_is_free_again() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let (old, new) = (worker("w", 1, 10), worker("w", 2, 20));
+    s.join(&old);
+    s.advance(secs(180));
+    s.join(&new);
+    s.advance(secs(180));
+    assert_eq!(s.status().workers[0].health, Health::MustDie);
+    s.calls.clear();
+    let answer = s.heartbeat(&old, WorkerSetId::default()).unwrap();
+    assert_eq!(answer.worker_state, Health::MustDie);
+    assert_eq!(s.status().workers[0].id, new.id);
+    assert_eq!(count(&s, is_suicide), 1);
+}
+
+#[test]
+fn an_instance_keeps_its_shard_and_machine_lock_for_life() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let before = s.status();
+    let moved = WorkerDescription {
+        shard: "elsewhere".try_into().unwrap(),
+        ..w.clone()
+    };
+    let mut relocked = w.clone();
+    relocked.machine_lock.port = 99;
+    for changed in [&moved, &relocked] {
+        let refused = s.heartbeat(changed, WorkerSetId::default());
+        assert!(
+            matches!(refused, Err(Rejection::IdentityChanged { .. })),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(s.status(), before);
+    assert_eq!(count(&s, is_suicide), 0, "nobody is to die for that");
+    // Not after its loss either.
+    s.advance(secs(180));
+    assert!(s.heartbeat(&relocked, WorkerSetId::default()).is_err());
+    assert_eq!(s.status().workers[0].health, Health::MustDie);
+}
+
+#[test]
+fn a_machine_lock_has_one_holder_over_all_shards() {
+    let mut s = Script::with_config(one_job(1, ""));
+    s.join(&worker("a", 1, 10));
+    let mut twin = worker("b", 1, 9);
+    assert!(matches!(
+        s.heartbeat(&twin, WorkerSetId::default()),
+        Err(Rejection::StaleInstance { .. })
+    ));
+    // Began in the same second: the last one to come wins, as on one shard.
+    twin.id = WorkerId::new(10, 77);
+    s.heartbeat(&twin, WorkerSetId::default()).unwrap();
+    let health: Vec<Health> = s.status().workers.iter().map(|w| w.health).collect();
+    assert_eq!(health, [Health::MustDie, Health::New]);
+    assert_eq!(s.durable.instances.len(), 1);
+}
+
+#[test]
+fn a_bumped_instance_with_unknown_tasks_holds_everything_back_until_its_timers_ended_it() {
+    let mut s = Script::with_config(one_job(1, ""));
+    s.join(&worker("w", 1, 10));
+    let set = s.status();
+    let known = WorkerSetId {
+        scheduler: set.scheduler,
+        version: 1,
+        ..WorkerSetId::default()
+    };
+    let bump = Options {
+        allow_bump_unhealthy_worker: true,
+        ..restarted()
+    };
+    let mut s = s.restart(bump);
+    s.load(one_job(1, ""));
+    s.heartbeat(&worker("w", 1, 10), known).unwrap();
+    s.heartbeat(&worker("w", 2, 20), WorkerSetId::default())
+        .unwrap();
+    assert_eq!(s.durable.hold_back, options().timeouts.min_safe_wait());
+}
+
+#[test]
+fn an_instance_that_may_not_have_our_timeouts_is_given_its_own() {
+    let s = {
+        let mut s = Script::with_config(one_job(1, ""));
+        s.join(&worker("w", 1, 10));
+        s
+    };
+    let long = options().timeouts.min_safe_wait();
+    let known = WorkerSetId {
+        scheduler: s.scheduler.id(),
+        version: 1,
+        ..WorkerSetId::default()
+    };
+    let mut short = restarted();
+    short.timeouts.lose_unhealthy_worker_after = secs(1);
+    for is_fetched in [false, true] {
+        let mut s = Script::at(short.clone(), s.durable.clone(), s.now);
+        s.load(one_job(1, ""));
+        let w = worker("w", 1, 10);
+        s.heartbeat(&w, known).unwrap();
+        let task = listed("w", "n0", InvocationId::new(EPOCH + 5000, 1));
+        if is_fetched {
+            s.answer_fetch(vec![task]);
+        }
+        // It never heard the answer: it goes by the hundred seconds of the scheduler before.
+        s.advance(secs(3));
+        assert_eq!(s.status().workers[0].health, Health::MustDie);
+        let safety = s
+            .durable
+            .statuses
+            .values()
+            .next()
+            .map(|(_, s)| s.safety_seconds);
+        if is_fetched {
+            assert_eq!(safety, Some(u32::try_from(long.as_secs()).unwrap()));
+        } else {
+            assert_eq!(s.durable.hold_back, long);
+        }
+    }
+}
+
+#[test]
+fn a_goodbye_associates_nobody_and_ends_the_wait_for_who_says_it() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let mut s = s.restart(restarted());
+    s.load(one_job(1, ""));
+    assert!(s.status().initial_wait.is_some());
+    s.heartbeat_with(&w, WorkerSetId::default(), true).unwrap();
+    let status = s.status();
+    assert_eq!((status.workers.len(), status.initial_wait), (0, None));
+    assert!(s.durable.instances.is_empty());
+    assert!(s.calls.is_empty(), "{:?}", s.calls);
+}
+
+#[test]
+fn a_goodbye_is_answered_after_its_record() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    s.sync_at_once = false;
+    let request = s.request();
+    s.event(Event::Heartbeat {
+        request,
+        from: Principal::Own,
+        worker: Box::new(w),
+        worker_set: WorkerSetId::default(),
+        goodbye: true,
+    });
+    assert!(s.reply_to(request).0.is_some());
+}
+
+#[test]
+fn a_full_pool_refuses_newcomers_and_gives_up_only_the_dead() {
+    const LIMIT: i32 = 16_384;
+    let mut s = Script::with_config(one_job(1, ""));
+    for i in 0..LIMIT {
+        let w = worker(&format!("w{i}"), i, 10);
+        s.heartbeat(&w, WorkerSetId::default()).unwrap();
+    }
+    let late = worker("late", LIMIT, 10);
+    assert!(matches!(
+        s.heartbeat(&late, WorkerSetId::default()),
+        Err(Rejection::PoolFull { limit: 16_384 })
+    ));
+    assert_eq!(
+        s.durable.instances.len(),
+        16_384,
+        "nothing was recorded for it"
+    );
+    s.heartbeat_with(&worker("w7", 7, 10), WorkerSetId::default(), true)
+        .unwrap();
+    s.heartbeat(&late, WorkerSetId::default()).unwrap();
+    let status = s.status();
+    assert_eq!(status.workers.len(), 16_384);
+    assert!(status.workers.iter().all(|w| w.shard.as_str() != "w7"));
+}
+
+#[test]
+fn a_healthcheck_that_fails_after_the_loss_wakes_nobody_for_ever() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.heartbeat(&w, WorkerSetId::default()).unwrap();
+    let (call, _, _) = s.take_call(is_healthcheck).unwrap();
+    s.heartbeat_with(&w, WorkerSetId::default(), true).unwrap();
+    s.complete(call, CallOutcome::NotSent("no route".to_owned()));
+    s.advance(secs(10));
+    assert_wakes_in_future(&s);
+}
+
+#[test]
+fn a_safe_wait_that_is_over_while_somebody_is_new_wakes_nobody_for_ever() {
+    let mut s = Script::new(restarted(), Durable::default());
+    s.load(one_job(1, ""));
+    let wait = options().timeouts.min_safe_wait();
+    s.advance(wait - secs(10));
+    s.heartbeat(&worker("w", 1, 10), stranger()).unwrap();
+    // Its running tasks do not come, and it is not lost yet.
+    s.now = s.now + secs(11);
+    s.event(Event::StoreRecovered);
+    assert!(s.status().initial_wait.is_some());
+    assert_wakes_in_future(&s);
+}
+
+#[test]
+fn a_directory_that_has_not_waited_yet_waits_anew_after_a_restart() {
+    let mut s = Script::new(restarted(), Durable::default());
+    s.load(one_job(1, ""));
+    s.advance(secs(60));
+    let mut s = s.restart(restarted());
+    s.load(one_job(1, ""));
+    let wait = options().timeouts.min_safe_wait();
+    s.advance(wait - secs(1));
+    assert!(s.status().initial_wait.is_some(), "{:?}", s.status());
+    s.advance(secs(2));
+    assert_eq!(s.status().initial_wait, None);
+    assert_eq!(s.durable.hold_back, Duration::ZERO);
+    let mut s = s.restart(restarted());
+    s.load(one_job(1, ""));
+    assert_eq!(
+        s.status().initial_wait,
+        None,
+        "now it has a record to go by"
+    );
+}
+
+#[test]
+fn a_witness_of_another_scheduler_counts_after_a_restart_too() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.sync_at_once = false;
+    let request = s.request();
+    s.event(Event::Heartbeat {
+        request,
+        from: Principal::Own,
+        worker: Box::new(w.clone()),
+        worker_set: stranger(),
+        goodbye: false,
+    });
+    let hold = s
+        .records
+        .iter()
+        .position(|r| matches!(r, Record::HoldBack { .. }));
+    let answered_after = s.reply_to(request).0.unwrap();
+    assert!(
+        answered_after.0 > hold.unwrap() as u64,
+        "it forgets the other one by the answer"
+    );
+    s.sync();
+    let set = WorkerSetId {
+        scheduler: s.scheduler.id(),
+        version: 1,
+        ..WorkerSetId::default()
+    };
+    let mut s = s.restart(restarted());
+    s.load(one_job(1, ""));
+    s.heartbeat(&w, set).unwrap();
+    s.answer_fetch(Vec::new());
+    assert!(
+        s.status().initial_wait.is_some(),
+        "others of that scheduler may still run tasks"
+    );
+}
+
+#[test]
+fn the_operators_override_ends_what_an_earlier_scheduler_left_to_wait_for() {
+    let s = Script::new(restarted(), Durable::default());
+    assert!(!s.durable.hold_back.is_zero());
+    let mut waived = Script::at(
+        Options {
+            startup_wait: Some(Duration::ZERO),
+            ..restarted()
+        },
+        s.durable.clone(),
+        s.now,
+    );
+    waived.load(one_job(1, ""));
+    assert_eq!(waived.status().initial_wait, None);
+    assert!(waived.durable.hold_back.is_zero());
+}
+
+#[test]
+fn a_task_that_was_taken_for_lost_and_still_runs_is_adopted() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let (w, other) = (worker("w", 1, 10), worker("other", 2, 20));
+    s.join(&w);
+    let set = s.heartbeat(&w, WorkerSetId::default()).unwrap().worker_set;
+    let task = run_one(&mut s);
+    s.advance(secs(180));
+    assert_eq!(s.status().workers[0].health, Health::MustDie);
+    // The worker was only cut off, and the next scheduler reaches it before it has ended itself.
+    let mut s = s.restart(restarted());
+    s.load(one_job(1, ""));
+    s.heartbeat(&w, set).unwrap();
+    s.answer_fetch(vec![task.clone()]);
+    assert_eq!(s.status().jobs[0].counts.running, 1);
+    s.join(&other);
+    for _ in 0..30 {
+        s.advance(secs(10));
+        s.heartbeat(&other, WorkerSetId::default()).unwrap();
+        s.heartbeat(&w, WorkerSetId::default()).unwrap();
+        assert!(s.starts().is_empty(), "it runs on the first one");
+        if let Some(message) = s.take_call(is_healthcheck) {
+            s.complete(message.0, CallOutcome::Done(CallReply::Empty));
+            s.calls.clear();
+        }
+        if s.status()
+            .workers
+            .iter()
+            .any(|w| w.health == Health::MustDie)
+        {
+            break;
+        }
+    }
+    s.update(&w, &task, ReportedStatus::done()).1.unwrap();
+    assert_eq!(s.status().jobs[0].counts.done, 1);
+}
+
+#[test]
+fn an_earlier_run_does_not_take_back_what_a_later_one_has_done() {
+    let mut s = Script::with_config(one_job(1, r#", "backoff": [1, "repeat"]"#));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let set = s.heartbeat(&w, WorkerSetId::default()).unwrap().worker_set;
+    let first = run_one(&mut s);
+    let failed = ReportedStatus::error_backoff("x");
+    s.update(&w, &first, failed.clone()).1.unwrap();
+    s.advance(secs(1));
+    let second = run_one(&mut s);
+    assert!(second.invocation > first.invocation);
+    s.update(&w, &second, ReportedStatus::done()).1.unwrap();
+    // The acknowledgement of the first end never arrived: the worker still has it.
+    for ended in [None, Some(failed.clone())] {
+        let mut s = Script::at(restarted(), s.durable.clone(), s.now);
+        s.load(one_job(1, r#", "backoff": [1, "repeat"]"#));
+        s.heartbeat(&w, set).unwrap();
+        let mut old = first.clone();
+        old.ended = ended;
+        s.answer_fetch(vec![old]);
+        assert_eq!(s.update(&w, &first, failed.clone()).1, Ok(()));
+        s.advance(secs(5));
+        assert_eq!(s.status().jobs[0].counts.done, 1);
+        assert!(s.durable.statuses.values().all(|(_, s)| s.is_done()));
+    }
+}
+
+#[test]
+fn runs_of_a_task_are_in_order_even_if_the_clock_goes_back() {
+    let mut s = Script::with_config(one_job(1, r#", "backoff": [1, "repeat"]"#));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let first = run_one(&mut s);
+    s.update(&w, &first, ReportedStatus::error_backoff("x"))
+        .1
+        .unwrap();
+    let mut s = Script::at(restarted(), s.durable.clone(), Time::ZERO + secs(10));
+    s.load(one_job(1, r#", "backoff": [1, "repeat"]"#));
+    s.join(&worker("w", 1, 11));
+    s.advance(secs(1));
+    assert!(s.take_start().1.invocation > first.invocation);
+}
+
+#[test]
+fn two_instances_of_one_seed_draw_different_runs() {
+    let config = || one_job(1, "");
+    let w = worker("w", 1, 10);
+    let start = |durable: Durable| {
+        let at = Time::ZERO + secs(1000);
+        let mut s = Script::at(
+            Options {
+                startup_wait: Some(Duration::ZERO),
+                ..options()
+            },
+            durable,
+            at,
+        );
+        s.load(config());
+        s.join(&w);
+        (s.take_start().1.invocation, s.durable)
+    };
+    let (first, durable) = start(Durable::default());
+    let (second, _) = start(durable);
+    assert_ne!(first, second);
+}
+
+#[test]
+fn an_end_that_is_listed_counts_at_once_and_is_acknowledged_when_it_is_reported() {
+    let mut s = Script::with_config(one_job(2, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let set = s.heartbeat(&w, WorkerSetId::default()).unwrap().worker_set;
+    let mut task = run_one(&mut s);
+    let mut s = s.restart(restarted());
+    s.load(one_job(2, ""));
+    s.heartbeat(&w, set).unwrap();
+    task.ended = Some(ReportedStatus::done());
+    s.sync_at_once = false;
+    s.answer_fetch(vec![task.clone()]);
+    assert_eq!(s.status().jobs[0].counts.done, 1);
+    let (after, result) = s.update(&w, &task, ReportedStatus::done());
+    assert!(after.is_some() && result.is_ok());
+    s.sync();
+    assert!(
+        s.durable
+            .statuses
+            .values()
+            .all(|(i, s)| *i == task.invocation && s.is_done())
+    );
+}
+
+#[test]
+fn what_is_not_recorded_is_not_acknowledged() {
+    let mut s = Script::with_config(one_job(1, r#", "backoff": [1, "repeat"]"#));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let first = run_one(&mut s);
+    // Neither started here nor listed.
+    for node in ["n9", "n0"] {
+        let mut unknown = listed("w", node, InvocationId::new(1, 1));
+        unknown.job = if node == "n9" {
+            "j".try_into().unwrap()
+        } else {
+            "k".try_into().unwrap()
+        };
+        assert!(matches!(
+            s.update(&w, &unknown, ReportedStatus::done()).1,
+            Err(Rejection::UnknownRun { .. })
+        ));
+        assert_eq!(
+            s.update(&w, &unknown, ReportedStatus::was_not_running()).1,
+            Ok(())
+        );
+    }
+    // A run that was given up, while the next one is under way.
+    s.advance(secs(180));
+    let other = worker("other", 2, 20);
+    s.join(&other);
+    for _ in 0..7 {
+        s.advance(secs(10));
+        s.heartbeat(&other, WorkerSetId::default()).unwrap();
+    }
+    let second = run_one(&mut s);
+    assert!(matches!(
+        s.update(&w, &first, ReportedStatus::done()).1,
+        Err(Rejection::Superseded { .. })
+    ));
+    s.update(&other, &second, ReportedStatus::error_backoff("x"))
+        .1
+        .unwrap();
+    assert_eq!(s.update(&w, &first, ReportedStatus::done()).1, Ok(()));
+    s.advance(secs(5));
+    assert!(s.starts().is_empty(), "done is done");
+    assert!(s.durable.statuses.values().all(|(_, s)| s.is_done()));
+}
+
+#[test]
+fn what_is_asked_about_a_run_that_ends_in_the_same_turn_names_its_shard() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let (call, task, _) = s.take_start();
+    let now = s.now;
+    s.scheduler.handle(
+        now,
+        Event::CallCompleted {
+            call,
+            outcome: CallOutcome::Unknown("timeout".to_owned()),
+        },
+    );
+    s.update(&w, &task, ReportedStatus::done()).1.unwrap();
+    let (_, _, message) = s
+        .take_call(|c| matches!(c, Call::NotifyIfTasksNotRunning { .. }))
+        .unwrap();
+    let Message::NotifyIfTasksNotRunning { tasks, .. } = message else {
+        panic!("{message:?}")
+    };
+    assert_eq!(tasks[0].shard, w.shard);
+    assert_eq!(
+        s.update(&w, &tasks[0], ReportedStatus::was_not_running()).1,
+        Ok(())
+    );
+}
+
+#[test]
+fn healthchecks_of_one_second_have_different_ids() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    let first = s.heartbeat(&w, WorkerSetId::default()).unwrap();
+    s.answer_fetch(Vec::new());
+    s.heartbeat(&w, first.worker_set).unwrap();
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let call = s.calls.iter().find(|(_, _, call, _)| is_healthcheck(call));
+        let Some((_, _, Call::Healthcheck { invocation, .. }, _)) = call else {
+            panic!("a healthcheck is due: {:?}", s.calls)
+        };
+        seen.push(*invocation);
+        s.answer_healthcheck(&w);
+        // HEALTHY now, which it does not know: it is poked within the same second.
+        s.advance(Duration::from_millis(100));
+    }
+    assert_eq!(seen[0].0.start_time, seen[1].0.start_time);
+    assert_ne!(seen[0], seen[1]);
+}
+
+#[test]
+fn no_call_leaves_before_the_instance_itself_is_recorded() {
+    let now = Time::ZERO + secs(1000);
+    let wall = WallTime::from_secs(EPOCH);
+    let mut scheduler = Scheduler::new(options(), Durable::default(), now, wall);
+    scheduler.handle(
+        now,
+        Event::Heartbeat {
+            request: RequestId(1),
+            from: Principal::Own,
+            worker: Box::new(worker("w", 1, 10)),
+            worker_set: WorkerSetId::default(),
+            goodbye: false,
+        },
+    );
+    scheduler.handle_timeout(now);
+    let effects: Vec<Effect> = std::iter::from_fn(|| scheduler.poll_effect()).collect();
+    let calls = effects.iter().filter_map(|effect| match effect {
+        Effect::Call { after, .. } => Some(*after),
+        _ => None,
+    });
+    let calls: Vec<_> = calls.collect();
+    assert_eq!(calls.len(), 2, "{effects:?}");
+    assert!(calls.iter().all(Option::is_some));
+}
+
+#[test]
+fn was_not_running_keeps_the_step_of_the_backoff() {
+    let job = r#", "backoff": [1, 2, 4, "fail"]"#;
+    let mut s = Script::with_config(one_job(1, job));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let first = run_one(&mut s);
+    s.update(&w, &first, ReportedStatus::error_backoff("x"))
+        .1
+        .unwrap();
+    s.advance(secs(1));
+    let (call, second, _) = s.take_start();
+    assert_eq!(second.next_backoff.seconds, 2);
+    s.complete(call, CallOutcome::Unknown("timeout".to_owned()));
+    s.update(&w, &second, ReportedStatus::was_not_running())
+        .1
+        .unwrap();
+    // Also over a restart.
+    let mut s = s.restart(restarted());
+    s.load(one_job(1, job));
+    s.join(&worker("w", 1, 11));
+    s.advance(secs(1));
+    assert_eq!(s.take_start().1.next_backoff.seconds, 2);
+}
+
+#[test]
+fn a_flood_of_newcomers_on_one_shard_makes_few_calls() {
+    let mut s = Script::with_config(one_job(1, ""));
+    s.join(&worker("w", 1, 10));
+    for i in 0..1500 {
+        let newcomer = worker("w", 2, 100 + i);
+        assert!(s.heartbeat(&newcomer, WorkerSetId::default()).is_err());
+        assert!(s.heartbeat(&newcomer, WorkerSetId::default()).is_err());
+    }
+    assert_eq!(count(&s, is_suicide), 1024);
+    s.calls.clear();
+    s.advance(secs(6));
+    assert!(
+        s.heartbeat(&worker("w", 2, 100), WorkerSetId::default())
+            .is_err()
+    );
+    assert_eq!(count(&s, is_suicide), 1, "the old ones are given up");
+}
+
+#[test]
+fn a_late_refusal_to_a_dead_instance_does_not_touch_its_successor() {
+    let mut s = Script::with_config(one_job(1, ""));
+    s.join(&worker("w", 1, 10));
+    let (call, _, _) = s.take_start();
+    let successor = worker("w", 1, 11);
+    s.heartbeat(&successor, WorkerSetId::default()).unwrap();
+    s.complete(
+        call,
+        CallOutcome::Refused(RefusalCode::WrongId, "not me".to_owned()),
+    );
+    assert!(s.starts().is_empty(), "it was lost, which takes its time");
+    let left = s.records.iter().any(|r| {
+        matches!(r, Record::WorkerLeft { cause: LeftCause::Replaced, tasks, .. } if tasks.len() == 1)
+    });
+    assert!(left);
+}
+
+#[test]
+fn a_delayed_heartbeat_does_not_take_back_the_set_that_a_later_one_named() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let (a, b) = (worker("a", 1, 10), worker("b", 2, 11));
+    let first = s.heartbeat(&a, WorkerSetId::default()).unwrap();
+    s.heartbeat(&b, WorkerSetId::default()).unwrap();
+    let second = s.heartbeat(&a, first.worker_set).unwrap();
+    s.heartbeat(&a, second.worker_set).unwrap();
+    // Sent before, delivered now.
+    s.heartbeat(&a, first.worker_set).unwrap();
+    s.answer_fetch(Vec::new());
+    s.answer_healthcheck(&a);
+    assert_eq!(s.status().workers[0].health, Health::Healthy);
+}
+
+#[test]
+fn a_worker_that_does_not_react_is_poked_once() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    let first = s.heartbeat(&w, WorkerSetId::default()).unwrap();
+    s.answer_fetch(Vec::new());
+    s.heartbeat(&w, first.worker_set).unwrap();
+    s.answer_healthcheck(&w);
+    assert_eq!(s.status().workers[0].health, Health::Healthy);
+    let mut pokes = 0;
+    for _ in 0..50 {
+        s.advance(Duration::from_millis(200));
+        if count(&s, is_healthcheck) > 0 {
+            s.answer_healthcheck(&w);
+            pokes += 1;
+        }
+    }
+    assert_eq!(pokes, 1);
+}
+
+#[test]
+fn a_lost_healthcheck_result_does_not_keep_others_from_being_sent() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    let first = s.heartbeat(&w, WorkerSetId::default()).unwrap();
+    s.answer_fetch(Vec::new());
+    s.heartbeat(&w, first.worker_set).unwrap();
+    let (call, _, _) = s.take_call(is_healthcheck).unwrap();
+    s.complete(
+        call,
+        CallOutcome::Refused(RefusalCode::Busy, "later".to_owned()),
+    );
+    s.advance(secs(1));
+    s.answer_healthcheck(&w);
+    s.advance(SETTLE);
+    assert_eq!(s.status().workers[0].health, Health::Healthy);
+    // It does not know yet; the refused one, whose result will never come, is no reason not to say so.
+    s.advance(Duration::from_millis(200));
+    assert_eq!(count(&s, is_healthcheck), 1);
+}
+
+#[test]
+fn a_long_unsure_list_is_asked_about_without_growing_pauses() {
+    let mut s = Script::with_config(one_job(2500, ""));
+    let mut w = worker("w", 1, 10);
+    w.usable.cpu_cores = 2500.0;
+    s.join(&w);
+    let mut unsure = 0;
+    while !s.starts().is_empty() {
+        let (call, _, _) = s.take_start();
+        s.complete(call, CallOutcome::Unknown("timeout".to_owned()));
+        unsure += 1;
+    }
+    assert_eq!(unsure, 2500);
+    let mut asked = 0;
+    while let Some((call, _, message)) =
+        s.take_call(|c| matches!(c, Call::NotifyIfTasksNotRunning { .. }))
+    {
+        if let Message::NotifyIfTasksNotRunning { tasks, .. } = message {
+            asked += tasks.len();
+        }
+        s.complete(call, CallOutcome::Done(CallReply::Empty));
+    }
+    assert!(asked >= 2500, "{asked} were asked about in one instant");
+    assert_eq!(s.status().workers[0].unsure, 0);
+}
+
+#[test]
+fn a_problem_is_as_long_as_people_read() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let (call, _, _) = s.take_start();
+    s.complete(
+        call,
+        CallOutcome::Refused(RefusalCode::Busy, "x".repeat(1 << 20)),
+    );
+    assert!(s.status().errors.iter().all(|e| e.len() < 10_000));
+}
+
+#[test]
+fn a_recorded_instance_that_says_it_is_new_is_not_taken_at_its_word() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    run_one(&mut s);
+    let mut s = s.restart(restarted());
+    s.load(one_job(1, ""));
+    let mut relocked = w.clone();
+    relocked.machine_lock.port = 99;
+    let refused = s.heartbeat(&relocked, WorkerSetId::default());
+    assert!(
+        matches!(refused, Err(Rejection::IdentityChanged { .. })),
+        "{refused:?}"
+    );
+    // Lost in NEW: the tasks that it was recorded for may run.
+    s.heartbeat(&w, WorkerSetId::default()).unwrap();
+    s.advance(secs(101));
+    assert_eq!(s.durable.hold_back, secs(66));
+}
+
+#[test]
+fn an_end_later_than_the_stored_one_is_no_repeat() {
+    let mut s = Script::with_config(one_job(1, r#", "backoff": [100, "repeat"]"#));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let task = run_one(&mut s);
+    let failed = ReportedStatus::error_backoff("x");
+    s.update(&w, &task, failed.clone()).1.unwrap();
+    let mut later = task.clone();
+    later.invocation.0.start_time += 1;
+    assert!(matches!(
+        s.update(&w, &later, failed.clone()).1,
+        Err(Rejection::UnknownRun { .. })
+    ));
+    let mut earlier = task;
+    earlier.invocation.0.start_time -= 1;
+    assert_eq!(
+        s.update(&w, &earlier, failed).1,
+        Ok(()),
+        "a repeat of what was taken long ago"
+    );
+}
