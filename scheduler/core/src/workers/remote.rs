@@ -1,7 +1,6 @@
 //! One shard: the worker instance that holds it, as the scheduler knows it, and what is due for it.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use brasserie_common::health::{FirstHealth, Gaps};
