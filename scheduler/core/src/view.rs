@@ -204,6 +204,7 @@ impl Scheduler {
             workers: self
                 .workers()
                 .iter()
+                .filter(|w| !w.said_goodbye())
                 .map(|w| {
                     let (running, unsure) = self.tasks().counts_on(w.shard());
                     w.status(now, running, unsure)

@@ -260,6 +260,10 @@ fn a_goodbye_frees_the_record_and_its_tasks_without_a_safety_wait() {
     s.complete(call, CallOutcome::Done(CallReply::Empty));
     assert_eq!(s.durable.instances.len(), 1);
     s.heartbeat_with(&w, WorkerSetId::default(), true).unwrap();
+    assert!(
+        s.status().workers.is_empty(),
+        "it is nobody's trouble any more"
+    );
     assert!(s.durable.instances.is_empty());
     let (_, status) = s.durable.statuses.values().next().unwrap();
     assert_eq!((status.safety_seconds, status.backoff_seconds), (0, 5));

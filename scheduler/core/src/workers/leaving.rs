@@ -67,6 +67,9 @@ impl Scheduler {
         let runs_unknown =
             remote.health() == Health::New && remote.knew_a_scheduler() && cause == LeftCause::Lost;
         remote.must_die(now);
+        if cause == LeftCause::CleanExit {
+            remote.note_goodbye();
+        }
         self.workers_mut().wake_at(shard, None);
         self.workers_mut().leave_set(worker);
         self.engine_mut()

@@ -57,6 +57,8 @@ pub(crate) struct Remote {
     /// The news for which an extra healthcheck was sent: a worker that does not react asks in its own time.
     poked: Option<(Health, WorkerSetId)>,
     wake: Option<Time>,
+    /// It ended in good order; it is kept only so that a delayed heartbeat of it is known.
+    said_goodbye: bool,
 }
 
 /// ```text
@@ -99,6 +101,7 @@ impl Remote {
             told: None,
             poked: None,
             wake: None,
+            said_goodbye: false,
         }
     }
 
@@ -193,6 +196,14 @@ impl Remote {
 
     pub(crate) fn recorded_up_to(&mut self, seq: RecordSeq) {
         self.is_recorded |= self.recorded_by <= seq;
+    }
+
+    pub(crate) fn said_goodbye(&self) -> bool {
+        self.said_goodbye
+    }
+
+    pub(crate) fn note_goodbye(&mut self) {
+        self.said_goodbye = true;
     }
 
     pub(crate) fn must_die(&mut self, now: Time) {
