@@ -107,12 +107,6 @@ impl Timeouts {
         };
         self.suicide_backoff_safety_margin + whole_secs(wait) + SLACK
     }
-
-    /// The least time after its start at which a scheduler may leave the initial wait by consensus alone: a worker that was
-    /// lost just before may still be killing its tasks.
-    pub fn kill_margin(&self) -> Duration {
-        self.suicide_backoff_safety_margin + whole_secs(self.suicide_task_kill_wait) + SLACK
-    }
 }
 
 /// Whole seconds, rounded up: the original rounds down and leans on its other margins.
@@ -190,7 +184,6 @@ mod tests {
             let theirs = t.scheduler_gaps(Duration::from_secs(15));
             prop_assert!(own.lose_after > Duration::ZERO && own.lose_after < theirs.lose_after);
             prop_assert!(t.suicide_task_kill_wait + SLACK <= t.lost_task_min_backoff(Duration::ZERO));
-            prop_assert!(t.kill_margin() < t.min_safe_wait());
         }
     }
 }

@@ -21,5 +21,5 @@ pub use record::{ClusterId, Durable, EndedTask, InstanceRecord, LeftCause, Recor
 pub use scheduler::{Options, Scheduler};
 pub use view::{
     Answer, ClusterStatus, EndedTaskView, JobHistogram, JobStatus, LevelHistogram, LogPeers, Query,
-    RunningTaskView, TaskCounts, WorkerStatus,
+    RunningTaskView, WorkerStatus,
 };

@@ -9,7 +9,7 @@ use std::time::Duration;
 use brasserie_common::collections::IdMap;
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
-    BackoffDuration, CallId, InvocationId, JobId, NodeId, RecordSeq, Shard, Time, Timeouts,
+    BackoffDuration, InvocationId, JobId, NodeId, RecordSeq, Shard, Time, Timeouts,
 };
 use brasserie_scheduler_engine::Task;
 
@@ -243,6 +243,3 @@ impl Tasks {
         recent.map(|(_, text)| text.clone()).collect()
     }
 }
-
-/// An open `notifyIfTasksNotRunning`, if any, so that a slow worker gets one at a time.
-pub(crate) type OpenNotify = Option<CallId>;

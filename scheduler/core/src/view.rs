@@ -63,37 +63,6 @@ pub type JobHistogram = (JobName, Vec<LevelHistogram>);
 /// One level of it.
 pub type LevelHistogram = (String, Vec<(StatusBits, u64, Vec<NodeName>)>);
 
-/// How many tasks of a job are in which state. Every task is in exactly one; `total` is their sum.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TaskCounts {
-    pub total: u64,
-    pub unstarted: u64,
-    pub running: u64,
-    pub done: u64,
-    pub incomplete: u64,
-    pub error: u64,
-    pub failed: u64,
-    /// Can never run as things are, for a reason that `explain` gives.
-    pub infeasible: u64,
-    pub in_backoff: u64,
-}
-
-impl From<Counts> for TaskCounts {
-    fn from(c: Counts) -> Self {
-        TaskCounts {
-            total: c.total,
-            unstarted: c.unstarted,
-            running: c.running,
-            done: c.done,
-            incomplete: c.incomplete,
-            error: c.error,
-            failed: c.failed,
-            infeasible: c.never,
-            in_backoff: c.in_backoff,
-        }
-    }
-}
-
 /// The whole cluster at a glance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterStatus {
@@ -117,7 +86,7 @@ pub struct ClusterStatus {
 pub struct JobStatus {
     pub name: JobName,
     pub enabled: bool,
-    pub counts: TaskCounts,
+    pub counts: Counts,
     /// Every task is DONE, FAILED or can never run, and no end waits for the disk.
     pub settled: bool,
     /// Until the first backoff ends.
@@ -228,7 +197,7 @@ impl Scheduler {
                 .map(|at| at.since(now)),
             errors: job.errors.clone(),
             elapsed: id.and_then(|id| self.tasks().elapsed(id, now)),
-            counts: counts.into(),
+            counts,
         }
     }
 

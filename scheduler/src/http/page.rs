@@ -85,7 +85,7 @@ fn write_job(out: &mut String, job: &JobStatus) -> fmt::Result {
         errors,
         c.in_backoff,
         c.failed,
-        c.infeasible,
+        c.never,
     ] {
         write!(out, "<td>{count}</td>")?;
     }

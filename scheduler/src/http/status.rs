@@ -31,7 +31,7 @@ fn job(job: &JobStatus) -> Value {
         "error": counts.error,
         "in_backoff": counts.in_backoff,
         "failed": counts.failed,
-        "infeasible": counts.infeasible,
+        "infeasible": counts.never,
         "next_backoff_end_in_ms": job.next_backoff_end.map(|d| d.as_millis()),
         "elapsed_ms": job.elapsed.map(|d| d.as_millis()),
         "errors": job.errors,

@@ -53,7 +53,7 @@ fn job_status(job: JobStatus, wall: WallTime) -> wire::JobStatus {
         error: Some(i64_of(counts.error)),
         in_backoff: Some(i64_of(counts.in_backoff)),
         failed: Some(i64_of(counts.failed)),
-        infeasible: Some(i64_of(counts.infeasible)),
+        infeasible: Some(i64_of(counts.never)),
         errors: Some(job.errors),
         next_backoff_end_ms: job.next_backoff_end.map(|left| (wall + left).as_millis()),
         settled: Some(job.settled),

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use brasserie_common::{CallOutcome, InvocationId, Shard, Time, Timeouts, WorkerId};
+use brasserie_common::{CallId, CallOutcome, InvocationId, Shard, Time, Timeouts, WorkerId};
 use brasserie_scheduler_engine::Task;
 
-use super::{OpenNotify, RunState, Tasks};
+use super::{RunState, Tasks};
 use crate::calls::Purpose;
 use crate::effect::{Call, CallReply};
 use crate::scheduler::Scheduler;
@@ -26,7 +26,8 @@ struct Check {
     tasks: BTreeSet<Task>,
     last: Option<Time>,
     repeats: u32,
-    open: OpenNotify,
+    /// The `notifyIfTasksNotRunning` under way: a slow worker gets one at a time.
+    open: Option<CallId>,
 }
 
 impl UnsureChecks {
@@ -88,7 +89,7 @@ impl Tasks {
             .collect()
     }
 
-    fn notify_sent(&mut self, shard: &Shard, now: Time, open: OpenNotify) {
+    fn notify_sent(&mut self, shard: &Shard, now: Time, open: Option<CallId>) {
         if let Some(check) = self.unsure.by_shard.get_mut(shard) {
             check.last = Some(now);
             check.repeats = (check.repeats + 1).min(MAX_DOUBLINGS);
