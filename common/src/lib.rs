@@ -12,6 +12,7 @@ pub mod ids;
 pub mod logs;
 pub mod resources;
 pub mod rng;
+pub mod sabotage;
 pub mod status;
 pub mod task;
 pub mod time;

@@ -1,0 +1,193 @@
+//! Known bugs, each of which a person could have written: the simulator and the exhaustive search must find every one of them again.
+//!
+//! A site asks [`on`]. Without the cargo feature `sabotage`, which no program enables, that is `false` at compile time and nothing
+//! of a bug is left. With it, a test chooses one bug for its own thread.
+
+/// One bug. The sentence says what is done wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Sabotage {
+    /// The worker takes a `runTask` below its sequence number.
+    SkipSequenceCheck,
+    /// The scheduler counts a task as running only once `runTask` was answered.
+    MarkRunningAfterSending,
+    /// The scheduler takes statuses of tasks from a worker in NEW.
+    AcceptStatusInNew,
+    /// A `runTask` with an unknown outcome is sent again under the same invocation.
+    RetrySentInvocation,
+    /// The initial wait ends while one recorded instance is missing.
+    EndWaitOneWorkerEarly,
+    /// A lost task may start again at once.
+    IgnoreSafetyBackoff,
+    /// A lost task may start again after its configured backoff.
+    RestartLostAtConfiguredBackoff,
+    /// The worker keeps its sequence number when it meets a new scheduler.
+    KeepCounterForNewScheduler,
+    /// The scheduler keeps the sequence number of a shard when an instance replaces another.
+    KeepCounterOnReplacement,
+    /// The scheduler takes an unknown outcome of `runTask` for a failure.
+    UnknownIsFailure,
+    /// Replies do not wait for their record.
+    AcknowledgeBeforeDurable,
+    /// The store says that records are durable when they are written, not when they are synced.
+    AcknowledgeBeforeSync,
+    /// A repeated status is acknowledged without waiting for the record of the first.
+    AcknowledgeRepeatAtOnce,
+    /// Of two instances with one machine lock and one start second the newcomer is refused as stale.
+    Row5AsRow4,
+    /// A worker may become HEALTHY before the others know of it.
+    SkipFirstHealthPermission,
+    /// An answer to `getRunningTasks` counts whatever the state of the worker, and for whichever instance holds the shard.
+    ApplyLateRunningTasks,
+    /// Clocks do not count the time for which a machine is suspended.
+    IgnoreSuspend,
+    /// A worker may become HEALTHY before its instance record is durable.
+    InstanceRecordAfterSending,
+    /// An answered `notifyIfTasksNotRunning` settles whatever invocation of its tasks is under way.
+    NotifySettlesNewerInvocation,
+    /// The worker echoes an earlier set id when an answer brings one late.
+    SetIdGoesBack,
+    /// Two schedulers may open one directory.
+    ShareDirectory,
+    /// A worker instance is recorded when it gets its first task, not when it associates.
+    RecordAtFirstTask,
+    /// The safety backoff of a lost worker's tasks is stored apart from the end of its record.
+    LeaveRecordBeforeBackoff,
+    /// A worker that names a scheduler that the directory does not remember leaves the record trusted.
+    TrustStaleRecord,
+    /// `--new-cluster` counts whatever the directory and the workers say.
+    NewClusterAlways,
+    /// Consensus ends the wait although a trusted record misses somebody.
+    ConsensusOverridesRecord,
+    /// Set ids of a scheduler in its own initial wait count for consensus.
+    ConsensusOfUnsettledSets,
+    /// Consensus ends the wait before the kill margin is over.
+    ConsensusBeforeKillMargin,
+    /// A worker takes tasks of any scheduler that it hears.
+    NoBinding,
+    /// An older scheduler instance may bind a worker back.
+    BindBackwards,
+    /// A lost instance that sends a heartbeat is associated anew.
+    TakeBackTheLost,
+    /// A worker drops an ended task on the word of any scheduler, and a listed task beats its stored end.
+    DropOnAnyAcknowledgement,
+    /// A worker forgets the invocations that it accepted once their end is acknowledged.
+    ForgetAccepted,
+    /// A worker forgets the invocations that it refused.
+    ForgetRefused,
+    /// The loss of a worker in NEW holds nothing back.
+    NoHoldBack,
+    /// The tasks of a bumped unhealthy worker wait no longer than those of a lost one.
+    BumpWithUsualBackoff,
+    /// A worker instance associates while processes of its predecessor live.
+    SuccessorBeforeTheDead,
+    /// "Lost" and "was not running" are replaced by the end of any run.
+    AnyRunReplacesProvisional,
+    /// A restarted scheduler forgets the safety backoffs of lost tasks.
+    ForgetSafetyBackoffs,
+}
+
+impl Sabotage {
+    /// Every one, in the order in which reports list them.
+    pub const ALL: [Sabotage; 39] = [
+        Sabotage::SkipSequenceCheck,
+        Sabotage::MarkRunningAfterSending,
+        Sabotage::AcceptStatusInNew,
+        Sabotage::RetrySentInvocation,
+        Sabotage::EndWaitOneWorkerEarly,
+        Sabotage::IgnoreSafetyBackoff,
+        Sabotage::RestartLostAtConfiguredBackoff,
+        Sabotage::KeepCounterForNewScheduler,
+        Sabotage::KeepCounterOnReplacement,
+        Sabotage::UnknownIsFailure,
+        Sabotage::AcknowledgeBeforeDurable,
+        Sabotage::AcknowledgeBeforeSync,
+        Sabotage::AcknowledgeRepeatAtOnce,
+        Sabotage::Row5AsRow4,
+        Sabotage::SkipFirstHealthPermission,
+        Sabotage::ApplyLateRunningTasks,
+        Sabotage::IgnoreSuspend,
+        Sabotage::InstanceRecordAfterSending,
+        Sabotage::NotifySettlesNewerInvocation,
+        Sabotage::SetIdGoesBack,
+        Sabotage::ShareDirectory,
+        Sabotage::RecordAtFirstTask,
+        Sabotage::LeaveRecordBeforeBackoff,
+        Sabotage::TrustStaleRecord,
+        Sabotage::NewClusterAlways,
+        Sabotage::ConsensusOverridesRecord,
+        Sabotage::ConsensusOfUnsettledSets,
+        Sabotage::ConsensusBeforeKillMargin,
+        Sabotage::NoBinding,
+        Sabotage::BindBackwards,
+        Sabotage::TakeBackTheLost,
+        Sabotage::DropOnAnyAcknowledgement,
+        Sabotage::ForgetAccepted,
+        Sabotage::ForgetRefused,
+        Sabotage::NoHoldBack,
+        Sabotage::BumpWithUsualBackoff,
+        Sabotage::SuccessorBeforeTheDead,
+        Sabotage::AnyRunReplacesProvisional,
+        Sabotage::ForgetSafetyBackoffs,
+    ];
+
+    /// The name on a command line and in reports.
+    pub fn name(self) -> String {
+        let mut name = String::new();
+        for letter in format!("{self:?}").chars() {
+            if letter.is_uppercase() && !name.is_empty() {
+                name.push('-');
+            }
+            name.push(letter.to_ascii_lowercase());
+        }
+        name
+    }
+}
+
+/// Whether this thread runs with this bug.
+#[cfg(not(feature = "sabotage"))]
+pub const fn on(_bug: Sabotage) -> bool {
+    false
+}
+
+/// Whether this thread runs with this bug.
+#[cfg(feature = "sabotage")]
+pub fn on(bug: Sabotage) -> bool {
+    chosen::CHOSEN.get() == Some(bug)
+}
+
+/// Runs everything that this thread does from now on with this bug, or without any.
+#[cfg(feature = "sabotage")]
+pub fn choose(bug: Option<Sabotage>) {
+    chosen::CHOSEN.set(bug);
+}
+
+#[cfg(feature = "sabotage")]
+mod chosen {
+    use std::cell::Cell;
+
+    use super::Sabotage;
+
+    thread_local! {
+        pub(super) static CHOSEN: Cell<Option<Sabotage>> = const { Cell::new(None) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_has_a_name_of_its_own() {
+        let names: BTreeSet<String> = Sabotage::ALL.into_iter().map(Sabotage::name).collect();
+        assert_eq!(names.len(), Sabotage::ALL.len());
+        assert!(names.contains("row5-as-row4"), "{names:?}");
+    }
+
+    #[cfg(not(feature = "sabotage"))]
+    #[test]
+    fn a_program_has_none() {
+        assert!(Sabotage::ALL.into_iter().all(|bug| !on(bug)));
+    }
+}
