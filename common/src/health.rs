@@ -113,6 +113,11 @@ impl HealthModel {
         self.has_been_healthy
     }
 
+    /// Since when it has been other than HEALTHY; of no meaning while it is.
+    pub fn became_unhealthy(&self) -> Time {
+        self.became_unhealthy
+    }
+
     pub fn last_heartbeat(&self) -> Option<Time> {
         self.last_heartbeat
     }

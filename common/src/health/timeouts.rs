@@ -1,4 +1,18 @@
 //! Every duration of the worker protocol, and every safe wait that follows from them.
+//!
+//! **Why a lost task has no process left when it may run elsewhere.** A scheduler loses a worker at a time S by its own clock and
+//! gives its tasks away at S + [`Timeouts::lost_task_min_backoff`]. The worker's own timers run out at W, which is before S: both
+//! run one model with one set of gaps, the worker counts a heartbeat from its sending and the scheduler from its receipt, and the
+//! worker's loss time is shorter ([`worker_gaps`]). Whatever ends the tasks counts from W:
+//!
+//! * a worker that runs sends TERM at W and KILL at W + kill wait; one that wakes up later gives only what is left of the wait;
+//! * if the worker is stopped or hangs, its keeper does the same, at most [`KEEPER_DELAY`] later;
+//! * a worker that is *told* to die (MUST_DIE, `requestSuicide`) gives the whole wait from when it hears of it. However late that
+//!   is, W is later, for health is judged before anything is heard: now + kill wait < W + kill wait. What the scheduler waits for
+//!   is W too, also where it tells the worker early: who replaces a worker before W holds its tasks back until after W.
+//!
+//! So all is over at W + kill wait + [`KEEPER_DELAY`], and the scheduler's wait ends a second later at the earliest.
+//! [`Timeouts::clamped`] asserts both inequalities.
 
 use std::time::Duration;
 
@@ -11,6 +25,9 @@ use crate::worker::HeartbeatResponse;
 pub const MIN: Duration = Duration::from_secs(1);
 /// Room for scheduling delays that every derived wait ends with.
 const SLACK: Duration = Duration::from_secs(1);
+/// How much later than the worker itself its keeper may have ended the last task of a worker that is stopped or hangs: half of it
+/// is patience with a worker that is only slow, the other half is for the killing. Less than the least safety margin ([`MIN`]).
+pub const KEEPER_DELAY: Duration = Duration::from_millis(500);
 /// Least loss time of a worker by its own clock: it must be positive whatever the flags, or the worker would never end itself.
 const MIN_OWN_LOSS: Duration = Duration::from_millis(500);
 
@@ -45,14 +62,14 @@ impl Default for Timeouts {
 
 impl Timeouts {
     /// The same with each value raised to its minimum and to whole seconds, which is what the wire can say; the kill wait is
-    /// in milliseconds there and keeps them.
+    /// in milliseconds there and keeps them. What every safe wait leans on holds for the result, whatever the flags.
     pub fn clamped(self) -> Self {
         let whole = |d: Duration| {
             let secs = d.as_secs() + u64::from(d.subsec_nanos() > 0);
             // The wire's seconds are 32 bits signed.
             Duration::from_secs(secs.clamp(1, i32::MAX as u64))
         };
-        Timeouts {
+        let clamped = Timeouts {
             heartbeat_grace_period: whole(self.heartbeat_grace_period),
             healthcheck_period: whole(self.healthcheck_period),
             healthcheck_grace_period: whole(self.healthcheck_grace_period),
@@ -66,7 +83,22 @@ impl Timeouts {
                 Duration::from_millis(1),
                 Duration::from_millis(i32::MAX as u64),
             ),
-        }
+        };
+        clamped.assert_safe();
+        clamped
+    }
+
+    fn assert_safe(&self) {
+        let own = own_loss(self.lose_unhealthy_worker_after, self.worker_check_interval);
+        assert!(
+            own < self.lose_unhealthy_worker_after,
+            "Invariant: a worker gives itself up before its scheduler does"
+        );
+        assert!(
+            self.suicide_task_kill_wait + KEEPER_DELAY + SLACK
+                < self.lost_task_min_backoff(Duration::ZERO),
+            "Invariant: every process of a lost worker is dead before its tasks run elsewhere"
+        );
     }
 
     /// How old a good healthcheck may be.
@@ -116,19 +148,21 @@ fn whole_secs(d: Duration) -> Duration {
 
 /// The gaps that a worker applies to itself, from what its scheduler sent.
 pub fn worker_gaps(response: &HeartbeatResponse, heartbeat_period: Duration) -> Gaps {
-    // At least a second less than the scheduler's, even if it sends no interval; the worker must end first.
-    let own_loss = response
-        .lose_unhealthy_worker_after
-        .saturating_sub(response.worker_check_interval.max(MIN));
-    let lose_after = if own_loss.is_zero() {
-        MIN_OWN_LOSS
-    } else {
-        own_loss
-    };
     Gaps {
         max_healthcheck: response.max_healthcheck_gap,
         max_heartbeat: heartbeat_period + response.heartbeat_grace_period,
-        lose_after,
+        lose_after: own_loss(
+            response.lose_unhealthy_worker_after,
+            response.worker_check_interval,
+        ),
+    }
+}
+
+/// At least a second less than the scheduler's, even if it sends no interval; the worker must end first.
+fn own_loss(lose_after: Duration, check_interval: Duration) -> Duration {
+    match lose_after.saturating_sub(check_interval.max(MIN)) {
+        Duration::ZERO => MIN_OWN_LOSS,
+        own => own,
     }
 }
 
@@ -183,7 +217,9 @@ mod tests {
             prop_assert!(worker_gaps(&careless, Duration::from_secs(15)).lose_after < t.lose_unhealthy_worker_after);
             let theirs = t.scheduler_gaps(Duration::from_secs(15));
             prop_assert!(own.lose_after > Duration::ZERO && own.lose_after < theirs.lose_after);
-            prop_assert!(t.suicide_task_kill_wait + SLACK <= t.lost_task_min_backoff(Duration::ZERO));
+            for kill_wait in [t.suicide_task_kill_wait, Duration::from_millis(kill_ms + 1)] {
+                prop_assert!(kill_wait + KEEPER_DELAY + SLACK < t.lost_task_min_backoff(kill_wait));
+            }
         }
     }
 }

@@ -157,6 +157,7 @@ impl Association {
             let verdict = self.health.next(at, gaps, FirstHealth::Withheld);
             self.health.adopt(at, verdict.health);
         }
+        let lost_at = self.lost_at();
         let verdict = self.health.next(turn.now, gaps, FirstHealth::Withheld);
         let health = match verdict.health {
             // The scheduler's word stands until its next answer: it may have begun the association anew.
@@ -165,9 +166,35 @@ impl Association {
         };
         self.health.adopt(turn.now, health);
         match health {
-            Health::MustDie => self.die(turn, ExitReason::MustDie),
+            // Without a time of our own the scheduler has said so. It loses us, and begins the wait after which our tasks run
+            // elsewhere, no earlier than our own timers run out, and they have not: the full wait from now ends in time.
+            Health::MustDie => {
+                let since = lost_at.map_or(turn.now, |at| at.min(turn.now));
+                self.die(turn, ExitReason::MustDie, since);
+            }
             Health::Healthy => self.heartbeats.no_hurry(),
             Health::New | Health::Unhealthy => {}
+        }
+    }
+
+    /// When the worker loses itself if nothing more is heard; `None` if nobody has answered it, or it is lost.
+    pub(crate) fn lost_at(&self) -> Option<Time> {
+        // The limits themselves are still good.
+        let just_after = |at: Time| at + Duration::from_nanos(1);
+        let gaps = self.gaps()?;
+        let lose_after = |since: Time| just_after(since + gaps.lose_after);
+        let fresh_until = || {
+            let heartbeat = self.health.last_heartbeat()? + gaps.max_heartbeat;
+            let healthcheck = self.health.last_good_healthcheck()? + gaps.max_healthcheck;
+            Some(just_after(heartbeat.min(healthcheck)))
+        };
+        let since = self.health.became_unhealthy();
+        match self.health.health() {
+            Health::New => Some(lose_after(since)),
+            // It is fine and only held back as long as both are fresh.
+            Health::Unhealthy => Some(lose_after(since).max(fresh_until().unwrap_or_default())),
+            Health::Healthy => fresh_until().map(lose_after),
+            Health::MustDie => None,
         }
     }
 

@@ -292,7 +292,9 @@ impl Association {
     ) -> Result<Reply, Refusal> {
         self.check_not_dying()?;
         self.check_ids(ids.0, ids.1)?;
-        self.die(turn, ExitReason::SuicideRequested);
+        // As with a word of MUST_DIE: our own timers have not run out, so the full wait from now ends in time.
+        let now = turn.now;
+        self.die(turn, ExitReason::SuicideRequested, now);
         Ok(Reply::Empty)
     }
 

@@ -31,7 +31,11 @@ pub(crate) enum Life {
         goodbye: Option<CallId>,
     },
     /// Its tasks are given away, or soon will be: only the death of every process counts.
-    Dying { reason: ExitReason },
+    Dying {
+        reason: ExitReason,
+        /// When this was due, which is in the past if the worker was paused then.
+        since: Time,
+    },
     /// The program was told to end.
     Gone,
 }
@@ -74,17 +78,29 @@ impl Association {
         }
     }
 
-    /// The association must end. Each process gets its own wait, which the scheduler counts on.
-    pub(crate) fn die(&mut self, turn: &mut Turn<'_>, reason: ExitReason) {
+    /// The association must end, and was to end at `since`. Each process gets what is left of its own wait, since the scheduler
+    /// counts from when the worker's timers ran out, not from when a paused worker notices.
+    pub(crate) fn die(&mut self, turn: &mut Turn<'_>, reason: ExitReason, since: Time) {
         match self.life {
             Life::Running | Life::Leaving { .. } => {
-                self.life = Life::Dying { reason };
+                self.life = Life::Dying { reason, since };
+                let now = turn.now;
                 match self.patience {
-                    Patience::Normal => self.kill_all(turn, |own| own),
+                    Patience::Normal => self.kill_all(turn, |own| (since + own).since(now)),
                     Patience::Exhausted => {}
                 }
             }
             Life::Farewell { .. } | Life::Dying { .. } | Life::Gone => {}
+        }
+    }
+
+    /// The last moment at which tasks are still let live if nothing more is heard; `None`: nobody counts on their death.
+    pub(crate) fn tasks_may_live_until(&self) -> Option<Time> {
+        match self.life {
+            Life::Running | Life::Leaving { .. } => self.lost_at(),
+            Life::Dying { since, .. } => Some(since),
+            // No process is left, and none starts.
+            Life::Farewell { .. } | Life::Gone => None,
         }
     }
 
@@ -118,7 +134,7 @@ impl Association {
             };
         }
         match &self.life {
-            Life::Dying { reason } if self.tasks.live() == 0 => {
+            Life::Dying { reason, .. } if self.tasks.live() == 0 => {
                 let reason = reason.clone();
                 self.exit(turn, reason);
             }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
 use brasserie_common::resources::TaskPhysicalResources;
@@ -49,6 +50,8 @@ impl Task {
 pub(crate) struct Tasks {
     by_key: BTreeMap<TaskKey, Task>,
     live: usize,
+    /// The shortest of all processes since there was none.
+    shortest_kill_wait: Duration,
 }
 
 impl Tasks {
@@ -61,6 +64,11 @@ impl Tasks {
         self.live
     }
 
+    /// No process has a shorter one. The last known one while there is none.
+    pub(crate) fn shortest_kill_wait(&self) -> Duration {
+        self.shortest_kill_wait
+    }
+
     pub(crate) fn get(&self, key: &TaskKey) -> Option<&Task> {
         self.by_key.get(key)
     }
@@ -71,6 +79,11 @@ impl Tasks {
 
     /// The key must be free of a process.
     pub(crate) fn insert(&mut self, key: TaskKey, task: Task) {
+        let kill_wait = task.running.suicide_kill_wait;
+        self.shortest_kill_wait = match self.live {
+            0 => kill_wait,
+            _ => self.shortest_kill_wait.min(kill_wait),
+        };
         self.live += usize::from(task.is_live());
         let before = self.by_key.insert(key, task);
         assert!(

@@ -1,6 +1,7 @@
 //! The worker: a table of contents of what it hears, and the surface that a shell drives.
 
 use std::hash::{BuildHasher, Hasher};
+use std::time::Duration;
 
 use brasserie_common::collections::SeededState;
 use brasserie_common::{Health, RunningTask, SchedulerId, Time, WorkerDescription, WorkerSetId};
@@ -91,6 +92,18 @@ impl Worker {
             Life::Dying { .. } => LifeStage::Dying,
             Life::Gone => LifeStage::Gone,
         }
+    }
+
+    /// The latest time by which the worker begins to end its tasks if it hears nothing more; once it has begun, when it was to
+    /// begin. `None` while it is in no association: nobody counts on its death. Time alone never changes it, and what the worker
+    /// hears sets it back only with its health, its life or its scheduler.
+    pub fn tasks_may_live_until(&self) -> Option<Time> {
+        self.association.tasks_may_live_until()
+    }
+
+    /// Between TERM and KILL when the worker must end itself: no task that runs has less.
+    pub fn kill_wait(&self) -> Duration {
+        self.association.tasks.shortest_kill_wait()
     }
 
     /// The scheduler instance whose heartbeat answers count.

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
 use brasserie_common::{
-    CallId, CallOutcome, Health, InvocationId, ReportedStatus, RequestId, TaskKey, WorkerId,
+    CallId, CallOutcome, Health, InvocationId, ReportedStatus, RequestId, SchedulerId, TaskKey,
+    Time, WorkerId,
 };
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 use crate::effect::{Call, CallReply, Effect};
 use crate::worker::rig::*;
-use crate::{Event, LifeStage};
+use crate::{Event, LifeStage, Worker};
 
 /// One thing that happens; small numbers pick from small pools.
 #[derive(Clone, Debug)]
@@ -260,6 +261,57 @@ impl World {
     }
 }
 
+/// Whether it has not begun to end its tasks because it must.
+fn is_alive(worker: &Worker) -> bool {
+    match worker.life_stage() {
+        LifeStage::Running | LifeStage::Leaving => true,
+        LifeStage::Dying | LifeStage::Gone => false,
+    }
+}
+
+/// What the time to live hangs on.
+struct Belief {
+    until: Option<Time>,
+    health: Health,
+    life: LifeStage,
+    scheduler: Option<SchedulerId>,
+}
+
+impl Belief {
+    fn of(worker: &Worker) -> Self {
+        Belief {
+            until: worker.tasks_may_live_until(),
+            health: worker.health(),
+            life: worker.life_stage(),
+            scheduler: worker.scheduler(),
+        }
+    }
+}
+
+impl World {
+    /// It goes back only for a reason.
+    fn judge_time_to_live(&self, before: Belief) {
+        let after = Belief::of(&self.rig.worker);
+        let good = |health| match health {
+            Health::MustDie => 0,
+            Health::New => 1,
+            Health::Unhealthy => 2,
+            Health::Healthy => 3,
+        };
+        // Without one nobody counts on its death any more.
+        if after.until.is_some() && after.until < before.until {
+            assert!(
+                good(after.health) < good(before.health)
+                    || after.life != before.life
+                    || after.scheduler != before.scheduler,
+                "for no reason: {:?} after {:?}",
+                after.until,
+                before.until
+            );
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 600,
@@ -280,6 +332,51 @@ proptest! {
         for beats in world.rig.beats.windows(21) {
             prop_assert!(beats[20].since(beats[0]) >= Duration::from_secs(1));
         }
+    }
+
+    #[test]
+    fn the_time_to_live_is_when_a_worker_that_hears_nothing_more_dies(
+        joined in proptest::bool::weighted(0.8),
+        steps in proptest::collection::vec(step(), 0..60),
+        looks in proptest::collection::vec(0_u64..400_000, 0..6),
+    ) {
+        let rig = if joined { Rig::joined() } else { Rig::new() };
+        let mut world = World::new(rig);
+        for step in steps {
+            let before = Belief::of(&world.rig.worker);
+            world.step(step);
+            world.judge_time_to_live(before);
+        }
+        let rig = &mut world.rig;
+        // What was slept through is noticed.
+        rig.wait(0);
+        let Some(until) = rig.worker.tasks_may_live_until() else {
+            return Ok(());
+        };
+        if rig.worker.life_stage() == LifeStage::Dying {
+            prop_assert!(until <= rig.now());
+            return Ok(());
+        }
+        // It says goodbye by time alone.
+        if rig.worker.life_stage() == LifeStage::Leaving && rig.worker.live_processes() == 0 {
+            return Ok(());
+        }
+        // Time alone changes nothing, however often somebody looks.
+        for millis in looks {
+            if rig.now() + Duration::from_millis(millis) < until {
+                rig.wait(millis);
+                prop_assert!(is_alive(&rig.worker));
+                prop_assert_eq!(rig.worker.tasks_may_live_until(), Some(until));
+            }
+        }
+        // Neither a nanosecond earlier nor later, whether or not there was a look before.
+        let mut paused = rig.worker.clone();
+        paused.handle_timeout(until);
+        prop_assert!(!is_alive(&paused));
+        rig.worker.handle_timeout(until - Duration::from_nanos(1));
+        prop_assert!(is_alive(&rig.worker));
+        rig.worker.handle_timeout(until);
+        prop_assert!(!is_alive(&rig.worker));
     }
 
     #[test]

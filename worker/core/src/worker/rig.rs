@@ -217,6 +217,16 @@ impl Rig {
         effects
     }
 
+    pub(super) fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Milliseconds from now until the worker would begin to end itself; nanoseconds are cut off.
+    pub(super) fn left_to_live(&self) -> Option<u64> {
+        let left = self.worker.tasks_may_live_until()?.since(self.now);
+        Some(u64::try_from(left.as_millis()).unwrap())
+    }
+
     /// Milliseconds until the next timer.
     pub(super) fn next_timer(&self) -> Option<u64> {
         let wait = self.worker.poll_timeout()?.since(self.now);

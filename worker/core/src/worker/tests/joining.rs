@@ -341,7 +341,12 @@ fn a_sleeping_machine_wakes_up_unhealthy_or_dead() {
         panic!("{effects:?}");
     };
     assert_eq!(refusal.code, RefusalCode::Unhealthy);
-    assert_eq!((&effects[0], effects.len()), (&kill("a", 1, 700), 2));
+    // The suicide was due a millisecond ago, less what makes it too late.
+    let Effect::Kill { kill, .. } = &effects[0] else {
+        panic!("{effects:?}");
+    };
+    let left = Duration::from_millis(699) + Duration::from_nanos(2);
+    assert_eq!((kill.wait, effects.len()), (left, 2));
     assert_eq!(rig.worker.life_stage(), LifeStage::Dying);
     let effects = rig.end("a", 1, ReportedStatus::failed());
     assert_eq!(

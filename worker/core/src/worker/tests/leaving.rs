@@ -1,5 +1,7 @@
 //! Suicide and shutdown.
 
+use std::time::Duration;
+
 use brasserie_common::{Health, RefusalCode, ReportedStatus, StatusBits};
 
 use crate::effect::{Call, Effect, ExitReason, Goodbye};
@@ -189,4 +191,113 @@ fn without_a_scheduler_there_is_nobody_to_say_goodbye_to() {
     rig.wait(0);
     assert_eq!(rig.hear(Event::Shutdown), [exit(ExitReason::Shutdown)]);
     assert_eq!(rig.hear(Event::Shutdown), []);
+}
+
+#[test]
+fn nobody_counts_on_the_death_of_a_worker_without_association() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.left_to_live(), None);
+    rig.wait(0);
+    rig.fetch(1);
+    assert_eq!(rig.left_to_live(), None);
+    rig.heartbeat_answered(1, 1, 1, Health::New);
+    assert_eq!(rig.left_to_live(), Some(495_000));
+    rig.hear(Event::Shutdown);
+    assert_eq!(rig.left_to_live(), None, "it runs nothing and says goodbye");
+}
+
+#[test]
+fn the_time_left_to_live_follows_from_health() {
+    let mut rig = Rig::joined();
+    // A heartbeat may be 75 s old, and the worker then unhealthy for 495 s.
+    assert_eq!(rig.left_to_live(), Some(570_000));
+    rig.wait(20_000);
+    assert_eq!(rig.left_to_live(), Some(550_000));
+    rig.heartbeat_answered(5, 1, 1, Health::Healthy);
+    assert_eq!(rig.left_to_live(), Some(565_000), "it left 5 s ago");
+    rig.start("a", 1);
+    assert_eq!(rig.worker.kill_wait(), Duration::from_millis(700));
+    let effects = rig.wait(10_000);
+    assert_eq!(rig.left_to_live(), Some(555_000));
+    // UNHEALTHY since that heartbeat left, by the word of the scheduler.
+    rig.serve(effects, 1, Health::Unhealthy);
+    assert_eq!(rig.left_to_live(), Some(495_000));
+}
+
+#[test]
+fn a_held_back_worker_that_is_fine_may_live_until_it_is_not() {
+    let mut rig = Rig::joined();
+    for minute in 0..20 {
+        let check = healthcheck(1, 9 + minute, "");
+        rig.run(check.clone());
+        let effects = rig.end_healthcheck(check, ReportedStatus::done());
+        rig.serve(effects, 1, Health::Unhealthy);
+        for _ in 0..4 {
+            let effects = rig.wait(15_000);
+            rig.serve(effects, 1, Health::Unhealthy);
+        }
+    }
+    assert_eq!(rig.worker.life_stage(), LifeStage::Running);
+    // Its last healthcheck is 60 s old and may be 125 s, its last heartbeat has just left and may be 75 s.
+    assert_eq!(rig.left_to_live(), Some(65_000));
+}
+
+#[test]
+fn a_suicide_that_is_noticed_late_leaves_no_more_than_the_rest_of_the_wait() {
+    for (late, wait) in [(0, 700), (300, 400), (699, 1), (700, 0), (90_000, 0)] {
+        let mut rig = Rig::joined();
+        rig.start("a", 1);
+        let due = rig.worker.tasks_may_live_until().unwrap();
+        rig.worker.handle_timeout(due + Duration::from_millis(late));
+        let effects: Vec<_> = std::iter::from_fn(|| rig.worker.poll_effect()).collect();
+        assert_eq!(effects.first(), Some(&kill("a", 1, wait)), "{late}");
+        assert_eq!(rig.worker.tasks_may_live_until(), Some(due));
+    }
+}
+
+#[test]
+fn who_is_told_to_die_has_the_whole_wait_because_its_own_time_is_not_over() {
+    let mut rig = Rig::joined();
+    rig.start("a", 1);
+    rig.wait(15_000);
+    let own = rig.worker.tasks_may_live_until().unwrap();
+    // However long the answer was on its way.
+    rig.sleep(9_000);
+    let now = rig.now();
+    assert_eq!(
+        rig.heartbeat_answered(5, 1, 1, Health::MustDie).first(),
+        Some(&kill("a", 1, 700))
+    );
+    assert_eq!(rig.worker.tasks_may_live_until(), Some(now));
+    assert!(now < own);
+    // An answer that comes later than the own time finds a worker that is dying since then.
+    let mut rig = Rig::joined();
+    rig.start("a", 1);
+    rig.wait(15_000);
+    let own = rig.worker.tasks_may_live_until().unwrap();
+    rig.sleep(600_000);
+    let effects = rig.heartbeat_answered(5, 1, 1, Health::MustDie);
+    assert_eq!(effects.first(), Some(&kill("a", 1, 0)));
+    assert_eq!(rig.worker.tasks_may_live_until(), Some(own));
+}
+
+#[test]
+fn the_kill_wait_is_the_shortest_of_all_processes() {
+    let mut rig = Rig::joined();
+    let patient = |node, invocation, millis| {
+        let mut run = run(1, 0, task(node, invocation));
+        run.task.suicide_kill_wait = Duration::from_millis(millis);
+        run
+    };
+    rig.run(patient("a", 1, 900));
+    assert_eq!(rig.worker.kill_wait(), Duration::from_millis(900));
+    rig.run(patient("b", 2, 50));
+    assert_eq!(rig.worker.kill_wait(), Duration::from_millis(50));
+    rig.run(patient("c", 3, 800));
+    rig.end("b", 2, ReportedStatus::done());
+    rig.end("a", 1, ReportedStatus::done());
+    assert_eq!(rig.worker.kill_wait(), Duration::from_millis(50));
+    rig.end("c", 3, ReportedStatus::done());
+    rig.run(patient("d", 4, 800));
+    assert_eq!(rig.worker.kill_wait(), Duration::from_millis(800));
 }
