@@ -8,6 +8,7 @@ use brasserie_thrift::rpc::ConnectionLosses;
 use brasserie_worker_core::{Event, ExitReason, LifeStage, Worker};
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::keeper::lease::{Lease, Terms};
 use crate::perform::Performer;
 use crate::rpc::{Arrival, Lanes};
 
@@ -23,6 +24,8 @@ pub(crate) struct Driver {
     own: UnboundedReceiver<Event>,
     lanes: Lanes,
     losses: ConnectionLosses,
+    /// What the keeper counts on.
+    lease: Option<Lease>,
     seen: Seen,
 }
 
@@ -52,6 +55,7 @@ impl Driver {
         own: UnboundedReceiver<Event>,
         lanes: Lanes,
         losses: ConnectionLosses,
+        lease: Option<Lease>,
     ) -> Self {
         let seen = Seen::of(&worker);
         Driver {
@@ -61,6 +65,7 @@ impl Driver {
             own,
             lanes,
             losses,
+            lease,
             seen,
         }
     }
@@ -107,6 +112,10 @@ impl Driver {
         }
         self.worker.handle_timeout(now);
         self.seen.update(&self.worker);
+        // Before anything is done: no task may start whom the keeper would let live for too long.
+        if let Some(lease) = &mut self.lease {
+            lease.renew(terms(&self.worker));
+        }
         while let Some(effect) = self.worker.poll_effect() {
             self.performer.perform(effect)?;
         }
@@ -132,6 +141,17 @@ impl Driver {
             Some(arrival) = self.lanes.work.recv() => Heard::Call(arrival),
             () = self.clock.sleep_until(due) => Heard::Due,
         }
+    }
+}
+
+/// What the keeper must do if this process is stopped from now on.
+fn terms(worker: &Worker) -> Terms {
+    let Some(until) = worker.tasks_may_live_until() else {
+        return Terms::NONE;
+    };
+    match worker.life_stage() {
+        LifeStage::Running | LifeStage::Leaving => Terms::living(until, worker.kill_wait()),
+        LifeStage::Dying | LifeStage::Gone => Terms::dying(until, worker.kill_wait()),
     }
 }
 

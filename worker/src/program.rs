@@ -12,9 +12,9 @@ use tokio::time::Instant;
 
 use crate::ExitReason;
 use crate::config::{Cli, exit_code};
-use crate::keeper;
+use crate::keeper::{self, lease::Lease};
 use crate::options::StartOptions;
-use crate::start::start;
+use crate::start::start_kept;
 
 /// A keeper passes on what a service manager may have sent to the whole group already: within this time two signals are one
 /// wish. Later a second one means that the tasks must not be waited for.
@@ -47,7 +47,11 @@ pub fn run() -> ExitCode {
 }
 
 async fn work(options: StartOptions) -> ExitCode {
-    let handle = match start(options).await {
+    let lease = match Lease::of_this_process() {
+        Ok(lease) => lease,
+        Err(error) => return failed(&error, exit_code::START),
+    };
+    let handle = match start_kept(options, lease).await {
         Ok(handle) => handle,
         Err(error) => return failed(&error, exit_code::START),
     };

@@ -17,7 +17,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::directory::{DirectoryError, Identity, WorkerDirectory};
 use crate::driver::Driver;
-use crate::keeper;
+use crate::keeper::{self, lease::Lease};
 use crate::logs::{LogConfig, LogStore, OpenError};
 use crate::options::StartOptions;
 use crate::perform::{OwnEvents, Performer, Supervised};
@@ -106,7 +106,18 @@ impl WorkerHandle {
 
 /// Starts a worker on the present runtime. It returns once the worker takes calls; joining the scheduler goes on by itself, for
 /// as long as it takes.
+///
+/// Nobody ends its tasks if the whole process is stopped while its scheduler, elsewhere, gives them away: only the program has a
+/// keeper with a lease.
 pub async fn start(options: StartOptions) -> Result<WorkerHandle, StartError> {
+    start_kept(options, None).await
+}
+
+/// As [`start`], under a keeper that ends the tasks in time if this process cannot.
+pub(crate) async fn start_kept(
+    options: StartOptions,
+    lease: Option<Lease>,
+) -> Result<WorkerHandle, StartError> {
     let clock = Clock;
     let (directory, logs) = blocking({
         let (path, retention) = (options.data_dir.clone(), options.logs);
@@ -152,7 +163,7 @@ pub async fn start(options: StartOptions) -> Result<WorkerHandle, StartError> {
     let stop = CancellationToken::new();
     let server = server.serve(service, Limits::DEFAULT, stop.child_token());
     let performer = Performer::new(runner, client, own.clone());
-    let driver = Driver::new(worker, clock, performer, own_events, lanes, losses);
+    let driver = Driver::new(worker, clock, performer, own_events, lanes, losses, lease);
     tokio::spawn(watch_usage(own.clone(), clock, stop.clone()));
     let data_dir = directory.path().to_owned();
     tracing::info!(

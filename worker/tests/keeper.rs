@@ -4,9 +4,14 @@
 //! the program to be kept.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use brasserie_common::Time;
+use brasserie_common::health::timeouts::KEEPER_DELAY;
+use brasserie_common_runtime::Clock;
+use brasserie_worker::keeper::lease::{Lease, Terms};
 use brasserie_worker::keeper::{become_keeper_or_continue, marker};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::{Pid, getpid, getppid};
@@ -14,12 +19,16 @@ use nix::unistd::{Pid, getpid, getppid};
 const ROLE: &str = "KEEPER_TEST_ROLE";
 /// What is promised: the kill wait is over, and a second.
 const PROMISE: Duration = Duration::from_secs(1);
+/// How long a test's lease lasts: longer than a busy machine needs to start a shell.
+const LEASE: Duration = Duration::from_millis(700);
+/// Between SIGTERM and SIGKILL.
+const KILL_WAIT: Duration = Duration::from_millis(300);
 /// For things that happen at once unless the machine is very busy.
 const SOON: Duration = Duration::from_secs(10);
 
 type Case = (&'static str, fn());
 
-const CASES: [Case; 6] = [
+const CASES: [Case; 11] = [
     (
         "the_program_sees_its_arguments_and_its_marker",
         arguments_arrive,
@@ -32,6 +41,20 @@ const CASES: [Case; 6] = [
     ),
     ("signals_are_passed_on", signals_are_passed_on),
     ("pkill_by_the_programs_name_spares_the_keeper", names),
+    (
+        "a_stopped_program_and_its_tasks_are_dead_when_its_lease_is_over",
+        stopped_program,
+    ),
+    (
+        "a_program_that_hangs_while_it_dies_is_ended_too",
+        hanging_program,
+    ),
+    (
+        "a_lease_that_is_brought_forward_counts",
+        lease_brought_forward,
+    ),
+    ("a_program_that_renews_its_lease_lives", renewing_program),
+    ("a_keeper_that_wakes_up_late_acts_at_once", late_keeper),
 ];
 
 fn main() -> ExitCode {
@@ -65,6 +88,8 @@ fn play(role: &str) -> ExitCode {
         "exit" => ExitCode::from(7),
         "tasks" => run_tasks(),
         "wait" => wait_for_term(),
+        "lease" => live_on_a_lease(),
+        "renew" => renew_for_a_while(),
         other => panic!("no role {other}"),
     }
 }
@@ -97,6 +122,53 @@ fn wait_for_term() -> ExitCode {
     let signal = set.wait().expect("a signal");
     say(signal.as_str());
     ExitCode::from(5)
+}
+
+/// Starts a task that survives SIGTERM and tells of it, takes a lease, tells the task's id, its own and when the lease is over in
+/// nanoseconds, and then does as it was told in its first argument. The task tells the id of a descendant that left its group.
+fn live_on_a_lease() -> ExitCode {
+    let script = "trap 'echo told' TERM; setsid sleep 1000 & echo $!; while :; do wait; done";
+    let mut task = Command::new("sh");
+    let task = task.args(["-c", script]).process_group(0);
+    let task = task.spawn().expect("a shell").id();
+    let mut lease = Lease::of_this_process().expect("opened").expect("kept");
+    let now = Clock.now();
+    let until = now + LEASE;
+    let how = std::env::args().nth(1).expect("an argument");
+    match how.as_str() {
+        "stop" | "stop-both" => lease.renew(Terms::living(until, KILL_WAIT)),
+        "hang-dying" => lease.renew(Terms::dying(until, KILL_WAIT)),
+        "hurry" => {
+            lease.renew(Terms::living(now + SOON * 100, KILL_WAIT));
+            lease.renew(Terms::living(until, KILL_WAIT));
+        }
+        other => panic!("no way {other}"),
+    }
+    let (me, until) = (getpid(), until.as_nanos());
+    say(&format!("{task} {me} {until}"));
+    match how.as_str() {
+        "stop" | "hurry" => kill(getpid(), Signal::SIGSTOP).expect("stopped"),
+        "stop-both" => {
+            kill(getppid(), Signal::SIGSTOP).expect("stopped");
+            kill(getpid(), Signal::SIGSTOP).expect("stopped");
+        }
+        _ => {}
+    }
+    // Only in vain: it must not end by itself.
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Well beyond its first lease.
+fn renew_for_a_while() -> ExitCode {
+    let mut lease = Lease::of_this_process().expect("opened").expect("kept");
+    let end = Clock.now() + LEASE * 3;
+    while Clock.now() < end {
+        lease.renew(Terms::living(Clock.now() + LEASE, KILL_WAIT));
+        std::thread::yield_now();
+    }
+    ExitCode::from(7)
 }
 
 fn say(line: &str) {
@@ -214,4 +286,87 @@ fn names() {
     assert!(short(ids[0]).starts_with("keeper-"), "{}", short(ids[0]));
     kill(ids[0], Signal::SIGTERM).expect("sent");
     assert_eq!(kept.code(), Some(5));
+}
+
+/// A program that lives on a lease.
+struct Leased {
+    kept: Kept,
+    pids: Vec<Pid>,
+    until: Time,
+}
+
+impl Leased {
+    fn start(how: &str) -> Self {
+        let mut kept = Kept::start("lease", &[how]);
+        // In any order: one of the program and one of the task.
+        let (one, two) = (kept.line(), kept.line());
+        let (line, descendant) = match one.contains(' ') {
+            true => (one, two),
+            false => (two, one),
+        };
+        let (pids, until) = line.rsplit_once(' ').expect("several words");
+        let pids = pids.split(' ').chain([descendant.as_str()]);
+        let pids = pids.map(|id| id.parse().expect("an id"));
+        Leased {
+            kept,
+            pids: pids.map(Pid::from_raw).collect(),
+            until: Time::from_nanos(until.parse().expect("a time")),
+        }
+    }
+
+    /// Waits until nobody is alive. Nobody dies before the lease is over, and all are dead when a scheduler would count on it: a
+    /// second after the keeper's delay, which is for the machine.
+    fn is_over_in_time(&self) {
+        let by = self.until + KILL_WAIT + KEEPER_DELAY + PROMISE;
+        loop {
+            let alive = self.pids.iter().filter(|pid| alive(**pid)).count();
+            // After the look, so that a pause of this test does no harm.
+            let now = Clock.now();
+            if alive == 0 {
+                assert!(now > self.until, "killed too early");
+                break;
+            }
+            assert!(now <= by, "{alive} of {:?} are still alive", self.pids);
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn stopped_program() {
+    let mut leased = Leased::start("stop");
+    assert!(leased.pids.iter().all(|pid| alive(*pid)));
+    assert_eq!(leased.kept.line(), "told");
+    assert!(Clock.now() > leased.until, "told too early");
+    leased.is_over_in_time();
+    assert_eq!(leased.kept.code(), Some(1));
+}
+
+fn hanging_program() {
+    let mut leased = Leased::start("hang-dying");
+    leased.is_over_in_time();
+    // SIGTERM was the program's business.
+    assert!(leased.kept.lines.next().is_none());
+    assert_eq!(leased.kept.code(), Some(1));
+}
+
+fn lease_brought_forward() {
+    let leased = Leased::start("hurry");
+    leased.is_over_in_time();
+    assert_eq!(leased.kept.code(), Some(1));
+}
+
+fn renewing_program() {
+    assert_eq!(Kept::start("renew", &[]).code(), Some(7));
+}
+
+fn late_keeper() {
+    let leased = Leased::start("stop-both");
+    while Clock.now() <= leased.until + KILL_WAIT + KEEPER_DELAY {
+        std::thread::yield_now();
+    }
+    // What nobody can help.
+    assert!(leased.pids.iter().all(|pid| alive(*pid)));
+    kill(leased.kept.keeper_id(), Signal::SIGCONT).expect("sent");
+    assert!(gone_within(&leased.pids, PROMISE));
+    assert_eq!(leased.kept.code(), Some(1));
 }

@@ -1,20 +1,26 @@
-//! The keeper at work: starts the program, passes signals on, reaps orphans, and ends what the program leaves behind.
+//! The keeper at work: starts the program, passes signals on, reaps orphans, holds the program to its lease, and ends what it
+//! leaves behind.
 
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use brasserie_common::Time;
 use brasserie_common_runtime::Clock;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpid};
 
-use super::{FORWARDED, KeeperError, Marker, guarded_signals, kept_program, processes};
+use super::lease::Ledger;
+use super::processes::{self, Process};
+use super::{FORWARDED, KEEPER_NAME, KeeperError, Marker, guarded_signals, kept_program};
 
 /// How often the keeper looks although no signal came: SIGCHLD wakes it, this only heals a parent that had it ignored.
 const IDLE_LOOK: Duration = Duration::from_secs(1);
@@ -23,6 +29,8 @@ const IDLE_LOOK: Duration = Duration::from_secs(1);
 const SWEEP_ROUND: Duration = Duration::from_millis(10);
 /// How often it is said that something cannot be killed.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(5);
+/// Exit code when the program did not end its tasks in time: what a worker says that is out of touch for too long.
+const LAPSED_CODE: i32 = 1;
 /// Exit code when the program's own is not known.
 const UNKNOWN_CODE: i32 = 1;
 /// What shells add to the number of the signal that ended a program.
@@ -31,12 +39,17 @@ const SIGNAL_CODE_BASE: i32 = 128;
 /// How far the program's life has come.
 ///
 /// ```text
-/// Guarding --the program is gone--> Sweeping --no child is left--> (exit)
+/// Guarding --the program is gone-----------------------> Sweeping --no child is left--> (exit)
+///    |  \------kill time is over------------------------/  /
+///    \--term time is over--> Warned --kill time is over, --/
+///                                     the program is gone
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// The program runs.
     Guarding,
+    /// The program's lease is over: it is stopped, its tasks were told to end.
+    Warned { kill_at: Time },
     /// Whatever it left behind is killed.
     Sweeping { code: i32, complain_at: Instant },
 }
@@ -50,8 +63,19 @@ enum Children {
 
 struct Guard {
     program: Pid,
+    /// Whether the program's number still is its own.
+    reaped: Reaped,
     signals: SignalFd,
+    ledger: Ledger,
+    timer: TimerFd,
     stage: Stage,
+}
+
+/// What became of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reaped {
+    No,
+    Yes,
 }
 
 /// Runs the program to its end and returns the code to exit with; nothing that it started is alive then.
@@ -64,13 +88,20 @@ pub(super) fn run(arguments: &[OsString]) -> Result<i32, KeeperError> {
     prctl::set_child_subreaper(true).map_err(setup("adopt orphans"))?;
     prctl::set_name(c"brasserie-keeper").map_err(setup("name itself"))?;
     let marker = Marker(format!("{}:{:016x}", getpid(), Clock.seed()));
-    let child = kept_program(arguments, &marker)
+    let ledger = Ledger::new().map_err(setup("make a lease"))?;
+    let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
+    // It goes off at once when a machine wakes up after the time.
+    let timer = TimerFd::new(ClockId::CLOCK_BOOTTIME, flags).map_err(setup("make a timer"))?;
+    let child = kept_program(arguments, &marker, &ledger)
         .spawn()
         .map_err(KeeperError::Spawn)?;
     let program = Pid::from_raw(i32::try_from(child.id()).expect("process ids fit 31 bits"));
     let guard = Guard {
         program,
+        reaped: Reaped::No,
         signals,
+        ledger,
+        timer,
         stage: Stage::Guarding,
     };
     guard.keep()
@@ -80,13 +111,14 @@ impl Guard {
     fn keep(mut self) -> Result<i32, KeeperError> {
         loop {
             let children = self.reap();
+            self.enforce(Clock.now());
             let pause = match (self.stage, children) {
                 (Stage::Sweeping { code, .. }, Children::None) => return Ok(code),
                 (Stage::Sweeping { .. }, Children::Some) => {
                     self.sweep();
                     SWEEP_ROUND
                 }
-                (Stage::Guarding, _) => IDLE_LOOK,
+                (Stage::Guarding | Stage::Warned { .. }, _) => IDLE_LOOK,
             };
             self.wait(pause);
             self.forward();
@@ -117,25 +149,95 @@ impl Guard {
     }
 
     fn ended(&mut self, pid: Pid, code: i32) {
+        // An orphan, or the program again.
+        if pid != self.program || self.reaped == Reaped::Yes {
+            return;
+        }
+        self.reaped = Reaped::Yes;
         match self.stage {
-            Stage::Guarding if pid == self.program => {
-                let complain_at = Instant::now() + COMPLAINT_INTERVAL;
-                self.stage = Stage::Sweeping { code, complain_at };
-            }
-            // An orphan, or the program again.
-            Stage::Guarding | Stage::Sweeping { .. } => {}
+            Stage::Guarding => self.sweep_from_now(code),
+            Stage::Warned { .. } => self.sweep_from_now(LAPSED_CODE),
+            Stage::Sweeping { .. } => {}
         }
     }
 
-    /// Kills every child. Only children: their ids stay theirs until this process reaps them, so that no stranger is ever
-    /// hit; their own children become ours with their death.
-    fn sweep(&mut self) {
-        let me = getpid();
+    fn sweep_from_now(&mut self, code: i32) {
+        let complain_at = Instant::now() + COMPLAINT_INTERVAL;
+        self.stage = Stage::Sweeping { code, complain_at };
+    }
+
+    /// Does what the program had to do by now and did not do.
+    fn enforce(&mut self, now: Time) {
+        // In every stage, for it also silences the bell.
+        let terms = self.ledger.read();
+        let due = match self.stage {
+            Stage::Sweeping { .. } => return self.arm(Time::NEVER),
+            Stage::Warned { kill_at } => kill_at,
+            Stage::Guarding => {
+                if terms.term_at() <= now && now < terms.kill_at() {
+                    self.warn(terms.kill_at());
+                    terms.kill_at()
+                } else {
+                    terms.first()
+                }
+            }
+        };
+        if due <= now {
+            self.end_program();
+            return self.arm(Time::NEVER);
+        }
+        self.arm(due);
+    }
+
+    fn warn(&mut self, kill_at: Time) {
+        say(
+            "the program did not end its tasks when it had to (is it stopped, or does it hang?); ending them",
+        );
+        self.stage = Stage::Warned { kill_at };
+        // If it still runs, it must start nothing more, and must not reap whom we are about to signal.
+        let _ = kill(self.program, Signal::SIGSTOP);
+        for task in self.below(&[self.program]) {
+            signal_all_of(&task, Signal::SIGTERM);
+        }
+    }
+
+    /// No signal handler and no SIGSTOP keeps it from dying, and it can start nothing more.
+    fn end_program(&mut self) {
+        say("the program's tasks should be dead; killing it and all of them");
+        let _ = kill(self.program, Signal::SIGKILL);
+        self.sweep_from_now(LAPSED_CODE);
+    }
+
+    fn arm(&self, at: Time) {
+        let set = match at {
+            Time::NEVER => self.timer.unset(),
+            at => {
+                let at = TimeSpec::from_duration(Duration::from_nanos(at.as_nanos()));
+                let flags = TimerSetTimeFlags::TFD_TIMER_ABSTIME;
+                self.timer.set(Expiration::OneShot(at), flags)
+            }
+        };
+        // Invariant: the descriptor is a timer and the time is valid, so no error exists.
+        set.expect("a timer can be set");
+    }
+
+    fn below(&self, parents: &[Pid]) -> Vec<Process> {
         let mut children = processes::all().unwrap_or_default();
-        children.retain(|process| process.parent == me);
+        children.retain(|process| parents.contains(&process.parent));
+        children
+    }
+
+    /// Kills every child with its process group. Only children: their ids stay theirs until this process reaps them, so that no
+    /// stranger is ever hit; their own children become ours with their death. A killed program that hangs in the kernel keeps its
+    /// children, and reaps them no more than we do.
+    fn sweep(&mut self) {
+        let mut parents = vec![getpid()];
+        if self.reaped == Reaped::No {
+            parents.push(self.program);
+        }
+        let children = self.below(&parents);
         for child in &children {
-            // It can only be gone already, or be a set-user-id program that we may not signal.
-            let _ = kill(child.pid, Signal::SIGKILL);
+            signal_all_of(child, Signal::SIGKILL);
         }
         let now = Instant::now();
         if let Stage::Sweeping { complain_at, .. } = &mut self.stage
@@ -143,17 +245,16 @@ impl Guard {
         {
             *complain_at = now + COMPLAINT_INTERVAL;
             let ids: Vec<String> = children.iter().map(|c| c.pid.to_string()).collect();
-            // Not `eprintln!`, which panics if nobody reads any more: the sweep must go on.
-            let _ = writeln!(
-                std::io::stderr(),
-                "brasserie-keeper: still waiting for processes that do not die: {} (do they hang in a file system or a device?)",
+            say(&format!(
+                "still waiting for processes that do not die: {} (do they hang in a file system or a device?)",
                 ids.join(", ")
-            );
+            ));
         }
     }
 
     fn wait(&self, pause: Duration) {
-        let mut fds = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+        let mut fds = [self.signals.as_fd(), self.timer.as_fd(), self.ledger.bell()]
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         let timeout = PollTimeout::try_from(pause).unwrap_or(PollTimeout::MAX);
         // Interrupted or not: the caller looks again.
         let _ = poll(&mut fds, timeout);
@@ -170,8 +271,23 @@ impl Guard {
                 (Some(signal), Stage::Guarding) if FORWARDED.contains(&signal) && !from_kernel => {
                     let _ = kill(self.program, signal);
                 }
-                (_, Stage::Guarding | Stage::Sweeping { .. }) => {}
+                (_, Stage::Guarding | Stage::Warned { .. } | Stage::Sweeping { .. }) => {}
             }
         }
     }
+}
+
+/// To the process and, if it leads one, its whole group at once. Nobody else has its number: it was not reaped.
+fn signal_all_of(process: &Process, signal: Signal) {
+    // It can only be gone already, or be a set-user-id program that we may not signal.
+    if process.group == process.pid {
+        let _ = kill(Pid::from_raw(-process.pid.as_raw()), signal);
+    } else {
+        let _ = kill(process.pid, signal);
+    }
+}
+
+fn say(text: &str) {
+    // Not `eprintln!`, which panics if nobody reads any more: the keeper must go on.
+    let _ = writeln!(std::io::stderr(), "{KEEPER_NAME}: {text}");
 }

@@ -12,8 +12,20 @@
 //! group. When the program is gone, it kills every process that is left below it until there is none, and then exits with the
 //! program's code. If instead the keeper is killed, the program gets SIGTERM and ends its tasks itself. Only somebody who
 //! kills both at the same moment leaves tasks behind; the worker's next start ends those ([`crate::directory`]).
+//!
+//! A worker that is stopped (SIGSTOP, a debugger, a frozen control group) or hangs cannot end its tasks when its scheduler gives
+//! them away. So it tells its keeper until when they may live ([`lease`]). When that is over and was not renewed, the keeper
+//! stops the worker for good and sends its tasks SIGTERM, and after the kill wait SIGKILL to all of them and to the worker, whom
+//! no SIGCONT revives then. How late that may be, and why it is in time: [`brasserie_common::health::timeouts`].
+//!
+//! What a keeper cannot help: it is stopped together with the worker while the tasks go on (a signal to both, a control group
+//! with both and without the tasks). When it goes on, it acts at once. While the machine sleeps, tasks sleep too; after it they
+//! live no longer than the keeper needs to act, since its clock counts the sleep.
+//!
+//! `brasserie run` has no lease: who stops it stops its scheduler with its worker, and no other scheduler can use its directory.
 
 mod guard;
+pub mod lease;
 pub(crate) mod processes;
 
 use std::ffi::{CString, OsStr, OsString};
@@ -22,6 +34,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::{CommandExt, parent_id};
 use std::process::Command;
 
+use lease::{LEASE_VARIABLE, Ledger};
 use nix::errno::Errno;
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
@@ -55,6 +68,8 @@ pub enum KeeperError {
     Setup { what: &'static str, error: Errno },
     #[error("{KEEPER_NAME} cannot start the program: {0}")]
     Spawn(io::Error),
+    #[error("cannot open the lease of {KEEPER_NAME}: {0}. Is /proc mounted?")]
+    Lease(io::Error),
     #[error("{KEEPER_NAME} ended while this program was starting")]
     Gone,
 }
@@ -155,7 +170,7 @@ fn decode(text: &str) -> OsString {
 }
 
 /// The program, as the keeper starts it.
-fn kept_program(arguments: &[OsString], marker: &Marker) -> Command {
+fn kept_program(arguments: &[OsString], marker: &Marker, ledger: &Ledger) -> Command {
     let mut command = Command::new(THIS_PROGRAM);
     command
         .arg0(
@@ -165,7 +180,8 @@ fn kept_program(arguments: &[OsString], marker: &Marker) -> Command {
         )
         .args(arguments.iter().skip(1))
         .env_remove(ARGUMENTS_VARIABLE)
-        .env(MARKER_VARIABLE, marker.as_str());
+        .env(MARKER_VARIABLE, marker.as_str())
+        .env(LEASE_VARIABLE, ledger.numbers());
     command
 }
 

@@ -1,0 +1,296 @@
+//! The lease: until when the kept program may leave its tasks alive. The program renews it, the keeper reads it, neither waits
+//! for the other.
+//!
+//! ```text
+//!   worker --terms--> page (24 bytes of shared memory) <--reads when a time is over, or the bell rings-- keeper
+//!      \------------> bell (a pipe), only when a time was brought forward ------------------------------/
+//! ```
+//!
+//! A renewal is one write of 24 bytes into memory, at most one a turn of the driver and only if the terms have changed; they
+//! change with heartbeats that are answered (at most 20 a second), healthchecks and the worker's own fate. Nothing queues up, so
+//! that a keeper that was stopped finds the present terms and no old ones.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::time::Duration;
+
+use brasserie_common::Time;
+use brasserie_common::health::timeouts::KEEPER_DELAY;
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::unistd::pipe2;
+
+use super::{KeeperError, marker};
+
+/// How long the keeper lets a program that is only slow do its own killing; what is left of [`KEEPER_DELAY`] is for the keeper's:
+/// a look at the machine's processes and ten rounds of its sweep.
+const PATIENCE: Duration = Duration::from_millis(250);
+const _: () = assert!(PATIENCE.as_millis() * 2 <= KEEPER_DELAY.as_millis());
+
+/// Numbers of the page's and the bell's descriptors, which the program inherits.
+pub(super) const LEASE_VARIABLE: &str = "BRASSERIE_KEEPER_LEASE";
+const PAGE_BYTES: usize = 24;
+/// Tells terms from a page that is just being written.
+const CHECK: u64 = 0x6272_6173_7365_7269;
+/// Reads of a page that is being written, which takes nanoseconds.
+const READS: usize = 16;
+/// Bytes of the bell taken at once; more of them say the same.
+const BELL_BYTES: usize = 64;
+
+/// When the keeper acts in the program's stead, by the clock that counts suspend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// The program is stopped, its tasks get SIGTERM.
+    term_at: Time,
+    /// Program and tasks get SIGKILL.
+    kill_at: Time,
+}
+
+impl Terms {
+    /// Nobody counts on the death of the tasks.
+    pub const NONE: Terms = Terms {
+        term_at: Time::NEVER,
+        kill_at: Time::NEVER,
+    };
+
+    /// The program begins to end its tasks at `until` if it hears nothing more, and may take `kill_wait` over it.
+    pub fn living(until: Time, kill_wait: Duration) -> Self {
+        Terms {
+            term_at: until + PATIENCE,
+            kill_at: until + kill_wait + PATIENCE,
+        }
+    }
+
+    /// The program has begun to end its tasks at `since`, or should have.
+    pub fn dying(since: Time, kill_wait: Duration) -> Self {
+        Terms {
+            term_at: Time::NEVER,
+            ..Terms::living(since, kill_wait)
+        }
+    }
+
+    pub(super) fn term_at(self) -> Time {
+        self.term_at
+    }
+
+    pub(super) fn kill_at(self) -> Time {
+        self.kill_at
+    }
+
+    /// When something is to be done first.
+    pub(super) fn first(self) -> Time {
+        self.term_at.min(self.kill_at)
+    }
+
+    fn brings_forward(self, before: Terms) -> bool {
+        self.term_at < before.term_at || self.kill_at < before.kill_at
+    }
+
+    fn encode(self) -> [u8; PAGE_BYTES] {
+        let (term, kill) = (self.term_at.as_nanos(), self.kill_at.as_nanos());
+        let mut page = [0; PAGE_BYTES];
+        page[0..8].copy_from_slice(&term.to_le_bytes());
+        page[8..16].copy_from_slice(&kill.to_le_bytes());
+        page[16..24].copy_from_slice(&check(term, kill).to_le_bytes());
+        page
+    }
+
+    fn decode(page: &[u8; PAGE_BYTES]) -> Option<Self> {
+        let number =
+            |at: usize| u64::from_le_bytes(std::array::from_fn::<u8, 8, _>(|i| page[at + i]));
+        let (term, kill) = (number(0), number(8));
+        (number(16) == check(term, kill)).then(|| Terms {
+            term_at: Time::from_nanos(term),
+            kill_at: Time::from_nanos(kill),
+        })
+    }
+}
+
+fn check(term: u64, kill: u64) -> u64 {
+    CHECK ^ term ^ kill.rotate_left(32)
+}
+
+/// The program's end.
+#[derive(Debug)]
+pub struct Lease {
+    page: File,
+    bell: File,
+    written: Terms,
+}
+
+impl Lease {
+    /// The lease that the keeper of this process holds; `None` if it has no keeper.
+    pub fn of_this_process() -> Result<Option<Self>, KeeperError> {
+        if marker().is_none() {
+            return Ok(None);
+        }
+        let numbers = std::env::var(LEASE_VARIABLE).unwrap_or_default();
+        Lease::open(&numbers).map(Some).map_err(KeeperError::Lease)
+    }
+
+    /// By way of `/proc`, since a number alone is no proof that the descriptor is ours. What was inherited stays open, and is
+    /// closed in tasks like all else.
+    fn open(numbers: &str) -> io::Result<Self> {
+        let malformed = || io::Error::other(format!("{LEASE_VARIABLE} is `{numbers}`"));
+        let (page, bell) = numbers.split_once(':').ok_or_else(malformed)?;
+        let open = |number: &str| {
+            let number: u32 = number.parse().map_err(|_| malformed())?;
+            let mut options = OpenOptions::new();
+            options.write(true).custom_flags(OFlag::O_NONBLOCK.bits());
+            options.open(format!("/proc/self/fd/{number}"))
+        };
+        Ok(Lease {
+            page: open(page)?,
+            bell: open(bell)?,
+            written: Terms::NONE,
+        })
+    }
+
+    /// Never waits.
+    pub fn renew(&mut self, terms: Terms) {
+        if terms == self.written {
+            return;
+        }
+        if let Err(error) = self.page.write_all_at(&terms.encode(), 0) {
+            // Memory that exists already cannot refuse; what the keeper knows is at worst too early, which is safe.
+            tracing::error!("cannot renew the keeper's lease: {error}");
+            return;
+        }
+        if terms.brings_forward(self.written) {
+            // A bell that is full has been rung.
+            let _ = (&self.bell).write(&[1]);
+        }
+        self.written = terms;
+    }
+}
+
+/// The keeper's end.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    page: File,
+    bell: File,
+    /// Kept open, so that the bell never looks hung up.
+    ring: OwnedFd,
+    known: Terms,
+}
+
+impl Ledger {
+    pub(super) fn new() -> Result<Self, Errno> {
+        // Not close-on-exec: the program inherits both, and nobody else is ever started from here.
+        let page = File::from(memfd_create(c"brasserie-lease", MFdFlags::empty())?);
+        let (bell, ring) = pipe2(OFlag::O_NONBLOCK)?;
+        page.write_all_at(&Terms::NONE.encode(), 0)
+            .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or_default()))?;
+        Ok(Ledger {
+            page,
+            bell: File::from(bell),
+            ring,
+            known: Terms::NONE,
+        })
+    }
+
+    /// For [`LEASE_VARIABLE`].
+    pub(super) fn numbers(&self) -> String {
+        format!("{}:{}", self.page.as_raw_fd(), self.ring.as_raw_fd())
+    }
+
+    /// Readable when the terms were brought forward.
+    pub(super) fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// The present terms; silences the bell.
+    pub(super) fn read(&mut self) -> Terms {
+        // Before the page is read, so that a later change rings again.
+        let mut bytes = [0; BELL_BYTES];
+        while matches!((&self.bell).read(&mut bytes), Ok(count) if count > 0) {}
+        for _ in 0..READS {
+            let mut page = [0; PAGE_BYTES];
+            if self.page.read_exact_at(&mut page, 0).is_ok()
+                && let Some(terms) = Terms::decode(&page)
+            {
+                self.known = terms;
+                break;
+            }
+        }
+        self.known
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+    const WAIT: Duration = Duration::from_secs(5);
+
+    fn at(seconds: u64) -> Time {
+        Time::from_nanos(seconds * 1_000_000_000)
+    }
+
+    fn rings(ledger: &Ledger) -> bool {
+        let mut fds = [PollFd::new(ledger.bell(), PollFlags::POLLIN)];
+        poll(&mut fds, PollTimeout::ZERO).expect("polled") == 1
+    }
+
+    #[test]
+    fn the_keeper_reads_the_last_terms_and_hears_only_of_those_that_hurry() {
+        let mut ledger = Ledger::new().expect("made");
+        assert_eq!(ledger.read(), Terms::NONE);
+        let mut lease = Lease::open(&ledger.numbers()).expect("opened");
+        lease.renew(Terms::NONE);
+        assert!(!rings(&ledger));
+        for (terms, hurries) in [
+            (Terms::living(at(100), WAIT), true),
+            (Terms::living(at(110), WAIT), false),
+            (Terms::living(at(110), Duration::ZERO), true),
+            (Terms::dying(at(110), WAIT), false),
+            (Terms::dying(at(109), WAIT), true),
+            (Terms::NONE, false),
+        ] {
+            lease.renew(terms);
+            assert_eq!(rings(&ledger), hurries, "{terms:?}");
+            assert_eq!(ledger.read(), terms);
+            assert!(!rings(&ledger));
+        }
+    }
+
+    #[test]
+    fn a_bell_that_nobody_hears_does_not_hold_the_worker_up() {
+        let mut ledger = Ledger::new().expect("made");
+        let mut lease = Lease::open(&ledger.numbers()).expect("opened");
+        // More than any pipe holds, each one earlier than the one before.
+        for second in (1..100_000).rev() {
+            lease.renew(Terms::living(at(second), WAIT));
+        }
+        assert!(rings(&ledger));
+        assert_eq!(ledger.read(), Terms::living(at(1), WAIT));
+    }
+
+    #[test]
+    fn the_program_comes_first_and_the_keeper_in_time() {
+        let terms = Terms::living(at(100), WAIT);
+        assert!(at(100) < terms.term_at() && terms.first() == terms.term_at());
+        assert!(at(105) < terms.kill_at() && terms.kill_at() < at(105) + KEEPER_DELAY);
+        let terms = Terms::dying(at(100), WAIT);
+        assert_eq!(
+            (terms.term_at(), terms.first()),
+            (Time::NEVER, terms.kill_at())
+        );
+        assert_eq!(Terms::NONE.first(), Time::NEVER);
+    }
+
+    #[test]
+    fn half_a_page_and_strange_numbers_are_nothing() {
+        let mut page = Terms::living(at(7), WAIT).encode();
+        page[3] ^= 1;
+        assert_eq!(Terms::decode(&page), None);
+        assert_eq!(Terms::decode(&[0; PAGE_BYTES]), None);
+        for bad in ["", "3", "x:y", "-1:2", "999999:999998"] {
+            assert!(Lease::open(bad).is_err(), "{bad}");
+        }
+    }
+}
