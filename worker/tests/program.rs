@@ -5,6 +5,7 @@ mod fake;
 use std::process::Stdio;
 use std::time::Duration;
 
+use brasserie_common::health::timeouts::KEEPER_DELAY;
 use brasserie_thrift::generated::common::{KillMethod, KillRequest};
 use brasserie_thrift::generated::fb303::{
     FacebookServiceGetStatusArgs, FacebookServiceGetStatusResult, FbStatus,
@@ -342,4 +343,64 @@ async fn a_worker_that_must_die_takes_its_tasks_along() {
         !is_alive(process),
         "KILL follows TERM after the task's own wait"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_tasks_of_a_stopped_worker_are_dead_before_they_run_elsewhere() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.join().await;
+    // By its own timers the worker is unhealthy two seconds after its last heartbeat, and must die a second later.
+    stage.change(|scene| scene.short_times = Some((1, 2)));
+    let task = stage.task("job", "node");
+    stage
+        .run(&task, "trap '' TERM; echo $$ > pid; exec sleep 1000")
+        .await
+        .expect("accepted");
+    let pid = pid_in(&dir.path().join("jobs/job/pid")).await;
+    // It outlives any one heartbeat's time.
+    let count = stage.scene.borrow().heartbeats.len();
+    stage
+        .until("heartbeats", |scene| scene.heartbeats.len() >= count + 6)
+        .await;
+    assert!(is_alive(pid));
+    let worker = stage.worker_process();
+    kill(worker, Signal::SIGSTOP).expect("sent");
+    let own_time = Duration::from_secs(3);
+    // A scheduler counts on it a second later.
+    let kill_wait = Duration::from_millis(100);
+    until_dead(pid, own_time + kill_wait + KEEPER_DELAY + PROMISE).await;
+    until_dead(worker, PROMISE).await;
+    assert_eq!(stage.code().await, Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_was_stopped_for_a_moment_goes_on() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.join().await;
+    let task = stage.task("job", "node");
+    stage
+        .run(&task, "echo $$ > pid; exec sleep 1000")
+        .await
+        .expect("accepted");
+    let pid = pid_in(&dir.path().join("jobs/job/pid")).await;
+    let worker = stage.worker_process();
+    kill(worker, Signal::SIGSTOP).expect("sent");
+    let stopped = |pid| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
+        stat.contains(") T ")
+    };
+    while !stopped(worker) {
+        tokio::task::yield_now().await;
+    }
+    kill(worker, Signal::SIGCONT).expect("sent");
+    let count = stage.scene.borrow().heartbeats.len();
+    stage
+        .until("heartbeats", |scene| scene.heartbeats.len() >= count + 3)
+        .await;
+    assert!(is_alive(pid));
+    stage.request_suicide().await;
+    assert_eq!(stage.code().await, Some(1));
+    assert!(!is_alive(pid));
 }

@@ -45,6 +45,8 @@ pub struct Scene {
     /// So many statuses are answered with an exception first.
     pub statuses_to_refuse: usize,
     pub worker_state: i32,
+    /// The heartbeat's grace period and the loss time; long ones if there are none.
+    pub short_times: Option<(i32, i32)>,
 }
 
 #[derive(Clone)]
@@ -58,13 +60,13 @@ impl Service for FakeService {
         match call.method() {
             "processHeartbeat" => {
                 call.serve(|args: BistroSchedulerProcessHeartbeatArgs, responder| {
-                    let mut state = NEW;
+                    let (mut state, mut times) = (NEW, None);
                     self.scene.send_modify(|scene| {
                         scene.heartbeats.push(args.w);
-                        state = scene.worker_state;
+                        (state, times) = (scene.worker_state, scene.short_times);
                     });
                     responder.reply(&BistroSchedulerProcessHeartbeatResult {
-                        result_value: Some(self.response(state)),
+                        result_value: Some(self.response(state, times)),
                     });
                 });
             }
@@ -89,13 +91,18 @@ impl Service for FakeService {
 }
 
 impl FakeService {
-    fn response(&self, worker_state: i32) -> SchedulerHeartbeatResponse {
+    fn response(
+        &self,
+        worker_state: i32,
+        short_times: Option<(i32, i32)>,
+    ) -> SchedulerHeartbeatResponse {
+        let (grace, loss) = short_times.unwrap_or((600, 600));
         SchedulerHeartbeatResponse {
             id: Some(self.id.clone()),
             max_healthcheck_gap: Some(600),
-            heartbeat_grace_period: Some(600),
-            lose_unhealthy_worker_after: Some(600),
-            worker_check_interval: Some(5),
+            heartbeat_grace_period: Some(grace),
+            lose_unhealthy_worker_after: Some(loss),
+            worker_check_interval: Some(1),
             worker_state: Some(worker_state),
             protocol_version: Some(2),
             worker_set_id: Some(WorkerSetID {
