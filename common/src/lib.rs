@@ -32,4 +32,4 @@ pub use task::{
 };
 pub use time::{Time, WallTime};
 pub use worker::{MachinePortLock, ServiceAddress, WorkerDescription};
-pub use worker_set::{WorkerSetHash, WorkerSetId};
+pub use worker_set::{SetDigest, Standing, WorkerSetHash, WorkerSetId};

@@ -1,13 +1,17 @@
-//! The id of a set of workers: a commutative hash of its members, and a version that orders sets of one scheduler.
+//! The id of a set of workers: a commutative hash of its members, a version that orders sets of one scheduler, and whether
+//! that scheduler knew its set when it gave the id.
 
 use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use crate::ids::{SchedulerId, WorkerId};
 
 /// Order-independent hash of 64-bit values: a sum and an xor, both removable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct SetHash {
     pub add_all: i64,
     pub xor_all: i64,
@@ -25,19 +29,99 @@ impl SetHash {
     }
 }
 
-/// Content hash of a set of worker instances.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// Order-independent digest of worker instances: the sum of their SHA-256 modulo 2^256. Unlike [`SetHash`], no two sets have
+/// the same by accident. Forging one is possible, and authentication's business.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct SetDigest {
+    /// Big end first.
+    limbs: [u64; 4],
+}
+
+impl SetDigest {
+    /// Of nobody.
+    pub const EMPTY: SetDigest = SetDigest { limbs: [0; 4] };
+
+    fn of(worker: WorkerId) -> Self {
+        let mut hasher = Sha256::new();
+        hasher.update(worker.0.start_time.to_be_bytes());
+        hasher.update(worker.0.rand.to_be_bytes());
+        Self::from_be_bytes(hasher.finalize().into())
+    }
+
+    pub fn from_be_bytes(bytes: [u8; 32]) -> Self {
+        let mut limbs = [0; 4];
+        for (limb, bytes) in limbs.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *limb = u64::from_be_bytes(*bytes);
+        }
+        SetDigest { limbs }
+    }
+
+    pub fn to_be_bytes(self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        for (bytes, limb) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(self.limbs) {
+            *bytes = limb.to_be_bytes();
+        }
+        bytes
+    }
+
+    fn add(&mut self, worker: WorkerId) {
+        let mut carry = false;
+        let other = SetDigest::of(worker).limbs;
+        for (limb, other) in self.limbs.iter_mut().zip(other).rev() {
+            let (sum, over) = limb.overflowing_add(other);
+            let (sum, again) = sum.overflowing_add(u64::from(carry));
+            (*limb, carry) = (sum, over || again);
+        }
+    }
+
+    fn remove(&mut self, worker: WorkerId) {
+        let mut borrow = false;
+        let other = SetDigest::of(worker).limbs;
+        for (limb, other) in self.limbs.iter_mut().zip(other).rev() {
+            let (rest, under) = limb.overflowing_sub(other);
+            let (rest, again) = rest.overflowing_sub(u64::from(borrow));
+            (*limb, borrow) = (rest, under || again);
+        }
+    }
+}
+
+/// Content hash of a set of worker instances. Compare sets with [`WorkerSetHash::same_set`]: equality of the values tells
+/// apart what a peer without the digest sends back from what it was sent.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct WorkerSetHash {
     pub start_time: SetHash,
     pub rand: SetHash,
     pub num_workers: i32,
+    /// `None`: from a peer that does not know it.
+    pub digest: Option<SetDigest>,
 }
 
 impl WorkerSetHash {
+    /// The set of nobody, with a digest. (The default is what a worker that knows no scheduler names: no set at all.)
+    pub const NOBODY: WorkerSetHash = WorkerSetHash {
+        start_time: SetHash {
+            add_all: 0,
+            xor_all: 0,
+        },
+        rand: SetHash {
+            add_all: 0,
+            xor_all: 0,
+        },
+        num_workers: 0,
+        digest: Some(SetDigest::EMPTY),
+    };
+
     pub fn add(&mut self, worker: WorkerId) {
         self.start_time.add(worker.0.start_time);
         self.rand.add(worker.0.rand);
         self.num_workers += 1;
+        if let Some(digest) = &mut self.digest {
+            digest.add(worker);
+        }
     }
 
     /// The worker must be a member.
@@ -49,7 +133,32 @@ impl WorkerSetHash {
         self.start_time.remove(worker.0.start_time);
         self.rand.remove(worker.0.rand);
         self.num_workers -= 1;
+        if let Some(digest) = &mut self.digest {
+            digest.remove(worker);
+        }
     }
+
+    /// As far as both say: by the digest too when both have one.
+    pub fn same_set(&self, other: &WorkerSetHash) -> bool {
+        let same_digest = match (self.digest, other.digest) {
+            (Some(own), Some(theirs)) => own == theirs,
+            (Some(_) | None, None) | (None, Some(_)) => true,
+        };
+        let plain = |hash: &WorkerSetHash| (hash.num_workers, hash.start_time, hash.rand);
+        same_digest && plain(self) == plain(other)
+    }
+}
+
+/// What the giver of a set id knew.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub enum Standing {
+    /// It was in its own initial wait, or is a peer that does not say: workers that run tasks may be missing from the set.
+    #[default]
+    Unsettled,
+    /// It had left its initial wait: the set has everybody who may run tasks. Only such ids count for consensus.
+    Settled,
 }
 
 /// A set as one scheduler numbered it. Versions of different schedulers are unrelated.
@@ -59,6 +168,7 @@ pub struct WorkerSetId {
     /// Wraps around; compare with [`version_order`] only.
     pub version: i64,
     pub hash: WorkerSetHash,
+    pub standing: Standing,
 }
 
 /// Order of two versions modulo 2^64: by the sign of their distance. `None` at distance 2^63, where there is none.
@@ -81,20 +191,77 @@ mod tests {
         assert_eq!(version_order(i64::MIN, i64::MAX), Some(Ordering::Greater));
         assert_eq!(version_order(0, i64::MIN), None);
         assert_eq!(version_order(1, 1), Some(Ordering::Equal));
+        assert_eq!(version_order(i64::MAX - 1, 0), Some(Ordering::Greater));
+        assert_eq!(version_order(0, i64::MAX), Some(Ordering::Less));
+    }
+
+    #[test]
+    fn a_digest_is_the_sha256_of_both_halves_big_end_first() {
+        let mut hash = WorkerSetHash::NOBODY;
+        hash.add(WorkerId::new(1, -1));
+        let bytes = hash.digest.unwrap().to_be_bytes();
+        let expected = Sha256::digest([
+            0, 0, 0, 0, 0, 0, 0, 1, 255, 255, 255, 255, 255, 255, 255, 255,
+        ]);
+        assert_eq!(bytes.as_slice(), expected.as_slice());
+        // Their sum carries from the little end.
+        hash.add(WorkerId::new(1, -1));
+        let twice = hash.digest.unwrap().to_be_bytes();
+        assert_eq!(twice[31], bytes[31].wrapping_mul(2));
+        assert_eq!(
+            twice[30],
+            bytes[30].wrapping_mul(2) | u8::from(bytes[31] > 127)
+        );
+    }
+
+    #[test]
+    fn sets_compare_by_what_both_sides_know() {
+        let (a, b) = (WorkerId::new(1, 2), WorkerId::new(3, 4));
+        let mut hash = WorkerSetHash::NOBODY;
+        hash.add(a);
+        let bare = WorkerSetHash {
+            digest: None,
+            ..hash
+        };
+        assert!(hash.same_set(&hash) && hash.same_set(&bare) && bare.same_set(&hash));
+        let mut other = hash;
+        other.add(b);
+        assert!(!hash.same_set(&other) && !bare.same_set(&other));
+        // The same sums, xors and number by accident: only the digest sees it.
+        let collision = WorkerSetHash {
+            digest: other.digest,
+            ..hash
+        };
+        assert!(!hash.same_set(&collision) && bare.same_set(&collision));
     }
 
     proptest! {
         #[test]
         fn removal_inverts_addition_in_any_order(mut ids in proptest::collection::vec((any::<i64>(), any::<i64>()), 0..20)) {
-            let mut hash = WorkerSetHash::default();
-            for &(s, r) in &ids {
-                hash.add(WorkerId::new(s, r));
+            for empty in [WorkerSetHash::default(), WorkerSetHash::NOBODY] {
+                let mut hash = empty;
+                for &(s, r) in &ids {
+                    hash.add(WorkerId::new(s, r));
+                }
+                ids.reverse();
+                for &(s, r) in &ids {
+                    hash.remove(WorkerId::new(s, r));
+                }
+                prop_assert_eq!(hash, empty);
             }
-            ids.reverse();
-            for &(s, r) in &ids {
-                hash.remove(WorkerId::new(s, r));
-            }
-            prop_assert_eq!(hash, WorkerSetHash::default());
+        }
+
+        #[test]
+        fn digests_keep_their_bytes_and_add_in_any_order(bytes in any::<[u8; 32]>(), a in any::<(i64, i64)>(), b in any::<(i64, i64)>()) {
+            let digest = SetDigest::from_be_bytes(bytes);
+            prop_assert_eq!(digest.to_be_bytes(), bytes);
+            let (a, b) = (WorkerId::new(a.0, a.1), WorkerId::new(b.0, b.1));
+            let (mut one, mut other) = (digest, digest);
+            one.add(a);
+            one.add(b);
+            other.add(b);
+            other.add(a);
+            prop_assert_eq!(one, other);
         }
     }
 }

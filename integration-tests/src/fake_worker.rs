@@ -206,6 +206,7 @@ fn empty_set() -> WorkerSetID {
             num_workers: Some(0),
             digest: None,
         }),
+        settled: None,
     }
 }
 

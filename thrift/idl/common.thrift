@@ -135,7 +135,8 @@ struct WorkerSetHash {
   1: SetHash startTime,
   2: SetHash rand,
   3: i32 numWorkers = 0,
-  // 32 bytes, little end first: the sum of the members' SHA-256, modulo 2^256.
+  // 32 bytes, big end first: the sum modulo 2^256 of the members' SHA-256, each taken of the start time and then the rand
+  // as 64-bit integers, big end first.
   4: optional binary digest,
 }
 
@@ -144,6 +145,8 @@ struct WorkerSetID {
   // Wraps around.
   2: i64 version,
   3: WorkerSetHash hash,
+  // True if the scheduler had left its own initial wait when it gave this id; only such an id can end another one's wait.
+  16: optional bool settled,
 }
 
 struct BistroWorker {

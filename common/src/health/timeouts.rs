@@ -130,6 +130,11 @@ impl Timeouts {
             + SLACK
     }
 
+    /// How long a worker that was lost just before a scheduler's start may still be killing its tasks.
+    pub fn kill_margin(&self) -> Duration {
+        self.lost_task_min_backoff(Duration::ZERO)
+    }
+
     /// How long a lost task must wait before it may run elsewhere.
     pub fn lost_task_min_backoff(&self, task_kill_wait: Duration) -> Duration {
         let wait = if task_kill_wait.is_zero() {
@@ -187,6 +192,7 @@ mod tests {
             t.lost_task_min_backoff(Duration::ZERO),
             Duration::from_secs(66)
         );
+        assert_eq!(t.kill_margin(), Duration::from_secs(66));
     }
 
     fn response(t: &Timeouts) -> HeartbeatResponse {

@@ -349,6 +349,7 @@ fn worker_set() -> WorkerSetID {
             num_workers: Some(1),
             digest: Some(vec![7; 32]),
         }),
+        settled: Some(true),
     }
 }
 

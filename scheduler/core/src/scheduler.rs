@@ -179,7 +179,9 @@ impl Scheduler {
     pub fn handle_timeout(&mut self, now: Time) {
         self.evaluate_due_workers(now);
         self.expire_calls(now);
+        self.evaluate_permitted(now);
         self.update_initial_wait(now);
+        self.spread_the_set(now);
         self.engine.handle_timeout(now);
         self.start_tasks(now);
     }
@@ -191,6 +193,7 @@ impl Scheduler {
         }
         [
             self.workers.next_wake(),
+            self.workers.next_spreading(),
             self.calls.next_deadline(),
             self.wait.next_change(),
             self.engine.poll_timeout(),
@@ -313,7 +316,7 @@ impl Scheduler {
         if self.engine.nodes().is_none() {
             reasons.push("no nodes have been loaded yet".to_owned());
         }
-        reasons.extend(self.wait.message(now));
+        reasons.extend(self.wait_message(now));
         if let Some(error) = &self.log.error {
             reasons.push(format!(
                 "the store cannot write, so nothing is started: {error}"
@@ -334,6 +337,8 @@ impl Scheduler {
                 .as_ref()
                 .map(|e| format!("the store cannot write: {e}")),
         );
+        errors.extend(self.wait.warning(now));
+        errors.extend(self.workers.echo_problem());
         errors.extend(self.engine.problems());
         errors.extend(self.tasks.problems(now));
         errors

@@ -167,7 +167,7 @@ impl Scheduler {
             scheduler: self.id(),
             cluster: self.cluster(),
             wall: self.wall(),
-            initial_wait: self.initial_wait().message(now),
+            initial_wait: self.wait_message(now),
             wait_ended: self.initial_wait().ended_because().map(str::to_owned),
             jobs,
             workers: self

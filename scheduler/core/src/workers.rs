@@ -1,11 +1,13 @@
 //! The pool: one associated worker instance per shard, the set of those that are not lost, and when to look at each again.
 
+mod consensus;
 mod healthchecks;
 pub(crate) mod heartbeat;
 pub(crate) mod initial_wait;
 mod leaving;
 pub(crate) mod remote;
 mod replacement;
+mod spreading;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +18,9 @@ use brasserie_common::{
 };
 use brasserie_scheduler_engine::WorkerIndex;
 
+use consensus::Consensus;
 use remote::Remote;
+use spreading::Spreading;
 
 /// Shards, with those whose worker is dead: each worker keeps a connection, so a pool is some thousands at most, and a peer
 /// that invents names costs no more than tens of MiB.
@@ -38,7 +42,8 @@ pub(crate) struct Workers {
     /// Instances that were lost, replaced, or said goodbye.
     left: BTreeSet<WorkerId>,
     /// Every instance that is not MUST_DIE.
-    set: WorkerSetId,
+    consensus: Consensus,
+    spreading: Spreading,
     /// When each worker wants to be looked at; at most one entry a shard.
     wakes: BTreeSet<(Time, Shard)>,
     /// Associations whose record is not durable yet.
@@ -54,10 +59,8 @@ impl Workers {
             by_lock: BTreeMap::new(),
             dead: BTreeSet::new(),
             left: BTreeSet::new(),
-            set: WorkerSetId {
-                scheduler,
-                ..WorkerSetId::default()
-            },
+            consensus: Consensus::new(scheduler),
+            spreading: Spreading::default(),
             wakes: BTreeSet::new(),
             unrecorded: BTreeMap::new(),
         }
@@ -83,7 +86,15 @@ impl Workers {
     }
 
     pub(crate) fn set(&self) -> WorkerSetId {
-        self.set
+        self.consensus.current()
+    }
+
+    pub(crate) fn consensus(&self) -> &Consensus {
+        &self.consensus
+    }
+
+    pub(crate) fn consensus_mut(&mut self) -> &mut Consensus {
+        &mut self.consensus
     }
 
     /// Shard and host of a worker that the engine names.
@@ -155,8 +166,7 @@ impl Workers {
     fn insert(&mut self, remote: Remote, recorded_by: RecordSeq) {
         let shard = remote.shard().clone();
         self.remove(&shard);
-        self.set.hash.add(remote.id());
-        self.set.version = self.set.version.wrapping_add(1);
+        self.consensus.join(remote.id(), remote.initial_set());
         self.shards.insert(remote.index(), shard.clone());
         self.by_id.insert(remote.id(), shard.clone());
         let lock = remote.description().machine_lock.clone();
@@ -167,8 +177,7 @@ impl Workers {
 
     /// An instance is lost or replaced; it must have been in the set.
     fn leave_set(&mut self, worker: WorkerId) {
-        self.set.hash.remove(worker);
-        self.set.version = self.set.version.wrapping_add(1);
+        self.consensus.leave(worker);
         self.note_left(worker);
         if let Some(shard) = self.by_id.get(&worker) {
             self.dead.insert(shard.clone());

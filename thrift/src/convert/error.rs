@@ -48,6 +48,8 @@ pub enum Problem {
     Name(NameError),
     #[error("{value} is not allowed; allowed is {allowed}")]
     OutOfRange { value: i64, allowed: &'static str },
+    #[error("it has {length} bytes; allowed are {allowed}")]
+    Length { length: usize, allowed: usize },
     #[error("{0} is not allowed; allowed is a finite number, 0 or more")]
     NotAnAmount(f64),
     #[error("{text:?} is not allowed; allowed is {allowed}")]

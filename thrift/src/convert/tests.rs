@@ -16,8 +16,8 @@ use brasserie_common::worker_set::SetHash;
 use brasserie_common::{
     Arguments, BackoffDuration, Health, InstanceId, InvocationId, JobName, KillMethod, KillRequest,
     MachinePortLock, NodeName, RefusalCode, ReportedStatus, RunningTask, SchedulerId,
-    ServiceAddress, Shard, StatusFrom, TaskSubprocessOptions, WorkerDescription, WorkerId,
-    WorkerSetHash, WorkerSetId,
+    ServiceAddress, SetDigest, Shard, Standing, StatusFrom, TaskSubprocessOptions,
+    WorkerDescription, WorkerId, WorkerSetHash, WorkerSetId,
 };
 
 use super::{
@@ -228,15 +228,23 @@ fn worker_set() -> impl Strategy<Value = WorkerSetId> {
         set_hash(),
         set_hash(),
         0..=i32::MAX,
+        proptest::option::of(any::<[u8; 32]>()),
+        any::<bool>(),
     )
         .prop_map(
-            |(scheduler, version, start_time, rand, num_workers)| WorkerSetId {
+            |(scheduler, version, start_time, rand, num_workers, digest, settled)| WorkerSetId {
                 scheduler: SchedulerId(scheduler),
                 version,
                 hash: WorkerSetHash {
                     start_time,
                     rand,
                     num_workers,
+                    digest: digest.map(SetDigest::from_be_bytes),
+                },
+                standing: if settled {
+                    Standing::Settled
+                } else {
+                    Standing::Unsettled
                 },
             },
         )
@@ -723,8 +731,24 @@ fn answers_with_senseless_fields_are_refused() {
                 num_workers: Some(num_workers),
                 ..Default::default()
             }),
+            settled: None,
         })
     };
+    let digest = |length| {
+        let mut set = set(wire::BistroInstanceID::default(), 1);
+        if let Some(hash) = set.as_mut().and_then(|set| set.hash.as_mut()) {
+            hash.digest = Some(vec![1; length]);
+        }
+        set
+    };
+    for length in [0, 31, 33] {
+        assert_eq!(
+            refused_response(|r| r.worker_set_id = digest(length)),
+            format!(
+                "SchedulerHeartbeatResponse.workerSetID.hash.digest: it has {length} bytes; allowed are 32"
+            )
+        );
+    }
     assert!(
         refused_response(|r| r.worker_set_id = set(EARLY, 0))
             .starts_with("SchedulerHeartbeatResponse.workerSetID.schedulerID.startTime: -1")

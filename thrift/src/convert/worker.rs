@@ -5,7 +5,8 @@ use std::time::Duration;
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::worker_set::SetHash;
 use brasserie_common::{
-    Health, MachinePortLock, ServiceAddress, WorkerDescription, WorkerSetHash, WorkerSetId,
+    Health, MachinePortLock, ServiceAddress, SetDigest, Standing, WorkerDescription, WorkerSetHash,
+    WorkerSetId,
 };
 
 use super::{
@@ -99,8 +100,23 @@ impl TryFrom<wire::WorkerSetHash> for WorkerSetHash {
             start_time: hash.start_time.map(Into::into).unwrap_or_default(),
             rand: hash.rand.map(Into::into).unwrap_or_default(),
             num_workers,
+            digest: hash.digest.map(digest).transpose()?,
         })
     }
+}
+
+fn digest(bytes: Vec<u8>) -> Result<SetDigest, WireError> {
+    let length = bytes.len();
+    let bytes = <[u8; 32]>::try_from(bytes).map_err(|_| {
+        WireError::new(
+            "WorkerSetHash.digest",
+            Problem::Length {
+                length,
+                allowed: 32,
+            },
+        )
+    })?;
+    Ok(SetDigest::from_be_bytes(bytes))
 }
 
 impl From<WorkerSetHash> for wire::WorkerSetHash {
@@ -109,7 +125,7 @@ impl From<WorkerSetHash> for wire::WorkerSetHash {
             start_time: Some(hash.start_time.into()),
             rand: Some(hash.rand.into()),
             num_workers: Some(hash.num_workers),
-            digest: None,
+            digest: hash.digest.map(|digest| digest.to_be_bytes().to_vec()),
         }
     }
 }
@@ -123,6 +139,10 @@ impl TryFrom<wire::WorkerSetID> for WorkerSetId {
             scheduler: defaulted("WorkerSetID.schedulerID", set.scheduler_id)?,
             version: set.version.unwrap_or(0),
             hash: defaulted("WorkerSetID.hash", set.hash)?,
+            standing: match set.settled {
+                Some(true) => Standing::Settled,
+                Some(false) | None => Standing::Unsettled,
+            },
         })
     }
 }
@@ -133,6 +153,10 @@ impl From<WorkerSetId> for wire::WorkerSetID {
             scheduler_id: Some(set.scheduler.into()),
             version: Some(set.version),
             hash: Some(set.hash.into()),
+            settled: match set.standing {
+                Standing::Settled => Some(true),
+                Standing::Unsettled => None,
+            },
         }
     }
 }

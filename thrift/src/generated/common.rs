@@ -1443,6 +1443,7 @@ pub struct WorkerSetID {
     pub scheduler_id: Option<BistroInstanceID>,
     pub version: Option<i64>,
     pub hash: Option<WorkerSetHash>,
+    pub settled: Option<bool>,
 }
 
 impl TSerializable for WorkerSetID {
@@ -1451,6 +1452,7 @@ impl TSerializable for WorkerSetID {
         let mut f_1: Option<BistroInstanceID> = None;
         let mut f_2: Option<i64> = Some(0);
         let mut f_3: Option<WorkerSetHash> = None;
+        let mut f_16: Option<bool> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1470,6 +1472,10 @@ impl TSerializable for WorkerSetID {
                     let val = WorkerSetHash::read_from_in_protocol(i_prot)?;
                     f_3 = Some(val);
                 }
+                16 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_16 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -1481,6 +1487,7 @@ impl TSerializable for WorkerSetID {
             scheduler_id: f_1,
             version: f_2,
             hash: f_3,
+            settled: f_16,
         };
         Ok(ret)
     }
@@ -1502,6 +1509,11 @@ impl TSerializable for WorkerSetID {
             fld_var.write_to_out_protocol(o_prot)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.settled {
+            o_prot.write_field_begin(&TFieldIdentifier::new("settled", TType::Bool, 16))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1513,6 +1525,7 @@ impl Default for WorkerSetID {
             scheduler_id: None,
             version: Some(0),
             hash: None,
+            settled: None,
         }
     }
 }

@@ -322,6 +322,7 @@ impl Association {
         let scheduler = response.scheduler;
         self.check_response(&response)?;
         let before = self.response.take();
+        let set_before = before.as_ref().map(|old| old.worker_set);
         let news = before.as_ref().is_none_or(|old| {
             old.worker_set != response.worker_set || old.worker_state != response.worker_state
         });
@@ -344,6 +345,9 @@ impl Association {
         self.judge_health(turn);
         if news {
             self.hurry();
+        }
+        if set_before != Some(self.worker_set()) && self.health.health() == Health::Healthy {
+            self.heartbeats.new_set();
         }
         Ok(())
     }

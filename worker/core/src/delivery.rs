@@ -141,7 +141,10 @@ impl Association {
                 if let Some(task) = task.filter(|_| ReportedStatus::is_done(&report.status)) {
                     self.health.good_healthcheck(task.accepted_at);
                     self.judge_health(turn);
-                    self.hurry();
+                    match self.health.health() {
+                        Health::Healthy => self.heartbeats.healthcheck_acknowledged(),
+                        Health::New | Health::Unhealthy | Health::MustDie => self.hurry(),
+                    }
                 }
             }
         }

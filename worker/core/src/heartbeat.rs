@@ -1,5 +1,5 @@
-//! When the next heartbeat leaves: each period counted from the last sending, sooner after a failure, at once while joining or
-//! when the scheduler may have restarted.
+//! When the next heartbeat leaves: each period counted from the last sending, sooner after a failure, at once while joining,
+//! when the scheduler may have restarted, after a healthcheck, and to send back a new set id.
 
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ pub(crate) struct Heartbeats {
     in_flight: Option<Beat>,
     next_at: Time,
     haste: Haste,
+    echo: EchoRight,
     /// Rate limit: when the burst would be whole again; each sending moves it on by one interval.
     whole_at: Time,
 }
@@ -27,14 +28,32 @@ pub(crate) struct Heartbeats {
 ///    |   \----------|------------------------------/   |
 ///    |              | sent, failed, HEALTHY            | sent, failed
 ///    +--------------+----------------------------------+
+///
+///   NONE, JOINING --healthcheck, echo--> ASKED --connection lost--> RESTARTED
+///   ASKED --sent, failed--> NONE
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Haste {
     None,
     /// Something changed that the scheduler should hear, or answer, before a joining worker is HEALTHY.
     Joining,
+    /// Somebody may wait for what a HEALTHY worker has to say.
+    Asked,
     /// The scheduler may be another one: it waits for each worker, however healthy that thinks it is.
     Restarted,
+}
+
+/// Whether a HEALTHY worker may send an extra heartbeat for a new set id in the last answer: one after each ordinary heartbeat
+/// and after each healthcheck. However often the set changes, there are at most twice as many heartbeats as without.
+///
+/// ```text
+///   FREE --extra heartbeat for a new set id--> USED --ordinary heartbeat, healthcheck--> FREE
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum EchoRight {
+    Free,
+    /// The next ordinary heartbeat will say it.
+    Used,
 }
 
 /// A heartbeat on its way.
@@ -53,6 +72,7 @@ impl Heartbeats {
             in_flight: None,
             next_at: now,
             haste: Haste::None,
+            echo: EchoRight::Free,
             whole_at: now,
         }
     }
@@ -65,7 +85,9 @@ impl Heartbeats {
     pub(crate) fn due(&self) -> Time {
         match (self.in_flight, self.haste) {
             (Some(beat), _) => beat.deadline,
-            (None, Haste::Joining | Haste::Restarted) => self.next_at.min(self.eager_at()),
+            (None, Haste::Joining | Haste::Asked | Haste::Restarted) => {
+                self.next_at.min(self.eager_at())
+            }
             (None, Haste::None) => self.next_at,
         }
     }
@@ -78,6 +100,7 @@ impl Heartbeats {
     pub(crate) fn soon(&mut self) {
         self.haste = match self.haste {
             Haste::None | Haste::Joining => Haste::Joining,
+            Haste::Asked => Haste::Asked,
             Haste::Restarted => Haste::Restarted,
         };
     }
@@ -86,6 +109,31 @@ impl Heartbeats {
     pub(crate) fn no_hurry(&mut self) {
         self.haste = match self.haste {
             Haste::None | Haste::Joining => Haste::None,
+            Haste::Asked => Haste::Asked,
+            Haste::Restarted => Haste::Restarted,
+        };
+    }
+
+    /// A healthcheck may have come for the sake of the answer's echo.
+    pub(crate) fn healthcheck_acknowledged(&mut self) {
+        self.echo = EchoRight::Free;
+        self.asked();
+    }
+
+    /// The last answer brought another set id: others may wait until the scheduler knows that this worker has it.
+    pub(crate) fn new_set(&mut self) {
+        match self.echo {
+            EchoRight::Free => {
+                self.echo = EchoRight::Used;
+                self.asked();
+            }
+            EchoRight::Used => {}
+        }
+    }
+
+    fn asked(&mut self) {
+        self.haste = match self.haste {
+            Haste::None | Haste::Joining | Haste::Asked => Haste::Asked,
             Haste::Restarted => Haste::Restarted,
         };
     }
@@ -102,6 +150,9 @@ impl Heartbeats {
 
     pub(crate) fn sent(&mut self, now: Time, call: CallId, deadline: Time) {
         self.whole_at = self.whole_at.max(now) + EAGER_INTERVAL;
+        if self.haste == Haste::None {
+            self.echo = EchoRight::Free;
+        }
         self.next_at = now + self.period;
         self.haste = Haste::None;
         self.in_flight = Some(Beat {
@@ -134,7 +185,7 @@ impl Heartbeats {
             self.in_flight
                 .map(|beat| (now.since(beat.sent), beat.deadline.since(now))),
             self.next_at.since(now),
-            self.haste,
+            (self.haste, self.echo),
             self.whole_at.since(now),
         )
     }

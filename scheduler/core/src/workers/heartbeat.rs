@@ -170,11 +170,11 @@ impl Scheduler {
 
     fn refresh(&mut self, now: Time, worker: WorkerDescription, worker_set: WorkerSetId) {
         let shard = worker.shard.clone();
-        let echoed = Some(worker_set).filter(|set| set.scheduler == self.id());
+        self.hear_echo(&worker, &worker_set);
         self.engine_mut()
             .upsert_worker(&shard, resources_of(&worker));
         if let Some(remote) = self.workers_mut().get_mut(&shard) {
-            remote.refresh(now, worker, echoed);
+            remote.refresh(now, worker);
         }
         self.evaluate(now, &shard);
     }
@@ -218,7 +218,7 @@ impl Scheduler {
         if self.initial_wait().expects(worker.id) {
             remote.note_earlier_record();
         }
-        remote.refresh(now, worker, None);
+        remote.refresh(now, worker);
         self.workers_mut().insert(remote, seq);
         self.evaluate(now, &shard);
         Ok(seq)

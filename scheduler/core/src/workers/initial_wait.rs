@@ -6,11 +6,13 @@ use std::time::Duration;
 use brasserie_common::time::format_duration;
 use brasserie_common::{Health, RecordSeq, SchedulerId, Time, Timeouts, WorkerId, WorkerSetId};
 
+use super::consensus::FormerSet;
 use crate::record::{Durable, InstanceRecord, LeftCause, Record};
 use crate::scheduler::{Options, Scheduler};
 
 /// ```text
 ///              every recorded instance returned or is certainly dead (trusted record)
+///              consensus of the workers after the kill margin (no trusted record)
 ///              new cluster | safe wait over | operator's override
 ///   Waiting ------------------------------------------------------------> Over
 ///      ^                                                                    |
@@ -21,8 +23,13 @@ pub(crate) struct InitialWait {
     start: Time,
     /// When every worker that this scheduler cannot hear of has ended its tasks.
     safe_at: Time,
+    /// Until then a worker that was lost just before the start may still be killing its tasks, so consensus, which knows
+    /// nothing of that one, must not end the wait.
+    consensus_at: Time,
     /// The operator's wait, in place of all else.
     startup_wait: Option<Duration>,
+    /// Why the operator's wait is dangerous.
+    warning: Option<String>,
     basis: Basis,
     /// Recorded instances that have neither returned nor died yet, and when each is certainly dead.
     expected: BTreeMap<WorkerId, Expected>,
@@ -84,6 +91,10 @@ impl InitialWait {
         InitialWait {
             start: now,
             safe_at: now + safe_wait,
+            consensus_at: now + options.timeouts.kill_margin(),
+            warning: options
+                .startup_wait
+                .and_then(|wait| startup_wait_warning(wait, &options.timeouts)),
             startup_wait: options.startup_wait,
             basis: match (durable.cluster.is_some(), options.new_cluster) {
                 (true, _) => Basis::Record,
@@ -173,7 +184,9 @@ impl InitialWait {
         // A time that has had its effect while something else keeps the wait would wake the shell for ever.
         let dead = self.expected.values().map(|e| e.dead_at).min();
         let startup = self.startup_wait.map(|wait| self.start + wait);
-        [Some(self.safe_at), dead, startup, self.hold_back_until]
+        let consensus = self.may_end_by_consensus().then_some(self.consensus_at);
+        let safe = Some(self.safe_at);
+        [safe, consensus, dead, startup, self.hold_back_until]
             .into_iter()
             .flatten()
             .filter(|at| *at > self.seen)
@@ -188,10 +201,26 @@ impl InitialWait {
         }
     }
 
+    /// A trusted record is the authority: it may know of somebody whom the workers' former set lacks. And the operator's own
+    /// wait stays what it is.
+    fn may_end_by_consensus(&self) -> bool {
+        self.has_no_trusted_record() && self.startup_wait.is_none()
+    }
+
+    /// While it matters.
+    pub(crate) fn warning(&self, now: Time) -> Option<String> {
+        self.warning.clone().filter(|_| now < self.safe_at)
+    }
+
     /// Why nothing starts and what to do, for people; `None` once tasks may start.
-    pub(crate) fn message(&self, now: Time) -> Option<String> {
+    pub(crate) fn message(&self, now: Time, former: FormerSet) -> Option<String> {
         if self.over.is_none() {
-            return Some(self.waiting_message(now));
+            let mut message = self.waiting_message(now);
+            if self.may_end_by_consensus() {
+                message.push_str(". ");
+                message.push_str(&self.consensus_message(now, former));
+            }
+            return Some(message);
         }
         let until = self.hold_back_until?;
         Some(format!(
@@ -230,7 +259,41 @@ impl InitialWait {
         format!("initial wait: nothing starts for up to {left}: {why}")
     }
 
-    fn reason_to_leave(&self, now: Time, wall_seconds: i64) -> Option<String> {
+    /// How the shorter way out stands.
+    fn consensus_message(&self, now: Time, former: FormerSet) -> String {
+        let way =
+            "It ends sooner once exactly the workers of an earlier scheduler's last set are here";
+        match former {
+            FormerSet::NoWorkers => format!("{way}; none has come yet"),
+            FormerSet::Strangers(count) => format!(
+                "{way}; {count} worker(s) never knew a scheduler and so belong to no such set: stop them until it is over, \
+                 or wait"
+            ),
+            FormerSet::NotSettled(count) => format!(
+                "{way}; the set of {count} worker(s) does not count, as it was given by a scheduler that waited itself, or \
+                 by one that does not say"
+            ),
+            FormerSet::Differing(count) => {
+                format!("{way}; those that are here know {count} different sets")
+            }
+            FormerSet::Incomplete { here, of } => {
+                format!("{way}; {here} of {of} workers of the former set are here")
+            }
+            FormerSet::OtherMembers => {
+                format!("{way}; those that are here are not the ones of the set that they name")
+            }
+            FormerSet::Complete(count) if now < self.consensus_at => format!(
+                "All {count} workers of the former set are here: it ends in {}, when a worker that was lost just before \
+                 must have killed its tasks",
+                seconds(self.consensus_at.since(now))
+            ),
+            FormerSet::Complete(count) => format!(
+                "All {count} workers of the former set are here: it ends when all have told their running tasks"
+            ),
+        }
+    }
+
+    fn reason_to_leave(&self, now: Time, wall_seconds: i64, former: FormerSet) -> Option<String> {
         if self.override_timestamp > wall_seconds {
             return Some("CAUTION_exit_initial_wait_before_timestamp is in the future".to_owned());
         }
@@ -251,12 +314,30 @@ impl InitialWait {
                 Some("every recorded worker instance has returned or is dead".to_owned())
             }
             Basis::NewCluster => Some("the cluster is new".to_owned()),
-            Basis::Record | Basis::Nothing | Basis::Stale(_) => None,
+            Basis::Nothing | Basis::Stale(_) => match former {
+                FormerSet::Complete(count) if now >= self.consensus_at => Some(format!(
+                    "consensus: the {count} worker(s) that are here are exactly the last set of an earlier scheduler"
+                )),
+                FormerSet::Complete(_)
+                | FormerSet::NoWorkers
+                | FormerSet::Strangers(_)
+                | FormerSet::NotSettled(_)
+                | FormerSet::Differing(_)
+                | FormerSet::Incomplete { .. }
+                | FormerSet::OtherMembers => None,
+            },
+            Basis::Record => None,
         }
     }
 }
 
 impl Scheduler {
+    /// See [`InitialWait::message`].
+    pub(crate) fn wait_message(&self, now: Time) -> Option<String> {
+        self.initial_wait()
+            .message(now, self.workers().consensus().former_set())
+    }
+
     pub(crate) fn update_initial_wait(&mut self, now: Time) {
         self.initial_wait_mut().seen = now;
         self.drop_the_dead(now);
@@ -265,9 +346,11 @@ impl Scheduler {
         if self.initial_wait().over.is_some() {
             return;
         }
-        let Some(reason) = self.initial_wait().reason_to_leave(now, wall_seconds) else {
-            return;
-        };
+        let former = self.workers().consensus().former_set();
+        let reason = self
+            .initial_wait()
+            .reason_to_leave(now, wall_seconds, former);
+        let Some(reason) = reason else { return };
         let is_forced = self.initial_wait().override_timestamp > wall_seconds;
         let tasks_unknown = self
             .workers()
@@ -280,6 +363,7 @@ impl Scheduler {
             if waited_anew && wait.hold_back_until.is_none() {
                 self.persist(Record::HoldBackOver);
             }
+            self.settle_the_set(now);
         }
     }
 
@@ -305,6 +389,9 @@ impl Scheduler {
     pub(crate) fn witness(&mut self, now: Time, worker_set: WorkerSetId) -> Option<RecordSeq> {
         if worker_set.scheduler != self.id() && worker_set != WorkerSetId::default() {
             self.initial_wait_mut().witness(now, worker_set.scheduler);
+            if self.initial_wait().over.is_none() {
+                self.workers_mut().consensus_mut().unsettle();
+            }
             self.wait_anew_after_a_restart();
         }
         self.initial_wait().waits_anew_by
@@ -349,6 +436,30 @@ impl Scheduler {
                 hold_back: Duration::ZERO,
             });
         }
+    }
+}
+
+/// How the operator's own wait may be too short.
+fn startup_wait_warning(wait: Duration, timeouts: &Timeouts) -> Option<String> {
+    let flag = format!(
+        "--caution-startup-wait-for-workers {}",
+        format_duration(wait)
+    );
+    let (gap, safe) = (timeouts.max_healthcheck_gap(), timeouts.min_safe_wait());
+    if wait < gap {
+        Some(format!(
+            "{flag} is shorter than {}, the time in which every healthy worker shows itself: what runs on one may be started \
+             a second time",
+            format_duration(gap)
+        ))
+    } else if wait < safe {
+        Some(format!(
+            "{flag} is shorter than the safe wait of {}: what runs on a worker that cannot reach this scheduler may be \
+             started a second time",
+            format_duration(safe)
+        ))
+    } else {
+        None
     }
 }
 

@@ -1,17 +1,16 @@
 //! One shard: the worker instance that holds it, as the scheduler knows it, and what is due for it.
 
-use std::cmp::Ordering;
 use std::time::Duration;
 
 use brasserie_common::health::{FirstHealth, Gaps};
 use brasserie_common::ids::HEALTHCHECK_JOB;
-use brasserie_common::worker_set::version_order;
 use brasserie_common::{
     CallId, CallOutcome, Health, HealthModel, InvocationId, RecordSeq, SequenceNumber,
     ServiceAddress, Shard, Time, Timeouts, WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_scheduler_engine::{Eligibility, WorkerIndex};
 
+use super::consensus::Consensus;
 use super::healthchecks::Healthchecks;
 use crate::calls::Purpose;
 use crate::effect::{Call, CallReply, NewWorker};
@@ -40,8 +39,8 @@ pub(crate) struct Remote {
     /// The set id in its very first heartbeat: whom it knew before.
     initial_set: WorkerSetId,
     is_of_an_earlier_record: bool,
-    /// The newest set id of ours that it sent back.
-    echoed_set: Option<WorkerSetId>,
+    /// It has sent back a set id of ours, so it has heard us.
+    has_heard_us: bool,
     recorded_by: RecordSeq,
     is_recorded: bool,
     /// What its record says that it goes by.
@@ -56,6 +55,8 @@ pub(crate) struct Remote {
     told: Option<(Health, WorkerSetId)>,
     /// The news for which an extra healthcheck was sent: a worker that does not react asks in its own time.
     poked: Option<(Health, WorkerSetId)>,
+    /// When it was last sent an extra healthcheck for the sake of others.
+    asked: Option<Time>,
     wake: Option<Time>,
     /// It ended in good order; it is kept only so that a delayed heartbeat of it is known.
     said_goodbye: bool,
@@ -89,7 +90,7 @@ impl Remote {
             model: HealthModel::new(now),
             initial_set,
             is_of_an_earlier_record: false,
-            echoed_set: None,
+            has_heard_us: false,
             recorded_by,
             is_recorded: false,
             timeouts,
@@ -100,6 +101,7 @@ impl Remote {
             starting: 0,
             told: None,
             poked: None,
+            asked: None,
             wake: None,
             said_goodbye: false,
         }
@@ -152,33 +154,35 @@ impl Remote {
         timeouts.scheduler_gaps(self.description.heartbeat_period)
     }
 
+    pub(crate) fn initial_set(&self) -> WorkerSetId {
+        self.initial_set
+    }
+
     /// A heartbeat of this instance: everything but its identity may be new.
-    pub(crate) fn refresh(
-        &mut self,
-        now: Time,
-        description: WorkerDescription,
-        echoed: Option<WorkerSetId>,
-    ) {
+    pub(crate) fn refresh(&mut self, now: Time, description: WorkerDescription) {
         self.description = description;
         self.model.heartbeat(now);
-        // A delayed heartbeat must not take back what a later one has said.
-        let is_newer = |new: &WorkerSetId| {
-            self.echoed_set.is_none_or(|old| {
-                matches!(
-                    version_order(new.version, old.version),
-                    Some(Ordering::Greater)
-                )
-            })
-        };
-        self.echoed_set = echoed.filter(is_newer).or(self.echoed_set);
+    }
+
+    /// Not within `spacing` after the last time.
+    pub(super) fn may_be_asked(&self, now: Time, spacing: Duration) -> bool {
+        self.asked.is_none_or(|at| now >= at + spacing)
+    }
+
+    pub(super) fn note_asked(&mut self, now: Time) {
+        self.asked = Some(now);
+    }
+
+    pub(crate) fn note_has_heard_us(&mut self) {
+        self.has_heard_us = true;
+    }
+
+    /// It may go by longer timeouts than ours, of an earlier scheduler, as it has not shown yet that it has ours.
+    pub(crate) fn timeouts_before_ours(&self) -> Option<Timeouts> {
+        (!self.has_heard_us).then_some(self.timeouts)
     }
 
     /// A heartbeat is answered with the present state.
-    /// It may go by longer timeouts than ours, of an earlier scheduler, as it has not shown yet that it has ours.
-    pub(crate) fn timeouts_before_ours(&self) -> Option<Timeouts> {
-        self.echoed_set.is_none().then_some(self.timeouts)
-    }
-
     pub(crate) fn tell(&mut self, now: Time, set: WorkerSetId) {
         if self.health() == Health::Healthy && !self.was_told_healthy() {
             self.busy_until = self.busy_until.max(Some(now + SETTLE));
@@ -234,8 +238,8 @@ impl Remote {
         self.healthchecks.open.remove(&invocation);
     }
 
-    fn first_health(&self, current: WorkerSetId) -> FirstHealth {
-        if self.is_recorded && self.echoed_set == Some(current) {
+    fn first_health(&self, consensus: &Consensus) -> FirstHealth {
+        if self.is_recorded && consensus.permits(self.id()) {
             FirstHealth::Permitted
         } else {
             FirstHealth::Withheld
@@ -247,10 +251,12 @@ impl Remote {
             .is_some_and(|(health, _)| health == Health::Healthy)
     }
 
-    fn eligibility(&self, now: Time) -> Eligibility {
+    /// `first` too: what was permitted during the initial wait may have to be permitted again at its end.
+    fn eligibility(&self, now: Time, first: FirstHealth) -> Eligibility {
         let is_busy =
             self.busy_until.is_some_and(|until| now < until) || self.starting >= MAX_STARTING;
-        if self.health() == Health::Healthy && self.was_told_healthy() && !is_busy {
+        let may_start = self.health() == Health::Healthy && first == FirstHealth::Permitted;
+        if may_start && self.was_told_healthy() && !is_busy {
             Eligibility::Eligible
         } else {
             Eligibility::Ineligible
@@ -266,7 +272,8 @@ impl Remote {
         let is_news = self.told != news && self.poked != news;
         !self.was_told_healthy()
             && is_news
-            && (self.health() == Health::Healthy || (only_withheld && self.is_recorded))
+            && (self.health() == Health::Healthy
+                || (only_withheld && self.is_recorded && !self.has_heard_us))
     }
 
     pub(crate) fn status(&self, now: Time, running: usize, unsure: usize) -> WorkerStatus {
@@ -294,23 +301,25 @@ impl Scheduler {
     pub(crate) fn evaluate(&mut self, now: Time, shard: &Shard) {
         let timeouts = self.options().timeouts;
         let current = self.workers().set();
-        let Some(remote) = self.workers_mut().get_mut(shard) else {
+        let Some(remote) = self.workers().get(shard) else {
             return;
         };
         if remote.health() == Health::MustDie {
             return;
         }
-        let verdict = remote
-            .model
-            .next(now, remote.gaps(&timeouts), remote.first_health(current));
+        let first = remote.first_health(self.workers().consensus());
+        let verdict = remote.model.next(now, remote.gaps(&timeouts), first);
         if verdict.health == Health::MustDie {
             self.request_suicide(now, shard);
             self.lose(now, shard, LeftCause::Lost);
             return;
         }
+        let Some(remote) = self.workers_mut().get_mut(shard) else {
+            return;
+        };
         remote.model.adopt(now, verdict.health);
         let poke = remote.wants_poke(current, verdict.only_withheld);
-        let (index, eligibility) = (remote.index, remote.eligibility(now));
+        let (index, eligibility) = (remote.index, remote.eligibility(now, first));
         self.engine_mut().set_eligibility(index, eligibility);
         self.fetch_if_due(now, shard);
         self.healthcheck_if_due(now, shard, poke);
@@ -399,8 +408,6 @@ impl Scheduler {
 
     fn healthcheck_if_due(&mut self, now: Time, shard: &Shard, poke: bool) {
         let period = self.options().timeouts.healthcheck_period;
-        let max_gap = self.options().timeouts.max_healthcheck_gap();
-        let wall_seconds = self.wall().as_secs();
         let current = self.workers().set();
         let Some(remote) = self.workers_mut().get_mut(shard) else {
             return;
@@ -415,6 +422,15 @@ impl Scheduler {
         if poke {
             remote.poked = Some((remote.health(), current));
         }
+        self.healthcheck_now(now, shard);
+    }
+
+    pub(super) fn healthcheck_now(&mut self, now: Time, shard: &Shard) {
+        let max_gap = self.options().timeouts.max_healthcheck_gap();
+        let wall_seconds = self.wall().as_secs();
+        let Some(remote) = self.workers_mut().get_mut(shard) else {
+            return;
+        };
         remote.healthchecks.retry_at = None;
         let invocation = remote.healthchecks.draw(wall_seconds);
         remote.healthchecks.forget_old(now, max_gap);

@@ -2,13 +2,14 @@
 
 mod values;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{
-    CallId, CallOutcome, Principal, RecordSeq, ReportedStatus, RequestId, RunningTask,
-    SequenceNumber, ServiceAddress, Time, WallTime, WorkerDescription, WorkerSetId,
+    CallId, CallOutcome, Health, Principal, RecordSeq, ReportedStatus, RequestId, RunningTask,
+    SequenceNumber, ServiceAddress, Time, WallTime, WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_common_config::{Config, NodeSource};
 use brasserie_scheduler_core::{
@@ -35,6 +36,8 @@ pub struct Script {
     /// Replies that left or wait for a record.
     pub replies: Vec<(RequestId, Option<RecordSeq>, Reply)>,
     pub records: Vec<Record>,
+    /// The set id that each worker was told last, which it sends back with its next heartbeat.
+    pub told: BTreeMap<WorkerId, (WorkerDescription, WorkerSetId)>,
 }
 
 impl Script {
@@ -55,6 +58,7 @@ impl Script {
             calls: Vec::new(),
             replies: Vec::new(),
             records: Vec::new(),
+            told: BTreeMap::new(),
         };
         script.turn();
         script
@@ -182,16 +186,21 @@ impl Script {
         goodbye: bool,
     ) -> Result<HeartbeatResponse, Rejection> {
         let request = self.request();
-        let worker = Box::new(worker.clone());
         self.event(Event::Heartbeat {
             request,
             from: Principal::Own,
-            worker,
+            worker: Box::new(worker.clone()),
             worker_set,
             goodbye,
         });
         match self.reply_to(request).1 {
-            Reply::Heartbeat(result) => result.map(|response| *response),
+            Reply::Heartbeat(result) => {
+                if let Ok(response) = &result {
+                    let told = (worker.clone(), response.worker_set);
+                    self.told.insert(worker.id, told);
+                }
+                result.map(|response| *response)
+            }
             other => panic!("a heartbeat is answered as such, not {other:?}"),
         }
     }
@@ -234,13 +243,33 @@ impl Script {
         assert_eq!(result.1, Ok(()));
     }
 
-    /// Joins a worker that has never known a scheduler, until it is HEALTHY.
+    /// A heartbeat with the set id of the last answer.
+    pub fn echo(&mut self, worker: &WorkerDescription) -> HeartbeatResponse {
+        let (_, set) = self.told[&worker.id];
+        self.heartbeat(worker, set).expect("the same instance")
+    }
+
+    /// Every other HEALTHY worker hears of the present set and says so.
+    pub fn spread(&mut self, newcomer: &WorkerDescription) {
+        for status in self.status().workers {
+            if status.id != newcomer.id && status.health == Health::Healthy {
+                let (worker, _) = self.told[&status.id].clone();
+                self.echo(&worker);
+                self.echo(&worker);
+            }
+        }
+        let extra = |call: &Call| matches!(call, Call::Healthcheck { worker, .. } if *worker != newcomer.id);
+        self.calls.retain(|(_, _, call, _)| !extra(call));
+    }
+
+    /// Joins a worker that has never known a scheduler, until it is HEALTHY, as the others are.
     pub fn join(&mut self, worker: &WorkerDescription) {
         let first = self
             .heartbeat(worker, WorkerSetId::default())
             .expect("a free shard");
         self.answer_fetch(Vec::new());
         self.answer_healthcheck(worker);
+        self.spread(worker);
         self.heartbeat(worker, first.worker_set)
             .expect("the same instance");
         self.advance(SETTLE);

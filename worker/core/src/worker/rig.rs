@@ -28,7 +28,7 @@ pub(super) fn set(n: i64, version: i64) -> WorkerSetId {
     WorkerSetId {
         scheduler: scheduler(n),
         version,
-        hash: Default::default(),
+        ..WorkerSetId::default()
     }
 }
 
@@ -118,6 +118,10 @@ pub(super) struct Rig {
 impl Rig {
     pub(super) fn new() -> Self {
         Self::with(|_| ())
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.now
     }
 
     /// Like `new`, but born later.

@@ -215,16 +215,59 @@ fn answers_of_another_protocol_or_about_a_foreign_set_do_not_associate() {
 #[test]
 fn the_worker_set_never_goes_back() {
     let mut rig = Rig::joined();
-    let mut call = 5;
-    for (heard, echoed) in [(7, 7), (6, 7), (7, 7), (7_i64.wrapping_add(i64::MIN), 7)] {
+    rig.wait(15_000);
+    // A new one is sent back at once.
+    let effects = rig.heartbeat_answered(5, 1, 7, Health::Healthy);
+    assert_eq!(effects, [heartbeat(&rig, 6, set(1, 7))]);
+    rig.heartbeat_answered(6, 1, 7, Health::Healthy);
+    let mut call = 7;
+    for heard in [6, 7, 7_i64.wrapping_add(i64::MIN)] {
         rig.wait(15_000);
-        rig.heartbeat_answered(call, 1, heard, Health::Healthy);
-        assert_eq!(rig.worker.worker_set(), set(1, echoed));
+        assert_eq!(rig.heartbeat_answered(call, 1, heard, Health::Healthy), []);
+        assert_eq!(rig.worker.worker_set(), set(1, 7));
         call += 1;
     }
     rig.wait(15_000);
     rig.heartbeat_answered(call, 2, 3, Health::New);
     assert_eq!(rig.worker.worker_set(), set(2, 3));
+}
+
+#[test]
+fn however_often_the_set_changes_heartbeats_at_most_double() {
+    let mut rig = Rig::joined();
+    let start = rig.beats.len();
+    let mut call = 5;
+    let mut effects = Vec::new();
+    for _ in 0..40 * 15 {
+        effects.extend(rig.wait(1000));
+        while let Some(Effect::Call { id, .. }) = effects.pop() {
+            assert_eq!(id.0, call);
+            // The set has changed again.
+            effects = rig.heartbeat_answered(call, 1, call as i64, Health::Healthy);
+            call += 1;
+        }
+        // Healthy all the time, by healthchecks of which only the results count here.
+        rig.worker.association.health.good_healthcheck(rig.now());
+    }
+    assert_eq!(rig.beats.len() - start, 2 * 40);
+}
+
+#[test]
+fn a_healthcheck_makes_a_healthy_worker_send_back_the_set_twice() {
+    let mut rig = Rig::joined();
+    rig.wait(3000);
+    rig.run(healthcheck(1, 8, ""));
+    rig.end_healthcheck(healthcheck(1, 8, ""), ReportedStatus::done());
+    assert_eq!(rig.acknowledge(5), [heartbeat(&rig, 6, set(1, 1))]);
+    let effects = rig.heartbeat_answered(6, 1, 2, Health::Healthy);
+    assert_eq!(effects, [heartbeat(&rig, 7, set(1, 2))]);
+    // Once; the next change is said in its time, or after another healthcheck.
+    assert_eq!(rig.heartbeat_answered(7, 1, 3, Health::Healthy), []);
+    rig.run(healthcheck(1, 9, ""));
+    rig.end_healthcheck(healthcheck(1, 9, ""), ReportedStatus::done());
+    assert_eq!(rig.acknowledge(8), [heartbeat(&rig, 9, set(1, 3))]);
+    assert_eq!(rig.heartbeat_answered(9, 1, 3, Health::Healthy), []);
+    assert_eq!(rig.next_timer(), Some(15_000));
 }
 
 #[test]

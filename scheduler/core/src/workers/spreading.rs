@@ -1,0 +1,123 @@
+//! Echoes of set ids: what becomes of each, and whom to ask for one when a newcomer waits for nothing else.
+
+use std::time::Duration;
+
+use brasserie_common::{Health, Shard, Time, WorkerDescription, WorkerId, WorkerSetId};
+
+use super::consensus::{Echo, WrongEcho};
+use crate::scheduler::Scheduler;
+
+/// Workers that are asked at once: one answer is enough, and one of two is likely to be quick.
+const WIDTH: usize = 2;
+/// Between two rounds: a few round trips, so that others are asked only when these do not answer. With [`WIDTH`] it bounds the
+/// extra healthchecks of the whole pool to 20 a second.
+const SPACING: Duration = Duration::from_millis(100);
+/// A worker is asked no more often, so that a small pool, or one that does not react, is not hammered.
+const PER_WORKER: Duration = Duration::from_secs(1);
+
+/// Of the whole pool.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Spreading {
+    /// No round before.
+    next_round: Option<Time>,
+    wrong_echoes: u64,
+    last_wrong_echo: Option<String>,
+}
+
+impl super::Workers {
+    /// When to look whether somebody should be asked.
+    pub(crate) fn next_spreading(&self) -> Option<Time> {
+        let due = self.spreading.next_round.unwrap_or(Time::ZERO);
+        self.consensus.needs_spreading().then_some(due)
+    }
+
+    /// What an operator should know of echoes that no worker of ours would send.
+    pub(crate) fn echo_problem(&self) -> Option<String> {
+        let last = self.spreading.last_wrong_echo.as_ref()?;
+        let count = self.spreading.wrong_echoes;
+        Some(format!(
+            "{count} heartbeat(s) named a worker set that the worker was never given, which was ignored; the last one: {last}"
+        ))
+    }
+
+    fn note_wrong_echo(&mut self, worker: &WorkerDescription, set: &WorkerSetId, why: WrongEcho) {
+        let why = match why {
+            WrongEcho::NeverGiven => "that version was not given to it",
+            WrongEcho::OtherContent => "that version had another content",
+            WrongEcho::Foreign => "it came with another scheduler's set, or none",
+        };
+        self.spreading.wrong_echoes = self.spreading.wrong_echoes.saturating_add(1);
+        self.spreading.last_wrong_echo = Some(format!(
+            "worker `{}`, instance {}, named version {} of scheduler instance {}: {why}",
+            worker.shard, worker.id, set.version, set.scheduler
+        ));
+    }
+}
+
+impl Scheduler {
+    /// A heartbeat of an associated worker names the set id that it holds.
+    pub(super) fn hear_echo(&mut self, worker: &WorkerDescription, set: &WorkerSetId) {
+        match self.workers_mut().consensus_mut().echo(worker.id, set) {
+            Echo::Wrong(why) => self.workers_mut().note_wrong_echo(worker, set, why),
+            Echo::News | Echo::Known => {}
+        }
+        if self.workers().consensus().has_echoed(worker.id)
+            && let Some(remote) = self.workers_mut().get_mut(&worker.shard)
+        {
+            remote.note_has_heard_us();
+        }
+    }
+
+    /// Looks at everybody who may be HEALTHY now because of what another one has said; once a turn.
+    pub(crate) fn evaluate_permitted(&mut self, now: Time) {
+        for worker in self.workers_mut().consensus_mut().take_granted() {
+            if let Some(shard) = self.workers().shard_with(worker).cloned() {
+                self.evaluate(now, &shard);
+            }
+        }
+    }
+
+    /// Asks a few workers for an extra heartbeat, with its echo, if that is all that somebody waits for. A healthcheck makes a
+    /// worker send one.
+    pub(crate) fn spread_the_set(&mut self, now: Time) {
+        if self.workers().next_spreading().is_none_or(|at| now < at) {
+            return;
+        }
+        let workers = self.workers_mut();
+        let (consensus, by_id, by_shard) =
+            (&mut workers.consensus, &workers.by_id, &workers.by_shard);
+        let suits = |worker: WorkerId| {
+            let remote = by_id.get(&worker).and_then(|shard| by_shard.get(shard));
+            remote.is_some_and(|remote| {
+                remote.health() == Health::Healthy && remote.may_be_asked(now, PER_WORKER)
+            })
+        };
+        let chosen: Vec<Shard> = consensus
+            .whom_to_tell(WIDTH, suits)
+            .into_iter()
+            .filter_map(|worker| by_id.get(&worker).cloned())
+            .collect();
+        let pause = if chosen.is_empty() {
+            PER_WORKER
+        } else {
+            SPACING
+        };
+        workers.spreading.next_round = Some(now + pause);
+        for shard in chosen {
+            if let Some(remote) = self.workers_mut().get_mut(&shard) {
+                remote.note_asked(now);
+            }
+            self.healthcheck_now(now, &shard);
+        }
+    }
+
+    /// The initial wait is over, or begins again: set ids say so from here on.
+    pub(super) fn settle_the_set(&mut self, now: Time) {
+        self.workers_mut().consensus_mut().settle();
+        // Who was permitted in the wait may have to be permitted anew, and must get no task before.
+        let all: Vec<Shard> = self.workers().iter().map(|w| w.shard().clone()).collect();
+        for shard in all {
+            self.evaluate(now, &shard);
+        }
+    }
+}
