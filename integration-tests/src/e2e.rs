@@ -3,19 +3,25 @@
 //!
 //! * [`Stage`] is the temporary folder of one test and what starts programs in it.
 //! * [`Process`] is one of them; dropping it kills it.
+//! * [`Network`] is one that can be cut; [`Cluster`] is a scheduler and workers on it, with what must hold whatever befalls them.
 //! * [`Client`] asks a scheduler, [`RunRecords`] are what tasks themselves wrote.
 
 mod client;
+mod cluster;
+mod network;
 mod ports;
 mod process;
 mod programs;
 mod records;
 mod stage;
 mod tree;
+mod witness;
 
 use std::time::{Duration, Instant};
 
 pub use client::Client;
+pub use cluster::{Cluster, LossTime, Worker};
+pub use network::{Host, Link, Network, NetworkError, Packets, Percent, warn_not_run};
 pub use ports::free_port;
 pub use process::{Process, children_of, command_line, resident_bytes};
 pub use programs::{Program, Programs, play_role};

@@ -29,15 +29,23 @@ impl Process {
     ///
     /// # Panics
     /// When it cannot be started.
-    pub(super) fn start(name: &str, mut command: Command, log: &Path) -> Self {
+    pub(super) fn start(name: &str, command: Command, log: &Path) -> Self {
+        let file = PathBuf::from(command.get_program());
+        Self::start_through(name, command, &file, log)
+    }
+
+    /// As [`Process::start`], where the command ends in becoming the program in `file`.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub(super) fn start_through(name: &str, mut command: Command, file: &Path, log: &Path) -> Self {
         let output = File::options()
             .create(true)
             .append(true)
             .open(log)
             .expect("a log file in a temporary folder");
         let errors = output.try_clone().expect("a descriptor is free");
-        let file = fs::canonicalize(command.get_program())
-            .unwrap_or_else(|_| PathBuf::from(command.get_program()));
+        let file = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
         let child = command
             .spawn()
@@ -91,6 +99,15 @@ impl Process {
     pub fn signal(&self, signal: Signal) {
         // It may have ended by itself.
         let _ = kill(self.id(), signal);
+    }
+
+    /// Sends a signal to the program itself, which its keeper does not get.
+    ///
+    /// # Panics
+    /// When the keeper does not start it in time.
+    pub fn signal_program(&self, signal: Signal) {
+        // It may have ended by itself.
+        let _ = kill(self.program(), signal);
     }
 
     /// `kill -9` of the program itself; a keeper above it ends what it left behind.

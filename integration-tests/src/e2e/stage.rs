@@ -1,6 +1,7 @@
 //! The temporary folder of one test: configs, data directories, logs, and the programs that are started on them.
 
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +13,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::records::{RunRecords, WORK_SCRIPT};
-use super::{Process, Program, Programs, free_port};
+use super::{Host, Network, Process, Program, Programs, free_port};
 
 /// Every timeout of the worker protocol at its least.
 pub const FAST_SCHEDULER: &[&str] = &[
@@ -50,6 +51,8 @@ pub struct SchedulerSpec {
     pub data_dir: PathBuf,
     pub port: u16,
     pub http_port: u16,
+    /// Where both ports are.
+    pub address: Ipv4Addr,
     pub flags: Vec<String>,
 }
 
@@ -65,7 +68,7 @@ impl SchedulerSpec {
 #[derive(Clone, Debug)]
 pub struct WorkerSpec {
     pub shard: String,
-    pub scheduler_port: u16,
+    pub scheduler: SocketAddrV4,
     pub data_dir: PathBuf,
     pub flags: Vec<String>,
 }
@@ -164,6 +167,19 @@ impl Stage {
         self.write("work/pause", &pause.as_secs_f64().to_string());
     }
 
+    /// Lets tasks of [`Stage::write_work`] that come to their end wait for [`Stage::release`] before it.
+    pub fn hold(&self) {
+        self.write("work/hold", "");
+    }
+
+    /// Lets all tasks go on.
+    ///
+    /// # Panics
+    /// When they were not held.
+    pub fn release(&self) {
+        fs::remove_file(self.path("work/hold")).expect("they were held");
+    }
+
     /// What those tasks wrote.
     pub fn records(&self) -> RunRecords {
         RunRecords::read(&self.path("work"))
@@ -181,6 +197,7 @@ impl Stage {
             data_dir: self.path("scheduler"),
             port: free_port(),
             http_port: free_port(),
+            address: Ipv4Addr::LOCALHOST,
             flags: FAST_SCHEDULER.iter().map(|&flag| flag.to_owned()).collect(),
         }
     }
@@ -189,7 +206,7 @@ impl Stage {
     pub fn worker_spec(&self, shard: &str, scheduler: &SchedulerSpec) -> WorkerSpec {
         WorkerSpec {
             shard: shard.to_owned(),
-            scheduler_port: scheduler.port,
+            scheduler: SocketAddrV4::new(scheduler.address, scheduler.port),
             data_dir: self.path(&format!("worker-{shard}")),
             flags: FAST_WORKER.iter().map(|&flag| flag.to_owned()).collect(),
         }
@@ -203,8 +220,11 @@ impl Stage {
             .arg(&spec.config)
             .arg("--data-dir")
             .arg(&spec.data_dir)
-            .args(["--listen", &format!("127.0.0.1:{}", spec.port)])
-            .args(["--http-listen", &format!("127.0.0.1:{}", spec.http_port)])
+            .args(["--listen", &format!("{}:{}", spec.address, spec.port)])
+            .args([
+                "--http-listen",
+                &format!("{}:{}", spec.address, spec.http_port),
+            ])
             .args(&spec.flags);
         command
     }
@@ -219,7 +239,7 @@ impl Stage {
         command
             .args([
                 "--scheduler",
-                &format!("127.0.0.1:{}", spec.scheduler_port),
+                &spec.scheduler.to_string(),
                 "--shard",
                 &spec.shard,
             ])
@@ -252,9 +272,25 @@ impl Stage {
 
     /// Starts any program with its output in a log of this stage.
     pub fn start(&self, name: &str, command: Command) -> Process {
+        Process::start(name, command, &self.next_log(name))
+    }
+
+    /// As [`Stage::start`], on a host of a network.
+    pub fn start_on(
+        &self,
+        network: &Network,
+        host: Host,
+        name: &str,
+        command: &Command,
+    ) -> Process {
+        let file = PathBuf::from(command.get_program());
+        let inside = network.command_on(host, command);
+        Process::start_through(name, inside, &file, &self.next_log(name))
+    }
+
+    fn next_log(&self, name: &str) -> PathBuf {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
-        let log = self.path(&format!("logs/{number:02}-{name}.log"));
-        Process::start(name, command, &log)
+        self.path(&format!("logs/{number:02}-{name}.log"))
     }
 
     /// Runs any program to its end.

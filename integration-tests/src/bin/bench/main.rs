@@ -1,5 +1,6 @@
 //! Measures what the project promises, each figure beside a baseline of the same run, so that machines can be compared.
 
+mod restart;
 mod rpc;
 mod spawn;
 
@@ -27,6 +28,12 @@ struct Options {
     /// Pairs of measurement and baseline of which the median counts
     #[arg(long, default_value_t = 5)]
     pairs: usize,
+    /// Workers of `restart`
+    #[arg(long, default_value_t = 50)]
+    workers: usize,
+    /// Restarts of each kind in `restart`
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
     /// One JSON document instead of a table
     #[arg(long)]
     json: bool,
@@ -38,6 +45,8 @@ enum Which {
     Rpc,
     /// Tasks a second through scheduler and worker with two slots, beside a bare posix_spawn loop with two children
     Spawn,
+    /// Time from the start of a killed scheduler to the end of its initial wait, with its directory and with an empty one
+    Restart,
     All,
 }
 
@@ -127,8 +136,18 @@ fn main() -> ExitCode {
         return code;
     }
     let options = Options::parse();
-    if options.calls == 0 || options.pipelined == 0 || options.tasks == 0 || options.pairs == 0 {
-        eprintln!("bench: --calls, --pipelined, --tasks and --pairs must be at least 1");
+    let sizes = [
+        options.calls,
+        options.pipelined,
+        options.tasks,
+        options.pairs,
+        options.workers,
+        options.rounds,
+    ];
+    if sizes.contains(&0) {
+        eprintln!(
+            "bench: --calls, --pipelined, --tasks, --pairs, --workers and --rounds must be at least 1"
+        );
         return ExitCode::from(2);
     }
     let mut outcomes = Vec::new();
@@ -142,22 +161,34 @@ fn main() -> ExitCode {
     if matches!(options.which, Which::Spawn | Which::All) {
         outcomes.push(spawn::measure(options.tasks, options.pairs));
     }
-    if options.json {
-        let all: Vec<Value> = outcomes.iter().map(Outcome::json).collect();
-        println!("{:#}", Value::Array(all));
+    let restart = matches!(options.which, Which::Restart | Which::All)
+        .then(|| restart::measure(options.workers, options.rounds));
+    show(options.json, &outcomes, restart.as_ref());
+    if outcomes.iter().all(Outcome::is_kept) && restart.is_none_or(|report| report.is_kept()) {
+        ExitCode::SUCCESS
     } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn show(json: bool, outcomes: &[Outcome], restart: Option<&restart::Report>) {
+    if json {
+        let all = outcomes.iter().map(Outcome::json);
+        let all = all.chain(restart.map(restart::Report::json)).collect();
+        println!("{:#}", Value::Array(all));
+        return;
+    }
+    if !outcomes.is_empty() {
         println!(
             "{:<7}{:>12}{:>12}{:>8}",
             "", "a second", "baseline", "ratio"
         );
-        for outcome in &outcomes {
-            println!("{}", outcome.row());
-        }
     }
-    if outcomes.iter().all(Outcome::is_kept) {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+    for outcome in outcomes {
+        println!("{}", outcome.row());
+    }
+    if let Some(report) = restart {
+        print!("{}", report.table());
     }
 }
 

@@ -1,0 +1,358 @@
+//! A scheduler and workers, each on its own host of a network, with one job whose tasks witness against them; and what must hold
+//! whatever befalls programs and network.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::witness::{Question, Witness};
+use super::{
+    Host, Link, Network, Process, SchedulerSpec, Stage, WorkerSpec, wait_within, warn_not_run,
+};
+
+/// With every timeout at a second, the longest chain of them takes about ten. The rest is for a machine that does other things too.
+const SETTLE: Duration = Duration::from_secs(60);
+/// Calls fail as fast as everything else here.
+const CALL_TIMEOUTS: [&str; 3] = [
+    "--thrift-connect-timeout=1s",
+    "--thrift-send-timeout=1s",
+    "--thrift-receive-timeout=1s",
+];
+
+/// How soon a worker that is out of touch is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossTime {
+    /// As soon as can be: after a second of being unhealthy.
+    Least,
+    /// Later than any short fault lasts, also on a machine that is busy.
+    Long,
+}
+
+impl LossTime {
+    fn flag(self) -> &'static str {
+        match self {
+            LossTime::Least => "--lose-unhealthy-worker-after=1s",
+            LossTime::Long => "--lose-unhealthy-worker-after=30s",
+        }
+    }
+}
+
+/// A worker of a cluster.
+#[derive(Debug)]
+pub struct Worker {
+    pub host: Host,
+    pub process: Process,
+    spec: WorkerSpec,
+}
+
+/// A network with a scheduler on host 0 and workers on the others.
+#[derive(Debug)]
+pub struct Cluster {
+    // Programs end before the network and the folder that they use go.
+    workers: Vec<Worker>,
+    scheduler: Process,
+    witness: Option<Witness>,
+    pub network: Network,
+    pub stage: Stage,
+    spec: SchedulerSpec,
+    question: Question,
+    tasks: usize,
+}
+
+impl Cluster {
+    /// A network for a scheduler and so many workers, and a scheduler in it with so many tasks. `None`, with a loud warning, where
+    /// there are no networks.
+    ///
+    /// # Panics
+    /// When the scheduler does not start.
+    pub fn start(
+        test: &str,
+        workers: usize,
+        tasks: usize,
+        pause: Duration,
+        loss: LossTime,
+    ) -> Option<Self> {
+        // The same faults in each run of a test, others in another one.
+        let seed = test.bytes().fold(tasks as u64, |seed, byte| {
+            seed.wrapping_mul(31).wrapping_add(u64::from(byte))
+        });
+        let network = match Network::new(1 + workers, seed) {
+            Ok(network) => network,
+            Err(why) => {
+                warn_not_run(test, &why);
+                return None;
+            }
+        };
+        let stage = Stage::new();
+        let config = stage.write_work(tasks, pause);
+        let mut spec = stage.scheduler_spec(&config).with("--new-cluster");
+        spec.address = network.address(network.host(0));
+        spec.flags
+            .retain(|flag| !flag.starts_with("--lose-unhealthy-worker-after"));
+        let flags = [loss.flag(), "--insecure-network"];
+        spec.flags
+            .extend(flags.iter().chain(&CALL_TIMEOUTS).map(|&f| f.to_owned()));
+        let scheduler = start_scheduler(&stage, &network, &spec);
+        let address = format!("{}:{}", spec.address, spec.port);
+        let status = stage.brasserie_command(&["status", "--json", "--scheduler", &address]);
+        let question = Question::new(&network.command_on(network.host(0), &status));
+        let up = || question.ask().map(drop);
+        wait_within(SETTLE, "the scheduler to be up", up);
+        Some(Cluster {
+            workers: Vec::new(),
+            scheduler,
+            witness: Some(Witness::start(question.clone())),
+            network,
+            stage,
+            spec,
+            question,
+            tasks,
+        })
+    }
+
+    /// Starts a worker on the next free host, and tells its number.
+    pub fn add_worker(&mut self, shard: &str) -> usize {
+        let number = self.workers.len();
+        let host = self.network.host(number + 1);
+        let mut spec = self.stage.worker_spec(shard, &self.spec);
+        // Two workers of one shard are two machines.
+        spec.data_dir = self.stage.path(&format!("worker-{number}"));
+        let listen = format!("--listen={}:0", self.network.address(host));
+        spec.flags.push(listen);
+        spec.flags.push("--insecure-network".to_owned());
+        spec.flags
+            .extend(CALL_TIMEOUTS.iter().map(|&flag| flag.to_owned()));
+        let process = start_worker(&self.stage, &self.network, host, &spec);
+        self.workers.push(Worker {
+            host,
+            process,
+            spec,
+        });
+        number
+    }
+
+    /// Starts workers `w0`, `w1` and so on and waits until they are healthy.
+    pub fn add_workers(&mut self, count: usize) {
+        for _ in 0..count {
+            self.add_worker(&format!("w{}", self.workers.len()));
+        }
+        self.wait_healthy(count);
+    }
+
+    pub fn worker(&self, number: usize) -> &Worker {
+        &self.workers[number]
+    }
+
+    pub fn scheduler(&self) -> &Process {
+        &self.scheduler
+    }
+
+    /// How the link between the scheduler and a worker fares from now on, both ways.
+    pub fn set_link(&self, worker: usize, link: &Link) {
+        self.network
+            .set(self.network.host(0), self.workers[worker].host, link);
+    }
+
+    /// `kill -9` of the scheduler, and a new one in its directory.
+    pub fn restart_scheduler(&mut self) {
+        self.scheduler.kill_program();
+        self.scheduler = start_scheduler(&self.stage, &self.network, &self.spec);
+    }
+
+    /// `kill -9` of a worker, and a new one in its directory.
+    pub fn restart_worker(&mut self, number: usize) {
+        self.workers[number].process.kill_program();
+        self.start_again(number);
+    }
+
+    fn start_again(&mut self, number: usize) {
+        let worker = &mut self.workers[number];
+        worker.process = start_worker(&self.stage, &self.network, worker.host, &worker.spec);
+    }
+
+    /// Starts the workers again that have ended, as a service manager does; tells how many.
+    pub fn tend(&mut self) -> usize {
+        let mut ended = Vec::new();
+        for (number, worker) in self.workers.iter_mut().enumerate() {
+            if worker.process.ended().is_some() {
+                ended.push(number);
+            }
+        }
+        for &number in &ended {
+            self.start_again(number);
+        }
+        ended.len()
+    }
+
+    /// What the scheduler shows; `None` while it does not answer.
+    pub fn status(&self) -> Option<Value> {
+        self.question.ask()
+    }
+
+    /// Waits until a look at the cluster finds something, and tends it meanwhile.
+    ///
+    /// # Panics
+    /// When that takes too long.
+    pub fn wait<T>(&mut self, what: &str, mut look: impl FnMut(&Self) -> Option<T>) -> T {
+        wait_within(SETTLE, what, || {
+            self.tend();
+            look(self)
+        })
+    }
+
+    /// As [`Cluster::wait`], but who has ended stays away.
+    ///
+    /// # Panics
+    /// When that takes too long.
+    pub fn wait_untended<T>(&self, what: &str, mut look: impl FnMut(&Self) -> Option<T>) -> T {
+        wait_within(SETTLE, what, || look(self))
+    }
+
+    /// Waits until so many runs have started.
+    pub fn wait_started(&mut self, count: usize) {
+        self.wait(&format!("{count} runs to start"), |cluster| {
+            (cluster.stage.records().runs.len() >= count).then_some(())
+        });
+    }
+
+    /// Waits until so many workers are healthy.
+    pub fn wait_healthy(&mut self, count: usize) {
+        self.wait(&format!("{count} healthy workers"), |cluster| {
+            let status = cluster.status()?;
+            (count_in(&status, "healthy") == count).then_some(())
+        });
+    }
+
+    /// Waits, without tending, until the scheduler shows a worker of that shard in that state.
+    pub fn wait_state(&self, shard: &str, state: &str) {
+        self.wait_untended(&format!("{shard} to be {state}"), |cluster| {
+            let status = cluster.status()?;
+            let mut workers = status["workers"].as_array()?.iter();
+            workers
+                .any(|w| w["shard"] == shard && is_in(w, state))
+                .then_some(())
+        });
+    }
+
+    /// Waits until a worker ends by itself.
+    pub fn wait_end(&mut self, number: usize) -> ExitStatus {
+        let process = &mut self.workers[number].process;
+        wait_within(SETTLE, &format!("the end of worker {number}"), || {
+            process.ended()
+        })
+    }
+
+    /// Whether a worker has ended, and was not started again.
+    pub fn has_ended(&mut self, number: usize) -> bool {
+        self.workers[number].process.ended().is_some()
+    }
+
+    /// As the command line wants it.
+    pub fn scheduler_address(&self) -> String {
+        format!("{}:{}", self.spec.address, self.spec.port)
+    }
+
+    /// Nodes with a living task of a worker, by the kernel's word.
+    pub fn nodes_running_on(&self, number: usize) -> BTreeSet<String> {
+        let folder = &self.workers[number].spec.data_dir;
+        let alive = self.stage.alive();
+        let mut last = BTreeMap::new();
+        for run in self.stage.records().runs {
+            last.insert(run.node, run.place);
+        }
+        let mut here = BTreeSet::new();
+        for (node, place) in last {
+            if place.starts_with(folder) && alive.contains(&node) {
+                here.insert(node);
+            }
+        }
+        here
+    }
+
+    /// Nodes whose tasks a worker ever started.
+    pub fn nodes_started_on(&self, number: usize) -> BTreeSet<String> {
+        let folder = &self.workers[number].spec.data_dir;
+        let runs = self.stage.records().runs.into_iter();
+        runs.filter(|run| run.place.starts_with(folder))
+            .map(|run| run.node)
+            .collect()
+    }
+
+    /// Waits until a worker runs so many tasks.
+    pub fn wait_running(&mut self, number: usize, count: usize) {
+        self.wait(&format!("{count} tasks on worker {number}"), |cluster| {
+            (cluster.nodes_running_on(number).len() == count).then_some(())
+        });
+    }
+
+    /// Waits until every task is done.
+    pub fn wait_all_done(&mut self) {
+        let tasks = self.tasks;
+        self.wait("all tasks to be done", |cluster| {
+            let status = cluster.status()?;
+            let is_done = status["jobs"][0]["done"] == tasks;
+            (status["nodes_loaded"] == true && is_done).then_some(())
+        });
+    }
+
+    /// Waits until all is done, then checks what must hold whatever happened: nothing ran twice at once, nothing done was
+    /// forgotten or started again, and every task came to its end.
+    ///
+    /// # Panics
+    /// When it does not hold.
+    pub fn finish(mut self) {
+        let tasks = self.tasks;
+        self.wait_all_done();
+        let records = self.stage.records();
+        let witness = self.witness.take().expect("it is taken here alone");
+        witness.check(&records);
+        assert_eq!(records.overlaps, Vec::<String>::new(), "ran twice at once");
+        let invocations: BTreeSet<&str> =
+            records.runs.iter().map(|r| r.invocation.as_str()).collect();
+        assert_eq!(
+            invocations.len(),
+            records.runs.len(),
+            "one invocation was started twice: {:#?}",
+            records.runs
+        );
+        let ended: BTreeSet<&str> = records
+            .runs
+            .iter()
+            .filter(|run| run.end.is_some())
+            .map(|run| run.node.as_str())
+            .collect();
+        assert_eq!(
+            ended.len(),
+            tasks,
+            "done without an end: {:#?}",
+            records.runs
+        );
+        assert_eq!(
+            self.stage.alive(),
+            Vec::<String>::new(),
+            "all is done, but something runs"
+        );
+    }
+}
+
+fn start_scheduler(stage: &Stage, network: &Network, spec: &SchedulerSpec) -> Process {
+    let command = stage.scheduler_command(spec);
+    stage.start_on(network, network.host(0), "scheduler", &command)
+}
+
+fn start_worker(stage: &Stage, network: &Network, host: Host, spec: &WorkerSpec) -> Process {
+    let command = stage.worker_command(spec);
+    stage.start_on(network, host, &format!("worker-{}", spec.shard), &command)
+}
+
+fn is_in(worker: &Value, state: &str) -> bool {
+    let own = worker["state"].as_str();
+    own.is_some_and(|own| own.eq_ignore_ascii_case(state))
+}
+
+fn count_in(status: &Value, state: &str) -> usize {
+    let workers = status["workers"].as_array().into_iter().flatten();
+    workers.filter(|worker| is_in(worker, state)).count()
+}
