@@ -151,6 +151,7 @@ fn lib_roots_of_pure_crates_deny_hash_order() {
         "scheduler/engine",
         "scheduler/core",
         "worker/core",
+        "integration-tests/sim",
     ] {
         let text = fs::read_to_string(root().join(krate).join("src/lib.rs"))
             .expect("a crate has a lib.rs");
@@ -175,6 +176,16 @@ fn crates_know_only_whom_they_may() {
             &["common", "common-config", "scheduler-engine"][..],
         ),
         ("worker/core", &["common"][..]),
+        (
+            "integration-tests/sim",
+            &[
+                "common",
+                "common-config",
+                "scheduler-engine",
+                "scheduler-core",
+                "worker-core",
+            ][..],
+        ),
         (
             "scheduler",
             &[
@@ -360,7 +371,12 @@ const TRIPS: &[(&str, &str)] = &[
 fn each_purity_ban_fires() {
     let config =
         fs::read_to_string(root().join("common/clippy.toml")).expect("common has a clippy.toml");
-    for krate in ["scheduler/engine", "scheduler/core", "worker/core"] {
+    for krate in [
+        "scheduler/engine",
+        "scheduler/core",
+        "worker/core",
+        "integration-tests/sim",
+    ] {
         let theirs = fs::read_to_string(root().join(krate).join("clippy.toml"))
             .expect("a pure crate has a clippy.toml");
         assert_eq!(config, theirs, "{krate} has other bans than common");

@@ -1,0 +1,503 @@
+//! The world: one queue of things to come, hosts around the real cores, and what lies between them. One step is one thing: mostly one
+//! input to one host.
+
+mod lives;
+mod mischief;
+mod packets;
+mod tasks;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use brasserie_common::{CallId, CallOutcome, RecordSeq, Time, Timeouts, WallTime};
+use brasserie_scheduler_core::{CallReply as SchedulerCallReply, Durable, Message};
+use brasserie_worker_core::CallReply as WorkerCallReply;
+
+use crate::clock::MachineClock;
+use crate::dice::{Dice, Stream};
+use crate::disk::Directory;
+use crate::event_log::{
+    CallTag, DirectoryId, FaultKind, Happening, MachineId, ProcessId, SchedulerPlace, WorkerPlace,
+};
+use crate::hosts::ToScheduler;
+use crate::hosts::scheduler::{SchedulerHost, SchedulerInput, SchedulerOutput};
+use crate::hosts::worker::{WorkerHost, WorkerInput, WorkerOutput};
+use crate::network::Network;
+use crate::processes::Processes;
+use crate::queue::Queue;
+use crate::swarm::{Start, Swarm};
+use crate::view::{Contract, Phase, World};
+use crate::workload::Workload;
+
+/// A thing to come.
+#[derive(Debug)]
+enum Due {
+    SchedulerRequest {
+        place: SchedulerPlace,
+        tag: CallTag,
+        request: ToScheduler,
+    },
+    WorkerRequest {
+        place: WorkerPlace,
+        tag: CallTag,
+        message: Message,
+    },
+    /// A link that flaps.
+    Block {
+        from: MachineId,
+        to: MachineId,
+        until: Time,
+    },
+    WorkerHears {
+        place: WorkerPlace,
+        generation: u32,
+        input: WorkerInput,
+    },
+    /// A timer of the core; void if the core has asked for another one since.
+    SchedulerWake {
+        place: SchedulerPlace,
+        number: u32,
+    },
+    WorkerWake {
+        place: WorkerPlace,
+        number: u32,
+    },
+    /// A caller gets to know what became of its call.
+    Known {
+        tag: CallTag,
+        outcome: Outcome,
+    },
+    Sync {
+        directory: DirectoryId,
+        place: SchedulerPlace,
+        generation: u32,
+    },
+    StoreHeals {
+        directory: DirectoryId,
+    },
+    ProcessEnds {
+        process: ProcessId,
+        place: WorkerPlace,
+    },
+    StartScheduler {
+        place: SchedulerPlace,
+    },
+    StartWorker {
+        place: WorkerPlace,
+    },
+    LoadConfig {
+        place: SchedulerPlace,
+        generation: u32,
+    },
+    ThawScheduler {
+        place: SchedulerPlace,
+    },
+    ThawWorker {
+        place: WorkerPlace,
+    },
+    WakeMachine {
+        machine: MachineId,
+    },
+    /// The keeper looks whether the worker that it holds to this lease is still stopped.
+    Lease {
+        place: WorkerPlace,
+        generation: u32,
+    },
+    Mischief(FaultKind),
+    NewWork,
+    EndOfSecondScheduler,
+}
+
+#[derive(Clone, Debug)]
+enum Outcome {
+    ToScheduler(CallOutcome<SchedulerCallReply>),
+    ToWorker(CallOutcome<WorkerCallReply>),
+    /// Of either: nothing is known.
+    TimedOut,
+    Refused,
+}
+
+/// Who waits for an answer.
+#[derive(Clone, Copy, Debug)]
+enum Caller {
+    Scheduler {
+        place: SchedulerPlace,
+        generation: u32,
+        call: CallId,
+        callee: WorkerPlace,
+    },
+    Worker {
+        place: WorkerPlace,
+        generation: u32,
+        call: CallId,
+        callee: SchedulerPlace,
+    },
+}
+
+/// What surrounds one scheduler process.
+#[derive(Clone, Debug)]
+struct SchedulerPost {
+    machine: MachineId,
+    directory: DirectoryId,
+    /// `Some`: stopped; what waits for it.
+    frozen: Option<Vec<SchedulerInput>>,
+    wake: (Option<Time>, u32),
+    /// How far the sync under way will come.
+    syncing: Option<RecordSeq>,
+    /// The directory is an old copy: the operator makes the next scheduler wait, until one has waited to the end.
+    is_restored: bool,
+}
+
+/// What surrounds one worker process.
+#[derive(Clone, Debug)]
+struct WorkerPost {
+    frozen: Option<Vec<WorkerInput>>,
+    wake: (Option<Time>, u32),
+    /// When the keeper kills worker and tasks, by the machine's clock, unless the worker renews it.
+    lease: Option<Time>,
+    last_start_time: i64,
+    /// Which scheduler it was told to talk to.
+    route: SchedulerPlace,
+    /// It is not started again.
+    is_retired: bool,
+    start_is_due: bool,
+}
+
+/// Counters of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Inputs that a core took, timers included.
+    pub core_events: u64,
+    pub steps: u64,
+    pub faults: BTreeMap<FaultKind, u64>,
+}
+
+/// The whole world.
+#[derive(Debug)]
+pub struct Cluster {
+    pub swarm: Swarm,
+    pub now: Time,
+    pub stats: Stats,
+    /// Since the last step.
+    pub log: Vec<Happening>,
+    contract: Contract,
+    phase: Phase,
+    schedulers: Vec<SchedulerHost>,
+    workers: Vec<WorkerHost>,
+    directories: Vec<Directory>,
+    scheduler_posts: Vec<SchedulerPost>,
+    worker_posts: Vec<WorkerPost>,
+    clocks: Vec<MachineClock>,
+    suspended: Vec<bool>,
+    /// What should have happened on machines that sleep.
+    deferred: Vec<(MachineId, Due)>,
+    queue: Queue<Due>,
+    network: Network,
+    processes: Processes,
+    workload: Workload,
+    open: BTreeMap<CallTag, Caller>,
+    backups: Vec<Durable>,
+    store_failing: bool,
+    slow_sync_until: Time,
+    /// The operator's `--new-cluster` stands in the unit file until the directory is lost.
+    new_cluster: bool,
+    newest_scheduler_start: i64,
+    disks: Dice,
+    chance: Dice,
+    identities: Dice,
+    scheduler_outputs: Vec<SchedulerOutput>,
+    worker_outputs: Vec<WorkerOutput>,
+    seen_faults: Vec<FaultKind>,
+}
+
+/// The shells' own timeouts: connect and send 1 s each, receive 2 s.
+const CALL_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// The scheduler that workers are told of.
+const FIRST: SchedulerPlace = SchedulerPlace(0);
+/// A second one: on the same directory it finds the lock, on a copy it is what nobody should do.
+const SECOND: SchedulerPlace = SchedulerPlace(1);
+
+impl Cluster {
+    pub fn new(seed: u64) -> Self {
+        let dice = |stream| Dice::new(seed, stream);
+        let swarm = Swarm::draw(&mut dice(Stream::Swarm));
+        let machines = swarm.machines();
+        let network = Network::new(machines, swarm.network, dice(Stream::Network));
+        let processes =
+            Processes::new(swarm.processes, swarm.keeper_delay, dice(Stream::Processes));
+        let post = |machine, directory| SchedulerPost {
+            machine,
+            directory: DirectoryId(directory),
+            frozen: None,
+            wake: (None, 0),
+            syncing: None,
+            is_restored: false,
+        };
+        let worker_post = WorkerPost {
+            frozen: None,
+            wake: (None, 0),
+            lease: None,
+            last_start_time: 0,
+            route: FIRST,
+            is_retired: false,
+            start_is_due: false,
+        };
+        let mut cluster = Cluster {
+            now: Time::ZERO,
+            stats: Stats::default(),
+            log: Vec::new(),
+            contract: Contract::Whole,
+            phase: Phase::Faults,
+            schedulers: vec![SchedulerHost::new(FIRST), SchedulerHost::new(SECOND)],
+            workers: swarm
+                .places
+                .iter()
+                .map(|plan| WorkerHost::new(plan.place))
+                .collect(),
+            directories: vec![Directory::default(), Directory::default()],
+            scheduler_posts: vec![post(MachineId(0), 0), post(swarm.other_machine(), 1)],
+            worker_posts: vec![worker_post; swarm.places.len()],
+            clocks: swarm.clocks.clone(),
+            suspended: vec![false; machines],
+            deferred: Vec::new(),
+            queue: Queue::new(dice(Stream::Order)),
+            network,
+            processes,
+            workload: Workload::new(dice(Stream::Workload)),
+            open: BTreeMap::new(),
+            backups: Vec::new(),
+            store_failing: false,
+            slow_sync_until: Time::ZERO,
+            new_cluster: swarm.start == Start::NewCluster,
+            newest_scheduler_start: 0,
+            disks: dice(Stream::Disks),
+            chance: dice(Stream::Faults),
+            identities: dice(Stream::Identities),
+            scheduler_outputs: Vec::new(),
+            worker_outputs: Vec::new(),
+            seen_faults: Vec::new(),
+            swarm,
+        };
+        cluster.begin();
+        cluster
+    }
+
+    fn begin(&mut self) {
+        self.queue
+            .push(self.now, Due::StartScheduler { place: FIRST });
+        for at in 0..self.swarm.places.len() {
+            let place = self.swarm.places[at].place;
+            let machine = self.swarm.places[at].machine;
+            self.log.push(Happening::WorkerInstalled { place, machine });
+            let spread = self.swarm.spread_out_joins;
+            let after = self.chance.between(Duration::ZERO, spread);
+            self.start_worker_after(place, after);
+        }
+        for (kind, mean) in self.swarm.faults.clone() {
+            let after = self.chance.around(mean);
+            self.queue.push(self.now + after, Due::Mischief(kind));
+        }
+        let every = self.swarm.new_work_every;
+        self.queue.push(self.now + every, Due::NewWork);
+    }
+
+    /// What judges may look at.
+    pub fn world(&self) -> World<'_> {
+        World {
+            contract: self.contract,
+            phase: self.phase,
+            timeouts: self.timeouts(),
+            keeper_delay: self.swarm.keeper_delay,
+            drift_per_mille: self.swarm.drift_per_mille,
+            schedulers: &self.schedulers,
+            workers: &self.workers,
+            directories: &self.directories,
+            config: self.workload.config(),
+        }
+    }
+
+    pub fn timeouts(&self) -> &Timeouts {
+        &self.swarm.timeouts
+    }
+
+    /// Things to come; grows if somebody repeats himself without end.
+    pub fn backlog(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub fn live_tasks(&self) -> usize {
+        self.processes.tasks()
+    }
+
+    /// Worker places that should be serving when all has settled.
+    pub fn lasting_places(&self) -> impl Iterator<Item = WorkerPlace> + '_ {
+        let lasting = self.swarm.places.iter().filter(|plan| !plan.is_rival);
+        lasting.map(|plan| plan.place)
+    }
+
+    /// What the first scheduler's machine shows now.
+    pub fn scheduler_clock(&self) -> Time {
+        self.clocks_of(self.scheduler_post(FIRST).machine).0
+    }
+
+    /// When the next thing happens.
+    pub fn next_at(&self) -> Option<Time> {
+        self.queue.next_at()
+    }
+
+    /// Does the next thing.
+    pub fn step(&mut self) {
+        let Some((at, due)) = self.queue.pop() else {
+            return;
+        };
+        self.now = at;
+        self.stats.steps += 1;
+        match self.machine_of(&due).filter(|m| self.is_suspended(*m)) {
+            Some(machine) => self.deferred.push((machine, due)),
+            None => self.happen(due),
+        }
+        for kind in std::mem::take(&mut self.seen_faults) {
+            self.fault(kind);
+        }
+        for at in 0..self.log.len() {
+            match self.log[at] {
+                Happening::SchedulerStarted { scheduler, .. } => {
+                    self.remember_scheduler(scheduler.0.start_time);
+                }
+                Happening::WaitEnded { place, .. } => {
+                    self.scheduler_post_mut(place).is_restored = false;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn fault(&mut self, kind: FaultKind) {
+        *self.stats.faults.entry(kind).or_insert(0) += 1;
+        self.log.push(Happening::Fault(kind));
+    }
+
+    fn is_suspended(&self, machine: MachineId) -> bool {
+        self.suspended[usize::from(machine.0)]
+    }
+
+    /// Whose power the thing needs. What arrives over the network waits in the frozen process instead.
+    fn machine_of(&self, due: &Due) -> Option<MachineId> {
+        match due {
+            Due::Sync { place, .. } | Due::StartScheduler { place } => {
+                Some(self.scheduler_post(*place).machine)
+            }
+            Due::ProcessEnds { place, .. }
+            | Due::StartWorker { place }
+            | Due::Lease { place, .. } => Some(self.worker_machine(*place)),
+            Due::SchedulerRequest { .. }
+            | Due::WorkerRequest { .. }
+            | Due::Block { .. }
+            | Due::WorkerHears { .. }
+            | Due::SchedulerWake { .. }
+            | Due::WorkerWake { .. }
+            | Due::Known { .. }
+            | Due::StoreHeals { .. }
+            | Due::LoadConfig { .. }
+            | Due::ThawScheduler { .. }
+            | Due::ThawWorker { .. }
+            | Due::WakeMachine { .. }
+            | Due::Mischief(_)
+            | Due::NewWork
+            | Due::EndOfSecondScheduler => None,
+        }
+    }
+
+    fn happen(&mut self, due: Due) {
+        match due {
+            Due::SchedulerRequest {
+                place,
+                tag,
+                request,
+            } => self.request_to_scheduler(place, tag, request),
+            Due::WorkerRequest {
+                place,
+                tag,
+                message,
+            } => self.request_to_worker(place, tag, message),
+            Due::Block { from, to, until } => {
+                if self.phase == Phase::Faults {
+                    self.network.block(from, to, until);
+                }
+            }
+            Due::WorkerHears {
+                place,
+                generation,
+                input,
+            } => {
+                if self.worker(place).generation() == generation {
+                    self.drive_worker(place, input);
+                }
+            }
+            Due::SchedulerWake { place, number } => {
+                if self.scheduler_post(place).wake == (Some(self.now), number) {
+                    self.scheduler_post_mut(place).wake.0 = None;
+                    self.drive_scheduler(place, SchedulerInput::Wake);
+                }
+            }
+            Due::WorkerWake { place, number } => {
+                if self.worker_post(place).wake == (Some(self.now), number) {
+                    self.worker_post_mut(place).wake.0 = None;
+                    self.drive_worker(place, WorkerInput::Wake);
+                }
+            }
+            Due::Known { tag, outcome } => self.known(tag, outcome),
+            Due::Sync {
+                directory,
+                place,
+                generation,
+            } => self.sync(directory, place, generation),
+            Due::StoreHeals { directory } => self.store_heals(directory),
+            Due::ProcessEnds { process, .. } => self.process_ends(process),
+            Due::StartScheduler { place } => self.start_scheduler(place),
+            Due::StartWorker { place } => self.start_worker(place),
+            Due::LoadConfig { place, generation } => self.load_config(place, generation),
+            Due::ThawScheduler { place } => self.thaw_scheduler(place),
+            Due::ThawWorker { place } => self.thaw_worker(place),
+            Due::WakeMachine { machine } => self.wake_machine(machine),
+            Due::Lease { place, generation } => self.lease_over(place, generation),
+            Due::Mischief(kind) => self.mischief(kind),
+            Due::NewWork => self.new_work(),
+            Due::EndOfSecondScheduler => self.end_second_scheduler(),
+        }
+    }
+
+    fn scheduler(&self, place: SchedulerPlace) -> &SchedulerHost {
+        &self.schedulers[usize::from(place.0)]
+    }
+
+    fn worker(&self, place: WorkerPlace) -> &WorkerHost {
+        &self.workers[usize::from(place.0)]
+    }
+
+    fn scheduler_post(&self, place: SchedulerPlace) -> &SchedulerPost {
+        &self.scheduler_posts[usize::from(place.0)]
+    }
+
+    fn scheduler_post_mut(&mut self, place: SchedulerPlace) -> &mut SchedulerPost {
+        &mut self.scheduler_posts[usize::from(place.0)]
+    }
+
+    fn worker_post(&self, place: WorkerPlace) -> &WorkerPost {
+        &self.worker_posts[usize::from(place.0)]
+    }
+
+    fn worker_post_mut(&mut self, place: WorkerPlace) -> &mut WorkerPost {
+        &mut self.worker_posts[usize::from(place.0)]
+    }
+
+    fn worker_machine(&self, place: WorkerPlace) -> MachineId {
+        self.swarm.places[usize::from(place.0)].machine
+    }
+
+    fn clocks_of(&self, machine: MachineId) -> (Time, WallTime) {
+        let clock = &self.clocks[usize::from(machine.0)];
+        (clock.boot(self.now), clock.wall(self.now))
+    }
+}

@@ -1,0 +1,465 @@
+//! Lives of processes: their starts and ends, what their disks do meanwhile, and how they are stopped and woken.
+
+use std::time::Duration;
+
+use brasserie_common::resources::UsablePhysicalResources;
+use brasserie_common::worker::PROTOCOL_VERSION;
+use brasserie_common::{
+    MachinePortLock, RecordSeq, ServiceAddress, Shard, WorkerDescription, WorkerId,
+};
+use brasserie_scheduler_core::{Options as SchedulerOptions, Record};
+use brasserie_worker_core::{ExitReason, Options as WorkerOptions};
+
+use super::packets::FIRST_PORT;
+use super::{Caller, Cluster, Due, FIRST, Outcome};
+use crate::event_log::{
+    DirectoryId, FaultKind, Happening, MachineId, SchedulerPlace, SchedulerStop, WorkerPlace,
+    WorkerStop,
+};
+use crate::hosts::scheduler::SchedulerInput;
+use crate::hosts::worker::WorkerInput;
+
+/// The scheduler's deadline for calls: its shell's timeouts and a second.
+const SCHEDULER_CALL_DEADLINE: Duration = Duration::from_secs(5);
+/// The worker's: a call may be tried on two connections.
+const WORKER_CALL_DEADLINE: Duration = Duration::from_secs(7);
+
+/// How long a keeper waits for a worker that is merely late.
+const KEEPER_PATIENCE: Duration = Duration::from_millis(250);
+
+impl Cluster {
+    pub(super) fn start_scheduler(&mut self, place: SchedulerPlace) {
+        if self.scheduler(place).core().is_some() {
+            return;
+        }
+        let directory = self.scheduler_post(place).directory;
+        let durable = match self.directories[usize::from(directory.0)].open(place) {
+            Ok(durable) => durable,
+            Err(_locked) => return self.fault(FaultKind::LockRefused),
+        };
+        let timeouts = self.swarm.timeouts;
+        let restored = self.scheduler_post(place).is_restored;
+        let options = SchedulerOptions {
+            timeouts,
+            allow_bump_unhealthy_worker: self.swarm.bump_unhealthy,
+            startup_wait: restored.then(|| timeouts.min_safe_wait()),
+            new_cluster: self.new_cluster,
+            call_deadline: SCHEDULER_CALL_DEADLINE,
+            seed: self.identities.next_u64(),
+        };
+        let clocks = self.clocks_of(self.scheduler_post(place).machine);
+        let post = self.scheduler_post_mut(place);
+        post.frozen = None;
+        post.syncing = None;
+        self.stats.core_events += 1;
+        let host = &mut self.schedulers[usize::from(place.0)];
+        let outputs = &mut self.scheduler_outputs;
+        let on = (directory, durable);
+        host.start(options, on, clocks, outputs, &mut self.log);
+        let generation = host.generation();
+        self.after_scheduler_turn(place);
+        if self.store_failing {
+            self.drive_scheduler(place, SchedulerInput::StoreFailed);
+        }
+        let after = self
+            .chance
+            .skewed(Duration::from_millis(1), Duration::from_secs(3));
+        self.queue
+            .push(self.now + after, Due::LoadConfig { place, generation });
+    }
+
+    /// The process is gone; so is what was not synced, or some of it.
+    pub(super) fn crash_scheduler(&mut self, place: SchedulerPlace, how: SchedulerStop) {
+        let Some(core) = self.scheduler(place).core() else {
+            return;
+        };
+        let scheduler = core.id();
+        let directory = self.scheduler_post(place).directory;
+        let disk = &mut self.directories[usize::from(directory.0)];
+        let kept = self.disks.below(disk.unsynced().count() + 1);
+        let lost = disk.crash(kept);
+        let after = disk.synced();
+        self.schedulers[usize::from(place.0)].crash();
+        self.scheduler_post_mut(place).frozen = None;
+        self.log.push(Happening::SchedulerStopped {
+            place,
+            scheduler,
+            how,
+        });
+        if lost > 0 {
+            self.seen_faults.push(FaultKind::UnsyncedLost);
+            self.log.push(Happening::TailLost {
+                directory,
+                scheduler,
+                after,
+            });
+        }
+        self.connections_break(place);
+        self.break_open_calls(place);
+    }
+
+    /// Whoever waits for an answer of a process that is gone.
+    fn break_open_calls(&mut self, gone: SchedulerPlace) {
+        let mut broken = Vec::new();
+        for (tag, caller) in &self.open {
+            if let Caller::Worker { callee, .. } = caller
+                && *callee == gone
+            {
+                broken.push(*tag);
+            }
+        }
+        for tag in broken {
+            if self.chance.per_mille(700) {
+                let outcome = Outcome::TimedOut;
+                let after = self.network.faults.delay;
+                self.queue
+                    .push(self.now + after, Due::Known { tag, outcome });
+            }
+        }
+    }
+
+    pub(super) fn start_scheduler_after(&mut self, place: SchedulerPlace, after: Duration) {
+        self.queue
+            .push(self.now + after, Due::StartScheduler { place });
+    }
+
+    pub(super) fn load_config(&mut self, place: SchedulerPlace, generation: u32) {
+        if self.scheduler(place).generation() == generation {
+            let config = self.workload.config().clone();
+            let nodes = self.workload.nodes().clone();
+            self.drive_scheduler(place, SchedulerInput::Loaded { config, nodes });
+        }
+    }
+
+    /// The file has changed: each scheduler reads it a little later.
+    pub(super) fn config_changed(&mut self) {
+        for place in [FIRST, super::SECOND] {
+            if self.scheduler(place).core().is_some() {
+                let generation = self.scheduler(place).generation();
+                let after = self.chance.between(Duration::ZERO, Duration::from_secs(5));
+                self.queue
+                    .push(self.now + after, Due::LoadConfig { place, generation });
+            }
+        }
+    }
+
+    pub(super) fn write_record(&mut self, place: SchedulerPlace, seq: RecordSeq, record: Record) {
+        let directory = self.scheduler_post(place).directory;
+        self.directories[usize::from(directory.0)].write(seq, record);
+        self.begin_sync(place);
+    }
+
+    fn begin_sync(&mut self, place: SchedulerPlace) {
+        let directory = self.scheduler_post(place).directory;
+        let disk = &self.directories[usize::from(directory.0)];
+        let nothing_to_do = disk.written() == disk.synced();
+        if nothing_to_do || self.store_failing || self.scheduler_post(place).syncing.is_some() {
+            return;
+        }
+        let up_to = disk.written();
+        let usual = self.swarm.sync_delay;
+        let most = if self.now < self.slow_sync_until {
+            Duration::from_secs(3)
+        } else {
+            usual
+        };
+        let after = self.disks.skewed(usual / 4, most);
+        let generation = self.scheduler(place).generation();
+        self.scheduler_post_mut(place).syncing = Some(up_to);
+        let due = Due::Sync {
+            directory,
+            place,
+            generation,
+        };
+        self.queue.push(self.now + after, due);
+    }
+
+    pub(super) fn sync(&mut self, directory: DirectoryId, place: SchedulerPlace, generation: u32) {
+        let host = self.scheduler(place);
+        let Some(core) = host.core().filter(|_| host.generation() == generation) else {
+            return;
+        };
+        let scheduler = core.id();
+        let Some(up_to) = self.scheduler_post_mut(place).syncing.take() else {
+            return;
+        };
+        if self.store_failing {
+            return;
+        }
+        self.directories[usize::from(directory.0)].sync(up_to);
+        self.log.push(Happening::Synced {
+            directory,
+            scheduler,
+            up_to,
+        });
+        self.drive_scheduler(place, SchedulerInput::Persisted(up_to));
+        self.begin_sync(place);
+    }
+
+    pub(super) fn store_fails(&mut self, duration: Duration) {
+        self.store_failing = true;
+        let directory = self.scheduler_post(FIRST).directory;
+        self.queue
+            .push(self.now + duration, Due::StoreHeals { directory });
+        self.drive_scheduler(FIRST, SchedulerInput::StoreFailed);
+    }
+
+    pub(super) fn store_heals(&mut self, _directory: DirectoryId) {
+        if !self.store_failing {
+            return;
+        }
+        self.store_failing = false;
+        for place in [FIRST, super::SECOND] {
+            if self.scheduler(place).core().is_some() {
+                self.drive_scheduler(place, SchedulerInput::StoreRecovered);
+                self.begin_sync(place);
+            }
+        }
+    }
+
+    pub(super) fn start_worker_after(&mut self, place: WorkerPlace, after: Duration) {
+        let post = self.worker_post_mut(place);
+        if !post.start_is_due {
+            post.start_is_due = true;
+            self.queue
+                .push(self.now + after, Due::StartWorker { place });
+        }
+    }
+
+    /// R23: only when nothing of the predecessor is alive.
+    pub(super) fn start_worker(&mut self, place: WorkerPlace) {
+        self.worker_post_mut(place).start_is_due = false;
+        if self.worker(place).core().is_some() || self.worker_post(place).is_retired {
+            return;
+        }
+        if self.processes.of(place).next().is_some() {
+            return self.start_worker_after(place, Duration::from_millis(100));
+        }
+        let description = self.describe(place);
+        let id = description.id;
+        let options = WorkerOptions {
+            call_deadline: WORKER_CALL_DEADLINE,
+            ..WorkerOptions::new(description)
+        };
+        let clocks = self.clocks_of(self.worker_machine(place));
+        self.worker_post_mut(place).frozen = None;
+        self.stats.core_events += 1;
+        let host = &mut self.workers[usize::from(place.0)];
+        let outputs = &mut self.worker_outputs;
+        host.start(options, clocks, outputs, &mut self.log);
+        self.after_worker_turn(place, Some(id));
+    }
+
+    fn describe(&mut self, place: WorkerPlace) -> WorkerDescription {
+        let plan = self.swarm.places[usize::from(place.0)].clone();
+        let (_, wall) = self.clocks_of(plan.machine);
+        let rand = self.identities.next_i64();
+        let post = self.worker_post_mut(place);
+        // The worker's directory remembers the last one: never again, never earlier.
+        post.last_start_time = wall.as_secs().max(post.last_start_time + 1);
+        let id = WorkerId::new(post.last_start_time, rand);
+        let host: std::sync::Arc<str> = format!("m{}", plan.machine.0).into();
+        let name = format!("shard{}", plan.shard);
+        WorkerDescription {
+            shard: Shard::try_from(name).expect("Invariant: a short name without NUL"),
+            machine_lock: MachinePortLock {
+                hostname: host.clone(),
+                port: plan.lock_port,
+            },
+            address: ServiceAddress {
+                host,
+                port: FIRST_PORT + place.0,
+            },
+            id,
+            heartbeat_period: self.swarm.heartbeat_period,
+            protocol_version: PROTOCOL_VERSION,
+            usable: UsablePhysicalResources {
+                cpu_cores: 2.0,
+                ..UsablePhysicalResources::default()
+            },
+            has_worker_command: false,
+        }
+    }
+
+    pub(super) fn downtime(&mut self) -> Duration {
+        let most = self.swarm.longest_downtime;
+        self.chance.skewed(Duration::from_millis(50), most)
+    }
+
+    pub(super) fn kill_worker(&mut self, place: WorkerPlace) {
+        let Some(worker) = self.worker(place).worker() else {
+            return;
+        };
+        self.workers[usize::from(place.0)].crash();
+        self.worker_post_mut(place).frozen = None;
+        let how = WorkerStop::Killed;
+        self.log
+            .push(Happening::WorkerStopped { place, worker, how });
+        self.keeper_ends_all(place);
+        let after = self.downtime();
+        self.start_worker_after(place, after);
+    }
+
+    pub(super) fn worker_exits(
+        &mut self,
+        place: WorkerPlace,
+        worker: WorkerId,
+        reason: ExitReason,
+    ) {
+        let how = WorkerStop::Exited(reason);
+        self.log
+            .push(Happening::WorkerStopped { place, worker, how });
+        self.keeper_ends_all(place);
+        let after = self.downtime() + Duration::from_secs(1);
+        self.start_worker_after(place, after);
+    }
+
+    pub(super) fn shut_worker_down(&mut self, place: WorkerPlace) {
+        self.drive_worker(place, WorkerInput::Shutdown);
+    }
+
+    /// As the worker's driver does after each turn.
+    pub(super) fn renew_lease(&mut self, place: WorkerPlace) {
+        let lease = self.worker(place).core().and_then(|core| {
+            let until = core.tasks_may_live_until()?;
+            Some(until + core.kill_wait() + KEEPER_PATIENCE)
+        });
+        self.worker_post_mut(place).lease = lease;
+    }
+
+    /// Only a worker that is stopped fails to renew it.
+    fn watch_lease(&mut self, place: WorkerPlace) {
+        if let Some(lease) = self.worker_post(place).lease {
+            let clock = &self.clocks[usize::from(self.worker_machine(place).0)];
+            let at = clock.when(lease).max(self.now);
+            let generation = self.worker(place).generation();
+            self.queue.push(at, Due::Lease { place, generation });
+        }
+    }
+
+    pub(super) fn lease_over(&mut self, place: WorkerPlace, generation: u32) {
+        let (now, _) = self.clocks_of(self.worker_machine(place));
+        let post = self.worker_post(place);
+        let is_over = post.lease.is_some_and(|lease| lease <= now);
+        let is_stopped = post.frozen.is_some() && self.worker(place).generation() == generation;
+        if is_over && is_stopped {
+            self.kill_worker(place);
+        }
+    }
+
+    pub(super) fn freeze_worker(&mut self, place: WorkerPlace, duration: Duration) -> bool {
+        let machine = self.worker_machine(place);
+        if self.worker(place).core().is_none() || self.worker_post(place).frozen.is_some() {
+            return false;
+        }
+        self.worker_post_mut(place).frozen = Some(Vec::new());
+        self.watch_lease(place);
+        self.log.push(Happening::ProcessPaused { machine });
+        self.log.push(Happening::WorkerPaused { place });
+        self.queue
+            .push(self.now + duration, Due::ThawWorker { place });
+        true
+    }
+
+    pub(super) fn thaw_worker(&mut self, place: WorkerPlace) {
+        let machine = self.worker_machine(place);
+        if self.is_suspended(machine) {
+            return;
+        }
+        if let Some(mut inputs) = self.worker_post_mut(place).frozen.take() {
+            self.log.push(Happening::ProcessResumed { machine });
+            self.log.push(Happening::WorkerResumed { place });
+            inputs.push(WorkerInput::Wake);
+            self.turn_worker(place, &mut inputs);
+        }
+    }
+
+    pub(super) fn freeze_scheduler(&mut self, place: SchedulerPlace, duration: Duration) -> bool {
+        let machine = self.scheduler_post(place).machine;
+        if self.scheduler(place).core().is_none() || self.scheduler_post(place).frozen.is_some() {
+            return false;
+        }
+        self.scheduler_post_mut(place).frozen = Some(Vec::new());
+        self.log.push(Happening::ProcessPaused { machine });
+        self.queue
+            .push(self.now + duration, Due::ThawScheduler { place });
+        true
+    }
+
+    pub(super) fn thaw_scheduler(&mut self, place: SchedulerPlace) {
+        let machine = self.scheduler_post(place).machine;
+        if self.is_suspended(machine) {
+            return;
+        }
+        if let Some(mut inputs) = self.scheduler_post_mut(place).frozen.take() {
+            self.log.push(Happening::ProcessResumed { machine });
+            inputs.push(SchedulerInput::Wake);
+            self.turn_scheduler(place, &mut inputs);
+        }
+    }
+
+    /// The whole machine sleeps, its processes and tasks with it; its boot clock goes on.
+    pub(super) fn suspend(&mut self, machine: MachineId, duration: Duration) -> bool {
+        let places = self.workers_on(machine);
+        let schedulers = self.schedulers_on(machine);
+        let one_is_frozen = places.iter().any(|p| self.worker_post(*p).frozen.is_some())
+            || schedulers
+                .iter()
+                .any(|p| self.scheduler_post(*p).frozen.is_some());
+        if self.is_suspended(machine) || one_is_frozen {
+            return false;
+        }
+        self.suspended[usize::from(machine.0)] = true;
+        self.log.push(Happening::MachineSuspended { machine });
+        for place in places {
+            self.worker_post_mut(place).frozen = Some(Vec::new());
+            self.watch_lease(place);
+            self.log.push(Happening::WorkerPaused { place });
+        }
+        for place in schedulers {
+            self.scheduler_post_mut(place).frozen = Some(Vec::new());
+        }
+        self.queue
+            .push(self.now + duration, Due::WakeMachine { machine });
+        true
+    }
+
+    pub(super) fn wake_machine(&mut self, machine: MachineId) {
+        if !self.is_suspended(machine) {
+            return;
+        }
+        self.suspended[usize::from(machine.0)] = false;
+        self.log.push(Happening::MachineWoke { machine });
+        let deferred = std::mem::take(&mut self.deferred);
+        for (owner, due) in deferred {
+            if owner != machine {
+                self.deferred.push((owner, due));
+                continue;
+            }
+            let most = Duration::from_millis(500);
+            let at = self.now + self.chance.between(Duration::from_millis(1), most);
+            if let Due::ProcessEnds { process, .. } = due {
+                self.processes.postpone(process, at);
+            }
+            self.queue.push(at, due);
+        }
+        for place in self.workers_on(machine) {
+            self.thaw_worker(place);
+        }
+        for place in self.schedulers_on(machine) {
+            self.thaw_scheduler(place);
+        }
+    }
+
+    pub(super) fn workers_on(&self, machine: MachineId) -> Vec<WorkerPlace> {
+        let plans = self.swarm.places.iter().filter(|p| p.machine == machine);
+        plans.map(|plan| plan.place).collect()
+    }
+
+    pub(super) fn schedulers_on(&self, machine: MachineId) -> Vec<SchedulerPlace> {
+        [FIRST, super::SECOND]
+            .into_iter()
+            .filter(|place| self.scheduler_post(*place).machine == machine)
+            .collect()
+    }
+}

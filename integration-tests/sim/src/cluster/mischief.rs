@@ -1,0 +1,403 @@
+//! Faults that are injected one by one, the work that goes on meanwhile, and the end of all faults.
+
+use std::time::Duration;
+
+use brasserie_common::{TaskKey, WorkerId};
+
+use super::{Cluster, Due, FIRST, SECOND};
+use crate::event_log::{DirectoryId, FaultKind, Happening, MachineId, SchedulerStop, WorkerPlace};
+use crate::hosts::scheduler::SchedulerInput;
+use crate::view::{Contract, Phase};
+
+/// Longer than any timeout of a default run, so that partitions lose workers.
+const LONGEST_PARTITION: Duration = Duration::from_secs(1500);
+/// A scheduler may sleep as long as it likes: its workers end themselves.
+const LONGEST_SCHEDULER_SLEEP: Duration = Duration::from_secs(1200);
+/// Wall clocks jump by hours.
+const WALL_JUMP_MILLIS: i64 = 6 * 3600 * 1000;
+/// Old copies of a directory that are kept for restoring.
+const MAX_BACKUPS: usize = 4;
+
+impl Cluster {
+    pub(super) fn mischief(&mut self, kind: FaultKind) {
+        if self.phase != Phase::Faults {
+            return;
+        }
+        if self.inflict(kind) {
+            self.fault(kind);
+        }
+        let mean = self.swarm.faults.iter().find(|(k, _)| *k == kind);
+        if let Some((_, mean)) = mean {
+            let after = self.chance.around(*mean);
+            self.queue.push(self.now + after, Due::Mischief(kind));
+        }
+    }
+
+    /// Whether it could be done.
+    fn inflict(&mut self, kind: FaultKind) -> bool {
+        match kind {
+            FaultKind::ConnectionBroken => {
+                let place = self.any_place();
+                self.connection_lost(place);
+                true
+            }
+            FaultKind::Partition => self.partition(Directions::Both),
+            FaultKind::AsymmetricPartition => self.partition(Directions::One),
+            FaultKind::SlowLink => self.slow_link(),
+            FaultKind::SchedulerCrash => self.scheduler_crash(),
+            FaultKind::WorkerKilled => self.kill_any_worker(),
+            FaultKind::WorkerShutdown => {
+                let place = self.any_place();
+                self.shut_worker_down(place);
+                true
+            }
+            FaultKind::MassRestart => self.mass_restart(),
+            FaultKind::SchedulerPause => {
+                let most = LONGEST_SCHEDULER_SLEEP;
+                let duration = self.chance.skewed(Duration::from_millis(100), most);
+                self.freeze_scheduler(FIRST, duration)
+            }
+            FaultKind::WorkerPause => {
+                let place = self.any_place();
+                let duration = self.freeze_length();
+                self.freeze_worker(place, duration)
+            }
+            FaultKind::Suspend => {
+                let machine = self.any_machine();
+                let duration = self.freeze_length();
+                self.suspend(machine, duration)
+            }
+            FaultKind::WallJump => self.wall_jump(),
+            FaultKind::StoreFailure => self.store_failure(),
+            FaultKind::SlowSync => {
+                let duration = self.chance.around(Duration::from_secs(60));
+                self.slow_sync_until = self.now + duration;
+                true
+            }
+            FaultKind::StaleCopy => self.stale_copy(),
+            FaultKind::LostDirectory => self.lose_directory(),
+            FaultKind::SecondScheduler => self.second_scheduler(),
+            FaultKind::LockRefused => self.try_locked_directory(),
+            FaultKind::ConfigChange => {
+                self.workload.change_jobs();
+                self.config_changed();
+                true
+            }
+            FaultKind::NodesChange => {
+                self.workload.change_nodes();
+                self.config_changed();
+                true
+            }
+            FaultKind::OperatorKill => self.operator_kill(),
+            FaultKind::MachineCrash => self.machine_crash(),
+            // Of packets and processes, drawn where they happen.
+            FaultKind::RequestLost
+            | FaultKind::ReplyLost
+            | FaultKind::SlowPacket
+            | FaultKind::DuplicateRequest
+            | FaultKind::LateDuplicate
+            | FaultKind::ConnectionRefused
+            | FaultKind::UnsyncedLost
+            | FaultKind::SpawnFailure
+            | FaultKind::SlowKill => false,
+        }
+    }
+
+    fn kill_any_worker(&mut self) -> bool {
+        let place = self.any_place();
+        let can = !self.is_suspended(self.worker_machine(place));
+        if can {
+            self.kill_worker(place);
+        }
+        can
+    }
+
+    fn store_failure(&mut self) -> bool {
+        let most = Duration::from_secs(300);
+        let duration = self.chance.skewed(Duration::from_secs(1), most);
+        let can = !self.store_failing;
+        if can {
+            self.store_fails(duration);
+        }
+        can
+    }
+
+    fn any_place(&mut self) -> WorkerPlace {
+        let at = self.chance.below(self.workers.len());
+        self.workers[at].place()
+    }
+
+    fn any_machine(&mut self) -> MachineId {
+        let at = self.chance.below(self.swarm.machines());
+        MachineId(u16::try_from(at).unwrap_or(0))
+    }
+
+    fn freeze_length(&mut self) -> Duration {
+        let most = self.swarm.longest_freeze;
+        self.chance.between(Duration::from_millis(10), most)
+    }
+
+    fn partition(&mut self, directions: Directions) -> bool {
+        let scheduler = self.scheduler_post(FIRST).machine;
+        let duration = self
+            .chance
+            .skewed(Duration::from_millis(200), LONGEST_PARTITION);
+        // One worker, some of them, or a link that flaps.
+        let everyone = self.chance.per_mille(200);
+        let flaps = if self.chance.per_mille(300) { 5 } else { 1 };
+        let chosen = self.any_machine();
+        for at in 0..self.swarm.machines() {
+            let machine = MachineId(u16::try_from(at).unwrap_or(0));
+            let hit = machine == chosen || (everyone && self.chance.per_mille(700));
+            if !hit || machine == scheduler {
+                continue;
+            }
+            let both = directions == Directions::Both;
+            let out = both || self.chance.per_mille(500);
+            for flap in 0..flaps {
+                let at = self.now + duration / flaps * flap;
+                let until = at + duration / flaps / 2;
+                if out {
+                    let (from, to) = (scheduler, machine);
+                    self.queue.push(at, Due::Block { from, to, until });
+                }
+                if both || !out {
+                    let (from, to) = (machine, scheduler);
+                    self.queue.push(at, Due::Block { from, to, until });
+                }
+            }
+        }
+        true
+    }
+
+    fn slow_link(&mut self) -> bool {
+        let scheduler = self.scheduler_post(FIRST).machine;
+        let machine = self.any_machine();
+        let extra = self
+            .chance
+            .skewed(Duration::from_millis(50), Duration::from_secs(20));
+        let until = self.now + self.chance.around(Duration::from_secs(120));
+        self.network.slow_down(scheduler, machine, extra, until);
+        self.network.slow_down(machine, scheduler, extra, until);
+        true
+    }
+
+    fn scheduler_crash(&mut self) -> bool {
+        if self.scheduler(FIRST).core().is_none() {
+            return false;
+        }
+        self.crash_scheduler(FIRST, SchedulerStop::Crashed);
+        let after = self.downtime();
+        self.start_scheduler_after(FIRST, after);
+        true
+    }
+
+    fn mass_restart(&mut self) -> bool {
+        for at in 0..self.workers.len() {
+            let place = self.workers[at].place();
+            if !self.is_suspended(self.worker_machine(place)) {
+                self.kill_worker(place);
+            }
+        }
+        true
+    }
+
+    fn wall_jump(&mut self) -> bool {
+        let machine = self.any_machine();
+        let hours = self.chance.below(2 * WALL_JUMP_MILLIS as usize) as i64 - WALL_JUMP_MILLIS;
+        let small = self.chance.below(4000) as i64 - 2000;
+        let millis = if self.chance.per_mille(500) {
+            hours
+        } else {
+            small
+        };
+        self.clocks[usize::from(machine.0)].jump(millis);
+        true
+    }
+
+    /// Makes a backup, or puts an old one back while the scheduler is down.
+    fn stale_copy(&mut self) -> bool {
+        let directory = DirectoryId(0);
+        let disk = &self.directories[usize::from(directory.0)];
+        if self.backups.is_empty() || self.chance.per_mille(500) {
+            if self.backups.len() == MAX_BACKUPS {
+                self.backups.remove(0);
+            }
+            self.backups.push(disk.durable().clone());
+            return false;
+        }
+        let Some(backup) = self.chance.pick(&self.backups).cloned() else {
+            return false;
+        };
+        // A directory from before the first start is no backup but a lost directory.
+        if backup.cluster.is_none() {
+            return false;
+        }
+        self.crash_scheduler(FIRST, SchedulerStop::Crashed);
+        self.directories[usize::from(directory.0)].restore(backup);
+        self.scheduler_post_mut(FIRST).is_restored = true;
+        self.log.push(Happening::BackupRestored { directory });
+        self.set_clock_right();
+        let after = self.downtime();
+        self.start_scheduler_after(FIRST, after);
+        true
+    }
+
+    fn lose_directory(&mut self) -> bool {
+        let directory = DirectoryId(0);
+        self.crash_scheduler(FIRST, SchedulerStop::Crashed);
+        self.directories[usize::from(directory.0)].lose();
+        self.backups.clear();
+        self.new_cluster = false;
+        self.scheduler_post_mut(FIRST).is_restored = false;
+        self.log.push(Happening::DirectoryLost { directory });
+        self.set_clock_right();
+        let after = self.downtime();
+        self.start_scheduler_after(FIRST, after);
+        true
+    }
+
+    /// A directory that forgets its last instance must not meet a clock that goes back as well: workers obey no instance that
+    /// seems older than one they knew, so the operator sets the clock before the start.
+    fn set_clock_right(&mut self) {
+        let machine = self.scheduler_post(FIRST).machine;
+        let (_, wall) = self.clocks_of(machine);
+        let known = self.newest_scheduler_start.max(wall.as_secs());
+        let behind = known + 1 - wall.as_secs();
+        self.clocks[usize::from(machine.0)].jump(behind.max(0) * 1000);
+    }
+
+    /// Somebody starts a copy of the directory elsewhere, and some workers are told of it: nothing fences that.
+    fn second_scheduler(&mut self) -> bool {
+        if self.scheduler(SECOND).core().is_some() {
+            return false;
+        }
+        let copy = self.directories[0].durable().clone();
+        if copy.cluster.is_none() {
+            return false;
+        }
+        self.contract = Contract::Obedience;
+        let directory = self.scheduler_post(SECOND).directory;
+        self.directories[usize::from(directory.0)].restore(copy);
+        self.log.push(Happening::BackupRestored { directory });
+        self.start_scheduler_after(SECOND, Duration::ZERO);
+        for at in 0..self.worker_posts.len() {
+            if self.chance.per_mille(500) {
+                self.worker_posts[at].route = SECOND;
+            }
+        }
+        let after = self.chance.around(Duration::from_secs(600));
+        self.queue.push(self.now + after, Due::EndOfSecondScheduler);
+        true
+    }
+
+    pub(super) fn end_second_scheduler(&mut self) {
+        self.crash_scheduler(SECOND, SchedulerStop::Crashed);
+        for post in &mut self.worker_posts {
+            post.route = FIRST;
+        }
+    }
+
+    /// A second scheduler on the same directory does not come up.
+    fn try_locked_directory(&mut self) -> bool {
+        if self.scheduler(FIRST).core().is_none() {
+            return false;
+        }
+        let refused = self.directories[0].open(SECOND).is_err();
+        assert!(refused, "Invariant: a living scheduler holds its directory");
+        true
+    }
+
+    fn operator_kill(&mut self) -> bool {
+        let mut keys: Vec<TaskKey> = Vec::new();
+        for at in 0..self.workers.len() {
+            let place = self.workers[at].place();
+            let tasks = self.processes.of(place);
+            keys.extend(
+                tasks
+                    .filter(|p| !p.run.task.is_healthcheck())
+                    .map(|p| p.key.clone()),
+            );
+        }
+        let Some(key) = self.chance.pick(&keys).cloned() else {
+            return false;
+        };
+        self.drive_scheduler(FIRST, SchedulerInput::Kill(key));
+        true
+    }
+
+    fn machine_crash(&mut self) -> bool {
+        let machine = self.any_machine();
+        if self.is_suspended(machine) {
+            return false;
+        }
+        for place in self.workers_on(machine) {
+            self.power_lost(place);
+            self.kill_worker(place);
+        }
+        if machine == self.scheduler_post(FIRST).machine {
+            self.scheduler_crash();
+        }
+        true
+    }
+
+    pub(super) fn new_work(&mut self) {
+        if self.phase == Phase::Faults {
+            self.workload.new_work();
+            self.config_changed();
+            let every = self.swarm.new_work_every;
+            self.queue.push(self.now + every, Due::NewWork);
+        }
+    }
+
+    /// The end of all faults; from here on everything must settle.
+    pub fn end_faults(&mut self) {
+        self.phase = Phase::Quiet { since: self.now };
+        self.log.push(Happening::FaultsOver);
+        self.network.heal();
+        self.processes.calm();
+        self.slow_sync_until = self.now;
+        self.store_heals(DirectoryId(0));
+        self.swarm.longest_downtime = self.swarm.longest_downtime.min(Duration::from_secs(30));
+        for at in 0..self.swarm.machines() {
+            self.wake_machine(MachineId(u16::try_from(at).unwrap_or(0)));
+        }
+        self.end_second_scheduler();
+        self.thaw_scheduler(FIRST);
+        if self.contract == Contract::Obedience && self.scheduler(FIRST).core().is_some() {
+            self.crash_scheduler(FIRST, SchedulerStop::Crashed);
+        }
+        if self.scheduler(FIRST).core().is_none() {
+            self.start_scheduler_after(FIRST, Duration::from_secs(1));
+        }
+        self.workload.enable_all();
+        self.config_changed();
+        for at in 0..self.swarm.places.len() {
+            let plan = self.swarm.places[at].clone();
+            self.thaw_worker(plan.place);
+            if plan.is_rival {
+                self.worker_post_mut(plan.place).is_retired = true;
+                self.shut_worker_down(plan.place);
+            } else if self.worker(plan.place).core().is_none() {
+                self.worker_post_mut(plan.place).start_is_due = false;
+                self.start_worker_after(plan.place, Duration::from_secs(1));
+            }
+        }
+    }
+
+    /// What a later instance must not seem older than.
+    pub(super) fn remember_scheduler(&mut self, start_time: i64) {
+        self.newest_scheduler_start = self.newest_scheduler_start.max(start_time);
+    }
+
+    pub fn worker_of(&self, place: WorkerPlace) -> Option<WorkerId> {
+        self.worker(place).worker()
+    }
+}
+
+/// Which way nothing passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Directions {
+    One,
+    Both,
+}

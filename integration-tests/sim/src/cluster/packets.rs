@@ -1,0 +1,350 @@
+//! Turns of hosts, and what they send to each other.
+
+use std::time::Duration;
+
+use brasserie_common::{CallOutcome, Time};
+use brasserie_scheduler_core::Message;
+
+use super::{CALL_TIMEOUT, Caller, Cluster, Due, Outcome};
+use crate::event_log::{CallTag, MachineId, SchedulerPlace, WorkerPlace};
+use crate::hosts::ToScheduler;
+use crate::hosts::scheduler::{SchedulerInput, SchedulerOutput};
+use crate::hosts::worker::{WorkerInput, WorkerOutput};
+use crate::network::{ReplyFate, RequestFate};
+
+/// Tags of repeated packets: nobody waits for their answers.
+const COPY: u32 = 1 << 31;
+/// Ports of workers count from here.
+pub(super) const FIRST_PORT: u16 = 10_000;
+
+impl Cluster {
+    pub(super) fn drive_scheduler(&mut self, place: SchedulerPlace, input: SchedulerInput) {
+        if let Some(backlog) = &mut self.scheduler_post_mut(place).frozen {
+            backlog.push(input);
+            return;
+        }
+        self.turn_scheduler(place, &mut vec![input]);
+    }
+
+    pub(super) fn turn_scheduler(
+        &mut self,
+        place: SchedulerPlace,
+        inputs: &mut Vec<SchedulerInput>,
+    ) {
+        self.stats.core_events += inputs.len() as u64;
+        let (now, wall) = self.clocks_of(self.scheduler_post(place).machine);
+        let host = &mut self.schedulers[usize::from(place.0)];
+        let outputs = &mut self.scheduler_outputs;
+        host.turn(now, wall, inputs, outputs, &mut self.log);
+        self.after_scheduler_turn(place);
+    }
+
+    pub(super) fn after_scheduler_turn(&mut self, place: SchedulerPlace) {
+        let mut outputs = std::mem::take(&mut self.scheduler_outputs);
+        for output in outputs.drain(..) {
+            self.scheduler_output(place, output);
+        }
+        self.scheduler_outputs = outputs;
+        let due = self.scheduler(place).due();
+        let clock = &self.clocks[usize::from(self.scheduler_post(place).machine.0)];
+        let at = due.map(|at| clock.when(at).max(self.now));
+        let wake = &mut self.scheduler_post_mut(place).wake;
+        if wake.0 != at {
+            *wake = (at, wake.1 + 1);
+            let number = wake.1;
+            if let Some(at) = at.filter(|at| *at < Time::NEVER) {
+                self.queue.push(at, Due::SchedulerWake { place, number });
+            }
+        }
+    }
+
+    pub(super) fn drive_worker(&mut self, place: WorkerPlace, input: WorkerInput) {
+        if let Some(backlog) = &mut self.worker_post_mut(place).frozen {
+            backlog.push(input);
+            return;
+        }
+        self.turn_worker(place, &mut vec![input]);
+    }
+
+    pub(super) fn turn_worker(&mut self, place: WorkerPlace, inputs: &mut Vec<WorkerInput>) {
+        self.stats.core_events += inputs.len() as u64;
+        let (now, wall) = self.clocks_of(self.worker_machine(place));
+        let host = &mut self.workers[usize::from(place.0)];
+        let outputs = &mut self.worker_outputs;
+        let worker = host.worker();
+        host.turn(now, wall, inputs, outputs, &mut self.log);
+        self.after_worker_turn(place, worker);
+    }
+
+    pub(super) fn after_worker_turn(
+        &mut self,
+        place: WorkerPlace,
+        worker: Option<brasserie_common::WorkerId>,
+    ) {
+        let Some(worker) = worker else {
+            return;
+        };
+        let mut outputs = std::mem::take(&mut self.worker_outputs);
+        for output in outputs.drain(..) {
+            match output {
+                WorkerOutput::Answer { tag, outcome } => {
+                    self.answer(tag, Outcome::ToScheduler(outcome));
+                }
+                WorkerOutput::Call { call, tag, request } => {
+                    self.worker_calls(place, call, tag, request);
+                }
+                WorkerOutput::Spawn { run } => self.spawn(place, worker, &run),
+                WorkerOutput::Kill {
+                    task,
+                    invocation,
+                    kill,
+                } => self.kill(place, (&task, invocation), kill),
+                WorkerOutput::Exit { reason } => self.worker_exits(place, worker, reason),
+            }
+        }
+        self.worker_outputs = outputs;
+        self.renew_lease(place);
+        let due = self.worker(place).due();
+        let clock = &self.clocks[usize::from(self.worker_machine(place).0)];
+        let at = due.map(|at| clock.when(at).max(self.now));
+        let wake = &mut self.worker_post_mut(place).wake;
+        if wake.0 != at {
+            *wake = (at, wake.1 + 1);
+            let number = wake.1;
+            if let Some(at) = at {
+                self.queue.push(at, Due::WorkerWake { place, number });
+            }
+        }
+    }
+
+    fn scheduler_output(&mut self, place: SchedulerPlace, output: SchedulerOutput) {
+        match output {
+            SchedulerOutput::Record { seq, record } => self.write_record(place, seq, record),
+            SchedulerOutput::Answer { tag, outcome } => {
+                self.answer(tag, Outcome::ToWorker(outcome));
+            }
+            SchedulerOutput::Call {
+                call,
+                tag,
+                peer,
+                message,
+            } => {
+                let callee = WorkerPlace(peer.port - FIRST_PORT);
+                let caller = Caller::Scheduler {
+                    place,
+                    generation: self.scheduler(place).generation(),
+                    call,
+                    callee,
+                };
+                let from = self.scheduler_post(place).machine;
+                let to = self.worker_machine(callee);
+                let Some((after, again)) = self.send(tag, caller, from, to) else {
+                    return;
+                };
+                if let Some(again) = again {
+                    let copy = Due::WorkerRequest {
+                        place: callee,
+                        tag: CallTag(tag.0 | COPY),
+                        message: message.clone(),
+                    };
+                    self.queue.push(self.now + again, copy);
+                }
+                let packet = Due::WorkerRequest {
+                    place: callee,
+                    tag,
+                    message,
+                };
+                self.queue.push(self.now + after, packet);
+            }
+        }
+    }
+
+    fn worker_calls(
+        &mut self,
+        place: WorkerPlace,
+        call: brasserie_common::CallId,
+        tag: CallTag,
+        request: ToScheduler,
+    ) {
+        let callee = self.worker_post(place).route;
+        let caller = Caller::Worker {
+            place,
+            generation: self.worker(place).generation(),
+            call,
+            callee,
+        };
+        let from = self.worker_machine(place);
+        let to = self.scheduler_post(callee).machine;
+        let Some((after, again)) = self.send(tag, caller, from, to) else {
+            return;
+        };
+        if let Some(again) = again {
+            let copy = Due::SchedulerRequest {
+                place: callee,
+                tag: CallTag(tag.0 | COPY),
+                request: request.clone(),
+            };
+            self.queue.push(self.now + again, copy);
+        }
+        let packet = Due::SchedulerRequest {
+            place: callee,
+            tag,
+            request,
+        };
+        self.queue.push(self.now + after, packet);
+    }
+
+    /// Draws what becomes of a request, and arranges for what its caller gets to know if nobody answers.
+    fn send(
+        &mut self,
+        tag: CallTag,
+        caller: Caller,
+        from: MachineId,
+        to: MachineId,
+    ) -> Option<(Duration, Option<Duration>)> {
+        self.open.insert(tag, caller);
+        let fate = self
+            .network
+            .request(self.now, from, to, &mut self.seen_faults);
+        let (known, outcome, packet) = match fate {
+            RequestFate::Arrives { after, again } => {
+                (CALL_TIMEOUT, Outcome::TimedOut, Some((after, again)))
+            }
+            RequestFate::NotSent { known } => (known, Outcome::Refused, None),
+            RequestFate::Lost { broken } => {
+                (broken.unwrap_or(CALL_TIMEOUT), Outcome::TimedOut, None)
+            }
+        };
+        self.queue
+            .push(self.now + known, Due::Known { tag, outcome });
+        packet
+    }
+
+    pub(super) fn request_to_scheduler(
+        &mut self,
+        place: SchedulerPlace,
+        tag: CallTag,
+        request: ToScheduler,
+    ) {
+        if self.scheduler(place).core().is_none() {
+            return self.nobody_there(tag);
+        }
+        self.drive_scheduler(place, SchedulerInput::Request { tag, request });
+    }
+
+    pub(super) fn request_to_worker(&mut self, place: WorkerPlace, tag: CallTag, message: Message) {
+        if self.worker(place).core().is_none() {
+            return self.nobody_there(tag);
+        }
+        self.drive_worker(place, WorkerInput::Request { tag, message });
+    }
+
+    /// Nobody listens on that port: the caller hears of it at once.
+    fn nobody_there(&mut self, tag: CallTag) {
+        let outcome = Outcome::Refused;
+        let after = self.network.faults.delay;
+        self.queue
+            .push(self.now + after, Due::Known { tag, outcome });
+    }
+
+    /// An answer is on its way back.
+    fn answer(&mut self, tag: CallTag, outcome: Outcome) {
+        let Some(caller) = self.open.get(&tag) else {
+            return;
+        };
+        let (from, to) = match *caller {
+            Caller::Scheduler { place, callee, .. } => (
+                self.worker_machine(callee),
+                self.scheduler_post(place).machine,
+            ),
+            Caller::Worker { place, callee, .. } => (
+                self.scheduler_post(callee).machine,
+                self.worker_machine(place),
+            ),
+        };
+        let fate = self
+            .network
+            .reply(self.now, from, to, &mut self.seen_faults);
+        match fate {
+            ReplyFate::Arrives { after } => self
+                .queue
+                .push(self.now + after, Due::Known { tag, outcome }),
+            ReplyFate::Lost {
+                broken: Some(after),
+            } => {
+                let outcome = Outcome::TimedOut;
+                self.queue
+                    .push(self.now + after, Due::Known { tag, outcome });
+            }
+            // The caller's own timeout ends it.
+            ReplyFate::Lost { broken: None } => {}
+        }
+    }
+
+    /// The first news of a call counts.
+    pub(super) fn known(&mut self, tag: CallTag, outcome: Outcome) {
+        let Some(caller) = self.open.remove(&tag) else {
+            return;
+        };
+        let unknown = || "no answer".to_owned();
+        let refused = || "nobody listens".to_owned();
+        match caller {
+            Caller::Scheduler {
+                place,
+                generation,
+                call,
+                ..
+            } => {
+                let outcome = match outcome {
+                    Outcome::ToScheduler(outcome) => outcome,
+                    Outcome::Refused => CallOutcome::NotSent(refused()),
+                    Outcome::TimedOut | Outcome::ToWorker(_) => CallOutcome::Unknown(unknown()),
+                };
+                if self.scheduler(place).generation() == generation {
+                    self.drive_scheduler(place, SchedulerInput::Outcome { call, outcome });
+                }
+            }
+            Caller::Worker {
+                place,
+                generation,
+                call,
+                ..
+            } => {
+                let outcome = match outcome {
+                    Outcome::ToWorker(outcome) => outcome,
+                    Outcome::Refused => CallOutcome::NotSent(refused()),
+                    Outcome::TimedOut | Outcome::ToScheduler(_) => CallOutcome::Unknown(unknown()),
+                };
+                if self.worker(place).generation() == generation {
+                    self.drive_worker(place, WorkerInput::Outcome { call, outcome });
+                }
+            }
+        }
+    }
+
+    /// Connections to a scheduler that is gone: its workers notice, if the network lets them.
+    pub(super) fn connections_break(&mut self, callee: SchedulerPlace) {
+        let there = self.scheduler_post(callee).machine;
+        for at in 0..self.workers.len() {
+            let place = self.workers[at].place();
+            let machine = self.worker_machine(place);
+            let hears = self.worker_post(place).route == callee
+                && !self.network.is_blocked(self.now, there, machine)
+                && self.chance.per_mille(900);
+            if hears {
+                self.connection_lost(place);
+            }
+        }
+    }
+
+    pub(super) fn connection_lost(&mut self, place: WorkerPlace) {
+        let generation = self.worker(place).generation();
+        let after = self.network.faults.delay;
+        let due = Due::WorkerHears {
+            place,
+            generation,
+            input: WorkerInput::ConnectionLost,
+        };
+        self.queue.push(self.now + after, due);
+    }
+}

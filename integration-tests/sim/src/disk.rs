@@ -1,0 +1,150 @@
+//! A scheduler's data directory: what is synced survives, what is only written may not; one process at a time holds its lock.
+
+use std::collections::VecDeque;
+
+use brasserie_common::RecordSeq;
+use brasserie_scheduler_core::{Durable, Record};
+
+use crate::event_log::SchedulerPlace;
+
+/// The directory is in use: a second scheduler must not even read it (R1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("scheduler place {} holds the directory", holder.0)]
+pub struct Locked {
+    pub holder: SchedulerPlace,
+}
+
+/// One directory.
+#[derive(Clone, Debug, Default)]
+pub struct Directory {
+    durable: Durable,
+    /// Written by the holder, not synced.
+    tail: VecDeque<(RecordSeq, Record)>,
+    /// Of the present holder.
+    synced: RecordSeq,
+    holder: Option<SchedulerPlace>,
+}
+
+impl Directory {
+    /// What a crash would leave, at least.
+    pub fn durable(&self) -> &Durable {
+        &self.durable
+    }
+
+    pub fn holder(&self) -> Option<SchedulerPlace> {
+        self.holder
+    }
+
+    /// How far the present holder's records are synced.
+    pub fn synced(&self) -> RecordSeq {
+        self.synced
+    }
+
+    /// The last record that was written, synced or not.
+    pub fn written(&self) -> RecordSeq {
+        self.tail.back().map_or(self.synced, |(seq, _)| *seq)
+    }
+
+    pub fn unsynced(&self) -> impl Iterator<Item = &(RecordSeq, Record)> {
+        self.tail.iter()
+    }
+
+    /// Takes the lock and reads.
+    pub fn open(&mut self, place: SchedulerPlace) -> Result<Durable, Locked> {
+        if let Some(holder) = self.holder {
+            return Err(Locked { holder });
+        }
+        assert!(
+            self.tail.is_empty(),
+            "Invariant: a crash decides about every written record"
+        );
+        self.holder = Some(place);
+        self.synced = RecordSeq::default();
+        Ok(self.durable.clone())
+    }
+
+    pub fn write(&mut self, seq: RecordSeq, record: Record) {
+        assert_eq!(
+            seq,
+            self.written().next(),
+            "Invariant: a core numbers its records one after another"
+        );
+        self.tail.push_back((seq, record));
+    }
+
+    /// Everything up to `up_to` survives from now on.
+    pub fn sync(&mut self, up_to: RecordSeq) {
+        while let Some((seq, record)) = self.tail.pop_front() {
+            if seq > up_to {
+                self.tail.push_front((seq, record));
+                break;
+            }
+            self.durable.apply(&record);
+            self.synced = seq;
+        }
+    }
+
+    /// The holder is gone; the first `kept` of the un-synced records had reached the disk anyway. Says how many are lost.
+    pub fn crash(&mut self, kept: usize) -> usize {
+        let kept = self.tail.get(kept.wrapping_sub(1)).map(|(seq, _)| *seq);
+        if let Some(up_to) = kept {
+            self.sync(up_to);
+        }
+        self.holder = None;
+        let lost = self.tail.len();
+        self.tail.clear();
+        lost
+    }
+
+    /// Everything is gone.
+    pub fn lose(&mut self) {
+        self.replace(Durable::default());
+    }
+
+    /// An old copy is put back.
+    pub fn restore(&mut self, backup: Durable) {
+        self.replace(backup);
+    }
+
+    fn replace(&mut self, durable: Durable) {
+        assert_eq!(
+            self.holder, None,
+            "Invariant: nobody exchanges the directory of a living scheduler"
+        );
+        self.durable = durable;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use brasserie_scheduler_core::ClusterId;
+    use std::time::Duration;
+
+    fn hold_back(secs: u64) -> Record {
+        Record::HoldBack {
+            wait: Duration::from_secs(secs),
+        }
+    }
+
+    #[test]
+    fn a_crash_takes_what_is_not_synced() {
+        let mut directory = Directory::default();
+        directory.open(SchedulerPlace(0)).unwrap();
+        assert_eq!(
+            directory.open(SchedulerPlace(1)),
+            Err(Locked {
+                holder: SchedulerPlace(0)
+            })
+        );
+        directory.write(RecordSeq(1), hold_back(1));
+        directory.sync(RecordSeq(1));
+        directory.write(RecordSeq(2), hold_back(2));
+        directory.write(RecordSeq(3), hold_back(3));
+        assert_eq!(directory.written(), RecordSeq(3));
+        assert_eq!(directory.crash(1), 1);
+        assert_eq!(directory.durable().hold_back, Duration::from_secs(2));
+        assert_eq!(directory.durable().cluster, None::<ClusterId>);
+        assert!(directory.open(SchedulerPlace(1)).is_ok());
+    }
+}

@@ -1,0 +1,307 @@
+//! Everything that can be observed in a simulated cluster, as small plain values: what laws judge, what coverage counts, what a trace
+//! prints.
+//!
+//! `when` stands beside each [`Happening`]: the true time of the world, which no machine's clock shows exactly.
+
+use brasserie_common::{Health, RecordSeq, RefusalCode, SchedulerId, Shard, StatusBits, WorkerId};
+
+pub use crate::words::*;
+
+/// One thing that happened. `place` says where, `worker` and `scheduler` which instance.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Happening {
+    // --- scheduler processes and their directories
+    SchedulerStarted {
+        place: SchedulerPlace,
+        directory: DirectoryId,
+        scheduler: SchedulerId,
+    },
+    SchedulerStopped {
+        place: SchedulerPlace,
+        scheduler: SchedulerId,
+        how: SchedulerStop,
+    },
+    /// Once an instance, in the turn in which it is first visible.
+    WaitEnded {
+        place: SchedulerPlace,
+        scheduler: SchedulerId,
+        why: WaitExit,
+    },
+    /// A record entered the log's un-synced tail.
+    RecordWritten {
+        directory: DirectoryId,
+        scheduler: SchedulerId,
+        seq: RecordSeq,
+        fact: Fact,
+    },
+    /// An end of a run, part of record `seq`.
+    EndWritten {
+        directory: DirectoryId,
+        scheduler: SchedulerId,
+        seq: RecordSeq,
+        run: Run,
+        bits: StatusBits,
+        backoff_seconds: u32,
+        safety_seconds: u32,
+    },
+    /// Every record of this instance up to `up_to` survives a crash now; the core has not heard of it yet.
+    Synced {
+        directory: DirectoryId,
+        scheduler: SchedulerId,
+        up_to: RecordSeq,
+    },
+    /// A crash took the records of this instance after `after`.
+    TailLost {
+        directory: DirectoryId,
+        scheduler: SchedulerId,
+        after: RecordSeq,
+    },
+    /// The directory holds what it held at an earlier time: ends that were acknowledged since are forgotten, by the operator's
+    /// deed. The scheduler that starts on it is told to wait out the safe wait.
+    BackupRestored {
+        directory: DirectoryId,
+    },
+    /// The directory is empty and new: every acknowledged end is forgotten, by the operator's deed.
+    DirectoryLost {
+        directory: DirectoryId,
+    },
+
+    // --- what a scheduler hears and answers
+    HeartbeatHeard {
+        place: SchedulerPlace,
+        scheduler: SchedulerId,
+        worker: WorkerId,
+        shard: Shard,
+        set: SetMark,
+        goodbye: bool,
+    },
+    /// The core has decided on this answer; it leaves at once or when the disk allows, as [`Happening::HeartbeatAnswered`].
+    HeartbeatDecided {
+        place: SchedulerPlace,
+        scheduler: SchedulerId,
+        worker: WorkerId,
+        state: Health,
+        set: SetMark,
+    },
+    /// The answer leaves the process. It may have waited for the disk, and be older than what was decided since.
+    HeartbeatAnswered {
+        place: SchedulerPlace,
+        scheduler: SchedulerId,
+        worker: WorkerId,
+        state: Health,
+        set: SetMark,
+    },
+    /// Just before it: another instance holds the shard, with this health at this moment.
+    ShardContested {
+        place: SchedulerPlace,
+        scheduler: SchedulerId,
+        newcomer: WorkerId,
+        incumbent: WorkerId,
+        incumbent_health: Health,
+        same_lock: bool,
+    },
+    HeartbeatRejected {
+        place: SchedulerPlace,
+        scheduler: SchedulerId,
+        worker: WorkerId,
+        why: RejectionKind,
+    },
+    StatusHeard {
+        place: SchedulerPlace,
+        scheduler: SchedulerId,
+        worker: WorkerId,
+        run: Run,
+        bits: StatusBits,
+    },
+    /// The acknowledgement leaves the process: this end must never be forgotten, nor run again.
+    StatusAcknowledged {
+        place: SchedulerPlace,
+        scheduler: SchedulerId,
+        worker: WorkerId,
+        run: Run,
+        bits: StatusBits,
+        /// The record it waited for, if any was named.
+        after: Option<RecordSeq>,
+    },
+    StatusRejected {
+        place: SchedulerPlace,
+        scheduler: SchedulerId,
+        worker: WorkerId,
+        run: Run,
+        bits: StatusBits,
+        why: RejectionKind,
+    },
+    /// A call leaves the process.
+    CallSent {
+        place: SchedulerPlace,
+        scheduler: SchedulerId,
+        worker: WorkerId,
+        call: CallTag,
+        ask: Ask,
+    },
+    /// One task of the notify that was sent just before.
+    NotifyNames {
+        call: CallTag,
+        worker: WorkerId,
+        run: Run,
+    },
+    /// The scheduler hears what became of its call.
+    CallOver {
+        place: SchedulerPlace,
+        scheduler: SchedulerId,
+        worker: WorkerId,
+        call: CallTag,
+        ask: Ask,
+        outcome: OutcomeKind,
+    },
+    /// The core was driven and its effects are performed; look at it through the view.
+    SchedulerTurn {
+        place: SchedulerPlace,
+    },
+    /// A new configuration or node table reached a scheduler; the view has it.
+    ConfigLoaded {
+        place: SchedulerPlace,
+        scheduler: SchedulerId,
+    },
+
+    // --- worker processes
+    /// Once for each place, before anything happens there: which machine it is on, so that it is known whose processes sleep.
+    WorkerInstalled {
+        place: WorkerPlace,
+        machine: MachineId,
+    },
+    WorkerStarted {
+        place: WorkerPlace,
+        worker: WorkerId,
+        shard: Shard,
+        lock_port: i32,
+    },
+    WorkerStopped {
+        place: WorkerPlace,
+        worker: WorkerId,
+        how: WorkerStop,
+    },
+    /// The worker's own opinion changed.
+    WorkerHealth {
+        place: WorkerPlace,
+        worker: WorkerId,
+        from: Health,
+        to: Health,
+    },
+    /// The scheduler instance that may start tasks here changed.
+    WorkerBound {
+        place: WorkerPlace,
+        worker: WorkerId,
+        to: Option<SchedulerId>,
+    },
+    HeartbeatSent {
+        place: WorkerPlace,
+        worker: WorkerId,
+        set: SetMark,
+        goodbye: bool,
+    },
+    /// An answer to a heartbeat reached the core, whether or not it counts.
+    HeartbeatAnswerHeard {
+        place: WorkerPlace,
+        worker: WorkerId,
+        scheduler: SchedulerId,
+        state: Health,
+        set: SetMark,
+    },
+    StatusSent {
+        place: WorkerPlace,
+        worker: WorkerId,
+        scheduler: SchedulerId,
+        run: Run,
+        bits: StatusBits,
+    },
+    /// The acknowledgement reached the core.
+    StatusSettled {
+        place: WorkerPlace,
+        worker: WorkerId,
+        scheduler: SchedulerId,
+        run: Run,
+        bits: StatusBits,
+    },
+    /// A request reached the core and was answered in the same turn. `health` is as judged on its arrival, `bound` as it was
+    /// before.
+    Served {
+        place: WorkerPlace,
+        worker: WorkerId,
+        /// The instance that asks, and the worker instance that it means.
+        scheduler: SchedulerId,
+        meant: WorkerId,
+        call: CallTag,
+        ask: Ask,
+        health: Health,
+        bound: Option<SchedulerId>,
+        /// `None`: refused.
+        refusal: Option<RefusalCode>,
+    },
+    /// One task in the answer to the fetch that was served just before.
+    Listed {
+        worker: WorkerId,
+        run: Run,
+        /// It has ended, and its end is not acknowledged.
+        ended: bool,
+    },
+    /// The core was driven and its effects are performed; look at it through the view.
+    WorkerTurn {
+        place: WorkerPlace,
+    },
+
+    // --- processes: the execution log
+    ProcessStarted {
+        place: WorkerPlace,
+        worker: WorkerId,
+        process: ProcessId,
+        run: Run,
+    },
+    /// It could not be started; the core hears of an end.
+    SpawnFailed {
+        place: WorkerPlace,
+        worker: WorkerId,
+        run: Run,
+    },
+    KillAsked {
+        place: WorkerPlace,
+        worker: WorkerId,
+        run: Run,
+    },
+    /// From here on it executes nothing.
+    ProcessEnded {
+        place: WorkerPlace,
+        worker: WorkerId,
+        process: ProcessId,
+        run: Run,
+        how: ProcessEnd,
+        bits: StatusBits,
+    },
+
+    // --- machines and faults
+    /// Nothing on it executes, tasks included, until it wakes up.
+    MachineSuspended {
+        machine: MachineId,
+    },
+    MachineWoke {
+        machine: MachineId,
+    },
+    /// The worker's process is stopped (SIGSTOP, or its machine sleeps): it judges nothing and answers nothing until it is resumed.
+    /// Its tasks run on unless the machine sleeps; the keeper ends them when the lease is over.
+    WorkerPaused {
+        place: WorkerPlace,
+    },
+    WorkerResumed {
+        place: WorkerPlace,
+    },
+    /// One scheduler or worker process stopped (SIGSTOP); its tasks run on.
+    ProcessPaused {
+        machine: MachineId,
+    },
+    ProcessResumed {
+        machine: MachineId,
+    },
+    Fault(FaultKind),
+    /// From here on no fault is injected: everything must settle.
+    FaultsOver,
+}

@@ -1,0 +1,441 @@
+//! A scheduler process: the real core, replies and calls that wait for the disk, and what each request and call was about.
+
+mod effects;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use brasserie_common::collections::IdMap;
+use brasserie_common::{
+    CallId, CallOutcome, Principal, RecordSeq, RequestId, ServiceAddress, Shard, StatusBits,
+    TaskKey, Time, WallTime, WorkerDescription, WorkerId,
+};
+use brasserie_common_config::Config;
+use brasserie_scheduler_core::{
+    Answer, CallReply, Durable, Event, Message, Options, Query, Record, Scheduler,
+};
+use brasserie_scheduler_engine::NodeTable;
+use brasserie_worker_core::{CallReply as WorkerCallReply, Goodbye};
+
+use super::ToScheduler;
+use crate::event_log::{
+    Ask, CallTag, DirectoryId, Happening, OutcomeKind, Run, SchedulerPlace, SetMark, TaskId,
+};
+
+/// What reaches a scheduler process.
+#[derive(Clone, Debug)]
+pub enum SchedulerInput {
+    Request {
+        tag: CallTag,
+        request: ToScheduler,
+    },
+    Outcome {
+        call: CallId,
+        outcome: CallOutcome<CallReply>,
+    },
+    Persisted(RecordSeq),
+    StoreFailed,
+    StoreRecovered,
+    Loaded {
+        config: Arc<Config>,
+        nodes: Arc<NodeTable>,
+    },
+    /// An operator's wish.
+    Kill(TaskKey),
+    /// A timer of the core.
+    Wake,
+}
+
+/// What a scheduler process does to the world.
+#[derive(Clone, Debug)]
+pub enum SchedulerOutput {
+    /// Into the directory, not synced yet.
+    Record { seq: RecordSeq, record: Record },
+    /// To whoever sent the request, as that worker will see it.
+    Answer {
+        tag: CallTag,
+        outcome: CallOutcome<WorkerCallReply>,
+    },
+    Call {
+        call: CallId,
+        tag: CallTag,
+        peer: ServiceAddress,
+        message: Message,
+    },
+}
+
+/// Who asked for which shard.
+#[derive(Clone, Debug)]
+struct Held {
+    shard: Shard,
+    worker: WorkerId,
+    lock_port: i32,
+}
+
+/// What an open request was about.
+#[derive(Clone, Debug)]
+enum Asked {
+    Heartbeat { tag: CallTag, held: Held },
+    Status(StatusAsked),
+    Operator,
+}
+
+/// A status that a worker told.
+#[derive(Clone, Copy, Debug)]
+struct StatusAsked {
+    tag: CallTag,
+    worker: WorkerId,
+    run: Run,
+    bits: StatusBits,
+}
+
+/// What an open call was about.
+#[derive(Clone, Copy, Debug)]
+struct Asking {
+    tag: CallTag,
+    worker: WorkerId,
+    ask: Ask,
+}
+
+/// One process.
+#[derive(Clone, Debug)]
+struct Process {
+    core: Scheduler,
+    directory: DirectoryId,
+    /// Reported by the disk to this process.
+    persisted: RecordSeq,
+    held: VecDeque<(RecordSeq, SchedulerOutput, Option<Happening>)>,
+    next_request: u64,
+    requests: IdMap<RequestId, Asked>,
+    calls: IdMap<CallId, Asking>,
+    /// Who was last answered for each shard, to notice when another one wants it.
+    incumbents: Vec<Held>,
+    wait_ended: bool,
+}
+
+impl Process {
+    fn remember(&mut self, held: Held) {
+        match self.incumbents.iter_mut().find(|h| h.shard == held.shard) {
+            Some(known) => *known = held,
+            None => self.incumbents.push(held),
+        }
+    }
+}
+
+/// A place where scheduler processes run one after another.
+#[derive(Clone, Debug)]
+pub struct SchedulerHost {
+    place: SchedulerPlace,
+    process: Option<Process>,
+    /// Goes on over restarts, so that a tag names one call of the whole run.
+    next_tag: u32,
+    /// How many processes have lived here.
+    generation: u32,
+}
+
+/// Tags of one place: more calls than any run makes.
+const TAGS_A_PLACE: u32 = 1 << 27;
+
+impl SchedulerHost {
+    pub fn new(place: SchedulerPlace) -> Self {
+        SchedulerHost {
+            place,
+            process: None,
+            next_tag: u32::from(place.0) * TAGS_A_PLACE,
+            generation: 0,
+        }
+    }
+
+    pub fn place(&self) -> SchedulerPlace {
+        self.place
+    }
+
+    pub fn core(&self) -> Option<&Scheduler> {
+        self.process.as_ref().map(|process| &process.core)
+    }
+
+    /// Of the living process.
+    pub fn directory(&self) -> Option<DirectoryId> {
+        self.process.as_ref().map(|process| process.directory)
+    }
+
+    /// Changes with each start; timers and outcomes of an earlier one are void.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// Replies and calls that wait for the disk.
+    pub fn held_back(&self) -> usize {
+        self.process.as_ref().map_or(0, |p| p.held.len())
+    }
+
+    /// Starts a process on what the directory holds; its first turn has been done.
+    pub fn start(
+        &mut self,
+        options: Options,
+        (directory, durable): (DirectoryId, Durable),
+        (now, wall): (Time, WallTime),
+        out: &mut Vec<SchedulerOutput>,
+        log: &mut Vec<Happening>,
+    ) {
+        assert!(
+            self.process.is_none(),
+            "Invariant: one process at a time in a place"
+        );
+        self.generation += 1;
+        let core = Scheduler::new(options, durable, now, wall);
+        log.push(Happening::SchedulerStarted {
+            place: self.place,
+            directory,
+            scheduler: core.id(),
+        });
+        self.process = Some(Process {
+            core,
+            directory,
+            persisted: RecordSeq::default(),
+            held: VecDeque::new(),
+            next_request: 0,
+            requests: IdMap::default(),
+            calls: IdMap::default(),
+            incumbents: Vec::new(),
+            wait_ended: false,
+        });
+        self.turn(now, wall, &mut vec![SchedulerInput::Wake], out, log);
+    }
+
+    /// The process is gone, whatever it was doing.
+    pub fn crash(&mut self) {
+        self.process = None;
+    }
+
+    /// When the core wants to be driven without input.
+    pub fn due(&self) -> Option<Time> {
+        self.process.as_ref()?.core.poll_timeout()
+    }
+
+    /// One turn of the driver: takes the inputs, lets the core decide, performs. Nothing happens in an empty place.
+    pub fn turn(
+        &mut self,
+        now: Time,
+        wall: WallTime,
+        inputs: &mut Vec<SchedulerInput>,
+        out: &mut Vec<SchedulerOutput>,
+        log: &mut Vec<Happening>,
+    ) {
+        let Some(process) = &mut self.process else {
+            inputs.clear();
+            return;
+        };
+        let mut turn = Turn {
+            place: self.place,
+            process,
+            next_tag: &mut self.next_tag,
+            now,
+            out,
+            log,
+        };
+        turn.process.core.handle(now, Event::WallClock(wall));
+        for input in inputs.drain(..) {
+            turn.hear(input);
+        }
+        turn.process.core.handle_timeout(now);
+        while let Some(effect) = turn.process.core.poll_effect() {
+            turn.perform(effect);
+        }
+        turn.note_wait();
+        turn.log
+            .push(Happening::SchedulerTurn { place: self.place });
+    }
+}
+
+struct Turn<'a> {
+    place: SchedulerPlace,
+    process: &'a mut Process,
+    next_tag: &'a mut u32,
+    now: Time,
+    out: &'a mut Vec<SchedulerOutput>,
+    log: &'a mut Vec<Happening>,
+}
+
+impl Turn<'_> {
+    fn hear(&mut self, input: SchedulerInput) {
+        let event = match input {
+            SchedulerInput::Request { tag, request } => self.request(tag, request),
+            SchedulerInput::Outcome { call, outcome } => {
+                self.call_over(call, &outcome);
+                Event::CallCompleted { call, outcome }
+            }
+            SchedulerInput::Persisted(up_to) => {
+                self.release(up_to);
+                Event::Persisted { up_to }
+            }
+            SchedulerInput::StoreFailed => Event::StoreFailed {
+                message: "the simulated disk fails".to_owned(),
+            },
+            SchedulerInput::StoreRecovered => Event::StoreRecovered,
+            SchedulerInput::Loaded { config, nodes } => {
+                let scheduler = self.process.core.id();
+                self.log.push(Happening::ConfigLoaded {
+                    place: self.place,
+                    scheduler,
+                });
+                let warnings = Vec::new();
+                self.process
+                    .core
+                    .handle(self.now, Event::ConfigLoaded { config, warnings });
+                Event::NodesLoaded { nodes }
+            }
+            SchedulerInput::Kill(TaskKey { job, node }) => Event::KillTask {
+                request: self.expect(Asked::Operator),
+                from: Principal::Own,
+                job,
+                node,
+            },
+            SchedulerInput::Wake => return,
+        };
+        self.process.core.handle(self.now, event);
+    }
+
+    fn expect(&mut self, asked: Asked) -> RequestId {
+        self.process.next_request += 1;
+        let request = RequestId(self.process.next_request);
+        self.process.requests.insert(request, asked);
+        request
+    }
+
+    fn request(&mut self, tag: CallTag, request: ToScheduler) -> Event {
+        let (place, scheduler) = (self.place, self.process.core.id());
+        match request {
+            ToScheduler::Heartbeat {
+                worker,
+                set,
+                goodbye,
+            } => {
+                let goodbye = goodbye == Goodbye::TasksAreDead;
+                self.contest(&worker);
+                self.log.push(Happening::HeartbeatHeard {
+                    place,
+                    scheduler,
+                    worker: worker.id,
+                    shard: worker.shard.clone(),
+                    set: SetMark::from(&set),
+                    goodbye,
+                });
+                Event::Heartbeat {
+                    request: self.expect(Asked::Heartbeat {
+                        tag,
+                        held: Held {
+                            shard: worker.shard.clone(),
+                            worker: worker.id,
+                            lock_port: worker.machine_lock.port,
+                        },
+                    }),
+                    from: Principal::Own,
+                    worker,
+                    worker_set: set,
+                    goodbye,
+                }
+            }
+            ToScheduler::Status(update) => {
+                let run = Run {
+                    task: TaskId::from_names(update.job.as_str(), update.node.as_str()),
+                    invocation: update.invocation,
+                };
+                let (worker, bits) = (update.worker, update.status.bits());
+                self.log.push(Happening::StatusHeard {
+                    place,
+                    scheduler,
+                    worker,
+                    run,
+                    bits,
+                });
+                Event::UpdateStatus {
+                    request: self.expect(Asked::Status(StatusAsked {
+                        tag,
+                        worker,
+                        run,
+                        bits,
+                    })),
+                    from: Principal::Own,
+                    update,
+                }
+            }
+        }
+    }
+
+    /// Somebody else than before wants a shard: which row of the replacement table decides?
+    fn contest(&mut self, newcomer: &WorkerDescription) {
+        let known = self
+            .process
+            .incumbents
+            .iter()
+            .find(|held| held.shard == newcomer.shard);
+        let Some(known) = known.filter(|held| held.worker != newcomer.id) else {
+            return;
+        };
+        let (incumbent, lock) = (known.worker, known.lock_port);
+        let Answer::Status(status) = self.process.core.answer(self.now, &Query::Status) else {
+            return;
+        };
+        let mut workers = status.workers.iter();
+        if let Some(held) = workers.find(|w| w.shard == newcomer.shard && w.id == incumbent) {
+            self.log.push(Happening::ShardContested {
+                place: self.place,
+                scheduler: self.process.core.id(),
+                newcomer: newcomer.id,
+                incumbent,
+                incumbent_health: held.health,
+                same_lock: lock == newcomer.machine_lock.port,
+            });
+        }
+    }
+
+    fn call_over(&mut self, call: CallId, outcome: &CallOutcome<CallReply>) {
+        let Some(asking) = self.process.calls.remove(&call) else {
+            return;
+        };
+        let outcome = match outcome {
+            CallOutcome::Done(_) => OutcomeKind::Done,
+            CallOutcome::Refused(code, _) => OutcomeKind::Refused(*code),
+            CallOutcome::NotSent(_) => OutcomeKind::NotSent,
+            CallOutcome::Unknown(_) => OutcomeKind::Unknown,
+        };
+        self.log.push(Happening::CallOver {
+            place: self.place,
+            scheduler: self.process.core.id(),
+            worker: asking.worker,
+            call: asking.tag,
+            ask: asking.ask,
+            outcome,
+        });
+    }
+
+    /// Lets go what waited for the disk, before the core hears of it, as the program does.
+    fn release(&mut self, up_to: RecordSeq) {
+        self.process.persisted = self.process.persisted.max(up_to);
+        let held = std::mem::take(&mut self.process.held);
+        for (after, output, happening) in held {
+            if after <= self.process.persisted {
+                self.log.extend(happening);
+                self.out.push(output);
+            } else {
+                self.process.held.push_back((after, output, happening));
+            }
+        }
+    }
+
+    fn emit(
+        &mut self,
+        after: Option<RecordSeq>,
+        output: SchedulerOutput,
+        happening: Option<Happening>,
+    ) {
+        match after.filter(|&seq| seq > self.process.persisted) {
+            Some(seq) => self.process.held.push_back((seq, output, happening)),
+            None => {
+                self.log.extend(happening);
+                self.out.push(output);
+            }
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Performs what the core wants done, and notes it.
+
+use brasserie_common::{CallId, CallOutcome, RecordSeq, RequestId, ServiceAddress, WorkerId};
+use brasserie_scheduler_core::{
+    Answer, Call, Effect, EndedTask, Message, NewWorker, Query, Record, Rejection, Reply,
+};
+use brasserie_scheduler_engine::Task;
+use brasserie_worker_core::CallReply as WorkerCallReply;
+
+use super::{Asked, Asking, SchedulerOutput, StatusAsked, TAGS_A_PLACE, Turn};
+use crate::event_log::{
+    Ask, CallTag, Fact, Happening, RejectionKind, Run, SetMark, TaskId, WaitExit,
+};
+
+impl Turn<'_> {
+    pub(super) fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Persist { seq, record } => {
+                self.note_record(seq, &record);
+                self.out.push(SchedulerOutput::Record { seq, record });
+            }
+            Effect::Reply {
+                request,
+                after,
+                reply,
+            } => self.reply(request, after, reply),
+            Effect::Call {
+                id,
+                peer,
+                after,
+                call,
+            } => {
+                let message = self.process.core.message(&call);
+                self.call(id, peer, after, &call, message);
+            }
+        }
+    }
+
+    fn reply(&mut self, request: RequestId, after: Option<RecordSeq>, reply: Reply) {
+        let (place, scheduler) = (self.place, self.process.core.id());
+        let asked = self.process.requests.remove(&request);
+        let (tag, outcome, happening) = match (asked, reply) {
+            (Some(Asked::Heartbeat { tag, held }), Reply::Heartbeat(Ok(response))) => {
+                let worker = held.worker;
+                self.process.remember(held);
+                self.log.push(Happening::HeartbeatDecided {
+                    place,
+                    scheduler,
+                    worker,
+                    state: response.worker_state,
+                    set: SetMark::from(&response.worker_set),
+                });
+                let happening = Happening::HeartbeatAnswered {
+                    place,
+                    scheduler,
+                    worker,
+                    state: response.worker_state,
+                    set: SetMark::from(&response.worker_set),
+                };
+                let reply = WorkerCallReply::Heartbeat(response);
+                (tag, CallOutcome::Done(reply), happening)
+            }
+            (Some(Asked::Heartbeat { tag, held }), Reply::Heartbeat(Err(rejection))) => {
+                let worker = held.worker;
+                let happening = Happening::HeartbeatRejected {
+                    place,
+                    scheduler,
+                    worker,
+                    why: RejectionKind::from(&rejection),
+                };
+                // The method declares no exception.
+                (tag, CallOutcome::Unknown(rejection.to_string()), happening)
+            }
+            (Some(Asked::Status(about)), Reply::UpdateStatus(result)) => {
+                self.status_reply(about, after, result)
+            }
+            (Some(Asked::Operator), Reply::KillTask(_)) => return,
+            (asked, reply) => panic!("Invariant: a reply fits its request: {asked:?} {reply:?}"),
+        };
+        self.emit(
+            after,
+            SchedulerOutput::Answer { tag, outcome },
+            Some(happening),
+        );
+    }
+
+    fn status_reply(
+        &self,
+        about: StatusAsked,
+        after: Option<RecordSeq>,
+        result: Result<(), Rejection>,
+    ) -> (CallTag, CallOutcome<WorkerCallReply>, Happening) {
+        let (place, scheduler) = (self.place, self.process.core.id());
+        let StatusAsked {
+            tag,
+            worker,
+            run,
+            bits,
+        } = about;
+        match result {
+            Ok(()) => {
+                let happening = Happening::StatusAcknowledged {
+                    place,
+                    scheduler,
+                    worker,
+                    run,
+                    bits,
+                    after,
+                };
+                let outcome = CallOutcome::Done(WorkerCallReply::Acknowledged);
+                (tag, outcome, happening)
+            }
+            Err(rejection) => {
+                let happening = Happening::StatusRejected {
+                    place,
+                    scheduler,
+                    worker,
+                    run,
+                    bits,
+                    why: RejectionKind::from(&rejection),
+                };
+                (tag, CallOutcome::Unknown(rejection.to_string()), happening)
+            }
+        }
+    }
+
+    fn call(
+        &mut self,
+        call: CallId,
+        peer: ServiceAddress,
+        after: Option<RecordSeq>,
+        what: &Call,
+        message: Message,
+    ) {
+        *self.next_tag += 1;
+        let tag = CallTag(*self.next_tag);
+        assert!(
+            !self.next_tag.is_multiple_of(TAGS_A_PLACE),
+            "Invariant: no run makes so many calls"
+        );
+        let (worker, ask) = self.ask(what);
+        self.process.calls.insert(call, Asking { tag, worker, ask });
+        let happening = Happening::CallSent {
+            place: self.place,
+            scheduler: self.process.core.id(),
+            worker,
+            call: tag,
+            ask,
+        };
+        let output = SchedulerOutput::Call {
+            call,
+            tag,
+            peer,
+            message,
+        };
+        self.emit(after, output, Some(happening));
+        if let Call::NotifyIfTasksNotRunning { tasks, .. } = what {
+            for (task, invocation) in tasks {
+                let run = self.run(*task, *invocation);
+                self.log.push(Happening::NotifyNames {
+                    call: tag,
+                    worker,
+                    run,
+                });
+            }
+        }
+    }
+
+    fn run(&self, task: Task, invocation: brasserie_common::InvocationId) -> Run {
+        let engine = self.process.core.engine();
+        let job = engine.job_name(task.job).as_str();
+        Run {
+            task: TaskId::from_names(job, engine.node_name(task.node).as_str()),
+            invocation,
+        }
+    }
+
+    fn ask(&self, call: &Call) -> (WorkerId, Ask) {
+        match call {
+            Call::GetRunningTasks { worker } => (*worker, Ask::Fetch),
+            Call::RunTask {
+                worker,
+                index: _,
+                task,
+                invocation,
+                sequence,
+            } => {
+                let run = self.run(*task, *invocation);
+                let sequence = *sequence;
+                (*worker, Ask::Run { run, sequence })
+            }
+            Call::Healthcheck {
+                worker,
+                index: _,
+                invocation,
+                new_worker,
+            } => {
+                let ask = Ask::Healthcheck {
+                    invocation: *invocation,
+                    for_new_worker: *new_worker == NewWorker::Yes,
+                };
+                (*worker, ask)
+            }
+            Call::NotifyIfTasksNotRunning {
+                worker,
+                tasks,
+                sequence,
+            } => {
+                let ask = Ask::Notify {
+                    tasks: count(tasks.len()),
+                    sequence: *sequence,
+                };
+                (*worker, ask)
+            }
+            Call::RequestSuicide { worker } => (*worker, Ask::Suicide),
+            Call::KillTask {
+                worker,
+                task,
+                invocation,
+                kill: _,
+            } => {
+                let run = self.run(*task, *invocation);
+                (*worker, Ask::Kill { run })
+            }
+        }
+    }
+
+    fn note_record(&mut self, seq: RecordSeq, record: &Record) {
+        let ended = match record {
+            Record::WorkerLeft { tasks, .. } => tasks.as_slice(),
+            Record::TaskEnded(task) => std::slice::from_ref(task),
+            Record::SchedulerStarted { .. }
+            | Record::WorkerAssociated { .. }
+            | Record::HoldBack { .. }
+            | Record::HoldBackOver => &[],
+        };
+        self.log.push(Happening::RecordWritten {
+            directory: self.process.directory,
+            scheduler: self.process.core.id(),
+            seq,
+            fact: fact(record),
+        });
+        for task in ended {
+            self.note_end(seq, task);
+        }
+    }
+
+    fn note_end(&mut self, seq: RecordSeq, task: &EndedTask) {
+        self.log.push(Happening::EndWritten {
+            directory: self.process.directory,
+            scheduler: self.process.core.id(),
+            seq,
+            run: Run {
+                task: TaskId::from_names(task.job.as_str(), task.node.as_str()),
+                invocation: task.invocation,
+            },
+            bits: task.status.bits,
+            backoff_seconds: task.status.backoff_seconds,
+            safety_seconds: task.status.safety_seconds,
+        });
+    }
+
+    /// The core tells of the wait's end in its status only.
+    pub(super) fn note_wait(&mut self) {
+        if self.process.wait_ended {
+            return;
+        }
+        let Answer::Status(status) = self.process.core.answer(self.now, &Query::Status) else {
+            return;
+        };
+        if let Some(reason) = status.wait_ended {
+            self.process.wait_ended = true;
+            self.log.push(Happening::WaitEnded {
+                place: self.place,
+                scheduler: self.process.core.id(),
+                why: WaitExit::from_reason(&reason),
+            });
+        }
+    }
+}
+
+fn count(tasks: usize) -> u16 {
+    u16::try_from(tasks).unwrap_or(u16::MAX)
+}
+
+fn fact(record: &Record) -> Fact {
+    match record {
+        Record::SchedulerStarted { scheduler, .. } => Fact::SchedulerStarted {
+            scheduler: *scheduler,
+        },
+        Record::WorkerAssociated { worker, instance } => Fact::WorkerAssociated {
+            worker: *worker,
+            shard: instance.shard.clone(),
+        },
+        Record::WorkerLeft {
+            worker,
+            cause,
+            tasks,
+            hold_back,
+        } => Fact::WorkerLeft {
+            worker: *worker,
+            cause: *cause,
+            tasks: count(tasks.len()),
+            hold_back: *hold_back,
+        },
+        Record::HoldBack { wait } => Fact::HoldBack { wait: *wait },
+        Record::HoldBackOver => Fact::HoldBackOver,
+        Record::TaskEnded(_) => Fact::TaskEnded,
+    }
+}

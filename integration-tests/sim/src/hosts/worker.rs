@@ -1,0 +1,496 @@
+//! A worker process: the real core, and what each request and call was about. Its task processes live outside of it.
+
+mod arrival;
+
+use std::sync::Arc;
+
+use brasserie_common::collections::IdMap;
+use brasserie_common::{
+    CallId, CallOutcome, Health, InvocationId, KillRequest, ReportedStatus, RequestId, RunningTask,
+    SchedulerId, StatusBits, TaskKey, Time, WallTime, WorkerId,
+};
+use brasserie_scheduler_core::{CallReply as SchedulerCallReply, Message, StatusUpdate};
+use brasserie_worker_core::{
+    Call, CallReply, Effect, Event, ExitReason, Goodbye, Options, Refusal, Reply, RunTask, Worker,
+};
+
+use self::arrival::Arrival;
+use super::ToScheduler;
+use crate::event_log::{Ask, CallTag, Happening, Run, SetMark, TaskId, WorkerPlace};
+
+/// What reaches a worker process.
+#[derive(Clone, Debug)]
+pub enum WorkerInput {
+    Request {
+        tag: CallTag,
+        message: Message,
+    },
+    Outcome {
+        call: CallId,
+        outcome: CallOutcome<CallReply>,
+    },
+    ConnectionLost,
+    TaskEnded {
+        task: TaskKey,
+        invocation: InvocationId,
+        status: ReportedStatus,
+    },
+    /// SIGTERM.
+    Shutdown,
+    /// A timer of the core.
+    Wake,
+}
+
+/// What a worker process does to the world.
+#[derive(Clone, Debug)]
+pub enum WorkerOutput {
+    /// To the scheduler that asked, as it will see it.
+    Answer {
+        tag: CallTag,
+        outcome: CallOutcome<SchedulerCallReply>,
+    },
+    Call {
+        call: CallId,
+        tag: CallTag,
+        request: ToScheduler,
+    },
+    Spawn {
+        run: Arc<RunTask>,
+    },
+    Kill {
+        task: TaskKey,
+        invocation: InvocationId,
+        kill: KillRequest,
+    },
+    /// The process has ended; nothing that it wanted after this happens.
+    Exit {
+        reason: ExitReason,
+    },
+}
+
+/// An open request.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    tag: CallTag,
+    scheduler: SchedulerId,
+    meant: WorkerId,
+    ask: Ask,
+    health: Health,
+    bound: Option<SchedulerId>,
+}
+
+/// An open call.
+#[derive(Clone, Copy, Debug)]
+enum Asking {
+    Heartbeat,
+    Status {
+        scheduler: SchedulerId,
+        run: Run,
+        bits: StatusBits,
+    },
+}
+
+#[derive(Clone, Debug)]
+struct Process {
+    core: Worker,
+    id: WorkerId,
+    next_request: u64,
+    requests: IdMap<RequestId, Asked>,
+    calls: IdMap<CallId, Asking>,
+    /// As last noted.
+    health: Health,
+    bound: Option<SchedulerId>,
+}
+
+/// A place where worker processes run one after another.
+#[derive(Clone, Debug)]
+pub struct WorkerHost {
+    place: WorkerPlace,
+    process: Option<Process>,
+    next_tag: u32,
+    generation: u32,
+}
+
+/// Tags of workers' calls lie above those of schedulers.
+const FIRST_WORKER_TAG: u32 = 1 << 30;
+/// Tags of one place: more calls than any run makes.
+const TAGS_A_PLACE: u32 = 1 << 25;
+
+impl WorkerHost {
+    pub fn new(place: WorkerPlace) -> Self {
+        WorkerHost {
+            place,
+            process: None,
+            next_tag: FIRST_WORKER_TAG + u32::from(place.0) * TAGS_A_PLACE,
+            generation: 0,
+        }
+    }
+
+    pub fn place(&self) -> WorkerPlace {
+        self.place
+    }
+
+    pub fn core(&self) -> Option<&Worker> {
+        self.process.as_ref().map(|process| &process.core)
+    }
+
+    pub fn worker(&self) -> Option<WorkerId> {
+        self.process.as_ref().map(|process| process.id)
+    }
+
+    /// Changes with each start; timers and outcomes of an earlier process are void.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// When the core wants to be driven without input.
+    pub fn due(&self) -> Option<Time> {
+        self.process.as_ref()?.core.poll_timeout()
+    }
+
+    /// Starts a process; its first turn has been done.
+    pub fn start(
+        &mut self,
+        options: Options,
+        (now, wall): (Time, WallTime),
+        out: &mut Vec<WorkerOutput>,
+        log: &mut Vec<Happening>,
+    ) {
+        assert!(
+            self.process.is_none(),
+            "Invariant: one process at a time in a place"
+        );
+        self.generation += 1;
+        let description = &options.description;
+        let id = description.id;
+        log.push(Happening::WorkerStarted {
+            place: self.place,
+            worker: id,
+            shard: description.shard.clone(),
+            lock_port: description.machine_lock.port,
+        });
+        let core = Worker::new(options, now);
+        self.process = Some(Process {
+            health: core.health(),
+            bound: None,
+            core,
+            id,
+            next_request: 0,
+            requests: IdMap::default(),
+            calls: IdMap::default(),
+        });
+        self.turn(now, wall, &mut vec![WorkerInput::Wake], out, log);
+    }
+
+    /// `kill -9`.
+    pub fn crash(&mut self) {
+        self.process = None;
+    }
+
+    /// One turn of the driver. Nothing happens in an empty place.
+    pub fn turn(
+        &mut self,
+        now: Time,
+        wall: WallTime,
+        inputs: &mut Vec<WorkerInput>,
+        out: &mut Vec<WorkerOutput>,
+        log: &mut Vec<Happening>,
+    ) {
+        let Some(process) = &mut self.process else {
+            inputs.clear();
+            return;
+        };
+        let mut turn = Turn {
+            place: self.place,
+            process,
+            next_tag: &mut self.next_tag,
+            now,
+            out,
+            log,
+        };
+        turn.process.core.handle(now, Event::WallClock(wall));
+        for input in inputs.drain(..) {
+            turn.hear(input);
+        }
+        turn.process.core.handle_timeout(now);
+        let mut over = false;
+        while let Some(effect) = turn.process.core.poll_effect() {
+            over = matches!(effect, Effect::Exit { .. });
+            turn.perform(effect);
+            if over {
+                break;
+            }
+        }
+        turn.note_changes();
+        turn.log.push(Happening::WorkerTurn { place: self.place });
+        if over {
+            self.process = None;
+        }
+    }
+}
+
+struct Turn<'a> {
+    place: WorkerPlace,
+    process: &'a mut Process,
+    next_tag: &'a mut u32,
+    now: Time,
+    out: &'a mut Vec<WorkerOutput>,
+    log: &'a mut Vec<Happening>,
+}
+
+fn run_of(task: &RunningTask) -> Run {
+    Run {
+        task: TaskId::from_names(task.job.as_str(), task.node.as_str()),
+        invocation: task.invocation,
+    }
+}
+
+impl Turn<'_> {
+    fn hear(&mut self, input: WorkerInput) {
+        let event = match input {
+            WorkerInput::Request { tag, message } => return self.request(tag, message),
+            WorkerInput::Outcome { call, outcome } => {
+                self.call_over(call, &outcome);
+                Event::CallCompleted { call, outcome }
+            }
+            WorkerInput::ConnectionLost => Event::ConnectionLost,
+            WorkerInput::TaskEnded {
+                task,
+                invocation,
+                status,
+            } => Event::TaskEnded {
+                task,
+                invocation,
+                status,
+            },
+            WorkerInput::Shutdown => Event::Shutdown,
+            WorkerInput::Wake => return,
+        };
+        self.process.core.handle(self.now, event);
+    }
+
+    fn request(&mut self, tag: CallTag, message: Message) {
+        self.process.next_request += 1;
+        let request = RequestId(self.process.next_request);
+        let Arrival {
+            scheduler,
+            meant,
+            ask,
+            event,
+        } = Arrival::new(request, message);
+        let bound = self.process.core.bound_to();
+        self.process.core.handle(self.now, event);
+        let health = self.process.core.health();
+        let asked = Asked {
+            tag,
+            scheduler,
+            meant,
+            ask,
+            health,
+            bound,
+        };
+        self.process.requests.insert(request, asked);
+    }
+
+    fn call_over(&mut self, call: CallId, outcome: &CallOutcome<CallReply>) {
+        let (place, worker) = (self.place, self.process.id);
+        match (self.process.calls.remove(&call), outcome) {
+            (Some(Asking::Heartbeat), CallOutcome::Done(CallReply::Heartbeat(response))) => {
+                self.log.push(Happening::HeartbeatAnswerHeard {
+                    place,
+                    worker,
+                    scheduler: response.scheduler,
+                    state: response.worker_state,
+                    set: SetMark::from(&response.worker_set),
+                });
+            }
+            (
+                Some(Asking::Status {
+                    scheduler,
+                    run,
+                    bits,
+                }),
+                CallOutcome::Done(CallReply::Acknowledged),
+            ) => self.log.push(Happening::StatusSettled {
+                place,
+                worker,
+                scheduler,
+                run,
+                bits,
+            }),
+            (_, _) => {}
+        }
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Reply { request, reply } => self.reply(request, reply),
+            Effect::Call { id, call } => self.call(id, call),
+            Effect::Spawn { run } => self.out.push(WorkerOutput::Spawn { run }),
+            Effect::Kill {
+                task,
+                invocation,
+                kill,
+            } => {
+                let run = Run {
+                    task: TaskId::from_names(task.job.as_str(), task.node.as_str()),
+                    invocation,
+                };
+                self.log.push(Happening::KillAsked {
+                    place: self.place,
+                    worker: self.process.id,
+                    run,
+                });
+                self.out.push(WorkerOutput::Kill {
+                    task,
+                    invocation,
+                    kill,
+                });
+            }
+            Effect::Exit { reason } => self.out.push(WorkerOutput::Exit { reason }),
+        }
+    }
+
+    fn reply(&mut self, request: RequestId, reply: Result<Reply, Refusal>) {
+        let Some(asked) = self.process.requests.remove(&request) else {
+            panic!("Invariant: a request is answered once: {request:?}");
+        };
+        self.log.push(Happening::Served {
+            place: self.place,
+            worker: self.process.id,
+            scheduler: asked.scheduler,
+            meant: asked.meant,
+            call: asked.tag,
+            ask: asked.ask,
+            health: asked.health,
+            bound: asked.bound,
+            refusal: reply.as_ref().err().map(|refusal| refusal.code),
+        });
+        if let Ok(Reply::RunningTasks(tasks)) = &reply {
+            for task in tasks {
+                self.log.push(Happening::Listed {
+                    worker: self.process.id,
+                    run: run_of(task),
+                    ended: task.ended.is_some(),
+                });
+            }
+        }
+        let outcome = match reply {
+            Ok(Reply::Empty) => CallOutcome::Done(SchedulerCallReply::Empty),
+            Ok(Reply::RunningTasks(tasks)) => {
+                CallOutcome::Done(SchedulerCallReply::RunningTasks(tasks))
+            }
+            Err(refusal) => refused(asked.ask, refusal),
+        };
+        self.out.push(WorkerOutput::Answer {
+            tag: asked.tag,
+            outcome,
+        });
+    }
+
+    fn call(&mut self, call: CallId, what: Call) {
+        *self.next_tag += 1;
+        let tag = CallTag(*self.next_tag);
+        assert!(
+            !self.next_tag.is_multiple_of(TAGS_A_PLACE),
+            "Invariant: no run makes so many calls"
+        );
+        let (place, worker) = (self.place, self.process.id);
+        let (asking, happening, request) = match what {
+            Call::Heartbeat {
+                worker: description,
+                worker_set,
+                goodbye,
+            } => {
+                let happening = Happening::HeartbeatSent {
+                    place,
+                    worker,
+                    set: SetMark::from(&worker_set),
+                    goodbye: goodbye == Goodbye::TasksAreDead,
+                };
+                let request = ToScheduler::Heartbeat {
+                    worker: description,
+                    set: worker_set,
+                    goodbye,
+                };
+                (Asking::Heartbeat, happening, request)
+            }
+            Call::UpdateStatus {
+                task,
+                status,
+                scheduler,
+                worker: sender,
+            } => {
+                let (run, bits) = (run_of(&task), status.bits());
+                let happening = Happening::StatusSent {
+                    place,
+                    worker,
+                    scheduler,
+                    run,
+                    bits,
+                };
+                let asking = Asking::Status {
+                    scheduler,
+                    run,
+                    bits,
+                };
+                let update = update(&task, status, (scheduler, sender));
+                (asking, happening, ToScheduler::Status(Box::new(update)))
+            }
+        };
+        self.process.calls.insert(call, asking);
+        self.log.push(happening);
+        self.out.push(WorkerOutput::Call { call, tag, request });
+    }
+
+    fn note_changes(&mut self) {
+        let (place, worker) = (self.place, self.process.id);
+        let health = self.process.core.health();
+        if health != self.process.health {
+            self.log.push(Happening::WorkerHealth {
+                place,
+                worker,
+                from: self.process.health,
+                to: health,
+            });
+            self.process.health = health;
+        }
+        let bound = self.process.core.bound_to();
+        if bound != self.process.bound {
+            self.log.push(Happening::WorkerBound {
+                place,
+                worker,
+                to: bound,
+            });
+            self.process.bound = bound;
+        }
+    }
+}
+
+/// What the scheduler's side of the wire makes of a refusal: two methods declare no exception, so it cannot know there.
+fn refused(ask: Ask, refusal: Refusal) -> CallOutcome<SchedulerCallReply> {
+    let Refusal { code, message } = refusal;
+    match ask {
+        Ask::Run { .. } | Ask::Healthcheck { .. } | Ask::Suicide | Ask::Kill { .. } => {
+            CallOutcome::Refused(code, message)
+        }
+        Ask::Fetch | Ask::Notify { .. } => CallOutcome::Unknown(message),
+    }
+}
+
+fn update(
+    task: &RunningTask,
+    status: ReportedStatus,
+    (scheduler, worker): (SchedulerId, WorkerId),
+) -> StatusUpdate {
+    StatusUpdate {
+        job: task.job.clone(),
+        node: task.node.clone(),
+        shard: task.shard.clone(),
+        invocation: task.invocation,
+        next_backoff: task.next_backoff,
+        status,
+        scheduler,
+        worker,
+    }
+}

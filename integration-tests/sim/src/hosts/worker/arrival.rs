@@ -1,0 +1,119 @@
+//! A call of a scheduler as the worker's shell hands it to the core.
+
+use brasserie_common::{Principal, RequestId, SchedulerId, WorkerId};
+use brasserie_scheduler_core::{Message, RunTaskMessage};
+use brasserie_worker_core::{Event, RunTask};
+
+use super::run_of;
+use crate::event_log::Ask;
+
+/// The event, and what it is about.
+pub(super) struct Arrival {
+    pub scheduler: SchedulerId,
+    pub meant: WorkerId,
+    pub ask: Ask,
+    pub event: Event,
+}
+
+impl Arrival {
+    pub fn new(request: RequestId, message: Message) -> Self {
+        let from = Principal::Own;
+        match message {
+            Message::GetRunningTasks { scheduler, worker } => Arrival {
+                scheduler,
+                meant: worker,
+                ask: Ask::Fetch,
+                event: Event::GetRunningTasks {
+                    request,
+                    from,
+                    worker,
+                    scheduler: Some(scheduler),
+                },
+            },
+            Message::RunTask(run) => Arrival::run(request, *run),
+            Message::NotifyIfTasksNotRunning {
+                tasks,
+                scheduler,
+                worker,
+                sequence,
+            } => Arrival {
+                scheduler,
+                meant: worker,
+                ask: Ask::Notify {
+                    tasks: u16::try_from(tasks.len()).unwrap_or(u16::MAX),
+                    sequence,
+                },
+                event: Event::NotifyIfTasksNotRunning {
+                    request,
+                    from,
+                    tasks,
+                    scheduler,
+                    worker,
+                    sequence,
+                },
+            },
+            Message::RequestSuicide { scheduler, worker } => Arrival {
+                scheduler,
+                meant: worker,
+                ask: Ask::Suicide,
+                event: Event::RequestSuicide {
+                    request,
+                    from,
+                    scheduler,
+                    worker,
+                },
+            },
+            Message::KillTask {
+                task,
+                scheduler,
+                worker,
+                kill,
+            } => Arrival {
+                scheduler,
+                meant: worker,
+                ask: Ask::Kill { run: run_of(&task) },
+                event: Event::KillTask {
+                    request,
+                    from,
+                    task: task.key(),
+                    invocation: task.invocation,
+                    scheduler,
+                    worker,
+                    kill,
+                },
+            },
+        }
+    }
+
+    fn run(request: RequestId, run: RunTaskMessage) -> Self {
+        let (scheduler, worker, sequence) = (run.scheduler, run.worker, run.sequence);
+        let ask = if run.task.is_healthcheck() {
+            Ask::Healthcheck {
+                invocation: run.task.invocation,
+                for_new_worker: !run.task.node.as_str().is_empty(),
+            }
+        } else {
+            let run = run_of(&run.task);
+            Ask::Run { run, sequence }
+        };
+        let run = Box::new(RunTask {
+            task: run.task,
+            config: run.config,
+            command: run.command,
+            scheduler,
+            worker,
+            sequence,
+            options: run.options,
+        });
+        Arrival {
+            scheduler,
+            meant: worker,
+            ask,
+            event: Event::RunTask {
+                request,
+                from: Principal::Own,
+                run,
+            },
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The laws of the system: what must hold after every step, whatever fails. One law a file in this folder, stated in its header.
+//!
+//! A law names the happenings that can break it or that it must know; every other one is none of its business, so that a new kind of
+//! happening does not touch the laws.
+//!
+//! A law sees every [`Happening`] in order, with the true time and a view of the whole world, and keeps what it needs to judge.
+
+mod accepted_once;
+mod acknowledged_after_sync;
+mod acknowledged_is_kept;
+mod answered_once;
+mod as_configured;
+mod backoff;
+mod bindings_go_forward;
+mod calls_are_bounded;
+mod denied_never_starts;
+mod ends_are_not_undone;
+mod final_stays_final;
+mod first_health_after_echo;
+mod fresh_belief;
+mod healthy_starts;
+mod heartbeats_are_bounded;
+mod left_in_one_commit;
+mod lost_is_lost;
+mod must_die_is_final;
+mod never_twice;
+mod no_status_in_new;
+mod nothing_unseen;
+mod obedience;
+mod one_scheduler_a_directory;
+mod own_record_first;
+mod predecessor_is_dead;
+mod recorded_before_healthy;
+mod records_add_up;
+mod running_before_sent;
+mod running_until_acknowledged;
+mod safety_backoff;
+mod sent_once;
+mod sets_are_true;
+mod sets_go_forward;
+#[cfg(test)]
+pub(crate) mod trial;
+mod wait_ends_rightly;
+mod wait_is_kept;
+mod within_limits;
+mod worker_gives_up_first;
+mod zombies_end;
+
+use std::fmt;
+
+use brasserie_common::Time;
+
+use crate::event_log::Happening;
+use crate::view::World;
+
+/// One law.
+pub trait Law {
+    /// Short, unique, the name of its file; sabotages and reports use it.
+    fn name(&self) -> &'static str;
+
+    /// One sentence that a person can hold the system to.
+    fn statement(&self) -> &'static str;
+
+    /// Judges what has just happened. `when` is the world's true time and never goes back.
+    fn observe(
+        &mut self,
+        when: Time,
+        happening: &Happening,
+        world: &World<'_>,
+    ) -> Result<(), Violation>;
+
+    /// Judges the whole run once it is over.
+    fn finish(&mut self, when: Time, world: &World<'_>) -> Result<(), Violation> {
+        let _ = (when, world);
+        Ok(())
+    }
+}
+
+/// A broken law.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{law}: {what}")]
+pub struct Violation {
+    pub law: &'static str,
+    pub what: String,
+}
+
+impl Violation {
+    pub fn new(law: &'static str, what: impl fmt::Display) -> Self {
+        Violation {
+            law,
+            what: what.to_string(),
+        }
+    }
+}
+
+/// All laws together, each from its beginning.
+pub struct Laws {
+    laws: Vec<Box<dyn Law>>,
+}
+
+impl Laws {
+    /// Every law there is.
+    pub fn all() -> Self {
+        Laws { laws: registry() }
+    }
+
+    /// Runs without judges: to measure what they cost, and for traces of broken runs.
+    pub fn none() -> Self {
+        Laws { laws: Vec::new() }
+    }
+
+    /// The same less these, to look past one that is known to be broken.
+    pub fn without(mut self, names: &[String]) -> Self {
+        self.laws
+            .retain(|law| !names.iter().any(|name| name == law.name()));
+        self
+    }
+
+    /// Name and statement of each.
+    pub fn statements(&self) -> impl Iterator<Item = (&'static str, &'static str)> + '_ {
+        self.laws.iter().map(|law| (law.name(), law.statement()))
+    }
+
+    /// Hands a happening to each law; stops at the first that is broken.
+    pub fn observe(
+        &mut self,
+        when: Time,
+        happening: &Happening,
+        world: &World<'_>,
+    ) -> Result<(), Violation> {
+        for law in &mut self.laws {
+            law.observe(when, happening, world)?;
+        }
+        Ok(())
+    }
+
+    pub fn finish(&mut self, when: Time, world: &World<'_>) -> Result<(), Violation> {
+        for law in &mut self.laws {
+            law.finish(when, world)?;
+        }
+        Ok(())
+    }
+}
+
+/// The laws in the order in which each happening is put before them, and in which they are printed: what a person should hear first
+/// when several are broken at once stands first.
+fn registry() -> Vec<Box<dyn Law>> {
+    vec![
+        Box::new(sent_once::SentOnce::default()),
+        Box::new(accepted_once::AcceptedOnce::default()),
+        Box::new(obedience::Obedience),
+        Box::new(bindings_go_forward::BindingsGoForward::default()),
+        Box::new(must_die_is_final::MustDieIsFinal::default()),
+        Box::new(lost_is_lost::LostIsLost::default()),
+        Box::new(denied_never_starts::DeniedNeverStarts::default()),
+        Box::new(healthy_starts::HealthyStarts::default()),
+        Box::new(fresh_belief::FreshBelief::default()),
+        Box::new(running_before_sent::RunningBeforeSent::default()),
+        Box::new(running_until_acknowledged::RunningUntilAcknowledged::default()),
+        Box::new(never_twice::NeverTwice::default()),
+        Box::new(nothing_unseen::NothingUnseen::default()),
+        Box::new(zombies_end::ZombiesEnd::default()),
+        Box::new(worker_gives_up_first::WorkerGivesUpFirst::default()),
+        Box::new(predecessor_is_dead::PredecessorIsDead::default()),
+        Box::new(wait_is_kept::WaitIsKept::default()),
+        Box::new(wait_ends_rightly::WaitEndsRightly::default()),
+        Box::new(own_record_first::OwnRecordFirst::default()),
+        Box::new(recorded_before_healthy::RecordedBeforeHealthy::default()),
+        Box::new(one_scheduler_a_directory::OneSchedulerADirectory::default()),
+        Box::new(left_in_one_commit::LeftInOneCommit::default()),
+        Box::new(safety_backoff::SafetyBackoff::default()),
+        Box::new(backoff::Backoff::default()),
+        Box::new(final_stays_final::FinalStaysFinal::default()),
+        Box::new(no_status_in_new::NoStatusInNew::default()),
+        Box::new(ends_are_not_undone::EndsAreNotUndone::default()),
+        Box::new(acknowledged_after_sync::AcknowledgedAfterSync::default()),
+        Box::new(acknowledged_is_kept::AcknowledgedIsKept::default()),
+        Box::new(records_add_up::RecordsAddUp::default()),
+        Box::new(sets_go_forward::SetsGoForward::default()),
+        Box::new(sets_are_true::SetsAreTrue::default()),
+        Box::new(first_health_after_echo::FirstHealthAfterEcho::default()),
+        Box::new(within_limits::WithinLimits::default()),
+        Box::new(as_configured::AsConfigured),
+        Box::new(heartbeats_are_bounded::HeartbeatsAreBounded::default()),
+        Box::new(calls_are_bounded::CallsAreBounded::default()),
+        Box::new(answered_once::AnsweredOnce::default()),
+    ]
+}

@@ -1,0 +1,192 @@
+//! Law `as_configured`: A task starts only if its job is there and enabled, its node is there and enabled at the level of the job, no filter keeps it off, and what it depends on is done.
+//!
+//! Source: C.4 6, C.4 7. The configuration in force decides what may run.
+
+use brasserie_common::Time;
+use brasserie_common_config::{Config, Filter};
+use brasserie_scheduler_core::Scheduler;
+use brasserie_scheduler_engine::{NodeTable, Row, Task, TaskState};
+
+use super::{Law, Violation};
+use crate::event_log::{Ask, Happening, TaskId};
+use crate::view::World;
+
+const NAME: &str = "as_configured";
+
+#[derive(Default)]
+pub struct AsConfigured;
+
+impl Law for AsConfigured {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn statement(&self) -> &'static str {
+        "A task starts only if its job is there and enabled, its node is there and enabled at the level of the job, no filter keeps it off, and what it depends on is done."
+    }
+
+    fn observe(
+        &mut self,
+        _when: Time,
+        happening: &Happening,
+        world: &World<'_>,
+    ) -> Result<(), Violation> {
+        let Happening::CallSent {
+            place,
+            ask: Ask::Run { run, .. },
+            ..
+        } = *happening
+        else {
+            return Ok(());
+        };
+        let Some(core) = world
+            .schedulers
+            .get(usize::from(place.0))
+            .and_then(|host| host.core())
+        else {
+            return Ok(());
+        };
+        judge(run.task, core)
+    }
+}
+
+fn judge(task: TaskId, core: &Scheduler) -> Result<(), Violation> {
+    let engine = core.engine();
+    let (Some(config), Some(nodes)) = (engine.config(), engine.nodes()) else {
+        return forbidden(task, "nothing is configured".to_owned());
+    };
+    if let Some(reason) = why_not(task, config, nodes) {
+        return forbidden(task, reason);
+    }
+    let job = config.job(&format!("j{}", task.job));
+    for needed in job.into_iter().flat_map(|job| &job.depends_on) {
+        let job = engine.find_job(needed.as_str());
+        let node = engine.find_node(&format!("n{}", task.node));
+        if let (Some(job), Some(node)) = (job, node)
+            && config.job(needed.as_str()).is_some()
+            && engine.task_state(Task { job, node }) != TaskState::Done
+        {
+            return forbidden(task, format!("`{needed}` is not done there"));
+        }
+    }
+    Ok(())
+}
+
+fn forbidden(task: TaskId, reason: String) -> Result<(), Violation> {
+    Err(Violation::new(
+        NAME,
+        format_args!("{task} starts, although {reason}"),
+    ))
+}
+
+fn why_not(task: TaskId, config: &Config, nodes: &NodeTable) -> Option<String> {
+    let Some(job) = config.job(&format!("j{}", task.job)) else {
+        return Some("its job is not configured".to_owned());
+    };
+    if !config.enabled || !job.can_run() {
+        return Some("its job is not enabled".to_owned());
+    }
+    let name = format!("n{}", task.node);
+    // Replicas: one that fits is enough.
+    let mut rows = nodes.rows().filter(|row| nodes.name(*row) == name);
+    let fits = |row: Row| {
+        let path = std::iter::successors(Some(row), |row| nodes.parent(*row));
+        nodes.level(row) == job.level_for_tasks
+            && path.into_iter().all(|row| {
+                let filter = job.filters.get(&nodes.level(row));
+                nodes.enabled(row) && filter.is_none_or(|f| passes(f, nodes.name(row)))
+            })
+    };
+    (!rows.any(fits))
+        .then(|| "its node is missing, disabled, avoided or at another level".to_owned())
+}
+
+/// Lists only: patterns and fractions are the engine's own tests' business.
+fn passes(filter: &Filter, name: &str) -> bool {
+    let listed = filter.whitelist.is_empty() || filter.whitelist.iter().any(|n| n == name);
+    listed && !filter.blacklist.iter().any(|n| n == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use brasserie_common::{Timeouts, WallTime};
+    use brasserie_common_config::{NodeSource, ParseOptions, parse};
+    use brasserie_scheduler_core::{Durable, Event, Options};
+    use brasserie_scheduler_engine::NodeTableBuilder;
+
+    fn world(job: &str) -> (Config, NodeTable) {
+        let text = format!(
+            r#"{{"bistro_settings": {{"nodes": {{"levels": ["l"], "node_sources": [{{"source": "manual", "prefs":
+                {{"n0": [], "n1": []}}}}]}}, "resources": {{}}}}, "bistro_job->j0": {{"owner": "o", "command": ["x"]{job}}}}}"#
+        );
+        let config = parse(&text, ParseOptions::default()).unwrap().config;
+        let mut table = NodeTableBuilder::new("instance", &config);
+        for source in &config.node_sources {
+            if let NodeSource::Manual(list) = source {
+                table.add_manual(list).unwrap();
+            }
+        }
+        let table = table.finish();
+        (config, table)
+    }
+
+    fn verdict(job: &str, task: TaskId) -> Option<String> {
+        let (config, table) = world(job);
+        why_not(task, &config, &table)
+    }
+
+    #[test]
+    fn job_and_node_must_be_there_and_enabled() {
+        assert_eq!(verdict("", TaskId { job: 0, node: 1 }), None);
+        let missing_job = verdict("", TaskId { job: 1, node: 1 });
+        assert!(missing_job.unwrap().contains("not configured"));
+        let off = verdict(r#", "enabled": false"#, TaskId { job: 0, node: 1 });
+        assert!(off.unwrap().contains("not enabled"));
+        let missing_node = verdict("", TaskId { job: 0, node: 7 });
+        assert!(missing_node.unwrap().contains("its node"));
+        let level = verdict(
+            r#", "level_for_tasks": "instance""#,
+            TaskId { job: 0, node: 1 },
+        );
+        assert!(level.unwrap().contains("at another level"));
+        let filter = r#", "filters": {"l": {"blacklist": ["n1"]}}"#;
+        assert_eq!(verdict(filter, TaskId { job: 0, node: 0 }), None);
+        assert!(verdict(filter, TaskId { job: 0, node: 1 }).is_some());
+    }
+
+    #[test]
+    fn what_it_depends_on_must_be_done() {
+        let (config, table) =
+            world(r#", "depends_on": ["j1"]}, "bistro_job->j1": {"owner": "o", "command": ["x"]"#);
+        let options = Options {
+            timeouts: Timeouts::default(),
+            allow_bump_unhealthy_worker: false,
+            startup_wait: None,
+            new_cluster: false,
+            call_deadline: Duration::from_secs(10),
+            seed: 1,
+        };
+        let now = Time::ZERO;
+        let mut core = Scheduler::new(options, Durable::default(), now, WallTime::default());
+        let (j0, j1) = (TaskId { job: 0, node: 0 }, TaskId { job: 1, node: 0 });
+        let violation = judge(j1, &core).unwrap_err();
+        assert!(
+            violation.what.contains("nothing is configured"),
+            "{violation}"
+        );
+        let (config, warnings) = (Arc::new(config), Vec::new());
+        core.handle(now, Event::ConfigLoaded { config, warnings });
+        let nodes = Arc::new(table);
+        core.handle(now, Event::NodesLoaded { nodes });
+        assert_eq!(judge(j1, &core), Ok(()));
+        let violation = judge(j0, &core).unwrap_err();
+        assert!(
+            violation.what.contains("`j1` is not done there"),
+            "{violation}"
+        );
+    }
+}

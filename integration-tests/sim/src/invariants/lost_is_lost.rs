@@ -1,0 +1,128 @@
+//! Law `lost_is_lost`: A worker instance that a scheduler instance has let go hears MUST_DIE from it for ever, and gets no task any more.
+//!
+//! Source: R20. Its tasks are given away; taken back, it would run them beside the others.
+
+use std::collections::BTreeSet;
+
+use brasserie_common::{Health, SchedulerId, Time, WorkerId};
+use brasserie_scheduler_core::LeftCause;
+
+use super::{Law, Violation};
+use crate::event_log::{Ask, Fact, Happening};
+use crate::view::World;
+
+const NAME: &str = "lost_is_lost";
+
+#[derive(Default)]
+pub struct LostIsLost {
+    gone: BTreeSet<(SchedulerId, WorkerId)>,
+}
+
+impl Law for LostIsLost {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn statement(&self) -> &'static str {
+        "A worker instance that a scheduler instance has let go hears MUST_DIE from it for ever, and gets no task any more."
+    }
+
+    fn observe(
+        &mut self,
+        _when: Time,
+        happening: &Happening,
+        _world: &World<'_>,
+    ) -> Result<(), Violation> {
+        match *happening {
+            Happening::RecordWritten {
+                scheduler,
+                fact: Fact::WorkerLeft { worker, cause, .. },
+                ..
+            } => match cause {
+                LeftCause::CleanExit | LeftCause::Lost | LeftCause::Replaced => {
+                    self.gone.insert((scheduler, worker));
+                }
+                // This scheduler has never met it, and it may be one that has never heard of any.
+                LeftCause::DidNotReturn => {}
+            },
+            Happening::RecordWritten {
+                scheduler,
+                fact: Fact::WorkerAssociated { worker, .. },
+                ..
+            } => self.judge(scheduler, worker, "associates it again")?,
+            // An answer that was decided before may wait for the disk; the worker dates it back and goes by its own timers.
+            Happening::HeartbeatDecided {
+                scheduler,
+                worker,
+                state,
+                ..
+            } if state != Health::MustDie => self.judge(scheduler, worker, state.as_str())?,
+            Happening::HeartbeatAnswered {
+                scheduler,
+                worker,
+                state: Health::Healthy,
+                ..
+            } => self.judge(scheduler, worker, "tells it to be HEALTHY")?,
+            Happening::CallSent {
+                scheduler,
+                worker,
+                ask,
+                ..
+            } => match ask {
+                // A fetch or a healthcheck may have waited for the disk since before; neither gives the instance anything.
+                Ask::Suicide | Ask::Fetch | Ask::Healthcheck { .. } => {}
+                Ask::Run { .. } => self.judge(scheduler, worker, "sends it a task")?,
+                Ask::Notify { .. } => self.judge(scheduler, worker, "asks about its tasks")?,
+                Ask::Kill { .. } => self.judge(scheduler, worker, "has a task of it killed")?,
+            },
+            Happening::SchedulerStopped { scheduler, .. } => {
+                self.gone.retain(|(owner, _)| *owner != scheduler);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl LostIsLost {
+    fn judge(&self, scheduler: SchedulerId, worker: WorkerId, what: &str) -> Result<(), Violation> {
+        if !self.gone.contains(&(scheduler, worker)) {
+            return Ok(());
+        }
+        Err(Violation::new(
+            NAME,
+            format_args!("scheduler {scheduler} had let worker {worker} go, and now: {what}"),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::*;
+    use super::*;
+    #[test]
+    fn it_hears_nothing_else() {
+        let mut trial = Trial::of(LostIsLost::default());
+        trial
+            .sees(associated(1, 2, 1))
+            .sees(answered(1, 1, Health::Healthy, set(1, 1, &[1])));
+        trial.sees(left(1, 3, 1, LeftCause::Lost, 0));
+        trial
+            .sees(answered(1, 1, Health::MustDie, set(1, 2, &[])))
+            .sees(sent(1, 1, 1, Ask::Suicide));
+        // Another scheduler may take it.
+        trial.sees(associated(2, 2, 1));
+        trial.breaks(associated(1, 4, 1), "associates it again");
+        trial.sees(answered(1, 1, Health::New, set(1, 1, &[1])));
+        trial.breaks(
+            decided(1, 1, Health::Unhealthy, set(1, 2, &[])),
+            "UNHEALTHY",
+        );
+        trial.breaks(
+            answered(1, 1, Health::Healthy, set(1, 2, &[])),
+            "tells it to be HEALTHY",
+        );
+        trial.sees(sent(1, 1, 2, Ask::Fetch));
+        trial.breaks(sent(1, 1, 3, ask_run(run(1))), "sends it a task");
+    }
+}

@@ -1,0 +1,102 @@
+//! Law `no_status_in_new`: No status of a task is taken from a worker whose running tasks are not fetched yet.
+//!
+//! Source: R16, spec 7.3. The list that comes later would contradict what was taken.
+
+use std::collections::BTreeSet;
+
+use brasserie_common::{SchedulerId, Time, WorkerId};
+
+use super::{Law, Violation};
+use crate::event_log::{Happening, Run};
+use crate::model::associations::Associations;
+use crate::view::World;
+
+const NAME: &str = "no_status_in_new";
+
+#[derive(Default)]
+pub struct NoStatusInNew {
+    pairs: Associations,
+    /// Heard before the fetch had succeeded, and not repeated since.
+    too_early: BTreeSet<(SchedulerId, WorkerId, Run)>,
+}
+
+impl Law for NoStatusInNew {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn statement(&self) -> &'static str {
+        "No status of a task is taken from a worker whose running tasks are not fetched yet."
+    }
+
+    fn observe(
+        &mut self,
+        when: Time,
+        happening: &Happening,
+        _world: &World<'_>,
+    ) -> Result<(), Violation> {
+        self.pairs.note(when, happening);
+        match *happening {
+            Happening::StatusHeard {
+                scheduler,
+                worker,
+                run,
+                ..
+            } if !run.task.is_healthcheck() => {
+                let key = (scheduler, worker, run);
+                if self.pairs.has_fetched(scheduler, worker) {
+                    self.too_early.remove(&key);
+                } else {
+                    self.too_early.insert(key);
+                }
+            }
+            Happening::StatusAcknowledged {
+                scheduler,
+                worker,
+                run,
+                ..
+            } if self.too_early.contains(&(scheduler, worker, run)) => {
+                return Err(Violation::new(
+                    NAME,
+                    format_args!(
+                        "scheduler {scheduler} takes the status of {} from worker {worker}, which was NEW when it came",
+                        run.task
+                    ),
+                ));
+            }
+            Happening::StatusRejected {
+                scheduler,
+                worker,
+                run,
+                ..
+            } => {
+                self.too_early.remove(&(scheduler, worker, run));
+            }
+            Happening::SchedulerStopped { scheduler, .. } => {
+                self.too_early.retain(|(owner, _, _)| *owner != scheduler);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::*;
+    use super::*;
+    #[test]
+    fn only_after_the_fetch() {
+        let mut trial = Trial::of(NoStatusInNew::default());
+        trial
+            .sees(associated(1, 2, 1))
+            .sees(status_heard(1, 1, check(1), DONE));
+        trial.sees(acknowledged(1, 1, check(1), DONE));
+        trial.sees(status_heard(1, 1, run(1), DONE));
+        trial.breaks(acknowledged(1, 1, run(1), DONE), "which was NEW");
+        trial
+            .sees(fetched(1, 1, 1))
+            .sees(status_heard(1, 1, run(1), DONE));
+        trial.sees(acknowledged(1, 1, run(1), DONE));
+    }
+}

@@ -1,0 +1,218 @@
+//! Law `wait_ends_rightly`: The initial wait ends for a reason that is true: the record is trusted and complete, nobody is trusted and the sets agree after the kill margin, the directory is new, or the safe wait is over.
+//!
+//! Source: R5, R7, R8, R9, R11. Each wrong reason lets a task start that somebody unseen still runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use brasserie_common::{SchedulerId, Time, WorkerId};
+
+use super::{Law, Violation};
+use crate::event_log::{Fact, Happening, SetMark, WaitExit};
+use crate::model::directories::Directories;
+use crate::model::drift;
+use crate::view::World;
+
+const NAME: &str = "wait_ends_rightly";
+
+/// What a scheduler found, and what it has met since.
+struct Wait {
+    since: Time,
+    schedulers: BTreeSet<SchedulerId>,
+    /// Recorded instances of which nothing has been settled yet.
+    missing: BTreeSet<WorkerId>,
+    /// A worker named a scheduler that the directory does not remember.
+    stale: bool,
+}
+
+#[derive(Default)]
+pub struct WaitEndsRightly {
+    directories: Directories,
+    waits: BTreeMap<SchedulerId, Wait>,
+}
+
+impl Law for WaitEndsRightly {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn statement(&self) -> &'static str {
+        "The initial wait ends for a reason that is true: the record is trusted and complete, nobody is trusted and the sets agree after the kill margin, the directory is new, or the safe wait is over."
+    }
+
+    fn observe(
+        &mut self,
+        when: Time,
+        happening: &Happening,
+        world: &World<'_>,
+    ) -> Result<(), Violation> {
+        self.directories.note(when, happening, world);
+        match *happening {
+            Happening::SchedulerStarted {
+                directory,
+                scheduler,
+                ..
+            } => {
+                let found = self.directories.get(directory).map(|c| c.synced());
+                let wait = Wait {
+                    since: when,
+                    schedulers: found.map(|s| s.schedulers.clone()).unwrap_or_default(),
+                    missing: found.map(|s| s.instances.clone()).unwrap_or_default(),
+                    stale: false,
+                };
+                self.waits.insert(scheduler, wait);
+            }
+            Happening::HeartbeatHeard { scheduler, set, .. } => self.witness(scheduler, set),
+            Happening::CallOver {
+                scheduler,
+                worker,
+                ask: crate::event_log::Ask::Fetch,
+                outcome: crate::event_log::OutcomeKind::Done,
+                ..
+            } => {
+                if let Some(wait) = self.waits.get_mut(&scheduler) {
+                    wait.missing.remove(&worker);
+                }
+            }
+            Happening::RecordWritten {
+                scheduler,
+                fact: Fact::WorkerLeft { worker, .. },
+                ..
+            } => {
+                if let Some(wait) = self.waits.get_mut(&scheduler) {
+                    wait.missing.remove(&worker);
+                }
+            }
+            Happening::WaitEnded { scheduler, why, .. } => {
+                if let Some(wait) = self.waits.get(&scheduler)
+                    && let Some(what) = wait.wrong(when, why, world)
+                {
+                    return Err(Violation::new(
+                        NAME,
+                        format_args!(
+                            "the wait of scheduler {scheduler} ends by {why:?}, but {what}"
+                        ),
+                    ));
+                }
+            }
+            Happening::SchedulerStopped { scheduler, .. } => {
+                self.waits.remove(&scheduler);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl WaitEndsRightly {
+    fn witness(&mut self, scheduler: SchedulerId, set: SetMark) {
+        let nobody = set.scheduler == SchedulerId::default();
+        if let Some(wait) = self.waits.get_mut(&scheduler)
+            && !nobody
+            && set.scheduler != scheduler
+        {
+            wait.stale |= !wait.schedulers.contains(&set.scheduler);
+        }
+    }
+}
+
+impl Wait {
+    fn wrong(&self, when: Time, why: WaitExit, world: &World<'_>) -> Option<String> {
+        let waited = when.since(self.since);
+        let is_new = self.schedulers.is_empty();
+        let kill_margin = world
+            .timeouts
+            .lost_task_min_backoff(world.timeouts.suicide_task_kill_wait);
+        match why {
+            WaitExit::RecordComplete if is_new => Some("the directory had no record".to_owned()),
+            WaitExit::RecordComplete if self.stale => Some("the record is stale".to_owned()),
+            WaitExit::RecordComplete => self
+                .missing
+                .first()
+                .map(|worker| format!("recorded worker {worker} is neither back nor dead")),
+            WaitExit::Consensus if !is_new && !self.stale => self.missing.first().map(|worker| {
+                format!("the record is trusted and worker {worker} is neither back nor dead")
+            }),
+            WaitExit::Consensus if waited < drift::at_least(world, kill_margin) => Some(format!(
+                "after {waited:?} somebody may still be killing its tasks"
+            )),
+            WaitExit::NewCluster if !is_new => Some("the directory has a record".to_owned()),
+            WaitExit::NewCluster if self.stale => {
+                Some("a worker knows an earlier scheduler".to_owned())
+            }
+            WaitExit::SafeWait
+                if waited < drift::at_least(world, world.timeouts.min_safe_wait()) =>
+            {
+                Some(format!("only {waited:?} have passed"))
+            }
+            WaitExit::Consensus
+            | WaitExit::NewCluster
+            | WaitExit::SafeWait
+            | WaitExit::Override
+            | WaitExit::Other => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::*;
+    use super::*;
+    /// Scheduler 2 on a directory where scheduler 1 recorded worker 1.
+    fn second() -> Trial<WaitEndsRightly> {
+        let mut trial = Trial::of(WaitEndsRightly::default());
+        trial
+            .sees(started(1))
+            .sees(wrote_start(1))
+            .sees(associated(1, 2, 1))
+            .sees(synced(1, 2));
+        trial.sees(stopped(1)).at(1000).sees(started(2));
+        trial
+    }
+
+    #[test]
+    fn the_record_must_be_complete_and_trusted() {
+        let mut trial = second();
+        trial.breaks(
+            wait_ended(2, WaitExit::RecordComplete),
+            "neither back nor dead",
+        );
+        trial
+            .sees(heard(2, 1, set(1, 1, &[1])))
+            .sees(fetched(2, 1, 1));
+        trial.sees(wait_ended(2, WaitExit::RecordComplete));
+        trial.sees(heard(2, 1, set(9, 1, &[1])));
+        trial.breaks(wait_ended(2, WaitExit::RecordComplete), "stale");
+    }
+
+    #[test]
+    fn consensus_neither_overrules_a_record_nor_ends_before_the_kill_margin() {
+        let mut trial = second();
+        trial
+            .at(1500)
+            .breaks(wait_ended(2, WaitExit::Consensus), "the record is trusted");
+        let mut trial = Trial::of(WaitEndsRightly::default());
+        trial.sees(started(1));
+        trial
+            .at(65)
+            .breaks(wait_ended(1, WaitExit::Consensus), "may still be killing");
+        trial.at(66).sees(wait_ended(1, WaitExit::Consensus));
+    }
+
+    #[test]
+    fn a_safe_wait_takes_its_time_and_a_new_cluster_knows_nobody() {
+        let mut trial = second();
+        trial
+            .at(1695)
+            .breaks(wait_ended(2, WaitExit::SafeWait), "only 695s");
+        trial.at(1696).sees(wait_ended(2, WaitExit::SafeWait));
+        trial.breaks(wait_ended(2, WaitExit::NewCluster), "has a record");
+        let mut trial = Trial::of(WaitEndsRightly::default());
+        trial.sees(started(1)).sees(heard(1, 1, set(0, 0, &[])));
+        trial.sees(wait_ended(1, WaitExit::NewCluster));
+        trial.sees(heard(1, 2, set(9, 1, &[2])));
+        trial.breaks(
+            wait_ended(1, WaitExit::NewCluster),
+            "knows an earlier scheduler",
+        );
+    }
+}

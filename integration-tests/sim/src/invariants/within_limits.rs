@@ -1,0 +1,232 @@
+//! Law `within_limits`: A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all.
+//!
+//! Source: C.4 4. Overload is how one job breaks another.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use brasserie_common::{SchedulerId, Time, WorkerId};
+use brasserie_common_config::{Config, LevelId, ResourceLimit};
+
+use super::{Law, Violation};
+use crate::event_log::{Ask, Happening, OutcomeKind, Run, SchedulerPlace};
+use crate::model::executions::Executions;
+use crate::view::World;
+
+const NAME: &str = "within_limits";
+
+/// Where slots are taken, of one scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Where {
+    Worker(WorkerId),
+    Node(u16),
+    Everywhere,
+}
+
+/// Levels between the instance and the tasks' own are the engine's own tests' business: the workload has none.
+#[derive(Default)]
+pub struct WithinLimits {
+    executions: Executions,
+    /// By resource, as at the start of the run; adopted ones, too.
+    charges: BTreeMap<Run, Vec<i32>>,
+    taken: BTreeMap<(SchedulerId, Where), BTreeSet<Run>>,
+    places: BTreeMap<(SchedulerId, Run), WorkerId>,
+}
+
+impl Law for WithinLimits {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn statement(&self) -> &'static str {
+        "A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all."
+    }
+
+    fn observe(
+        &mut self,
+        _when: Time,
+        happening: &Happening,
+        world: &World<'_>,
+    ) -> Result<(), Violation> {
+        self.executions.note(happening);
+        match *happening {
+            Happening::CallSent {
+                place,
+                scheduler,
+                worker,
+                ask: Ask::Run { run, .. },
+                ..
+            } => {
+                let config = config_of(world, place);
+                self.start(scheduler, worker, run, &config)?;
+            }
+            Happening::CallOver {
+                scheduler,
+                worker,
+                ask: Ask::Fetch,
+                outcome: OutcomeKind::Done,
+                ..
+            } => {
+                let runs: Vec<Run> = self
+                    .executions
+                    .of_worker(worker)
+                    .map(|(_, e)| e.run)
+                    .collect();
+                for run in runs {
+                    let is_known = self.running(scheduler, run).is_some();
+                    if !is_known {
+                        self.take(scheduler, worker, run);
+                    }
+                }
+            }
+            Happening::CallOver {
+                scheduler,
+                ask: Ask::Run { run, .. },
+                outcome: OutcomeKind::Refused(_) | OutcomeKind::NotSent,
+                ..
+            } => self.give_back(scheduler, run),
+            Happening::EndWritten { scheduler, run, .. } => {
+                if let Some(known) = self.running(scheduler, run) {
+                    self.give_back(scheduler, known);
+                }
+            }
+            Happening::SchedulerStopped { scheduler, .. } => {
+                self.taken.retain(|(of, _), _| *of != scheduler);
+                self.places.retain(|(of, _), _| *of != scheduler);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// What the scheduler goes by, or is given, if it cannot be asked.
+fn config_of(world: &World<'_>, place: SchedulerPlace) -> Arc<Config> {
+    let core = world
+        .schedulers
+        .get(usize::from(place.0))
+        .and_then(|host| host.core());
+    let own = core.and_then(|core| core.engine().config().cloned());
+    own.unwrap_or_else(|| Arc::clone(world.config))
+}
+
+impl WithinLimits {
+    /// The run of this task that has slots of this scheduler.
+    fn running(&self, scheduler: SchedulerId, run: Run) -> Option<Run> {
+        let on_node = self.taken.get(&(scheduler, Where::Node(run.task.node)))?;
+        on_node.iter().find(|r| r.task == run.task).copied()
+    }
+
+    fn take(&mut self, scheduler: SchedulerId, worker: WorkerId, run: Run) {
+        self.places.insert((scheduler, run), worker);
+        for at in [
+            Where::Worker(worker),
+            Where::Node(run.task.node),
+            Where::Everywhere,
+        ] {
+            self.taken.entry((scheduler, at)).or_default().insert(run);
+        }
+    }
+
+    fn give_back(&mut self, scheduler: SchedulerId, run: Run) {
+        let Some(worker) = self.places.remove(&(scheduler, run)) else {
+            return;
+        };
+        for at in [
+            Where::Worker(worker),
+            Where::Node(run.task.node),
+            Where::Everywhere,
+        ] {
+            if let Some(runs) = self.taken.get_mut(&(scheduler, at)) {
+                runs.remove(&run);
+            }
+        }
+    }
+
+    fn start(
+        &mut self,
+        scheduler: SchedulerId,
+        worker: WorkerId,
+        run: Run,
+        config: &Config,
+    ) -> Result<(), Violation> {
+        let job = config.job(&format!("j{}", run.task.job));
+        let charge = job.map(|job| job.resources.clone()).unwrap_or_default();
+        self.charges.insert(run, charge);
+        self.take(scheduler, worker, run);
+        let level = job.map_or(config.level_for_tasks, |job| job.level_for_tasks);
+        for (number, resource) in config.resources.iter().enumerate() {
+            let ResourceLimit::Fixed(limit) = resource.limit else {
+                continue;
+            };
+            let at = match resource.level {
+                at if at == config.worker_level() => Where::Worker(worker),
+                at if at == level => Where::Node(run.task.node),
+                LevelId::INSTANCE => Where::Everywhere,
+                LevelId(_) => continue,
+            };
+            let runs = self.taken.get(&(scheduler, at)).into_iter().flatten();
+            let charged = runs.filter_map(|run| self.charges.get(run)?.get(number));
+            let sum: i64 = charged.map(|slots| i64::from(*slots)).sum();
+            if sum > i64::from(limit) {
+                return Err(Violation::new(
+                    NAME,
+                    format_args!(
+                        "with {}, {at:?} has {sum} of {limit} `{}`",
+                        run.task, resource.name
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::*;
+    use super::*;
+    use brasserie_common_config::{ParseOptions, parse};
+
+    fn config() -> Config {
+        let text = r#"{"bistro_settings": {"nodes": {"levels": ["l"]}, "resources": {
+            "worker": {"slots": {"default": 1, "limit": 2}}, "l": {"lock": {"default": 1, "limit": 1}}}},
+            "bistro_job->j0": {"owner": "o", "command": ["x"]}, "bistro_job->j1": {"owner": "o", "command": ["x"]}}"#;
+        parse(text, ParseOptions::default()).unwrap().config
+    }
+
+    fn of(job: u16, node: u16) -> Run {
+        let mut one = run(i64::from(job * 10 + node));
+        (one.task.job, one.task.node) = (job, node);
+        one
+    }
+
+    #[test]
+    fn a_worker_and_a_node_fill_up() {
+        let (config, mut law) = (config(), WithinLimits::default());
+        let (s, w) = (sid(1), wid(1));
+        assert_eq!(law.start(s, w, of(0, 0), &config), Ok(()));
+        let violation = law.start(s, wid(2), of(1, 0), &config).unwrap_err();
+        assert!(
+            violation.what.contains("Node(0) has 2 of 1 `lock`"),
+            "{violation}"
+        );
+        law.give_back(s, of(1, 0));
+        assert_eq!(law.start(s, w, of(0, 1), &config), Ok(()));
+        let violation = law.start(s, w, of(0, 2), &config).unwrap_err();
+        assert!(violation.what.contains("has 3 of 2 `slots`"), "{violation}");
+    }
+
+    #[test]
+    fn an_end_gives_back_and_an_adopted_run_counts() {
+        let mut trial = Trial::of(WithinLimits::default());
+        trial.sees(sent(1, 1, 1, ask_run(run(1))));
+        assert_eq!(trial.law.taken[&(sid(1), Where::Worker(wid(1)))].len(), 1);
+        for happening in ended(1, 2, run(1), ERROR) {
+            trial.sees(happening);
+        }
+        assert_eq!(trial.law.taken[&(sid(1), Where::Worker(wid(1)))].len(), 0);
+        trial.sees(begins(1, 1, run(2))).sees(fetched(1, 1, 2));
+        assert_eq!(trial.law.taken[&(sid(1), Where::Worker(wid(1)))].len(), 1);
+    }
+}

@@ -1,0 +1,190 @@
+//! What must come to pass once nothing fails any more: within a stated time every lasting worker is HEALTHY on both sides, no task is
+//! unsure, everything that can run has run; and from then on the cluster is as quiet as its heartbeats.
+
+use std::time::Duration;
+
+use brasserie_common::{Health, Time, Timeouts};
+use brasserie_scheduler_core::{Answer, ClusterStatus, Query};
+
+use crate::cluster::Cluster;
+use crate::event_log::SchedulerPlace;
+use crate::invariants::Violation;
+use crate::network::LONGEST_LIFE;
+
+/// Names of the two laws of this room.
+pub const SETTLES: &str = "settles";
+pub const NO_STORM: &str = "no_storm";
+
+/// How often the world is looked at.
+pub const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// Periods of the quiet watch at the end.
+const QUIET_PERIODS: u32 = 8;
+
+/// The longest that everything may take: a message of the past arrives, a scheduler waits out the safe wait, loses a worker, which
+/// comes back; unsure tasks are asked about up to 256 periods apart, twice; what was running or is still to do takes its time.
+pub fn settling_bound(timeouts: &Timeouts) -> Duration {
+    let asking = timeouts.unsure_if_running_check_initial_period * 512;
+    let work = Duration::from_secs(3000);
+    LONGEST_LIFE + timeouts.min_safe_wait() * 3 + asking + work
+}
+
+/// The watch over a world without faults.
+#[derive(Debug)]
+pub struct Settling {
+    deadline: Time,
+    next_look: Time,
+    watch: Option<Watch>,
+}
+
+/// The quiet end.
+#[derive(Debug)]
+struct Watch {
+    until: Time,
+    events_before: u64,
+    since: Time,
+}
+
+/// What a look has shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Not yet, or still watching.
+    GoOn,
+    Settled,
+}
+
+impl Settling {
+    pub fn new(now: Time, cluster: &Cluster) -> Self {
+        Settling {
+            deadline: now + settling_bound(cluster.timeouts()),
+            next_look: now,
+            watch: None,
+        }
+    }
+
+    pub fn next_look(&self) -> Time {
+        self.next_look
+    }
+
+    pub fn look(&mut self, now: Time, cluster: &Cluster) -> Result<Progress, Violation> {
+        self.next_look = now + LOOK_EVERY;
+        if let Some(watch) = &self.watch {
+            if now < watch.until {
+                return Ok(Progress::GoOn);
+            }
+            return watch.judge(now, cluster).map(|()| Progress::Settled);
+        }
+        match what_is_missing(cluster) {
+            None => {
+                let period = cluster.swarm.heartbeat_period;
+                self.watch = Some(Watch {
+                    until: now + period * QUIET_PERIODS,
+                    events_before: cluster.stats.core_events,
+                    since: now,
+                });
+                Ok(Progress::GoOn)
+            }
+            Some(missing) if now >= self.deadline => Err(Violation::new(SETTLES, missing)),
+            Some(_) => Ok(Progress::GoOn),
+        }
+    }
+}
+
+impl Watch {
+    /// Per worker and period: a heartbeat and its answer, healthchecks of some ten inputs each, timers for them; with as much again.
+    fn judge(&self, now: Time, cluster: &Cluster) -> Result<(), Violation> {
+        let swarm = &cluster.swarm;
+        let lasts = now.since(self.since).as_secs_f64();
+        let workers = cluster.lasting_places().count() as f64;
+        let beats = lasts / swarm.heartbeat_period.as_secs_f64() + 1.0;
+        let checks = lasts / swarm.timeouts.healthcheck_period.as_secs_f64() + 1.0;
+        let sights = lasts / swarm.timeouts.worker_check_interval.as_secs_f64() + 1.0;
+        let allowed = workers * (beats * 8.0 + checks * 24.0 + sights * 4.0) + 100.0;
+        let events = cluster.stats.core_events - self.events_before;
+        if events as f64 > allowed {
+            let what = format!(
+                "{events} core events in {lasts:.0} s of a settled cluster, where {allowed:.0} are plenty"
+            );
+            return Err(Violation::new(NO_STORM, what));
+        }
+        Ok(())
+    }
+}
+
+/// `None`: all has settled.
+fn what_is_missing(cluster: &Cluster) -> Option<String> {
+    let world = cluster.world();
+    let Some(scheduler) = world.scheduler(SchedulerPlace(0)) else {
+        return Some("the scheduler is down".to_owned());
+    };
+    let now = cluster.scheduler_clock();
+    let Answer::Status(status) = scheduler.answer(now, &Query::Status) else {
+        return Some("the scheduler does not tell its status".to_owned());
+    };
+    if let Some(wait) = &status.initial_wait {
+        return Some(wait.clone());
+    }
+    for place in cluster.lasting_places() {
+        let Some(worker) = world.worker(place) else {
+            return Some(format!("no worker is alive at {place:?}"));
+        };
+        if worker.health() != Health::Healthy {
+            let health = worker.health().as_str();
+            let trouble = worker.heartbeat_trouble();
+            return Some(format!("the worker at {place:?} is {health}: {trouble:?}"));
+        }
+        let id = worker.description().id;
+        let held = status.workers.iter().find(|w| w.id == id);
+        if held.is_none_or(|w| w.health != Health::Healthy) {
+            let held = held.map(|w| w.health.as_str());
+            return Some(format!(
+                "the scheduler holds the worker at {place:?} for {held:?}"
+            ));
+        }
+    }
+    missing_work(&status, scheduler, now)
+}
+
+fn missing_work(
+    status: &ClusterStatus,
+    scheduler: &brasserie_scheduler_core::Scheduler,
+    now: Time,
+) -> Option<String> {
+    for worker in &status.workers {
+        if worker.unsure > 0 {
+            return Some(format!(
+                "{} tasks on {} are unsure",
+                worker.unsure, worker.shard
+            ));
+        }
+    }
+    for job in status.jobs.iter().filter(|job| job.enabled) {
+        if job.settled {
+            continue;
+        }
+        let query = Query::Unfinished {
+            job: job.name.as_str().to_owned(),
+            limit: 1000,
+        };
+        let Answer::Unfinished(tasks) = scheduler.answer(now, &query) else {
+            return Some(format!("job {} is unknown", job.name));
+        };
+        if job.counts.running > 0 {
+            return Some(format!("{} tasks of {} run", job.counts.running, job.name));
+        }
+        for task in tasks {
+            // What waits for a task that failed for good waits for an operator.
+            let hopeless = task
+                .reasons
+                .iter()
+                .any(|r| r.contains("depends on") || r.contains("failed"));
+            if !hopeless {
+                return Some(format!(
+                    "{}/{} does not run: {:?} {:?}",
+                    task.task.job, task.task.node, task.status, task.reasons
+                ));
+            }
+        }
+    }
+    None
+}

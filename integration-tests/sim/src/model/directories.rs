@@ -1,0 +1,281 @@
+//! What each data directory holds, by the records alone: synced state, un-synced tail, and the end of each task as last written.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use brasserie_common::{InvocationId, RecordSeq, SchedulerId, StatusBits, Time, WorkerId};
+use brasserie_scheduler_core::Durable;
+
+use crate::event_log::{DirectoryId, Fact, Happening, TaskId};
+use crate::view::World;
+
+/// The stored end of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    pub invocation: InvocationId,
+    pub bits: StatusBits,
+    pub backoff_seconds: u32,
+    pub safety_seconds: u32,
+    /// When it was written, and by whom; not part of what is stored.
+    pub at: Time,
+    pub by: SchedulerId,
+}
+
+impl Stored {
+    pub fn is_done(&self) -> bool {
+        self.bits.has(StatusBits::DONE) && !self.is_provisional()
+    }
+
+    pub fn is_failed(&self) -> bool {
+        self.bits.has(StatusBits::FAILED)
+    }
+
+    /// "lost" or "was not running".
+    pub fn is_provisional(&self) -> bool {
+        self.bits.has(StatusBits::OVERWRITEABLE)
+    }
+}
+
+/// A state as records add up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    pub schedulers: BTreeSet<SchedulerId>,
+    pub instances: BTreeSet<WorkerId>,
+    pub hold_back: Duration,
+    pub ends: BTreeMap<TaskId, Stored>,
+}
+
+impl State {
+    fn apply(&mut self, entry: &Entry) {
+        match entry.fact {
+            Fact::SchedulerStarted { scheduler } => {
+                self.schedulers.insert(scheduler);
+            }
+            Fact::WorkerAssociated { worker, .. } => {
+                self.instances.insert(worker);
+            }
+            Fact::WorkerLeft {
+                worker, hold_back, ..
+            } => {
+                self.instances.remove(&worker);
+                self.hold_back = self.hold_back.max(hold_back);
+            }
+            Fact::HoldBack { wait } => self.hold_back = self.hold_back.max(wait),
+            Fact::HoldBackOver => self.hold_back = Duration::ZERO,
+            Fact::TaskEnded => {}
+        }
+        self.ends.extend(entry.ends.iter().copied());
+    }
+
+    /// What the real directory holds, in these terms.
+    pub fn of(durable: &Durable, when: Time) -> State {
+        let ends = durable.statuses.iter().map(|(key, (invocation, status))| {
+            let stored = Stored {
+                invocation: *invocation,
+                bits: status.bits,
+                backoff_seconds: status.backoff_seconds,
+                safety_seconds: status.safety_seconds,
+                at: when,
+                by: SchedulerId::default(),
+            };
+            (
+                TaskId::from_names(key.job.as_str(), key.node.as_str()),
+                stored,
+            )
+        });
+        State {
+            schedulers: durable.schedulers.clone(),
+            instances: durable.instances.keys().copied().collect(),
+            hold_back: durable.hold_back,
+            ends: ends.collect(),
+        }
+    }
+
+    /// The same, but for when and by whom ends were written.
+    pub fn same_as(&self, other: &State) -> bool {
+        let plain = |(task, s): (&TaskId, &Stored)| {
+            (
+                *task,
+                s.invocation,
+                s.bits,
+                s.backoff_seconds,
+                s.safety_seconds,
+            )
+        };
+        self.schedulers == other.schedulers
+            && self.instances == other.instances
+            && self.hold_back == other.hold_back
+            && self.ends.iter().map(plain).eq(other.ends.iter().map(plain))
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    scheduler: SchedulerId,
+    seq: RecordSeq,
+    fact: Fact,
+    ends: Vec<(TaskId, Stored)>,
+}
+
+/// One directory.
+#[derive(Clone, Debug, Default)]
+pub struct Contents {
+    synced: State,
+    tail: VecDeque<Entry>,
+    /// Tasks with ends in the tail: the last one, and how many.
+    pending: BTreeMap<TaskId, (Stored, usize)>,
+}
+
+impl Contents {
+    pub fn synced(&self) -> &State {
+        &self.synced
+    }
+
+    /// The end as last written, durable or not.
+    pub fn written_end(&self, task: TaskId) -> Option<&Stored> {
+        match self.pending.get(&task) {
+            Some((stored, _)) => Some(stored),
+            None => self.synced.ends.get(&task),
+        }
+    }
+
+    pub fn has_unsynced_end(&self, task: TaskId) -> bool {
+        self.pending.contains_key(&task)
+    }
+
+    fn sync(&mut self, upto: impl Fn(&Entry) -> bool) {
+        while self.tail.front().is_some_and(&upto) {
+            let Some(entry) = self.tail.pop_front() else {
+                return;
+            };
+            self.synced.apply(&entry);
+            for (task, _) in &entry.ends {
+                if let Some((_, count)) = self.pending.get_mut(task) {
+                    *count -= 1;
+                    if *count == 0 {
+                        self.pending.remove(task);
+                    }
+                }
+            }
+        }
+    }
+
+    fn lose_tail(&mut self) {
+        self.tail.clear();
+        self.pending.clear();
+    }
+}
+
+/// All directories.
+#[derive(Clone, Debug, Default)]
+pub struct Directories {
+    of: BTreeMap<DirectoryId, Contents>,
+    used_by: BTreeMap<SchedulerId, DirectoryId>,
+}
+
+impl Directories {
+    pub fn get(&self, directory: DirectoryId) -> Option<&Contents> {
+        self.of.get(&directory)
+    }
+
+    /// The directory of a living scheduler.
+    pub fn directory_of(&self, scheduler: SchedulerId) -> Option<DirectoryId> {
+        self.used_by.get(&scheduler).copied()
+    }
+
+    pub fn contents_of(&self, scheduler: SchedulerId) -> Option<&Contents> {
+        self.get(self.directory_of(scheduler)?)
+    }
+
+    fn contents(&mut self, directory: DirectoryId) -> &mut Contents {
+        self.of.entry(directory).or_default()
+    }
+
+    pub fn note(&mut self, when: Time, happening: &Happening, world: &World<'_>) {
+        match *happening {
+            Happening::SchedulerStarted {
+                directory,
+                scheduler,
+                ..
+            } => {
+                self.used_by.insert(scheduler, directory);
+                // What a crash left of the tail was not said to be lost.
+                self.contents(directory).sync(|_| true);
+            }
+            Happening::SchedulerStopped { scheduler, .. } => {
+                self.used_by.remove(&scheduler);
+            }
+            Happening::RecordWritten {
+                directory,
+                scheduler,
+                seq,
+                ref fact,
+            } => self.contents(directory).tail.push_back(Entry {
+                scheduler,
+                seq,
+                fact: fact.clone(),
+                ends: Vec::new(),
+            }),
+            Happening::EndWritten {
+                directory,
+                scheduler,
+                run,
+                bits,
+                backoff_seconds,
+                safety_seconds,
+                ..
+            } => {
+                let stored = Stored {
+                    invocation: run.invocation,
+                    bits,
+                    backoff_seconds,
+                    safety_seconds,
+                    at: when,
+                    by: scheduler,
+                };
+                self.end_written(directory, run.task, stored);
+            }
+            Happening::Synced {
+                directory,
+                scheduler,
+                up_to,
+            } => self
+                .contents(directory)
+                .sync(|entry| entry.scheduler != scheduler || entry.seq <= up_to),
+            Happening::TailLost {
+                directory,
+                scheduler,
+                after,
+            } => {
+                let contents = self.contents(directory);
+                contents.sync(|entry| entry.scheduler != scheduler || entry.seq <= after);
+                contents.lose_tail();
+            }
+            Happening::BackupRestored { directory } => self.restored(when, directory, world),
+            Happening::DirectoryLost { directory } => {
+                *self.contents(directory) = Contents::default()
+            }
+            _ => {}
+        }
+    }
+
+    /// Only the directory itself tells what an old copy holds.
+    fn restored(&mut self, when: Time, directory: DirectoryId, world: &World<'_>) {
+        let contents = self.contents(directory);
+        contents.lose_tail();
+        let real = world.directories.get(usize::from(directory.0));
+        contents.synced = real
+            .map(|real| State::of(real.durable(), when))
+            .unwrap_or_default();
+    }
+
+    fn end_written(&mut self, directory: DirectoryId, task: TaskId, stored: Stored) {
+        let contents = self.contents(directory);
+        let Some(entry) = contents.tail.back_mut() else {
+            return;
+        };
+        entry.ends.push((task, stored));
+        let pending = contents.pending.entry(task).or_insert((stored, 0));
+        *pending = (stored, pending.1 + 1);
+    }
+}

@@ -1,0 +1,77 @@
+//! What each scheduler instance has under way by its own doing: from the sending of `runTask` until the end that it wrote, or until
+//! it heard that nothing had started. What it adopted is not in here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use brasserie_common::{SchedulerId, WorkerId};
+
+use crate::event_log::{Ask, Happening, OutcomeKind, Run, TaskId};
+
+/// Lenient where the log cannot tell: a run may be over in here a little before the scheduler takes it for over.
+#[derive(Clone, Debug, Default)]
+pub struct Runs {
+    under_way: BTreeMap<(SchedulerId, TaskId), (Run, WorkerId)>,
+    on_worker: BTreeMap<(SchedulerId, WorkerId), BTreeSet<TaskId>>,
+}
+
+impl Runs {
+    pub fn get(&self, scheduler: SchedulerId, task: TaskId) -> Option<(Run, WorkerId)> {
+        self.under_way.get(&(scheduler, task)).copied()
+    }
+
+    pub fn on_worker(
+        &self,
+        scheduler: SchedulerId,
+        worker: WorkerId,
+    ) -> impl Iterator<Item = TaskId> + '_ {
+        self.on_worker
+            .get(&(scheduler, worker))
+            .into_iter()
+            .flatten()
+            .copied()
+    }
+
+    pub fn note(&mut self, happening: &Happening) {
+        match *happening {
+            Happening::CallSent {
+                scheduler,
+                worker,
+                ask: Ask::Run { run, sequence: _ },
+                ..
+            } => {
+                self.end(scheduler, run.task);
+                self.under_way.insert((scheduler, run.task), (run, worker));
+                let tasks = self.on_worker.entry((scheduler, worker)).or_default();
+                tasks.insert(run.task);
+            }
+            Happening::CallOver {
+                scheduler,
+                ask: Ask::Run { run, sequence: _ },
+                outcome: OutcomeKind::Refused(_) | OutcomeKind::NotSent,
+                ..
+            } if self.get(scheduler, run.task).is_some_and(|(r, _)| r == run) => {
+                self.end(scheduler, run.task);
+            }
+            Happening::EndWritten { scheduler, run, .. } => self.end(scheduler, run.task),
+            Happening::SchedulerStopped { scheduler, .. } => self.forget(scheduler),
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, scheduler: SchedulerId, task: TaskId) {
+        let Some((_, worker)) = self.under_way.remove(&(scheduler, task)) else {
+            return;
+        };
+        if let Some(tasks) = self.on_worker.get_mut(&(scheduler, worker)) {
+            tasks.remove(&task);
+            if tasks.is_empty() {
+                self.on_worker.remove(&(scheduler, worker));
+            }
+        }
+    }
+
+    fn forget(&mut self, scheduler: SchedulerId) {
+        self.under_way.retain(|(owner, _), _| *owner != scheduler);
+        self.on_worker.retain(|(owner, _), _| *owner != scheduler);
+    }
+}

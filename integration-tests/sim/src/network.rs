@@ -1,0 +1,223 @@
+//! The network between machines: how long a packet takes, whether it arrives, and what its sender gets to know.
+
+use std::time::Duration;
+
+use brasserie_common::Time;
+
+use crate::dice::Dice;
+use crate::event_log::{FaultKind, MachineId};
+
+/// No packet is older than this when it arrives: below the 600 s for which a worker remembers invocations, with room for the
+/// difference of clocks.
+pub const LONGEST_LIFE: Duration = Duration::from_secs(560);
+
+/// How bad the network is in a run; each a chance in a thousand per packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetworkFaults {
+    pub lose_request: u32,
+    pub lose_reply: u32,
+    pub slow_packet: u32,
+    pub duplicate: u32,
+    pub late_duplicate: u32,
+    pub refuse: u32,
+    /// Usual one-way delay.
+    pub delay: Duration,
+    /// Of a slow packet, at most.
+    pub slow: Duration,
+}
+
+impl NetworkFaults {
+    /// Nothing but a little delay.
+    pub const NONE: NetworkFaults = NetworkFaults {
+        lose_request: 0,
+        lose_reply: 0,
+        slow_packet: 0,
+        duplicate: 0,
+        late_duplicate: 0,
+        refuse: 0,
+        delay: Duration::from_millis(1),
+        slow: Duration::from_millis(1),
+    };
+}
+
+/// A direction between two machines.
+#[derive(Clone, Copy, Debug, Default)]
+struct Link {
+    /// Nothing passes before.
+    blocked_until: Time,
+    slow_until: Time,
+    extra: Duration,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestFate {
+    /// Arrives after this time; once more after the second.
+    Arrives {
+        after: Duration,
+        again: Option<Duration>,
+    },
+    /// No byte leaves; the caller knows after this time.
+    NotSent { known: Duration },
+    /// It is gone; the caller hears of a broken connection after this time, or must wait for its timeout.
+    Lost { broken: Option<Duration> },
+}
+
+/// What becomes of a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyFate {
+    Arrives { after: Duration },
+    Lost { broken: Option<Duration> },
+}
+
+/// All links.
+#[derive(Clone, Debug)]
+pub struct Network {
+    machines: usize,
+    links: Vec<Link>,
+    pub faults: NetworkFaults,
+    dice: Dice,
+}
+
+impl Network {
+    pub fn new(machines: usize, faults: NetworkFaults, dice: Dice) -> Self {
+        Network {
+            machines,
+            links: vec![Link::default(); machines * machines],
+            faults,
+            dice,
+        }
+    }
+
+    fn link(&self, from: MachineId, to: MachineId) -> &Link {
+        &self.links[usize::from(from.0) * self.machines + usize::from(to.0)]
+    }
+
+    fn link_mut(&mut self, from: MachineId, to: MachineId) -> &mut Link {
+        &mut self.links[usize::from(from.0) * self.machines + usize::from(to.0)]
+    }
+
+    /// Nothing passes in this direction until then.
+    pub fn block(&mut self, from: MachineId, to: MachineId, until: Time) {
+        let link = self.link_mut(from, to);
+        link.blocked_until = link.blocked_until.max(until);
+    }
+
+    /// Packets in this direction take longer until then.
+    pub fn slow_down(&mut self, from: MachineId, to: MachineId, extra: Duration, until: Time) {
+        let link = self.link_mut(from, to);
+        link.extra = extra;
+        link.slow_until = link.slow_until.max(until);
+    }
+
+    pub fn is_blocked(&self, now: Time, from: MachineId, to: MachineId) -> bool {
+        now < self.link(from, to).blocked_until
+    }
+
+    /// Every fault of the network is over.
+    pub fn heal(&mut self) {
+        self.links.fill(Link::default());
+        self.faults = NetworkFaults {
+            delay: self.faults.delay,
+            ..NetworkFaults::NONE
+        };
+    }
+
+    fn delay(
+        &mut self,
+        now: Time,
+        from: MachineId,
+        to: MachineId,
+        seen: &mut Vec<FaultKind>,
+    ) -> Duration {
+        let link = *self.link(from, to);
+        let usual = self
+            .dice
+            .skewed(self.faults.delay / 4, self.faults.delay * 4);
+        let extra = if now < link.slow_until {
+            self.dice.around(link.extra)
+        } else {
+            Duration::ZERO
+        };
+        let slow = if self.dice.per_mille(self.faults.slow_packet) {
+            seen.push(FaultKind::SlowPacket);
+            self.dice.skewed(Duration::ZERO, self.faults.slow)
+        } else {
+            Duration::ZERO
+        };
+        (usual + extra + slow).min(LONGEST_LIFE)
+    }
+
+    /// A connection breaks at some time, or nobody notices.
+    fn breaks(&mut self) -> Option<Duration> {
+        self.dice.per_mille(500).then(|| {
+            self.dice
+                .skewed(Duration::from_millis(1), Duration::from_secs(2))
+        })
+    }
+
+    pub fn request(
+        &mut self,
+        now: Time,
+        from: MachineId,
+        to: MachineId,
+        seen: &mut Vec<FaultKind>,
+    ) -> RequestFate {
+        let there = self.is_blocked(now, from, to);
+        let back = self.is_blocked(now, to, from);
+        // Half of the calls need a new connection, which takes both directions.
+        if (there || back) && self.dice.per_mille(500) {
+            let known = Duration::from_millis(250);
+            return RequestFate::NotSent { known };
+        }
+        if there {
+            let broken = self.breaks();
+            return RequestFate::Lost { broken };
+        }
+        if self.dice.per_mille(self.faults.refuse) {
+            seen.push(FaultKind::ConnectionRefused);
+            let known = Duration::from_millis(1);
+            return RequestFate::NotSent { known };
+        }
+        if self.dice.per_mille(self.faults.lose_request) {
+            seen.push(FaultKind::RequestLost);
+            let broken = self.breaks();
+            return RequestFate::Lost { broken };
+        }
+        let after = self.delay(now, from, to, seen);
+        let again = if self.dice.per_mille(self.faults.duplicate) {
+            seen.push(FaultKind::DuplicateRequest);
+            let most = self.faults.delay * 8;
+            Some(after + self.dice.between(Duration::ZERO, most))
+        } else if self.dice.per_mille(self.faults.late_duplicate) {
+            seen.push(FaultKind::LateDuplicate);
+            Some(after + self.dice.between(Duration::from_secs(1), LONGEST_LIFE))
+        } else {
+            None
+        };
+        RequestFate::Arrives {
+            after,
+            again: again.map(|d| d.min(LONGEST_LIFE)),
+        }
+    }
+
+    pub fn reply(
+        &mut self,
+        now: Time,
+        from: MachineId,
+        to: MachineId,
+        seen: &mut Vec<FaultKind>,
+    ) -> ReplyFate {
+        if self.is_blocked(now, from, to) {
+            let broken = self.breaks();
+            return ReplyFate::Lost { broken };
+        }
+        if self.dice.per_mille(self.faults.lose_reply) {
+            seen.push(FaultKind::ReplyLost);
+            let broken = self.breaks();
+            return ReplyFate::Lost { broken };
+        }
+        let after = self.delay(now, from, to, seen);
+        ReplyFate::Arrives { after }
+    }
+}

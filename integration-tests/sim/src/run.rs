@@ -1,0 +1,201 @@
+//! One seed from its first step to a settled world.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use brasserie_common::Time;
+
+use crate::cluster::Cluster;
+use crate::coverage::Coverage;
+use crate::event_log::{FaultKind, Happening};
+use crate::invariants::{Laws, Violation};
+use crate::liveness::{Progress, Settling};
+use crate::trace::{HistoryHash, Trace};
+use crate::view::Contract;
+
+/// Who watches a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Judges {
+    All,
+    /// All but the laws of these names.
+    AllBut(Vec<String>),
+    /// To measure what the laws cost.
+    None,
+}
+
+/// What a run is to give besides its verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record {
+    Nothing,
+    /// [`Outcome::hash`].
+    Hash,
+    /// Each line goes to the sink.
+    Trace,
+}
+
+/// How to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    pub judges: Judges,
+    pub record: Record,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            judges: Judges::All,
+            record: Record::Nothing,
+        }
+    }
+}
+
+/// A broken law, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    pub at: Time,
+    pub violation: Violation,
+}
+
+/// What came of a seed.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub seed: u64,
+    /// The first broken law ends a run.
+    pub violations: Vec<Broken>,
+    pub contract: Contract,
+    pub virtual_time: Duration,
+    pub core_events: u64,
+    pub faults: BTreeMap<FaultKind, u64>,
+    pub coverage: Coverage,
+    pub hash: Option<u64>,
+}
+
+/// Long enough to see that each worker obeys one scheduler after the second one is gone.
+const AFTER_OBEDIENCE: Duration = Duration::from_secs(300);
+
+/// Plays one seed; `sink` gets the lines of a trace.
+pub fn run_seed(seed: u64, settings: &Settings, sink: &mut dyn FnMut(&str)) -> Outcome {
+    let laws = match &settings.judges {
+        Judges::All => Laws::all(),
+        Judges::AllBut(names) => Laws::all().without(names),
+        Judges::None => Laws::none(),
+    };
+    run_with(seed, settings, laws, sink)
+}
+
+/// The same under chosen laws.
+pub fn run_with(seed: u64, settings: &Settings, laws: Laws, sink: &mut dyn FnMut(&str)) -> Outcome {
+    let cluster = Cluster::new(seed);
+    let coverage = Coverage::new(cluster.swarm.bump_unhealthy);
+    let mut run = Run {
+        cluster,
+        laws,
+        coverage,
+        record: settings.record,
+        trace: Trace::default(),
+        hash: HistoryHash::default(),
+        sink,
+    };
+    if settings.record == Record::Trace {
+        let swarm = format!("{:#?}", run.cluster.swarm);
+        (run.sink)(&format!("seed {seed}: {swarm}"));
+    }
+    let result = run.play();
+    let violations = match result {
+        Ok(()) => Vec::new(),
+        Err(violation) => {
+            let at = run.cluster.now;
+            let what = run.trace.short(&violation.what);
+            let violation = Violation::new(violation.law, what);
+            vec![Broken { at, violation }]
+        }
+    };
+    Outcome {
+        seed,
+        violations,
+        contract: run.cluster.world().contract,
+        virtual_time: run.cluster.now.since(Time::ZERO),
+        core_events: run.cluster.stats.core_events,
+        faults: run.cluster.stats.faults,
+        coverage: run.coverage,
+        hash: (settings.record == Record::Hash).then(|| run.hash.value()),
+    }
+}
+
+struct Run<'a> {
+    cluster: Cluster,
+    laws: Laws,
+    coverage: Coverage,
+    record: Record,
+    trace: Trace,
+    hash: HistoryHash,
+    sink: &'a mut dyn FnMut(&str),
+}
+
+impl Run<'_> {
+    fn play(&mut self) -> Result<(), Violation> {
+        let quiet_at = Time::ZERO + self.cluster.swarm.fault_phase;
+        self.play_until(quiet_at)?;
+        self.cluster.now = quiet_at;
+        self.cluster.end_faults();
+        self.judge()?;
+        if self.cluster.world().contract == Contract::Obedience {
+            self.play_until(quiet_at + AFTER_OBEDIENCE)?;
+        } else {
+            self.settle()?;
+        }
+        let now = self.cluster.now;
+        self.laws.finish(now, &self.cluster.world())
+    }
+
+    fn settle(&mut self) -> Result<(), Violation> {
+        let mut settling = Settling::new(self.cluster.now, &self.cluster);
+        loop {
+            self.play_until(settling.next_look())?;
+            self.cluster.now = settling.next_look();
+            match settling.look(self.cluster.now, &self.cluster)? {
+                Progress::GoOn => {}
+                Progress::Settled => return Ok(()),
+            }
+        }
+    }
+
+    fn play_until(&mut self, end: Time) -> Result<(), Violation> {
+        while self.cluster.next_at().is_some_and(|at| at < end) {
+            self.cluster.step();
+            self.judge()?;
+        }
+        Ok(())
+    }
+
+    /// Hands what happened in this step to all who watch.
+    fn judge(&mut self) -> Result<(), Violation> {
+        let when = self.cluster.now;
+        let log: Vec<Happening> = std::mem::take(&mut self.cluster.log);
+        match self.record {
+            Record::Nothing => {}
+            Record::Hash => log.iter().for_each(|h| self.hash.add(when, h)),
+            Record::Trace => {
+                for happening in log.iter().filter(|h| is_worth_a_line(h)) {
+                    let line = self.trace.line(when, happening);
+                    (self.sink)(&line);
+                }
+            }
+        }
+        let world = self.cluster.world();
+        for happening in &log {
+            self.coverage.count(happening);
+            self.laws.observe(when, happening, &world)?;
+        }
+        self.cluster.log = log;
+        self.cluster.log.clear();
+        Ok(())
+    }
+}
+
+fn is_worth_a_line(happening: &Happening) -> bool {
+    !matches!(
+        happening,
+        Happening::SchedulerTurn { .. } | Happening::WorkerTurn { .. }
+    )
+}

@@ -1,0 +1,252 @@
+//! Draws a run: how large the cluster is, which faults exist in it and how often, which settings it has. Most runs have few kinds of
+//! faults: what only shows when others do not drown it is found that way.
+
+use std::time::Duration;
+
+use brasserie_common::Timeouts;
+use brasserie_common::health::timeouts::KEEPER_DELAY;
+
+use crate::clock::MachineClock;
+use crate::dice::Dice;
+use crate::event_log::{FaultKind, MachineId, WorkerPlace};
+use crate::network::NetworkFaults;
+use crate::processes::ProcessFaults;
+
+/// How the first scheduler starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// Empty directory, and the operator says that the cluster is new.
+    NewCluster,
+    /// Empty directory, and nobody says so.
+    Empty,
+}
+
+/// Where a worker lives and what it claims.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacePlan {
+    pub place: WorkerPlace,
+    pub machine: MachineId,
+    pub shard: usize,
+    pub lock_port: i32,
+    /// Another place claims the same shard; it retires when everything must settle.
+    pub is_rival: bool,
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub struct Swarm {
+    pub timeouts: Timeouts,
+    pub heartbeat_period: Duration,
+    pub bump_unhealthy: bool,
+    pub start: Start,
+    pub places: Vec<PlacePlan>,
+    /// Machine 0 is the scheduler's, the last one that of a possible second scheduler.
+    pub clocks: Vec<MachineClock>,
+    pub drift_per_mille: u32,
+    pub network: NetworkFaults,
+    pub processes: ProcessFaults,
+    /// How often each happens.
+    pub faults: Vec<(FaultKind, Duration)>,
+    pub fault_phase: Duration,
+    pub keeper_delay: Duration,
+    pub sync_delay: Duration,
+    pub longest_downtime: Duration,
+    /// Of workers and their machines.
+    pub longest_freeze: Duration,
+    pub new_work_every: Duration,
+    pub spread_out_joins: Duration,
+}
+
+/// Kinds that are injected one by one; the others are properties of the network and of processes.
+const TIMED: [(FaultKind, u64); 22] = [
+    (FaultKind::ConnectionBroken, 300),
+    (FaultKind::Partition, 900),
+    (FaultKind::AsymmetricPartition, 900),
+    (FaultKind::SlowLink, 600),
+    (FaultKind::SchedulerCrash, 700),
+    (FaultKind::WorkerKilled, 500),
+    (FaultKind::WorkerShutdown, 600),
+    (FaultKind::MassRestart, 1800),
+    (FaultKind::SchedulerPause, 600),
+    (FaultKind::WorkerPause, 500),
+    (FaultKind::Suspend, 900),
+    (FaultKind::WallJump, 600),
+    (FaultKind::StoreFailure, 900),
+    (FaultKind::SlowSync, 600),
+    (FaultKind::StaleCopy, 2400),
+    (FaultKind::LostDirectory, 3000),
+    (FaultKind::SecondScheduler, 3000),
+    (FaultKind::LockRefused, 900),
+    (FaultKind::ConfigChange, 500),
+    (FaultKind::NodesChange, 700),
+    (FaultKind::OperatorKill, 400),
+    (FaultKind::MachineCrash, 900),
+];
+
+impl Swarm {
+    pub fn draw(dice: &mut Dice) -> Self {
+        let small = dice.per_mille(250);
+        let (timeouts, heartbeat_period) = draw_timeouts(dice, small);
+        // Everything in a small run is quicker by this.
+        let pace = if small { 20 } else { 1 };
+        let (places, machines) = draw_places(dice);
+        let drift_per_mille = [0, 0, 1, 5][dice.below(4)];
+        let clocks = (0..machines).map(|_| draw_clock(dice, drift_per_mille));
+        let clocks = clocks.collect();
+        let mut faults = Vec::new();
+        for (kind, mean) in TIMED {
+            let odds = match kind {
+                FaultKind::SecondScheduler => 30,
+                FaultKind::StaleCopy | FaultKind::LostDirectory => 120,
+                _ => 300,
+            };
+            if dice.per_mille(odds) {
+                let mean = dice.around(Duration::from_secs(mean) / pace);
+                faults.push((kind, mean));
+            }
+        }
+        let longest_freeze = dice.skewed(Duration::from_secs(1), LONGEST_FREEZE / pace);
+        let fault_phase = dice.between(Duration::from_secs(1200), Duration::from_secs(7200)) / pace;
+        Swarm {
+            timeouts,
+            heartbeat_period,
+            bump_unhealthy: dice.per_mille(400),
+            start: if dice.per_mille(700) {
+                Start::NewCluster
+            } else {
+                Start::Empty
+            },
+            places,
+            clocks,
+            drift_per_mille,
+            network: draw_network(dice),
+            processes: draw_processes(dice, pace),
+            faults,
+            fault_phase,
+            keeper_delay: KEEPER_DELAY,
+            sync_delay: dice.skewed(Duration::from_millis(1), Duration::from_millis(300)),
+            longest_downtime: dice.skewed(Duration::from_secs(2), Duration::from_secs(1500) / pace),
+            longest_freeze,
+            new_work_every: dice.between(Duration::from_secs(200), Duration::from_secs(900)) / pace,
+            spread_out_joins: dice.skewed(Duration::from_millis(1), Duration::from_secs(60)),
+        }
+    }
+
+    pub fn machines(&self) -> usize {
+        self.clocks.len()
+    }
+
+    /// Where a second scheduler would run.
+    pub fn other_machine(&self) -> MachineId {
+        MachineId(u16::try_from(self.clocks.len() - 1).unwrap_or(u16::MAX))
+    }
+
+    pub fn shard_count(&self) -> usize {
+        self.places.iter().map(|p| p.shard + 1).max().unwrap_or(0)
+    }
+}
+
+fn draw_timeouts(dice: &mut Dice, small: bool) -> (Timeouts, Duration) {
+    let secs = Duration::from_secs;
+    if !small {
+        let period = if dice.per_mille(800) { 15 } else { 5 };
+        return (Timeouts::default(), secs(period));
+    }
+    let mut draw = |most: usize| secs(1 + dice.below(most) as u64);
+    let timeouts = Timeouts {
+        heartbeat_grace_period: draw(3),
+        healthcheck_period: draw(3),
+        healthcheck_grace_period: draw(3),
+        lose_unhealthy_worker_after: draw(8),
+        worker_check_interval: draw(2),
+        unsure_if_running_check_initial_period: draw(2),
+        suicide_backoff_safety_margin: draw(4),
+        suicide_task_kill_wait: draw(2),
+    };
+    (timeouts, secs(1))
+}
+
+/// Longer than any lease: the keeper must end what a stopped worker left alive, and a machine that slept must do so when it wakes.
+const LONGEST_FREEZE: Duration = Duration::from_secs(1200);
+
+fn draw_places(dice: &mut Dice) -> (Vec<PlacePlan>, usize) {
+    let shards = 1 + dice.below(6);
+    let mut places = Vec::new();
+    let mut machine = 0;
+    let mut add = |shard: usize, machine: u16, is_rival: bool| {
+        let number = u16::try_from(places.len()).unwrap_or(u16::MAX);
+        places.push(PlacePlan {
+            place: WorkerPlace(number),
+            machine: MachineId(machine),
+            shard,
+            lock_port: 1000 + i32::from(number),
+            is_rival,
+        });
+    };
+    for shard in 0..shards {
+        // Sometimes two workers share a machine.
+        if shard == 0 || !dice.per_mille(200) {
+            machine += 1;
+        }
+        add(shard, machine, false);
+    }
+    if dice.per_mille(300) {
+        for shard in 0..shards {
+            if dice.per_mille(400) {
+                machine += 1;
+                add(shard, machine, true);
+            }
+        }
+    }
+    (places, usize::from(machine) + 2)
+}
+
+fn draw_clock(dice: &mut Dice, drift_per_mille: u32) -> MachineClock {
+    let span = drift_per_mille as usize * 1000;
+    let drift =
+        i32::try_from(dice.below(2 * span + 1)).unwrap_or(0) - i32::try_from(span).unwrap_or(0);
+    let offset = dice.between(Duration::from_secs(1), Duration::from_secs(10_000_000));
+    let lead = dice.below(4_000) as i64 - 2_000;
+    MachineClock::new(offset, drift, lead)
+}
+
+fn draw_network(dice: &mut Dice) -> NetworkFaults {
+    let mut rate = |most: usize| -> u32 {
+        if dice.per_mille(500) {
+            0
+        } else {
+            u32::try_from(1 + dice.below(most)).unwrap_or(0)
+        }
+    };
+    let (lose_request, lose_reply, slow_packet) = (rate(60), rate(60), rate(40));
+    let (duplicate, late_duplicate, refuse) = (rate(50), rate(20), rate(40));
+    NetworkFaults {
+        lose_request,
+        lose_reply,
+        slow_packet,
+        duplicate,
+        late_duplicate,
+        refuse,
+        delay: dice.skewed(Duration::from_micros(100), Duration::from_millis(200)),
+        slow: dice.skewed(Duration::from_secs(1), Duration::from_secs(400)),
+    }
+}
+
+fn draw_processes(dice: &mut Dice, pace: u32) -> ProcessFaults {
+    let mut rate = |most: usize| -> u32 {
+        if dice.per_mille(500) {
+            0
+        } else {
+            u32::try_from(1 + dice.below(most)).unwrap_or(0)
+        }
+    };
+    let (spawn_failure, ends_badly) = (rate(50), rate(400));
+    let (ignores_term, slow_kill) = (rate(500), rate(500));
+    ProcessFaults {
+        spawn_failure,
+        ends_badly,
+        ignores_term,
+        slow_kill,
+        longest: dice.between(Duration::from_secs(10), Duration::from_secs(900)) / pace,
+    }
+}

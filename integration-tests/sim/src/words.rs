@@ -1,0 +1,293 @@
+//! The words of the event log: places, processes, tasks, and the small closed sets of reasons and kinds.
+
+use std::fmt;
+use std::time::Duration;
+
+use brasserie_common::{
+    InvocationId, RefusalCode, SchedulerId, SequenceNumber, Shard, WorkerId, WorkerSetHash,
+    WorkerSetId,
+};
+use brasserie_scheduler_core::{LeftCause, Rejection};
+use brasserie_worker_core::ExitReason;
+
+/// A machine, with one clock and one power switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MachineId(pub u16);
+
+/// A place where scheduler processes run, one at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SchedulerPlace(pub u16);
+
+/// A place where worker processes of one machine lock run, one at a time; two places may claim one shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkerPlace(pub u16);
+
+/// A scheduler's data directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DirectoryId(pub u16);
+
+/// One fake process: a run of a task, or a healthcheck. Never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessId(pub u32);
+
+/// A task by the numbers in its names: job `j3` on node `n12`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId {
+    pub job: u16,
+    pub node: u16,
+}
+
+impl TaskId {
+    /// Stands for every healthcheck, of whatever node name.
+    pub const HEALTHCHECK: TaskId = TaskId {
+        job: u16::MAX,
+        node: u16::MAX,
+    };
+
+    pub fn is_healthcheck(self) -> bool {
+        self == TaskId::HEALTHCHECK
+    }
+
+    /// From the names of the workload; anything else is a healthcheck.
+    pub fn from_names(job: &str, node: &str) -> TaskId {
+        let number =
+            |name: &str, letter: char| -> Option<u16> { name.strip_prefix(letter)?.parse().ok() };
+        match (number(job, 'j'), number(node, 'n')) {
+            (Some(job), Some(node)) => TaskId { job, node },
+            (Some(_), None) | (None, Some(_)) | (None, None) => TaskId::HEALTHCHECK,
+        }
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_healthcheck() {
+            f.write_str("healthcheck")
+        } else {
+            write!(f, "j{}/n{}", self.job, self.node)
+        }
+    }
+}
+
+/// One run as messages name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Run {
+    pub task: TaskId,
+    pub invocation: InvocationId,
+}
+
+/// A worker set id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SetMark {
+    pub scheduler: SchedulerId,
+    pub version: i64,
+    pub members: i32,
+    pub hash: WorkerSetHash,
+}
+
+impl From<&WorkerSetId> for SetMark {
+    fn from(set: &WorkerSetId) -> Self {
+        SetMark {
+            scheduler: set.scheduler,
+            version: set.version,
+            members: set.hash.num_workers,
+            hash: set.hash,
+        }
+    }
+}
+
+/// Number of a call or request packet in the whole run; joins a sending with its arrivals and its outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallTag(pub u32);
+
+/// What a scheduler asks of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ask {
+    Fetch,
+    Run {
+        run: Run,
+        sequence: SequenceNumber,
+    },
+    Healthcheck {
+        invocation: InvocationId,
+        for_new_worker: bool,
+    },
+    /// Each task stands in a [`Happening::NotifyNames`] that follows.
+    Notify {
+        tasks: u16,
+        sequence: SequenceNumber,
+    },
+    Suicide,
+    Kill {
+        run: Run,
+    },
+}
+
+/// What a caller got to know of its call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OutcomeKind {
+    Done,
+    Refused(RefusalCode),
+    NotSent,
+    Unknown,
+}
+
+/// [`Rejection`] without its texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RejectionKind {
+    ProtocolVersion,
+    ShardTaken,
+    StaleInstance,
+    WrongScheduler,
+    UnknownShard,
+    WrongWorker,
+    StillNew,
+    IdentityChanged,
+    PoolFull,
+    Superseded,
+    UnknownRun,
+    NotRunning,
+    KillFailed,
+    EmptyName,
+}
+
+impl From<&Rejection> for RejectionKind {
+    fn from(rejection: &Rejection) -> Self {
+        match rejection {
+            Rejection::ProtocolVersion { .. } => RejectionKind::ProtocolVersion,
+            Rejection::ShardTaken { .. } => RejectionKind::ShardTaken,
+            Rejection::StaleInstance { .. } => RejectionKind::StaleInstance,
+            Rejection::WrongScheduler { .. } => RejectionKind::WrongScheduler,
+            Rejection::UnknownShard { .. } => RejectionKind::UnknownShard,
+            Rejection::WrongWorker { .. } => RejectionKind::WrongWorker,
+            Rejection::StillNew => RejectionKind::StillNew,
+            Rejection::IdentityChanged { .. } => RejectionKind::IdentityChanged,
+            Rejection::PoolFull { .. } => RejectionKind::PoolFull,
+            Rejection::Superseded { .. } => RejectionKind::Superseded,
+            Rejection::UnknownRun { .. } => RejectionKind::UnknownRun,
+            Rejection::NotRunning(_) => RejectionKind::NotRunning,
+            Rejection::KillFailed(_) => RejectionKind::KillFailed,
+            Rejection::EmptyName(_) => RejectionKind::EmptyName,
+        }
+    }
+}
+
+/// One durable fact; the ends of tasks in a `WorkerLeft` follow as [`Happening::EndWritten`] with the same number.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fact {
+    SchedulerStarted {
+        scheduler: SchedulerId,
+    },
+    WorkerAssociated {
+        worker: WorkerId,
+        shard: Shard,
+    },
+    WorkerLeft {
+        worker: WorkerId,
+        cause: LeftCause,
+        tasks: u16,
+        hold_back: Duration,
+    },
+    HoldBack {
+        wait: Duration,
+    },
+    HoldBackOver,
+    TaskEnded,
+}
+
+/// Why a scheduler process is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SchedulerStop {
+    /// `kill -9`, or its machine lost power.
+    Crashed,
+    /// It decided so itself: another instance is newer.
+    SteppedDown,
+}
+
+/// Why a worker process is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkerStop {
+    /// `kill -9`; its keeper ends what it left behind.
+    Killed,
+    Exited(ExitReason),
+}
+
+/// How a fake process came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProcessEnd {
+    /// By itself.
+    Finished,
+    /// By TERM or KILL, which its worker asked for.
+    Killed,
+    /// By the keeper, after its worker died or let its lease run out.
+    ByKeeper,
+    /// Power loss of the machine.
+    PowerLost,
+}
+
+/// Why the initial wait of a scheduler instance ended, as its status says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum WaitExit {
+    NewCluster,
+    RecordComplete,
+    Consensus,
+    SafeWait,
+    Override,
+    /// A reason that this simulator does not know: keep [`WaitExit::from_reason`] up to date.
+    Other,
+}
+
+impl WaitExit {
+    /// From the text in the scheduler's status.
+    pub fn from_reason(reason: &str) -> Self {
+        if reason.contains("cluster is new") {
+            WaitExit::NewCluster
+        } else if reason.contains("onsensus") || reason.contains("worker set") {
+            WaitExit::Consensus
+        } else if reason.contains("recorded worker instance") {
+            WaitExit::RecordComplete
+        } else if reason.contains("safe wait") {
+            WaitExit::SafeWait
+        } else if reason.contains("startup-wait") || reason.contains("before_timestamp") {
+            WaitExit::Override
+        } else {
+            WaitExit::Other
+        }
+    }
+}
+
+/// Faults, for statistics and traces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FaultKind {
+    RequestLost,
+    ReplyLost,
+    SlowPacket,
+    DuplicateRequest,
+    LateDuplicate,
+    ConnectionRefused,
+    ConnectionBroken,
+    Partition,
+    AsymmetricPartition,
+    SlowLink,
+    SchedulerCrash,
+    WorkerKilled,
+    WorkerShutdown,
+    MassRestart,
+    SchedulerPause,
+    WorkerPause,
+    Suspend,
+    WallJump,
+    StoreFailure,
+    UnsyncedLost,
+    SlowSync,
+    StaleCopy,
+    LostDirectory,
+    SecondScheduler,
+    LockRefused,
+    SpawnFailure,
+    SlowKill,
+    ConfigChange,
+    NodesChange,
+    OperatorKill,
+    MachineCrash,
+}
