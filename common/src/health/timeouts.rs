@@ -101,6 +101,32 @@ impl Timeouts {
         );
     }
 
+    /// Each value the longer one of the two: for who may go by either.
+    pub fn longest(&self, other: &Timeouts) -> Timeouts {
+        Timeouts {
+            heartbeat_grace_period: self
+                .heartbeat_grace_period
+                .max(other.heartbeat_grace_period),
+            healthcheck_period: self.healthcheck_period.max(other.healthcheck_period),
+            healthcheck_grace_period: self
+                .healthcheck_grace_period
+                .max(other.healthcheck_grace_period),
+            lose_unhealthy_worker_after: self
+                .lose_unhealthy_worker_after
+                .max(other.lose_unhealthy_worker_after),
+            worker_check_interval: self.worker_check_interval.max(other.worker_check_interval),
+            unsure_if_running_check_initial_period: self
+                .unsure_if_running_check_initial_period
+                .max(other.unsure_if_running_check_initial_period),
+            suicide_backoff_safety_margin: self
+                .suicide_backoff_safety_margin
+                .max(other.suicide_backoff_safety_margin),
+            suicide_task_kill_wait: self
+                .suicide_task_kill_wait
+                .max(other.suicide_task_kill_wait),
+        }
+    }
+
     /// How old a good healthcheck may be.
     pub fn max_healthcheck_gap(&self) -> Duration {
         self.healthcheck_period + self.healthcheck_grace_period + self.worker_check_interval

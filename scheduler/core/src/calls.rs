@@ -141,6 +141,10 @@ impl Scheduler {
         }
     }
 
+    pub(crate) fn is_asked_to_die(&self, worker: WorkerId) -> bool {
+        self.calls().suicides.contains(&worker)
+    }
+
     /// Calls that took too long have an unknown outcome; what comes later is dropped. A `runTask` that is sent later still is
     /// refused by its sequence number.
     pub(crate) fn expire_calls(&mut self, now: Time) {

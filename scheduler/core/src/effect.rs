@@ -49,6 +49,11 @@ pub enum Rejection {
         "worker instance {incumbent} holds shard `{shard}` and is not lost; a newcomer gets the shard when it is"
     )]
     ShardTaken { shard: String, incumbent: WorkerId },
+    #[error(
+        "worker instance {instance} was told to end itself when it claimed a taken shard, and that request may still arrive; \
+         it is let in once the request is over"
+    )]
+    AskedToDie { instance: WorkerId },
     #[error("a later instance {successor} of this worker has already associated")]
     StaleInstance { successor: WorkerId },
     #[error("addressed to scheduler instance {theirs}, but this is {ours}")]

@@ -17,7 +17,7 @@ mod workers;
 pub use calls::{Message, RunTaskMessage};
 pub use effect::{Call, CallReply, Effect, NewWorker, Rejection, Reply};
 pub use event::{Event, StatusUpdate};
-pub use record::{ClusterId, Durable, EndedTask, InstanceRecord, LeftCause, Record};
+pub use record::{ClusterId, Durable, EndedTask, InstanceRecord, LeftCause, MAX_LEFT, Record};
 pub use scheduler::{Options, Scheduler};
 pub use view::{
     Answer, ClusterStatus, EndedTaskView, JobHistogram, JobStatus, LevelHistogram, LogPeers, Query,

@@ -12,6 +12,10 @@ use brasserie_common::{
     WorkerId,
 };
 
+/// Instances that have left and are remembered: each can linger for minutes at most, so this is enough for a pool of a thousand
+/// workers that are all replaced each minute. One that is forgotten and comes back makes the record stale, which is safe.
+pub const MAX_LEFT: usize = 16_384;
+
 /// Names a data directory for its whole life; drawn when the directory is new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ClusterId(pub u64);
@@ -29,6 +33,8 @@ pub enum Record {
     SchedulerStarted {
         cluster: ClusterId,
         scheduler: SchedulerId,
+        /// As [`Record::HoldBack`], in one commit: from here on the directory has a record, which knows nothing yet.
+        wait: Duration,
     },
     /// This worker instance may run tasks; written before it may become HEALTHY.
     WorkerAssociated {
@@ -94,6 +100,8 @@ pub struct Durable {
     pub schedulers: BTreeSet<SchedulerId>,
     /// Worker instances that may run tasks.
     pub instances: BTreeMap<WorkerId, InstanceRecord>,
+    /// Those that left, the latest [`MAX_LEFT`]: a later scheduler must not take one back either, as its tasks are given away.
+    pub left: BTreeSet<WorkerId>,
     pub hold_back: Duration,
     /// The last end of each task.
     pub statuses: BTreeMap<TaskKey, (InvocationId, StoredStatus)>,
@@ -103,9 +111,14 @@ impl Durable {
     /// Adds one record. Pure: the same records in the same order give the same state.
     pub fn apply(&mut self, record: &Record) {
         match record {
-            Record::SchedulerStarted { cluster, scheduler } => {
+            Record::SchedulerStarted {
+                cluster,
+                scheduler,
+                wait,
+            } => {
                 self.cluster = Some(*cluster);
                 self.schedulers.insert(*scheduler);
+                self.hold_back = self.hold_back.max(*wait);
             }
             Record::WorkerAssociated { worker, instance } => {
                 self.instances.insert(*worker, instance.clone());
@@ -117,6 +130,11 @@ impl Durable {
                 hold_back,
             } => {
                 self.instances.remove(worker);
+                self.left.insert(*worker);
+                if self.left.len() > MAX_LEFT {
+                    // Ids are ordered by start time: the oldest goes.
+                    self.left.pop_first();
+                }
                 self.hold_back = self.hold_back.max(*hold_back);
                 for task in tasks {
                     self.end(task);

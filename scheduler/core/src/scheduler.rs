@@ -98,7 +98,7 @@ impl Scheduler {
             cluster,
             wall,
             engine: Engine::new(options.seed),
-            workers: Workers::new(id),
+            workers: Workers::new(id, &durable.left),
             tasks: Tasks::default(),
             wait: InitialWait::new(&options, &durable, now),
             calls: Calls::default(),
@@ -115,11 +115,12 @@ impl Scheduler {
             more_to_place: false,
             options,
         };
+        let wait = scheduler.wait.restart_must_wait(OWN_RECORD);
         scheduler.persist(Record::SchedulerStarted {
             cluster,
             scheduler: id,
+            wait,
         });
-        scheduler.wait_anew_after_a_restart();
         scheduler.load(now, durable);
         scheduler
     }
@@ -255,6 +256,10 @@ impl Scheduler {
 
     pub(crate) fn initial_wait_mut(&mut self) -> &mut InitialWait {
         &mut self.wait
+    }
+
+    pub(crate) fn calls(&self) -> &Calls {
+        &self.calls
     }
 
     pub(crate) fn calls_mut(&mut self) -> &mut Calls {

@@ -18,6 +18,8 @@ use brasserie_common::{
 };
 use brasserie_scheduler_engine::WorkerIndex;
 
+use crate::record::MAX_LEFT;
+
 use consensus::Consensus;
 use remote::Remote;
 use spreading::Spreading;
@@ -25,9 +27,6 @@ use spreading::Spreading;
 /// Shards, with those whose worker is dead: each worker keeps a connection, so a pool is some thousands at most, and a peer
 /// that invents names costs no more than tens of MiB.
 const MAX_SHARDS: usize = 16_384;
-/// Instances that have left and are remembered so that they are never taken back: many times the pool, as each lingers for
-/// minutes at most.
-const MAX_LEFT: usize = 4 * MAX_SHARDS;
 
 /// All workers by shard.
 #[derive(Clone, Debug)]
@@ -51,14 +50,15 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    pub(crate) fn new(scheduler: SchedulerId) -> Self {
+    /// `left`: who left under earlier schedulers.
+    pub(crate) fn new(scheduler: SchedulerId, left: &BTreeSet<WorkerId>) -> Self {
         Workers {
             by_shard: BTreeMap::new(),
             shards: IdMap::default(),
             by_id: BTreeMap::new(),
             by_lock: BTreeMap::new(),
             dead: BTreeSet::new(),
-            left: BTreeSet::new(),
+            left: left.clone(),
             consensus: Consensus::new(scheduler),
             spreading: Spreading::default(),
             wakes: BTreeSet::new(),

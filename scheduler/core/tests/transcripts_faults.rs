@@ -347,7 +347,7 @@ fn the_operators_override_ends_what_an_earlier_scheduler_left_to_wait_for() {
 }
 
 #[test]
-fn a_task_that_was_taken_for_lost_and_still_runs_is_adopted() {
+fn an_instance_that_was_lost_is_not_taken_back_by_the_next_scheduler_either() {
     let mut s = Script::with_config(one_job(1, ""));
     let (w, other) = (worker("w", 1, 10), worker("other", 2, 20));
     s.join(&w);
@@ -358,29 +358,31 @@ fn a_task_that_was_taken_for_lost_and_still_runs_is_adopted() {
     // The worker was only cut off, and the next scheduler reaches it before it has ended itself.
     let mut s = s.restart(restarted());
     s.load(one_job(1, ""));
-    s.heartbeat(&w, set).unwrap();
-    s.answer_fetch(vec![task.clone()]);
-    assert_eq!(s.status().jobs[0].counts.running, 1);
+    let restarted_at = s.now;
+    let answer = s.heartbeat(&w, set).unwrap();
+    assert_eq!(
+        answer.worker_state,
+        Health::MustDie,
+        "its tasks are given away"
+    );
+    let suicide = |call: &Call| matches!(call, Call::RequestSuicide { worker } if *worker == w.id);
+    assert!(s.take_call(suicide).is_some());
     s.join(&other);
-    for _ in 0..30 {
-        s.advance(secs(10));
+    assert!(s.starts().is_empty(), "the safety backoff runs anew");
+    let mut waited = secs(0);
+    while s.starts().is_empty() {
+        assert!(waited < secs(400), "it starts again some time");
+        s.advance(secs(1));
+        waited = s.now.since(restarted_at);
         s.heartbeat(&other, WorkerSetId::default()).unwrap();
-        s.heartbeat(&w, WorkerSetId::default()).unwrap();
-        assert!(s.starts().is_empty(), "it runs on the first one");
         if let Some(message) = s.take_call(is_healthcheck) {
             s.complete(message.0, CallOutcome::Done(CallReply::Empty));
-            s.calls.clear();
-        }
-        if s.status()
-            .workers
-            .iter()
-            .any(|w| w.health == Health::MustDie)
-        {
-            break;
         }
     }
-    s.update(&w, &task, ReportedStatus::done()).1.unwrap();
-    assert_eq!(s.status().jobs[0].counts.done, 1);
+    let backoff = options().timeouts.lost_task_min_backoff(secs(0));
+    assert!(waited >= backoff, "{waited:?}");
+    let (_, again, _) = s.take_start();
+    assert_ne!(again.invocation, task.invocation);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use brasserie_common::status::{StatusBits, StoredStatus};
 use brasserie_common::{
     InvocationId, JobName, MachinePortLock, NodeName, SchedulerId, TaskKey, WallTime, WorkerId,
 };
-use brasserie_scheduler_core::{ClusterId, Durable, EndedTask, InstanceRecord, Record};
+use brasserie_scheduler_core::{ClusterId, Durable, EndedTask, InstanceRecord, MAX_LEFT, Record};
 use rusqlite::{Connection, Row, Transaction, params};
 
 use super::error::StoreError;
@@ -81,7 +81,15 @@ pub(super) fn apply(
     record: &Record,
 ) -> Result<(), StoreError> {
     match record {
-        Record::SchedulerStarted { cluster, scheduler } => {
+        Record::SchedulerStarted {
+            cluster,
+            scheduler,
+            wait,
+        } => {
+            transaction.execute(
+                "UPDATE meta SET hold_back_ns = max(hold_back_ns, ?1)",
+                [nanos(*wait)],
+            )?;
             transaction.execute("UPDATE meta SET cluster = ?1", [cluster.0.cast_signed()])?;
             transaction.execute(
                 "INSERT INTO schedulers (start_time, rand) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
@@ -99,6 +107,7 @@ pub(super) fn apply(
                 "DELETE FROM instances WHERE start_time = ?1 AND rand = ?2",
                 params![worker.0.start_time, worker.0.rand],
             )?;
+            leave(transaction, *worker)?;
             transaction.execute(
                 "UPDATE meta SET hold_back_ns = max(hold_back_ns, ?1)",
                 [nanos(*hold_back)],
@@ -118,6 +127,20 @@ pub(super) fn apply(
         }
         Record::TaskEnded(task) => end(transaction, names, task)?,
     }
+    Ok(())
+}
+
+/// Remembers one that left; the oldest goes when there are too many.
+fn leave(transaction: &Transaction<'_>, worker: WorkerId) -> Result<(), StoreError> {
+    transaction.execute(
+        "INSERT INTO left_instances (start_time, rand) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+        params![worker.0.start_time, worker.0.rand],
+    )?;
+    transaction.execute(
+        "DELETE FROM left_instances WHERE (start_time, rand) IN
+         (SELECT start_time, rand FROM left_instances ORDER BY start_time DESC, rand DESC LIMIT -1 OFFSET ?1)",
+        [i64::try_from(MAX_LEFT).unwrap_or(i64::MAX)],
+    )?;
     Ok(())
 }
 
@@ -201,6 +224,10 @@ pub(super) fn load(connection: &Connection) -> Result<Durable, StoreError> {
     let mut statement = connection.prepare("SELECT start_time, rand FROM schedulers")?;
     for scheduler in statement.query_map((), |row| Ok(SchedulerId(instance_id(row, 0)?)))? {
         durable.schedulers.insert(scheduler?);
+    }
+    let mut statement = connection.prepare("SELECT start_time, rand FROM left_instances")?;
+    for worker in statement.query_map((), |row| Ok(WorkerId(instance_id(row, 0)?)))? {
+        durable.left.insert(worker?);
     }
     let mut statement = connection.prepare(
         "SELECT start_time, rand, shard, hostname, port, heartbeat_period_ns, timeouts FROM instances",

@@ -23,9 +23,10 @@ pub(super) struct Step {
 }
 
 /// All formats that ever were, in order; the last one is current. Released steps never change.
-const STEPS: &[Step] = &[Step {
-    to: 1,
-    sql: "
+const STEPS: &[Step] = &[
+    Step {
+        to: 1,
+        sql: "
         CREATE TABLE meta (
             only INTEGER PRIMARY KEY CHECK (only = 1),
             version INTEGER NOT NULL,
@@ -63,7 +64,18 @@ const STEPS: &[Step] = &[Step {
             PRIMARY KEY (job_id, node_id)
         ) STRICT, WITHOUT ROWID;
     ",
-}];
+    },
+    Step {
+        to: 2,
+        sql: "
+        CREATE TABLE left_instances (
+            start_time INTEGER NOT NULL,
+            rand INTEGER NOT NULL,
+            PRIMARY KEY (start_time, rand)
+        ) STRICT, WITHOUT ROWID;
+    ",
+    },
+];
 
 /// An open file in the current format.
 #[derive(Debug)]

@@ -81,9 +81,12 @@ fn record() -> impl Strategy<Value = Record> {
     ];
     let nanos = any::<u32>().prop_map(|n| Duration::from_nanos(u64::from(n)));
     prop_oneof![
-        (any::<u64>(), 0..3_i64).prop_map(|(cluster, start)| Record::SchedulerStarted {
-            cluster: ClusterId(cluster),
-            scheduler: SchedulerId::new(start, -1),
+        (any::<u64>(), 0..3_i64, 0..3_u64).prop_map(|(cluster, start, wait)| {
+            Record::SchedulerStarted {
+                wait: Duration::from_secs(wait),
+                cluster: ClusterId(cluster),
+                scheduler: SchedulerId::new(start, -1),
+            }
         }),
         (worker(), "[a-z']{0,5}", any::<i32>(), nanos.clone()).prop_map(
             |(worker, shard, port, period)| {

@@ -53,7 +53,7 @@ impl Scheduler {
         if worker.shard.as_str().is_empty() {
             return Err(Rejection::EmptyName("BistroWorker.shard"));
         }
-        let waits_anew = self.witness(now, worker_set);
+        let waits_anew = self.witness(now, worker.id, worker_set);
         let after = self
             .accept_instance(now, worker, worker_set, goodbye)?
             .unwrap_or(OWN_RECORD);
@@ -93,14 +93,20 @@ impl Scheduler {
             .get(&shard)
             .map(|c| decide(c.description(), c.health(), &worker, bump));
         match decision {
-            None => Ok(Some(self.associate(now, worker, worker_set)?)),
+            None => {
+                self.check_not_asked_to_die(worker.id)?;
+                Ok(Some(self.associate(now, worker, worker_set)?))
+            }
             Some(Decision::Refresh) if goodbye => Ok(self.lose(now, &shard, LeftCause::CleanExit)),
             Some(Decision::Refresh) => {
                 self.refresh(now, worker, worker_set);
-                Ok(None)
+                // The first answer may have been given up: this one tells the same, so it waits for the same.
+                let remote = self.workers().get(&shard);
+                Ok(remote.and_then(Remote::record_to_come))
             }
             Some(Decision::Lost) => Ok(None),
             Some(Decision::Replace { cause, incumbent }) => {
+                self.check_not_asked_to_die(worker.id)?;
                 self.displace(now, &shard, cause, incumbent);
                 Ok(Some(self.associate(now, worker, worker_set)?))
             }
@@ -154,16 +160,24 @@ impl Scheduler {
         }
     }
 
+    /// A request to end itself that is still on its way would end it later, with its tasks.
+    fn check_not_asked_to_die(&self, worker: WorkerId) -> Result<(), Rejection> {
+        if self.is_asked_to_die(worker) {
+            return Err(Rejection::AskedToDie { instance: worker });
+        }
+        Ok(())
+    }
+
     fn displace(&mut self, now: Time, shard: &Shard, cause: LeftCause, incumbent: Incumbent) {
         match incumbent {
             Incumbent::IsDead => {
                 self.lose(now, shard, cause);
             }
             Incumbent::MustDie => self.request_suicide(now, shard),
-            Incumbent::MustDieUnhealthy => {
+            Incumbent::MustDieUnhealthy | Incumbent::MayLive => {
                 self.request_suicide(now, shard);
-                let until_its_timers_ended_it = self.options().timeouts.min_safe_wait();
-                self.lose_with(now, shard, cause, until_its_timers_ended_it);
+                let timers = self.workers().get(shard).map(Remote::timeouts);
+                self.lose_with(now, shard, cause, timers);
             }
         }
     }

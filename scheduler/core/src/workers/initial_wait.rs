@@ -56,14 +56,31 @@ enum Basis {
     NewCluster,
     /// The directory is new, and nobody says that no scheduler ran before.
     Nothing,
-    /// A worker knew a scheduler that this directory does not remember: an old backup, or the wrong directory.
-    Stale(SchedulerId),
+    /// A worker knew something that this directory does not remember: an old backup, or the wrong directory.
+    Stale(Witness),
+}
+
+/// What a worker knew and the directory should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Witness {
+    /// This scheduler instance.
+    Scheduler(SchedulerId),
+    /// Itself: a scheduler of this directory has answered it, which it does only once the instance is recorded.
+    Worker(WorkerId),
 }
 
 #[derive(Clone, Debug)]
 struct Expected {
     instance: InstanceRecord,
     dead_at: Time,
+}
+
+/// Whether the directory remembers a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Acquaintance {
+    /// In the record, or as one that left it.
+    Remembered,
+    Stranger(WorkerId),
 }
 
 impl InitialWait {
@@ -91,7 +108,13 @@ impl InitialWait {
         InitialWait {
             start: now,
             safe_at: now + safe_wait,
-            consensus_at: now + options.timeouts.kill_margin(),
+            consensus_at: now
+                + if options.allow_bump_unhealthy_worker {
+                    // One that was bumped is in no set, and its own timers may have just begun to run.
+                    safe_wait
+                } else {
+                    options.timeouts.kill_margin()
+                },
             warning: options
                 .startup_wait
                 .and_then(|wait| startup_wait_warning(wait, &options.timeouts)),
@@ -148,13 +171,11 @@ impl InitialWait {
             .collect()
     }
 
-    /// What an instance may go by: what an earlier scheduler sent it, or ours, whichever is longer.
+    /// What an instance may go by: what earlier schedulers sent it and its tasks, or ours, each time whichever is longer.
     pub(crate) fn longest_timeouts(&self, worker: WorkerId, ours: Timeouts) -> Timeouts {
         match self.expected.get(&worker) {
-            Some(e) if e.instance.timeouts.min_safe_wait() > ours.min_safe_wait() => {
-                e.instance.timeouts
-            }
-            Some(_) | None => ours,
+            Some(e) => ours.longest(&e.instance.timeouts),
+            None => ours,
         }
     }
 
@@ -165,12 +186,15 @@ impl InitialWait {
         }
     }
 
-    /// A worker knew this scheduler before. One that the directory does not remember makes the record worthless.
-    pub(crate) fn witness(&mut self, now: Time, scheduler: SchedulerId) {
-        if self.schedulers.contains(&scheduler) {
-            return;
-        }
-        self.basis = Basis::Stale(scheduler);
+    /// A worker knew this scheduler before. If the directory does not remember that, its record is worthless.
+    fn witness(&mut self, now: Time, scheduler: SchedulerId, worker: Acquaintance) {
+        self.basis = match worker {
+            _ if !self.schedulers.contains(&scheduler) => {
+                Basis::Stale(Witness::Scheduler(scheduler))
+            }
+            Acquaintance::Stranger(worker) => Basis::Stale(Witness::Worker(worker)),
+            Acquaintance::Remembered => return,
+        };
         if now < self.safe_at && self.startup_wait.is_none() {
             self.over = None;
         }
@@ -191,6 +215,22 @@ impl InitialWait {
             .flatten()
             .filter(|at| *at > self.seen)
             .min()
+    }
+
+    /// How long a scheduler that is started next has to wait because this one has no trusted record yet; zero if that is
+    /// recorded, or needs not be.
+    fn length_after_a_restart(&self) -> Duration {
+        if self.over.is_some() || self.waits_anew_by.is_some() || !self.has_no_trusted_record() {
+            return Duration::ZERO;
+        }
+        self.startup_wait.unwrap_or(self.safe_at.since(self.start))
+    }
+
+    /// The same, to be recorded with the start of this instance.
+    pub(crate) fn restart_must_wait(&mut self, by: RecordSeq) -> Duration {
+        let wait = self.length_after_a_restart();
+        self.waits_anew_by = (!wait.is_zero()).then_some(by);
+        wait
     }
 
     /// Nobody vouches that every instance that may run tasks is known.
@@ -251,10 +291,17 @@ impl InitialWait {
                     names.join(", ")
                 )
             }
-            Basis::Stale(scheduler) => format!(
-                "a worker knew scheduler instance {scheduler}, which this data directory does not remember: an old \
-                 backup, or the wrong directory"
-            ),
+            Basis::Stale(witness) => {
+                let what = match witness {
+                    Witness::Scheduler(id) => format!("a worker knew scheduler instance {id}"),
+                    Witness::Worker(id) => {
+                        format!("worker instance {id} worked for a scheduler of this data directory")
+                    }
+                };
+                format!(
+                    "{what}, which the directory does not remember: an old backup, or the wrong directory"
+                )
+            }
         };
         format!("initial wait: nothing starts for up to {left}: {why}")
     }
@@ -360,10 +407,13 @@ impl Scheduler {
             let wait = self.initial_wait_mut();
             wait.over = Some(reason);
             let waited_anew = wait.waits_anew_by.take().is_some();
-            if waited_anew && wait.hold_back_until.is_none() {
-                self.persist(Record::HoldBackOver);
+            // While something is held back somebody unknown may still run tasks: such a set must not end another wait.
+            if wait.hold_back_until.is_none() {
+                if waited_anew {
+                    self.persist(Record::HoldBackOver);
+                }
+                self.settle_the_set(now);
             }
-            self.settle_the_set(now);
         }
     }
 
@@ -378,17 +428,35 @@ impl Scheduler {
             return;
         }
         wait.hold_back_until = None;
+        let is_over = wait.over.is_some();
         // Else the record still has to make a restart wait.
         if wait.waits_anew_by.is_none() {
             self.persist(Record::HoldBackOver);
         }
+        if is_over {
+            self.settle_the_set(now);
+        }
     }
 
-    /// A worker names the scheduler that it knew last: is that one of this directory's? Gives the record that the answer must
-    /// wait for: the worker forgets that scheduler when it hears of this one, so from then on only the record tells.
-    pub(crate) fn witness(&mut self, now: Time, worker_set: WorkerSetId) -> Option<RecordSeq> {
+    /// A worker names the scheduler that it knew last: does this directory remember the two? Gives the record that the answer
+    /// must wait for: the worker forgets that scheduler when it hears of this one, so from then on only the record tells.
+    pub(crate) fn witness(
+        &mut self,
+        now: Time,
+        worker: WorkerId,
+        worker_set: WorkerSetId,
+    ) -> Option<RecordSeq> {
         if worker_set.scheduler != self.id() && worker_set != WorkerSetId::default() {
-            self.initial_wait_mut().witness(now, worker_set.scheduler);
+            let is_remembered = self.workers().shard_with(worker).is_some()
+                || self.workers().has_left(worker)
+                || self.initial_wait().expects(worker);
+            let acquaintance = if is_remembered {
+                Acquaintance::Remembered
+            } else {
+                Acquaintance::Stranger(worker)
+            };
+            self.initial_wait_mut()
+                .witness(now, worker_set.scheduler, acquaintance);
             if self.initial_wait().over.is_none() {
                 self.workers_mut().consensus_mut().unsettle();
             }
@@ -399,13 +467,9 @@ impl Scheduler {
 
     /// While it waits without a trusted record, a restart must not find one.
     pub(crate) fn wait_anew_after_a_restart(&mut self) {
-        let wait = self.initial_wait();
-        if wait.over.is_some() || wait.waits_anew_by.is_some() || !wait.has_no_trusted_record() {
-            return;
-        }
-        let length = wait.startup_wait.unwrap_or(wait.safe_at.since(wait.start));
-        if !length.is_zero() {
-            let seq = self.persist(Record::HoldBack { wait: length });
+        let wait = self.initial_wait().length_after_a_restart();
+        if !wait.is_zero() {
+            let seq = self.persist(Record::HoldBack { wait });
             self.initial_wait_mut().waits_anew_by = Some(seq);
         }
     }
@@ -429,6 +493,7 @@ impl Scheduler {
             {
                 continue;
             }
+            self.workers_mut().note_left(worker);
             self.persist(Record::WorkerLeft {
                 worker,
                 cause: LeftCause::DidNotReturn,

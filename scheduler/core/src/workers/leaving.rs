@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
-    Health, InvocationId, RecordSeq, ReportedStatus, Shard, Time, WorkerDescription, WorkerId,
+    Health, InvocationId, RecordSeq, ReportedStatus, Shard, Time, Timeouts, WorkerDescription,
+    WorkerId,
 };
 use brasserie_scheduler_engine::{Eligibility, Restart, Task};
 
@@ -34,6 +35,7 @@ impl Scheduler {
             .expected_where(|id, instance| is_predecessor(id, &instance.machine_lock))
         {
             self.initial_wait_mut().returned(worker);
+            self.workers_mut().note_left(worker);
             self.persist(Record::WorkerLeft {
                 worker,
                 cause: LeftCause::Replaced,
@@ -46,23 +48,23 @@ impl Scheduler {
     /// The instance of a shard can run nothing any more, or is taken to be unable to after the usual safety backoff.
     /// Gives the record of it, unless it was lost before.
     pub(crate) fn lose(&mut self, now: Time, shard: &Shard, cause: LeftCause) -> Option<RecordSeq> {
-        self.lose_with(now, shard, cause, Duration::ZERO)
+        self.lose_with(now, shard, cause, None)
     }
 
-    /// `at_least`: the safety backoff of its tasks, if it is to be longer than usual.
+    /// `timers`: those by which it may live on, if they have not run out yet: so long its tasks wait.
     pub(super) fn lose_with(
         &mut self,
         now: Time,
         shard: &Shard,
         cause: LeftCause,
-        at_least: Duration,
+        timers: Option<Timeouts>,
     ) -> Option<RecordSeq> {
-        let at_least = at_least.max(self.longer_timers(shard, cause));
+        let timers = timers.or_else(|| self.longer_timers(shard, cause));
         let remote = self.workers_mut().get_mut(shard)?;
         if remote.health() == Health::MustDie {
             return None;
         }
-        let (worker, index) = (remote.id(), remote.index());
+        let (worker, index, longest) = (remote.id(), remote.index(), remote.timeouts());
         // Its tasks were never fetched, so any task might be there, unless it has never known a scheduler.
         let runs_unknown =
             remote.health() == Health::New && remote.knew_a_scheduler() && cause == LeftCause::Lost;
@@ -78,11 +80,10 @@ impl Scheduler {
             .tasks()
             .on_shard(shard)
             .into_iter()
-            .filter_map(|task| Some((task, self.lost_task(task, shard, cause, at_least)?)))
+            .filter_map(|task| Some((task, self.lost_task(task, shard, cause, timers)?)))
             .collect();
-        let timeouts = self.options().timeouts;
         let hold_back = if runs_unknown {
-            timeouts.lost_task_min_backoff(Duration::ZERO).max(at_least)
+            self.lost_task_safety(longest.suicide_task_kill_wait, timers)
         } else {
             Duration::ZERO
         };
@@ -102,15 +103,12 @@ impl Scheduler {
 
     /// An instance that never showed that it has our timeouts may go by the longer ones of an earlier scheduler: then its own
     /// timers have not ended it yet when ours have run out.
-    fn longer_timers(&self, shard: &Shard, cause: LeftCause) -> Duration {
-        let theirs = self
-            .workers()
+    fn longer_timers(&self, shard: &Shard, cause: LeftCause) -> Option<Timeouts> {
+        self.workers()
             .get(shard)
             .filter(|_| cause == LeftCause::Lost)
             .and_then(Remote::timeouts_before_ours)
-            .map(|timeouts| timeouts.min_safe_wait());
-        let ours = self.options().timeouts.min_safe_wait();
-        theirs.filter(|wait| *wait > ours).unwrap_or_default()
+            .filter(|theirs| *theirs != self.options().timeouts)
     }
 
     /// An instance that holds no shard here says that its tasks are dead: nobody needs to wait for it any more.
@@ -133,7 +131,7 @@ impl Scheduler {
         task: Task,
         shard: &Shard,
         cause: LeftCause,
-        at_least: Duration,
+        timers: Option<Timeouts>,
     ) -> Option<EndedTask> {
         let run = self.tasks().run(task)?;
         let (text, safety) = match cause {
@@ -141,15 +139,18 @@ impl Scheduler {
                 "its worker has exited, with all its processes",
                 Duration::ZERO,
             ),
-            LeftCause::Lost => ("its worker was lost", self.lost_task_safety(run.kill_wait)),
+            LeftCause::Lost => (
+                "its worker was lost",
+                self.lost_task_safety(run.kill_wait, timers),
+            ),
             LeftCause::Replaced => (
                 "its worker was replaced by a new instance",
-                self.lost_task_safety(run.kill_wait),
+                self.lost_task_safety(run.kill_wait, timers),
             ),
             LeftCause::DidNotReturn => ("its worker did not return", Duration::ZERO),
         };
         let reported = ReportedStatus::worker_lost(shard, text, run.next_backoff);
-        let safety_seconds = u32::try_from(safety.max(at_least).as_secs()).unwrap_or(u32::MAX);
+        let safety_seconds = u32::try_from(safety.as_secs()).unwrap_or(u32::MAX);
         let end = (run.invocation, &reported);
         let (invocation, status) = self.closing_status(task, end, run.next_backoff, safety_seconds);
         let key = self.task_key(task);
@@ -161,8 +162,17 @@ impl Scheduler {
         })
     }
 
-    fn lost_task_safety(&self, kill_wait: Duration) -> Duration {
-        self.options().timeouts.lost_task_min_backoff(kill_wait)
+    fn lost_task_safety(&self, kill_wait: Duration, timers: Option<Timeouts>) -> Duration {
+        let usual = self.options().timeouts.lost_task_min_backoff(kill_wait);
+        let until_its_timers_ended_it = timers.map(|timers| {
+            let suicide_task_kill_wait = timers.suicide_task_kill_wait.max(kill_wait);
+            Timeouts {
+                suicide_task_kill_wait,
+                ..timers
+            }
+            .min_safe_wait()
+        });
+        usual.max(until_its_timers_ended_it.unwrap_or_default())
     }
 
     /// Ends a run in every table. The task starts again no earlier than its status allows and its record is durable.

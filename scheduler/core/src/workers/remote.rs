@@ -202,6 +202,16 @@ impl Remote {
         self.is_recorded |= self.recorded_by <= seq;
     }
 
+    /// The record of its association, until it is durable.
+    pub(crate) fn record_to_come(&self) -> Option<RecordSeq> {
+        (!self.is_recorded).then_some(self.recorded_by)
+    }
+
+    /// What it may go by.
+    pub(crate) fn timeouts(&self) -> Timeouts {
+        self.timeouts
+    }
+
     pub(crate) fn said_goodbye(&self) -> bool {
         self.said_goodbye
     }

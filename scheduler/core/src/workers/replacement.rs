@@ -33,6 +33,8 @@ pub(crate) enum Incumbent {
     MustDie,
     /// It is merely unhealthy, and its own timers have not ended it yet.
     MustDieUnhealthy,
+    /// Both began in one second, so either may be the other's successor: should it be this one, it lives.
+    MayLive,
 }
 
 /// What is asked of a refused newcomer.
@@ -74,9 +76,14 @@ pub(crate) fn decide(
                 newcomer: Newcomer::IsDead,
             };
         }
+        let incumbent = if incumbent.id.0.start_time == newcomer.id.0.start_time {
+            Incumbent::MayLive
+        } else {
+            Incumbent::IsDead
+        };
         return Decision::Replace {
             cause: LeftCause::Replaced,
-            incumbent: Incumbent::IsDead,
+            incumbent,
         };
     }
     if health == Health::MustDie {
@@ -162,7 +169,7 @@ mod tests {
                 ));
                 assert_eq!(
                     replaced(&decide(&c, health, &worker(1, 10, 2), bump)),
-                    Some(Incumbent::IsDead)
+                    Some(Incumbent::MayLive)
                 );
                 assert_eq!(
                     replaced(&decide(&c, health, &worker(1, 11, 2), bump)),

@@ -120,10 +120,6 @@ impl Rig {
         Self::with(|_| ())
     }
 
-    pub(super) fn now(&self) -> Time {
-        self.now
-    }
-
     /// Like `new`, but born later.
     pub(super) fn shifted(millis: u64) -> Self {
         let mut rig = Self::new();

@@ -1,0 +1,257 @@
+//! Scenarios about the durable record: what a crash, an old backup or lowered flags must not make a scheduler believe.
+
+mod support;
+
+use std::time::Duration;
+
+use brasserie_common::{
+    CallOutcome, Health, Principal, Standing, Timeouts, WorkerDescription, WorkerSetId,
+};
+use brasserie_scheduler_core::{
+    Call, CallReply, Durable, Effect, Event, Options, Record, Rejection, Scheduler,
+};
+
+use support::{Script, one_job, options, worker};
+
+fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+fn restarted() -> Options {
+    Options {
+        new_cluster: false,
+        ..options()
+    }
+}
+
+fn with(timeouts: Timeouts) -> Options {
+    Options {
+        timeouts,
+        ..restarted()
+    }
+}
+
+fn safety_seconds(records: &[Record]) -> Vec<u32> {
+    let left = records.iter().filter_map(|record| match record {
+        Record::WorkerLeft { tasks, .. } => Some(tasks),
+        Record::SchedulerStarted { .. }
+        | Record::WorkerAssociated { .. }
+        | Record::HoldBack { .. }
+        | Record::HoldBackOver
+        | Record::TaskEnded(_) => None,
+    });
+    left.flatten()
+        .map(|task| task.status.safety_seconds)
+        .collect()
+}
+
+fn is_waiting(s: &mut Script) -> bool {
+    s.status().wait_ended.is_none()
+}
+
+#[test]
+fn no_prefix_of_its_first_records_makes_a_new_directory_trusted() {
+    let first = Script::new(restarted(), Durable::default());
+    assert!(!first.records.is_empty());
+    for kept in 0..=first.records.len() {
+        let mut durable = Durable::default();
+        for record in &first.records[..kept] {
+            durable.apply(record);
+        }
+        let mut s = Script::new(restarted(), durable);
+        s.load(one_job(1, ""));
+        s.join(&worker("w", 1, 10));
+        assert!(
+            s.starts().is_empty(),
+            "after {kept} records: {:?}",
+            s.status()
+        );
+    }
+}
+
+#[test]
+fn every_answer_to_a_new_instance_waits_for_its_record() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.sync_at_once = false;
+    let mut waits_for = Vec::new();
+    for _ in 0..2 {
+        let request = s.request();
+        s.event(Event::Heartbeat {
+            request,
+            from: Principal::Own,
+            worker: Box::new(w.clone()),
+            worker_set: WorkerSetId::default(),
+            goodbye: false,
+        });
+        waits_for.push(s.reply_to(request).0);
+        s.advance(secs(11));
+    }
+    assert!(waits_for[0].is_some());
+    assert_eq!(waits_for[0], waits_for[1]);
+}
+
+/// A directory that waited, was interrupted, and is waited for again, while its only worker is back.
+#[test]
+fn a_set_is_not_settled_while_an_interrupted_wait_runs_anew() {
+    let mut s = Script::new(restarted(), Durable::default());
+    s.load(one_job(1, ""));
+    let a = worker("a", 1, 10);
+    let first = s.heartbeat(&a, WorkerSetId::default()).unwrap().worker_set;
+    s.answer_fetch(Vec::new());
+    let mut s = s.restart(restarted());
+    s.load(one_job(1, ""));
+    s.heartbeat(&a, first).unwrap();
+    s.answer_fetch(Vec::new());
+    let set = s.heartbeat(&a, first).unwrap().worker_set;
+    assert_eq!(set.standing, Standing::Unsettled);
+    let mut waited = secs(0);
+    while s.heartbeat(&a, set).unwrap().worker_set.standing == Standing::Unsettled {
+        s.advance(secs(10));
+        waited += secs(10);
+        assert!(waited < secs(2000), "it ends some time");
+    }
+    assert!(
+        waited + secs(10) >= restarted().timeouts.min_safe_wait(),
+        "{waited:?}"
+    );
+}
+
+#[test]
+fn a_worker_that_the_record_lacks_shows_that_it_is_an_old_backup() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let (a, b) = (worker("a", 1, 10), worker("b", 2, 20));
+    s.join(&a);
+    let backup = s.durable.clone();
+    s.join(&b);
+    let (of_a, of_b) = (s.told[&a.id].1, s.told[&b.id].1);
+    // The same scheduler instance gave both ids, so that alone tells nothing.
+    let mut s = Script::at(restarted(), backup, s.now);
+    s.load(one_job(1, ""));
+    s.heartbeat(&b, of_b).unwrap();
+    s.heartbeat(&a, of_a).unwrap();
+    while s
+        .calls
+        .iter()
+        .any(|(_, _, call, _)| matches!(call, Call::GetRunningTasks { .. }))
+    {
+        s.answer_fetch(Vec::new());
+    }
+    assert!(is_waiting(&mut s));
+    let message = s.status().initial_wait.expect("it waits");
+    assert!(message.contains("an old backup"), "{message}");
+}
+
+#[test]
+fn a_longer_kill_wait_of_an_earlier_scheduler_is_kept_beside_longer_gaps_of_a_later_one() {
+    let usual = options().timeouts;
+    let slow_kill = Timeouts {
+        suicide_task_kill_wait: secs(600),
+        ..usual
+    };
+    let slow_loss = Timeouts {
+        lose_unhealthy_worker_after: secs(1000),
+        ..usual
+    };
+    let w = worker("w", 1, 10);
+    let mut s = Script::new(
+        Options {
+            timeouts: slow_kill,
+            ..options()
+        },
+        Durable::default(),
+    );
+    s.load(one_job(1, ""));
+    s.join(&w);
+    let set = s.told[&w.id].1;
+    let mut s = s.restart(with(slow_loss));
+    s.heartbeat(&w, set).unwrap();
+    let recorded = s.durable.instances[&w.id].timeouts;
+    assert_eq!(recorded.suicide_task_kill_wait, secs(600));
+    assert_eq!(recorded.lose_unhealthy_worker_after, secs(1000));
+}
+
+fn unhealthy_with_a_task(options: Options) -> (Script, WorkerDescription) {
+    let mut s = Script::new(options, Durable::default());
+    s.load(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let (call, _, _) = s.take_start();
+    s.complete(call, CallOutcome::Done(CallReply::Empty));
+    s.advance(secs(80));
+    assert_eq!(s.status().workers[0].health, Health::Unhealthy);
+    (s, w)
+}
+
+#[test]
+fn a_bumped_instance_has_the_time_of_its_own_kill_waits() {
+    let slow_kill = Timeouts {
+        suicide_task_kill_wait: secs(300),
+        ..options().timeouts
+    };
+    let (mut s, _) = unhealthy_with_a_task(Options {
+        timeouts: slow_kill,
+        allow_bump_unhealthy_worker: true,
+        ..options()
+    });
+    s.heartbeat(&worker("w", 2, 20), WorkerSetId::default())
+        .unwrap();
+    let expected = u32::try_from(slow_kill.min_safe_wait().as_secs()).unwrap();
+    assert_eq!(safety_seconds(&s.records), [expected]);
+}
+
+#[test]
+fn of_two_instances_of_one_second_the_displaced_one_may_live() {
+    let (mut s, w) = unhealthy_with_a_task(options());
+    let twin = WorkerDescription {
+        id: brasserie_common::WorkerId::new(w.id.0.start_time, 99),
+        ..w.clone()
+    };
+    s.heartbeat(&twin, WorkerSetId::default()).unwrap();
+    let expected = u32::try_from(options().timeouts.min_safe_wait().as_secs()).unwrap();
+    assert_eq!(safety_seconds(&s.records), [expected]);
+    let suicide = |call: &Call| matches!(call, Call::RequestSuicide { worker } if *worker == w.id);
+    assert!(s.take_call(suicide).is_some());
+}
+
+#[test]
+fn a_refused_newcomer_is_let_in_only_when_it_can_no_longer_be_told_to_die() {
+    let (mut s, w) = unhealthy_with_a_task(options());
+    let n = worker("w", 2, 20);
+    let refused = s.heartbeat(&n, WorkerSetId::default());
+    assert!(
+        matches!(refused, Err(Rejection::ShardTaken { .. })),
+        "{refused:?}"
+    );
+    let suicide = |call: &Call| matches!(call, Call::RequestSuicide { worker } if *worker == n.id);
+    let open = s.take_call(suicide).expect("it is told to die").0;
+    s.heartbeat_with(&w, WorkerSetId::default(), true).unwrap();
+    let refused = s.heartbeat(&n, WorkerSetId::default());
+    assert_eq!(
+        refused.err(),
+        Some(Rejection::AskedToDie { instance: n.id })
+    );
+    s.complete(open, CallOutcome::Unknown("no answer".to_owned()));
+    assert_eq!(
+        s.heartbeat(&n, WorkerSetId::default())
+            .unwrap()
+            .worker_state,
+        Health::New
+    );
+}
+
+#[test]
+fn the_first_record_is_that_of_the_instance() {
+    let now = brasserie_common::Time::ZERO + secs(1);
+    let wall = brasserie_common::WallTime::from_secs(support::EPOCH);
+    let mut scheduler = Scheduler::new(restarted(), Durable::default(), now, wall);
+    let Some(Effect::Persist { seq, record }) = scheduler.poll_effect() else {
+        panic!("it records itself before all else");
+    };
+    assert_eq!(seq.0, 1);
+    let wait = restarted().timeouts.min_safe_wait();
+    assert!(
+        matches!(record, Record::SchedulerStarted { wait: w, .. } if w == wait),
+        "{record:?}"
+    );
+}
