@@ -23,7 +23,7 @@ pub(super) struct Step {
 }
 
 /// All formats that ever were, in order; the last one is current. Released steps never change.
-const STEPS: &[Step] = &[
+pub(super) const STEPS: &[Step] = &[
     Step {
         to: 1,
         sql: "

@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use rusqlite::Connection;
 
 use super::queue::Work;
-use super::schema::{Database, Step};
+use super::schema::{Database, STEPS, Step};
 use super::*;
 
 /// Long enough for a slow disk; a test that gets here has failed.
@@ -357,7 +357,7 @@ fn an_older_format_is_migrated_after_a_backup() {
         .unwrap();
     drop(database);
     let next = Step {
-        to: 2,
+        to: 3,
         sql: "ALTER TABLE meta ADD COLUMN colour TEXT",
     };
     let mut database = Database::open_with(&path, &[next]).unwrap();
@@ -366,19 +366,35 @@ fn an_older_format_is_migrated_after_a_backup() {
         .connection()
         .query_row("SELECT version FROM meta", (), |r| r.get(0))
         .unwrap();
-    assert_eq!(version, 2);
+    assert_eq!(version, 3);
     drop(database);
     assert!(matches!(
         Database::open(&path),
         Err(StoreError::Newer {
-            found: 2,
-            known: 1,
+            found: 3,
+            known: 2,
             ..
         })
     ));
     // The copy is a complete store of the old format.
-    let mut copy = Database::open(&folder.path().join("db.format-1")).unwrap();
+    let mut copy = Database::open(&folder.path().join("db.format-2")).unwrap();
     assert_eq!(copy.load().unwrap().statuses.len(), 1);
+}
+
+#[test]
+fn the_first_format_learns_to_remember_who_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    drop(Database::open_with(&path, &STEPS[..1]).unwrap());
+    let mut database = Database::open(&path).unwrap();
+    let left = |start| Record::WorkerLeft {
+        worker: WorkerId::new(start, 1),
+        cause: LeftCause::Lost,
+        tasks: Vec::new(),
+        hold_back: Duration::ZERO,
+    };
+    database.write([left(1), left(2)].iter()).unwrap();
+    assert_eq!(database.load().unwrap().left.len(), 2);
 }
 
 #[test]
@@ -387,12 +403,12 @@ fn a_migration_that_fails_changes_nothing() {
     let path = folder.path().join("db");
     drop(Database::open(&path).unwrap());
     let broken = [Step {
-        to: 2,
+        to: 3,
         sql: "DROP TABLE statuses; DROP TABLE nothing",
     }];
     let text = Database::open_with(&path, &broken).unwrap_err().to_string();
     assert!(
-        text.contains("format 1 to 2") && text.contains("Nothing was changed"),
+        text.contains("format 2 to 3") && text.contains("Nothing was changed"),
         "{text}"
     );
     assert!(Database::open(&path).unwrap().load().is_ok());
