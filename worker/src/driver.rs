@@ -112,12 +112,13 @@ impl Driver {
         }
         self.worker.handle_timeout(now);
         self.seen.update(&self.worker);
+        let until = self.worker.tasks_may_live_until();
         // Before anything is done: no task may start whom the keeper would let live for too long.
         if let Some(lease) = &mut self.lease {
             lease.renew(terms(&self.worker));
         }
         while let Some(effect) = self.worker.poll_effect() {
-            self.performer.perform(effect)?;
+            self.performer.perform(effect, until)?;
         }
         ControlFlow::Continue(())
     }

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use brasserie_common::{InvocationId, KillRequest, NodeName, ReportedStatus, RequestId, TaskKey};
+use brasserie_common::{
+    InvocationId, KillRequest, NodeName, ReportedStatus, RequestId, TaskKey, Time,
+};
 use brasserie_common_runtime::Clock;
 use brasserie_worker_core::{Call, Effect, Event, ExitReason, Refusal, Reply, RunTask};
 use nix::unistd::Pid;
@@ -45,11 +47,16 @@ impl Performer {
         self.waiting.insert(request, waiting);
     }
 
-    pub(crate) fn perform(&mut self, effect: Effect) -> ControlFlow<ExitReason> {
+    /// `until`: how long tasks may live by what the effect was decided on.
+    pub(crate) fn perform(
+        &mut self,
+        effect: Effect,
+        until: Option<Time>,
+    ) -> ControlFlow<ExitReason> {
         match effect {
             Effect::Reply { request, reply } => self.reply(request, reply),
             Effect::Call { id, call } => self.call(id, call),
-            Effect::Spawn { run } => self.spawn(&run),
+            Effect::Spawn { run } => self.spawn(&run, until.unwrap_or(Time::NEVER)),
             Effect::Kill {
                 task,
                 invocation,
@@ -79,7 +86,7 @@ impl Performer {
         });
     }
 
-    fn spawn(&self, run: &RunTask) {
+    fn spawn(&self, run: &RunTask, not_after: Time) {
         let request = SpawnRequest {
             key: RunKey {
                 invocation: run.task.invocation,
@@ -90,6 +97,7 @@ impl Performer {
             argument: run.config.clone(),
             path_to_node: path_to_node(run),
             options: run.options.clone(),
+            not_after,
         };
         let Err(error) = self.runner.spawn(request) else {
             return;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use brasserie_common::{InvocationId, JobName, NodeName, TaskSubprocessOptions, WallTime};
+use brasserie_common::{InvocationId, JobName, NodeName, TaskSubprocessOptions, Time, WallTime};
 use brasserie_worker::logs::{LogConfig, LogStore};
 use brasserie_worker::process::{
     ProcessRunner, RunKey, RunnerConfig, SpawnRequest, Story, TaskEnd,
@@ -27,6 +27,7 @@ fn request(number: i64) -> SpawnRequest {
         argument: "{}".to_owned(),
         path_to_node: vec![node],
         options: TaskSubprocessOptions::default(),
+        not_after: Time::NEVER,
     }
 }
 

@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_millis(250);
 const _: () = assert!(PATIENCE.as_millis() * 2 <= KEEPER_DELAY.as_millis());
 
 /// Numbers of the page's and the bell's descriptors, which the program inherits.
-pub(super) const LEASE_VARIABLE: &str = "BRASSERIE_KEEPER_LEASE";
+pub(crate) const LEASE_VARIABLE: &str = "BRASSERIE_KEEPER_LEASE";
 const PAGE_BYTES: usize = 24;
 /// Tells terms from a page that is just being written.
 const CHECK: u64 = 0x6272_6173_7365_7269;

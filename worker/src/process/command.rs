@@ -17,6 +17,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest, Sha256};
 
 use super::SpawnRequest;
+use crate::keeper::lease::LEASE_VARIABLE;
 
 /// Larger JSON arguments are not repeated in `BRASSERIE_ARGUMENT`: arguments and environment share one kernel limit, and
 /// one string may have at most 128 KiB, so this leaves room for the name and for whatever the environment holds.
@@ -31,13 +32,15 @@ const KNOWN_DIRECTORIES: usize = 4096;
 /// `..` nor a hidden folder can come out.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'-').remove(b'.');
 
-const OWN_VARIABLES: [&str; 6] = [
+/// What a task finds with a value of its own or not at all.
+const OWN_VARIABLES: [&str; 7] = [
     "BRASSERIE_JOB",
     "BRASSERIE_NODE",
     "BRASSERIE_PATH_TO_NODE",
     "BRASSERIE_STATUS",
     "BRASSERIE_ARGUMENT",
     "BRASSERIE_INVOCATION",
+    LEASE_VARIABLE,
 ];
 
 /// A start that failed before or in the child, told to the user.

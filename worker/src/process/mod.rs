@@ -39,7 +39,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::{InvocationId, JobName, NodeName, ReportedStatus, TaskSubprocessOptions};
+use brasserie_common::{
+    InvocationId, JobName, NodeName, ReportedStatus, TaskSubprocessOptions, Time,
+};
 
 use crate::logs::LogStore;
 
@@ -75,6 +77,9 @@ pub struct SpawnRequest {
     /// Root first, the task's own node last.
     pub path_to_node: Vec<NodeName>,
     pub options: TaskSubprocessOptions,
+    /// It must not start later: by the clock that counts suspend, looked at when all else is ready. What was queued before the
+    /// machine or this process was paused may run elsewhere by now.
+    pub not_after: Time,
 }
 
 /// Where results go. Called on the supervising thread: it must not block, and may call the runner.

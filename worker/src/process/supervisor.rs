@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use brasserie_common::ReportedStatus;
+use brasserie_common_runtime::Clock;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
@@ -77,6 +78,19 @@ enum Ending {
     Tasks,
     /// As `Tasks`, and then the thread ends.
     Thread,
+}
+
+/// Why a task has no process.
+enum Unstarted {
+    Failed(StartFailure),
+    /// After [`SpawnRequest::not_after`].
+    TooLate,
+}
+
+impl From<StartFailure> for Unstarted {
+    fn from(failure: StartFailure) -> Self {
+        Unstarted::Failed(failure)
+    }
 }
 
 impl Supervisor {
@@ -225,8 +239,13 @@ impl Supervisor {
                 self.tasks.insert(number, task);
                 self.young.push_back((now + YOUNG, number));
             }
-            Err(StartFailure(reason)) => {
+            Err(Unstarted::Failed(StartFailure(reason))) => {
                 let status = ReportedStatus::error_backoff(&format!("cannot start: {reason}"));
+                self.report_failure(key, &tag, status, reason);
+            }
+            Err(Unstarted::TooLate) => {
+                let reason = "the worker was paused until it was too late to start it".to_owned();
+                let status = ReportedStatus::incomplete_backoff(&reason);
                 self.report_failure(key, &tag, status, reason);
             }
         }
@@ -237,7 +256,7 @@ impl Supervisor {
         number: TaskNumber,
         request: &SpawnRequest,
         arguments: &[String],
-    ) -> Result<(Child, [OwnedFd; 3]), StartFailure> {
+    ) -> Result<(Child, [OwnedFd; 3]), Unstarted> {
         let prepared = self.commands.prepare(request, arguments)?;
         let program = prepared.program.to_string_lossy();
         let explain = |error| command::explain(error, &program);
@@ -255,6 +274,9 @@ impl Supervisor {
             status: status_write.as_fd(),
             status_number: self.reserved.status_number(),
         };
+        if Clock.now() > request.not_after {
+            return Err(Unstarted::TooLate);
+        }
         let child = match spawn::spawn(&self.attributes, &launch) {
             Err(error) if Commands::lost_working_dir(&prepared.working_dir, error) => {
                 Commands::restore_working_dir(&prepared.working_dir)?;
@@ -266,10 +288,8 @@ impl Supervisor {
         let event = EpollEvent::new(EpollFlags::EPOLLIN, number.0 << 2 | PIDFD_SLOT);
         if let Err(error) = self.epoll.add(&child.pidfd, event) {
             spawn::end_unwatched(child.pid);
-            return Err(StartFailure(format!(
-                "its process cannot be watched: {}",
-                error.desc()
-            )));
+            let reason = format!("its process cannot be watched: {}", error.desc());
+            return Err(StartFailure(reason).into());
         }
         Ok((child, [stdout, stderr, status]))
     }

@@ -165,6 +165,7 @@ pub(super) fn command(words: &[&str]) -> SpawnRequest {
             arguments: Arguments::None,
             ..Default::default()
         },
+        not_after: Time::NEVER,
     }
 }
 

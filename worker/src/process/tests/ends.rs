@@ -4,6 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use brasserie_common::ReportedStatus;
 
+use brasserie_common_runtime::Clock;
+
 use super::*;
 use crate::process::command::directory_name;
 
@@ -286,4 +288,24 @@ fn a_removed_working_directory_comes_back() {
     let end = bench.script("echo here", StatusFrom::Auto);
     assert!(end.status.is_done(), "{end:?}");
     assert_eq!(bench.lines(LogStream::Stdout, &end.key), ["here\n"]);
+}
+
+#[test]
+fn what_waited_for_too_long_does_not_start_and_loses_no_retry() {
+    let mut bench = Bench::new();
+    let mut late = script("echo ran", StatusFrom::Auto);
+    // As if the machine had slept while it was queued.
+    late.not_after = Clock.now();
+    let key = late.key.clone();
+    bench.runner.spawn(late).expect("accepted");
+    let end = bench.end(&key);
+    assert!(failure(&end).contains("paused"), "{end:?}");
+    let retried = brasserie_common::ReportedStatus::incomplete_backoff("");
+    assert_eq!(end.status.bits(), retried.bits());
+    assert_eq!(bench.lines(LogStream::Stdout, &key).len(), 0);
+    let mut early = script("echo ran", StatusFrom::Auto);
+    early.not_after = Clock.now() + PATIENCE;
+    let key = early.key.clone();
+    bench.runner.spawn(early).expect("accepted");
+    assert!(bench.end(&key).status.is_done());
 }
