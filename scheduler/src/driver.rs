@@ -75,7 +75,7 @@ impl Driver {
         }
         self.scheduler.handle_timeout(now);
         while let Some(effect) = self.scheduler.poll_effect() {
-            self.performer.perform(&self.scheduler, effect);
+            self.performer.perform(&self.scheduler, now, effect);
         }
     }
 

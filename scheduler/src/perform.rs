@@ -1,9 +1,10 @@
 //! Carries effects out, one arm each, without ever waiting: what must wait is put aside until its record is on disk.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use brasserie_common::collections::IdMap;
-use brasserie_common::{CallId, RecordSeq, RequestId};
+use brasserie_common::{CallId, RecordSeq, RequestId, Time};
 use brasserie_scheduler_core::{Call, Effect, Event, Reply, Scheduler};
 
 use crate::inbox::{Inbox, Lane, Waiter};
@@ -14,6 +15,8 @@ pub(crate) struct Performer {
     store: StoreHandle,
     workers: Workers,
     inbox: Inbox,
+    /// When the core gives a call up, from when it decided on it.
+    call_deadline: Duration,
     /// Who waits for which answer. Bounded by the calls that the server lets be in flight.
     waiters: IdMap<RequestId, Waiter>,
     persisted: RecordSeq,
@@ -34,11 +37,17 @@ enum Deferred {
 }
 
 impl Performer {
-    pub(crate) fn new(store: StoreHandle, workers: Workers, inbox: Inbox) -> Self {
+    pub(crate) fn new(
+        store: StoreHandle,
+        workers: Workers,
+        inbox: Inbox,
+        call_deadline: Duration,
+    ) -> Self {
         Performer {
             store,
             workers,
             inbox,
+            call_deadline,
             waiters: IdMap::default(),
             persisted: RecordSeq::default(),
             deferred: BTreeMap::new(),
@@ -64,7 +73,8 @@ impl Performer {
         }
     }
 
-    pub(crate) fn perform(&mut self, scheduler: &Scheduler, effect: Effect) {
+    /// `decided`: the time that the core went by.
+    pub(crate) fn perform(&mut self, scheduler: &Scheduler, decided: Time, effect: Effect) {
         match effect {
             Effect::Persist { seq, record } => self.store.submit(seq, record),
             Effect::Reply {
@@ -85,7 +95,9 @@ impl Performer {
                 // Now, because the names behind its ids may mean something else in a later turn.
                 let message = scheduler.message(&call);
                 let lane = lane_of(&call);
-                let call = Box::new(WorkerCall::new(&peer, message));
+                // After a slow disk or a pause it would act on what the core believed long ago, and has given up.
+                let not_after = decided + self.call_deadline;
+                let call = Box::new(WorkerCall::new(&peer, message, not_after));
                 self.after(after, Deferred::Call { id, lane, call });
             }
         }

@@ -163,6 +163,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let clock = Clock;
     let (inbox, lanes) = lanes();
     let core_options = options.core_options(clock.seed());
+    let call_deadline = core_options.call_deadline;
     let mut scheduler = Scheduler::new(core_options, durable, clock.now(), clock.wall());
     scheduler.handle(clock.now(), first.event());
     let id = scheduler.id();
@@ -174,7 +175,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
 
     let (stop_outside, stop_driver) = (CancellationToken::new(), CancellationToken::new());
     let service = SchedulerService::new(inbox.clone(), store.room(), pool.clone());
-    let performer = Performer::new(store, Workers { pool }, inbox.clone());
+    let performer = Performer::new(store, Workers { pool }, inbox.clone(), call_deadline);
     let driver = Driver {
         scheduler,
         lanes,

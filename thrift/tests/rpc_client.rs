@@ -7,6 +7,7 @@ use rpc_support::*;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use brasserie_common_runtime::Clock;
 use brasserie_thrift::rpc::{
     CallError, CallResult, ClientConfig, ClientPool, ClientProtocol, ConnectionLosses, Limits,
     NotSent, PeerAddr, Timeouts, Unknown,
@@ -594,4 +595,66 @@ async fn the_generated_types_travel() {
         panic!("{result:?}");
     };
     assert_eq!(result.result_value, Some(FbStatus::ALIVE));
+}
+
+#[tokio::test]
+async fn a_call_whose_time_is_over_is_not_sent() {
+    let mut server = TestServer::start(Limits::DEFAULT).await;
+    let (pool, peer) = (pool(ClientProtocol::default()), server.peer());
+    let late = pool.not_after(Clock.now());
+    assert_eq!(
+        echo(&late, &peer, "late").await,
+        CallResult::NotSent(NotSent::TooLate)
+    );
+    // Nothing of it is in the way of others, nor is the limit of one caller that of the others.
+    assert_eq!(echo(&pool, &peer, "next").await, echoed("next"));
+    let early = pool.not_after(Clock.now() + PATIENCE);
+    assert_eq!(echo(&early, &peer, "early").await, echoed("early"));
+    // What has left has no limit any more.
+    let limit = Clock.now() + SHORT;
+    let sent = tokio::spawn(pool.not_after(limit).call::<_, NoteResult>(
+        &peer,
+        "later",
+        &note("", 1),
+    ));
+    let (arguments, responder) = server.next_later().await;
+    Clock.sleep_until(limit).await;
+    assert_eq!(echo(&pool, &peer, "moves").await, echoed("moves"));
+    responder.reply(&NoteResult::success(arguments));
+    assert!(matches!(sent.await.expect("no panic"), CallResult::Done(_)));
+}
+
+#[tokio::test]
+async fn a_call_that_waits_behind_a_peer_that_does_not_read_does_not_leave_late() {
+    let (listener, peer) = listen().await;
+    let pool = pool(ClientProtocol::default());
+    let big = "x".repeat(8 << 20);
+    let first = tokio::spawn(pool.call::<_, NoteResult>(&peer, "echo", &note(&big, 1)));
+    let (mut stream, _) = listener.accept().await.expect("a client");
+    // The first byte is there, so the first call has begun to leave.
+    assert_eq!(stream.read_u8().await.expect("a byte"), 0);
+    let limit = Clock.now() + SHORT;
+    let behind = tokio::spawn(pool.not_after(limit).call::<_, NoteResult>(
+        &peer,
+        "echo",
+        &note("behind", 2),
+    ));
+    Clock.sleep_until(limit).await;
+    let mut length = [0; 3];
+    stream
+        .read_exact(&mut length)
+        .await
+        .expect("the other bytes");
+    let length = u32::from_be_bytes([0, length[0], length[1], length[2]]);
+    let mut payload = vec![0; length as usize];
+    stream.read_exact(&mut payload).await.expect("the frame");
+    assert_eq!(
+        behind.await.expect("no panic"),
+        CallResult::NotSent(NotSent::TooLate)
+    );
+    drop(stream);
+    assert!(matches!(
+        first.await.expect("no panic"),
+        CallResult::Unknown(_)
+    ));
 }

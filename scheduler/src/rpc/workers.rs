@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use brasserie_common::{CallOutcome, ServiceAddress};
+use brasserie_common::{CallOutcome, ServiceAddress, Time};
 use brasserie_scheduler_core::{CallReply, Message, RunTaskMessage};
 use brasserie_thrift::convert;
 use brasserie_thrift::generated::worker::{
@@ -19,13 +19,16 @@ use super::pool::WorkerPool;
 pub(crate) struct WorkerCall {
     address: ServiceAddress,
     message: Message,
+    /// Nothing of it leaves later.
+    not_after: Time,
 }
 
 impl WorkerCall {
-    pub(crate) fn new(peer: &ServiceAddress, message: Message) -> Self {
+    pub(crate) fn new(peer: &ServiceAddress, message: Message, not_after: Time) -> Self {
         WorkerCall {
             address: peer.clone(),
             message,
+            not_after,
         }
     }
 }
@@ -43,6 +46,7 @@ impl Workers {
         call: WorkerCall,
     ) -> impl Future<Output = CallOutcome<CallReply>> + Send + use<> {
         let (pool, peer) = self.pool.to(&call.address);
+        let pool = pool.not_after(call.not_after);
         async move {
             match call.message {
                 Message::GetRunningTasks { scheduler, worker } => {

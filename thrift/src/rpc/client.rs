@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use brasserie_common::Time;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use thrift::protocol::{TInputProtocol, TMessageType, TSerializable};
@@ -114,6 +115,7 @@ pub struct ClientConfig {
 pub struct ClientPool {
     inner: Arc<Inner>,
     protocol: ClientProtocol,
+    not_after: Time,
 }
 
 struct Inner {
@@ -139,6 +141,7 @@ impl ClientPool {
         let shutdown = CancellationToken::new();
         ClientPool {
             protocol: config.protocol,
+            not_after: Time::NEVER,
             inner: Arc::new(Inner {
                 timeouts: config.timeouts,
                 limits: Arc::new(config.limits),
@@ -153,8 +156,17 @@ impl ClientPool {
     /// The same pool, with the same connections, speaking another protocol.
     pub fn speaking(&self, protocol: ClientProtocol) -> ClientPool {
         ClientPool {
-            inner: Arc::clone(&self.inner),
             protocol,
+            ..self.clone()
+        }
+    }
+
+    /// The same pool, with the same connections, for calls of which nothing may leave after this time by the clock that counts
+    /// suspend: what was decided before a pause must not happen after it. One that has begun to leave is not held back.
+    pub fn not_after(&self, not_after: Time) -> ClientPool {
+        ClientPool {
+            not_after,
+            ..self.clone()
         }
     }
 
@@ -217,11 +229,12 @@ impl ClientPool {
         let inner = Arc::clone(&self.inner);
         let peer = peer.clone();
         let sequence = inner.sequence();
+        let not_after = self.not_after;
         let dialect = self.protocol.dialect(sequence);
         let frame = inner.encode(sequence, dialect, method, kind, arguments);
         async move {
             match frame {
-                Ok(frame) => inner.drive(&peer, sequence, kind, frame).await,
+                Ok(frame) => inner.drive(&peer, (sequence, kind), frame, not_after).await,
                 Err(reason) => Ending::NotSent(reason),
             }
         }
@@ -264,9 +277,9 @@ impl Inner {
     async fn drive(
         &self,
         peer: &PeerAddr,
-        sequence: Sequence,
-        kind: CallKind,
+        (sequence, kind): (Sequence, CallKind),
         mut frame: Vec<u8>,
+        not_after: Time,
     ) -> Ending {
         // One retry: a connection that has just been opened and is dead as well tells something about the peer.
         const ATTEMPTS: usize = 2;
@@ -276,7 +289,7 @@ impl Inner {
                 Ok(link) => link,
                 Err(reason) => return Ending::NotSent(reason),
             };
-            let ticket = match Ticket::take(link, sequence, kind, frame) {
+            let ticket = match Ticket::take(link, (sequence, kind), frame, not_after) {
                 Ok(ticket) => ticket,
                 Err(Rejected::Closed(returned)) => {
                     why = NotSent::ConnectionLost("it was closed at that moment".to_owned());
@@ -400,11 +413,11 @@ struct Ticket {
 impl Ticket {
     fn take(
         link: Arc<Link>,
-        sequence: Sequence,
-        kind: CallKind,
+        (sequence, kind): (Sequence, CallKind),
         frame: Vec<u8>,
+        not_after: Time,
     ) -> Result<Ticket, Rejected> {
-        let slot = link.submit(sequence, kind, frame)?;
+        let slot = link.submit(sequence, kind, frame, not_after)?;
         Ok(Ticket {
             link,
             sequence,

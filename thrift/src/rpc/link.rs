@@ -7,6 +7,8 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
+use brasserie_common::Time;
+use brasserie_common_runtime::Clock;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
@@ -74,6 +76,7 @@ struct Call {
 struct Waiting {
     sequence: Sequence,
     frame: Vec<u8>,
+    not_after: Time,
 }
 
 struct State {
@@ -153,12 +156,13 @@ impl Link {
         matches!(self.state.lock().phase, Phase::Open)
     }
 
-    /// Queues a frame.
+    /// Queues a frame, none of which leaves after `not_after`, unless it has begun to.
     pub(super) fn submit(
         &self,
         sequence: Sequence,
         kind: CallKind,
         frame: Vec<u8>,
+        not_after: Time,
     ) -> Result<oneshot::Receiver<Ending>, Rejected> {
         let (slot, receiver) = oneshot::channel();
         let mut state = self.state.lock();
@@ -175,7 +179,11 @@ impl Link {
         }
         let was_idle = state.queue.is_empty();
         state.queued_bytes += frame.len();
-        state.queue.push_back(Waiting { sequence, frame });
+        state.queue.push_back(Waiting {
+            sequence,
+            frame,
+            not_after,
+        });
         let stage = Stage::Queued;
         state.calls.insert(sequence.0, Call { stage, kind, slot });
         drop(state);
@@ -266,6 +274,7 @@ impl Link {
     /// Writes what the kernel takes; `true` when everything is sent.
     pub(super) fn write(&self, stream: &TcpStream) -> io::Result<bool> {
         let mut state = self.state.lock();
+        state.drop_outdated(Clock.now());
         while !state.queue.is_empty() {
             let written = {
                 let mut slices = [IoSlice::new(&[]); FRAMES_PER_WRITE];
@@ -346,6 +355,29 @@ impl State {
             .position(|waiting| waiting.sequence == sequence);
         if let Some(waiting) = position.and_then(|position| self.queue.remove(position)) {
             self.queued_bytes -= waiting.frame.len();
+        }
+    }
+
+    /// Ends what waited past its time. The timers of the runtime do not count suspend, so a call that they think is fresh may be
+    /// hours old.
+    fn drop_outdated(&mut self, now: Time) {
+        let outdated: Vec<Sequence> = self
+            .queue
+            .iter()
+            .filter(|waiting| waiting.not_after < now)
+            .map(|waiting| waiting.sequence)
+            .collect();
+        for sequence in outdated {
+            let untouched = self
+                .calls
+                .get(&sequence.0)
+                .is_some_and(|call| matches!(call.stage, Stage::Queued));
+            if untouched {
+                self.withdraw(sequence);
+                if let Some(call) = self.calls.remove(&sequence.0) {
+                    drop(call.slot.send(Ending::NotSent(NotSent::TooLate)));
+                }
+            }
         }
     }
 

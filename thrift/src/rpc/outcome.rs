@@ -81,6 +81,11 @@ pub enum NotSent {
     /// The call's turn did not come in time, and it was taken out of the queue.
     #[error("the call's turn to be sent did not come in time")]
     SendTimeout,
+    /// The caller's own limit had passed when the call's turn came, by the clock that counts suspend.
+    #[error(
+        "its time was over before its turn came: was this machine or program paused, or the disk slow?"
+    )]
+    TooLate,
     /// The arguments cannot be encoded, or not within the frame limit.
     #[error("{0}")]
     Encode(String),
