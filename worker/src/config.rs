@@ -43,7 +43,8 @@ service manager start it again.
   A task's program runs in DIR/jobs/JOB; what it prints is kept in DIR/logs (`brasserie logs`). The \
 program must exist on this machine.
 
-  A small process, brasserie-keeper, stands above the worker and ends its tasks if the worker is killed.
+  A small process, brasserie-keeper, stands above the worker and ends its tasks if the worker is killed, \
+or stopped until it had to end them itself.
 
 EXAMPLES
   On the scheduler's machine:

@@ -10,6 +10,7 @@
 //! change with heartbeats that are answered (at most 20 a second), healthchecks and the worker's own fate. Nothing queues up, so
 //! that a keeper that was stopped finds the present terms and no old ones.
 
+use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -32,6 +33,8 @@ const _: () = assert!(PATIENCE.as_millis() * 2 <= KEEPER_DELAY.as_millis());
 
 /// Numbers of the page's and the bell's descriptors, which the program inherits.
 pub(crate) const LEASE_VARIABLE: &str = "BRASSERIE_KEEPER_LEASE";
+/// As `/proc` shows it.
+const PAGE_NAME: &CStr = c"brasserie-lease";
 const PAGE_BYTES: usize = 24;
 /// Tells terms from a page that is just being written.
 const CHECK: u64 = 0x6272_6173_7365_7269;
@@ -180,7 +183,7 @@ pub(super) struct Ledger {
 impl Ledger {
     pub(super) fn new() -> Result<Self, Errno> {
         // Not close-on-exec: the program inherits both, and nobody else is ever started from here.
-        let page = File::from(memfd_create(c"brasserie-lease", MFdFlags::empty())?);
+        let page = File::from(page()?);
         let (bell, ring) = pipe2(OFlag::O_NONBLOCK)?;
         page.write_all_at(&Terms::NONE.encode(), 0)
             .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or_default()))?;
@@ -217,6 +220,15 @@ impl Ledger {
             }
         }
         self.known
+    }
+}
+
+/// Without the right to be executed, which some machines insist on and kernels before 6.3 do not know.
+fn page() -> Result<OwnedFd, Errno> {
+    let no_exec = MFdFlags::from_bits_retain(libc::MFD_NOEXEC_SEAL);
+    match memfd_create(PAGE_NAME, no_exec) {
+        Err(Errno::EINVAL) => memfd_create(PAGE_NAME, MFdFlags::empty()),
+        result => result,
     }
 }
 
