@@ -1,0 +1,270 @@
+//! Workers that do what good workers do, so that a scenario shows only what it is about.
+//!
+//! What is counted instead of shown is closed: heartbeat answers that bring no news, healthchecks that succeed, and, while
+//! joining, an empty list of running tasks. Everything else is shown as always.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use brasserie_common::{CallOutcome, Health, Principal, ReportedStatus, Time};
+use brasserie_scheduler_core::{Call, CallReply, Event, Reply, StatusUpdate};
+
+use crate::transcript::show_duration;
+use crate::world::{Asked, World};
+
+/// Rounds of one moment: a joining worker needs three or four.
+const MAX_ROUNDS: usize = 10;
+/// No worker takes longer to join: two heartbeat periods after the kill margin.
+const MAX_JOIN: Duration = Duration::from_secs(120);
+/// Steps within one moment before it is taken for a loop.
+const MAX_STEPS: usize = 1000;
+
+/// Who behaves now, and what was counted.
+#[derive(Default)]
+pub struct Routine {
+    workers: BTreeSet<String>,
+    is_joining: bool,
+    /// Whose last answer was HEALTHY.
+    healthy: BTreeSet<String>,
+    counts: BTreeMap<String, Counted>,
+    /// Calls to answer, by their names.
+    todo: Vec<String>,
+}
+
+#[derive(Default)]
+struct Counted {
+    heartbeats: usize,
+    healthchecks: usize,
+}
+
+impl World {
+    /// A heartbeat answer without news, or the acknowledgement of a healthcheck, of a worker that behaves.
+    pub fn is_routine_reply(&mut self, asked: &Asked, reply: &Reply) -> bool {
+        let Asked::Heartbeat { worker } = asked else {
+            return matches!(asked, Asked::Other { text } if text == ROUTINE_CHECK)
+                && *reply == Reply::UpdateStatus(Ok(()));
+        };
+        let Reply::Heartbeat(Ok(response)) = reply else {
+            return false;
+        };
+        if !self.routine.workers.contains(worker) {
+            return false;
+        }
+        let is_no_news = response.worker_state == Health::Healthy
+            && self.peers.get(worker).map(|peer| peer.told) == Some(response.worker_set);
+        let is_joining = self.routine.is_joining && response.worker_state != Health::MustDie;
+        if is_no_news || is_joining {
+            let counted = self.routine.counts.entry(worker.clone()).or_default();
+            counted.heartbeats += 1;
+        }
+        if response.worker_state == Health::Healthy {
+            self.routine.healthy.insert(worker.clone());
+        }
+        is_no_news || is_joining
+    }
+
+    /// A call that a worker that behaves will answer.
+    pub fn is_routine_call(&mut self, worker: &str, name: &str, call: &Call) -> bool {
+        let is_routine = self.routine.workers.contains(worker)
+            && match call {
+                Call::Healthcheck { .. } => true,
+                Call::GetRunningTasks { .. } => self.routine.is_joining,
+                Call::RunTask { .. }
+                | Call::NotifyIfTasksNotRunning { .. }
+                | Call::RequestSuicide { .. }
+                | Call::KillTask { .. } => false,
+            };
+        if is_routine {
+            self.routine.todo.push(name.to_owned());
+        }
+        is_routine
+    }
+
+    fn answer_routine_calls(&mut self) -> Result<(), String> {
+        while let Some(name) = self.routine.todo.pop() {
+            let open = self.calls.remove(&name).ok_or("the call is open")?;
+            let reply = if name.starts_with("fetch") {
+                CallReply::RunningTasks(Vec::new())
+            } else {
+                CallReply::Empty
+            };
+            self.complete(open.id, CallOutcome::Done(reply))?;
+            if name.starts_with("check") {
+                let worker = self.names.worker(open.worker);
+                let counted = self.routine.counts.entry(worker.clone()).or_default();
+                counted.healthchecks += 1;
+                self.report(&worker, &name, ReportedStatus::done(), ROUTINE_CHECK)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `updateStatus` as the worker would send it.
+    pub fn report(
+        &mut self,
+        worker: &str,
+        run: &str,
+        status: ReportedStatus,
+        asked: &str,
+    ) -> Result<(), String> {
+        let id = self.peer(worker)?.description.id;
+        let scheduler = self.core()?.id();
+        self.report_as(id, scheduler, run, status, asked)
+    }
+
+    pub fn report_as(
+        &mut self,
+        worker: brasserie_common::WorkerId,
+        scheduler: brasserie_common::SchedulerId,
+        run: &str,
+        status: ReportedStatus,
+        asked: &str,
+    ) -> Result<(), String> {
+        let task = self.tasks.get(run);
+        let task = task.ok_or_else(|| format!("no run is called `{run}`"))?;
+        let update = Box::new(StatusUpdate {
+            job: task.job.clone(),
+            node: task.node.clone(),
+            shard: task.shard.clone(),
+            invocation: task.invocation,
+            next_backoff: task.next_backoff,
+            status,
+            scheduler,
+            worker,
+        });
+        let request = self.ask(Asked::Other {
+            text: asked.to_owned(),
+        });
+        self.event(Event::UpdateStatus {
+            request,
+            from: Principal::Own,
+            update,
+        })
+    }
+
+    fn beat(&mut self, worker: &str) -> Result<(), String> {
+        let peer = self.peer(worker)?;
+        let (description, told) = (peer.description.clone(), peer.told);
+        self.heartbeat(worker, description, told, false)?;
+        self.answer_routine_calls()
+    }
+
+    /// These workers do all that it takes to be HEALTHY, with nothing running.
+    pub fn join(&mut self, workers: &[&str]) -> Result<(), String> {
+        let began = self.now;
+        self.routine = Routine {
+            workers: workers.iter().map(|&w| w.to_owned()).collect(),
+            is_joining: true,
+            ..Routine::default()
+        };
+        while !self.have_joined() {
+            for _ in 0..MAX_ROUNDS {
+                self.routine.healthy.clear();
+                for worker in workers {
+                    self.beat(worker)?;
+                }
+                if self.have_joined() {
+                    break;
+                }
+            }
+            if self.have_joined() {
+                break;
+            }
+            if self.now > began + MAX_JOIN {
+                let lines = std::mem::take(&mut self.out);
+                return Err(format!("they do not become HEALTHY: {lines:#?}"));
+            }
+            self.pass(Duration::from_secs(1))?;
+        }
+        let took = self.now.since(began);
+        let took = if took.is_zero() {
+            String::new()
+        } else {
+            format!(" after {}", show_duration(took))
+        };
+        let told = self.peer(workers[0])?.told;
+        let set = self.names.set(&told);
+        self.say(format!("HEALTHY{took}: {}; set {set}", workers.join(" ")));
+        self.routine = Routine::default();
+        Ok(())
+    }
+
+    fn have_joined(&self) -> bool {
+        self.routine.healthy == self.routine.workers
+    }
+
+    /// Time passes; these workers send their heartbeats and answer their healthchecks.
+    pub fn advance(&mut self, d: Duration, workers: &[&str]) -> Result<(), String> {
+        self.routine = Routine {
+            workers: workers.iter().map(|&w| w.to_owned()).collect(),
+            ..Routine::default()
+        };
+        self.pass(d)?;
+        let routine = std::mem::take(&mut self.routine);
+        for (worker, counted) in routine.counts {
+            self.say(format!(
+                "meanwhile {worker}: {} heartbeats answered HEALTHY, {} healthchecks done",
+                counted.heartbeats, counted.healthchecks
+            ));
+        }
+        Ok(())
+    }
+
+    /// Serves every timer and heartbeat when it is due, and says when something came out.
+    fn pass(&mut self, d: Duration) -> Result<(), String> {
+        let (began, end) = (self.now, self.now + d);
+        let mut steps = 0;
+        loop {
+            let shown = self.out.len();
+            let next_beat = self.next_beat();
+            let timer = self.core()?.poll_timeout();
+            let next = timer.into_iter().chain(next_beat.as_ref().map(|(at, _)| *at)).min();
+            let Some(at) = next.filter(|at| *at <= end) else {
+                break;
+            };
+            steps = if at <= self.now { steps + 1 } else { 0 };
+            if steps > MAX_STEPS {
+                return Err("the scheduler does not come to rest".to_owned());
+            }
+            self.now = self.now.max(at);
+            self.look()?;
+            self.answer_routine_calls()?;
+            if let Some((at, worker)) = next_beat
+                && at <= self.now
+            {
+                self.beat(&worker)?;
+            }
+            self.stamp(shown, began);
+        }
+        let shown = self.out.len();
+        self.now = end;
+        self.look()?;
+        self.stamp(shown, began);
+        Ok(())
+    }
+
+    /// When the first of those that behave sends its next heartbeat. A joining worker asks in rounds instead.
+    fn next_beat(&self) -> Option<(Time, String)> {
+        let workers = self.routine.workers.iter().filter(|_| !self.routine.is_joining);
+        let peers = workers.filter_map(|name| Some((name, self.peers.get(name)?)));
+        peers
+            .map(|(name, peer)| {
+                let due = peer.last_beat + peer.description.heartbeat_period;
+                (due, name.clone())
+            })
+            .min()
+    }
+
+    /// Says when what was shown from here on came out.
+    fn stamp(&mut self, from: usize, began: Time) {
+        if self.out.len() > from {
+            let at = format!("after {}:", show_duration(self.now.since(began)));
+            if !self.out[..from].contains(&at) {
+                self.out.insert(from, at);
+            }
+        }
+    }
+}
+
+/// How the acknowledgement of a healthcheck that is only counted is known.
+const ROUTINE_CHECK: &str = "a healthcheck that is only counted";

@@ -1,0 +1,439 @@
+//! The vocabulary of the scenarios: one arm a command, an example above each.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::{
+    BackoffDuration, CallOutcome, InvocationId, JobName, NodeName, Principal, RefusalCode,
+    ReportedStatus, RunningTask, SchedulerId, WorkerId, WorkerSetId,
+};
+use brasserie_common_config::{ParseOptions, parse};
+use brasserie_scheduler_core::{Answer, CallReply, Event, Options, Query};
+
+use crate::names::hash_of;
+use crate::show::timer_text;
+use crate::transcript::Words;
+use crate::world::{Asked, Store, World, lock};
+
+impl World {
+    pub fn command(&mut self, command: &str) -> Result<(), String> {
+        let mut words = Words::new(command);
+        let w = &mut words;
+        match w.word("a command")? {
+            // worker w1 shard a lock host:81 start 10 [period 15s] [protocol 2]
+            // A worker instance; the shard is its name unless said.
+            "worker" => self.declare_worker(w)?,
+            // scheduler other start 5
+            // A scheduler instance of which this data directory knows nothing.
+            "scheduler" => self.declare_scheduler(w)?,
+            // set X of S1 version 3 workers w1 w2
+            // A set id that no scheduler of this scenario has told.
+            "set" => self.declare_set(w)?,
+            // old-run old#1 on w1 n0 started 100s [kill-wait 20s]
+            // A run, so long ago, that this scenario has not seen start; w1 may list it.
+            "old-run" => self.declare_run(w)?,
+            // start [new-cluster] [allow-bump-unhealthy-worker] [startup-wait 30s] [lose 500s]
+            // A scheduler instance on the data directory, with the latest configuration.
+            "start" => {
+                let options = self.flags(w)?;
+                self.start(options)?;
+            }
+            // crash
+            // The process is killed; what was not synced is lost.
+            "crash" => self.crash()?,
+            // restart [flags as of start]
+            // Everything is synced, the process ends, another one starts.
+            "restart" => {
+                let options = self.flags(w)?;
+                self.sync()?;
+                self.crash()?;
+                self.start(options)?;
+            }
+            // backup
+            // A copy of the data directory as it is on disk.
+            "backup" => {
+                self.backup = Some(self.durable.clone());
+                self.say("the data directory is copied");
+            }
+            // restore
+            // The copy takes the place of the data directory, between two schedulers.
+            "restore" => self.restore()?,
+            // store waits | store syncs
+            // Whether records wait for `sync`, or are synced at the end of each turn.
+            "store" => self.change_store(w)?,
+            // sync
+            "sync" => {
+                w.finish()?;
+                self.sync()?;
+            }
+            // config n0 n1 [backoff 5 repeat | backoff 1 2 fail] [leave-wait-before 60s]
+            // Job j on these nodes. `leave-wait-before`: the operator's override, a time so far in the future.
+            "config" => self.configure(w)?,
+            // heartbeat w1 [fresh | echo S1/2] [goodbye] [shard b] [lock host:82] [protocol 1]
+            // It echoes the set of the last answer that it got, unless said.
+            "heartbeat" => self.hear_heartbeat(w)?,
+            // join w1 w2
+            // They do all that it takes to be HEALTHY, with nothing running.
+            "join" => {
+                let workers: Vec<&str> = std::iter::from_fn(|| w.next()).collect();
+                if workers.is_empty() {
+                    return Err("no worker is named".to_owned());
+                }
+                self.join(&workers)?;
+            }
+            // advance 75s [with w1 w2]
+            // Time passes, every timer is served; the workers that are named send heartbeats and answer healthchecks.
+            "advance" => self.pass_time(w)?,
+            // answer run#1 ok | refused busy TEXT | not-sent TEXT | unknown TEXT
+            // answer fetch#1 lists nothing | lists run#1 run#2
+            // What became of a call.
+            "answer" => self.answer(w)?,
+            // ended run#1 done
+            // From now on the worker lists this run as ended so, and not acknowledged.
+            "ended" => self.note_end(w)?,
+            // status w1 run#1 done [to S1]
+            // `updateStatus`, also of healthchecks: done, failed, incomplete, incomplete_backoff, error_backoff,
+            // was_not_running.
+            "status" => self.hear_status(w)?,
+            // kill n0
+            // An operator wants j on n0 ended.
+            "kill" => self.hear_kill(w)?,
+            // show
+            // What `status` shows to an operator.
+            "show" => {
+                let now = self.now;
+                match self.core()?.answer(now, &Query::Status) {
+                    Answer::Status(status) => self.show_status(&status),
+                    other => return Err(format!("not a status: {other:?}")),
+                }
+            }
+            // explain n0
+            // Why j on n0 does not run.
+            "explain" => self.explain(w)?,
+            // timer
+            // When the scheduler wants to be woken.
+            "timer" => {
+                let now = self.now;
+                let due = self.core()?.poll_timeout();
+                self.say(timer_text(due.map(|at| at.since(now))));
+            }
+            other => return Err(format!("unknown command `{other}`")),
+        }
+        words.finish()
+    }
+
+    fn declare_worker(&mut self, w: &mut Words<'_>) -> Result<(), String> {
+        let name = w.word("a name")?;
+        self.add_peer(name, w)
+    }
+
+    fn declare_scheduler(&mut self, w: &mut Words<'_>) -> Result<(), String> {
+        let name = w.word("a name")?.to_owned();
+        if !w.take("start") {
+            return Err("`start N` is missing".to_owned());
+        }
+        let start: i64 = w.number("a start time")?;
+        self.names.name_scheduler(SchedulerId::new(start, 1), name);
+        Ok(())
+    }
+
+    fn declare_set(&mut self, w: &mut Words<'_>) -> Result<(), String> {
+        let name = w.word("a name")?.to_owned();
+        if !w.take("of") {
+            return Err("`of SCHEDULER` is missing".to_owned());
+        }
+        let scheduler = self.names.find_scheduler(w.word("a scheduler")?)?;
+        if !w.take("version") {
+            return Err("`version N` is missing".to_owned());
+        }
+        let version = w.number("a version")?;
+        if !w.take("workers") {
+            return Err("`workers ...` is missing".to_owned());
+        }
+        let mut members = Vec::new();
+        while let Some(worker) = w.next() {
+            members.push(self.names.find_worker(worker)?);
+        }
+        let hash = hash_of(members.into_iter());
+        let set = WorkerSetId {
+            scheduler,
+            version,
+            hash,
+        };
+        self.sets.insert(name, set);
+        Ok(())
+    }
+
+    fn declare_run(&mut self, w: &mut Words<'_>) -> Result<(), String> {
+        let name = w.word("a name")?.to_owned();
+        if !w.take("on") {
+            return Err("`on WORKER NODE` is missing".to_owned());
+        }
+        let shard = self.peer(w.word("a worker")?)?.description.shard.clone();
+        let node = w.word("a node")?;
+        if !w.take("started") {
+            return Err("`started DURATION` is missing".to_owned());
+        }
+        let ago = i64::try_from(w.duration("how long ago")?.as_secs()).map_err(|e| e.to_string())?;
+        let kill_wait = if w.take("kill-wait") {
+            w.duration("a kill wait")?
+        } else {
+            Duration::from_secs(5)
+        };
+        let rand = i64::try_from(self.tasks.len()).map_err(|e| e.to_string())?;
+        let invocation = InvocationId::new(self.wall().as_secs() - ago, rand);
+        self.names.name_run(invocation, name.clone());
+        let task = RunningTask {
+            job: JobName::try_from("j").map_err(|e| e.to_string())?,
+            node: NodeName::try_from(node).map_err(|e| e.to_string())?,
+            invocation,
+            shard,
+            resources: Vec::new(),
+            next_backoff: BackoffDuration {
+                no_more_backoffs: false,
+                seconds: 15,
+            },
+            suicide_kill_wait: kill_wait,
+            physical: None,
+            ended: None,
+        };
+        self.tasks.insert(name, task);
+        Ok(())
+    }
+
+    fn flags(&mut self, w: &mut Words<'_>) -> Result<Options, String> {
+        let mut options = self.options();
+        while let Some(flag) = w.next() {
+            match flag {
+                "new-cluster" => options.new_cluster = true,
+                "allow-bump-unhealthy-worker" => options.allow_bump_unhealthy_worker = true,
+                "startup-wait" => options.startup_wait = Some(w.duration("a wait")?),
+                "lose" => options.timeouts.lose_unhealthy_worker_after = w.duration("a time")?,
+                other => return Err(format!("`{other}` is no flag of a scheduler")),
+            }
+        }
+        Ok(options)
+    }
+
+    fn restore(&mut self) -> Result<(), String> {
+        if self.scheduler.is_some() {
+            return Err("a scheduler runs; `crash` it".to_owned());
+        }
+        let backup = self.backup.clone();
+        self.durable = backup.ok_or_else(|| "there is no `backup`".to_owned())?;
+        self.say("the copy takes the place of the data directory");
+        Ok(())
+    }
+
+    /// `store waits`, `store syncs`, `store fails disk full`, `store recovers`.
+    fn change_store(&mut self, w: &mut Words<'_>) -> Result<(), String> {
+        match w.word("what about it")? {
+            "waits" => self.store = Store::WaitsForSync,
+            "syncs" => {
+                self.sync()?;
+                self.store = Store::SyncsAtOnce;
+            }
+            "fails" => {
+                self.store = Store::WaitsForSync;
+                let message = w.rest().to_owned();
+                self.event(Event::StoreFailed { message })?;
+            }
+            "recovers" => self.event(Event::StoreRecovered)?,
+            other => return Err(format!("a store neither waits, syncs, fails nor recovers: `{other}`")),
+        }
+        Ok(())
+    }
+
+    fn configure(&mut self, w: &mut Words<'_>) -> Result<(), String> {
+        let (mut nodes, mut job, mut settings) = (Vec::new(), String::new(), String::new());
+        while let Some(word) = w.next() {
+            match word {
+                "backoff" => {
+                    let mut steps = Vec::new();
+                    loop {
+                        match w.word("`repeat` or `fail`")? {
+                            last @ ("repeat" | "fail") => {
+                                steps.push(format!("\"{last}\""));
+                                break;
+                            }
+                            step => steps.push(step.to_owned()),
+                        }
+                    }
+                    job = format!(r#", "backoff": [{}]"#, steps.join(", "));
+                }
+                "leave-wait-before" => {
+                    let ahead = w.duration("how far ahead")?.as_secs();
+                    let at = self.wall().as_secs()
+                        + i64::try_from(ahead).map_err(|e| e.to_string())?;
+                    settings =
+                        format!(r#", "CAUTION_exit_initial_wait_before_timestamp": {at}"#);
+                }
+                node => nodes.push(format!("\"{node}\": []")),
+            }
+        }
+        let text = format!(
+            r#"{{"bistro_settings": {{"nodes": {{"levels": ["l"], "node_order": "original",
+                "node_sources": [{{"source": "manual", "prefs": {{{}}}}}]}}, "resources": {{}}{settings}}},
+                "bistro_job->j": {{"owner": "o", "command": ["/bin/true"] {job}}}}}"#,
+            nodes.join(", ")
+        );
+        let parsed = parse(&text, ParseOptions::default()).map_err(|e| format!("{e:?}"))?;
+        self.config = Some(Arc::new(parsed.config));
+        match (&self.scheduler, self.config.clone()) {
+            (Some(_), Some(config)) => self.load(config),
+            (None, _) | (_, None) => Ok(()),
+        }
+    }
+
+    fn hear_heartbeat(&mut self, w: &mut Words<'_>) -> Result<(), String> {
+        let name = w.word("a worker")?;
+        let peer = self.peer(name)?;
+        let (mut worker, mut set) = (peer.description.clone(), peer.told);
+        let mut goodbye = false;
+        while let Some(word) = w.next() {
+            match word {
+                "fresh" => set = WorkerSetId::default(),
+                "echo" => {
+                    let known = w.word("a set")?;
+                    let found = self.sets.get(known);
+                    set = *found.ok_or_else(|| format!("no set is called `{known}`"))?;
+                }
+                "goodbye" => goodbye = true,
+                "shard" => {
+                    let shard = w.word("a shard")?;
+                    worker.shard = shard.try_into().map_err(|e| format!("{e}"))?;
+                }
+                "lock" => worker.machine_lock = lock(w.word("host:port")?)?,
+                "protocol" => worker.protocol_version = w.number("a version")?,
+                other => return Err(format!("`{other}` is nothing that a heartbeat says")),
+            }
+        }
+        self.heartbeat(name, worker, set, goodbye)
+    }
+
+    fn pass_time(&mut self, w: &mut Words<'_>) -> Result<(), String> {
+        let d = w.duration("how long")?;
+        let mut workers = Vec::new();
+        if w.take("with") {
+            workers.extend(std::iter::from_fn(|| w.next()));
+        }
+        for worker in &workers {
+            self.peer(worker)?;
+        }
+        self.advance(d, &workers)
+    }
+
+    fn answer(&mut self, w: &mut Words<'_>) -> Result<(), String> {
+        let call = w.word("a call")?;
+        let open = self.calls.get(call).map(|open| open.id);
+        let id = open.ok_or_else(|| format!("no open call is called `{call}`"))?;
+        let outcome = match w.word("an outcome")? {
+            "ok" => CallOutcome::Done(CallReply::Empty),
+            "lists" => CallOutcome::Done(CallReply::RunningTasks(self.listing(w)?)),
+            "refused" => {
+                let code = refusal_code(w.word("a code")?)?;
+                CallOutcome::Refused(code, w.rest().to_owned())
+            }
+            "not-sent" => CallOutcome::NotSent(w.rest().to_owned()),
+            "unknown" => CallOutcome::Unknown(w.rest().to_owned()),
+            other => return Err(format!("`{other}` is no outcome")),
+        };
+        self.calls.remove(call);
+        self.complete(id, outcome)
+    }
+
+    fn listing(&self, w: &mut Words<'_>) -> Result<Vec<RunningTask>, String> {
+        if w.take("nothing") {
+            return Ok(Vec::new());
+        }
+        let mut listed = Vec::new();
+        while let Some(run) = w.next() {
+            let task = self.tasks.get(run);
+            listed.push(task.ok_or_else(|| format!("no run is called `{run}`"))?.clone());
+        }
+        match listed.is_empty() {
+            true => Err("runs or `nothing` are missing".to_owned()),
+            false => Ok(listed),
+        }
+    }
+
+    fn note_end(&mut self, w: &mut Words<'_>) -> Result<(), String> {
+        let run = w.word("a run")?;
+        let status = reported(w.word("a status")?)?;
+        let task = self.tasks.get_mut(run);
+        task.ok_or_else(|| format!("no run is called `{run}`"))?.ended = Some(status);
+        Ok(())
+    }
+
+    fn hear_status(&mut self, w: &mut Words<'_>) -> Result<(), String> {
+        let worker = w.word("a worker")?;
+        let id: WorkerId = self.peer(worker)?.description.id;
+        let run = w.word("a run")?;
+        let label = w.word("a status")?;
+        let status = reported(label)?;
+        let scheduler = if w.take("to") {
+            self.names.find_scheduler(w.word("a scheduler")?)?
+        } else {
+            self.core()?.id()
+        };
+        let asked = format!("status {worker} {run} {label}");
+        self.report_as(id, scheduler, run, status, &asked)
+    }
+
+    fn hear_kill(&mut self, w: &mut Words<'_>) -> Result<(), String> {
+        let node = w.word("a node")?;
+        let request = self.ask(Asked::Other {
+            text: format!("kill {node}"),
+        });
+        self.event(Event::KillTask {
+            request,
+            from: Principal::Own,
+            job: JobName::try_from("j").map_err(|e| e.to_string())?,
+            node: NodeName::try_from(node).map_err(|e| e.to_string())?,
+        })
+    }
+
+    fn explain(&mut self, w: &mut Words<'_>) -> Result<(), String> {
+        let query = Query::Explain {
+            job: "j".to_owned(),
+            node: w.word("a node")?.to_owned(),
+        };
+        let now = self.now;
+        match self.core()?.answer(now, &query) {
+            Answer::Explain(reasons) => {
+                for reason in reasons {
+                    let reason = self.names.in_text(&reason);
+                    self.say(reason);
+                }
+                Ok(())
+            }
+            Answer::Unknown(text) => Err(text),
+            other => Err(format!("not reasons: {other:?}")),
+        }
+    }
+}
+
+fn refusal_code(word: &str) -> Result<RefusalCode, String> {
+    Ok(match word {
+        "unhealthy" => RefusalCode::Unhealthy,
+        "wrong-id" => RefusalCode::WrongId,
+        "old-sequence" => RefusalCode::OldSequence,
+        "duplicate" => RefusalCode::Duplicate,
+        "busy" => RefusalCode::Busy,
+        "draining" => RefusalCode::Draining,
+        "unspecified" => RefusalCode::Unspecified,
+        other => return Err(format!("`{other}` is no code of a refusal")),
+    })
+}
+
+fn reported(word: &str) -> Result<ReportedStatus, String> {
+    Ok(match word {
+        "done" => ReportedStatus::done(),
+        "failed" => ReportedStatus::failed(),
+        "incomplete" => ReportedStatus::incomplete(),
+        "incomplete_backoff" => ReportedStatus::incomplete_backoff("it was killed"),
+        "error_backoff" => ReportedStatus::error_backoff("it went wrong"),
+        "was_not_running" => ReportedStatus::was_not_running(),
+        other => return Err(format!("`{other}` is no status")),
+    })
+}

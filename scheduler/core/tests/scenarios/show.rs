@@ -1,0 +1,326 @@
+//! Effects as lines for people: all that matters of each, with names in place of ids.
+
+use std::time::Duration;
+
+use brasserie_common::status::StoredStatus;
+use brasserie_common::worker::HeartbeatResponse;
+use brasserie_common::{BackoffDuration, RecordSeq, RequestId, StatusBits};
+use brasserie_scheduler_core::{
+    Call, ClusterStatus, Effect, EndedTask, Message, NewWorker, Record, Rejection, Reply,
+};
+
+use crate::transcript::show_duration;
+use crate::world::{Asked, Held, OpenCall, World};
+
+impl World {
+    /// Shows one effect, or counts it where the scenario asked for no more.
+    pub fn effect(&mut self, effect: Effect) -> Result<(), String> {
+        match effect {
+            Effect::Persist { seq, record } => {
+                let line = format!("persist #{}: {}", seq.0, self.record(&record));
+                self.say(line);
+                self.unsynced.push((seq, record));
+            }
+            Effect::Reply {
+                request,
+                after,
+                reply,
+            } => self.reply(request, after, reply)?,
+            Effect::Call {
+                id,
+                peer: _,
+                after,
+                call,
+            } => {
+                let message = self.core()?.message(&call);
+                self.call(OpenCall { id, worker: worker_of(&call) }, after, &call, message);
+            }
+        }
+        Ok(())
+    }
+
+    fn record(&self, record: &Record) -> String {
+        match record {
+            Record::SchedulerStarted {
+                cluster: _,
+                scheduler,
+            } => format!("{} uses this directory", self.names.scheduler(*scheduler)),
+            Record::WorkerAssociated { worker, instance } => format!(
+                "{} associated on shard {}, lock {}:{}, certainly dead after {}",
+                self.names.worker(*worker),
+                instance.shard,
+                instance.machine_lock.hostname,
+                instance.machine_lock.port,
+                show_duration(instance.timeouts.min_safe_wait())
+            ),
+            Record::WorkerLeft {
+                worker,
+                cause,
+                tasks,
+                hold_back,
+            } => {
+                let mut text = format!("{} left: {cause:?}", self.names.worker(*worker));
+                for task in tasks {
+                    text += &format!("; {}", self.ended(task));
+                }
+                if !hold_back.is_zero() {
+                    text += &format!("; nothing may start for {}", show_duration(*hold_back));
+                }
+                text
+            }
+            Record::HoldBack { wait } => format!(
+                "after a restart nothing may start for {}",
+                show_duration(*wait)
+            ),
+            Record::HoldBackOver => "the hold-back is over".to_owned(),
+            Record::TaskEnded(task) => self.ended(task),
+        }
+    }
+
+    fn ended(&self, task: &EndedTask) -> String {
+        format!(
+            "{} of {} on {} ended {}",
+            self.names.run(task.invocation),
+            task.job,
+            task.node,
+            status_text(&task.status)
+        )
+    }
+
+    fn reply(
+        &mut self,
+        request: RequestId,
+        after: Option<RecordSeq>,
+        reply: Reply,
+    ) -> Result<(), String> {
+        let asked = self
+            .asked
+            .remove(&request)
+            .ok_or_else(|| format!("a reply to nobody: {reply:?}"))?;
+        let mut news = None;
+        let result = match &reply {
+            Reply::Heartbeat(Ok(response)) => {
+                let set = response.worker_set;
+                let key = format!("{}/{}", self.names.scheduler(set.scheduler), set.version);
+                self.sets.insert(key, set);
+                if let Asked::Heartbeat { worker } = &asked {
+                    news = Some((worker.clone(), set));
+                }
+                self.heartbeat_result(response)?
+            }
+            Reply::Heartbeat(Err(rejection)) => self.refused(rejection),
+            Reply::UpdateStatus(Ok(())) | Reply::KillTask(Ok(())) => "ok".to_owned(),
+            Reply::UpdateStatus(Err(rejection)) | Reply::KillTask(Err(rejection)) => {
+                self.refused(rejection)
+            }
+            Reply::Answer(answer) => return Err(format!("nobody asked: {answer:?}")),
+        };
+        let what = match &asked {
+            Asked::Heartbeat { worker } => format!("heartbeat {worker}"),
+            Asked::Other { text } => text.clone(),
+        };
+        let text = format!("reply to {what}: {result}");
+        if !self.is_routine_reply(&asked, &reply) {
+            self.say(format!("{text}{}", after_text(after)));
+        }
+        match after {
+            Some(after) => self.held.push(Held { after, text, news }),
+            None => self.deliver(news),
+        }
+        Ok(())
+    }
+
+    /// The timeouts in an answer are those of the flags, so they need no showing; that they are is checked.
+    fn heartbeat_result(&mut self, response: &HeartbeatResponse) -> Result<String, String> {
+        let t = self.timeouts;
+        let sent = (
+            response.max_healthcheck_gap,
+            response.heartbeat_grace_period,
+            response.lose_unhealthy_worker_after,
+            response.worker_check_interval,
+        );
+        let expected = (
+            t.max_healthcheck_gap(),
+            t.heartbeat_grace_period,
+            t.lose_unhealthy_worker_after,
+            t.worker_check_interval,
+        );
+        if sent != expected {
+            return Err(format!("the answer has other timeouts than the flags: {response:?}"));
+        }
+        let set = &response.worker_set;
+        if response.scheduler != set.scheduler {
+            return Err(format!("the answer has another one's set: {response:?}"));
+        }
+        Ok(format!(
+            "{}, set {}",
+            response.worker_state.as_str(),
+            self.names.set(set)
+        ))
+    }
+
+    fn refused(&self, rejection: &Rejection) -> String {
+        let debug = format!("{rejection:?}");
+        let kind: String = debug.chars().take_while(|c| c.is_alphanumeric()).collect();
+        format!("refused, {kind}: {}", self.names.in_text(&rejection.to_string()))
+    }
+
+    fn call(&mut self, open: OpenCall, after: Option<RecordSeq>, call: &Call, message: Message) {
+        let to = self.names.worker(open.worker);
+        let (name, text) = match (call, message) {
+            (Call::RunTask { .. }, Message::RunTask(run)) => {
+                let name = self.names.next("run");
+                self.names.name_run(run.task.invocation, name.clone());
+                let text = format!(
+                    "runTask {} on {}, sequence {}, {}",
+                    run.task.job,
+                    run.task.node,
+                    run.sequence.0,
+                    backoff_text(run.task.next_backoff)
+                );
+                self.tasks.insert(name.clone(), run.task);
+                (name, text)
+            }
+            (Call::Healthcheck { new_worker, .. }, Message::RunTask(run)) => {
+                let name = self.names.next("check");
+                self.tasks.insert(name.clone(), run.task);
+                let text = match new_worker {
+                    NewWorker::Yes => "healthcheck of a new worker",
+                    NewWorker::No => "healthcheck",
+                };
+                (name, text.to_owned())
+            }
+            (_, Message::NotifyIfTasksNotRunning { tasks, sequence, .. }) => {
+                let runs: Vec<String> =
+                    tasks.iter().map(|t| self.names.run(t.invocation)).collect();
+                let text = format!(
+                    "notifyIfTasksNotRunning {}, sequence {}",
+                    runs.join(" "),
+                    sequence.0
+                );
+                (self.names.next("notify"), text)
+            }
+            (_, Message::GetRunningTasks { .. }) => {
+                (self.names.next("fetch"), "getRunningTasks".to_owned())
+            }
+            (_, Message::RequestSuicide { .. }) => {
+                (self.names.next("suicide"), "requestSuicide".to_owned())
+            }
+            (_, Message::KillTask { task, kill, .. }) => {
+                let run = self.names.run(task.invocation);
+                let text = format!("killTask {run}, {:?}, wait {}", kill.method, show_duration(kill.wait));
+                (self.names.next("kill"), text)
+            }
+            (call, Message::RunTask(run)) => (
+                "unexpected".to_owned(),
+                format!("{call:?} says {run:?}"),
+            ),
+        };
+        if !self.is_routine_call(&to, &name, call) {
+            self.say(format!("call {to}, {name}: {text}{}", after_text(after)));
+        }
+        self.calls.insert(name, open);
+    }
+
+    /// What an operator sees.
+    pub fn show_status(&mut self, status: &ClusterStatus) {
+        if let Some(reason) = &status.wait_ended {
+            self.say(format!("the initial wait is over: {reason}"));
+        }
+        if let Some(message) = &status.initial_wait {
+            let message = self.names.in_text(message);
+            self.say(message);
+        }
+        for worker in &status.workers {
+            let line = format!(
+                "{} on shard {}: {}, {} running, {} unsure",
+                self.names.worker(worker.id),
+                worker.shard,
+                worker.health.as_str(),
+                worker.running - worker.unsure,
+                worker.unsure
+            );
+            self.say(line);
+        }
+        for job in &status.jobs {
+            let c = job.counts;
+            let counts = [
+                (c.unstarted, "unstarted"),
+                (c.running, "running"),
+                (c.done, "done"),
+                (c.incomplete, "incomplete"),
+                (c.error, "error"),
+                (c.in_backoff, "in backoff"),
+                (c.failed, "failed"),
+                (c.never, "never"),
+            ];
+            let counts = counts.iter().filter(|(n, _)| *n > 0);
+            let counts: Vec<String> = counts.map(|(n, what)| format!("{n} {what}")).collect();
+            self.say(format!("job {}: {}", job.name, counts.join(", ")));
+        }
+        for error in &status.errors {
+            let error = self.names.in_text(error);
+            self.say(format!("problem: {error}"));
+        }
+    }
+}
+
+fn worker_of(call: &Call) -> brasserie_common::WorkerId {
+    match call {
+        Call::GetRunningTasks { worker }
+        | Call::RunTask { worker, .. }
+        | Call::Healthcheck { worker, .. }
+        | Call::NotifyIfTasksNotRunning { worker, .. }
+        | Call::RequestSuicide { worker }
+        | Call::KillTask { worker, .. } => *worker,
+    }
+}
+
+fn after_text(after: Option<RecordSeq>) -> String {
+    after.map_or(String::new(), |seq| format!(" (after #{})", seq.0))
+}
+
+fn backoff_text(backoff: BackoffDuration) -> String {
+    if backoff.no_more_backoffs {
+        "no more retries".to_owned()
+    } else {
+        format!("next backoff {}s", backoff.seconds)
+    }
+}
+
+/// The bits and waits of a stored status, and its text.
+fn status_text(status: &StoredStatus) -> String {
+    let mut text = status.label().to_owned();
+    for (bit, name) in [
+        (StatusBits::USES_BACKOFF, "uses backoff"),
+        (StatusBits::DOES_NOT_ADVANCE_BACKOFF, "keeps its step"),
+        (StatusBits::OVERWRITEABLE, "overwriteable"),
+    ] {
+        if status.bits.has(bit) {
+            text += &format!(", {name}");
+        }
+    }
+    if status.backoff_seconds > 0 {
+        text += &format!(", waits {}s", status.backoff_seconds);
+    }
+    if status.safety_seconds > 0 {
+        text += &format!(" ({}s of safety)", status.safety_seconds);
+    }
+    if status.bits.has(StatusBits::HAS_SAVED_BACKOFF) {
+        let saved = status.data.as_ref().and_then(|d| d.get("__bistro_saved_backoff"));
+        text += &format!(", saved backoff {}s", saved.map(ToString::to_string).unwrap_or_default());
+    }
+    match status.exception() {
+        Some(exception) => format!("{text}: {exception}"),
+        None => text,
+    }
+}
+
+/// Seconds until a time, for `timer`.
+pub fn timer_text(wait: Option<Duration>) -> String {
+    match wait {
+        None => "no timer is set".to_owned(),
+        Some(Duration::ZERO) => "a timer is due".to_owned(),
+        Some(wait) => format!("the next timer is due in {}", show_duration(wait)),
+    }
+}
