@@ -69,7 +69,8 @@ impl World {
             // config n0 n1 [backoff 5 repeat | backoff 1 2 fail] [leave-wait-before 60s]
             // Job j on these nodes. `leave-wait-before`: the operator's override, a time so far in the future.
             "config" => self.configure(w)?,
-            // heartbeat w1 [fresh | echo S1/2] [goodbye] [shard b] [lock host:82] [protocol 1]
+            // heartbeat w1 [fresh | echo S1/2] [goodbye] [shard b] [lock host:82] [period 30s]
+            //     [protocol 1]
             // It echoes the set of the last answer that it got, unless said.
             "heartbeat" => self.hear_heartbeat(w)?,
             // join w1 w2
@@ -84,6 +85,14 @@ impl World {
             // advance 75s [with w1 w2]
             // Time passes, every timer is served; the workers that are named send heartbeats and answer healthchecks.
             "advance" => self.pass_time(w)?,
+            // advance-clock 10s
+            // Time passes while no scheduler runs.
+            "advance-clock" => {
+                if self.scheduler.is_some() {
+                    return Err("a scheduler runs; `advance`".to_owned());
+                }
+                self.now = self.now + w.duration("how long")?;
+            }
             // answer run#1 ok | refused busy TEXT | not-sent TEXT | unknown TEXT
             // answer fetch#1 lists nothing | lists run#1 run#2
             // What became of a call.
@@ -304,6 +313,7 @@ impl World {
                     worker.shard = shard.try_into().map_err(|e| format!("{e}"))?;
                 }
                 "lock" => worker.machine_lock = lock(w.word("host:port")?)?,
+                "period" => worker.heartbeat_period = w.duration("a period")?,
                 "protocol" => worker.protocol_version = w.number("a version")?,
                 other => return Err(format!("`{other}` is nothing that a heartbeat says")),
             }
