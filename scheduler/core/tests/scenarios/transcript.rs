@@ -342,14 +342,22 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Exact to the nanosecond: whole seconds, then what is over.
+/// Seconds to the millisecond, and whether a moment more: limits are strict, so much happens a nanosecond after one.
 pub fn show_duration(d: std::time::Duration) -> String {
-    let (secs, nanos) = (d.as_secs(), d.subsec_nanos());
-    match (secs, nanos) {
-        (_, 0) => format!("{secs}s"),
-        (_, 1) => format!("just over {secs}s"),
-        (0, _) if nanos.is_multiple_of(1_000_000) => format!("{}ms", nanos / 1_000_000),
-        _ => format!("{}s", format!("{secs}.{nanos:09}").trim_end_matches('0')),
+    let (millis, over) = (d.as_millis(), d.subsec_nanos() % 1_000_000);
+    let text = match millis {
+        0 if over == 0 => "0s".to_owned(),
+        1..1000 => format!("{millis}ms"),
+        _ if millis.is_multiple_of(1000) => format!("{}s", millis / 1000),
+        _ => {
+            let text = format!("{}.{:03}", millis / 1000, millis % 1000);
+            format!("{}s", text.trim_end_matches('0'))
+        }
+    };
+    match over {
+        0 => text,
+        1..10 => format!("just over {text}"),
+        _ => format!("{}ns", d.as_nanos()),
     }
 }
 
