@@ -218,7 +218,10 @@ impl World {
             let shown = self.out.len();
             let next_beat = self.next_beat();
             let timer = self.core()?.poll_timeout();
-            let next = timer.into_iter().chain(next_beat.as_ref().map(|(at, _)| *at)).min();
+            let next = timer
+                .into_iter()
+                .chain(next_beat.as_ref().map(|(at, _)| *at))
+                .min();
             let Some(at) = next.filter(|at| *at <= end) else {
                 break;
             };
@@ -245,7 +248,11 @@ impl World {
 
     /// When the first of those that behave sends its next heartbeat. A joining worker asks in rounds instead.
     fn next_beat(&self) -> Option<(Time, String)> {
-        let workers = self.routine.workers.iter().filter(|_| !self.routine.is_joining);
+        let workers = self
+            .routine
+            .workers
+            .iter()
+            .filter(|_| !self.routine.is_joining);
         let peers = workers.filter_map(|name| Some((name, self.peers.get(name)?)));
         peers
             .map(|(name, peer)| {

@@ -164,11 +164,12 @@ impl World {
             members.push(self.names.find_worker(worker)?);
         }
         let hash = hash_of(members.into_iter());
-        let set = WorkerSetId {
+        let empty = WorkerSetId {
             scheduler,
             version,
-            hash,
+            ..WorkerSetId::default()
         };
+        let set = WorkerSetId { hash, ..empty };
         self.sets.insert(name, set);
         Ok(())
     }
@@ -183,7 +184,8 @@ impl World {
         if !w.take("started") {
             return Err("`started DURATION` is missing".to_owned());
         }
-        let ago = i64::try_from(w.duration("how long ago")?.as_secs()).map_err(|e| e.to_string())?;
+        let ago =
+            i64::try_from(w.duration("how long ago")?.as_secs()).map_err(|e| e.to_string())?;
         let kill_wait = if w.take("kill-wait") {
             w.duration("a kill wait")?
         } else {
@@ -248,7 +250,11 @@ impl World {
                 self.event(Event::StoreFailed { message })?;
             }
             "recovers" => self.event(Event::StoreRecovered)?,
-            other => return Err(format!("a store neither waits, syncs, fails nor recovers: `{other}`")),
+            other => {
+                return Err(format!(
+                    "a store neither waits, syncs, fails nor recovers: `{other}`"
+                ));
+            }
         }
         Ok(())
     }
@@ -272,10 +278,9 @@ impl World {
                 }
                 "leave-wait-before" => {
                     let ahead = w.duration("how far ahead")?.as_secs();
-                    let at = self.wall().as_secs()
-                        + i64::try_from(ahead).map_err(|e| e.to_string())?;
-                    settings =
-                        format!(r#", "CAUTION_exit_initial_wait_before_timestamp": {at}"#);
+                    let at =
+                        self.wall().as_secs() + i64::try_from(ahead).map_err(|e| e.to_string())?;
+                    settings = format!(r#", "CAUTION_exit_initial_wait_before_timestamp": {at}"#);
                 }
                 node => nodes.push(format!("\"{node}\": []")),
             }
@@ -359,7 +364,10 @@ impl World {
         let mut listed = Vec::new();
         while let Some(run) = w.next() {
             let task = self.tasks.get(run);
-            listed.push(task.ok_or_else(|| format!("no run is called `{run}`"))?.clone());
+            listed.push(
+                task.ok_or_else(|| format!("no run is called `{run}`"))?
+                    .clone(),
+            );
         }
         match listed.is_empty() {
             true => Err("runs or `nothing` are missing".to_owned()),
@@ -371,7 +379,8 @@ impl World {
         let run = w.word("a run")?;
         let status = reported(w.word("a status")?)?;
         let task = self.tasks.get_mut(run);
-        task.ok_or_else(|| format!("no run is called `{run}`"))?.ended = Some(status);
+        task.ok_or_else(|| format!("no run is called `{run}`"))?
+            .ended = Some(status);
         Ok(())
     }
 

@@ -81,7 +81,10 @@ impl Names {
     /// A text for people, with names in place of ids.
     pub fn in_text(&self, text: &str) -> String {
         let mut text = text.to_owned();
-        let schedulers = self.schedulers.iter().map(|(id, name)| (id.to_string(), name));
+        let schedulers = self
+            .schedulers
+            .iter()
+            .map(|(id, name)| (id.to_string(), name));
         let workers = self.workers.iter().map(|(id, name)| (id.to_string(), name));
         let runs = self.runs.iter().map(|(id, name)| (id.to_string(), name));
         for (id, name) in schedulers.chain(workers).chain(runs) {

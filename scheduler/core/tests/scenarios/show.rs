@@ -33,7 +33,15 @@ impl World {
                 call,
             } => {
                 let message = self.core()?.message(&call);
-                self.call(OpenCall { id, worker: worker_of(&call) }, after, &call, message);
+                self.call(
+                    OpenCall {
+                        id,
+                        worker: worker_of(&call),
+                    },
+                    after,
+                    &call,
+                    message,
+                );
             }
         }
         Ok(())
@@ -146,7 +154,9 @@ impl World {
             t.worker_check_interval,
         );
         if sent != expected {
-            return Err(format!("the answer has other timeouts than the flags: {response:?}"));
+            return Err(format!(
+                "the answer has other timeouts than the flags: {response:?}"
+            ));
         }
         let set = &response.worker_set;
         if response.scheduler != set.scheduler {
@@ -162,7 +172,10 @@ impl World {
     fn refused(&self, rejection: &Rejection) -> String {
         let debug = format!("{rejection:?}");
         let kind: String = debug.chars().take_while(|c| c.is_alphanumeric()).collect();
-        format!("refused, {kind}: {}", self.names.in_text(&rejection.to_string()))
+        format!(
+            "refused, {kind}: {}",
+            self.names.in_text(&rejection.to_string())
+        )
     }
 
     fn call(&mut self, open: OpenCall, after: Option<RecordSeq>, call: &Call, message: Message) {
@@ -190,7 +203,12 @@ impl World {
                 };
                 (name, text.to_owned())
             }
-            (_, Message::NotifyIfTasksNotRunning { tasks, sequence, .. }) => {
+            (
+                _,
+                Message::NotifyIfTasksNotRunning {
+                    tasks, sequence, ..
+                },
+            ) => {
                 let runs: Vec<String> =
                     tasks.iter().map(|t| self.names.run(t.invocation)).collect();
                 let text = format!(
@@ -208,16 +226,27 @@ impl World {
             }
             (_, Message::KillTask { task, kill, .. }) => {
                 let run = self.names.run(task.invocation);
-                let text = format!("killTask {run}, {:?}, wait {}", kill.method, show_duration(kill.wait));
+                let text = format!(
+                    "killTask {run}, {:?}, wait {}",
+                    kill.method,
+                    show_duration(kill.wait)
+                );
                 (self.names.next("kill"), text)
             }
-            (call, Message::RunTask(run)) => (
-                "unexpected".to_owned(),
-                format!("{call:?} says {run:?}"),
-            ),
+            (call, Message::RunTask(run)) => {
+                ("unexpected".to_owned(), format!("{call:?} says {run:?}"))
+            }
         };
+        let text = format!("call {to}, {name}: {text}");
         if !self.is_routine_call(&to, &name, call) {
-            self.say(format!("call {to}, {name}: {text}{}", after_text(after)));
+            self.say(format!("{text}{}", after_text(after)));
+        }
+        if let Some(after) = after {
+            self.held.push(Held {
+                after,
+                text,
+                news: None,
+            });
         }
         self.calls.insert(name, open);
     }
@@ -307,8 +336,14 @@ fn status_text(status: &StoredStatus) -> String {
         text += &format!(" ({}s of safety)", status.safety_seconds);
     }
     if status.bits.has(StatusBits::HAS_SAVED_BACKOFF) {
-        let saved = status.data.as_ref().and_then(|d| d.get("__bistro_saved_backoff"));
-        text += &format!(", saved backoff {}s", saved.map(ToString::to_string).unwrap_or_default());
+        let saved = status
+            .data
+            .as_ref()
+            .and_then(|d| d.get("__bistro_saved_backoff"));
+        text += &format!(
+            ", saved backoff {}s",
+            saved.map(ToString::to_string).unwrap_or_default()
+        );
     }
     match status.exception() {
         Some(exception) => format!("{text}: {exception}"),

@@ -149,11 +149,7 @@ pub fn replay(text: &str, name: &str, player: &mut impl Player) -> Result<String
     Ok(actual)
 }
 
-fn play_block(
-    block: &Block<'_>,
-    name: &str,
-    player: &mut impl Player,
-) -> Result<String, String> {
+fn play_block(block: &Block<'_>, name: &str, player: &mut impl Player) -> Result<String, String> {
     let mut output = Vec::new();
     for (at, command) in block.commands.iter().enumerate() {
         let error = |text: &str| format!("{name}:{}: `{command}`: {text}", block.line + at);
@@ -187,7 +183,10 @@ fn parse<'a>(lines: &'a [&'a str]) -> Result<Scenario<'a>, (usize, String)> {
         }
         let end = lines[at..].iter().position(|line| is_blank(line));
         let block = &lines[at..end.map_or(lines.len(), |end| at + end)];
-        let mut dividers = block.iter().enumerate().filter(|(_, line)| **line == "----");
+        let mut dividers = block
+            .iter()
+            .enumerate()
+            .filter(|(_, line)| **line == "----");
         let commands = match (dividers.next(), dividers.next()) {
             (Some((0, _)), _) => Err((0, "`----` without a command before it".to_owned())),
             (Some((i, _)), None) => Ok(&block[..i]),
@@ -409,11 +408,7 @@ pub fn check_the_format_itself() {
     ] {
         assert_eq!(play(text), Err(error.to_owned()), "{text:?}");
     }
-    let untitled = replay(
-        "say a\n----\na\n",
-        "f.txt",
-        &mut Parrot(Vec::new()),
-    );
+    let untitled = replay("say a\n----\na\n", "f.txt", &mut Parrot(Vec::new()));
     assert!(untitled.is_err_and(|e| e.contains("title")));
     let silent = replay(
         "# A title that is long enough\n\nsay a\n----\na\n",
