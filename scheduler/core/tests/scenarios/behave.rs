@@ -28,7 +28,7 @@ pub struct Routine {
     healthy: BTreeSet<String>,
     counts: BTreeMap<String, Counted>,
     /// Calls to answer, by their names.
-    todo: Vec<String>,
+    pub todo: Vec<String>,
 }
 
 #[derive(Default)]
@@ -63,33 +63,32 @@ impl World {
         is_no_news || is_joining
     }
 
-    /// A call that a worker that behaves will answer.
-    pub fn is_routine_call(&mut self, worker: &str, name: &str, call: &Call) -> bool {
-        let is_routine = self.routine.workers.contains(worker)
-            && match call {
-                Call::Healthcheck { .. } => true,
-                Call::GetRunningTasks { .. } => self.routine.is_joining,
-                Call::RunTask { .. }
-                | Call::NotifyIfTasksNotRunning { .. }
-                | Call::RequestSuicide { .. }
-                | Call::KillTask { .. } => false,
-            };
-        if is_routine {
-            self.routine.todo.push(name.to_owned());
+    /// What kind of call it is that a worker that behaves will answer, if it is one.
+    pub fn routine_kind(&self, worker: &str, call: &Call) -> Option<&'static str> {
+        if !self.routine.workers.contains(worker) {
+            return None;
         }
-        is_routine
+        match call {
+            Call::Healthcheck { .. } => Some("routine-check"),
+            Call::GetRunningTasks { .. } if self.routine.is_joining => Some("routine-fetch"),
+            Call::GetRunningTasks { .. }
+            | Call::RunTask { .. }
+            | Call::NotifyIfTasksNotRunning { .. }
+            | Call::RequestSuicide { .. }
+            | Call::KillTask { .. } => None,
+        }
     }
 
     fn answer_routine_calls(&mut self) -> Result<(), String> {
         while let Some(name) = self.routine.todo.pop() {
             let open = self.calls.remove(&name).ok_or("the call is open")?;
-            let reply = if name.starts_with("fetch") {
+            let reply = if name.starts_with("routine-fetch") {
                 CallReply::RunningTasks(Vec::new())
             } else {
                 CallReply::Empty
             };
             self.complete(open.id, CallOutcome::Done(reply))?;
-            if name.starts_with("check") {
+            if name.starts_with("routine-check") {
                 let worker = self.names.worker(open.worker);
                 let counted = self.routine.counts.entry(worker.clone()).or_default();
                 counted.healthchecks += 1;

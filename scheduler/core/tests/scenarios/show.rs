@@ -180,7 +180,32 @@ impl World {
 
     fn call(&mut self, open: OpenCall, after: Option<RecordSeq>, call: &Call, message: Message) {
         let to = self.names.worker(open.worker);
-        let (name, text) = match (call, message) {
+        if let Some(kind) = self.routine_kind(&to, call) {
+            // Named apart, so that the names of a scenario do not depend on how many there are.
+            let name = self.names.next(kind);
+            if let Message::RunTask(run) = message {
+                self.tasks.insert(name.clone(), run.task);
+            }
+            self.calls.insert(name.clone(), open);
+            self.routine.todo.push(name);
+            return;
+        }
+        let (name, text) = self.call_text(call, message);
+        let text = format!("call {to}, {name}: {text}");
+        self.say(format!("{text}{}", after_text(after)));
+        self.calls.insert(name, open);
+        if let Some(after) = after {
+            self.held.push(Held {
+                after,
+                text,
+                news: None,
+            });
+        }
+    }
+
+    /// The name that the call gets, and what it says.
+    fn call_text(&mut self, call: &Call, message: Message) -> (String, String) {
+        match (call, message) {
             (Call::RunTask { .. }, Message::RunTask(run)) => {
                 let name = self.names.next("run");
                 self.names.name_run(run.task.invocation, name.clone());
@@ -209,8 +234,8 @@ impl World {
                     tasks, sequence, ..
                 },
             ) => {
-                let runs: Vec<String> =
-                    tasks.iter().map(|t| self.names.run(t.invocation)).collect();
+                let runs = tasks.iter().map(|t| self.names.run(t.invocation));
+                let runs: Vec<String> = runs.collect();
                 let text = format!(
                     "notifyIfTasksNotRunning {}, sequence {}",
                     runs.join(" "),
@@ -226,29 +251,14 @@ impl World {
             }
             (_, Message::KillTask { task, kill, .. }) => {
                 let run = self.names.run(task.invocation);
-                let text = format!(
-                    "killTask {run}, {:?}, wait {}",
-                    kill.method,
-                    show_duration(kill.wait)
-                );
+                let wait = show_duration(kill.wait);
+                let text = format!("killTask {run}, {:?}, wait {wait}", kill.method);
                 (self.names.next("kill"), text)
             }
             (call, Message::RunTask(run)) => {
                 ("unexpected".to_owned(), format!("{call:?} says {run:?}"))
             }
-        };
-        let text = format!("call {to}, {name}: {text}");
-        if !self.is_routine_call(&to, &name, call) {
-            self.say(format!("{text}{}", after_text(after)));
         }
-        if let Some(after) = after {
-            self.held.push(Held {
-                after,
-                text,
-                news: None,
-            });
-        }
-        self.calls.insert(name, open);
     }
 
     /// What an operator sees.

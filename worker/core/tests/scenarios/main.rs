@@ -1,0 +1,42 @@
+//! The worker core's protocol as scenarios: text files that read as documentation and are compared exactly.
+//!
+//! The commands are described above the arms of `commands.rs`; the form of the files in `transcript.rs`, which the
+//! scheduler's scenarios share.
+
+mod commands;
+mod routine;
+mod show;
+#[path = "../../../../scheduler/core/tests/scenarios/transcript.rs"]
+mod transcript;
+mod world;
+
+use std::path::Path;
+
+#[test]
+fn scenarios() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+    transcript::run_folder(&folder, world::World::new);
+}
+
+#[test]
+fn scenario_files_that_are_wrong_are_refused() {
+    transcript::check_the_format_itself();
+}
+
+#[test]
+fn commands_that_name_what_does_not_exist_are_refused() {
+    let header = "# A title that is long enough\n# A story that is long enough\n\n";
+    for (command, error) in [
+        ("dance", "unknown command `dance`"),
+        ("fetch from S1", "no scheduler is called `S1`"),
+        ("answer report#1 ok", "no open call is called `report#1`"),
+        ("end run#1 done", "no run is called `run#1`"),
+        ("advance", "how long is missing"),
+        ("scheduler S1 start 5 x", "`x` means nothing here"),
+        ("timer", "no worker runs; `start` one"),
+    ] {
+        let text = format!("{header}{command}\n----\nnothing\n");
+        let result = transcript::replay(&text, "f.txt", &mut world::World::new());
+        assert_eq!(result, Err(format!("f.txt:4: `{command}`: {error}")));
+    }
+}

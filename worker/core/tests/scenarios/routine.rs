@@ -1,0 +1,214 @@
+//! A scheduler that does what a good scheduler does, so that a scenario shows only what it is about.
+//!
+//! What is counted instead of shown is closed: heartbeats and healthchecks, and the reports of those. Everything else is shown
+//! as always.
+
+use std::time::Duration;
+
+use brasserie_common::{CallId, CallOutcome, Health, Time};
+use brasserie_worker_core::{Call, CallReply, Event};
+
+use crate::transcript::show_duration;
+use crate::world::World;
+
+/// How often the scheduler checks that tasks can run.
+const HEALTHCHECK_PERIOD: Duration = Duration::from_secs(60);
+/// Steps within one moment before it is taken for a loop.
+const MAX_STEPS: usize = 1000;
+
+/// Who behaves now, and what was counted.
+#[derive(Default)]
+pub struct Routine {
+    scheduler: Option<String>,
+    state: Option<Health>,
+    heartbeats: usize,
+    healthchecks: usize,
+    /// Names healthchecks in the order of the whole scenario.
+    checks: usize,
+    last_check: Option<Time>,
+    /// Calls to answer.
+    todo: Vec<(CallId, CallKind)>,
+}
+
+#[derive(Clone, Copy)]
+enum CallKind {
+    Heartbeat,
+    Report,
+}
+
+impl World {
+    /// Such calls get no names, so that those of a scenario do not depend on how many there are.
+    pub fn is_routine_call(&self, call: &Call) -> bool {
+        self.routine.scheduler.is_some()
+            && match call {
+                Call::Heartbeat { .. } => true,
+                Call::UpdateStatus { task, .. } => {
+                    self.is_routine_run(&self.name_of_run(task.invocation))
+                }
+            }
+    }
+
+    pub fn await_routine(&mut self, id: CallId, call: &Call) {
+        let kind = match call {
+            Call::Heartbeat { .. } => CallKind::Heartbeat,
+            Call::UpdateStatus { .. } => CallKind::Report,
+        };
+        self.routine.todo.push((id, kind));
+    }
+
+    pub fn is_routine_run(&self, run: &str) -> bool {
+        run.starts_with("routine-check")
+    }
+
+    pub fn is_routine_reply(&self, asked: &str, reply: &str) -> bool {
+        asked.starts_with("routine-") && (reply == "ok" || reply == "nothing runs")
+    }
+
+    fn answer_routine_calls(&mut self) -> Result<(), String> {
+        let Some(scheduler) = self.routine.scheduler.clone() else {
+            return Ok(());
+        };
+        while let Some((call, kind)) = self.routine.todo.pop() {
+            let reply = match kind {
+                CallKind::Heartbeat => {
+                    self.routine.heartbeats += 1;
+                    let state = self.routine.state.unwrap_or(Health::Healthy);
+                    CallReply::Heartbeat(Box::new(self.response(&scheduler, state)?))
+                }
+                CallKind::Report => CallReply::Acknowledged,
+            };
+            let outcome = CallOutcome::Done(reply);
+            self.event(Event::CallCompleted { call, outcome })?;
+        }
+        Ok(())
+    }
+
+    fn routine_check(&mut self, new: &str) -> Result<(), String> {
+        let Some(scheduler) = self.routine.scheduler.clone() else {
+            return Ok(());
+        };
+        self.routine.checks += 1;
+        self.routine.healthchecks += 1;
+        self.routine.last_check = Some(self.now);
+        let name = format!("routine-check#{}", self.routine.checks);
+        self.command(&format!("healthcheck {name} from {scheduler}{new}"))?;
+        self.command(&format!("end {name} done"))?;
+        self.answer_routine_calls()
+    }
+
+    /// The scheduler does all that it takes to make the worker HEALTHY.
+    pub fn join(&mut self, scheduler: &str) -> Result<(), String> {
+        self.begin(scheduler)?;
+        self.routine.state = Some(Health::New);
+        // A heartbeat is on its way already if the worker has just started.
+        let open = self.calls.keys().find(|name| name.starts_with("heartbeat"));
+        if let Some(name) = open.cloned()
+            && let Some(call) = self.calls.remove(&name)
+        {
+            self.routine.todo.push((call, CallKind::Heartbeat));
+        }
+        self.look()?;
+        self.answer_routine_calls()?;
+        let id = self.scheduler(scheduler)?.id;
+        self.fetch("routine-fetch", Some(id), Self::own())?;
+        self.routine.state = Some(Health::Unhealthy);
+        self.answer_routine_calls()?;
+        self.routine_check(" new-worker")?;
+        self.routine.state = Some(Health::Healthy);
+        let began = self.now;
+        while self.core()?.health() != Health::Healthy {
+            self.pass(Duration::from_millis(100))?;
+            if self.now > began + Duration::from_secs(60) {
+                return Err(format!("it does not become HEALTHY: {:?}", self.out));
+            }
+        }
+        let worker = self.core()?;
+        let (health, set) = (worker.health().as_str(), worker.worker_set());
+        let took = self.now.since(began);
+        let took = if took.is_zero() {
+            String::new()
+        } else {
+            format!(" after {}", show_duration(took))
+        };
+        let set = self.name_of_set(&set);
+        self.say(format!("{health}{took} with {scheduler}, set {set}"));
+        self.end_routine();
+        Ok(())
+    }
+
+    fn begin(&mut self, scheduler: &str) -> Result<(), String> {
+        self.scheduler(scheduler)?;
+        self.routine.scheduler = Some(scheduler.to_owned());
+        (self.routine.heartbeats, self.routine.healthchecks) = (0, 0);
+        Ok(())
+    }
+
+    fn end_routine(&mut self) {
+        self.routine.scheduler = None;
+        self.routine.todo.clear();
+    }
+
+    /// Time passes; this scheduler, if one is named, answers HEALTHY and sends healthchecks.
+    pub fn advance(&mut self, d: Duration, scheduler: Option<&str>) -> Result<(), String> {
+        if let Some(scheduler) = scheduler {
+            self.begin(scheduler)?;
+            self.routine.state = Some(Health::Healthy);
+        }
+        self.pass(d)?;
+        if let Some(scheduler) = scheduler {
+            let (beats, checks) = (self.routine.heartbeats, self.routine.healthchecks);
+            self.say(format!(
+                "meanwhile {scheduler}: {beats} heartbeats answered HEALTHY, {checks} healthchecks done"
+            ));
+        }
+        self.end_routine();
+        Ok(())
+    }
+
+    /// Serves every timer when it is due, and says when something came out.
+    fn pass(&mut self, d: Duration) -> Result<(), String> {
+        let (began, end) = (self.now, self.now + d);
+        let mut steps = 0;
+        loop {
+            let shown = self.out.len();
+            let check = self.next_check();
+            let timer = self.core()?.poll_timeout();
+            let next = timer.into_iter().chain(check).min();
+            let Some(at) = next.filter(|at| *at <= end) else {
+                break;
+            };
+            steps = if at <= self.now { steps + 1 } else { 0 };
+            if steps > MAX_STEPS {
+                return Err("the worker does not come to rest".to_owned());
+            }
+            self.now = self.now.max(at);
+            self.look()?;
+            self.answer_routine_calls()?;
+            if check.is_some_and(|at| at <= self.now) {
+                self.routine_check("")?;
+            }
+            self.stamp(shown, began);
+        }
+        let shown = self.out.len();
+        self.now = end;
+        self.look()?;
+        self.answer_routine_calls()?;
+        self.stamp(shown, began);
+        Ok(())
+    }
+
+    fn next_check(&self) -> Option<Time> {
+        self.routine.scheduler.as_ref()?;
+        Some(self.routine.last_check? + HEALTHCHECK_PERIOD)
+    }
+
+    /// Says when what was shown from here on came out.
+    fn stamp(&mut self, from: usize, began: Time) {
+        if self.out.len() > from {
+            let at = format!("after {}:", show_duration(self.now.since(began)));
+            if !self.out[..from].contains(&at) {
+                self.out.insert(from, at);
+            }
+        }
+    }
+}
