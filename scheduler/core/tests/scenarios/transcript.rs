@@ -356,7 +356,7 @@ pub fn show_duration(d: std::time::Duration) -> String {
     match over {
         0 => text,
         1..10 => format!("just over {text}"),
-        _ => format!("{}ns", d.as_nanos()),
+        _ => format!("{}us", d.as_micros()),
     }
 }
 

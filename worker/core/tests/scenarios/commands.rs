@@ -11,6 +11,7 @@ use brasserie_common::{
 };
 use brasserie_worker_core::{CallReply, Event, RunTask, Worker};
 
+use crate::routine::Checks;
 use crate::transcript::{Words, show_duration};
 use crate::world::{OTHER, Peer, World};
 
@@ -67,15 +68,19 @@ impl World {
             // connection-lost
             // The connection to the scheduler broke.
             "connection-lost" => self.event(Event::ConnectionLost)?,
-            // advance 15s [with S1]
-            // Time passes, every timer is served; S1 answers HEALTHY and sends healthchecks.
+            // advance 15s [with S1 [no-healthchecks]]
+            // Time passes, every timer is served; S1 answers as it did last, and sends healthchecks.
             "advance" => {
                 let d = w.duration("how long")?;
                 let scheduler = match w.take("with") {
                     true => Some(w.word("a scheduler")?),
                     false => None,
                 };
-                self.advance(d, scheduler)?;
+                let checks = match w.take("no-healthchecks") {
+                    true => Checks::None,
+                    false => Checks::EachPeriod,
+                };
+                self.advance(d, scheduler, checks)?;
             }
             // sleep 100s
             // The process is stopped, or the machine suspended: time passes and nothing is served.
@@ -115,7 +120,7 @@ impl World {
         if self.schedulers.values().any(|peer| peer.id == id) {
             return Err("another scheduler has this start time".to_owned());
         }
-        self.schedulers.insert(name, Peer { id, version: 1 });
+        self.schedulers.insert(name, Peer { id, version: 1, state: Health::New });
         Ok(())
     }
 
@@ -210,6 +215,7 @@ impl World {
             other => return Err(format!("`{other}` is no state")),
         };
         let mut response = self.response(scheduler, state)?;
+        self.note_state(scheduler, state);
         while let Some(word) = w.next() {
             match word {
                 "version" => {

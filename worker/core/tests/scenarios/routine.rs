@@ -30,6 +30,13 @@ pub struct Routine {
     todo: Vec<(CallId, CallKind)>,
 }
 
+/// Whether the scheduler that behaves sends healthchecks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Checks {
+    EachPeriod,
+    None,
+}
+
 #[derive(Clone, Copy)]
 enum CallKind {
     Heartbeat,
@@ -68,7 +75,16 @@ impl World {
         let Some(scheduler) = self.routine.scheduler.clone() else {
             return Ok(());
         };
+        // While the state is held back, so are the answers that tell it.
+        let is_held = |world: &World, kind| {
+            world.routine.state.is_none() && matches!(kind, CallKind::Heartbeat)
+        };
+        let mut held = Vec::new();
         while let Some((call, kind)) = self.routine.todo.pop() {
+            if is_held(self, kind) {
+                held.push((call, kind));
+                continue;
+            }
             let reply = match kind {
                 CallKind::Heartbeat => {
                     self.routine.heartbeats += 1;
@@ -80,6 +96,7 @@ impl World {
             let outcome = CallOutcome::Done(reply);
             self.event(Event::CallCompleted { call, outcome })?;
         }
+        self.routine.todo = held;
         Ok(())
     }
 
@@ -96,42 +113,30 @@ impl World {
         self.answer_routine_calls()
     }
 
-    /// The scheduler does all that it takes to make the worker HEALTHY.
+    /// The scheduler does all that it takes to make a worker HEALTHY that has just started.
     pub fn join(&mut self, scheduler: &str) -> Result<(), String> {
         self.begin(scheduler)?;
-        self.routine.state = Some(Health::New);
-        // A heartbeat is on its way already if the worker has just started.
-        let open = self.calls.keys().find(|name| name.starts_with("heartbeat"));
-        if let Some(name) = open.cloned()
-            && let Some(call) = self.calls.remove(&name)
-        {
-            self.routine.todo.push((call, CallKind::Heartbeat));
-        }
-        self.look()?;
-        self.answer_routine_calls()?;
+        let mut open = self.calls.keys().filter(|name| name.starts_with("heartbeat"));
+        let first = open.next().cloned();
+        let first = first.ok_or_else(|| "no heartbeat is open".to_owned())?;
+        let response = self.response(scheduler, Health::New)?;
+        let answer = CallReply::Heartbeat(Box::new(response));
+        // The second heartbeat waits for its answer until all else is done.
+        self.routine.state = None;
+        self.complete(&first, CallOutcome::Done(answer))?;
         let id = self.scheduler(scheduler)?.id;
         self.fetch("routine-fetch", Some(id), Self::own())?;
-        self.routine.state = Some(Health::Unhealthy);
-        self.answer_routine_calls()?;
         self.routine_check(" new-worker")?;
         self.routine.state = Some(Health::Healthy);
-        let began = self.now;
-        while self.core()?.health() != Health::Healthy {
-            self.pass(Duration::from_millis(100))?;
-            if self.now > began + Duration::from_secs(60) {
-                return Err(format!("it does not become HEALTHY: {:?}", self.out));
-            }
-        }
+        self.answer_routine_calls()?;
+        self.note_state(scheduler, Health::Healthy);
         let worker = self.core()?;
-        let (health, set) = (worker.health().as_str(), worker.worker_set());
-        let took = self.now.since(began);
-        let took = if took.is_zero() {
-            String::new()
-        } else {
-            format!(" after {}", show_duration(took))
-        };
+        let (health, set) = (worker.health(), worker.worker_set());
+        if health != Health::Healthy {
+            return Err(format!("it does not become HEALTHY: {:?}", self.out));
+        }
         let set = self.name_of_set(&set);
-        self.say(format!("{health}{took} with {scheduler}, set {set}"));
+        self.say(format!("HEALTHY with {scheduler}, set {set}"));
         self.end_routine();
         Ok(())
     }
@@ -148,19 +153,30 @@ impl World {
         self.routine.todo.clear();
     }
 
-    /// Time passes; this scheduler, if one is named, answers HEALTHY and sends healthchecks.
-    pub fn advance(&mut self, d: Duration, scheduler: Option<&str>) -> Result<(), String> {
-        if let Some(scheduler) = scheduler {
-            self.begin(scheduler)?;
-            self.routine.state = Some(Health::Healthy);
+    /// Time passes; this scheduler, if one is named, answers as it did last, and sends healthchecks.
+    pub fn advance(
+        &mut self,
+        d: Duration,
+        scheduler: Option<&str>,
+        checks: Checks,
+    ) -> Result<(), String> {
+        let Some(scheduler) = scheduler else {
+            return self.pass(d);
+        };
+        self.begin(scheduler)?;
+        let state = self.scheduler(scheduler)?.state;
+        self.routine.state = Some(state);
+        let last_check = self.routine.last_check;
+        if checks == Checks::None {
+            self.routine.last_check = None;
         }
         self.pass(d)?;
-        if let Some(scheduler) = scheduler {
-            let (beats, checks) = (self.routine.heartbeats, self.routine.healthchecks);
-            self.say(format!(
-                "meanwhile {scheduler}: {beats} heartbeats answered HEALTHY, {checks} healthchecks done"
-            ));
-        }
+        let (beats, done) = (self.routine.heartbeats, self.routine.healthchecks);
+        let state = state.as_str();
+        self.say(format!(
+            "meanwhile {scheduler}: {beats} heartbeats answered {state}, {done} healthchecks done"
+        ));
+        self.routine.last_check = self.routine.last_check.or(last_check);
         self.end_routine();
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use brasserie_common::{
-    BackoffDuration, CallId, CallOutcome, InvocationId, JobName, NodeName, RequestId, RunningTask,
+    BackoffDuration, CallId, CallOutcome, Health, InvocationId, JobName, NodeName, RequestId, RunningTask,
     SchedulerId, Shard, Time, WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_worker_core::{CallReply, Event, Options, Worker};
@@ -25,6 +25,8 @@ pub struct Peer {
     pub id: SchedulerId,
     /// The version of its worker set.
     pub version: i64,
+    /// What it said last of the worker.
+    pub state: Health,
 }
 
 pub struct World {
@@ -134,6 +136,12 @@ impl World {
         self.schedulers
             .get(name)
             .ok_or_else(|| format!("no scheduler is called `{name}`"))
+    }
+
+    pub fn note_state(&mut self, scheduler: &str, state: Health) {
+        if let Some(peer) = self.schedulers.get_mut(scheduler) {
+            peer.state = state;
+        }
     }
 
     pub fn run(&self, name: &str) -> Result<&RunningTask, String> {
