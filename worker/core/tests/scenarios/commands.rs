@@ -120,7 +120,14 @@ impl World {
         if self.schedulers.values().any(|peer| peer.id == id) {
             return Err("another scheduler has this start time".to_owned());
         }
-        self.schedulers.insert(name, Peer { id, version: 1, state: Health::New });
+        self.schedulers.insert(
+            name,
+            Peer {
+                id,
+                version: 1,
+                state: Health::New,
+            },
+        );
         Ok(())
     }
 

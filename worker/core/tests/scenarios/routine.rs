@@ -116,7 +116,10 @@ impl World {
     /// The scheduler does all that it takes to make a worker HEALTHY that has just started.
     pub fn join(&mut self, scheduler: &str) -> Result<(), String> {
         self.begin(scheduler)?;
-        let mut open = self.calls.keys().filter(|name| name.starts_with("heartbeat"));
+        let mut open = self
+            .calls
+            .keys()
+            .filter(|name| name.starts_with("heartbeat"));
         let first = open.next().cloned();
         let first = first.ok_or_else(|| "no heartbeat is open".to_owned())?;
         let response = self.response(scheduler, Health::New)?;

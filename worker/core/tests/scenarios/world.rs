@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use brasserie_common::{
-    BackoffDuration, CallId, CallOutcome, Health, InvocationId, JobName, NodeName, RequestId, RunningTask,
-    SchedulerId, Shard, Time, WorkerDescription, WorkerId, WorkerSetId,
+    BackoffDuration, CallId, CallOutcome, Health, InvocationId, JobName, NodeName, RequestId,
+    RunningTask, SchedulerId, Shard, Time, WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_worker_core::{CallReply, Event, Options, Worker};
 
@@ -120,11 +120,7 @@ impl World {
         format!("report#{}", self.reports)
     }
 
-    pub fn complete(
-        &mut self,
-        call: &str,
-        outcome: CallOutcome<CallReply>,
-    ) -> Result<(), String> {
+    pub fn complete(&mut self, call: &str, outcome: CallOutcome<CallReply>) -> Result<(), String> {
         let call = self
             .calls
             .remove(call)
