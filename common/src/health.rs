@@ -3,8 +3,10 @@
 
 pub mod timeouts;
 
+use std::hash::Hasher;
 use std::time::Duration;
 
+use crate::fingerprint::Shape;
 use crate::time::Time;
 
 /// ```text
@@ -179,6 +181,16 @@ impl HealthModel {
         }
         self.has_been_healthy |= health == Health::Healthy;
         self.health = health;
+    }
+
+    /// For fingerprints.
+    pub fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        s.put((self.health, self.has_been_healthy));
+        if self.health != Health::MustDie {
+            s.time(self.became_unhealthy);
+            s.time_if(self.last_good_healthcheck);
+            s.time_if(self.last_heartbeat);
+        }
     }
 
     /// When `next` could change its mind if nothing else happens; just after the limit, since the limit itself is still good.

@@ -7,6 +7,7 @@
 pub mod backoff;
 pub mod call;
 pub mod collections;
+pub mod fingerprint;
 pub mod health;
 pub mod ids;
 pub mod logs;

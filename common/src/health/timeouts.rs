@@ -33,7 +33,7 @@ const MIN_OWN_LOSS: Duration = Duration::from_millis(500);
 
 /// The scheduler's flags; sent to workers, and recorded with each worker instance so that a later scheduler with other
 /// flags still waits long enough. Each is at least [`MIN`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Timeouts {
     pub heartbeat_grace_period: Duration,
     pub healthcheck_period: Duration,

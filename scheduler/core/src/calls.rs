@@ -1,5 +1,7 @@
 //! Calls on their way to workers: which are open, what they say on the wire, and what their outcomes mean.
 
+mod shape;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use brasserie_common::ids::{HEALTHCHECK_JOB, HEALTHCHECK_NEW_WORKER_NODE};

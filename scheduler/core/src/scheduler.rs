@@ -1,5 +1,7 @@
 //! The machine itself: owns everything; one `match` on the event, one line an arm.
 
+mod shape;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 

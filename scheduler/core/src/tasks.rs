@@ -1,6 +1,7 @@
 //! Runs: what the scheduler takes to be running, from before `runTask` is sent until an accepted end or the loss of the worker.
 
 mod invocation;
+mod shape;
 mod unsure;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -42,7 +43,7 @@ pub(crate) struct Run {
 ///      +--- outcome unknown --> Unsure+  notifyIfTasksNotRunning done
 /// ```
 /// Every state ends with an accepted status or the loss of the worker; Starting also when the call certainly did not happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum RunState {
     /// `runTask` has no outcome yet.
     Starting,

@@ -7,6 +7,7 @@ pub(crate) mod initial_wait;
 mod leaving;
 pub(crate) mod remote;
 mod replacement;
+pub(crate) mod shape;
 mod spreading;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
 //! The engine: its tables, and how a configuration and a node table come into force.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use brasserie_common::collections::{IdMap, IdSet};
 use brasserie_common::rng::{Purpose, Rng};
@@ -54,6 +54,8 @@ pub struct Engine {
     pub(crate) config_problems: Vec<String>,
     rng: Rng,
     seed: u64,
+    /// For fingerprints: of the configuration and the nodes, once somebody asks.
+    pub(crate) sources_shape: OnceLock<u64>,
 }
 
 /// How far a refresh goes.
@@ -90,6 +92,7 @@ impl Engine {
             config_problems: Vec::new(),
             rng: Rng::new(seed, Purpose::Placement),
             seed,
+            sources_shape: OnceLock::new(),
         }
     }
 
@@ -145,6 +148,7 @@ impl Engine {
     /// Puts a configuration in force for everything that starts from now on; what runs keeps its charges.
     pub fn apply_config(&mut self, now: Time, config: Arc<Config>) {
         let before = self.config.replace(Arc::clone(&config));
+        self.sources_shape = OnceLock::new();
         let same_order = before
             .as_ref()
             .is_some_and(|b| b.levels == config.levels && b.node_order == config.node_order);
@@ -165,6 +169,7 @@ impl Engine {
     /// Puts a node table in force; what runs on nodes that are gone goes on.
     pub fn apply_nodes(&mut self, now: Time, nodes: Arc<NodeTable>) {
         self.nodes = Some(nodes);
+        self.sources_shape = OnceLock::new();
         self.forest = None;
         self.rebuild(now);
     }

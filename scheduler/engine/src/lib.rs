@@ -4,6 +4,7 @@
 
 mod engine;
 mod explain;
+mod fingerprint;
 mod forest;
 mod names;
 mod placement;

@@ -44,6 +44,11 @@ impl<N: Clone + Default + Eq + Hash + Borrow<str>> Names<N> {
         self.names.get(id as usize).unwrap_or(&self.nobody)
     }
 
+    /// In the order of their ids.
+    pub(crate) fn all(&self) -> &[N] {
+        &self.names
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.names.len()
     }

@@ -1,6 +1,7 @@
 //! Tests of the engine as a whole: scenarios, and random histories against a plain scheduler that scans everything.
 
 mod explain;
+mod fingerprints;
 mod listing;
 mod plain;
 mod random;

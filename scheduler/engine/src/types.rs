@@ -35,7 +35,7 @@ pub struct WorkerResources {
 }
 
 /// Whether a worker may get tasks now: its health and its busy marks, as the protocol machine sees them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Eligibility {
     Eligible,
     Ineligible,

@@ -1,8 +1,10 @@
 //! What a worker and one scheduler are to each other: who is bound to whom, the worker's own view of its health, and what was
 //! promised. A worker with several schedulers would have one of these for each.
 
+use std::hash::Hasher;
 use std::time::Duration;
 
+use brasserie_common::fingerprint::Shape;
 use brasserie_common::health::timeouts::worker_gaps;
 use brasserie_common::health::{FirstHealth, Gaps};
 use brasserie_common::worker::{HeartbeatResponse, PROTOCOL_VERSION};
@@ -20,7 +22,7 @@ use crate::outbox::Turn;
 use crate::reports::{Kind, Reports};
 use crate::requests::HealthchecksSeen;
 use crate::suicide::{Life, Patience};
-use crate::tasks::Tasks;
+use crate::tasks::{Stage, Tasks};
 use crate::timer::earliest;
 
 /// Longest wait that a scheduler can ask for: the wire's seconds are 32 bits signed. It keeps sums of waits from overflowing.
@@ -410,40 +412,67 @@ impl Association {
         earliest([heartbeat, reports, self.life_due(), self.health_due(now)])
     }
 
-    /// For fingerprints.
-    pub(crate) fn shape(&self, now: Time) -> impl std::hash::Hash {
-        let ago = |at: Option<Time>| at.map(|at| now.since(at));
-        let tasks: Vec<_> = self
-            .tasks
-            .iter()
-            .map(|(key, task)| {
-                let since = now.since(task.accepted_at);
-                (key.clone(), task.running.invocation, task.is_live(), since)
-            })
-            .collect();
-        (
-            format!("{:?}{:?}", self.life_shape(now), self.patience),
-            (
-                self.health.health(),
-                self.health.has_been_healthy(),
-                ago(self.health.last_heartbeat()),
-                ago(self.health.last_good_healthcheck()),
-                self.due(now).map(|at| at.since(now)),
-            ),
-            (self.scheduler(), self.newest, self.binding, self.sequence),
-            (self.worker_set(), self.heartbeats.shape(now)),
-            (tasks, self.reports.shape(now)),
-            (self.invocations.shape(now), self.healthchecks.clone()),
-        )
+    /// For fingerprints. The options, constant for an instance, and the trouble, which is told to people only, are left out.
+    pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        s.worker(self.id());
+        s.put((&self.options.description.shard, self.patience));
+        s.put(self.options.description.usable.cpu_cores.to_bits());
+        self.shape_life(s);
+        self.health.shape(s);
+        s.opt(self.response.as_ref(), |s, response| {
+            s.scheduler(response.scheduler);
+            s.put((
+                response.max_healthcheck_gap,
+                response.heartbeat_grace_period,
+            ));
+            s.put((
+                response.lose_unhealthy_worker_after,
+                response.worker_check_interval,
+            ));
+            s.put(response.worker_state);
+            s.set(response.worker_set);
+        });
+        s.opt(self.newest, Shape::scheduler);
+        match self.binding {
+            Binding::Unbound => s.put(0_u8),
+            Binding::To(scheduler) => {
+                s.put(1_u8);
+                s.scheduler(scheduler);
+            }
+            Binding::WhoeverAnswers(before) => {
+                s.put(2_u8);
+                s.opt(before, Shape::scheduler);
+            }
+        }
+        s.put((self.sequence, self.trouble.is_some()));
+        self.heartbeats.shape(s);
+        s.each(self.tasks.iter(), |s, (_, task)| {
+            s.running_task(&task.running);
+            s.scheduler(task.requester);
+            match &task.stage {
+                Stage::Live => s.put(true),
+                Stage::Ended(status) => s.reported(status),
+            }
+            // It dates a healthcheck; of a task it is only shown.
+            if task.running.is_healthcheck() {
+                s.time(task.accepted_at);
+            }
+        });
+        self.invocations.shape(s);
+        self.healthchecks.shape(s);
+        self.reports.shape(s);
     }
 
-    fn life_shape(&self, now: Time) -> (&'static str, Option<Duration>) {
+    fn shape_life<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        s.put(std::mem::discriminant(&self.life));
         match &self.life {
-            Life::Running => ("running", None),
-            Life::Leaving { quiet_since } => ("leaving", quiet_since.map(|at| now.since(at))),
-            Life::Farewell { since, .. } => ("farewell", Some(now.since(*since))),
-            Life::Dying { .. } => ("dying", None),
-            Life::Gone => ("gone", None),
+            Life::Running | Life::Gone => {}
+            Life::Leaving { quiet_since } => s.time_if(*quiet_since),
+            Life::Farewell { since, goodbye } => {
+                s.time(*since);
+                s.opt(*goodbye, Shape::call);
+            }
+            Life::Dying { reason } => s.put(std::mem::discriminant(reason)),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! When the next heartbeat leaves: each period counted from the last sending, sooner after a failure, at once while joining,
 //! when the scheduler may have restarted, after a healthcheck, and to send back a new set id.
 
+use std::hash::Hasher;
 use std::time::Duration;
 
+use brasserie_common::fingerprint::Shape;
 use brasserie_common::{CallId, Time};
 
 use crate::timer::{EAGER_BURST, EAGER_INTERVAL, HEARTBEAT_RETRY};
@@ -179,14 +181,16 @@ impl Heartbeats {
         self.next_at = now + self.period.min(HEARTBEAT_RETRY);
     }
 
-    /// For fingerprints: the shape of the state, with times from now.
-    pub(crate) fn shape(&self, now: Time) -> impl std::hash::Hash {
-        (
-            self.in_flight
-                .map(|beat| (now.since(beat.sent), beat.deadline.since(now))),
-            self.next_at.since(now),
-            (self.haste, self.echo),
-            self.whole_at.since(now),
-        )
+    /// For fingerprints.
+    pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        s.opt(self.in_flight, |s, beat| {
+            s.call(beat.call);
+            s.time(beat.sent);
+            s.deadline(beat.deadline);
+        });
+        s.deadline(self.next_at);
+        s.put((self.haste, self.echo));
+        // A burst that is whole is whole however long ago.
+        s.deadline(self.whole_at);
     }
 }

@@ -1,7 +1,9 @@
 //! Which invocations were accepted, refused or denied before, so that a repeated message starts nothing.
 
 use std::collections::BTreeSet;
+use std::hash::Hasher;
 
+use brasserie_common::fingerprint::Shape;
 use brasserie_common::{InvocationId, Time};
 
 use crate::timer::MESSAGE_LIFE;
@@ -81,15 +83,15 @@ impl Invocations {
         self.since = now;
     }
 
-    /// For fingerprints.
-    pub(crate) fn shape(&self, now: Time) -> impl std::hash::Hash {
-        (
-            self.current.ids.clone(),
-            self.current.floor,
-            self.previous.ids.clone(),
-            self.previous.floor,
-            now.since(self.since),
-        )
+    /// For fingerprints. The floor is a second of the scheduler's clock, compared only with the seconds of ids.
+    pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        for generation in [&self.current, &self.previous] {
+            s.each(&generation.ids, |s, id| s.invocation(*id));
+            s.opt(generation.floor, |s, second| {
+                s.invocation(InvocationId::new(second, i64::MAX));
+            });
+        }
+        s.time(self.since);
     }
 }
 

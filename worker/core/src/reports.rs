@@ -1,8 +1,10 @@
 //! Statuses on their way to the scheduler: each until it is acknowledged, many at a time, none waiting for another.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hasher;
 use std::sync::Arc;
 
+use brasserie_common::fingerprint::Shape;
 use brasserie_common::{
     CallId, InvocationId, ReportedStatus, RunningTask, SchedulerId, TaskKey, Time, WorkerId,
 };
@@ -259,29 +261,26 @@ impl Reports {
     }
 
     /// For fingerprints.
-    pub(crate) fn shape(&self, now: Time) -> impl std::hash::Hash {
-        let waiting: Vec<_> = self
-            .all
-            .values()
-            .map(|r| {
-                let since = r.ready_at.map(|at| at.since(now));
-                (
-                    r.task.key(),
-                    r.task.invocation,
-                    r.status.bits(),
-                    r.kind,
-                    since,
-                )
-            })
-            .collect();
-        let calls: Vec<_> = self
-            .calls
-            .values()
-            .map(|call| {
-                let task = self.all.get(&call.report).map(|r| r.task.invocation);
-                (task, call.addressed, call.deadline.since(now))
-            })
-            .collect();
-        (waiting, calls, self.paused_until.since(now))
+    pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        s.each(self.all.values(), |s, report| {
+            s.put((&report.task.job, &report.task.node));
+            s.run_of(&report.task);
+            s.reported(&report.status);
+            match report.kind {
+                Kind::End => s.put(0_u8),
+                Kind::Healthcheck(scheduler) => s.scheduler(scheduler),
+                Kind::NotRunning => s.put(2_u8),
+            }
+            s.opt(report.ready_at, Shape::deadline);
+        });
+        s.each(&self.calls, |s, (id, call)| {
+            s.call(*id);
+            s.opt(self.all.get(&call.report), |s, report| {
+                s.run_of(&report.task);
+            });
+            s.scheduler(call.addressed);
+            s.deadline(call.deadline);
+        });
+        s.deadline(self.paused_until);
     }
 }

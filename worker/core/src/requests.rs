@@ -1,8 +1,10 @@
 //! The scheduler's calls: what is done, and what is refused with which promise.
 
 use std::collections::VecDeque;
+use std::hash::Hasher;
 use std::sync::Arc;
 
+use brasserie_common::fingerprint::Shape;
 use brasserie_common::{
     Health, InvocationId, KillRequest, NodeName, RefusalCode, ReportedStatus, RunningTask,
     SchedulerId, SequenceNumber, TaskKey, WorkerId,
@@ -22,7 +24,7 @@ const MAX_HEALTHCHECKS_SEEN: usize = 1024;
 
 /// The last healthchecks that were accepted. A repeated one would pass for a fresh one here and not at the scheduler, and the
 /// worker would believe in its health for longer. Their ids are no more than a second, so the rest counts too.
-#[derive(Clone, Debug, Default, Hash)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct HealthchecksSeen(VecDeque<(SchedulerId, NodeName, InvocationId)>);
 
 impl HealthchecksSeen {
@@ -40,6 +42,15 @@ impl HealthchecksSeen {
         }
         self.0
             .push_back((run.scheduler, run.task.node.clone(), run.task.invocation));
+    }
+
+    /// For fingerprints.
+    pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        s.each(&self.0, |s, (scheduler, node, invocation)| {
+            s.scheduler(*scheduler);
+            s.put(node);
+            s.healthcheck(*invocation);
+        });
     }
 }
 

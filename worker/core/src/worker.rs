@@ -1,9 +1,9 @@
 //! The worker: a table of contents of what it hears, and the surface that a shell drives.
 
-use std::hash::{BuildHasher, Hasher};
+use std::hash::Hasher;
 use std::time::Duration;
 
-use brasserie_common::collections::SeededState;
+use brasserie_common::fingerprint::{Canon, Shape, fingerprint_of};
 use brasserie_common::{Health, RunningTask, SchedulerId, Time, WorkerDescription, WorkerSetId};
 
 use crate::association::{Association, HeartbeatTrouble};
@@ -141,14 +141,17 @@ impl Worker {
         self.association.reports.tasks_pending()
     }
 
-    /// A hash of the state, with times relative to now, for searches that visit each state once.
+    /// Writes the state, with ids renamed and times relative to `now`, into a world's hash; see
+    /// [`brasserie_common::fingerprint`]. Drain the effects first: any that wait are hashed as they are.
+    pub fn shape(&self, now: Time, canon: &mut Canon, hasher: &mut impl Hasher) {
+        let mut shape = Shape::new(now.max(self.now), canon, hasher);
+        self.association.shape(&mut shape);
+        shape.each(self.out.iter(), |s, effect| s.put(format!("{effect:?}")));
+    }
+
+    /// A hash of the state, for searches that visit each state once.
     pub fn fingerprint(&self) -> u64 {
-        let mut hasher = SeededState::default().build_hasher();
-        hasher.write_u64(SeededState::default().hash_one(self.association.shape(self.now)));
-        for effect in self.out.iter() {
-            hasher.write(format!("{effect:?}").as_bytes());
-        }
-        hasher.finish()
+        fingerprint_of(|canon, hasher| self.shape(self.now, canon, hasher))
     }
 }
 

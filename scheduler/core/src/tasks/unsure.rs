@@ -22,12 +22,12 @@ pub(super) struct UnsureChecks {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Check {
-    tasks: BTreeSet<Task>,
-    last: Option<Time>,
-    repeats: u32,
+pub(super) struct Check {
+    pub(super) tasks: BTreeSet<Task>,
+    pub(super) last: Option<Time>,
+    pub(super) repeats: u32,
     /// The `notifyIfTasksNotRunning` under way: a slow worker gets one at a time.
-    open: Option<CallId>,
+    pub(super) open: Option<CallId>,
 }
 
 impl UnsureChecks {
@@ -46,6 +46,11 @@ impl UnsureChecks {
                 self.by_shard.remove(shard);
             }
         }
+    }
+
+    /// For fingerprints.
+    pub(super) fn by_shard(&self) -> &BTreeMap<Shard, Check> {
+        &self.by_shard
     }
 
     pub(super) fn count(&self, shard: &Shard) -> usize {

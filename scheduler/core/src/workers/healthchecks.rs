@@ -1,8 +1,10 @@
 //! The healthchecks of one worker: which are under way, and when the next one is due.
 
 use std::collections::BTreeMap;
+use std::hash::Hasher;
 use std::time::Duration;
 
+use brasserie_common::fingerprint::Shape;
 use brasserie_common::{InvocationId, Time};
 
 /// Healthchecks without a result that are remembered: one a period for far longer than a worker lives without one.
@@ -38,6 +40,16 @@ impl Healthchecks {
         let rand = self.next_rand;
         self.next_rand = rand.wrapping_add(1);
         InvocationId::new(wall_seconds, rand)
+    }
+
+    /// For fingerprints. Ids only have to differ, so the next one is none.
+    pub(super) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        s.time_if(self.last_sent);
+        s.opt(self.retry_at, Shape::deadline);
+        s.each(&self.open, |s, (invocation, sent)| {
+            s.healthcheck(*invocation);
+            s.time(*sent);
+        });
     }
 
     /// Results that would be too old to count are not waited for.

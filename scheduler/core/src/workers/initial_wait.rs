@@ -1,5 +1,7 @@
 //! After a start, nothing runs until every worker that might run tasks is known or certainly dead. This room says when, and why not yet.
 
+mod shape;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

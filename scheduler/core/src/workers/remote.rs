@@ -1,5 +1,7 @@
 //! One shard: the worker instance that holds it, as the scheduler knows it, and what is due for it.
 
+mod shape;
+
 use std::time::Duration;
 
 use brasserie_common::health::{FirstHealth, Gaps};

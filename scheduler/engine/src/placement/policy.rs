@@ -56,6 +56,8 @@ impl<'a> Candidates<'a> {
 /// whose ready tasks could start; it returns a candidate, or `None` if there is none.
 pub(crate) trait Policy: Debug + Send + Sync {
     fn pick(&mut self, candidates: &Candidates<'_>) -> Option<JobId>;
+    /// For fingerprints: where the next pick begins, if what was picked before matters.
+    fn cursor(&self) -> u32;
     /// A task of the job has started.
     fn started(&mut self, job: JobId);
     fn boxed_clone(&self) -> Box<dyn Policy>;

@@ -2,8 +2,10 @@
 //! look and a freed slot costs one look per distinct demand.
 
 use std::collections::BTreeSet;
+use std::hash::Hasher;
 
 use brasserie_common::collections::{IdMap, SeededMap};
+use brasserie_common::fingerprint::Shape;
 use brasserie_common::{JobId, NodeId, Shard};
 use brasserie_common_config::{Config, JobConfig, ResourceId, ResourceLimit, WorkerSelector};
 
@@ -30,7 +32,7 @@ pub(crate) struct Worker {
 }
 
 /// Whether a slot of the table of workers stands for somebody.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Presence {
     Present,
     /// Removed; kept while tasks are charged to it, and reused after that.
@@ -425,6 +427,18 @@ impl Pool {
         }?;
         self.cursor = chosen + 1;
         u32::try_from(chosen).ok().map(WorkerIndex)
+    }
+
+    /// For fingerprints. Limits and demands follow from the configuration.
+    pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        s.each(&self.workers, |s, worker| {
+            s.put((&worker.shard, worker.node, worker.host, worker.running));
+            s.put((worker.eligibility, worker.presence));
+            let resources = &worker.resources;
+            s.put((resources.port, resources.cpu_cores.to_bits()));
+            s.put(resources.has_worker_command);
+        });
+        s.put((&self.unused, self.cursor));
     }
 
     /// Why a worker cannot take a task of a demand now, from the same conditions as [`Pool::update`].

@@ -1,8 +1,10 @@
 //! Until when tasks wait: backoffs and safety waits, earliest first, per job and over all jobs.
 
 use std::collections::BTreeSet;
+use std::hash::Hasher;
 
 use brasserie_common::collections::IdMap;
+use brasserie_common::fingerprint::Shape;
 use brasserie_common::{JobId, NodeId, Time};
 
 use crate::types::Task;
@@ -59,6 +61,19 @@ impl Waits {
 
     pub(crate) fn next(&self) -> Option<Time> {
         self.heads.first().map(|(time, _)| *time)
+    }
+
+    /// For fingerprints: each task's wait, in the order in which they end.
+    pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        let jobs: BTreeSet<JobId> = self.heads.iter().map(|(_, job)| *job).collect();
+        s.each(jobs, |s, job| {
+            s.put(job);
+            let queue = self.jobs.get(&job).map(|waits| &waits.queue);
+            s.each(queue.into_iter().flatten(), |s, (until, node)| {
+                s.deadline(*until);
+                s.put(node);
+            });
+        });
     }
 
     /// Takes one wait that is over.

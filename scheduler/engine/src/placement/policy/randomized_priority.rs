@@ -44,6 +44,10 @@ impl Policy for RandomizedPriority {
         self.next = job.0.saturating_add(1);
     }
 
+    fn cursor(&self) -> u32 {
+        self.next
+    }
+
     fn boxed_clone(&self) -> Box<dyn Policy> {
         Box::new(self.clone())
     }

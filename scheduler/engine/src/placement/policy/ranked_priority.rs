@@ -18,6 +18,10 @@ impl Policy for RankedPriority {
 
     fn started(&mut self, _job: JobId) {}
 
+    fn cursor(&self) -> u32 {
+        0
+    }
+
     fn boxed_clone(&self) -> Box<dyn Policy> {
         Box::new(*self)
     }

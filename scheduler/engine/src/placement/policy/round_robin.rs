@@ -18,6 +18,10 @@ impl Policy for RoundRobin {
         self.next = job.0.saturating_add(1);
     }
 
+    fn cursor(&self) -> u32 {
+        self.next
+    }
+
     fn boxed_clone(&self) -> Box<dyn Policy> {
         Box::new(self.clone())
     }

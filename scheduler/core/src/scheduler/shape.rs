@@ -1,0 +1,55 @@
+//! Fingerprints: the whole state of a scheduler as a search sees it.
+
+use std::hash::Hasher;
+
+use brasserie_common::Time;
+use brasserie_common::fingerprint::{Canon, Shape, fingerprint_of};
+
+use super::{Log, Options, Scheduler};
+
+impl Scheduler {
+    /// Writes the state, with ids renamed and times relative to `now`, into a world's hash; see
+    /// [`brasserie_common::fingerprint`]. Left out is what decides nothing: statistics, texts for people, the wall clock but
+    /// for its distance from what it is compared with, and the streams of random numbers, whose draws a search takes as they
+    /// come. Drain the effects first: any that wait are hashed as they are.
+    pub fn shape(&self, now: Time, canon: &mut Canon, hasher: &mut impl Hasher) {
+        let mut shape = Shape::new(now, canon, hasher);
+        let s = &mut shape;
+        s.scheduler(self.id);
+        self.options.shape(s);
+        self.engine.shape(s);
+        let persisted = self.log.persisted;
+        self.workers.shape(s, persisted);
+        self.tasks.shape(s, persisted, self.wall);
+        self.wait.shape(s, persisted, self.wall);
+        self.calls.shape(s);
+        let Log {
+            last,
+            persisted: _,
+            error,
+        } = &self.log;
+        s.put((last.0 - persisted.0, error.is_some(), self.more_to_place));
+        s.each(&self.effects, |s, effect| s.put(format!("{effect:?}")));
+    }
+
+    /// A hash of the state, for searches that visit each state once.
+    pub fn fingerprint(&self, now: Time) -> u64 {
+        fingerprint_of(|canon, hasher| self.shape(now, canon, hasher))
+    }
+}
+
+impl Options {
+    fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        let Options {
+            timeouts,
+            allow_bump_unhealthy_worker,
+            startup_wait,
+            new_cluster,
+            call_deadline,
+            // A stream of random numbers.
+            seed: _,
+        } = self;
+        s.put((timeouts, allow_bump_unhealthy_worker, startup_wait));
+        s.put((new_cluster, call_deadline));
+    }
+}

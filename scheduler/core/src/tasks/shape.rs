@@ -1,0 +1,79 @@
+//! Fingerprints: what runs and what has ended.
+
+use std::hash::Hasher;
+
+use brasserie_common::fingerprint::Shape;
+use brasserie_common::{RecordSeq, WallTime};
+
+use super::unsure::UnsureChecks;
+use super::{Run, Tasks};
+use crate::workers::shape::until_synced;
+
+impl Tasks {
+    pub(crate) fn shape<H: Hasher>(
+        &self,
+        s: &mut Shape<'_, H>,
+        persisted: RecordSeq,
+        wall: WallTime,
+    ) {
+        let Tasks {
+            runs,
+            on_shard: _,
+            ended,
+            pending,
+            pending_by_task: _,
+            unsure,
+            spans: _,
+            problems: _,
+        } = self;
+        s.each(runs, |s, (task, run)| {
+            s.put(task);
+            run.shape(s);
+        });
+        let mut ended: Vec<_> = ended.iter().collect();
+        ended.sort_unstable_by_key(|(task, _)| **task);
+        s.each(ended, |s, (task, invocation)| {
+            s.put(task);
+            s.invocation(*invocation);
+            // The next run gets the second of the wall clock, or that of this one if it is later.
+            s.put(
+                invocation
+                    .0
+                    .start_time
+                    .saturating_sub(wall.as_secs())
+                    .max(0),
+            );
+        });
+        s.each(pending, |s, (seq, tasks)| {
+            s.put((until_synced(*seq, persisted), tasks));
+        });
+        unsure.shape(s);
+    }
+}
+
+impl Run {
+    fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        let Run {
+            invocation,
+            shard,
+            next_backoff,
+            kill_wait,
+            // It is shown only.
+            since: _,
+            state,
+        } = self;
+        s.invocation(*invocation);
+        s.put((shard, next_backoff.no_more_backoffs, next_backoff.seconds));
+        s.put((kill_wait, state));
+    }
+}
+
+impl UnsureChecks {
+    fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        s.each(self.by_shard(), |s, (shard, check)| {
+            s.put((shard, &check.tasks, check.repeats));
+            s.time_if(check.last);
+            s.opt(check.open, Shape::call);
+        });
+    }
+}

@@ -1,0 +1,57 @@
+//! Fingerprints: how far the initial wait is.
+
+use std::hash::Hasher;
+
+use brasserie_common::fingerprint::Shape;
+use brasserie_common::{RecordSeq, Time, WallTime};
+
+use super::{Basis, Expected, InitialWait};
+use crate::workers::shape::until_synced;
+
+impl InitialWait {
+    pub(crate) fn shape<H: Hasher>(
+        &self,
+        s: &mut Shape<'_, H>,
+        persisted: RecordSeq,
+        wall: WallTime,
+    ) {
+        let InitialWait {
+            start,
+            safe_at,
+            startup_wait,
+            basis,
+            expected,
+            schedulers,
+            hold_back_until,
+            hold_back_is_old,
+            waits_anew_by,
+            override_timestamp,
+            over,
+            seen,
+        } = self;
+        // Whether a time has had its effect, which is not the same as being over.
+        let deadline = |s: &mut Shape<'_, H>, at: Time| {
+            s.deadline(at);
+            s.put(at > *seen);
+        };
+        deadline(s, *safe_at);
+        s.put(safe_at.since(*start));
+        s.opt(*startup_wait, |s, wait| deadline(s, *start + wait));
+        s.put(std::mem::discriminant(basis));
+        match basis {
+            Basis::Record | Basis::NewCluster | Basis::Nothing => {}
+            Basis::Stale(scheduler) => s.scheduler(*scheduler),
+        }
+        s.each(expected, |s, (worker, Expected { instance, dead_at })| {
+            s.worker(*worker);
+            s.put((&instance.shard, &instance.machine_lock));
+            s.put((instance.heartbeat_period, instance.timeouts));
+            deadline(s, *dead_at);
+        });
+        s.each(schedulers, |s, scheduler| s.scheduler(*scheduler));
+        s.opt(*hold_back_until, deadline);
+        s.opt(*waits_anew_by, |s, seq| s.put(until_synced(seq, persisted)));
+        let until_override = override_timestamp.saturating_sub(wall.as_secs()).max(0);
+        s.put((hold_back_is_old, over.is_some(), until_override));
+    }
+}

@@ -1,0 +1,58 @@
+//! Fingerprints: one worker as the scheduler knows it.
+
+use std::hash::Hasher;
+
+use brasserie_common::RecordSeq;
+use brasserie_common::fingerprint::Shape;
+
+use super::{Fetch, Remote};
+use crate::workers::shape::until_synced;
+
+impl Remote {
+    pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>, persisted: RecordSeq) {
+        let Remote {
+            description,
+            index,
+            model,
+            initial_set,
+            is_of_an_earlier_record,
+            echoed_set,
+            recorded_by,
+            is_recorded,
+            timeouts,
+            sequence,
+            fetch,
+            healthchecks,
+            busy_until,
+            starting,
+            told,
+            poked,
+            wake,
+            said_goodbye,
+        } = self;
+        // Resources are the engine's.
+        s.worker(description.id);
+        s.put((&description.shard, &description.machine_lock));
+        s.put((&description.address, description.heartbeat_period));
+        s.put((index, is_of_an_earlier_record, is_recorded, said_goodbye));
+        s.put((timeouts, sequence, starting));
+        model.shape(s);
+        s.set(*initial_set);
+        s.opt(*echoed_set, Shape::set);
+        s.put(until_synced(*recorded_by, persisted));
+        match fetch {
+            Fetch::Due(at) => s.deadline(*at),
+            Fetch::InFlight(call) => s.call(*call),
+            Fetch::Done => s.put(u8::MAX),
+        }
+        healthchecks.shape(s);
+        s.opt(*busy_until, Shape::deadline);
+        for news in [told, poked] {
+            s.opt(*news, |s, (health, set)| {
+                s.put(health);
+                s.set(set);
+            });
+        }
+        s.opt(*wake, Shape::deadline);
+    }
+}

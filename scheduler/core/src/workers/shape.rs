@@ -1,0 +1,36 @@
+//! Fingerprints: the pool.
+
+use std::hash::Hasher;
+
+use brasserie_common::RecordSeq;
+use brasserie_common::fingerprint::Shape;
+
+use super::Workers;
+
+/// How many records must still be synced until this one is.
+pub(crate) fn until_synced(seq: RecordSeq, persisted: RecordSeq) -> u64 {
+    seq.0.saturating_sub(persisted.0)
+}
+
+impl Workers {
+    pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>, persisted: RecordSeq) {
+        // The indexes follow from the workers.
+        let Workers {
+            by_shard,
+            shards: _,
+            by_id: _,
+            by_lock: _,
+            dead: _,
+            left,
+            set,
+            wakes: _,
+            unrecorded,
+        } = self;
+        s.each(by_shard.values(), |s, remote| remote.shape(s, persisted));
+        s.each(left, |s, worker| s.worker(*worker));
+        s.set(*set);
+        s.each(unrecorded, |s, (seq, shard)| {
+            s.put((until_synced(*seq, persisted), shard));
+        });
+    }
+}

@@ -1,0 +1,229 @@
+//! Equal futures have equal fingerprints, and whatever changes the future changes the fingerprint.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use brasserie_common::{
+    CallOutcome, InvocationId, Principal, RecordSeq, RefusalCode, ReportedStatus, RequestId, Time,
+    WallTime, WorkerSetId,
+};
+use brasserie_scheduler_core::{Call, CallReply, Durable, Event, Options, StatusUpdate};
+
+use support::{EPOCH, SETTLE, Script, listed, one_job, options, worker};
+
+fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// Where a history happens: when, with which draws, to whom.
+#[derive(Clone, Copy)]
+struct World {
+    start: u64,
+    seed: u64,
+    id: i64,
+}
+
+/// A worker joins, gets a task of which the start is unknown, is asked, and ends it; another joins meanwhile. The fingerprint
+/// after every step.
+fn history(world: World) -> Vec<u64> {
+    let options = Options {
+        seed: world.seed,
+        ..options()
+    };
+    let mut s = Script::at(options, Durable::default(), Time::ZERO + secs(world.start));
+    let mut prints = Vec::new();
+    let mut note = |s: &Script| prints.push(s.scheduler.fingerprint(s.now));
+    note(&s);
+    s.load(one_job(1, ""));
+    note(&s);
+    let (w, v) = (worker("w", 1, world.id), worker("v", 2, world.id + 9));
+    let first = s.heartbeat(&w, WorkerSetId::default()).expect("free");
+    note(&s);
+    s.answer_fetch(Vec::new());
+    note(&s);
+    s.answer_healthcheck(&w);
+    note(&s);
+    s.heartbeat(&w, first.worker_set).expect("the same");
+    note(&s);
+    s.advance(SETTLE);
+    note(&s);
+    let (call, task, _) = s.take_start();
+    s.complete(call, CallOutcome::Unknown("late".to_owned()));
+    note(&s);
+    let notify = s.take_call(|call| matches!(call, Call::NotifyIfTasksNotRunning { .. }));
+    s.complete(
+        notify.expect("asked").0,
+        CallOutcome::Done(CallReply::Empty),
+    );
+    note(&s);
+    s.heartbeat(&v, WorkerSetId::default()).expect("free");
+    note(&s);
+    s.sync_at_once = false;
+    s.update(&w, &task, ReportedStatus::error_backoff("bad luck"))
+        .1
+        .expect("known");
+    note(&s);
+    s.sync();
+    note(&s);
+    s.advance(secs(7));
+    note(&s);
+    prints
+}
+
+#[test]
+fn neither_the_time_nor_the_drawn_ids_count() {
+    let one = history(World {
+        start: 1000,
+        seed: 7,
+        id: 10,
+    });
+    let other = history(World {
+        start: 987_654,
+        seed: 4711,
+        id: 5000,
+    });
+    assert_eq!(one, other);
+    let distinct: BTreeSet<u64> = one.iter().copied().collect();
+    assert_eq!(
+        distinct.len(),
+        one.len(),
+        "every step of it is another state"
+    );
+}
+
+/// A scheduler with one healthy worker, whose only task has been sent, and what the worker would say about it.
+fn at_work() -> (Script, StatusUpdate, brasserie_common::CallId) {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let (call, task, _) = s.take_start();
+    let update = StatusUpdate {
+        job: task.job.clone(),
+        node: task.node.clone(),
+        shard: task.shard.clone(),
+        invocation: task.invocation,
+        next_backoff: task.next_backoff,
+        status: ReportedStatus::done(),
+        scheduler: s.scheduler.id(),
+        worker: w.id,
+    };
+    (s, update, call)
+}
+
+#[test]
+fn whatever_changes_the_future_changes_the_fingerprint() {
+    let (s, update, call) = at_work();
+    let heartbeat = |shard: &str, lock: i32, goodbye: bool| Event::Heartbeat {
+        request: RequestId(900),
+        from: Principal::Own,
+        worker: Box::new(worker(shard, lock, 10)),
+        worker_set: WorkerSetId::default(),
+        goodbye,
+    };
+    let status = |status: ReportedStatus| Event::UpdateStatus {
+        request: RequestId(901),
+        from: Principal::Own,
+        update: Box::new(StatusUpdate {
+            status,
+            ..update.clone()
+        }),
+    };
+    let outcome = |outcome| Event::CallCompleted { call, outcome };
+    let refused = CallOutcome::Refused(RefusalCode::Busy, "full".to_owned());
+    let changes = [
+        heartbeat("w", 1, true),
+        heartbeat("v", 2, false),
+        outcome(CallOutcome::Done(CallReply::Empty)),
+        outcome(CallOutcome::Unknown(String::new())),
+        outcome(refused),
+        status(ReportedStatus::done()),
+        status(ReportedStatus::failed()),
+        status(ReportedStatus::error_backoff("")),
+        Event::StoreFailed {
+            message: "full".to_owned(),
+        },
+        Event::ConfigLoaded {
+            config: one_job(1, r#", "priority": 2"#),
+            warnings: Vec::new(),
+        },
+    ];
+    let mut prints = BTreeSet::from([s.scheduler.fingerprint(s.now)]);
+    for change in changes {
+        let mut scheduler = s.scheduler.clone();
+        scheduler.handle(s.now, change.clone());
+        scheduler.handle_timeout(s.now);
+        while scheduler.poll_effect().is_some() {}
+        let print = scheduler.fingerprint(s.now);
+        assert!(prints.insert(print), "{change:?} makes no difference");
+    }
+    let later = s.scheduler.fingerprint(s.now + secs(1));
+    assert!(prints.insert(later), "a deadline is nearer");
+}
+
+#[test]
+fn what_is_only_shown_does_not_count() {
+    let (s, _, _) = at_work();
+    let before = s.scheduler.fingerprint(s.now);
+    let idle = [
+        Event::WallClock(WallTime::from_secs(EPOCH + 1_000_000)),
+        Event::ConfigFailed {
+            message: "no such file".to_owned(),
+        },
+        Event::Persisted {
+            up_to: RecordSeq::default(),
+        },
+    ];
+    for event in idle {
+        let mut scheduler = s.scheduler.clone();
+        scheduler.handle(s.now, event.clone());
+        scheduler.handle_timeout(s.now);
+        assert_eq!(scheduler.fingerprint(s.now), before, "{event:?}");
+    }
+}
+
+#[test]
+fn a_restart_that_finds_the_same_is_the_same_state() {
+    let after_restart = |world: World, run_on: &str| {
+        let options = Options {
+            seed: world.seed,
+            ..options()
+        };
+        let mut s = Script::at(
+            options.clone(),
+            Durable::default(),
+            Time::ZERO + secs(world.start),
+        );
+        s.load(one_job(2, ""));
+        let w = worker("w", 1, world.id);
+        s.join(&w);
+        assert_eq!(s.starts().len(), 2);
+        let set = s.status().scheduler;
+        let mut s = s.restart(options);
+        s.load(one_job(2, ""));
+        let knew = WorkerSetId {
+            scheduler: set,
+            version: 1,
+            ..WorkerSetId::default()
+        };
+        s.heartbeat(&w, knew).expect("recorded");
+        let invocation = InvocationId::new(EPOCH + 5, world.id);
+        s.answer_fetch(vec![listed("w", run_on, invocation)]);
+        s.scheduler.fingerprint(s.now)
+    };
+    let (one, other) = (
+        World {
+            start: 1000,
+            seed: 7,
+            id: 10,
+        },
+        World {
+            start: 5000,
+            seed: 8,
+            id: 99,
+        },
+    );
+    assert_eq!(after_restart(one, "n0"), after_restart(other, "n0"));
+    assert_ne!(after_restart(one, "n0"), after_restart(one, "n1"));
+}

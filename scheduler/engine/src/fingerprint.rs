@@ -1,0 +1,79 @@
+//! The engine's part of a fingerprint: everything that can change what it answers from now on.
+//!
+//! Left out is what follows from the rest (columns, ready lists, limits, the ledger), what is only shown, and the streams of
+//! random numbers: a search takes each draw as it comes.
+
+use std::hash::{BuildHasher, Hasher};
+
+use brasserie_common::Time;
+use brasserie_common::collections::SeededState;
+use brasserie_common::fingerprint::{Shape, fingerprint_of};
+use brasserie_common_config::NodeOrder;
+
+use crate::engine::Engine;
+use crate::types::Task;
+
+impl Engine {
+    /// Writes the state into a hash. Small ids stay as they are: they are handed out in order of appearance.
+    pub fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        s.put(*self.sources_shape.get_or_init(|| self.hash_sources()));
+        s.each(self.job_names.all(), |s, name| s.put(name));
+        s.each(self.node_names.all(), |s, name| s.put(name));
+        s.each(self.resource_names.all(), |s, name| s.put(name));
+        self.shape_order(s);
+        self.shape_tasks(s);
+        s.opt(self.barrier, Shape::deadline);
+        self.pool.shape(s);
+        s.put(self.policy.cursor());
+    }
+
+    /// A hash of the state, for searches that visit each state once.
+    pub fn fingerprint(&self, now: Time) -> u64 {
+        fingerprint_of(|canon, hasher| self.shape(&mut Shape::new(now, canon, hasher)))
+    }
+
+    /// Of the configuration and the node table, which change rarely and are long.
+    fn hash_sources(&self) -> u64 {
+        let state = SeededState::default();
+        let config = self.config.as_ref().map(|config| format!("{config:?}"));
+        let nodes = self.nodes.as_ref().map(|nodes| format!("{nodes:?}"));
+        state.hash_one((config, nodes))
+    }
+
+    /// A shuffle is a draw that is kept.
+    fn shape_order<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        let is_random = |c: &&std::sync::Arc<brasserie_common_config::Config>| {
+            c.node_order == NodeOrder::Random
+        };
+        let (Some(forest), Some(_)) = (&self.forest, self.config.as_ref().filter(is_random)) else {
+            return;
+        };
+        for id in &self.configured {
+            let level = self.jobs[id.index()].level;
+            s.put(level.map_or(&[][..], |level| forest.order(level)));
+        }
+    }
+
+    fn shape_tasks<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        for job in &self.jobs {
+            let mut statuses: Vec<_> = job.statuses.iter().collect();
+            statuses.sort_unstable_by_key(|(node, _)| **node);
+            s.each(statuses, |s, (node, status)| {
+                s.put(node);
+                s.stored(status);
+            });
+        }
+        let mut running: Vec<_> = self.running.iter().collect();
+        running.sort_unstable_by_key(|(task, _)| **task);
+        s.each(running, |s, (task, run)| {
+            s.put((task, run.worker));
+            s.each(&run.charges, |s, charge| {
+                s.put((charge.node, charge.resource, charge.amount));
+            });
+        });
+        let mut held: Vec<Task> = self.held.iter().copied().collect();
+        held.sort_unstable();
+        s.put(held);
+        self.waits.shape(s);
+    }
+}
