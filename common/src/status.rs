@@ -392,6 +392,23 @@ impl StoredStatus {
         }
     }
 
+    /// The same, with a wait of at least this: another run of the task may be alive for as long. The step of the backoff is not
+    /// moved by it.
+    pub fn waiting_at_least(mut self, safety_seconds: u32) -> StoredStatus {
+        if self.is_done() || safety_seconds <= self.safety_seconds {
+            return self;
+        }
+        if safety_seconds > self.backoff_seconds && !self.bits.has(StatusBits::HAS_SAVED_BACKOFF) {
+            let mut data = self.data.as_deref().cloned().unwrap_or_default();
+            data.insert(SAVED_BACKOFF_KEY.to_owned(), json!(self.backoff_seconds));
+            self.data = Some(Arc::new(data));
+            self.bits = self.bits.with(StatusBits::HAS_SAVED_BACKOFF);
+        }
+        self.safety_seconds = safety_seconds;
+        self.backoff_seconds = self.backoff_seconds.max(safety_seconds);
+        self
+    }
+
     /// Bits and data of a provisional status that leaves this one's step and data in force: nothing ran, so the next run is
     /// the same one as before.
     fn carried_by(&self, bits: StatusBits) -> (StatusBits, Option<StatusData>) {

@@ -334,10 +334,7 @@ impl Scheduler {
     /// names the shard even then.
     fn wire_task(&self, worker: WorkerId, task: Task, invocation: InvocationId) -> RunningTask {
         let key = self.task_key(task);
-        let run = self
-            .tasks()
-            .run(task)
-            .filter(|run| run.invocation == invocation);
+        let run = self.tasks().find(task, invocation);
         RunningTask {
             job: key.job,
             node: key.node,

@@ -25,6 +25,9 @@ use crate::workers::initial_wait::InitialWait;
 /// heartbeats are not kept waiting.
 const MAX_STARTS_PER_TURN: usize = 256;
 
+/// Tasks that run twice and are named: there should be none, and a page of them is enough.
+const MAX_RUN_TWICE_SHOWN: usize = 20;
+
 /// The record that says that this instance uses the directory: always the first.
 pub(crate) const OWN_RECORD: RecordSeq = RecordSeq(1);
 
@@ -284,6 +287,11 @@ impl Scheduler {
         seq <= self.log.persisted
     }
 
+    /// What the next record will be.
+    pub(crate) fn next_record(&self) -> RecordSeq {
+        self.log.last.next()
+    }
+
     /// Asks for a record to be made durable.
     pub(crate) fn persist(&mut self, record: Record) -> RecordSeq {
         self.log.last = self.log.last.next();
@@ -347,6 +355,7 @@ impl Scheduler {
         errors.extend(self.wait.warning(now));
         errors.extend(self.workers.echo_problem());
         errors.extend(self.engine.problems());
+        errors.extend(self.tasks_that_run_twice().take(MAX_RUN_TWICE_SHOWN));
         errors.extend(self.tasks.problems(now));
         errors
     }

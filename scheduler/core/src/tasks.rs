@@ -1,5 +1,7 @@
 //! Runs: what the scheduler takes to be running, from before `runTask` is sent until an accepted end or the loss of the worker.
 
+mod adoption;
+mod beside;
 mod invocation;
 mod shape;
 mod unsure;
@@ -14,6 +16,7 @@ use brasserie_common::{
 };
 use brasserie_scheduler_engine::Task;
 
+use beside::Besides;
 use unsure::UnsureChecks;
 
 /// A task that ended in INCOMPLETE or in an error without backoff restarts no sooner: the original's `working_wait`, without
@@ -60,10 +63,16 @@ impl Run {
 }
 
 /// All runs, and what is remembered of those that ended.
+///
+/// A task has one run, unless an override or an old backup made somebody start it twice: then the others are beside it, it
+/// starts no third time, and it runs until the last of them has ended.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tasks {
+    /// The run that the engine knows.
     runs: BTreeMap<Task, Run>,
-    on_shard: BTreeMap<Shard, BTreeSet<Task>>,
+    /// Invariant: only of tasks in `runs`.
+    beside: Besides,
+    on_shard: BTreeMap<Shard, BTreeSet<(Task, InvocationId)>>,
     /// The invocation of each task's stored end.
     ended: IdMap<Task, InvocationId>,
     /// Ends whose record is not durable yet.
@@ -88,14 +97,33 @@ impl Tasks {
         self.runs.get(&task)
     }
 
-    pub(crate) fn running(&self) -> impl Iterator<Item = (Task, &Run)> {
-        self.runs.iter().map(|(task, run)| (*task, run))
+    /// This very run, whether or not others are beside it.
+    pub(crate) fn find(&self, task: Task, invocation: InvocationId) -> Option<&Run> {
+        let run = self.runs.get(&task)?;
+        if run.invocation == invocation {
+            return Some(run);
+        }
+        self.beside.get(task, invocation)
     }
 
-    pub(crate) fn on_shard(&self, shard: &Shard) -> Vec<Task> {
+    fn find_mut(&mut self, task: Task, invocation: InvocationId) -> Option<&mut Run> {
+        let run = self.runs.get_mut(&task)?;
+        if run.invocation == invocation {
+            return Some(run);
+        }
+        self.beside.get_mut(task, invocation)
+    }
+
+    pub(crate) fn running(&self) -> impl Iterator<Item = (Task, &Run)> {
+        let runs = self.runs.iter().map(|(task, run)| (*task, run));
+        runs.chain(self.beside.iter())
+    }
+
+    /// The runs on a shard, those of one task the earlier first.
+    pub(crate) fn on_shard(&self, shard: &Shard) -> Vec<(Task, InvocationId)> {
         self.on_shard
             .get(shard)
-            .map(|tasks| tasks.iter().copied().collect())
+            .map(|runs| runs.iter().copied().collect())
             .unwrap_or_default()
     }
 
@@ -109,12 +137,9 @@ impl Tasks {
 
     pub(crate) fn begin(&mut self, task: Task, run: Run) {
         let since = run.since;
-        self.on_shard
-            .entry(run.shard.clone())
-            .or_default()
-            .insert(task);
+        self.index(task, &run);
         let was = self.runs.insert(task, run);
-        assert!(was.is_none(), "Invariant: a task is running at most once");
+        assert!(was.is_none(), "Invariant: a task has one run of its own");
         let span = self.spans.entry(task.job).or_insert(Span {
             first_start: since,
             last_end: since,
@@ -123,17 +148,36 @@ impl Tasks {
         span.running += 1;
     }
 
-    /// The run is over. `seq`: the record of its end, unless it never began.
+    fn index(&mut self, task: Task, run: &Run) {
+        let on_shard = self.on_shard.entry(run.shard.clone()).or_default();
+        on_shard.insert((task, run.invocation));
+    }
+
+    fn unindex(&mut self, task: Task, run: &Run) {
+        if let Some(runs) = self.on_shard.get_mut(&run.shard) {
+            runs.remove(&(task, run.invocation));
+            if runs.is_empty() {
+                self.on_shard.remove(&run.shard);
+            }
+        }
+        self.unsure.remove(&run.shard, (task, run.invocation));
+    }
+
+    /// The run is over. `seq`: the record of its end, unless it never began. `of`: whose end is stored.
     pub(crate) fn end(
         &mut self,
         now: Time,
-        task: Task,
-        invocation: InvocationId,
+        (task, invocation): (Task, InvocationId),
+        of: InvocationId,
         seq: Option<RecordSeq>,
     ) {
-        self.forget_run(now, task);
+        if self.beside.get(task, invocation).is_some() {
+            self.forget_beside(task, invocation);
+        } else {
+            self.forget_run(now, task);
+        }
         if let Some(seq) = seq {
-            self.ended.insert(task, invocation);
+            self.ended.insert(task, of);
             self.note_pending(task, seq);
         }
     }
@@ -147,13 +191,7 @@ impl Tasks {
         let Some(run) = self.runs.remove(&task) else {
             return;
         };
-        if let Some(tasks) = self.on_shard.get_mut(&run.shard) {
-            tasks.remove(&task);
-            if tasks.is_empty() {
-                self.on_shard.remove(&run.shard);
-            }
-        }
-        self.unsure.remove(&run.shard, task);
+        self.unindex(task, &run);
         if let Some(span) = self.spans.get_mut(&task.job) {
             span.running -= 1;
             span.last_end = now;

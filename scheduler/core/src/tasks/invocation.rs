@@ -1,13 +1,12 @@
 //! One run from its placement to its accepted end.
 
 use brasserie_common::ids::InstanceId;
-use brasserie_common::resources::NodeResources;
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
     BackoffDuration, CallOutcome, Health, InvocationId, RecordSeq, ReportedStatus, RequestId,
-    RunningTask, Shard, TaskKey, Time, WorkerId,
+    Shard, TaskKey, Time, WorkerId,
 };
-use brasserie_scheduler_engine::{AdoptOutcome, Placement, Restart, Task, WorkerIndex};
+use brasserie_scheduler_engine::{Placement, Restart, Task};
 
 use super::{Run, RunState};
 use crate::calls::Purpose;
@@ -93,12 +92,11 @@ impl Scheduler {
         if let Some(remote) = self.workers_mut().instance_mut(shard, worker) {
             remote.start_settled();
         }
-        let is_current =
-            |run: &Run| run.invocation == invocation && run.state == RunState::Starting;
-        if self.tasks().run(task).is_some_and(is_current) {
+        let is_starting = |run: &Run| run.state == RunState::Starting;
+        if self.tasks().find(task, invocation).is_some_and(is_starting) {
             match outcome {
-                CallOutcome::Done(_) => self.tasks_mut().make_running(task),
-                CallOutcome::Unknown(_) => self.tasks_mut().make_unsure(task),
+                CallOutcome::Done(_) => self.tasks_mut().make_running(task, invocation),
+                CallOutcome::Unknown(_) => self.tasks_mut().make_unsure(task, invocation),
                 CallOutcome::Refused(_, text) | CallOutcome::NotSent(text) => {
                     self.never_started(now, shard, task, invocation, &text);
                 }
@@ -131,10 +129,12 @@ impl Scheduler {
                 self.wall(),
             )
         });
-        self.tasks_mut().end(now, task, invocation, None);
+        self.tasks_mut()
+            .end(now, (task, invocation), invocation, None);
         // It was ready to run, so its backoff is over; the worker's busy mark keeps it from being tried again at once.
         self.engine_mut()
             .end(now, task, status, Some(now), Restart::AtOnce);
+        self.promote(task);
         if let Some(remote) = self.workers_mut().get_mut(shard) {
             remote.mark_busy(now);
         }
@@ -146,73 +146,6 @@ impl Scheduler {
                 key.job, key.node
             ),
         );
-    }
-
-    /// What a worker runs that has just associated.
-    pub(crate) fn adopt_tasks(
-        &mut self,
-        now: Time,
-        shard: &Shard,
-        index: WorkerIndex,
-        tasks: Vec<RunningTask>,
-    ) {
-        for listed in tasks {
-            if !listed.is_healthcheck() {
-                self.adopt(now, shard, index, listed);
-            }
-        }
-    }
-
-    fn adopt(&mut self, now: Time, shard: &Shard, index: WorkerIndex, listed: RunningTask) {
-        let task = Task {
-            job: self.engine_mut().intern_job(&listed.job),
-            node: self.engine_mut().intern_node(&listed.node),
-        };
-        // A stored end beats a listed run of the same invocation: the worker only lacks the acknowledgement. But "lost" is no
-        // end: the worker was cut off, and still runs it.
-        let is_ended = self.tasks().ended(task) == Some(listed.invocation);
-        if is_ended && !self.is_provisional(task) {
-            return;
-        }
-        if let Some(run) = self.tasks().run(task) {
-            let text = format!(
-                "worker `{shard}` lists {} on {} as run {}, but worker `{}` has it as run {}",
-                listed.job, listed.node, listed.invocation, run.shard, run.invocation
-            );
-            self.tasks_mut().note_problem(now, text);
-            return;
-        }
-        let charges: Vec<NodeResources> = listed.resources;
-        match self.engine_mut().adopt_running(task, index, &charges) {
-            AdoptOutcome::Adopted => {}
-            AdoptOutcome::AdoptedWithUnknownCharges(unknown) => {
-                let text = format!(
-                    "{} on {} holds unknown slots: {}",
-                    listed.job,
-                    listed.node,
-                    unknown.join(", ")
-                );
-                self.tasks_mut().note_problem(now, text);
-            }
-            AdoptOutcome::AlreadyRunning(_) | AdoptOutcome::UnknownWorker => return,
-        }
-        let run = Run {
-            invocation: listed.invocation,
-            shard: shard.clone(),
-            next_backoff: listed.next_backoff,
-            kill_wait: listed.suicide_kill_wait,
-            since: now,
-            state: RunState::Running,
-        };
-        self.tasks_mut().begin(task, run);
-        // Its acknowledgement is wanted still, and comes with the worker's own report.
-        if let Some(status) = listed.ended {
-            let key = TaskKey {
-                job: listed.job,
-                node: listed.node,
-            };
-            self.end_as(now, task, key, (listed.invocation, &status));
-        }
     }
 
     /// `updateStatus`.
@@ -277,7 +210,8 @@ impl Scheduler {
             return unknown_run(update);
         };
         let task = Task { job, node };
-        match self.tasks().run(task) {
+        let reported = self.tasks().find(task, update.invocation);
+        match reported.or_else(|| self.tasks().run(task)) {
             Some(run) if run.invocation == update.invocation && run.shard == update.shard => {
                 // Freed slots may start other tasks in this very turn.
                 let end = (update.invocation, &update.status);
@@ -295,6 +229,11 @@ impl Scheduler {
         update: &StatusUpdate,
     ) -> Result<Option<RecordSeq>, Rejection> {
         let ended = self.tasks().ended(task);
+        let is_final = |s: &StoredStatus| s.is_done() && !s.is_overwriteable();
+        if ended.is_some() && self.engine().previous_status(task).is_some_and(is_final) {
+            // Whatever it is, it changes nothing any more.
+            return Ok(self.tasks().pending_record(task));
+        }
         if ended < Some(update.invocation) {
             return unknown_run(update);
         }
@@ -339,32 +278,33 @@ impl Scheduler {
             return Ok(self.tasks().pending_record(task));
         }
         let end = (update.invocation, &update.status);
-        let (invocation, status) = self.closing_status(task, end, update.next_backoff, 0);
+        let (invocation, status) = self.closing_status(now, task, end, (update.next_backoff, 0));
         let seq = self.record_end(key_of(update), invocation, &status);
         let not_before = self.tasks().not_before(now, &status);
-        self.tasks_mut().end(now, task, invocation, Some(seq));
+        let run = (task, update.invocation);
+        self.tasks_mut().end(now, run, invocation, Some(seq));
         self.engine_mut()
             .restate(now, task, status, not_before, Restart::HeldUntilReleased);
         Ok(Some(seq))
     }
 
     /// Ends the task's run as its worker says.
-    fn end_as(
+    pub(super) fn end_as(
         &mut self,
         now: Time,
         task: Task,
         key: TaskKey,
         end: (InvocationId, &ReportedStatus),
     ) -> Option<RecordSeq> {
-        let next_backoff = self.tasks().run(task)?.next_backoff;
-        let (invocation, status) = self.closing_status(task, end, next_backoff, 0);
-        let seq = self.record_end(key, invocation, &status);
-        self.end_run(now, task, invocation, status, Some(seq));
+        let next_backoff = self.tasks().find(task, end.0)?.next_backoff;
+        let (of, status) = self.closing_status(now, task, end, (next_backoff, 0));
+        let seq = self.record_end(key, of, &status);
+        self.end_run(now, (task, end.0), (of, status), seq);
         Some(seq)
     }
 
     /// "lost" or "was not running": only the end of the same run may replace it, and does.
-    fn is_provisional(&self, task: Task) -> bool {
+    pub(super) fn is_provisional(&self, task: Task) -> bool {
         self.engine()
             .previous_status(task)
             .is_some_and(StoredStatus::is_overwriteable)
@@ -375,26 +315,24 @@ impl Scheduler {
     /// nothing at all that of DONE.
     pub(crate) fn closing_status(
         &self,
+        now: Time,
         task: Task,
         (invocation, reported): (InvocationId, &ReportedStatus),
-        next_backoff: BackoffDuration,
-        safety_seconds: u32,
+        (next_backoff, safety_seconds): (BackoffDuration, u32),
     ) -> (InvocationId, StoredStatus) {
         let old = self.engine().previous_status(task);
+        let floor = self.tasks().floor_seconds(now, task).max(safety_seconds);
         if let (Some(ended), Some(old)) = (self.tasks().ended(task), old)
             && ended != invocation
         {
             let is_final = old.is_done() && !old.is_overwriteable();
             if is_final || (invocation < ended && !reported.is_done()) {
-                let mut kept = old.clone();
-                kept.safety_seconds = kept.safety_seconds.max(safety_seconds);
-                kept.backoff_seconds = kept.backoff_seconds.max(safety_seconds);
-                return (ended, kept);
+                return (ended, old.clone().waiting_at_least(floor));
             }
         }
         let wall = self.wall();
         let status = StoredStatus::after(old, reported, next_backoff, safety_seconds, wall);
-        (invocation, status)
+        (invocation, status.waiting_at_least(floor))
     }
 
     fn record_end(
@@ -476,12 +414,4 @@ fn unknown_run(update: &StatusUpdate) -> Result<Option<RecordSeq>, Rejection> {
     Err(Rejection::UnknownRun {
         run: run_text(update),
     })
-}
-
-impl super::Tasks {
-    fn make_running(&mut self, task: Task) {
-        if let Some(run) = self.runs.get_mut(&task) {
-            run.state = RunState::Running;
-        }
-    }
 }

@@ -18,6 +18,7 @@ impl Tasks {
     ) {
         let Tasks {
             runs,
+            beside,
             on_shard: _,
             ended,
             pending,
@@ -29,6 +30,14 @@ impl Tasks {
         s.each(runs, |s, (task, run)| {
             s.put(task);
             run.shape(s);
+        });
+        s.each(beside.iter(), |s, (task, run)| {
+            s.put(task);
+            run.shape(s);
+        });
+        s.each(beside.floors(), |s, (task, until)| {
+            s.put(task);
+            s.deadline(*until);
         });
         let mut ended: Vec<_> = ended.iter().collect();
         ended.sort_unstable_by_key(|(task, _)| **task);
@@ -71,7 +80,11 @@ impl Run {
 impl UnsureChecks {
     fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         s.each(self.by_shard(), |s, (shard, check)| {
-            s.put((shard, &check.tasks, check.repeats));
+            s.put((shard, check.repeats));
+            s.each(&check.tasks, |s, (task, invocation)| {
+                s.put(task);
+                s.invocation(*invocation);
+            });
             s.time_if(check.last);
             s.opt(check.open, Shape::call);
         });

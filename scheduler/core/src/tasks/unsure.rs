@@ -23,7 +23,7 @@ pub(super) struct UnsureChecks {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Check {
-    pub(super) tasks: BTreeSet<Task>,
+    pub(super) tasks: BTreeSet<(Task, InvocationId)>,
     pub(super) last: Option<Time>,
     pub(super) repeats: u32,
     /// The `notifyIfTasksNotRunning` under way: a slow worker gets one at a time.
@@ -31,17 +31,17 @@ pub(super) struct Check {
 }
 
 impl UnsureChecks {
-    fn add(&mut self, shard: &Shard, task: Task) {
+    fn add(&mut self, shard: &Shard, run: (Task, InvocationId)) {
         self.by_shard
             .entry(shard.clone())
             .or_default()
             .tasks
-            .insert(task);
+            .insert(run);
     }
 
-    pub(super) fn remove(&mut self, shard: &Shard, task: Task) {
+    pub(super) fn remove(&mut self, shard: &Shard, run: (Task, InvocationId)) {
         if let Some(check) = self.by_shard.get_mut(shard) {
-            check.tasks.remove(&task);
+            check.tasks.remove(&run);
             if check.tasks.is_empty() {
                 self.by_shard.remove(shard);
             }
@@ -75,22 +75,34 @@ impl UnsureChecks {
 }
 
 impl Tasks {
-    pub(crate) fn make_unsure(&mut self, task: Task) {
-        let Some(run) = self.runs.get_mut(&task) else {
+    pub(crate) fn make_unsure(&mut self, task: Task, invocation: InvocationId) {
+        let Some(run) = self.find_mut(task, invocation) else {
             return;
         };
         run.state = RunState::Unsure;
         let shard = run.shard.clone();
-        self.unsure.add(&shard, task);
+        self.unsure.add(&shard, (task, invocation));
+    }
+
+    /// Its worker says that it runs.
+    pub(crate) fn make_running(&mut self, task: Task, invocation: InvocationId) {
+        let Some(run) = self.find_mut(task, invocation) else {
+            return;
+        };
+        run.state = RunState::Running;
+        let shard = run.shard.clone();
+        self.unsure.remove(&shard, (task, invocation));
     }
 
     fn unsure_batch(&self, shard: &Shard) -> Vec<(Task, InvocationId)> {
         let Some(check) = self.unsure.by_shard.get(shard) else {
             return Vec::new();
         };
-        let tasks = check.tasks.iter().take(MAX_TASKS_PER_NOTIFY);
-        tasks
-            .filter_map(|task| Some((*task, self.run(*task)?.invocation)))
+        check
+            .tasks
+            .iter()
+            .take(MAX_TASKS_PER_NOTIFY)
+            .copied()
             .collect()
     }
 
@@ -111,12 +123,11 @@ impl Tasks {
     /// The worker will report these if they do not run: until then they are running.
     fn become_sure(&mut self, shard: &Shard, tasks: &[(Task, InvocationId)]) {
         for &(task, invocation) in tasks {
-            if let Some(run) = self.runs.get_mut(&task)
-                && run.invocation == invocation
-                && run.shard == *shard
+            if self
+                .find(task, invocation)
+                .is_some_and(|run| run.shard == *shard)
             {
-                run.state = RunState::Running;
-                self.unsure.remove(shard, task);
+                self.make_running(task, invocation);
             }
         }
         // It answers, so the rest of a long list does not wait for the next doubled pause.

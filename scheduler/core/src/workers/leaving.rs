@@ -76,12 +76,16 @@ impl Scheduler {
         self.workers_mut().leave_set(worker);
         self.engine_mut()
             .set_eligibility(index, Eligibility::Ineligible);
-        let ended: Vec<(Task, EndedTask)> = self
-            .tasks()
-            .on_shard(shard)
-            .into_iter()
-            .filter_map(|task| Some((task, self.lost_task(task, shard, cause, timers)?)))
-            .collect();
+        // One after the other, since what becomes of a task's earlier run counts for its later one.
+        let upcoming = self.next_record();
+        let mut ended: Vec<EndedTask> = Vec::new();
+        for (task, invocation) in self.tasks().on_shard(shard) {
+            let run = (task, invocation);
+            if let Some(lost) = self.lost_task(now, run, shard, cause, timers) {
+                self.end_run(now, run, (lost.invocation, lost.status.clone()), upcoming);
+                ended.push(lost);
+            }
+        }
         let hold_back = if runs_unknown {
             self.lost_task_safety(longest.suicide_task_kill_wait, timers)
         } else {
@@ -90,12 +94,13 @@ impl Scheduler {
         let seq = self.persist(Record::WorkerLeft {
             worker,
             cause,
-            tasks: ended.iter().map(|(_, ended)| ended.clone()).collect(),
+            tasks: ended,
             hold_back,
         });
-        for (task, ended) in ended {
-            self.end_run(now, task, ended.invocation, ended.status, Some(seq));
-        }
+        assert_eq!(
+            seq, upcoming,
+            "Invariant: ending a run on a shard that is lost records nothing"
+        );
         self.initial_wait_mut().hold_back(now, hold_back);
         self.initial_wait_mut().returned(worker);
         Some(seq)
@@ -128,12 +133,13 @@ impl Scheduler {
 
     fn lost_task(
         &self,
-        task: Task,
+        now: Time,
+        (task, invocation): (Task, InvocationId),
         shard: &Shard,
         cause: LeftCause,
         timers: Option<Timeouts>,
     ) -> Option<EndedTask> {
-        let run = self.tasks().run(task)?;
+        let run = self.tasks().find(task, invocation)?;
         let (text, safety) = match cause {
             LeftCause::CleanExit => (
                 "its worker has exited, with all its processes",
@@ -151,8 +157,9 @@ impl Scheduler {
         };
         let reported = ReportedStatus::worker_lost(shard, text, run.next_backoff);
         let safety_seconds = u32::try_from(safety.as_secs()).unwrap_or(u32::MAX);
-        let end = (run.invocation, &reported);
-        let (invocation, status) = self.closing_status(task, end, run.next_backoff, safety_seconds);
+        let end = (invocation, &reported);
+        let backoff = (run.next_backoff, safety_seconds);
+        let (invocation, status) = self.closing_status(now, task, end, backoff);
         let key = self.task_key(task);
         Some(EndedTask {
             job: key.job,
@@ -175,23 +182,32 @@ impl Scheduler {
         usual.max(until_its_timers_ended_it.unwrap_or_default())
     }
 
-    /// Ends a run in every table. The task starts again no earlier than its status allows and its record is durable.
+    /// Ends a run in every table. The task starts again no earlier than its status allows and its record is durable, and not
+    /// while another run of it is known. `of`: whose end is stored.
     pub(crate) fn end_run(
         &mut self,
         now: Time,
-        task: Task,
-        invocation: InvocationId,
-        status: StoredStatus,
-        seq: Option<RecordSeq>,
+        (task, invocation): (Task, InvocationId),
+        (of, status): (InvocationId, StoredStatus),
+        seq: RecordSeq,
     ) {
         let not_before = self.tasks().not_before(now, &status);
-        let restart = if seq.is_some() {
-            Restart::HeldUntilReleased
+        let may_be_alive_until = now + Duration::from_secs(u64::from(status.safety_seconds));
+        let is_beside = self
+            .tasks()
+            .run(task)
+            .is_some_and(|run| run.invocation != invocation);
+        self.tasks_mut().end(now, (task, invocation), of, Some(seq));
+        if is_beside {
+            self.engine_mut().note_status(task, status);
         } else {
-            Restart::AtOnce
-        };
-        self.tasks_mut().end(now, task, invocation, seq);
-        self.engine_mut()
-            .end(now, task, status, not_before, restart);
+            let restart = Restart::HeldUntilReleased;
+            self.engine_mut()
+                .end(now, task, status, not_before, restart);
+            self.promote(task);
+        }
+        if self.tasks().run(task).is_some() {
+            self.tasks_mut().raise_floor(task, may_be_alive_until);
+        }
     }
 }

@@ -58,6 +58,16 @@ impl Engine {
         }
     }
 
+    /// Takes the status of another run of a task that runs, and goes on running. Its waits are told when the last run ends.
+    pub fn note_status(&mut self, task: Task, status: StoredStatus) {
+        if self.knows(task) && self.is_running(task) {
+            self.jobs[task.job.index()]
+                .statuses
+                .insert(task.node, status);
+            self.refresh(task, Reach::Dependents);
+        }
+    }
+
     /// Keeps a task from starting until it is released.
     pub fn hold(&mut self, task: Task) {
         if self.knows(task) && self.held.insert(task) {
@@ -87,6 +97,11 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// Until when the task waits, if it does.
+    pub fn waits_until(&self, task: Task) -> Option<Time> {
+        self.waits.get(task)
     }
 
     /// When [`Engine::handle_timeout`] has something to do next.

@@ -1,0 +1,147 @@
+//! What a worker lists when it associates, against what is known.
+
+use brasserie_common::resources::NodeResources;
+use brasserie_common::{InvocationId, RunningTask, Shard, TaskKey, Time};
+use brasserie_scheduler_engine::{AdoptOutcome, Task, WorkerIndex};
+
+use super::{Run, RunState};
+use crate::scheduler::Scheduler;
+
+impl Scheduler {
+    /// What a worker runs that has just associated: for the first time, or anew. Listed and known is running; known and not
+    /// listed is unsure, as the call may have crossed the list; listed and unknown is adopted.
+    pub(crate) fn adopt_tasks(
+        &mut self,
+        now: Time,
+        shard: &Shard,
+        index: WorkerIndex,
+        tasks: Vec<RunningTask>,
+    ) {
+        let known = self.tasks().on_shard(shard);
+        let mut listed_runs = Vec::new();
+        for listed in tasks {
+            if !listed.is_healthcheck() {
+                let task = Task {
+                    job: self.engine_mut().intern_job(&listed.job),
+                    node: self.engine_mut().intern_node(&listed.node),
+                };
+                listed_runs.push((task, listed.invocation));
+                self.adopt(now, shard, index, task, listed);
+            }
+        }
+        listed_runs.sort_unstable();
+        for (task, invocation) in known {
+            // One whose call has no outcome yet is unsure by that, if at all.
+            let is_running = |run: &Run| run.state == RunState::Running;
+            if listed_runs.binary_search(&(task, invocation)).is_err()
+                && self.tasks().find(task, invocation).is_some_and(is_running)
+            {
+                self.tasks_mut().make_unsure(task, invocation);
+            }
+        }
+    }
+
+    fn adopt(
+        &mut self,
+        now: Time,
+        shard: &Shard,
+        index: WorkerIndex,
+        task: Task,
+        listed: RunningTask,
+    ) {
+        let invocation = listed.invocation;
+        let (key, ended) = (listed.key(), listed.ended.clone());
+        let is_known = self.tasks().find(task, invocation).is_some();
+        if is_known {
+            if !self.is_known_there(now, shard, task, &listed) {
+                return;
+            }
+            self.tasks_mut().make_running(task, invocation);
+        } else {
+            // A stored end beats a listed run of the same invocation: the worker only lacks the acknowledgement. But "lost" is
+            // no end: the worker was cut off, and still runs it.
+            let is_ended = self.tasks().ended(task) == Some(invocation);
+            if is_ended && !self.is_provisional(task) {
+                return;
+            }
+            self.keep_safety(now, task, invocation);
+            if self.tasks().run(task).is_some() {
+                self.adopt_beside(now, shard, task, listed);
+            } else {
+                self.adopt_alone(now, shard, index, task, listed);
+            }
+        }
+        // Its acknowledgement is wanted still, and comes with the worker's own report.
+        if let Some(status) = ended {
+            self.end_as(now, task, key, (invocation, &status));
+        }
+    }
+
+    /// One run on two workers is nobody's mistake but a lie or a copied identity: who said it first has it.
+    fn is_known_there(
+        &mut self,
+        now: Time,
+        shard: &Shard,
+        task: Task,
+        listed: &RunningTask,
+    ) -> bool {
+        let known = self.tasks().find(task, listed.invocation);
+        let elsewhere = known.map(|run| run.shard.clone()).filter(|on| on != shard);
+        let Some(on) = elsewhere else { return true };
+        let text = format!(
+            "worker `{shard}` lists {} on {} as run {}, which worker `{on}` has",
+            listed.job, listed.node, listed.invocation
+        );
+        self.tasks_mut().note_problem(now, text);
+        false
+    }
+
+    /// Another run of the task was lost and may be alive: to know of this one does not end that wait.
+    fn keep_safety(&mut self, now: Time, task: Task, invocation: InvocationId) {
+        if self.tasks().ended(task) == Some(invocation) {
+            return;
+        }
+        let safety = self
+            .engine()
+            .previous_status(task)
+            .map(|s| s.safety_seconds);
+        let safety = std::time::Duration::from_secs(u64::from(safety.unwrap_or_default()));
+        if let Some(until) = self.engine().waits_until(task)
+            && !safety.is_zero()
+        {
+            self.tasks_mut().raise_floor(task, until.min(now + safety));
+        }
+    }
+
+    fn adopt_alone(
+        &mut self,
+        now: Time,
+        shard: &Shard,
+        index: WorkerIndex,
+        task: Task,
+        listed: RunningTask,
+    ) {
+        let TaskKey { job, node } = listed.key();
+        let charges: Vec<NodeResources> = listed.resources;
+        match self.engine_mut().adopt_running(task, index, &charges) {
+            AdoptOutcome::Adopted => {}
+            AdoptOutcome::AdoptedWithUnknownCharges(unknown) => {
+                let text = format!(
+                    "{job} on {node} holds unknown slots: {}",
+                    unknown.join(", ")
+                );
+                self.tasks_mut().note_problem(now, text);
+            }
+            AdoptOutcome::AlreadyRunning(_) | AdoptOutcome::UnknownWorker => return,
+        }
+        let run = Run {
+            invocation: listed.invocation,
+            shard: shard.clone(),
+            next_backoff: listed.next_backoff,
+            kill_wait: listed.suicide_kill_wait,
+            since: now,
+            state: RunState::Running,
+        };
+        self.tasks_mut().begin(task, run);
+    }
+}

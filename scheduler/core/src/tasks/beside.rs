@@ -1,0 +1,156 @@
+//! Further runs of tasks that run already: nobody should have started them, but somebody did, and they must be known as running.
+
+use std::collections::BTreeMap;
+
+use brasserie_common::resources::NodeResources;
+use brasserie_common::{InvocationId, RunningTask, Shard, Time};
+use brasserie_scheduler_engine::Task;
+
+use super::{Run, RunState, Tasks};
+use crate::scheduler::Scheduler;
+
+/// Further runs of one task: one on each of some workers, more than any real mistake makes. Beyond them a listed run is only
+/// shown: those that are known hold the task anyway, and a worker that invents runs costs no memory.
+const MAX_BESIDE: usize = 16;
+
+/// By task and run. A run beside another holds no slots until it is the only one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Besides {
+    runs: BTreeMap<(Task, InvocationId), Beside>,
+    /// Until when a run that was lost while others went on may be alive; kept while others go on.
+    floors: BTreeMap<Task, Time>,
+}
+
+#[derive(Clone, Debug)]
+struct Beside {
+    run: Run,
+    /// What it holds once the engine knows it.
+    charges: Vec<NodeResources>,
+}
+
+impl Besides {
+    pub(super) fn get(&self, task: Task, invocation: InvocationId) -> Option<&Run> {
+        self.runs.get(&(task, invocation)).map(|beside| &beside.run)
+    }
+
+    pub(super) fn get_mut(&mut self, task: Task, invocation: InvocationId) -> Option<&mut Run> {
+        let beside = self.runs.get_mut(&(task, invocation))?;
+        Some(&mut beside.run)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Task, &Run)> {
+        let runs = self.runs.iter();
+        runs.map(|((task, _), beside)| (*task, &beside.run))
+    }
+
+    fn of(&self, task: Task) -> impl Iterator<Item = &Run> {
+        let all = (task, InvocationId::new(i64::MIN, i64::MIN))
+            ..=(task, InvocationId::new(i64::MAX, i64::MAX));
+        self.runs.range(all).map(|(_, beside)| &beside.run)
+    }
+
+    pub(super) fn floors(&self) -> &BTreeMap<Task, Time> {
+        &self.floors
+    }
+}
+
+impl Tasks {
+    pub(super) fn forget_beside(&mut self, task: Task, invocation: InvocationId) {
+        if let Some(beside) = self.beside.runs.remove(&(task, invocation)) {
+            self.unindex(task, &beside.run);
+        }
+    }
+
+    fn begin_beside(&mut self, task: Task, run: Run, charges: Vec<NodeResources>) {
+        self.index(task, &run);
+        let key = (task, run.invocation);
+        let was = self.beside.runs.insert(key, Beside { run, charges });
+        assert!(was.is_none(), "Invariant: a known run is not begun again");
+    }
+
+    /// The earliest run beside the one that has ended.
+    fn take_beside(&mut self, task: Task) -> Option<(Run, Vec<NodeResources>)> {
+        let invocation = self.beside.of(task).next()?.invocation;
+        let beside = self.beside.runs.remove(&(task, invocation))?;
+        self.unindex(task, &beside.run);
+        Some((beside.run, beside.charges))
+    }
+
+    /// How long the end of a run of this task must keep the next one away, because another one may be alive, in whole seconds.
+    pub(super) fn floor_seconds(&self, now: Time, task: Task) -> u32 {
+        let left = self.beside.floors.get(&task).map(|until| until.since(now));
+        left.map_or(0, |left| {
+            let whole = left.as_secs() + u64::from(left.subsec_nanos() > 0);
+            u32::try_from(whole).unwrap_or(u32::MAX)
+        })
+    }
+
+    /// A run that may be alive until then does not keep others from being known as running.
+    pub(crate) fn raise_floor(&mut self, task: Task, until: Time) {
+        let floor = self.beside.floors.entry(task).or_insert(until);
+        *floor = (*floor).max(until);
+    }
+
+    fn drop_floor(&mut self, task: Task) {
+        self.beside.floors.remove(&task);
+    }
+}
+
+impl Scheduler {
+    /// A worker lists a run of a task that runs already, by another run.
+    pub(super) fn adopt_beside(
+        &mut self,
+        now: Time,
+        shard: &Shard,
+        task: Task,
+        listed: RunningTask,
+    ) {
+        if self.tasks().beside.of(task).count() >= MAX_BESIDE {
+            let text = format!(
+                "worker `{shard}` lists {} on {} as run {}, but {MAX_BESIDE} further runs of it are known already",
+                listed.job, listed.node, listed.invocation
+            );
+            self.tasks_mut().note_problem(now, text);
+            return;
+        }
+        let run = Run {
+            invocation: listed.invocation,
+            shard: shard.clone(),
+            next_backoff: listed.next_backoff,
+            kill_wait: listed.suicide_kill_wait,
+            since: now,
+            state: RunState::Running,
+        };
+        self.tasks_mut().begin_beside(task, run, listed.resources);
+    }
+
+    /// The run that the engine knew has ended: of those beside it the earliest takes its place, so that the task does not
+    /// start again.
+    pub(crate) fn promote(&mut self, task: Task) {
+        if let Some((run, charges)) = self.tasks_mut().take_beside(task) {
+            let remote = self.workers().get(&run.shard);
+            let index = remote
+                .expect("Invariant: a worker with runs stays in the pool")
+                .index();
+            self.engine_mut().adopt_running(task, index, &charges);
+            return self.tasks_mut().begin(task, run);
+        }
+        self.tasks_mut().drop_floor(task);
+    }
+
+    /// Tasks that run more than once, for as long as they do.
+    pub(crate) fn tasks_that_run_twice(&self) -> impl Iterator<Item = String> + '_ {
+        self.tasks().beside.iter().map(|(task, beside)| {
+            let key = self.task_key(task);
+            let known = self.tasks().run(task);
+            let (run, on) = known.map_or((String::new(), ""), |run| {
+                (run.invocation.to_string(), run.shard.as_str())
+            });
+            format!(
+                "{} on {} runs twice: run {run} on worker `{on}` and run {} on worker `{}`. It starts no further time \
+                 until both have ended; kill one of them if they must not run together",
+                key.job, key.node, beside.invocation, beside.shard
+            )
+        })
+    }
+}

@@ -1,0 +1,288 @@
+//! Two workers that list one task: an unacknowledged end on one and the next run on the other, or two live runs.
+
+mod support;
+
+use std::time::Duration;
+
+use brasserie_common::{
+    CallOutcome, InvocationId, ReportedStatus, RunningTask, SchedulerId, WorkerDescription,
+    WorkerSetId,
+};
+use brasserie_scheduler_core::{Durable, Options, Rejection};
+
+use support::{SETTLE, Script, listed, one_job, options, worker};
+
+const RETRY: &str = r#", "backoff": [1, "repeat"]"#;
+
+fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+fn first_run() -> InvocationId {
+    InvocationId::new(100, 1)
+}
+
+fn second_run() -> InvocationId {
+    InvocationId::new(200, 2)
+}
+
+fn ended(task: RunningTask, status: ReportedStatus) -> RunningTask {
+    RunningTask {
+        ended: Some(status),
+        ..task
+    }
+}
+
+fn impatience() -> Options {
+    Options {
+        startup_wait: Some(Duration::ZERO),
+        new_cluster: false,
+        ..options()
+    }
+}
+
+/// A scheduler that was told not to wait, and meets workers which an earlier one knew.
+fn impatient() -> Script {
+    let mut s = Script::new(impatience(), Durable::default());
+    s.load(one_job(1, RETRY));
+    s
+}
+
+/// The worker associates and lists these.
+fn meet(s: &mut Script, w: &WorkerDescription, tasks: Vec<RunningTask>) {
+    let set = WorkerSetId {
+        scheduler: SchedulerId::new(5, 5),
+        version: 3,
+        ..WorkerSetId::default()
+    };
+    s.heartbeat(w, set).expect("a free shard");
+    s.answer_fetch(tasks);
+}
+
+/// The worker becomes HEALTHY.
+fn heal(s: &mut Script, w: &WorkerDescription) {
+    let set = s
+        .heartbeat(w, WorkerSetId::default())
+        .expect("known")
+        .worker_set;
+    s.answer_healthcheck(w);
+    s.heartbeat(w, set).expect("known");
+    s.advance(SETTLE);
+}
+
+fn counts(s: &mut Script) -> (u64, u64, u64) {
+    let counts = s.status().jobs[0].counts;
+    (counts.running, counts.done, counts.total)
+}
+
+fn workers() -> [WorkerDescription; 3] {
+    [worker("a", 1, 10), worker("b", 2, 20), worker("c", 3, 30)]
+}
+
+#[test]
+fn an_end_on_one_and_the_next_run_on_the_other_is_ordinary() {
+    let failed = || ReportedStatus::error_backoff("x");
+    for end_first in [true, false] {
+        let mut s = impatient();
+        let [a, b, c] = workers();
+        let old = ended(listed("a", "n0", first_run()), failed());
+        let new = listed("b", "n0", second_run());
+        if end_first {
+            meet(&mut s, &a, vec![old.clone()]);
+            meet(&mut s, &b, vec![new.clone()]);
+        } else {
+            meet(&mut s, &b, vec![new.clone()]);
+            meet(&mut s, &a, vec![old.clone()]);
+        }
+        s.join(&c);
+        assert_eq!(counts(&mut s), (1, 0, 1));
+        assert!(s.status().errors.is_empty(), "{:?}", s.status().errors);
+        // A scheduler that starts on what is stored sees the same.
+        let mut again = Script::at(impatience(), s.durable.clone(), s.now).restart(impatience());
+        again.load(one_job(1, RETRY));
+        meet(&mut again, &b, vec![new.clone()]);
+        meet(&mut again, &a, vec![old.clone()]);
+        assert_eq!(counts(&mut again), (1, 0, 1));
+        // The end is stored, so its report is a repeat; the run goes on.
+        assert_eq!(s.update(&a, &old, failed()).1, Ok(()));
+        s.advance(secs(5));
+        assert!(s.starts().is_empty(), "it runs on b");
+        assert_eq!(s.update(&b, &new, ReportedStatus::done()).1, Ok(()));
+        assert_eq!(counts(&mut s), (0, 1, 1));
+        let (of, status) = s.durable.statuses.values().next().expect("stored");
+        assert!(*of == second_run() && status.is_done());
+    }
+}
+
+#[test]
+fn done_is_done_although_a_further_run_is_alive() {
+    let failed = || ReportedStatus::error_backoff("x");
+    for (done_run, live_run) in [(first_run(), second_run()), (second_run(), first_run())] {
+        for end_first in [true, false] {
+            let mut s = impatient();
+            let [a, b, c] = workers();
+            let done = ended(listed("a", "n0", done_run), ReportedStatus::done());
+            let live = listed("b", "n0", live_run);
+            if end_first {
+                meet(&mut s, &a, vec![done.clone()]);
+                meet(&mut s, &b, vec![live.clone()]);
+            } else {
+                meet(&mut s, &b, vec![live.clone()]);
+                meet(&mut s, &a, vec![done.clone()]);
+            }
+            s.join(&c);
+            assert_eq!(s.update(&a, &done, ReportedStatus::done()).1, Ok(()));
+            assert_eq!(counts(&mut s).0, 1, "the other one is alive");
+            // Nothing that the further run says takes DONE back, now or after a restart.
+            assert_eq!(s.update(&b, &live, failed()).1, Ok(()));
+            s.advance(secs(5));
+            assert_eq!(counts(&mut s), (0, 1, 1));
+            assert!(s.starts().is_empty());
+            assert!(s.durable.statuses.values().all(|(_, s)| s.is_done()));
+        }
+    }
+}
+
+#[test]
+fn the_end_of_an_earlier_run_does_not_replace_that_of_a_later_one() {
+    let mut s = impatient();
+    let [a, b, _] = workers();
+    let new = ended(listed("b", "n0", second_run()), ReportedStatus::failed());
+    let old = ended(
+        listed("a", "n0", first_run()),
+        ReportedStatus::error_backoff("x"),
+    );
+    meet(&mut s, &b, vec![new]);
+    meet(&mut s, &a, vec![old]);
+    let (of, status) = s.durable.statuses.values().next().expect("stored");
+    assert!(*of == second_run() && status.is_failed());
+}
+
+#[test]
+fn two_live_runs_are_shown_and_no_third_one_starts_until_both_have_ended() {
+    let failed = || ReportedStatus::error_backoff("x");
+    for earlier_ends_first in [true, false] {
+        let mut s = impatient();
+        let [a, b, c] = workers();
+        let (one, two) = (
+            listed("a", "n0", first_run()),
+            listed("b", "n0", second_run()),
+        );
+        meet(&mut s, &a, vec![one.clone()]);
+        meet(&mut s, &b, vec![two.clone()]);
+        s.join(&c);
+        for w in [&a, &b] {
+            heal(&mut s, w);
+        }
+        let shown = s.status();
+        assert!(
+            shown.errors.iter().any(|e| e.contains("runs twice")),
+            "{:?}",
+            shown.errors
+        );
+        let running: Vec<usize> = shown.workers.iter().map(|w| w.running).collect();
+        assert_eq!(running, [1, 1, 0]);
+        let (w, task) = if earlier_ends_first {
+            (&a, &one)
+        } else {
+            (&b, &two)
+        };
+        assert_eq!(s.update(w, task, failed()).1, Ok(()));
+        assert_eq!(counts(&mut s), (1, 0, 1), "the other one runs");
+        assert!(s.status().errors.iter().all(|e| !e.contains("runs twice")));
+        s.advance(secs(5));
+        assert!(s.starts().is_empty(), "the other one runs");
+        let (w, task) = if earlier_ends_first {
+            (&b, &two)
+        } else {
+            (&a, &one)
+        };
+        assert_eq!(s.update(w, task, failed()).1, Ok(()));
+        s.advance(secs(16));
+        assert_eq!(s.starts().len(), 1, "both have ended");
+    }
+}
+
+#[test]
+fn the_loss_of_one_of_two_live_runs_keeps_its_safety_wait() {
+    let mut s = impatient();
+    let [a, b, c] = workers();
+    meet(&mut s, &a, vec![listed("a", "n0", first_run())]);
+    let two = listed("b", "n0", second_run());
+    s.advance(secs(95));
+    meet(&mut s, &b, vec![two.clone()]);
+    // a falls silent at once and is lost; its processes may live for the safety time.
+    s.advance(secs(6));
+    let health = |s: &mut Script| s.status().workers[0].health;
+    assert_eq!(health(&mut s), brasserie_common::Health::MustDie);
+    assert_eq!(counts(&mut s), (1, 0, 1), "it runs on b");
+    let failed = ReportedStatus::error_backoff("x");
+    assert_eq!(s.update(&b, &two, failed).1, Ok(()));
+    let (_, status) = s.durable.statuses.values().next().expect("stored");
+    assert!(status.safety_seconds >= 60, "{status:?}");
+    assert_eq!(status.configured_backoff().seconds, 15, "the step stays");
+    s.advance(secs(55));
+    s.join(&c);
+    assert!(s.starts().is_empty(), "the lost run may be alive");
+    s.advance(secs(12));
+    assert_eq!(s.starts().len(), 1);
+}
+
+#[test]
+fn a_start_that_is_refused_leaves_the_run_that_another_worker_lists() {
+    let mut s = Script::with_config(one_job(1, RETRY));
+    let [a, b, _] = workers();
+    s.join(&a);
+    let (call, ours, _) = s.take_start();
+    let theirs = listed("b", "n0", first_run());
+    let set = s.status().scheduler;
+    s.heartbeat(
+        &b,
+        WorkerSetId {
+            scheduler: set,
+            ..WorkerSetId::default()
+        },
+    )
+    .expect("a free shard");
+    s.answer_fetch(vec![theirs.clone()]);
+    let busy = brasserie_common::RefusalCode::Busy;
+    s.complete(call, CallOutcome::Refused(busy, "full".to_owned()));
+    s.advance(secs(2));
+    assert_eq!(counts(&mut s), (1, 0, 1));
+    assert!(s.starts().is_empty(), "it runs on b");
+    let unknown = s.update(&a, &ours, ReportedStatus::done());
+    assert!(
+        matches!(unknown.1, Err(Rejection::UnknownRun { .. })),
+        "{unknown:?}"
+    );
+    assert_eq!(s.update(&b, &theirs, ReportedStatus::done()).1, Ok(()));
+    assert_eq!(counts(&mut s), (0, 1, 1));
+}
+
+#[test]
+fn a_listed_run_of_two_shards_belongs_to_who_said_it_first() {
+    let mut s = impatient();
+    let [a, b, _] = workers();
+    meet(&mut s, &a, vec![listed("a", "n0", first_run())]);
+    meet(&mut s, &b, vec![listed("b", "n0", first_run())]);
+    let status = s.status();
+    assert!(
+        status
+            .errors
+            .iter()
+            .any(|e| e.contains("which worker `a` has"))
+    );
+    assert_eq!(status.workers[1].running, 0);
+}
+
+#[test]
+fn a_worker_that_invents_runs_costs_no_memory() {
+    let mut s = impatient();
+    let [a, ..] = workers();
+    let invented = (0..100).map(|i| listed("a", "n0", InvocationId::new(i, i)));
+    meet(&mut s, &a, invented.collect());
+    assert_eq!(s.status().workers[0].running, 17);
+    s.heartbeat_with(&a, WorkerSetId::default(), true)
+        .expect("goodbye");
+    assert_eq!(counts(&mut s).0, 0, "all end with their worker");
+}
