@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::SchedulerId;
+
 /// A request that wants an answer: enters in an event, leaves in `Effect::Reply`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
@@ -49,6 +51,8 @@ pub enum RefusalCode {
     Unhealthy,
     /// Scheduler or worker instance is not the one that is meant.
     WrongId,
+    /// The worker obeys this other scheduler instance: it is bound to it, or has met it and will be bound to none earlier.
+    BoundTo(SchedulerId),
     /// `runTask` older than a `notifyIfTasksNotRunning` that was served.
     OldSequence,
     /// The task or the invocation is already known.

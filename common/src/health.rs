@@ -183,6 +183,17 @@ impl HealthModel {
         self.health = health;
     }
 
+    /// A further association with the same instance: NEW, whatever it was before. The worker hears of it with its next
+    /// heartbeat or is unhealthy by itself after `heartbeat_gap`, so a healthy one is lost no earlier than from there.
+    pub fn begin_anew(&mut self, now: Time, heartbeat_gap: Duration) {
+        if self.health == Health::Healthy {
+            self.became_unhealthy = now + heartbeat_gap;
+        }
+        self.health = Health::New;
+        self.has_been_healthy = false;
+        self.last_good_healthcheck = None;
+    }
+
     /// For fingerprints.
     pub fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         s.put((self.health, self.has_been_healthy));

@@ -27,6 +27,7 @@ Exit codes:
   0  ended by SIGTERM, SIGINT, SIGQUIT or SIGHUP
   1  could not start, or could not go on; standard error says why
   2  the command line makes no sense
+  3  stepped down: a worker obeys a newer scheduler instance; do not restart it automatically
 
 Start a first cluster on this machine:
   brasserie-scheduler --config jobs.json --data-dir /var/lib/brasserie --new-cluster

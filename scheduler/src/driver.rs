@@ -29,12 +29,12 @@ enum Woken {
 }
 
 impl Driver {
-    /// Runs until it is told to stop, and gives back the performer, which holds the store.
+    /// Runs until it is told to stop, or until the core wants the program to end, and gives back the performer, which holds the store.
     pub(crate) async fn run(mut self) -> Performer {
         // The scheduler has things to do before anything happens.
         self.turn(None);
         self.tell_why_nothing_starts();
-        loop {
+        while self.performer.exit().is_none() {
             let first = match self.sleep().await {
                 Woken::Stop => return self.performer,
                 Woken::Input(input) => Some(input),
@@ -42,6 +42,7 @@ impl Driver {
             };
             self.turn(first);
         }
+        self.performer
     }
 
     /// An operator who sees only the log must learn it too.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use brasserie_common::collections::IdMap;
 use brasserie_common::{CallId, RecordSeq, RequestId, Time};
-use brasserie_scheduler_core::{Call, Effect, Event, Reply, Scheduler};
+use brasserie_scheduler_core::{Call, Effect, Event, ExitReason, Reply, Scheduler};
 
 use crate::inbox::{Inbox, Lane, Waiter};
 use crate::rpc::workers::{WorkerCall, Workers};
@@ -22,6 +22,8 @@ pub(crate) struct Performer {
     persisted: RecordSeq,
     /// What waits for a record, in the order of the records. Bounded by the store's queue.
     deferred: BTreeMap<RecordSeq, Vec<Deferred>>,
+    /// The core wants the program to end.
+    exit: Option<ExitReason>,
 }
 
 enum Deferred {
@@ -51,7 +53,12 @@ impl Performer {
             waiters: IdMap::default(),
             persisted: RecordSeq::default(),
             deferred: BTreeMap::new(),
+            exit: None,
         }
+    }
+
+    pub(crate) fn exit(&self) -> Option<ExitReason> {
+        self.exit
     }
 
     pub(crate) fn into_store(self) -> StoreHandle {
@@ -100,6 +107,7 @@ impl Performer {
                 let call = Box::new(WorkerCall::new(&peer, message, not_after));
                 self.after(after, Deferred::Call { id, lane, call });
             }
+            Effect::Exit { reason } => self.exit = Some(reason),
         }
     }
 

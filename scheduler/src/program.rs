@@ -4,12 +4,16 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use brasserie_common_runtime::{Shutdown, Verbosity, telemetry};
+use brasserie_scheduler_core::ExitReason;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::config::Flags;
-use crate::start::{StartOptions, start};
+use crate::start::{EndError, StartOptions, start};
+
+/// Another instance has taken over: a supervisor should not start this one again.
+const STEPPED_DOWN: u8 = 3;
 
 /// Runs the program; the exit code is the one that `--help` documents.
 pub fn run() -> ExitCode {
@@ -23,7 +27,14 @@ pub fn run() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("brasserie-scheduler: {error:#}");
-            ExitCode::FAILURE
+            match error.downcast_ref() {
+                Some(EndError::Exit(ExitReason::SteppedDown { .. })) => {
+                    ExitCode::from(STEPPED_DOWN)
+                }
+                Some(EndError::Driver(_) | EndError::EndedAlone | EndError::Store(_)) | None => {
+                    ExitCode::FAILURE
+                }
+            }
         }
     }
 }
@@ -39,7 +50,10 @@ fn serve(options: StartOptions) -> anyhow::Result<()> {
         let mut scheduler = start(options).await?;
         tokio::select! {
             () = shutdown.asked().cancelled() => {}
-            error = scheduler.failed() => return Err(error.into()),
+            error = scheduler.failed() => {
+                tracing::error!("{error}");
+                return Err(error.into());
+            }
         }
         tracing::info!("asked to end; tasks go on running on their workers");
         tokio::select! {

@@ -10,7 +10,7 @@ use brasserie_common::{JobName, NodeName, Principal, SchedulerId, Timeouts};
 use brasserie_common_config::Config;
 use brasserie_common_runtime::{Clock, DataDir, DataDirError, ListenAddress};
 use brasserie_scheduler_core::{
-    Answer, Durable, Event, Options, Query, Rejection, Reply, Scheduler,
+    Answer, Durable, Event, ExitReason, Options, Query, Rejection, Reply, Scheduler,
 };
 use brasserie_thrift::rpc::{
     ClientConfig, ClientPool, Limits, Server, ServerHandle, Timeouts as CallTimeouts,
@@ -114,6 +114,8 @@ pub enum StartError {
 pub enum EndError {
     #[error("the scheduler's task has failed: {0}")]
     Driver(tokio::task::JoinError),
+    #[error("{0}")]
+    Exit(ExitReason),
     #[error("the scheduler has ended by itself")]
     EndedAlone,
     #[error("not everything could be written before the end: {0}")]
@@ -147,6 +149,7 @@ pub struct SchedulerHandle {
 struct Held {
     store: StoreHandle,
     directory: DataDir,
+    exit: Option<ExitReason>,
 }
 
 /// Starts a scheduler inside this process, on the current tokio runtime.
@@ -184,8 +187,14 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
         stop: stop_driver.clone(),
     };
     let driver = tokio::spawn(async move {
-        let store = driver.run().await.into_store();
-        Held { store, directory }
+        let performer = driver.run().await;
+        let exit = performer.exit();
+        let store = performer.into_store();
+        Held {
+            store,
+            directory,
+            exit,
+        }
     });
     let sources = Sources {
         inbox: inbox.clone(),
@@ -258,11 +267,15 @@ impl SchedulerHandle {
         }
     }
 
-    /// Waits until it ends by itself, which it does only when it has failed.
+    /// Waits until it ends by itself, which it does only when it has failed or steps down. What waits for the disk then was not
+    /// acknowledged and is dropped.
     pub async fn failed(&mut self) -> EndError {
         match (&mut self.driver).await {
             Err(error) => EndError::Driver(error),
-            Ok(_) => EndError::EndedAlone,
+            Ok(Held { exit, .. }) => match exit {
+                Some(reason) => EndError::Exit(reason),
+                None => EndError::EndedAlone,
+            },
         }
     }
 
@@ -276,7 +289,11 @@ impl SchedulerHandle {
             let _ = task.await;
         }
         self.stop_driver.disarm().cancel();
-        let Held { store, directory } = self.driver.await.map_err(EndError::Driver)?;
+        let Held {
+            store,
+            directory,
+            exit: _,
+        } = self.driver.await.map_err(EndError::Driver)?;
         let closed = tokio::task::spawn_blocking(move || store.close())
             .await
             .map_err(EndError::Driver)?;

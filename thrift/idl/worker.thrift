@@ -19,6 +19,7 @@ enum BistroWorkerExceptionCode {
 exception BistroWorkerException {
   1: string message,
   2: optional BistroWorkerExceptionCode code,
+  3: optional common.BistroInstanceID bound, // with WRONG_ID: the scheduler instance that the worker obeys instead
 } (message = "message")
 
 service BistroWorker extends fb303.FacebookService {

@@ -13,6 +13,7 @@ use brasserie_scheduler_engine::{Task, WorkerIndex};
 
 use crate::effect::{Call, CallReply, NewWorker, Rejection, Reply};
 use crate::scheduler::Scheduler;
+use crate::workers::obedience::obeyed_instead;
 
 /// A call as the wire wants it; every name and text filled in.
 #[derive(Clone, Debug, PartialEq)]
@@ -171,6 +172,10 @@ impl Scheduler {
         let Some(purpose) = self.calls_mut().close(id) else {
             return;
         };
+        let obeyed = obeyed_instead(&purpose, &outcome);
+        if let Some((_, _, newer)) = obeyed.as_ref().filter(|(_, _, other)| *other > self.id()) {
+            return self.step_down(*newer);
+        }
         match purpose {
             Purpose::Fetch { shard, worker } => self.fetched(now, &shard, worker, outcome),
             Purpose::Start {
@@ -193,6 +198,11 @@ impl Scheduler {
                 self.calls_mut().suicides.remove(&worker);
             }
             Purpose::Kill { request } => self.kill_completed(request, outcome),
+        }
+        if let Some((shard, worker, older)) = obeyed
+            && older < self.id()
+        {
+            self.associate_anew(now, &shard, worker);
         }
     }
 

@@ -2,8 +2,8 @@
 
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{
-    CallId, InvocationId, KillRequest, RecordSeq, RequestId, RunningTask, SequenceNumber,
-    ServiceAddress, WorkerId,
+    CallId, InvocationId, KillRequest, RecordSeq, RequestId, RunningTask, SchedulerId,
+    SequenceNumber, ServiceAddress, WorkerId,
 };
 use brasserie_scheduler_engine::{Task, WorkerIndex};
 
@@ -29,6 +29,18 @@ pub enum Effect {
         after: Option<RecordSeq>,
         call: Call,
     },
+    /// End the program: nothing more is started, sent or accepted. Only questions are still answered.
+    Exit { reason: ExitReason },
+}
+
+/// Why the scheduler ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum ExitReason {
+    #[error(
+        "stepped down: a worker obeys the newer scheduler instance {newer}. If that one is meant to run, leave this one stopped; \
+         if it is dead, this machine's clock or data directory is behind its own: set the clock right, then start again"
+    )]
+    SteppedDown { newer: SchedulerId },
 }
 
 /// Answers to requests.
@@ -91,6 +103,8 @@ pub enum Rejection {
         "{run} is not known here: it was neither started by this scheduler nor listed by its worker"
     )]
     UnknownRun { run: String },
+    #[error("this scheduler has stepped down for the newer instance {newer}")]
+    SteppedDown { newer: SchedulerId },
     #[error("no such running task: {0}")]
     NotRunning(String),
     #[error("the worker did not accept the kill request: {0}")]

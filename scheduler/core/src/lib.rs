@@ -15,7 +15,7 @@ mod view;
 mod workers;
 
 pub use calls::{Message, RunTaskMessage};
-pub use effect::{Call, CallReply, Effect, NewWorker, Rejection, Reply};
+pub use effect::{Call, CallReply, Effect, ExitReason, NewWorker, Rejection, Reply};
 pub use event::{Event, StatusUpdate};
 pub use record::{ClusterId, Durable, EndedTask, InstanceRecord, LeftCause, MAX_LEFT, Record};
 pub use scheduler::{Options, Scheduler};

@@ -13,7 +13,7 @@ use brasserie_common::{
 use brasserie_scheduler_engine::{Engine, Task};
 
 use crate::calls::Calls;
-use crate::effect::{Call, Effect, Reply};
+use crate::effect::{Call, Effect, ExitReason, Reply};
 use crate::event::Event;
 use crate::record::{ClusterId, Durable, Record};
 use crate::tasks::Tasks;
@@ -70,6 +70,8 @@ pub struct Scheduler {
     nodes_error: Option<String>,
     /// The last turn stopped at its limit of placements.
     more_to_place: bool,
+    /// A newer instance runs: this one only ends.
+    stepped_down: Option<SchedulerId>,
 }
 
 /// The numbering of records, and how far they are on disk.
@@ -118,6 +120,7 @@ impl Scheduler {
             config_warnings: Vec::new(),
             nodes_error: None,
             more_to_place: false,
+            stepped_down: None,
             options,
         };
         let wait = scheduler.wait.restart_must_wait(OWN_RECORD);
@@ -132,6 +135,9 @@ impl Scheduler {
 
     /// Something happened.
     pub fn handle(&mut self, now: Time, event: Event) {
+        if let Some(newer) = self.stepped_down {
+            return self.handle_stepped_down(now, newer, event);
+        }
         // Before anything is served: a machine that wakes up must not act on stale belief.
         self.evaluate_due_workers(now);
         match event {
@@ -183,6 +189,9 @@ impl Scheduler {
 
     /// Whatever is due by the clock, then whatever may start. Once a turn.
     pub fn handle_timeout(&mut self, now: Time) {
+        if self.stepped_down.is_some() {
+            return;
+        }
         self.evaluate_due_workers(now);
         self.expire_calls(now);
         self.evaluate_permitted(now);
@@ -194,6 +203,9 @@ impl Scheduler {
 
     /// When to call [`Scheduler::handle_timeout`] if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Time> {
+        if self.stepped_down.is_some() {
+            return None;
+        }
         if self.more_to_place {
             return Some(Time::ZERO);
         }
@@ -271,6 +283,19 @@ impl Scheduler {
         &mut self.calls
     }
 
+    pub(crate) fn effects_mut(&mut self) -> &mut VecDeque<Effect> {
+        &mut self.effects
+    }
+
+    /// The newer instance for which this one has stepped down.
+    pub fn stepped_down(&self) -> Option<SchedulerId> {
+        self.stepped_down
+    }
+
+    pub(crate) fn note_stepped_down(&mut self, newer: SchedulerId) {
+        self.stepped_down = Some(newer);
+    }
+
     /// The random half of a new invocation id.
     pub(crate) fn draw_invocation(&mut self) -> i64 {
         self.invocation_ids.next_i64()
@@ -325,6 +350,10 @@ impl Scheduler {
     /// Why no task starts at all, whatever its own state; empty when tasks may start.
     pub(crate) fn why_nothing_starts(&self, now: Time) -> Vec<String> {
         let mut reasons = Vec::new();
+        let stepped_down = self
+            .stepped_down
+            .map(|newer| ExitReason::SteppedDown { newer });
+        reasons.extend(stepped_down.map(|reason| reason.to_string()));
         if self.engine.config().is_none() {
             reasons.push("no configuration has been loaded yet".to_owned());
         }
@@ -343,6 +372,10 @@ impl Scheduler {
     /// What an operator should know.
     pub(crate) fn errors(&self, now: Time) -> Vec<String> {
         let mut errors: Vec<String> = Vec::new();
+        let stepped_down = self
+            .stepped_down
+            .map(|newer| ExitReason::SteppedDown { newer });
+        errors.extend(stepped_down.map(|reason| reason.to_string()));
         errors.extend(self.config_error.clone());
         errors.extend(self.config_warnings.iter().cloned());
         errors.extend(self.nodes_error.clone());

@@ -106,6 +106,8 @@ pub struct WorkerStatus {
     pub health: Health,
     pub running: usize,
     pub unsure: usize,
+    /// How often an association with it was begun anew because it obeyed another scheduler.
+    pub begun_anew: u32,
     pub since_heartbeat: Option<Duration>,
 }
 

@@ -5,6 +5,7 @@ mod healthchecks;
 pub(crate) mod heartbeat;
 pub(crate) mod initial_wait;
 mod leaving;
+pub(crate) mod obedience;
 pub(crate) mod remote;
 mod replacement;
 pub(crate) mod shape;

@@ -199,6 +199,7 @@ impl World {
                     self.called(&call, &message);
                     self.calls.push((id, call, message));
                 }
+                Effect::Exit { reason } => panic!("no worker obeys anybody else: {reason}"),
             }
         }
         // Requests other than to kill are answered in their turn.

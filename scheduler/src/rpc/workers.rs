@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use brasserie_common::{CallOutcome, ServiceAddress, Time};
+use brasserie_common::{CallOutcome, RefusalCode, SchedulerId, ServiceAddress, Time};
 use brasserie_scheduler_core::{CallReply, Message, RunTaskMessage};
 use brasserie_thrift::convert;
 use brasserie_thrift::generated::worker::{
@@ -11,7 +11,7 @@ use brasserie_thrift::generated::worker::{
     BistroWorkerNotifyIfTasksNotRunningResult, BistroWorkerRequestSuicideArgs,
     BistroWorkerRequestSuicideResult, BistroWorkerRunTaskArgs, BistroWorkerRunTaskResult,
 };
-use brasserie_thrift::rpc::CallResult;
+use brasserie_thrift::rpc::{CallResult, Unknown};
 
 use super::pool::WorkerPool;
 
@@ -159,6 +159,22 @@ pub(super) fn outcome<R>(result: CallResult<R>) -> CallOutcome<R> {
     match result {
         CallResult::Done(reply) => CallOutcome::Done(reply),
         CallResult::NotSent(why) => CallOutcome::NotSent(why.to_string()),
-        CallResult::Unknown(why) => CallOutcome::Unknown(why.to_string()),
+        CallResult::Unknown(why) => match bound(&why) {
+            Some(scheduler) => {
+                CallOutcome::Refused(RefusalCode::BoundTo(scheduler), why.to_string())
+            }
+            None => CallOutcome::Unknown(why.to_string()),
+        },
+    }
+}
+
+/// A method without a declared exception was refused by a worker that obeys another scheduler instance.
+fn bound(why: &Unknown) -> Option<SchedulerId> {
+    match why {
+        Unknown::Exception { kind: _, message } => convert::bound_of(message),
+        Unknown::SendTimeout
+        | Unknown::ReceiveTimeout
+        | Unknown::ConnectionLost(_)
+        | Unknown::BadReply(_) => None,
     }
 }

@@ -18,7 +18,7 @@ mod tests;
 
 pub use error::{Problem, WireError};
 pub use logs::scheduler_log_query;
-pub use refusal::{refusal, worker_exception};
+pub use refusal::{bound_of, refusal, undeclared_refusal, worker_exception};
 
 use thrift::OrderedFloat;
 

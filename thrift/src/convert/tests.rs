@@ -21,7 +21,8 @@ use brasserie_common::{
 };
 
 use super::{
-    WireError, parse, parse_list, parse_name, refusal, scheduler_log_query, worker_exception,
+    WireError, bound_of, parse, parse_list, parse_name, refusal, scheduler_log_query,
+    undeclared_refusal, worker_exception,
 };
 use crate::generated::common as wire;
 use crate::generated::scheduler::BistroSchedulerGetJobLogsByIDArgs;
@@ -944,6 +945,7 @@ fn refusals_keep_their_code() {
     for code in [
         RefusalCode::Unhealthy,
         RefusalCode::WrongId,
+        RefusalCode::BoundTo(SchedulerId::new(7, -9)),
         RefusalCode::OldSequence,
         RefusalCode::Duplicate,
         RefusalCode::Busy,
@@ -958,6 +960,26 @@ fn refusals_keep_their_code() {
     let newer = BistroWorkerException {
         message: None,
         code: Some(BistroWorkerExceptionCode(99)),
+        bound: None,
     };
     assert_eq!(refusal(newer), (RefusalCode::Unspecified, String::new()));
+}
+
+#[test]
+fn a_refusal_without_an_exception_names_the_bound_scheduler_in_its_text() {
+    for scheduler in [SchedulerId::new(7, -9), SchedulerId::new(0, i64::MAX)] {
+        let text = undeclared_refusal(RefusalCode::BoundTo(scheduler), "not you [bound to 1:2]");
+        assert_eq!(bound_of(&text), Some(scheduler), "{text}");
+    }
+    let plain = undeclared_refusal(RefusalCode::WrongId, "not you");
+    for text in [
+        &*plain,
+        "x [bound to ]",
+        "x [bound to -1:0]",
+        "x [bound to 1:zz]",
+        "]",
+        "",
+    ] {
+        assert_eq!(bound_of(text), None, "{text}");
+    }
 }

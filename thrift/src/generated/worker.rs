@@ -78,6 +78,7 @@ impl From<&BistroWorkerExceptionCode> for i32 {
 pub struct BistroWorkerException {
     pub message: Option<String>,
     pub code: Option<BistroWorkerExceptionCode>,
+    pub bound: Option<common::BistroInstanceID>,
 }
 
 impl TSerializable for BistroWorkerException {
@@ -87,6 +88,7 @@ impl TSerializable for BistroWorkerException {
         i_prot.read_struct_begin()?;
         let mut f_1: Option<String> = Some("".to_owned());
         let mut f_2: Option<BistroWorkerExceptionCode> = None;
+        let mut f_3: Option<common::BistroInstanceID> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -102,6 +104,10 @@ impl TSerializable for BistroWorkerException {
                     let val = BistroWorkerExceptionCode::read_from_in_protocol(i_prot)?;
                     f_2 = Some(val);
                 }
+                3 if field_ident.field_type == TType::Struct => {
+                    let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_3 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -112,6 +118,7 @@ impl TSerializable for BistroWorkerException {
         let ret = BistroWorkerException {
             message: f_1,
             code: f_2,
+            bound: f_3,
         };
         Ok(ret)
     }
@@ -128,6 +135,11 @@ impl TSerializable for BistroWorkerException {
             fld_var.write_to_out_protocol(o_prot)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.bound {
+            o_prot.write_field_begin(&TFieldIdentifier::new("bound", TType::Struct, 3))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -138,6 +150,7 @@ impl Default for BistroWorkerException {
         BistroWorkerException {
             message: Some("".to_owned()),
             code: None,
+            bound: None,
         }
     }
 }

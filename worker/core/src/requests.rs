@@ -401,10 +401,17 @@ impl Association {
         self.refuse_scheduler(scheduler)
     }
 
+    /// Says in data whom the worker obeys instead: a later scheduler that it has met, or else the one that it is bound to.
     fn refuse_scheduler(&self, scheduler: SchedulerId) -> Result<(), Refusal> {
+        let later = self.newest.filter(|newest| *newest > scheduler);
+        let obeyed = later.or_else(|| self.binding.bound());
+        let code = match obeyed.filter(|obeyed| *obeyed != scheduler) {
+            Some(obeyed) => RefusalCode::BoundTo(obeyed),
+            None => RefusalCode::WrongId,
+        };
         let said = |id: Option<SchedulerId>| id.map_or("none".to_owned(), |id| id.to_string());
         refuse(
-            RefusalCode::WrongId,
+            code,
             format!(
                 "refused scheduler instance {scheduler}: the worker is bound to {}, hears heartbeat answers of {}, and has met {} last",
                 said(self.binding.bound()),

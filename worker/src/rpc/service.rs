@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use brasserie_common::logs::LogQuery;
 use brasserie_common::{Principal, RefusalCode, RequestId};
-use brasserie_thrift::convert::worker_exception;
+use brasserie_thrift::convert::{undeclared_refusal, worker_exception};
 use brasserie_thrift::generated::common::LogLines;
 use brasserie_thrift::generated::fb303::{
     FacebookServiceGetStatusArgs, FacebookServiceGetStatusResult, FbStatus,
@@ -271,7 +271,8 @@ impl Waiting {
             }
             Method::KillTask => responder.reply(&BistroWorkerKillTaskResult { ex: ex() }),
             Method::GetRunningTasks | Method::NotifyIfTasksNotRunning => {
-                responder.exception(ApplicationErrorKind::InternalError, text);
+                let text = undeclared_refusal(code, text);
+                responder.exception(ApplicationErrorKind::InternalError, &text);
             }
         }
     }

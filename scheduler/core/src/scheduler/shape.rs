@@ -29,6 +29,7 @@ impl Scheduler {
             error,
         } = &self.log;
         s.put((last.0 - persisted.0, error.is_some(), self.more_to_place));
+        s.opt(self.stepped_down, Shape::scheduler);
         s.each(&self.effects, |s, effect| s.put(format!("{effect:?}")));
     }
 

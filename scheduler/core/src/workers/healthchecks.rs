@@ -52,6 +52,12 @@ impl Healthchecks {
         });
     }
 
+    /// Those of an earlier association do not count, and the next one is due at once.
+    pub(super) fn begin_anew(&mut self) {
+        (self.last_sent, self.retry_at) = (None, None);
+        self.open.clear();
+    }
+
     /// Results that would be too old to count are not waited for.
     pub(super) fn forget_old(&mut self, now: Time, max_gap: Duration) {
         self.open.retain(|_, sent| now <= *sent + max_gap);

@@ -62,6 +62,8 @@ pub(crate) struct Remote {
     wake: Option<Time>,
     /// It ended in good order; it is kept only so that a delayed heartbeat of it is known.
     said_goodbye: bool,
+    /// How often an association with it was begun anew because it obeyed another scheduler.
+    begun_anew: u32,
 }
 
 /// ```text
@@ -106,6 +108,7 @@ impl Remote {
             asked: None,
             wake: None,
             said_goodbye: false,
+            begun_anew: 0,
         }
     }
 
@@ -144,7 +147,18 @@ impl Remote {
 
     /// It has known a scheduler before this one, or was recorded by one, so it may run tasks that we do not know.
     pub(crate) fn knew_a_scheduler(&self) -> bool {
-        self.is_of_an_earlier_record || self.initial_set != WorkerSetId::default()
+        self.is_of_an_earlier_record
+            || self.initial_set != WorkerSetId::default()
+            || self.begun_anew > 0
+    }
+
+    /// A further association with the same instance; whom it obeyed meanwhile may have started tasks there.
+    pub(crate) fn begin_anew(&mut self, now: Time, timeouts: &Timeouts) {
+        let heartbeat_gap = self.gaps(timeouts).max_heartbeat;
+        self.model.begin_anew(now, heartbeat_gap);
+        self.fetch = Fetch::Due(now);
+        self.healthchecks.begin_anew();
+        self.begun_anew = self.begun_anew.saturating_add(1);
     }
 
     /// An earlier scheduler recorded it, whatever it says itself.
@@ -297,6 +311,7 @@ impl Remote {
             health: self.health(),
             running,
             unsure,
+            begun_anew: self.begun_anew,
             since_heartbeat: self.model.last_heartbeat().map(|at| now.since(at)),
         }
     }

@@ -52,7 +52,16 @@ impl World {
             Record::SchedulerStarted {
                 cluster: _,
                 scheduler,
-            } => format!("{} uses this directory", self.names.scheduler(*scheduler)),
+                wait,
+            } => {
+                let who = self.names.scheduler(*scheduler);
+                if wait.is_zero() {
+                    format!("{who} uses this directory")
+                } else {
+                    let wait = format_duration(*wait);
+                    format!("{who} uses this directory; nothing starts for {wait} after a restart")
+                }
+            }
             Record::WorkerAssociated { worker, instance } => format!(
                 "{} associated on shard {}, lock {}:{}, certainly dead after {}",
                 self.names.worker(*worker),

@@ -13,8 +13,8 @@ use brasserie_common::{
 };
 use brasserie_common_config::{Config, NodeSource};
 use brasserie_scheduler_core::{
-    Answer, Call, CallReply, ClusterStatus, Durable, Effect, Event, Message, Options, Query,
-    Record, Rejection, Reply, Scheduler, StatusUpdate,
+    Answer, Call, CallReply, ClusterStatus, Durable, Effect, Event, ExitReason, Message, Options,
+    Query, Record, Rejection, Reply, Scheduler, StatusUpdate,
 };
 use brasserie_scheduler_engine::NodeTableBuilder;
 
@@ -38,6 +38,8 @@ pub struct Script {
     pub records: Vec<Record>,
     /// The set id that each worker was told last, which it sends back with its next heartbeat.
     pub told: BTreeMap<WorkerId, (WorkerDescription, WorkerSetId)>,
+    /// Why the program was told to end.
+    pub exit: Option<ExitReason>,
 }
 
 impl Script {
@@ -59,6 +61,7 @@ impl Script {
             replies: Vec::new(),
             records: Vec::new(),
             told: BTreeMap::new(),
+            exit: None,
         };
         script.turn();
         script
@@ -122,6 +125,7 @@ impl Script {
                     let message = self.scheduler.message(&call);
                     self.calls.push((id, peer, call, message));
                 }
+                Effect::Exit { reason } => self.exit = Some(reason),
             }
         }
         if self.sync_at_once && !self.unsynced.is_empty() {

@@ -29,6 +29,7 @@ impl Remote {
             poked,
             wake,
             said_goodbye,
+            begun_anew,
         } = self;
         // Resources are the engine's.
         s.worker(description.id);
@@ -36,6 +37,8 @@ impl Remote {
         s.put((&description.address, description.heartbeat_period));
         s.put((index, is_of_an_earlier_record, is_recorded, said_goodbye));
         s.put((timeouts, sequence, starting));
+        // Only whether it happened at all counts.
+        s.put(*begun_anew > 0);
         model.shape(s);
         s.set(*initial_set);
         s.opt(*echoed_set, Shape::set);

@@ -462,7 +462,7 @@ fn an_older_scheduler_is_refused_and_told_whom_the_worker_is_bound_to() {
     let mut rig = Rig::joined();
     assert_eq!(rig.fetch(2), [listed(vec![])]);
     let (code, text) = refusal(&rig.fetch(1));
-    assert_eq!(code, RefusalCode::WrongId);
+    assert_eq!(code, RefusalCode::BoundTo(scheduler(2)));
     assert!(
         text.contains(&format!("bound to {}", scheduler(2))),
         "{text}"
@@ -473,7 +473,7 @@ fn an_older_scheduler_is_refused_and_told_whom_the_worker_is_bound_to() {
         rig.suicide(1, OWN),
         rig.run(healthcheck(1, 8, HEALTHCHECK_NEW_WORKER_NODE)),
     ] {
-        assert_eq!(refusal(&effects).0, RefusalCode::WrongId);
+        assert_eq!(refusal(&effects).0, RefusalCode::BoundTo(scheduler(2)));
     }
     // Its answers do not count either.
     rig.wait(15_000);
@@ -502,7 +502,7 @@ fn a_scheduler_that_did_not_fetch_may_not_start_tasks() {
     rig.acknowledge(7);
     assert_eq!(rig.worker.health(), Health::Healthy);
     let (code, text) = refusal(&rig.run(run(2, 0, task("a", 1))));
-    assert_eq!(code, RefusalCode::WrongId);
+    assert_eq!(code, RefusalCode::BoundTo(scheduler(1)));
     assert!(
         text.contains(&format!("bound to {}", scheduler(1))),
         "{text}"

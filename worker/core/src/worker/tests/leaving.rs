@@ -74,7 +74,10 @@ fn suicide_without_processes_is_immediate() {
 #[test]
 fn suicide_is_for_the_associated_scheduler_to_ask() {
     let mut rig = Rig::joined();
-    assert_eq!(refusal(&rig.suicide(2, OWN)).0, RefusalCode::WrongId);
+    assert_eq!(
+        refusal(&rig.suicide(2, OWN)).0,
+        RefusalCode::BoundTo(scheduler(1))
+    );
     assert_eq!(rig.worker.life_stage(), LifeStage::Running);
 }
 

@@ -203,7 +203,7 @@ fn healthchecks_have_two_nodes_and_one_of_them_needs_no_association() {
     assert!(text.contains("elsewhere"), "{text}");
     assert_eq!(
         refusal(&rig.run(healthcheck(2, 8, ""))).0,
-        RefusalCode::WrongId
+        RefusalCode::BoundTo(scheduler(1))
     );
     assert_eq!(
         rig.run(healthcheck(2, 8, HEALTHCHECK_NEW_WORKER_NODE))
@@ -266,7 +266,10 @@ fn killing_needs_the_exact_run_and_a_process() {
     assert_eq!(rig.kill(1, "a", 1), [kill("a", 1, 3), accepted()]);
     assert_eq!(refusal(&rig.kill(1, "a", 2)).0, RefusalCode::WrongId);
     assert_eq!(refusal(&rig.kill(1, "b", 1)).0, RefusalCode::WrongId);
-    assert_eq!(refusal(&rig.kill(2, "a", 1)).0, RefusalCode::WrongId);
+    assert_eq!(
+        refusal(&rig.kill(2, "a", 1)).0,
+        RefusalCode::BoundTo(scheduler(1))
+    );
     rig.end("a", 1, ReportedStatus::done());
     let (code, text) = refusal(&rig.kill(1, "a", 1));
     assert_eq!(code, RefusalCode::Unspecified);
