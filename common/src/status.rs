@@ -395,10 +395,11 @@ impl StoredStatus {
     /// The same, with a wait of at least this: another run of the task may be alive for as long. The step of the backoff is not
     /// moved by it.
     pub fn waiting_at_least(mut self, safety_seconds: u32) -> StoredStatus {
-        if self.is_done() || safety_seconds <= self.safety_seconds {
+        if safety_seconds <= self.safety_seconds {
             return self;
         }
-        if safety_seconds > self.backoff_seconds && !self.bits.has(StatusBits::HAS_SAVED_BACKOFF) {
+        let is_saved = self.is_done() || self.bits.has(StatusBits::HAS_SAVED_BACKOFF);
+        if safety_seconds > self.backoff_seconds && !is_saved {
             let mut data = self.data.as_deref().cloned().unwrap_or_default();
             data.insert(SAVED_BACKOFF_KEY.to_owned(), json!(self.backoff_seconds));
             self.data = Some(Arc::new(data));

@@ -32,7 +32,8 @@ fn refused(by: SchedulerId) -> CallOutcome<CallReply> {
 
 fn at_work(nodes: usize) -> (Script, WorkerDescription, Vec<RunningTask>) {
     let mut s = Script::with_config(one_job(nodes, RETRY));
-    let w = worker("w", 1, 10);
+    let mut w = worker("w", 1, 10);
+    w.usable.cpu_cores = 8.0;
     s.join(&w);
     let mut runs = Vec::new();
     while !s.starts().is_empty() {
@@ -176,7 +177,6 @@ fn a_worker_of_an_older_scheduler_is_fetched_anew() {
     s.answer_fetch(vec![runs[1].clone(), theirs.clone()]);
     assert_eq!(health(&mut s), (Health::Unhealthy, 1));
     let notify = s.take_call(|c| matches!(c, Call::NotifyIfTasksNotRunning { .. }));
-    eprintln!("{:#?} {:#?}", s.calls, s.status().workers);
     let (id, notify, _) = notify.expect("n2 is unsure");
     let Call::NotifyIfTasksNotRunning {
         tasks, sequence, ..
