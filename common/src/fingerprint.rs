@@ -256,8 +256,10 @@ impl<'a, H: Hasher> Shape<'a, H> {
             scheduler,
             version,
             hash,
+            standing,
         } = set;
         self.scheduler(scheduler);
+        self.put(standing);
         let first = *self
             .canon
             .first_versions
@@ -274,7 +276,10 @@ impl<'a, H: Hasher> Shape<'a, H> {
             start_time,
             rand,
             num_workers,
+            digest,
         } = hash;
+        // It follows from the members.
+        self.put(digest.is_some());
         let name = self.canon.hashes.of(sums_of(start_time, rand, num_workers));
         self.put(name);
     }

@@ -42,6 +42,8 @@
 //! Each worker is passed by the floor once, so an event costs O(log workers) on average over all events; nothing is done per
 //! heartbeat that echoes a known version.
 
+mod shape;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 

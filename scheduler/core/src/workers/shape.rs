@@ -22,13 +22,15 @@ impl Workers {
             by_lock: _,
             dead: _,
             left,
-            set,
+            consensus,
+            spreading,
             wakes: _,
             unrecorded,
         } = self;
         s.each(by_shard.values(), |s, remote| remote.shape(s, persisted));
         s.each(left, |s, worker| s.worker(*worker));
-        s.set(*set);
+        consensus.shape(s);
+        spreading.shape(s);
         s.each(unrecorded, |s, (seq, shard)| {
             s.put((until_synced(*seq, persisted), shard));
         });

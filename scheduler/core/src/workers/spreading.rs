@@ -1,7 +1,9 @@
 //! Echoes of set ids: what becomes of each, and whom to ask for one when a newcomer waits for nothing else.
 
+use std::hash::Hasher;
 use std::time::Duration;
 
+use brasserie_common::fingerprint::Shape;
 use brasserie_common::{Health, Shard, Time, WorkerDescription, WorkerId, WorkerSetId};
 
 use super::consensus::{Echo, WrongEcho};
@@ -22,6 +24,13 @@ pub(super) struct Spreading {
     next_round: Option<Time>,
     wrong_echoes: u64,
     last_wrong_echo: Option<String>,
+}
+
+impl Spreading {
+    /// For fingerprints.
+    pub(super) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        s.opt(self.next_round, Shape::deadline);
+    }
 }
 
 impl super::Workers {

@@ -58,7 +58,7 @@ impl World {
                 if wait.is_zero() {
                     format!("{who} uses this directory")
                 } else {
-                    let wait = format_duration(*wait);
+                    let wait = show_duration(*wait);
                     format!("{who} uses this directory; nothing starts for {wait} after a restart")
                 }
             }

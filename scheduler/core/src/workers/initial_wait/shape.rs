@@ -5,7 +5,7 @@ use std::hash::Hasher;
 use brasserie_common::fingerprint::Shape;
 use brasserie_common::{RecordSeq, Time, WallTime};
 
-use super::{Basis, Expected, InitialWait};
+use super::{Basis, Expected, InitialWait, Witness};
 use crate::workers::shape::until_synced;
 
 impl InitialWait {
@@ -18,7 +18,9 @@ impl InitialWait {
         let InitialWait {
             start,
             safe_at,
+            consensus_at,
             startup_wait,
+            warning: _,
             basis,
             expected,
             schedulers,
@@ -35,12 +37,14 @@ impl InitialWait {
             s.put(at > *seen);
         };
         deadline(s, *safe_at);
+        deadline(s, *consensus_at);
         s.put(safe_at.since(*start));
         s.opt(*startup_wait, |s, wait| deadline(s, *start + wait));
         s.put(std::mem::discriminant(basis));
         match basis {
             Basis::Record | Basis::NewCluster | Basis::Nothing => {}
-            Basis::Stale(scheduler) => s.scheduler(*scheduler),
+            Basis::Stale(Witness::Scheduler(scheduler)) => s.scheduler(*scheduler),
+            Basis::Stale(Witness::Worker(worker)) => s.worker(*worker),
         }
         s.each(expected, |s, (worker, Expected { instance, dead_at })| {
             s.worker(*worker);

@@ -16,7 +16,7 @@ impl Remote {
             model,
             initial_set,
             is_of_an_earlier_record,
-            echoed_set,
+            has_heard_us,
             recorded_by,
             is_recorded,
             timeouts,
@@ -27,6 +27,7 @@ impl Remote {
             starting,
             told,
             poked,
+            asked,
             wake,
             said_goodbye,
             begun_anew,
@@ -41,7 +42,8 @@ impl Remote {
         s.put(*begun_anew > 0);
         model.shape(s);
         s.set(*initial_set);
-        s.opt(*echoed_set, Shape::set);
+        s.put(*has_heard_us);
+        s.opt(*asked, Shape::time);
         s.put(until_synced(*recorded_by, persisted));
         match fetch {
             Fetch::Due(at) => s.deadline(*at),
