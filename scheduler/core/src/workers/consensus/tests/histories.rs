@@ -357,7 +357,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_consensus_can_form_without_somebody_who_may_run_tasks(ops in proptest::collection::vec(op(), 1..60)) {
@@ -419,7 +419,7 @@ fn what_the_wait_permitted_is_not_safe_beside_a_foreigner() {
 fn histories_form_consensus_and_arm_workers() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let (mut consensus, mut armed) = (0, 0);
-    for _ in 0..2000 {
+    for _ in 0..1000 {
         let tree = proptest::collection::vec(op(), 60)
             .new_tree(&mut runner)
             .expect("a history");
@@ -430,5 +430,5 @@ fn histories_form_consensus_and_arm_workers() {
         consensus += world.left_by_consensus;
         armed += world.armed_ever;
     }
-    assert!(consensus > 100 && armed > 1000, "{consensus} {armed}");
+    assert!(consensus > 50 && armed > 500, "{consensus} {armed}");
 }
