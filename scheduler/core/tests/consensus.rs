@@ -324,16 +324,39 @@ fn r09_consensus_never_overrides_a_trusted_record_that_misses_someone() {
 }
 
 #[test]
-fn r09_consensus_serves_where_the_record_is_stale() {
+fn r09_consensus_serves_where_the_record_is_stale_and_misses_nobody() {
     let mut s = Script::with_config(one_job(1, ""));
-    let (a, gone) = (worker("a", 1, 10), worker("gone", 2, 11));
-    s.join(&gone);
-    // An old backup: it knows of `gone`, and not of the scheduler that came after.
+    let (a, b) = (worker("a", 1, 10), worker("b", 2, 11));
+    s.join(&b);
+    // An old backup: it knows of b, and neither of a nor of the scheduler that came after.
+    let mut s = s.restart(restarted());
+    s.load(one_job(1, ""));
+    let set = former(&[&a, &b], Standing::Settled);
+    come(&mut s, &a, set);
+    assert!(
+        wait(&mut s).contains("the 1 worker(s) that this directory remembers have come back too")
+    );
+    come(&mut s, &b, set);
+    assert!(wait(&mut s).contains("All 2 workers of the former set are here: it ends in 66 s"));
+    s.advance(options().timeouts.kill_margin());
+    assert!(s.status().wait_ended.unwrap().starts_with("consensus"));
+}
+
+/// A heartbeat of a stranger is enough to make the record stale, so that must not make anybody in it forgotten.
+#[test]
+fn r09_consensus_without_somebody_of_a_stale_record_ends_no_wait() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let (a, b) = (worker("a", 1, 10), worker("b", 2, 11));
+    s.join(&b);
     let mut s = s.restart(restarted());
     s.load(one_job(1, ""));
     come(&mut s, &a, former(&[&a], Standing::Settled));
-    assert!(wait(&mut s).contains("All 1 workers of the former set are here: it ends in 66 s"));
-    s.advance(options().timeouts.kill_margin());
+    s.advance(options().timeouts.kill_margin() + secs(1));
+    assert!(s.status().initial_wait.is_some());
+    // Its successor shows that it is dead.
+    come(&mut s, &worker("b", 2, 12), WorkerSetId::default());
+    s.heartbeat_with(&worker("b", 2, 12), WorkerSetId::default(), true)
+        .unwrap();
     assert!(s.status().wait_ended.unwrap().starts_with("consensus"));
 }
 

@@ -312,6 +312,12 @@ impl InitialWait {
     fn consensus_message(&self, now: Time, former: FormerSet) -> String {
         let way =
             "It ends sooner once exactly the workers of an earlier scheduler's last set are here";
+        if !self.expected.is_empty() {
+            return format!(
+                "{way}, and the {} worker(s) that this directory remembers have come back too",
+                self.expected.len()
+            );
+        }
         match former {
             FormerSet::NoWorkers => format!("{way}; none has come yet"),
             FormerSet::Strangers(count) => format!(
@@ -363,6 +369,8 @@ impl InitialWait {
                 Some("every recorded worker instance has returned or is dead".to_owned())
             }
             Basis::NewCluster => Some("the cluster is new".to_owned()),
+            // A stale record still names some who may run tasks, and only they or their death prove it wrong.
+            Basis::Nothing | Basis::Stale(_) if !self.expected.is_empty() => None,
             Basis::Nothing | Basis::Stale(_) => match former {
                 FormerSet::Complete(count) if now >= self.consensus_at => Some(format!(
                     "consensus: the {count} worker(s) that are here are exactly the last set of an earlier scheduler"
