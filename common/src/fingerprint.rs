@@ -396,6 +396,7 @@ mod tests {
                         scheduler,
                         version,
                         hash,
+                        standing: Default::default(),
                     });
                 }
                 for worker in workers {

@@ -472,7 +472,10 @@ impl Association {
                 s.time(*since);
                 s.opt(*goodbye, Shape::call);
             }
-            Life::Dying { reason } => s.put(std::mem::discriminant(reason)),
+            Life::Dying { reason, since } => {
+                s.put(std::mem::discriminant(reason));
+                s.time(*since);
+            }
         }
     }
 }

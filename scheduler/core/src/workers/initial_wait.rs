@@ -293,17 +293,14 @@ impl InitialWait {
                     names.join(", ")
                 )
             }
-            Basis::Stale(witness) => {
-                let what = match witness {
-                    Witness::Scheduler(id) => format!("a worker knew scheduler instance {id}"),
-                    Witness::Worker(id) => {
-                        format!("worker instance {id} worked for a scheduler of this data directory")
-                    }
-                };
-                format!(
-                    "{what}, which the directory does not remember: an old backup, or the wrong directory"
-                )
-            }
+            Basis::Stale(Witness::Scheduler(id)) => format!(
+                "a worker knew scheduler instance {id}, which this data directory does not remember: an old backup, or \
+                 the wrong directory"
+            ),
+            Basis::Stale(Witness::Worker(id)) => format!(
+                "worker instance {id} worked for a scheduler of this data directory, which does not remember it: an old \
+                 backup"
+            ),
         };
         format!("initial wait: nothing starts for up to {left}: {why}")
     }

@@ -6,7 +6,8 @@ use brasserie_common::status::StoredStatus;
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{BackoffDuration, RecordSeq, RequestId, StatusBits};
 use brasserie_scheduler_core::{
-    Call, ClusterStatus, Effect, EndedTask, Message, NewWorker, Record, Rejection, Reply,
+    Call, ClusterStatus, Effect, EndedTask, ExitReason, Message, NewWorker, Record, Rejection,
+    Reply,
 };
 
 use crate::transcript::show_duration;
@@ -42,6 +43,11 @@ impl World {
                     &call,
                     message,
                 );
+            }
+            Effect::Exit { reason } => {
+                let ExitReason::SteppedDown { newer } = reason;
+                let newer = self.names.scheduler(newer);
+                self.say(format!("exit: stepped down for {newer}"));
             }
         }
         Ok(())
