@@ -1,7 +1,7 @@
 //! Every duration of the worker protocol, and every safe wait that follows from them.
 //!
 //! **Why a lost task has no process left when it may run elsewhere.** A scheduler loses a worker at a time S by its own clock and
-//! gives its tasks away at S + [`Timeouts::lost_task_min_backoff`]. The worker's own timers run out at W, which is before S: both
+//! gives its tasks away at S + [`Timeouts::lost_task_min_backoff`]. The worker's own timers run out at W, which is before S or a bounded time after it: both
 //! run one model with one set of gaps, the worker counts a heartbeat from its sending and the scheduler from its receipt, and the
 //! worker's loss time is shorter ([`worker_gaps`]). Whatever ends the tasks counts from W:
 //!
@@ -13,6 +13,26 @@
 //!
 //! So all is over at W + kill wait + [`KEEPER_DELAY`], and the scheduler's wait ends a second later at the earliest.
 //! [`Timeouts::clamped`] asserts both inequalities.
+//!
+//! **Why W is before S, and by how much it may be late.** What makes the two clocks differ, one by one:
+//!
+//! * *The beginning.* The scheduler counts a new association from the first heartbeat that it receives, the worker from the first
+//!   one that it sent and that may have been received, whichever was answered: W is no later.
+//! * *Heartbeats.* One that counts on the worker was sent before the scheduler received it, and its answer counts from the sending:
+//!   W is no later.
+//! * *Healthchecks.* One counts on the scheduler from its sending and on the worker from its acceptance, which is as much later as
+//!   the call was under way. So W may be later by that time, less the check interval if the worker was HEALTHY; one that was only
+//!   withheld from its first health is lost the moment its healthcheck is too old, on both sides, and nothing is subtracted. The
+//!   result of a healthcheck therefore counts, and is acknowledged, only if its `runTask` was answered within
+//!   [`Timeouts::max_healthcheck_delay`] of its sending, which is the safety margin: W is then before S + safety margin, and
+//!   W + kill wait + [`KEEPER_DELAY`] before S + [`Timeouts::lost_task_min_backoff`].
+//! * *The scheduler's word.* UNHEALTHY dates on the worker from a heartbeat that may have been sent a whole period after the
+//!   scheduler's clock began. That never makes W later than the two evidences above do, since the worker judges by them at
+//!   every moment, and the earlier of the two counts. A worker that was HEALTHY is lost by the word alone, however fresh its own
+//!   evidence is.
+//!
+//! **A worker's heartbeat period needs no bound** for any of this: both sides add it to the same gap, a worker whose heartbeats are
+//! rare is bounded by its healthchecks, and no sum of this module has the period in it.
 
 use std::time::Duration;
 
@@ -26,7 +46,7 @@ pub const MIN: Duration = Duration::from_secs(1);
 /// Room for scheduling delays that every derived wait ends with.
 const SLACK: Duration = Duration::from_secs(1);
 /// How much later than the worker itself its keeper may have ended the last task of a worker that is stopped or hangs: half of it
-/// is patience with a worker that is only slow, the other half is for the killing. Less than the least safety margin ([`MIN`]).
+/// is patience with a worker that is only slow, the other half is for the killing. Less than the second that every derived wait ends with.
 pub const KEEPER_DELAY: Duration = Duration::from_millis(500);
 /// Least loss time of a worker by its own clock: it must be positive whatever the flags, or the worker would never end itself.
 const MIN_OWN_LOSS: Duration = Duration::from_millis(500);
@@ -95,7 +115,7 @@ impl Timeouts {
             "Invariant: a worker gives itself up before its scheduler does"
         );
         assert!(
-            self.suicide_task_kill_wait + KEEPER_DELAY + SLACK
+            self.max_healthcheck_delay() + self.suicide_task_kill_wait + KEEPER_DELAY
                 < self.lost_task_min_backoff(Duration::ZERO),
             "Invariant: every process of a lost worker is dead before its tasks run elsewhere"
         );
@@ -130,6 +150,12 @@ impl Timeouts {
     /// How old a good healthcheck may be.
     pub fn max_healthcheck_gap(&self) -> Duration {
         self.healthcheck_period + self.healthcheck_grace_period + self.worker_check_interval
+    }
+
+    /// Between the sending of a healthcheck and the answer to it: the result of a slower one must count for neither side, so the
+    /// scheduler refuses it. By so much the worker's belief may be fresher than the scheduler's, and the safety margin pays for it.
+    pub fn max_healthcheck_delay(&self) -> Duration {
+        self.suicide_backoff_safety_margin
     }
 
     /// How old a heartbeat may be.
@@ -250,7 +276,8 @@ mod tests {
             let theirs = t.scheduler_gaps(Duration::from_secs(15));
             prop_assert!(own.lose_after > Duration::ZERO && own.lose_after < theirs.lose_after);
             for kill_wait in [t.suicide_task_kill_wait, Duration::from_millis(kill_ms + 1)] {
-                prop_assert!(kill_wait + KEEPER_DELAY + SLACK < t.lost_task_min_backoff(kill_wait));
+                let late = t.max_healthcheck_delay() + kill_wait + KEEPER_DELAY;
+                prop_assert!(late < t.lost_task_min_backoff(kill_wait));
             }
         }
     }
