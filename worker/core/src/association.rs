@@ -1,10 +1,10 @@
 //! What a worker and one scheduler are to each other: who is bound to whom, the worker's own view of its health, and what was
 //! promised. A worker with several schedulers would have one of these for each.
 
-use std::hash::Hasher;
+mod shape;
+
 use std::time::Duration;
 
-use brasserie_common::fingerprint::Shape;
 use brasserie_common::health::timeouts::worker_gaps;
 use brasserie_common::health::{FirstHealth, Gaps};
 use brasserie_common::worker::{HeartbeatResponse, PROTOCOL_VERSION};
@@ -22,7 +22,7 @@ use crate::outbox::Turn;
 use crate::reports::{Kind, Reports};
 use crate::requests::HealthchecksSeen;
 use crate::suicide::{Life, Patience};
-use crate::tasks::{Stage, Tasks};
+use crate::tasks::Tasks;
 use crate::timer::earliest;
 
 /// Longest wait that a scheduler can ask for: the wire's seconds are 32 bits signed. It keeps sums of waits from overflowing.
@@ -162,14 +162,17 @@ impl Association {
         let lost_at = self.lost_at();
         let verdict = self.health.next(turn.now, gaps, FirstHealth::Withheld);
         let health = match verdict.health {
+            // Whatever our own evidence says: once it was HEALTHY the scheduler's word alone ends it.
+            _ if lost_at.is_some_and(|at| at <= turn.now) => Health::MustDie,
             // The scheduler's word stands until its next answer: it may have begun the association anew.
             Health::Healthy if self.last_word() != Some(Health::Healthy) => Health::Unhealthy,
             Health::New | Health::Healthy | Health::Unhealthy | Health::MustDie => verdict.health,
         };
         self.health.adopt(turn.now, health);
         match health {
-            // Without a time of our own the scheduler has said so. It loses us, and begins the wait after which our tasks run
-            // elsewhere, no earlier than our own timers run out, and they have not: the full wait from now ends in time.
+            // Without a time of our own the scheduler has said so. The wait after which our tasks run elsewhere begins when its
+            // timers run out, which is no earlier than ours by more than the safety margin, and ours have not: the full wait from
+            // now ends in time.
             Health::MustDie => {
                 let since = lost_at.map_or(turn.now, |at| at.min(turn.now));
                 self.die(turn, ExitReason::MustDie, since);
@@ -193,7 +196,13 @@ impl Association {
         let since = self.health.became_unhealthy();
         match self.health.health() {
             Health::New => Some(lose_after(since)),
-            // It is fine and only held back as long as both are fresh.
+            // It was fine, and the scheduler has said that it is not: it counts there, whatever is known here.
+            Health::Unhealthy
+                if self.health.has_been_healthy() && self.last_word() != Some(Health::Healthy) =>
+            {
+                Some(lose_after(since))
+            }
+            // It is fine and only held back from its first health as long as both are fresh; or they are not.
             Health::Unhealthy => Some(lose_after(since).max(fresh_until().unwrap_or_default())),
             Health::Healthy => fresh_until().map(lose_after),
             Health::MustDie => None,
@@ -300,11 +309,19 @@ impl Association {
             CallOutcome::Done(CallReply::Heartbeat(response)) => {
                 self.heartbeat_answered(turn, sent, *response)
             }
-            CallOutcome::Done(CallReply::Acknowledged) => Err(HeartbeatTrouble::Failed(
-                "the answer is none to a heartbeat".to_owned(),
-            )),
-            CallOutcome::Refused(_, text) => Err(HeartbeatTrouble::Refused(text)),
-            CallOutcome::NotSent(text) | CallOutcome::Unknown(text) => {
+            CallOutcome::Done(CallReply::Acknowledged) => {
+                self.heartbeats.went_astray(sent);
+                let text = "the answer is none to a heartbeat".to_owned();
+                Err(HeartbeatTrouble::Failed(text))
+            }
+            // Who refuses it holds no association with us.
+            CallOutcome::Refused(_, text) => {
+                self.heartbeats.settled(sent);
+                Err(HeartbeatTrouble::Refused(text))
+            }
+            CallOutcome::NotSent(text) => Err(HeartbeatTrouble::Failed(text)),
+            CallOutcome::Unknown(text) => {
+                self.heartbeats.went_astray(sent);
                 Err(HeartbeatTrouble::Failed(text))
             }
         };
@@ -322,7 +339,9 @@ impl Association {
     ) -> Result<(), HeartbeatTrouble> {
         let mut response = bounded(response);
         let scheduler = response.scheduler;
-        self.check_response(&response)?;
+        self.check_response(&response)
+            .inspect_err(|trouble| self.answer_does_not_count(sent, trouble))?;
+        let begun = self.heartbeats.settled(sent);
         let before = self.response.take();
         let set_before = before.as_ref().map(|old| old.worker_set);
         let news = before.as_ref().is_none_or(|old| {
@@ -330,7 +349,7 @@ impl Association {
         });
         match before.filter(|old| old.scheduler == scheduler) {
             Some(old) => response.worker_set = later_set(old.worker_set, response.worker_set),
-            None => self.associate(sent, scheduler),
+            None => self.associate(begun, scheduler),
         }
         if let Binding::WhoeverAnswers(_) = self.binding {
             self.binding = Binding::To(scheduler);
@@ -339,8 +358,9 @@ impl Association {
         self.response = Some(response);
         let was_new = self.health.health() == Health::New;
         self.health.heartbeat(sent);
-        // Dated back, since the scheduler formed its opinion after the sending and before now.
-        self.health.adopt(sent, state);
+        // Dated back, since the scheduler formed its opinion after the sending and before now, or when it received one that
+        // nobody answered.
+        self.health.adopt(begun, state);
         if was_new && state != Health::New {
             self.reports.ready_all(turn.now);
         }
@@ -376,11 +396,22 @@ impl Association {
         }
     }
 
+    /// What an older scheduler has received, a newer one has not.
+    fn answer_does_not_count(&mut self, sent: Time, trouble: &HeartbeatTrouble) {
+        match trouble {
+            HeartbeatTrouble::OldScheduler { .. } => {}
+            HeartbeatTrouble::ProtocolVersion { .. }
+            | HeartbeatTrouble::ForeignWorkerSet { .. }
+            | HeartbeatTrouble::Refused(_)
+            | HeartbeatTrouble::Failed(_) => self.heartbeats.went_astray(sent),
+        }
+    }
+
     /// A scheduler that did not answer before: health and sequence begin anew, tasks stay.
-    fn associate(&mut self, sent: Time, scheduler: SchedulerId) {
+    fn associate(&mut self, begun: Time, scheduler: SchedulerId) {
         self.newest = Some(scheduler);
         // From the sending, so that the loss time runs out here before it does there.
-        self.health = HealthModel::new(sent);
+        self.health = HealthModel::new(begun);
         self.sequence = SequenceNumber::default();
         // It asks about what it misses itself, and does not wait for healthchecks of others.
         let dropped = self.reports.retain(|report| match report.kind {
@@ -394,7 +425,7 @@ impl Association {
                 self.tasks.forget(&key, invocation);
             }
         }
-        self.reports.ready_all(sent);
+        self.reports.ready_all(begun);
     }
 
     /// Everything that happens because time has passed.
@@ -410,73 +441,6 @@ impl Association {
         let reports = self.reports.due(self.addressee());
         let reports = reports.filter(|_| self.life != Life::Gone);
         earliest([heartbeat, reports, self.life_due(), self.health_due(now)])
-    }
-
-    /// For fingerprints. The options, constant for an instance, and the trouble, which is told to people only, are left out.
-    pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
-        s.worker(self.id());
-        s.put((&self.options.description.shard, self.patience));
-        s.put(self.options.description.usable.cpu_cores.to_bits());
-        self.shape_life(s);
-        self.health.shape(s);
-        s.opt(self.response.as_ref(), |s, response| {
-            s.scheduler(response.scheduler);
-            s.put((
-                response.max_healthcheck_gap,
-                response.heartbeat_grace_period,
-            ));
-            s.put((
-                response.lose_unhealthy_worker_after,
-                response.worker_check_interval,
-            ));
-            s.put(response.worker_state);
-            s.set(response.worker_set);
-        });
-        s.opt(self.newest, Shape::scheduler);
-        match self.binding {
-            Binding::Unbound => s.put(0_u8),
-            Binding::To(scheduler) => {
-                s.put(1_u8);
-                s.scheduler(scheduler);
-            }
-            Binding::WhoeverAnswers(before) => {
-                s.put(2_u8);
-                s.opt(before, Shape::scheduler);
-            }
-        }
-        s.put((self.sequence, self.trouble.is_some()));
-        self.heartbeats.shape(s);
-        s.each(self.tasks.iter(), |s, (_, task)| {
-            s.running_task(&task.running);
-            s.scheduler(task.requester);
-            match &task.stage {
-                Stage::Live => s.put(true),
-                Stage::Ended(status) => s.reported(status),
-            }
-            // It dates a healthcheck; of a task it is only shown.
-            if task.running.is_healthcheck() {
-                s.time(task.accepted_at);
-            }
-        });
-        self.invocations.shape(s);
-        self.healthchecks.shape(s);
-        self.reports.shape(s);
-    }
-
-    fn shape_life<H: Hasher>(&self, s: &mut Shape<'_, H>) {
-        s.put(std::mem::discriminant(&self.life));
-        match &self.life {
-            Life::Running | Life::Gone => {}
-            Life::Leaving { quiet_since } => s.time_if(*quiet_since),
-            Life::Farewell { since, goodbye } => {
-                s.time(*since);
-                s.opt(*goodbye, Shape::call);
-            }
-            Life::Dying { reason, since } => {
-                s.put(std::mem::discriminant(reason));
-                s.time(*since);
-            }
-        }
     }
 }
 

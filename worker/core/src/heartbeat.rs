@@ -7,7 +7,7 @@ use std::time::Duration;
 use brasserie_common::fingerprint::Shape;
 use brasserie_common::{CallId, Time};
 
-use crate::timer::{EAGER_BURST, EAGER_INTERVAL, HEARTBEAT_RETRY};
+use crate::timer::{EAGER_BURST, EAGER_INTERVAL, HEARTBEAT_RETRY, MESSAGE_LIFE};
 
 /// One association's heartbeats; at most one is on its way.
 #[derive(Clone, Debug)]
@@ -19,6 +19,16 @@ pub(crate) struct Heartbeats {
     echo: EchoRight,
     /// Rate limit: when the burst would be whole again; each sending moves it on by one interval.
     whole_at: Time,
+    astray: Option<Astray>,
+}
+
+/// Heartbeats whose outcome is not known: a scheduler may have received one of them, and associated the worker, or may yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Astray {
+    /// None of them has made an association earlier than this that a later answer could be about.
+    since: Time,
+    /// Afterwards none of them can arrive any more.
+    until: Time,
 }
 
 /// Why the next one should leave as soon as the rate limit allows.
@@ -76,6 +86,7 @@ impl Heartbeats {
             haste: Haste::None,
             echo: EchoRight::Free,
             whole_at: now,
+            astray: None,
         }
     }
 
@@ -171,9 +182,32 @@ impl Heartbeats {
 
     /// Whether the one on its way has just been given up.
     pub(crate) fn give_up(&mut self, now: Time) -> bool {
-        self.in_flight
-            .take_if(|beat| beat.deadline <= now)
-            .is_some()
+        let given_up = self.in_flight.take_if(|beat| beat.deadline <= now);
+        if let Some(beat) = given_up {
+            self.went_astray(beat.sent);
+        }
+        given_up.is_some()
+    }
+
+    /// Somebody may have received it.
+    pub(crate) fn went_astray(&mut self, sent: Time) {
+        let earlier = self.astray.filter(|astray| sent <= astray.until);
+        self.astray = Some(Astray {
+            since: earlier.map_or(sent, |astray| astray.since),
+            until: sent + MESSAGE_LIFE,
+        });
+    }
+
+    /// A heartbeat was answered. Gives the earliest time at which the opinion in the answer can have begun, whose clock runs on
+    /// the scheduler from the receipt of whichever heartbeat made it. What follows began after this answer, whatever of the
+    /// earlier ones arrives yet.
+    pub(crate) fn settled(&mut self, sent: Time) -> Time {
+        let astray = self.astray.filter(|astray| sent <= astray.until);
+        self.astray = astray.map(|astray| Astray {
+            since: sent,
+            ..astray
+        });
+        astray.map_or(sent, |astray| astray.since)
     }
 
     pub(crate) fn failed(&mut self, now: Time) {
@@ -192,5 +226,9 @@ impl Heartbeats {
         s.put((self.haste, self.echo));
         // A burst that is whole is whole however long ago.
         s.deadline(self.whole_at);
+        s.opt(self.astray, |s, astray| {
+            s.time(astray.since);
+            s.deadline(astray.until);
+        });
     }
 }

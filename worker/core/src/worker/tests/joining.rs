@@ -362,6 +362,68 @@ fn the_word_of_the_scheduler_stands_and_dates_from_the_sending() {
 }
 
 #[test]
+fn a_new_association_counts_from_the_first_heartbeat_that_may_have_made_it() {
+    // The answers to the heartbeats of 0 s and 11 s are lost; the scheduler counts from either one's receipt.
+    let mut rig = Rig::new();
+    rig.wait(22_000);
+    rig.heartbeat_answered(3, 1, 1, Health::New);
+    assert_eq!(rig.left_to_live(), Some(495_000 - 22_000));
+    // A refusal says that nobody counts yet; whatever was under way is no earlier than it.
+    let mut rig = Rig::new();
+    rig.wait(11_000);
+    rig.completed(2, refused());
+    rig.wait(1000);
+    rig.heartbeat_answered(3, 1, 1, Health::New);
+    assert_eq!(rig.left_to_live(), Some(495_000 - 1000));
+    // What was never sent was never received, and an answer at once counts from itself.
+    let mut rig = Rig::new();
+    rig.wait(0);
+    rig.completed(1, not_sent());
+    rig.wait(1000);
+    rig.heartbeat_answered(2, 1, 1, Health::New);
+    assert_eq!(rig.left_to_live(), Some(495_000));
+}
+
+#[test]
+fn a_new_scheduler_may_have_met_a_worker_that_hears_of_it_late() {
+    let mut rig = Rig::joined();
+    // Heartbeats leave at 15 s and 26 s; the third one is answered, at 37 s.
+    rig.wait(37_000);
+    rig.heartbeat_answered(7, 2, 1, Health::New);
+    assert_eq!(rig.left_to_live(), Some(495_000 - 22_000));
+    // The next one after that: none can have begun before the last answer left, and those that went astray may still arrive.
+    rig.heartbeat_answered(8, 2, 1, Health::New);
+    rig.wait(15_000);
+    rig.heartbeat_answered(9, 3, 1, Health::New);
+    assert_eq!(rig.left_to_live(), Some(495_000 - 15_000));
+    // Not for ever.
+    let mut rig = Rig::joined();
+    rig.wait(15_000);
+    assert_eq!(rig.completed(5, lost()), []);
+    for _ in 0..50 {
+        let effects = rig.wait(15_000);
+        rig.serve(effects, 1, Health::Healthy);
+        rig.worker.association.health.good_healthcheck(rig.now());
+    }
+    let effects = rig.wait(15_000);
+    let [Effect::Call { id, .. }] = effects[..] else {
+        panic!("{effects:?}");
+    };
+    let sent = *rig.beats.last().unwrap();
+    rig.heartbeat_answered(id.0, 2, 1, Health::New);
+    let own = Duration::from_secs(495) + Duration::from_nanos(1);
+    assert_eq!(rig.worker.tasks_may_live_until(), Some(sent + own));
+}
+
+#[test]
+fn an_association_begun_anew_counts_from_the_first_heartbeat_that_may_have_met_it() {
+    let mut rig = Rig::joined();
+    rig.wait(37_000);
+    rig.heartbeat_answered(7, 1, 1, Health::New);
+    assert_eq!(rig.left_to_live(), Some(495_000 - 22_000));
+}
+
+#[test]
 fn a_sleeping_machine_wakes_up_unhealthy_or_dead() {
     let mut rig = Rig::joined();
     rig.start("a", 1);

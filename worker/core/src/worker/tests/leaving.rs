@@ -227,22 +227,48 @@ fn the_time_left_to_live_follows_from_health() {
     assert_eq!(rig.left_to_live(), Some(495_000));
 }
 
-#[test]
-fn a_held_back_worker_that_is_fine_may_live_until_it_is_not() {
-    let mut rig = Rig::joined();
-    for minute in 0..20 {
+/// Good healthchecks and answered heartbeats, for some minutes.
+fn is_fine_but_told(rig: &mut Rig, state: Health, minutes: i64) {
+    for minute in 0..minutes {
         let check = healthcheck(1, 9 + minute, "");
         rig.run(check.clone());
         let effects = rig.end_healthcheck(check, ReportedStatus::done());
-        rig.serve(effects, 1, Health::Unhealthy);
+        rig.serve(effects, 1, state);
         for _ in 0..4 {
             let effects = rig.wait(15_000);
-            rig.serve(effects, 1, Health::Unhealthy);
+            rig.serve(effects, 1, state);
         }
     }
+}
+
+#[test]
+fn a_worker_held_back_from_its_first_health_may_live_until_it_is_not_fine() {
+    let mut rig = Rig::new();
+    rig.wait(0);
+    rig.heartbeat_answered(1, 1, 1, Health::New);
+    rig.heartbeat_answered(2, 1, 1, Health::Unhealthy);
+    is_fine_but_told(&mut rig, Health::Unhealthy, 20);
     assert_eq!(rig.worker.life_stage(), LifeStage::Running);
     // Its last healthcheck is 60 s old and may be 125 s, its last heartbeat has just left and may be 75 s.
     assert_eq!(rig.left_to_live(), Some(65_000));
+}
+
+#[test]
+fn a_worker_that_was_healthy_dies_by_the_word_of_the_scheduler_however_fine_it_is() {
+    let mut rig = Rig::joined();
+    rig.start("a", 1);
+    is_fine_but_told(&mut rig, Health::Unhealthy, 8);
+    // It was told 480 s ago.
+    assert_eq!(rig.left_to_live(), Some(15_000));
+    rig.wait(15_000);
+    assert_eq!(rig.worker.life_stage(), LifeStage::Running);
+    assert_eq!(rig.wait(1), [kill("a", 1, 700)]);
+    // A better word in time, and it lives.
+    let mut rig = Rig::joined();
+    is_fine_but_told(&mut rig, Health::Unhealthy, 8);
+    is_fine_but_told(&mut rig, Health::Healthy, 1);
+    assert_eq!(rig.worker.health(), Health::Healthy);
+    assert_eq!(rig.worker.life_stage(), LifeStage::Running);
 }
 
 #[test]

@@ -1,0 +1,78 @@
+//! An association as fingerprints see it.
+
+use std::hash::Hasher;
+
+use brasserie_common::fingerprint::Shape;
+
+use super::{Association, Binding};
+use crate::suicide::Life;
+use crate::tasks::Stage;
+
+impl Association {
+    /// For fingerprints. The options, constant for an instance, and the trouble, which is told to people only, are left out.
+    pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        s.worker(self.id());
+        s.put((&self.options.description.shard, self.patience));
+        s.put(self.options.description.usable.cpu_cores.to_bits());
+        self.shape_life(s);
+        self.health.shape(s);
+        s.opt(self.response.as_ref(), |s, response| {
+            s.scheduler(response.scheduler);
+            s.put((
+                response.max_healthcheck_gap,
+                response.heartbeat_grace_period,
+            ));
+            s.put((
+                response.lose_unhealthy_worker_after,
+                response.worker_check_interval,
+            ));
+            s.put(response.worker_state);
+            s.set(response.worker_set);
+        });
+        s.opt(self.newest, Shape::scheduler);
+        match self.binding {
+            Binding::Unbound => s.put(0_u8),
+            Binding::To(scheduler) => {
+                s.put(1_u8);
+                s.scheduler(scheduler);
+            }
+            Binding::WhoeverAnswers(before) => {
+                s.put(2_u8);
+                s.opt(before, Shape::scheduler);
+            }
+        }
+        s.put((self.sequence, self.trouble.is_some()));
+        self.heartbeats.shape(s);
+        s.each(self.tasks.iter(), |s, (_, task)| {
+            s.running_task(&task.running);
+            s.scheduler(task.requester);
+            match &task.stage {
+                Stage::Live => s.put(true),
+                Stage::Ended(status) => s.reported(status),
+            }
+            // It dates a healthcheck; of a task it is only shown.
+            if task.running.is_healthcheck() {
+                s.time(task.accepted_at);
+            }
+        });
+        self.invocations.shape(s);
+        self.healthchecks.shape(s);
+        self.reports.shape(s);
+    }
+
+    fn shape_life<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        s.put(std::mem::discriminant(&self.life));
+        match &self.life {
+            Life::Running | Life::Gone => {}
+            Life::Leaving { quiet_since } => s.time_if(*quiet_since),
+            Life::Farewell { since, goodbye } => {
+                s.time(*since);
+                s.opt(*goodbye, Shape::call);
+            }
+            Life::Dying { reason, since } => {
+                s.put(std::mem::discriminant(reason));
+                s.time(*since);
+            }
+        }
+    }
+}
