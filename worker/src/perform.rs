@@ -126,7 +126,6 @@ impl Performer {
         match self.runner.kill(&key, kill) {
             // Its end is on its way to the core.
             Ok(()) | Err(KillError::Unknown) => {}
-            Err(error @ KillError::Busy) => tracing::error!(task = %key, "cannot kill: {error}"),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The handle of the runner: what callers see, and the bounded queue between them and the supervising thread.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
@@ -7,15 +8,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use brasserie_common::KillRequest;
+use brasserie_common::{KillMethod, KillRequest};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use parking_lot::Mutex;
 
 use super::supervisor::Supervisor;
 use super::{RunKey, RunnerConfig, SpawnRequest, TaskSink};
 
-/// Commands that may wait for the supervisor: more starts than any worker has slots for, at a second's work for
-/// thousands; with arguments of a few KiB they take tens of megabytes at the very worst.
+/// Commands that may wait for the supervisor before it takes no more starts: more than any worker has slots for, at a second's
+/// work for thousands; with arguments of a few KiB they take tens of megabytes at the very worst. A kill is always taken, one a
+/// run at most: a lost one would leave a task alive that its scheduler takes for dead.
 const QUEUE_LIMIT: usize = 16_384;
 
 /// Names a run inside the runner; never reused.
@@ -40,8 +42,6 @@ pub enum SpawnError {
 pub enum KillError {
     #[error("no such invocation runs here: it has ended, or never started")]
     Unknown,
-    #[error("{QUEUE_LIMIT} starts and kills are already waiting")]
-    Busy,
 }
 
 /// Why there is no runner.
@@ -85,7 +85,8 @@ impl ProcessRunner {
         self.inbox.spawn(request)
     }
 
-    /// Queues a kill of exactly this run; its wait counts from now. Does not wait for the death.
+    /// Queues a kill of exactly this run; its wait counts from now. Does not wait for the death. Of several that wait in the
+    /// queue, the one that ends the task first counts.
     pub fn kill(&self, key: &RunKey, request: KillRequest) -> Result<(), KillError> {
         self.inbox.kill(key, request)
     }
@@ -125,11 +126,8 @@ pub(super) enum Command {
         key: Arc<RunKey>,
         request: Box<SpawnRequest>,
     },
-    Kill {
-        number: TaskNumber,
-        request: KillRequest,
-        asked: Instant,
-    },
+    /// As [`Inbox::take_kill`] says.
+    Kill(TaskNumber),
     KillAll {
         wait: Duration,
         asked: Instant,
@@ -137,6 +135,33 @@ pub(super) enum Command {
     },
     /// Kill everything at once and leave.
     Stop,
+}
+
+/// A wish for a run's end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kill {
+    pub(super) request: KillRequest,
+    pub(super) asked: Instant,
+}
+
+impl Kill {
+    /// When it kills for certain. A wait beyond the end of time is none that ends.
+    fn due(&self) -> Option<Instant> {
+        match self.request.method {
+            KillMethod::Kill => Some(self.asked),
+            KillMethod::Term => None,
+            KillMethod::TermWaitKill => self.asked.checked_add(self.request.wait),
+        }
+    }
+
+    /// The one of two that ends the task first; whatever kills later, sends what the other one sends as well, or need not.
+    fn sooner(self, other: Kill) -> Kill {
+        match (self.due(), other.due()) {
+            (Some(own), Some(others)) if others < own => other,
+            (None, Some(_)) => other,
+            (Some(_), _) | (None, None) => self,
+        }
+    }
 }
 
 /// What callers and the supervisor share.
@@ -150,6 +175,8 @@ pub(super) struct Inbox {
 struct InboxState {
     keys: HashMap<Arc<RunKey>, TaskNumber>,
     queue: VecDeque<Command>,
+    /// Those whose command is in the queue, one a run.
+    kills: HashMap<TaskNumber, Kill>,
     next: u64,
     stage: Stage,
 }
@@ -179,6 +206,7 @@ impl Inbox {
         let state = InboxState {
             keys: HashMap::new(),
             queue: VecDeque::new(),
+            kills: HashMap::new(),
             next: 0,
             stage: Stage::Open,
         };
@@ -223,14 +251,20 @@ impl Inbox {
         {
             let mut state = self.state.lock();
             let number = *state.keys.get(key).ok_or(KillError::Unknown)?;
-            if state.queue.len() >= QUEUE_LIMIT {
-                return Err(KillError::Busy);
-            }
-            state.queue.push_back(Command::Kill {
-                number,
+            let kill = Kill {
                 request,
                 asked: Instant::now(),
-            });
+            };
+            match state.kills.entry(number) {
+                Entry::Occupied(mut waiting) => {
+                    let sooner = waiting.get().sooner(kill);
+                    waiting.insert(sooner);
+                }
+                Entry::Vacant(none) => {
+                    none.insert(kill);
+                    state.queue.push_back(Command::Kill(number));
+                }
+            }
         }
         self.wake_up();
         Ok(())
@@ -262,6 +296,11 @@ impl Inbox {
         self.state.lock().queue.pop_front()
     }
 
+    /// What a [`Command::Kill`] of this run has become.
+    pub(super) fn take_kill(&self, number: TaskNumber) -> Option<Kill> {
+        self.state.lock().kills.remove(&number)
+    }
+
     /// Announces a wait. `false`: a command came meanwhile, do not wait.
     pub(super) fn may_sleep(&self) -> bool {
         self.sleeping.store(true, Ordering::SeqCst);
@@ -280,5 +319,89 @@ impl Inbox {
     /// The run has ended: its key may be used again.
     pub(super) fn forget(&self, key: &Arc<RunKey>) {
         self.state.lock().keys.remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(number: i64) -> SpawnRequest {
+        SpawnRequest {
+            key: key(number),
+            command: vec!["/bin/true".to_owned()],
+            argument: String::new(),
+            path_to_node: Vec::new(),
+            options: brasserie_common::TaskSubprocessOptions::default(),
+            not_after: brasserie_common::Time::NEVER,
+        }
+    }
+
+    fn key(number: i64) -> RunKey {
+        RunKey {
+            invocation: brasserie_common::InvocationId::new(1, number),
+            job: "j".try_into().expect("a name"),
+            node: "n".try_into().expect("a name"),
+        }
+    }
+
+    fn kill(method: KillMethod, seconds: u64) -> KillRequest {
+        let wait = Duration::from_secs(seconds);
+        KillRequest { method, wait }
+    }
+
+    #[test]
+    fn a_full_queue_takes_a_kill_of_every_run_and_no_start() {
+        // Nobody takes anything out of it.
+        let inbox = Inbox::new().expect("an eventfd");
+        let runs = i64::try_from(QUEUE_LIMIT).expect("a small number");
+        for number in 0..runs {
+            assert_eq!(inbox.spawn(request(number)), Ok(()));
+        }
+        assert_eq!(inbox.spawn(request(runs)), Err(SpawnError::Busy));
+        for number in (0..runs).chain(0..runs) {
+            let request = kill(KillMethod::TermWaitKill, 5);
+            assert_eq!(inbox.kill(&key(number), request), Ok(()));
+        }
+        assert_eq!(
+            inbox.kill(&key(runs), kill(KillMethod::Kill, 0)),
+            Err(KillError::Unknown)
+        );
+        // One a run, whoever asks how often.
+        assert_eq!(inbox.state.lock().queue.len(), 2 * QUEUE_LIMIT);
+    }
+
+    #[test]
+    fn of_several_waiting_kills_the_soonest_counts() {
+        use KillMethod::{Kill, Term, TermWaitKill};
+        for (first, second, want) in [
+            (kill(Term, 0), kill(TermWaitKill, 5), kill(TermWaitKill, 5)),
+            (kill(TermWaitKill, 5), kill(Term, 0), kill(TermWaitKill, 5)),
+            (
+                kill(TermWaitKill, 3600),
+                kill(TermWaitKill, 5),
+                kill(TermWaitKill, 5),
+            ),
+            (
+                kill(TermWaitKill, 5),
+                kill(TermWaitKill, 3600),
+                kill(TermWaitKill, 5),
+            ),
+            (kill(TermWaitKill, 5), kill(Kill, 0), kill(Kill, 0)),
+            (kill(Kill, 0), kill(TermWaitKill, 5), kill(Kill, 0)),
+        ] {
+            let inbox = Inbox::new().expect("an eventfd");
+            assert_eq!(inbox.spawn(request(1)), Ok(()));
+            for asked in [first, second] {
+                assert_eq!(inbox.kill(&key(1), asked), Ok(()));
+            }
+            assert!(matches!(inbox.pop(), Some(Command::Spawn { .. })));
+            let Some(Command::Kill(number)) = inbox.pop() else {
+                panic!("the kill comes after the start");
+            };
+            let waiting = inbox.take_kill(number).expect("a kill");
+            assert_eq!(waiting.request, want);
+            assert!(inbox.pop().is_none());
+        }
     }
 }

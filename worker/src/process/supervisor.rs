@@ -163,11 +163,11 @@ impl Supervisor {
                     key,
                     request,
                 }) => self.spawn(number, key, &request),
-                Some(Command::Kill {
-                    number,
-                    request,
-                    asked,
-                }) => self.kill(number, request, asked),
+                Some(Command::Kill(number)) => {
+                    if let Some(kill) = self.inbox.take_kill(number) {
+                        self.kill(number, kill.request, kill.asked);
+                    }
+                }
                 Some(Command::KillAll { wait, asked, done }) => {
                     self.ending = self.ending.max(Ending::Tasks);
                     self.waiting_for_end.push(done);
