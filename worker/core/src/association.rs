@@ -300,8 +300,13 @@ impl Association {
     ) {
         match self.life {
             Life::Running | Life::Leaving { .. } => {}
-            Life::Farewell { goodbye, .. } if goodbye == Some(call) => {
-                return self.exit(turn, ExitReason::Shutdown);
+            Life::Farewell {
+                ref reason,
+                goodbye,
+                ..
+            } if goodbye == Some(call) => {
+                let reason = reason.clone();
+                return self.exit(turn, reason);
             }
             Life::Farewell { .. } | Life::Dying { .. } | Life::Gone => return,
         }

@@ -46,13 +46,8 @@ impl Association {
     /// To whom reports may go now.
     pub(crate) fn addressee(&self) -> Option<Addressee> {
         let scheduler = self.scheduler().filter(|_| self.life != Life::Gone)?;
-        let tells_new = match self.life {
-            // A dying worker hears no more of its state, so it tries.
-            Life::Dying { .. } => false,
-            Life::Running | Life::Leaving { .. } | Life::Farewell { .. } | Life::Gone => {
-                self.health.health() == Health::New
-            }
-        };
+        // A dying worker hears no more of its state, so it tries.
+        let tells_new = !self.life.is_suicide() && self.health.health() == Health::New;
         let open = !tells_new && self.binding.bound() == Some(scheduler);
         Some(Addressee {
             scheduler,

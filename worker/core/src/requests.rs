@@ -345,13 +345,13 @@ impl Association {
     }
 
     fn check_not_dying(&self) -> Result<(), Refusal> {
-        match self.life {
-            Life::Running | Life::Leaving { .. } | Life::Farewell { .. } => Ok(()),
-            Life::Dying { .. } | Life::Gone => refuse(
+        if self.life.is_suicide() || self.life == Life::Gone {
+            return refuse(
                 RefusalCode::Unhealthy,
                 "the worker ends this association and kills its tasks",
-            ),
+            );
         }
+        Ok(())
     }
 
     fn check_not_leaving(&self) -> Result<(), Refusal> {

@@ -7,14 +7,16 @@ use brasserie_common::{CallId, KillMethod, KillRequest, Time};
 use crate::association::Association;
 use crate::effect::{Effect, ExitReason};
 use crate::outbox::Turn;
-use crate::timer::{GOODBYE_WAIT, LAST_REPORTS_WAIT};
+use crate::reports::TaskLane;
+use crate::timer::{DYING_REPORTS_WAIT, GOODBYE_WAIT, LAST_REPORTS_WAIT};
 
 /// ```text
 ///                shutdown              no process, ends acknowledged          goodbye answered,
 ///   RUNNING ------------------> LEAVING -------- or waited for -----> FAREWELL -- or waited for --> GONE
-///      |                           |                                                                 ^
-///      | requestSuicide, MUST_DIE  | the same                                                        |
-///      +---------------------------+-----------------> DYING ---------- no process ------------------+
+///      |                           |                                     ^
+///      | requestSuicide, MUST_DIE, | the same      no process, ends      |
+///      | own timers                |               acknowledged or       |
+///      +---------------------------+----> DYING -- waited for -----------+
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
@@ -25,8 +27,9 @@ pub(crate) enum Life {
         /// Since when no process is left.
         quiet_since: Option<Time>,
     },
-    /// Nothing is left but to tell the scheduler so.
+    /// Nothing is left but to tell the scheduler so: then it waits for nobody here, nor do tasks that it has not given away yet.
     Farewell {
+        reason: ExitReason,
         since: Time,
         goodbye: Option<CallId>,
     },
@@ -35,6 +38,8 @@ pub(crate) enum Life {
         reason: ExitReason,
         /// When this was due, which is in the past if the worker was paused then.
         since: Time,
+        /// Since when no process is left.
+        quiet_since: Option<Time>,
     },
     /// The program was told to end.
     Gone,
@@ -46,6 +51,15 @@ impl Life {
         match self {
             Life::Running | Life::Leaving { .. } => true,
             Life::Farewell { .. } | Life::Dying { .. } | Life::Gone => false,
+        }
+    }
+
+    /// Whether the association ends because it must: its tasks are given away, or soon will be.
+    pub(crate) fn is_suicide(&self) -> bool {
+        match self {
+            Life::Running | Life::Leaving { .. } | Life::Gone => false,
+            Life::Farewell { reason, .. } => *reason != ExitReason::Shutdown,
+            Life::Dying { .. } => true,
         }
     }
 }
@@ -83,7 +97,11 @@ impl Association {
     pub(crate) fn die(&mut self, turn: &mut Turn<'_>, reason: ExitReason, since: Time) {
         match self.life {
             Life::Running | Life::Leaving { .. } => {
-                self.life = Life::Dying { reason, since };
+                self.life = Life::Dying {
+                    reason,
+                    since,
+                    quiet_since: None,
+                };
                 let now = turn.now;
                 match self.patience {
                     Patience::Normal => self.kill_all(turn, |own| (since + own).since(now)),
@@ -98,9 +116,13 @@ impl Association {
     pub(crate) fn tasks_may_live_until(&self) -> Option<Time> {
         match self.life {
             Life::Running | Life::Leaving { .. } => self.lost_at(),
-            Life::Dying { since, .. } => Some(since),
+            Life::Dying {
+                since,
+                quiet_since: None,
+                ..
+            } => Some(since),
             // No process is left, and none starts.
-            Life::Farewell { .. } | Life::Gone => None,
+            Life::Dying { .. } | Life::Farewell { .. } | Life::Gone => None,
         }
     }
 
@@ -120,35 +142,53 @@ impl Association {
 
     /// Goes on as far as the processes and reports allow.
     pub(crate) fn advance_life(&mut self, turn: &mut Turn<'_>) {
-        if let Life::Leaving { quiet_since } = &mut self.life {
-            if self.tasks.live() > 0 {
-                return;
+        let is_quiet = self.tasks.live() == 0;
+        let (reason, until) = match &mut self.life {
+            Life::Leaving { quiet_since } if is_quiet => {
+                let since = *quiet_since.get_or_insert(turn.now);
+                (ExitReason::Shutdown, since + LAST_REPORTS_WAIT)
             }
-            let since = *quiet_since.get_or_insert(turn.now);
-            if self.reports.tasks_pending() > 0 && turn.now < since + LAST_REPORTS_WAIT {
-                return;
-            }
-            self.life = Life::Farewell {
-                since: turn.now,
-                goodbye: None,
-            };
-        }
-        match &self.life {
-            Life::Dying { reason, .. } if self.tasks.live() == 0 => {
-                let reason = reason.clone();
-                self.exit(turn, reason);
-            }
-            // Nobody to say goodbye to, or no answer.
-            Life::Farewell { since, .. }
-                if self.scheduler().is_none() || turn.now >= *since + GOODBYE_WAIT =>
-            {
-                self.exit(turn, ExitReason::Shutdown);
+            Life::Dying {
+                reason,
+                quiet_since,
+                ..
+            } if is_quiet => {
+                let since = *quiet_since.get_or_insert(turn.now);
+                (reason.clone(), since + DYING_REPORTS_WAIT)
             }
             Life::Running
             | Life::Leaving { .. }
             | Life::Farewell { .. }
             | Life::Dying { .. }
-            | Life::Gone => {}
+            | Life::Gone => return self.end_farewell(turn),
+        };
+        if turn.now >= until || !self.waits_for_reports() {
+            self.life = Life::Farewell {
+                reason,
+                since: turn.now,
+                goodbye: None,
+            };
+        }
+        self.end_farewell(turn);
+    }
+
+    /// A dying worker waits only for a scheduler that would take them.
+    fn waits_for_reports(&self) -> bool {
+        let is_heard = !self.life.is_suicide()
+            || self.addressee().is_some_and(|to| match to.tasks {
+                TaskLane::Open => true,
+                TaskLane::Closed => false,
+            });
+        is_heard && self.reports.tasks_pending() > 0
+    }
+
+    /// Nobody to say goodbye to, or no answer.
+    fn end_farewell(&mut self, turn: &mut Turn<'_>) {
+        if let Life::Farewell { reason, since, .. } = &self.life
+            && (self.scheduler().is_none() || turn.now >= *since + GOODBYE_WAIT)
+        {
+            let reason = reason.clone();
+            self.exit(turn, reason);
         }
     }
 
@@ -161,8 +201,9 @@ impl Association {
     pub(crate) fn life_due(&self) -> Option<Time> {
         match self.life {
             Life::Leaving { quiet_since } => quiet_since.map(|at| at + LAST_REPORTS_WAIT),
+            Life::Dying { quiet_since, .. } => quiet_since.map(|at| at + DYING_REPORTS_WAIT),
             Life::Farewell { since, .. } => Some(since + GOODBYE_WAIT),
-            Life::Running | Life::Dying { .. } | Life::Gone => None,
+            Life::Running | Life::Gone => None,
         }
     }
 }

@@ -21,6 +21,10 @@ pub(crate) const REPORT_RETRY: Duration = Duration::from_secs(1);
 /// How long the operator's wish to end waits for acknowledgements once every process is gone: one retry and its answer.
 pub(crate) const LAST_REPORTS_WAIT: Duration = Duration::from_secs(2);
 
+/// The same for a worker that must end: one attempt and its answer. Its scheduler has given the tasks away, or will soon, so a
+/// second attempt would only hold up whoever starts the worker again.
+pub(crate) const DYING_REPORTS_WAIT: Duration = Duration::from_secs(1);
+
 /// How long the goodbye may take: it only spares the scheduler the loss time, so it may not hold up the operator.
 pub(crate) const GOODBYE_WAIT: Duration = Duration::from_secs(1);
 

@@ -28,7 +28,7 @@ pub enum LifeStage {
     Running,
     /// The operator wants it gone; its tasks are ending, or their ends and the goodbye are on their way.
     Leaving,
-    /// Suicide: its tasks are ending.
+    /// Suicide: its tasks are ending, or it says goodbye.
     Dying,
     /// [`Effect::Exit`] was given.
     Gone,
@@ -88,6 +88,7 @@ impl Worker {
     pub fn life_stage(&self) -> LifeStage {
         match self.association.life {
             Life::Running => LifeStage::Running,
+            Life::Farewell { .. } if self.association.life.is_suicide() => LifeStage::Dying,
             Life::Leaving { .. } | Life::Farewell { .. } => LifeStage::Leaving,
             Life::Dying { .. } => LifeStage::Dying,
             Life::Gone => LifeStage::Gone,

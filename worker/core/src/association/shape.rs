@@ -65,13 +65,23 @@ impl Association {
         match &self.life {
             Life::Running | Life::Gone => {}
             Life::Leaving { quiet_since } => s.time_if(*quiet_since),
-            Life::Farewell { since, goodbye } => {
+            Life::Farewell {
+                reason,
+                since,
+                goodbye,
+            } => {
+                s.put(std::mem::discriminant(reason));
                 s.time(*since);
                 s.opt(*goodbye, Shape::call);
             }
-            Life::Dying { reason, since } => {
+            Life::Dying {
+                reason,
+                since,
+                quiet_since,
+            } => {
                 s.put(std::mem::discriminant(reason));
                 s.time(*since);
+                s.time_if(*quiet_since);
             }
         }
     }

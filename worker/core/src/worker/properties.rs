@@ -11,7 +11,7 @@ use brasserie_common::{
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-use crate::effect::{Call, CallReply, Effect};
+use crate::effect::{Call, CallReply, Effect, Goodbye};
 use crate::worker::rig::*;
 use crate::{Event, LifeStage, Worker};
 
@@ -219,7 +219,11 @@ impl World {
             match effect {
                 Effect::Reply { request, .. } => assert_eq!(request, RequestId(9)),
                 Effect::Call { id, call } => match call {
-                    Call::Heartbeat { .. } => {
+                    Call::Heartbeat { goodbye, .. } => {
+                        match goodbye {
+                            Goodbye::No => {}
+                            Goodbye::TasksAreDead => assert!(self.live.is_empty()),
+                        }
                         self.heartbeats.push(id);
                     }
                     Call::UpdateStatus { task, status, .. } => {

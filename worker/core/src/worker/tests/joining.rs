@@ -358,7 +358,7 @@ fn the_word_of_the_scheduler_stands_and_dates_from_the_sending() {
     rig.wait(15_000 + 495_000 - 24_000);
     assert_eq!(rig.worker.life_stage(), LifeStage::Running);
     rig.wait(1);
-    assert_eq!(rig.worker.life_stage(), LifeStage::Gone);
+    assert_eq!(rig.worker.life_stage(), LifeStage::Dying);
 }
 
 #[test]
@@ -453,9 +453,9 @@ fn a_sleeping_machine_wakes_up_unhealthy_or_dead() {
     let left = Duration::from_millis(699) + Duration::from_nanos(2);
     assert_eq!((kill.wait, effects.len()), (left, 2));
     assert_eq!(rig.worker.life_stage(), LifeStage::Dying);
-    let effects = rig.end("a", 1, ReportedStatus::failed());
+    rig.end("a", 1, ReportedStatus::failed());
     assert_eq!(
-        effects.last(),
+        rig.wait(2000).last(),
         Some(&Effect::Exit {
             reason: ExitReason::MustDie
         })

@@ -50,9 +50,21 @@ fn suicide_kills_once_reports_on_and_exits_with_the_last_process() {
         rig.end("a", 1, killed()),
         [report(6, 1, task("a", 1), killed())]
     );
+    rig.acknowledge(5);
     rig.acknowledge(6);
-    let effects = rig.end("b", 2, killed());
-    assert_eq!(effects.first(), Some(&exit(ExitReason::SuicideRequested)));
+    assert!(rig.worker.tasks_may_live_until().is_some());
+    assert_eq!(
+        rig.end("b", 2, killed()),
+        [report(7, 1, task("b", 2), killed())]
+    );
+    assert_eq!(rig.worker.tasks_may_live_until(), None, "nothing is left");
+    assert_eq!(rig.acknowledge(7), [goodbye(&rig, 8)]);
+    assert_eq!(rig.worker.life_stage(), LifeStage::Dying);
+    assert_eq!(refusal(&rig.fetch(1)).0, RefusalCode::Unhealthy);
+    assert_eq!(
+        rig.heartbeat_answered(8, 1, 1, Health::MustDie),
+        [exit(ExitReason::SuicideRequested)]
+    );
     assert_eq!(rig.worker.life_stage(), LifeStage::Gone);
     assert_eq!(rig.worker.poll_timeout(), None);
     assert_eq!(rig.wait(60_000), []);
@@ -63,11 +75,35 @@ fn suicide_kills_once_reports_on_and_exits_with_the_last_process() {
 }
 
 #[test]
-fn suicide_without_processes_is_immediate() {
+fn suicide_without_processes_says_goodbye_at_once() {
     let mut rig = Rig::joined();
+    assert_eq!(rig.suicide(1, OWN), [accepted(), goodbye(&rig, 5)]);
     assert_eq!(
-        rig.suicide(1, OWN),
-        [accepted(), exit(ExitReason::SuicideRequested)]
+        rig.completed(5, not_sent()),
+        [exit(ExitReason::SuicideRequested)]
+    );
+}
+
+#[test]
+fn a_dead_worker_waits_a_second_for_acknowledgements_and_one_for_the_goodbye() {
+    let mut rig = Rig::joined();
+    rig.start("a", 1);
+    rig.suicide(1, OWN);
+    assert_eq!(rig.end("a", 1, killed()).len(), 1);
+    assert_eq!(rig.wait(999), []);
+    assert_eq!(rig.wait(1), [goodbye(&rig, 6)]);
+    assert_eq!(rig.wait(999), []);
+    assert_eq!(rig.wait(1), [exit(ExitReason::SuicideRequested)]);
+    // It lists nothing for a scheduler that has not fetched its tasks, and so waits for no acknowledgement of it.
+    let mut rig = Rig::joined();
+    rig.start("a", 1);
+    rig.wait(15_000);
+    rig.heartbeat_answered(5, 2, 1, Health::New);
+    rig.suicide(2, OWN);
+    assert_eq!(rig.end("a", 1, killed()), []);
+    assert_eq!(
+        rig.heartbeat_answered(6, 2, 1, Health::New),
+        [beat(&rig, 7, set(2, 1), Goodbye::TasksAreDead)]
     );
 }
 
@@ -91,8 +127,12 @@ fn a_scheduler_that_says_must_die_is_obeyed() {
         [kill("a", 1, 700)]
     );
     assert_eq!(rig.worker.health(), Health::MustDie);
-    let effects = rig.end("a", 1, killed());
-    assert!(effects.contains(&exit(ExitReason::MustDie)));
+    rig.end("a", 1, killed());
+    assert_eq!(rig.acknowledge(6), [goodbye(&rig, 7)]);
+    assert_eq!(
+        rig.heartbeat_answered(7, 1, 1, Health::MustDie),
+        [exit(ExitReason::MustDie)]
+    );
 }
 
 #[test]
@@ -184,8 +224,13 @@ fn a_suicide_during_shutdown_brings_its_own_wait() {
     assert_eq!(rig.hear(Event::Shutdown), [kill("a", 1, 3_600_000)]);
     assert_eq!(rig.suicide(1, OWN), [kill("a", 1, 700), accepted()]);
     assert_eq!(rig.hear(Event::Shutdown), [kill("a", 1, 0)]);
-    let effects = rig.end("a", 1, killed());
-    assert_eq!(effects.first(), Some(&exit(ExitReason::SuicideRequested)));
+    rig.end("a", 1, killed());
+    assert_eq!(rig.acknowledge(5), [goodbye(&rig, 6)]);
+    assert_eq!(
+        rig.wait(1000),
+        [exit(ExitReason::SuicideRequested)],
+        "and not as one that was shut down"
+    );
 }
 
 #[test]
