@@ -51,7 +51,10 @@ impl World {
             return false;
         }
         let is_no_news = response.worker_state == Health::Healthy
-            && self.peers.get(worker).map(|peer| peer.told) == Some(response.worker_set);
+            && self
+                .peers
+                .get(worker)
+                .is_some_and(|peer| peer.told == peer.keeps(response.worker_set));
         let is_joining = self.routine.is_joining && response.worker_state != Health::MustDie;
         if is_no_news || is_joining {
             let counted = self.routine.counts.entry(worker.clone()).or_default();

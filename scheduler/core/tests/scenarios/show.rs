@@ -276,6 +276,18 @@ impl World {
         }
     }
 
+    /// Of what an operator sees, whether something may start.
+    pub fn show_wait(&mut self, status: &ClusterStatus) {
+        let text = match (&status.wait_ended, &status.initial_wait) {
+            (None, None | Some(_)) => "the initial wait stands".to_owned(),
+            (Some(reason), None) => format!("the initial wait is over: {reason}"),
+            (Some(reason), Some(_)) => {
+                format!("the initial wait is over: {reason}; but all starts are held back")
+            }
+        };
+        self.say(text);
+    }
+
     /// What an operator sees.
     pub fn show_status(&mut self, status: &ClusterStatus) {
         if let Some(reason) = &status.wait_ended {
@@ -286,7 +298,7 @@ impl World {
             self.say(message);
         }
         for worker in &status.workers {
-            let line = format!(
+            let mut line = format!(
                 "{} on shard {}: {}, {} running, {} unsure",
                 self.names.worker(worker.id),
                 worker.shard,
@@ -294,6 +306,9 @@ impl World {
                 worker.running - worker.unsure,
                 worker.unsure
             );
+            if worker.begun_anew > 0 {
+                line += &format!(", begun anew {}x", worker.begun_anew);
+            }
             self.say(line);
         }
         for job in &status.jobs {

@@ -103,7 +103,7 @@ fn mode() -> Mode {
     clippy::disallowed_methods,
     reason = "the test, not the core, finds its files"
 )]
-fn scenario_files(folder: &Path) -> Vec<PathBuf> {
+pub fn scenario_files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).expect("the folder of scenarios is readable");
     let mut files: Vec<PathBuf> = entries
         .map(|entry| entry.expect("an entry is readable").path())
@@ -117,7 +117,7 @@ fn scenario_files(folder: &Path) -> Vec<PathBuf> {
     clippy::disallowed_methods,
     reason = "the test, not the core, reads its files"
 )]
-fn read(path: &Path) -> String {
+pub fn read(path: &Path) -> String {
     std::fs::read_to_string(path).expect("a scenario is UTF-8 text")
 }
 
