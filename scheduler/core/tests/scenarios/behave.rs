@@ -29,12 +29,22 @@ pub struct Routine {
     counts: BTreeMap<String, Counted>,
     /// Calls to answer, by their names.
     pub todo: Vec<String>,
+    unanswered: Unanswered,
+}
+
+/// What becomes of healthchecks of those who do not behave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unanswered {
+    #[default]
+    Shown,
+    Counted,
 }
 
 #[derive(Default)]
 struct Counted {
     heartbeats: usize,
     healthchecks: usize,
+    unanswered: usize,
 }
 
 impl World {
@@ -80,6 +90,18 @@ impl World {
             | Call::RequestSuicide { .. }
             | Call::KillTask { .. } => None,
         }
+    }
+
+    /// A healthcheck that gets no answer, where such are only counted.
+    pub fn is_unanswered_check(&mut self, worker: &str, call: &Call) -> bool {
+        let is_one = self.routine.unanswered == Unanswered::Counted
+            && !self.routine.workers.contains(worker)
+            && matches!(call, Call::Healthcheck { .. });
+        if is_one {
+            let counted = self.routine.counts.entry(worker.to_owned()).or_default();
+            counted.unanswered += 1;
+        }
+        is_one
     }
 
     fn answer_routine_calls(&mut self) -> Result<(), String> {
@@ -196,18 +218,29 @@ impl World {
     }
 
     /// Time passes; these workers send their heartbeats and answer their healthchecks.
-    pub fn advance(&mut self, d: Duration, workers: &[&str]) -> Result<(), String> {
+    pub fn advance(
+        &mut self,
+        d: Duration,
+        unanswered: Unanswered,
+        workers: &[&str],
+    ) -> Result<(), String> {
         self.routine = Routine {
             workers: workers.iter().map(|&w| w.to_owned()).collect(),
+            unanswered,
             ..Routine::default()
         };
         self.pass(d)?;
         let routine = std::mem::take(&mut self.routine);
         for (worker, counted) in routine.counts {
-            self.say(format!(
-                "meanwhile {worker}: {} heartbeats answered HEALTHY, {} healthchecks done",
-                counted.heartbeats, counted.healthchecks
-            ));
+            self.say(if counted.unanswered > 0 {
+                let n = counted.unanswered;
+                format!("meanwhile {worker}: {n} healthchecks without an answer")
+            } else {
+                format!(
+                    "meanwhile {worker}: {} heartbeats answered HEALTHY, {} healthchecks done",
+                    counted.heartbeats, counted.healthchecks
+                )
+            });
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use brasserie_common::{
 use brasserie_common_config::{ParseOptions, parse};
 use brasserie_scheduler_core::{Answer, CallReply, Event, Options, Query};
 
+use crate::behave::Unanswered;
 use crate::names::hash_of;
 use crate::show::timer_text;
 use crate::transcript::Words;
@@ -83,8 +84,9 @@ impl World {
                 }
                 self.join(&workers)?;
             }
-            // advance 75s [with w1 w2]
+            // advance 75s [count-checks] [with w1 w2]
             // Time passes, every timer is served; the workers that are named send heartbeats and answer healthchecks.
+            // `count-checks`: healthchecks that nobody answers are counted, not shown.
             "advance" => self.pass_time(w)?,
             // advance-clock 10s
             // Time passes while no scheduler runs.
@@ -341,6 +343,10 @@ impl World {
 
     fn pass_time(&mut self, w: &mut Words<'_>) -> Result<(), String> {
         let d = w.duration("how long")?;
+        let unanswered = match w.take("count-checks") {
+            true => Unanswered::Counted,
+            false => Unanswered::Shown,
+        };
         let mut workers = Vec::new();
         if w.take("with") {
             workers.extend(std::iter::from_fn(|| w.next()));
@@ -348,7 +354,7 @@ impl World {
         for worker in &workers {
             self.peer(worker)?;
         }
-        self.advance(d, &workers)
+        self.advance(d, unanswered, &workers)
     }
 
     fn answer(&mut self, w: &mut Words<'_>) -> Result<(), String> {

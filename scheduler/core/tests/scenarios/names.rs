@@ -120,10 +120,7 @@ impl Names {
                 .enumerate()
                 .filter(|(i, _)| chosen & (1 << i) != 0)
                 .map(|(_, id)| *id);
-            let of_members = hash_of(members.clone());
-            let is_same = of_members.num_workers == hash.num_workers
-                && of_members.start_time == hash.start_time
-                && of_members.rand == hash.rand;
+            let is_same = hash_of(members.clone()).same_set(hash);
             let names: BTreeSet<String> = members.map(|id| self.worker(id)).collect();
             is_same.then(|| names.into_iter().collect::<Vec<_>>().join(" "))
         })

@@ -195,6 +195,9 @@ impl World {
 
     fn call(&mut self, open: OpenCall, after: Option<RecordSeq>, call: &Call, message: Message) {
         let to = self.names.worker(open.worker);
+        if self.is_unanswered_check(&to, call) {
+            return;
+        }
         if let Some(kind) = self.routine_kind(&to, call) {
             // Named apart, so that the names of a scenario do not depend on how many there are.
             let name = self.names.next(kind);
