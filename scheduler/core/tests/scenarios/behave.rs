@@ -32,7 +32,7 @@ pub struct Routine {
     unanswered: Unanswered,
 }
 
-/// What becomes of healthchecks of those who do not behave.
+/// What becomes of healthchecks and fetches of those who do not behave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unanswered {
     #[default]
@@ -44,7 +44,28 @@ pub enum Unanswered {
 struct Counted {
     heartbeats: usize,
     healthchecks: usize,
-    unanswered: usize,
+    unanswered_checks: usize,
+    unanswered_fetches: usize,
+}
+
+impl Counted {
+    /// What stood for the lines that were not shown.
+    fn text(&self) -> String {
+        let lost = [
+            (self.unanswered_checks, "healthchecks without an answer"),
+            (self.unanswered_fetches, "fetches without an answer"),
+        ];
+        let lost = lost.iter().filter(|(count, _)| *count > 0);
+        let lost: Vec<String> = lost.map(|(n, what)| format!("{n} {what}")).collect();
+        if lost.is_empty() {
+            format!(
+                "{} heartbeats answered HEALTHY, {} healthchecks done",
+                self.heartbeats, self.healthchecks
+            )
+        } else {
+            lost.join(", ")
+        }
+    }
 }
 
 impl World {
@@ -92,16 +113,22 @@ impl World {
         }
     }
 
-    /// A healthcheck that gets no answer, where such are only counted.
-    pub fn is_unanswered_check(&mut self, worker: &str, call: &Call) -> bool {
-        let is_one = self.routine.unanswered == Unanswered::Counted
-            && !self.routine.workers.contains(worker)
-            && matches!(call, Call::Healthcheck { .. });
-        if is_one {
-            let counted = self.routine.counts.entry(worker.to_owned()).or_default();
-            counted.unanswered += 1;
+    /// A call that gets no answer, where such are only counted.
+    pub fn is_counted_unanswered(&mut self, worker: &str, call: &Call) -> bool {
+        let is_shown = self.routine.unanswered == Unanswered::Shown;
+        if is_shown || self.routine.workers.contains(worker) {
+            return false;
         }
-        is_one
+        let counted = self.routine.counts.entry(worker.to_owned());
+        match call {
+            Call::Healthcheck { .. } => counted.or_default().unanswered_checks += 1,
+            Call::GetRunningTasks { .. } => counted.or_default().unanswered_fetches += 1,
+            Call::RunTask { .. }
+            | Call::NotifyIfTasksNotRunning { .. }
+            | Call::RequestSuicide { .. }
+            | Call::KillTask { .. } => return false,
+        }
+        true
     }
 
     fn answer_routine_calls(&mut self) -> Result<(), String> {
@@ -232,15 +259,7 @@ impl World {
         self.pass(d)?;
         let routine = std::mem::take(&mut self.routine);
         for (worker, counted) in routine.counts {
-            self.say(if counted.unanswered > 0 {
-                let n = counted.unanswered;
-                format!("meanwhile {worker}: {n} healthchecks without an answer")
-            } else {
-                format!(
-                    "meanwhile {worker}: {} heartbeats answered HEALTHY, {} healthchecks done",
-                    counted.heartbeats, counted.healthchecks
-                )
-            });
+            self.say(format!("meanwhile {worker}: {}", counted.text()));
         }
         Ok(())
     }

@@ -84,9 +84,9 @@ impl World {
                 }
                 self.join(&workers)?;
             }
-            // advance 75s [count-checks] [with w1 w2]
+            // advance 75s [count-unanswered] [with w1 w2]
             // Time passes, every timer is served; the workers that are named send heartbeats and answer healthchecks.
-            // `count-checks`: healthchecks that nobody answers are counted, not shown.
+            // `count-unanswered`: healthchecks and fetches that nobody answers are counted, not shown.
             "advance" => self.pass_time(w)?,
             // advance-clock 10s
             // Time passes while no scheduler runs.
@@ -343,7 +343,7 @@ impl World {
 
     fn pass_time(&mut self, w: &mut Words<'_>) -> Result<(), String> {
         let d = w.duration("how long")?;
-        let unanswered = match w.take("count-checks") {
+        let unanswered = match w.take("count-unanswered") {
             true => Unanswered::Counted,
             false => Unanswered::Shown,
         };
@@ -366,7 +366,9 @@ impl World {
             "lists" => CallOutcome::Done(CallReply::RunningTasks(self.listing(w)?)),
             "refused" => {
                 let code = match w.take("bound-to") {
-                    true => RefusalCode::BoundTo(self.names.find_scheduler(w.word("a scheduler")?)?),
+                    true => {
+                        RefusalCode::BoundTo(self.names.find_scheduler(w.word("a scheduler")?)?)
+                    }
                     false => refusal_code(w.word("a code")?)?,
                 };
                 CallOutcome::Refused(code, w.rest().to_owned())

@@ -52,7 +52,10 @@ fn commands_that_name_what_does_not_exist_are_refused() {
         ("start loudly", "`loudly` is no flag of a scheduler"),
         ("sync now", "`now` means nothing here"),
         ("status w1 run#1 done", "no worker is called `w1`"),
-        ("set X of S1 version 1 workers", "no scheduler is called `S1`"),
+        (
+            "set X of S1 version 1 workers",
+            "no scheduler is called `S1`",
+        ),
     ] {
         let text = format!("{header}{command}\n----\nnothing\n");
         let result = transcript::replay(&text, "f.txt", &mut world::World::new());

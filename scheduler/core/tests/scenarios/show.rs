@@ -195,7 +195,7 @@ impl World {
 
     fn call(&mut self, open: OpenCall, after: Option<RecordSeq>, call: &Call, message: Message) {
         let to = self.names.worker(open.worker);
-        if self.is_unanswered_check(&to, call) {
+        if self.is_counted_unanswered(&to, call) {
             return;
         }
         if let Some(kind) = self.routine_kind(&to, call) {

@@ -126,7 +126,10 @@ pub fn read(path: &Path) -> String {
     reason = "the test, not the core, rewrites its files when told to"
 )]
 fn write(path: &Path, text: &str) {
-    std::fs::write(path, text).expect("a scenario can be rewritten");
+    // At once, as another test may be reading it.
+    let beside = path.with_extension("new");
+    std::fs::write(&beside, text).expect("a scenario can be rewritten");
+    std::fs::rename(&beside, path).expect("a scenario can be replaced");
 }
 
 /// The text of the file as it would be if what comes out now were expected.

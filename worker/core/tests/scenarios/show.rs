@@ -1,6 +1,8 @@
 //! Effects as lines for people: all that matters of each, with names in place of ids.
 
-use brasserie_common::{KillMethod, KillRequest, RefusalCode, ReportedStatus, RunningTask, StatusBits};
+use brasserie_common::{
+    KillMethod, KillRequest, RefusalCode, ReportedStatus, RunningTask, StatusBits,
+};
 use brasserie_worker_core::{Call, Effect, Goodbye, Reply};
 
 use crate::transcript::show_duration;
