@@ -110,6 +110,14 @@ impl World {
             // kill n0
             // An operator wants j on n0 ended.
             "kill" => self.hear_kill(w)?,
+            other => self.question(other, w)?,
+        }
+        words.finish()
+    }
+
+    /// What changes nothing.
+    fn question(&mut self, what: &str, w: &mut Words<'_>) -> Result<(), String> {
+        match what {
             // show
             // What `status` shows to an operator.
             "show" => {
@@ -140,7 +148,7 @@ impl World {
             }
             other => return Err(format!("unknown command `{other}`")),
         }
-        words.finish()
+        Ok(())
     }
 
     fn declare_worker(&mut self, w: &mut Words<'_>) -> Result<(), String> {
