@@ -11,7 +11,7 @@ use brasserie_scheduler_core::{
     Call, CallReply, Durable, Effect, Event, Options, Record, Rejection, Scheduler,
 };
 
-use support::{Script, one_job, options, worker};
+use support::{Script, listed, one_job, options, worker};
 
 fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
@@ -102,7 +102,8 @@ fn a_set_is_not_settled_while_an_interrupted_wait_runs_anew() {
     let mut s = s.restart(restarted());
     s.load(one_job(1, ""));
     s.heartbeat(&a, first).unwrap();
-    s.answer_fetch(Vec::new());
+    let running = listed("a", "n0", brasserie_common::InvocationId::new(3, 3));
+    s.answer_fetch(vec![running]);
     let set = s.heartbeat(&a, first).unwrap().worker_set;
     assert_eq!(set.standing, Standing::Unsettled);
     let mut waited = secs(0);

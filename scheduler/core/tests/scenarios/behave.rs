@@ -29,12 +29,43 @@ pub struct Routine {
     counts: BTreeMap<String, Counted>,
     /// Calls to answer, by their names.
     pub todo: Vec<String>,
+    unanswered: Unanswered,
+}
+
+/// What becomes of healthchecks and fetches of those who do not behave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unanswered {
+    #[default]
+    Shown,
+    Counted,
 }
 
 #[derive(Default)]
 struct Counted {
     heartbeats: usize,
     healthchecks: usize,
+    unanswered_checks: usize,
+    unanswered_fetches: usize,
+}
+
+impl Counted {
+    /// What stood for the lines that were not shown.
+    fn text(&self) -> String {
+        let lost = [
+            (self.unanswered_checks, "healthchecks without an answer"),
+            (self.unanswered_fetches, "fetches without an answer"),
+        ];
+        let lost = lost.iter().filter(|(count, _)| *count > 0);
+        let lost: Vec<String> = lost.map(|(n, what)| format!("{n} {what}")).collect();
+        if lost.is_empty() {
+            format!(
+                "{} heartbeats answered HEALTHY, {} healthchecks done",
+                self.heartbeats, self.healthchecks
+            )
+        } else {
+            lost.join(", ")
+        }
+    }
 }
 
 impl World {
@@ -51,7 +82,10 @@ impl World {
             return false;
         }
         let is_no_news = response.worker_state == Health::Healthy
-            && self.peers.get(worker).map(|peer| peer.told) == Some(response.worker_set);
+            && self
+                .peers
+                .get(worker)
+                .is_some_and(|peer| peer.told == peer.keeps(response.worker_set));
         let is_joining = self.routine.is_joining && response.worker_state != Health::MustDie;
         if is_no_news || is_joining {
             let counted = self.routine.counts.entry(worker.clone()).or_default();
@@ -77,6 +111,24 @@ impl World {
             | Call::RequestSuicide { .. }
             | Call::KillTask { .. } => None,
         }
+    }
+
+    /// A call that gets no answer, where such are only counted.
+    pub fn is_counted_unanswered(&mut self, worker: &str, call: &Call) -> bool {
+        let is_shown = self.routine.unanswered == Unanswered::Shown;
+        if is_shown || self.routine.workers.contains(worker) {
+            return false;
+        }
+        let counted = self.routine.counts.entry(worker.to_owned());
+        match call {
+            Call::Healthcheck { .. } => counted.or_default().unanswered_checks += 1,
+            Call::GetRunningTasks { .. } => counted.or_default().unanswered_fetches += 1,
+            Call::RunTask { .. }
+            | Call::NotifyIfTasksNotRunning { .. }
+            | Call::RequestSuicide { .. }
+            | Call::KillTask { .. } => return false,
+        }
+        true
     }
 
     fn answer_routine_calls(&mut self) -> Result<(), String> {
@@ -193,18 +245,21 @@ impl World {
     }
 
     /// Time passes; these workers send their heartbeats and answer their healthchecks.
-    pub fn advance(&mut self, d: Duration, workers: &[&str]) -> Result<(), String> {
+    pub fn advance(
+        &mut self,
+        d: Duration,
+        unanswered: Unanswered,
+        workers: &[&str],
+    ) -> Result<(), String> {
         self.routine = Routine {
             workers: workers.iter().map(|&w| w.to_owned()).collect(),
+            unanswered,
             ..Routine::default()
         };
         self.pass(d)?;
         let routine = std::mem::take(&mut self.routine);
         for (worker, counted) in routine.counts {
-            self.say(format!(
-                "meanwhile {worker}: {} heartbeats answered HEALTHY, {} healthchecks done",
-                counted.heartbeats, counted.healthchecks
-            ));
+            self.say(format!("meanwhile {worker}: {}", counted.text()));
         }
         Ok(())
     }

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use brasserie_common::{
     BackoffDuration, CallOutcome, InvocationId, JobName, NodeName, Principal, RefusalCode,
-    ReportedStatus, RunningTask, SchedulerId, WorkerId, WorkerSetId,
+    ReportedStatus, RunningTask, SchedulerId, Standing, WorkerId, WorkerSetId,
 };
 use brasserie_common_config::{ParseOptions, parse};
 use brasserie_scheduler_core::{Answer, CallReply, Event, Options, Query};
 
+use crate::behave::Unanswered;
 use crate::names::hash_of;
 use crate::show::timer_text;
 use crate::transcript::Words;
@@ -20,14 +21,15 @@ impl World {
         let mut words = Words::new(command);
         let w = &mut words;
         match w.word("a command")? {
-            // worker w1 shard a lock host:81 start 10 [period 15s] [protocol 2]
-            // A worker instance; the shard is its name unless said.
+            // worker w1 shard a lock host:81 start 10 [period 15s] [protocol 2] [cores 2]
+            //     [original]
+            // A worker instance; the shard is its name unless said. `original`: built from the original interface.
             "worker" => self.declare_worker(w)?,
             // scheduler other start 5
             // A scheduler instance of which this data directory knows nothing.
             "scheduler" => self.declare_scheduler(w)?,
-            // set X of S1 version 3 workers w1 w2
-            // A set id that no scheduler of this scenario has told.
+            // set X of S1 version 3 workers w1 w2 [settled]
+            // A set id that no scheduler of this scenario has told; `settled`: its scheduler had left its own wait.
             "set" => self.declare_set(w)?,
             // old-run old#1 on w1 n0 started 100s [kill-wait 20s]
             // A run, so long ago, that this scenario has not seen start; w1 may list it.
@@ -82,8 +84,9 @@ impl World {
                 }
                 self.join(&workers)?;
             }
-            // advance 75s [with w1 w2]
+            // advance 75s [count-unanswered] [with w1 w2]
             // Time passes, every timer is served; the workers that are named send heartbeats and answer healthchecks.
+            // `count-unanswered`: healthchecks and fetches that nobody answers are counted, not shown.
             "advance" => self.pass_time(w)?,
             // advance-clock 10s
             // Time passes while no scheduler runs.
@@ -93,7 +96,7 @@ impl World {
                 }
                 self.now = self.now + w.duration("how long")?;
             }
-            // answer run#1 ok | refused busy TEXT | not-sent TEXT | unknown TEXT
+            // answer run#1 ok | refused busy TEXT | refused bound-to S2 | not-sent TEXT | unknown TEXT
             // answer fetch#1 lists nothing | lists run#1 run#2
             // What became of a call.
             "answer" => self.answer(w)?,
@@ -107,12 +110,29 @@ impl World {
             // kill n0
             // An operator wants j on n0 ended.
             "kill" => self.hear_kill(w)?,
+            other => self.question(other, w)?,
+        }
+        words.finish()
+    }
+
+    /// What changes nothing.
+    fn question(&mut self, what: &str, w: &mut Words<'_>) -> Result<(), String> {
+        match what {
             // show
             // What `status` shows to an operator.
             "show" => {
                 let now = self.now;
                 match self.core()?.answer(now, &Query::Status) {
                     Answer::Status(status) => self.show_status(&status),
+                    other => return Err(format!("not a status: {other:?}")),
+                }
+            }
+            // wait
+            // Whether the initial wait stands, and if not, why.
+            "wait" => {
+                let now = self.now;
+                match self.core()?.answer(now, &Query::Status) {
+                    Answer::Status(status) => self.show_wait(&status),
                     other => return Err(format!("not a status: {other:?}")),
                 }
             }
@@ -128,7 +148,7 @@ impl World {
             }
             other => return Err(format!("unknown command `{other}`")),
         }
-        words.finish()
+        Ok(())
     }
 
     fn declare_worker(&mut self, w: &mut Words<'_>) -> Result<(), String> {
@@ -160,16 +180,19 @@ impl World {
             return Err("`workers ...` is missing".to_owned());
         }
         let mut members = Vec::new();
-        while let Some(worker) = w.next() {
-            members.push(self.names.find_worker(worker)?);
+        let mut standing = Standing::Unsettled;
+        while let Some(word) = w.next() {
+            match word {
+                "settled" => standing = Standing::Settled,
+                worker => members.push(self.names.find_worker(worker)?),
+            }
         }
-        let hash = hash_of(members.into_iter());
-        let empty = WorkerSetId {
+        let set = WorkerSetId {
             scheduler,
             version,
-            ..WorkerSetId::default()
+            hash: hash_of(members.into_iter()),
+            standing,
         };
-        let set = WorkerSetId { hash, ..empty };
         self.sets.insert(name, set);
         Ok(())
     }
@@ -310,7 +333,7 @@ impl World {
                 "echo" => {
                     let known = w.word("a set")?;
                     let found = self.sets.get(known);
-                    set = *found.ok_or_else(|| format!("no set is called `{known}`"))?;
+                    set = peer.keeps(*found.ok_or_else(|| format!("no set is called `{known}`"))?);
                 }
                 "goodbye" => goodbye = true,
                 "shard" => {
@@ -328,6 +351,10 @@ impl World {
 
     fn pass_time(&mut self, w: &mut Words<'_>) -> Result<(), String> {
         let d = w.duration("how long")?;
+        let unanswered = match w.take("count-unanswered") {
+            true => Unanswered::Counted,
+            false => Unanswered::Shown,
+        };
         let mut workers = Vec::new();
         if w.take("with") {
             workers.extend(std::iter::from_fn(|| w.next()));
@@ -335,7 +362,7 @@ impl World {
         for worker in &workers {
             self.peer(worker)?;
         }
-        self.advance(d, &workers)
+        self.advance(d, unanswered, &workers)
     }
 
     fn answer(&mut self, w: &mut Words<'_>) -> Result<(), String> {
@@ -346,7 +373,12 @@ impl World {
             "ok" => CallOutcome::Done(CallReply::Empty),
             "lists" => CallOutcome::Done(CallReply::RunningTasks(self.listing(w)?)),
             "refused" => {
-                let code = refusal_code(w.word("a code")?)?;
+                let code = match w.take("bound-to") {
+                    true => {
+                        RefusalCode::BoundTo(self.names.find_scheduler(w.word("a scheduler")?)?)
+                    }
+                    false => refusal_code(w.word("a code")?)?,
+                };
                 CallOutcome::Refused(code, w.rest().to_owned())
             }
             "not-sent" => CallOutcome::NotSent(w.rest().to_owned()),

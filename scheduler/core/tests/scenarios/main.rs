@@ -4,6 +4,7 @@
 
 mod behave;
 mod commands;
+mod index;
 mod names;
 mod show;
 mod transcript;
@@ -15,6 +16,24 @@ use std::path::Path;
 fn scenarios() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
     transcript::run_folder(&folder, world::World::new);
+}
+
+#[test]
+fn the_index_is_complete() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+    index::check_index(&folder);
+}
+
+#[test]
+fn every_word_of_the_vocabulary_is_used() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+    let sources = [include_str!("commands.rs"), include_str!("world.rs")];
+    index::check_vocabulary(&folder, &sources);
+}
+
+#[test]
+fn an_index_or_vocabulary_that_is_wrong_is_refused() {
+    index::check_the_checks();
 }
 
 #[test]
@@ -33,6 +52,10 @@ fn commands_that_name_what_does_not_exist_are_refused() {
         ("start loudly", "`loudly` is no flag of a scheduler"),
         ("sync now", "`now` means nothing here"),
         ("status w1 run#1 done", "no worker is called `w1`"),
+        (
+            "set X of S1 version 1 workers",
+            "no scheduler is called `S1`",
+        ),
     ] {
         let text = format!("{header}{command}\n----\nnothing\n");
         let result = transcript::replay(&text, "f.txt", &mut world::World::new());

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
-use brasserie_common::{InvocationId, SchedulerId, WorkerId, WorkerSetHash, WorkerSetId};
+use brasserie_common::{InvocationId, SchedulerId, Standing, WorkerId, WorkerSetHash, WorkerSetId};
 
 /// Sets are recognised by trying all sets of so many workers; a scenario with more could not be read.
 const MAX_WORKERS: usize = 8;
@@ -93,15 +93,19 @@ impl Names {
         text
     }
 
-    /// Scheduler, version and members: `S1/2 {w1 w2}`.
+    /// Scheduler, version and members: `S1/2 {w1 w2}`, and whether that scheduler was in its own wait.
     pub fn set(&self, set: &WorkerSetId) -> String {
         if *set == WorkerSetId::default() {
             return "no set".to_owned();
         }
         let members = self.members(&set.hash);
         let members = members.unwrap_or_else(|| format!("{} unknown", set.hash.num_workers));
+        let standing = match set.standing {
+            Standing::Settled => "",
+            Standing::Unsettled => " unsettled",
+        };
         format!(
-            "{}/{} {{{members}}}",
+            "{}/{} {{{members}}}{standing}",
             self.scheduler(set.scheduler),
             set.version
         )
@@ -116,10 +120,7 @@ impl Names {
                 .enumerate()
                 .filter(|(i, _)| chosen & (1 << i) != 0)
                 .map(|(_, id)| *id);
-            let of_members = hash_of(members.clone());
-            let is_same = of_members.num_workers == hash.num_workers
-                && of_members.start_time == hash.start_time
-                && of_members.rand == hash.rand;
+            let is_same = hash_of(members.clone()).same_set(hash);
             let names: BTreeSet<String> = members.map(|id| self.worker(id)).collect();
             is_same.then(|| names.into_iter().collect::<Vec<_>>().join(" "))
         })
@@ -128,7 +129,7 @@ impl Names {
 
 /// The hash of a set, as its scheduler would compute it.
 pub fn hash_of(workers: impl Iterator<Item = WorkerId>) -> WorkerSetHash {
-    let mut hash = WorkerSetHash::default();
+    let mut hash = WorkerSetHash::NOBODY;
     for worker in workers {
         hash.add(worker);
     }

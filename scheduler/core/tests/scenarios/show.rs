@@ -195,6 +195,9 @@ impl World {
 
     fn call(&mut self, open: OpenCall, after: Option<RecordSeq>, call: &Call, message: Message) {
         let to = self.names.worker(open.worker);
+        if self.is_counted_unanswered(&to, call) {
+            return;
+        }
         if let Some(kind) = self.routine_kind(&to, call) {
             // Named apart, so that the names of a scenario do not depend on how many there are.
             let name = self.names.next(kind);
@@ -276,6 +279,18 @@ impl World {
         }
     }
 
+    /// Of what an operator sees, whether something may start.
+    pub fn show_wait(&mut self, status: &ClusterStatus) {
+        let text = match (&status.wait_ended, &status.initial_wait) {
+            (None, None | Some(_)) => "the initial wait stands".to_owned(),
+            (Some(reason), None) => format!("the initial wait is over: {reason}"),
+            (Some(reason), Some(_)) => {
+                format!("the initial wait is over: {reason}; but all starts are held back")
+            }
+        };
+        self.say(text);
+    }
+
     /// What an operator sees.
     pub fn show_status(&mut self, status: &ClusterStatus) {
         if let Some(reason) = &status.wait_ended {
@@ -286,7 +301,7 @@ impl World {
             self.say(message);
         }
         for worker in &status.workers {
-            let line = format!(
+            let mut line = format!(
                 "{} on shard {}: {}, {} running, {} unsure",
                 self.names.worker(worker.id),
                 worker.shard,
@@ -294,6 +309,9 @@ impl World {
                 worker.running - worker.unsure,
                 worker.unsure
             );
+            if worker.begun_anew > 0 {
+                line += &format!(", begun anew {}x", worker.begun_anew);
+            }
             self.say(line);
         }
         for job in &status.jobs {

@@ -103,7 +103,7 @@ fn mode() -> Mode {
     clippy::disallowed_methods,
     reason = "the test, not the core, finds its files"
 )]
-fn scenario_files(folder: &Path) -> Vec<PathBuf> {
+pub fn scenario_files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).expect("the folder of scenarios is readable");
     let mut files: Vec<PathBuf> = entries
         .map(|entry| entry.expect("an entry is readable").path())
@@ -117,7 +117,7 @@ fn scenario_files(folder: &Path) -> Vec<PathBuf> {
     clippy::disallowed_methods,
     reason = "the test, not the core, reads its files"
 )]
-fn read(path: &Path) -> String {
+pub fn read(path: &Path) -> String {
     std::fs::read_to_string(path).expect("a scenario is UTF-8 text")
 }
 
@@ -126,7 +126,10 @@ fn read(path: &Path) -> String {
     reason = "the test, not the core, rewrites its files when told to"
 )]
 fn write(path: &Path, text: &str) {
-    std::fs::write(path, text).expect("a scenario can be rewritten");
+    // At once, as another test may be reading it.
+    let beside = path.with_extension("new");
+    std::fs::write(&beside, text).expect("a scenario can be rewritten");
+    std::fs::rename(&beside, path).expect("a scenario can be replaced");
 }
 
 /// The text of the file as it would be if what comes out now were expected.

@@ -8,7 +8,7 @@ use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common::worker::PROTOCOL_VERSION;
 use brasserie_common::{
     CallId, CallOutcome, MachinePortLock, Principal, RecordSeq, RequestId, RunningTask,
-    ServiceAddress, Time, Timeouts, WallTime, WorkerDescription, WorkerId, WorkerSetId,
+    ServiceAddress, Standing, Time, Timeouts, WallTime, WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_common_config::{Config, NodeSource};
 use brasserie_scheduler_core::{CallReply, Durable, Event, Options, Record, Scheduler};
@@ -40,6 +40,30 @@ pub struct Peer {
     /// What its next heartbeat echoes: the set of the last answer that reached it.
     pub told: WorkerSetId,
     pub last_beat: Time,
+    pub interface: Interface,
+}
+
+/// What a worker sends back of a set id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interface {
+    /// All of it.
+    Ours,
+    /// A peer of the original interface leaves out the digest and the mark "settled", which it does not know.
+    Original,
+}
+
+impl Peer {
+    /// The set as this worker keeps it.
+    pub fn keeps(&self, mut set: WorkerSetId) -> WorkerSetId {
+        match self.interface {
+            Interface::Ours => {}
+            Interface::Original => {
+                set.hash.digest = None;
+                set.standing = Standing::Unsettled;
+            }
+        }
+        set
+    }
 }
 
 /// A call that left and has not been answered by the scenario.
@@ -254,7 +278,7 @@ impl World {
         if let Some((worker, set)) = news
             && let Some(peer) = self.peers.get_mut(&worker)
         {
-            peer.told = set;
+            peer.told = peer.keeps(set);
         }
     }
 
@@ -286,8 +310,13 @@ impl World {
             has_worker_command: false,
         };
         description.id.0.rand = i64::try_from(self.peers.len()).map_err(|e| e.to_string())? + 1;
+        let mut interface = Interface::Ours;
         while let Some(key) = words.next() {
             match key {
+                "cores" => {
+                    description.usable.cpu_cores = words.number("a number of cores")?;
+                }
+                "original" => interface = Interface::Original,
                 "shard" => {
                     let shard = words.word("a shard")?;
                     description.shard = shard.try_into().map_err(|e| format!("{e}"))?;
@@ -307,6 +336,7 @@ impl World {
             description,
             told: WorkerSetId::default(),
             last_beat: Time::ZERO,
+            interface,
         };
         self.peers.insert(name.to_owned(), peer);
         Ok(())

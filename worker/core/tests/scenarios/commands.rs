@@ -94,6 +94,17 @@ impl World {
             // show
             // What the worker believes.
             "show" => self.show()?,
+            // lease
+            // Until when the keeper lets tasks live if the worker is gone.
+            "lease" => {
+                let now = self.now;
+                let until = self.core()?.tasks_may_live_until();
+                self.say(match until {
+                    None => "nobody counts on the death of tasks".to_owned(),
+                    Some(at) if at <= now => "tasks must die now".to_owned(),
+                    Some(at) => format!("tasks may live for {}", show_duration(at.since(now))),
+                });
+            }
             // timer
             // When the worker wants to be woken.
             "timer" => {

@@ -4,6 +4,8 @@
 //! scheduler's scenarios share.
 
 mod commands;
+#[path = "../../../../scheduler/core/tests/scenarios/index.rs"]
+mod index;
 mod routine;
 mod show;
 #[path = "../../../../scheduler/core/tests/scenarios/transcript.rs"]
@@ -16,6 +18,24 @@ use std::path::Path;
 fn scenarios() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
     transcript::run_folder(&folder, world::World::new);
+}
+
+#[test]
+fn the_index_is_complete() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+    index::check_index(&folder);
+}
+
+#[test]
+fn every_word_of_the_vocabulary_is_used() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+    let sources = [include_str!("commands.rs"), include_str!("world.rs")];
+    index::check_vocabulary(&folder, &sources);
+}
+
+#[test]
+fn an_index_or_vocabulary_that_is_wrong_is_refused() {
+    index::check_the_checks();
 }
 
 #[test]

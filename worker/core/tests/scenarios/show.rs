@@ -1,6 +1,8 @@
 //! Effects as lines for people: all that matters of each, with names in place of ids.
 
-use brasserie_common::{KillMethod, KillRequest, ReportedStatus, RunningTask, StatusBits};
+use brasserie_common::{
+    KillMethod, KillRequest, RefusalCode, ReportedStatus, RunningTask, StatusBits,
+};
 use brasserie_worker_core::{Call, Effect, Goodbye, Reply};
 
 use crate::transcript::show_duration;
@@ -20,7 +22,7 @@ impl World {
                     Ok(Reply::RunningTasks(tasks)) => self.listing(&tasks),
                     Err(refusal) => {
                         let text = self.in_text(&refusal.message);
-                        format!("refused, {:?}: {text}", refusal.code)
+                        format!("refused, {}: {text}", self.code_text(refusal.code))
                     }
                 };
                 if !self.is_routine_reply(&asked, &text) {
@@ -60,6 +62,21 @@ impl World {
             Effect::Exit { reason } => self.say(format!("exit: {reason:?}")),
         }
         Ok(())
+    }
+
+    fn code_text(&self, code: RefusalCode) -> String {
+        match code {
+            RefusalCode::BoundTo(scheduler) => {
+                format!("BoundTo {}", self.name_of_scheduler(scheduler))
+            }
+            RefusalCode::Unhealthy
+            | RefusalCode::WrongId
+            | RefusalCode::OldSequence
+            | RefusalCode::Duplicate
+            | RefusalCode::Busy
+            | RefusalCode::Draining
+            | RefusalCode::Unspecified => format!("{code:?}"),
+        }
     }
 
     fn listing(&self, tasks: &[RunningTask]) -> String {
