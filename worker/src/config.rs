@@ -106,7 +106,8 @@ pub struct Cli {
     #[arg(long, value_name = "PROGRAM")]
     worker_command: Option<String>,
 
-    /// How often the scheduler hears from this worker; at least 1s, counted in whole seconds.
+    /// How often the scheduler hears from this worker; at least 1s, counted in whole seconds. A long period endangers no task, as
+    /// healthchecks bound the time for which a worker that is cut off lives; but a scheduler that has restarted may wait for as long.
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = parse_heartbeat_period)]
     heartbeat_period: Duration,
 
