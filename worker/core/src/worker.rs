@@ -235,3 +235,5 @@ mod properties;
 mod rig;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod two_sides;

@@ -196,6 +196,13 @@ impl Rig {
         effects
     }
 
+    /// One look, then.
+    pub(super) fn wait_until(&mut self, at: Time) -> Vec<Effect> {
+        self.now = at;
+        self.worker.handle_timeout(at);
+        self.drain()
+    }
+
     fn drain(&mut self) -> Vec<Effect> {
         let effects: Vec<_> = std::iter::from_fn(|| self.worker.poll_effect()).collect();
         let is_beat = |effect: &&Effect| match effect {

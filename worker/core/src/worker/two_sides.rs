@@ -1,0 +1,511 @@
+//! The worker and its scheduler's health model, with messages that are late or lost between them: whatever happens, the worker is at
+//! the end of its own patience no later than the safety margin after the scheduler's.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use brasserie_common::health::FirstHealth;
+use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
+use brasserie_common::worker::HeartbeatResponse;
+use brasserie_common::{CallId, CallOutcome, Health, HealthModel, ReportedStatus, Time, Timeouts};
+use proptest::prelude::*;
+use proptest::test_runner::{RngSeed, TestRunner};
+
+use crate::LifeStage;
+use crate::effect::{Call, CallReply, Effect};
+use crate::worker::rig::*;
+
+/// One thing that happens; the number picks one of the messages under way.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Thousandths of the longest wait.
+    Wait(u32),
+    HeartbeatArrives(usize),
+    AnswerArrives(usize),
+    /// Its sender learns of it, or not before it gives up.
+    HeartbeatIsLost(usize, bool),
+    AnswerIsLost(usize, bool),
+    /// The answer too.
+    Fetch(bool),
+    HealthcheckLeaves,
+    HealthcheckArrives(usize),
+    HealthcheckIsLost(usize),
+    StatusArrives(usize),
+    AcknowledgementArrives(usize),
+    AcknowledgementIsLost(usize),
+    FirstHealth(bool),
+    /// The worker obeyed somebody else for a while.
+    BeginsAnew,
+    Restarts,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let which = || 0_usize..4;
+    prop_oneof![
+        20 => (0_u32..1000).prop_map(|part| Step::Wait(part * part / 1000)),
+        20 => which().prop_map(Step::HeartbeatArrives),
+        20 => which().prop_map(Step::AnswerArrives),
+        3 => (which(), any::<bool>()).prop_map(|(i, told)| Step::HeartbeatIsLost(i, told)),
+        4 => (which(), any::<bool>()).prop_map(|(i, told)| Step::AnswerIsLost(i, told)),
+        6 => any::<bool>().prop_map(Step::Fetch),
+        8 => Just(Step::HealthcheckLeaves),
+        8 => which().prop_map(Step::HealthcheckArrives),
+        1 => which().prop_map(Step::HealthcheckIsLost),
+        8 => which().prop_map(Step::StatusArrives),
+        8 => which().prop_map(Step::AcknowledgementArrives),
+        1 => which().prop_map(Step::AcknowledgementIsLost),
+        2 => proptest::bool::weighted(0.8).prop_map(Step::FirstHealth),
+        2 => Just(Step::BeginsAnew),
+        1 => proptest::bool::weighted(0.5)
+            .prop_map(|yes| if yes { Step::Restarts } else { Step::HealthcheckLeaves }),
+    ]
+}
+
+/// The flags of the scheduler, the worker's heartbeat period, and the longest wait between two things that happen.
+#[derive(Clone, Debug)]
+struct Flags {
+    timeouts: Timeouts,
+    period: Duration,
+    longest_wait: Duration,
+}
+
+fn flags() -> impl Strategy<Value = Flags> {
+    let seconds = Duration::from_secs;
+    let shortest = Timeouts {
+        heartbeat_grace_period: seconds(1),
+        healthcheck_period: seconds(1),
+        healthcheck_grace_period: seconds(1),
+        lose_unhealthy_worker_after: seconds(1),
+        worker_check_interval: seconds(1),
+        suicide_backoff_safety_margin: seconds(1),
+        ..Timeouts::default()
+    };
+    let impatient = Timeouts {
+        lose_unhealthy_worker_after: seconds(10),
+        ..Timeouts::default()
+    };
+    let timeouts = prop_oneof![
+        Just((Timeouts::default(), seconds(120))),
+        Just((shortest, seconds(1))),
+        Just((impatient, seconds(40))),
+    ];
+    (timeouts, prop_oneof![Just(1), Just(15), Just(300)]).prop_map(
+        |((timeouts, longest_wait), period)| Flags {
+            timeouts: timeouts.clamped(),
+            period: Duration::from_secs(period),
+            longest_wait,
+        },
+    )
+}
+
+struct Sides {
+    rig: Rig,
+    flags: Flags,
+    /// Which scheduler instance it is.
+    n: i64,
+    /// The scheduler's view, from the first heartbeat that arrives.
+    model: Option<HealthModel>,
+    first: FirstHealth,
+    lost_at: Option<Time>,
+    was_healthy: bool,
+    heartbeats: Vec<CallId>,
+    answers: Vec<(CallId, HeartbeatResponse)>,
+    healthchecks: Vec<(i64, Time)>,
+    next_healthcheck: i64,
+    /// When each was sent.
+    open: BTreeMap<i64, Time>,
+    /// Those whose `runTask` was answered in time.
+    accepted: BTreeSet<i64>,
+    statuses: Vec<(CallId, i64)>,
+    acknowledgements: Vec<CallId>,
+}
+
+fn take<T>(from: &mut Vec<T>, which: usize) -> Option<T> {
+    (!from.is_empty()).then(|| from.remove(which % from.len()))
+}
+
+impl Sides {
+    fn new(flags: Flags) -> Self {
+        let period = flags.period;
+        Sides {
+            rig: Rig::with(|options| options.description.heartbeat_period = period),
+            flags,
+            n: 1,
+            model: None,
+            first: FirstHealth::Permitted,
+            lost_at: None,
+            was_healthy: false,
+            heartbeats: Vec::new(),
+            answers: Vec::new(),
+            healthchecks: Vec::new(),
+            next_healthcheck: 1,
+            open: BTreeMap::new(),
+            accepted: BTreeSet::new(),
+            statuses: Vec::new(),
+            acknowledgements: Vec::new(),
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Wait(part) => self.wait(self.flags.longest_wait * part / 1000),
+            Step::HeartbeatArrives(which) => self.heartbeat_arrives(which),
+            Step::AnswerArrives(which) => {
+                if let Some((call, answer)) = take(&mut self.answers, which) {
+                    let reply = CallReply::Heartbeat(Box::new(answer));
+                    self.outcome(call, CallOutcome::Done(reply));
+                }
+            }
+            Step::HeartbeatIsLost(which, is_told) => {
+                let call = take(&mut self.heartbeats, which);
+                self.is_lost(call.filter(|_| is_told));
+            }
+            Step::AnswerIsLost(which, is_told) => {
+                let answer = take(&mut self.answers, which);
+                self.is_lost(answer.map(|(call, _)| call).filter(|_| is_told));
+            }
+            Step::Fetch(is_answered) => self.fetch(is_answered),
+            Step::HealthcheckLeaves => self.healthcheck_leaves(),
+            Step::HealthcheckArrives(which) => self.healthcheck_arrives(which),
+            Step::HealthcheckIsLost(which) => drop(take(&mut self.healthchecks, which)),
+            Step::StatusArrives(which) => self.status_arrives(which),
+            Step::AcknowledgementArrives(which) => {
+                if let Some(call) = take(&mut self.acknowledgements, which) {
+                    self.outcome(call, CallOutcome::Done(CallReply::Acknowledged));
+                }
+            }
+            Step::AcknowledgementIsLost(which) => drop(take(&mut self.acknowledgements, which)),
+            Step::FirstHealth(is_permitted) => {
+                self.first = match is_permitted {
+                    true => FirstHealth::Permitted,
+                    false => FirstHealth::Withheld,
+                };
+            }
+            Step::BeginsAnew => self.begins_anew(),
+            Step::Restarts => {
+                self.n += 1;
+                self.model = None;
+                self.lost_at = None;
+                self.was_healthy = false;
+                self.open.clear();
+                self.accepted.clear();
+            }
+        }
+        self.look();
+        self.judge();
+    }
+
+    /// Every timer of both sides is served when it is due.
+    fn wait(&mut self, wait: Duration) {
+        let end = self.rig.now() + wait;
+        loop {
+            let now = self.rig.now();
+            let worker = self.rig.worker.poll_timeout();
+            let next = [worker, self.next_look(), Some(end)];
+            let next = next.into_iter().flatten().filter(|at| *at > now).min();
+            let Some(next) = next.filter(|at| *at <= end) else {
+                break;
+            };
+            let effects = self.rig.wait_until(next);
+            self.absorb(effects);
+            self.look();
+            self.judge();
+        }
+    }
+
+    fn gaps(&self) -> brasserie_common::health::Gaps {
+        self.flags.timeouts.scheduler_gaps(self.flags.period)
+    }
+
+    fn next_look(&self) -> Option<Time> {
+        let (model, gaps) = (self.model?, self.gaps());
+        let just_after = |at: Time| at + Duration::from_nanos(1);
+        let heartbeat = model
+            .last_heartbeat()
+            .map(|at| just_after(at + gaps.max_heartbeat));
+        let healthcheck = model.last_good_healthcheck();
+        let healthcheck = healthcheck.map(|at| just_after(at + gaps.max_healthcheck));
+        let all = [model.next_change(gaps), heartbeat, healthcheck];
+        all.into_iter()
+            .flatten()
+            .filter(|at| *at > self.rig.now())
+            .min()
+    }
+
+    /// As the scheduler does it whenever something happens or is due.
+    fn look(&mut self) {
+        let (now, gaps, first) = (self.rig.now(), self.gaps(), self.first);
+        let Some(model) = &mut self.model else {
+            return;
+        };
+        let health = model.next(now, gaps, first).health;
+        model.adopt(now, health);
+        self.was_healthy |= health == Health::Healthy;
+        if health == Health::MustDie && self.lost_at.is_none() {
+            self.lost_at = Some(now);
+        }
+    }
+
+    /// A worker that has heard of this scheduler must have begun to end itself when the safety margin is over.
+    fn judge(&self) {
+        let Some(lost_at) = self.lost_at else {
+            return;
+        };
+        let worker = &self.rig.worker;
+        match worker.life_stage() {
+            LifeStage::Dying | LifeStage::Gone => return,
+            LifeStage::Running | LifeStage::Leaving => {}
+        }
+        if worker.scheduler() != Some(scheduler(self.n)) {
+            return;
+        }
+        let until = worker
+            .tasks_may_live_until()
+            .expect("it is in an association");
+        let limit = lost_at + self.flags.timeouts.suicide_backoff_safety_margin;
+        assert!(
+            until <= limit,
+            "{:?} too late: {worker:?}",
+            until.since(limit)
+        );
+        assert_ne!(worker.health(), Health::Healthy);
+    }
+
+    fn absorb(&mut self, effects: Vec<Effect>) {
+        let mut effects = std::collections::VecDeque::from(effects);
+        while let Some(effect) = effects.pop_front() {
+            match effect {
+                Effect::Call { id, call } => match call {
+                    Call::Heartbeat { .. } => self.heartbeats.push(id),
+                    Call::UpdateStatus { task, .. } => {
+                        self.statuses.push((id, task.invocation.0.start_time));
+                    }
+                },
+                Effect::Spawn { run } => {
+                    let ended = self
+                        .rig
+                        .end_healthcheck((*run).clone(), ReportedStatus::done());
+                    effects.extend(ended);
+                }
+                Effect::Reply { .. } | Effect::Kill { .. } | Effect::Exit { .. } => {}
+            }
+        }
+    }
+
+    fn outcome(&mut self, call: CallId, outcome: CallOutcome<CallReply>) {
+        let effects = self.rig.completed(call.0, outcome);
+        self.absorb(effects);
+    }
+
+    fn is_lost(&mut self, told: Option<CallId>) {
+        if let Some(call) = told {
+            self.outcome(call, lost());
+        }
+    }
+
+    fn heartbeat_arrives(&mut self, which: usize) {
+        let Some(call) = take(&mut self.heartbeats, which) else {
+            return;
+        };
+        self.look();
+        let now = self.rig.now();
+        let model = self.model.get_or_insert(HealthModel::new(now));
+        model.heartbeat(now);
+        self.look();
+        let state = self.model.map_or(Health::New, |model| model.health());
+        let timeouts = self.flags.timeouts;
+        let answer = HeartbeatResponse {
+            max_healthcheck_gap: timeouts.max_healthcheck_gap(),
+            heartbeat_grace_period: timeouts.heartbeat_grace_period,
+            lose_unhealthy_worker_after: timeouts.lose_unhealthy_worker_after,
+            worker_check_interval: timeouts.worker_check_interval,
+            ..response(self.n, 1, state)
+        };
+        self.answers.push((call, answer));
+    }
+
+    fn fetch(&mut self, is_answered: bool) {
+        let effects = self.rig.fetch(self.n);
+        let is_refused = effects
+            .iter()
+            .any(|e| matches!(e, Effect::Reply { reply: Err(_), .. }));
+        self.absorb(effects);
+        let now = self.rig.now();
+        if let Some(model) = &mut self.model
+            && is_answered
+            && !is_refused
+            && model.health() == Health::New
+        {
+            model.adopt(now, Health::Unhealthy);
+        }
+    }
+
+    fn healthcheck_leaves(&mut self) {
+        let now = self.rig.now();
+        if self.model.is_some() && self.lost_at.is_none() {
+            self.healthchecks.push((self.next_healthcheck, now));
+            self.open.insert(self.next_healthcheck, now);
+            self.next_healthcheck += 1;
+        }
+    }
+
+    /// The answer is not on its way for any time: so late it may be.
+    fn healthcheck_arrives(&mut self, which: usize) {
+        let Some((id, sent)) = take(&mut self.healthchecks, which) else {
+            return;
+        };
+        let is_new = self.model.is_none_or(|model| model.health() == Health::New);
+        let node = if is_new {
+            HEALTHCHECK_NEW_WORKER_NODE
+        } else {
+            ""
+        };
+        let effects = self.rig.run(healthcheck(self.n, id, node));
+        let late = self.rig.now().since(sent);
+        if late <= self.flags.timeouts.max_healthcheck_delay() {
+            self.accepted.insert(id);
+        }
+        self.absorb(effects);
+    }
+
+    fn status_arrives(&mut self, which: usize) {
+        let Some((call, id)) = take(&mut self.statuses, which) else {
+            return;
+        };
+        let sent = self
+            .open
+            .get(&id)
+            .filter(|_| self.accepted.contains(&id))
+            .copied();
+        match (&mut self.model, sent) {
+            (Some(model), Some(sent)) if self.lost_at.is_none() => {
+                model.good_healthcheck(sent);
+                self.acknowledgements.push(call);
+            }
+            _ => self.outcome(call, refused()),
+        }
+    }
+
+    fn begins_anew(&mut self) {
+        let (now, heartbeat_gap) = (self.rig.now(), self.gaps().max_heartbeat);
+        if let Some(model) = &mut self.model
+            && matches!(model.health(), Health::Healthy | Health::Unhealthy)
+        {
+            model.begin_anew(now, heartbeat_gap);
+            self.open.clear();
+            self.accepted.clear();
+        }
+    }
+}
+
+/// Which way messages still come through in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cut {
+    Both,
+    ToWorker,
+    ToScheduler,
+    /// Only healthchecks do not arrive.
+    Healthchecks,
+}
+
+impl Sides {
+    /// From now on nothing is lost but what is cut, until the scheduler has lost the worker or enough time is over.
+    fn end_with(&mut self, cut: Cut) {
+        let (to_worker, to_scheduler) = match cut {
+            Cut::Both => (false, false),
+            Cut::ToWorker => (false, true),
+            Cut::ToScheduler => (true, false),
+            Cut::Healthchecks => (true, true),
+        };
+        for _ in 0..200 {
+            self.step(Step::Wait(100));
+            self.step(Step::HealthcheckLeaves);
+            if to_scheduler {
+                self.step(Step::HeartbeatArrives(0));
+                self.step(Step::StatusArrives(0));
+            }
+            if to_worker {
+                self.step(Step::Fetch(to_scheduler));
+                self.step(Step::AnswerArrives(0));
+                self.step(Step::AcknowledgementArrives(0));
+            }
+            if to_worker && cut != Cut::Healthchecks {
+                self.step(Step::HealthcheckArrives(0));
+            }
+            if self.lost_at.is_some() {
+                break;
+            }
+        }
+        // It may be told late.
+        while !self.answers.is_empty() || !self.acknowledgements.is_empty() {
+            self.step(Step::AnswerArrives(0));
+            self.step(Step::AcknowledgementArrives(0));
+        }
+    }
+}
+
+/// All goes well.
+fn joining() -> Vec<Step> {
+    vec![
+        Step::HeartbeatArrives(0),
+        Step::AnswerArrives(0),
+        Step::Fetch(true),
+        Step::HealthcheckLeaves,
+        Step::HealthcheckArrives(0),
+        Step::StatusArrives(0),
+        Step::AcknowledgementArrives(0),
+        Step::HeartbeatArrives(0),
+        Step::AnswerArrives(0),
+    ]
+}
+
+fn cut() -> impl Strategy<Value = Cut> {
+    prop_oneof![
+        Just(Cut::Both),
+        Just(Cut::ToWorker),
+        Just(Cut::ToScheduler),
+        Just(Cut::Healthchecks)
+    ]
+}
+
+#[test]
+fn the_worker_is_at_its_end_no_later_than_the_safety_margin_after_its_scheduler() {
+    let mut runner = TestRunner::new(ProptestConfig {
+        cases: 500,
+        rng_seed: RngSeed::Fixed(29),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let (judged, was_healthy) = (Cell::new(0), Cell::new(0));
+    let strategy = (
+        flags(),
+        proptest::bool::weighted(0.7),
+        proptest::collection::vec(step(), 0..80),
+        cut(),
+    );
+    let result = runner.run(&strategy, |(flags, joins, steps, cut)| {
+        let mut sides = Sides::new(flags);
+        let effects = sides.rig.wait(0);
+        sides.absorb(effects);
+        for step in joining().into_iter().filter(|_| joins) {
+            sides.step(step);
+        }
+        for step in steps {
+            sides.step(step);
+        }
+        sides.end_with(cut);
+        let has_heard = sides.rig.worker.scheduler() == Some(scheduler(sides.n));
+        if has_heard && sides.lost_at.is_some() {
+            judged.set(judged.get() + 1);
+            was_healthy.set(was_healthy.get() + u32::from(sides.was_healthy));
+        }
+        Ok(())
+    });
+    if let Err(failure) = result {
+        panic!("{failure}");
+    }
+    // The wanted thing happened often enough.
+    assert!(judged.get() > 150, "{}", judged.get());
+    assert!(was_healthy.get() > 50, "{}", was_healthy.get());
+}
