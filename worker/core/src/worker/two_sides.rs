@@ -109,6 +109,8 @@ struct Sides {
     first: FirstHealth,
     lost_at: Option<Time>,
     was_healthy: bool,
+    /// No healthcheck has counted yet, the only thing that is fresher on the worker.
+    is_unchecked: bool,
     heartbeats: Vec<CallId>,
     answers: Vec<(CallId, HeartbeatResponse)>,
     healthchecks: Vec<(i64, Time)>,
@@ -136,6 +138,7 @@ impl Sides {
             first: FirstHealth::Permitted,
             lost_at: None,
             was_healthy: false,
+            is_unchecked: true,
             heartbeats: Vec::new(),
             answers: Vec::new(),
             healthchecks: Vec::new(),
@@ -188,6 +191,7 @@ impl Sides {
                 self.model = None;
                 self.lost_at = None;
                 self.was_healthy = false;
+                self.is_unchecked = true;
                 self.open.clear();
                 self.accepted.clear();
             }
@@ -247,7 +251,8 @@ impl Sides {
         }
     }
 
-    /// A worker that has heard of this scheduler must have begun to end itself when the safety margin is over.
+    /// A worker that has heard of this scheduler must have begun to end itself when the safety margin is over; without one good
+    /// healthcheck at once.
     fn judge(&self) {
         let Some(lost_at) = self.lost_at else {
             return;
@@ -263,7 +268,11 @@ impl Sides {
         let until = worker
             .tasks_may_live_until()
             .expect("it is in an association");
-        let limit = lost_at + self.flags.timeouts.suicide_backoff_safety_margin;
+        let late = match self.is_unchecked {
+            true => Duration::ZERO,
+            false => self.flags.timeouts.suicide_backoff_safety_margin,
+        };
+        let limit = lost_at + late;
         assert!(
             until <= limit,
             "{:?} too late: {worker:?}",
@@ -381,6 +390,7 @@ impl Sides {
         match (&mut self.model, sent) {
             (Some(model), Some(sent)) if self.lost_at.is_none() => {
                 model.good_healthcheck(sent);
+                self.is_unchecked = false;
                 self.acknowledgements.push(call);
             }
             _ => self.outcome(call, refused()),
