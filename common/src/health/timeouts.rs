@@ -1,9 +1,10 @@
 //! Every duration of the worker protocol, and every safe wait that follows from them.
 //!
 //! **Why a lost task has no process left when it may run elsewhere.** A scheduler loses a worker at a time S by its own clock and
-//! gives its tasks away at S + [`Timeouts::lost_task_min_backoff`]. The worker's own timers run out at W, which is before S or a bounded time after it: both
-//! run one model with one set of gaps, the worker counts a heartbeat from its sending and the scheduler from its receipt, and the
-//! worker's loss time is shorter ([`worker_gaps`]). Whatever ends the tasks counts from W:
+//! gives its tasks away at S + [`Timeouts::lost_task_min_backoff`]. The worker's own timers run out at W, which is before S, or
+//! after it by no more than the safety margin: both run one model with one set of gaps, the worker counts a heartbeat from its
+//! sending and the scheduler from its receipt, and the worker's loss time is shorter ([`worker_gaps`]). Whatever ends the tasks
+//! counts from W:
 //!
 //! * a worker that runs sends TERM at W and KILL at W + kill wait; one that wakes up later gives only what is left of the wait;
 //! * if the worker is stopped or hangs, its keeper does the same, at most [`KEEPER_DELAY`] later;
