@@ -5,8 +5,8 @@ mod support;
 use std::time::Duration;
 
 use brasserie_common::{
-    CallOutcome, Health, InvocationId, Principal, RefusalCode, ReportedStatus, RequestId,
-    SchedulerId, Time, WallTime, WorkerDescription, WorkerId, WorkerSetId,
+    CallOutcome, Health, InvocationId, Principal, RecordSeq, RefusalCode, ReportedStatus,
+    RequestId, SchedulerId, Time, WallTime, WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_scheduler_core::{
     Call, CallReply, Durable, Effect, Event, LeftCause, Message, Options, Record, Rejection,
@@ -587,15 +587,44 @@ fn no_call_leaves_before_the_instance_itself_is_recorded() {
             goodbye: false,
         },
     );
-    scheduler.handle_timeout(now);
-    let effects: Vec<Effect> = std::iter::from_fn(|| scheduler.poll_effect()).collect();
-    let calls = effects.iter().filter_map(|effect| match effect {
-        Effect::Call { after, .. } => Some(*after),
-        _ => None,
-    });
-    let calls: Vec<_> = calls.collect();
-    assert_eq!(calls.len(), 2, "{effects:?}");
-    assert!(calls.iter().all(Option::is_some));
+    let calls = |scheduler: &mut Scheduler, now| {
+        scheduler.handle_timeout(now);
+        let effects = std::iter::from_fn(|| scheduler.poll_effect());
+        let calls = effects.filter(|effect| matches!(effect, Effect::Call { .. }));
+        calls.collect::<Vec<_>>()
+    };
+    // While the store fails they do not gather either.
+    for i in 0..100 {
+        let now = now + secs(i);
+        assert_eq!(calls(&mut scheduler, now), []);
+        let wake = scheduler.poll_timeout();
+        assert!(wake.is_none_or(|at| at > now), "it would spin: {wake:?}");
+    }
+    let now = now + secs(100);
+    let up_to = RecordSeq(1);
+    scheduler.handle(now, Event::Persisted { up_to });
+    let calls = calls(&mut scheduler, now);
+    assert_eq!(calls.len(), 2, "a fetch and a healthcheck: {calls:?}");
+    let waits = |effect: &Effect| matches!(effect, Effect::Call { after: Some(_), .. });
+    assert!(!calls.iter().any(waits), "{calls:?}");
+}
+
+/// A request that arrived twice is refused the second time: that refusal says nothing about the first.
+#[test]
+fn a_refused_duplicate_may_run() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let (call, task, _) = s.take_start();
+    let duplicate = CallOutcome::Refused(RefusalCode::Duplicate, "known".to_owned());
+    s.complete(call, duplicate);
+    s.advance(secs(1));
+    assert!(s.starts().is_empty(), "it may run");
+    let ask = |call: &Call| matches!(call, Call::NotifyIfTasksNotRunning { .. });
+    let asked = s.take_call(ask).expect("the worker is asked").0;
+    s.complete(asked, CallOutcome::Done(CallReply::Empty));
+    assert_eq!(s.update(&w, &task, ReportedStatus::done()).1, Ok(()));
+    assert_eq!(s.status().jobs[0].counts.done, 1);
 }
 
 #[test]

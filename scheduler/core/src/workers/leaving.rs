@@ -197,10 +197,11 @@ impl Scheduler {
             .tasks()
             .run(task)
             .is_some_and(|run| run.invocation != invocation);
-        self.tasks_mut().end(now, (task, invocation), of, Some(seq));
         if is_beside {
+            self.end_beside((task, invocation), of, seq);
             self.engine_mut().note_status(task, status);
         } else {
+            self.tasks_mut().end(now, task, of, Some(seq));
             let restart = Restart::HeldUntilReleased;
             self.engine_mut()
                 .end(now, task, status, not_before, restart);

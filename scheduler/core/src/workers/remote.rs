@@ -324,6 +324,14 @@ impl Scheduler {
         }
     }
 
+    /// Something that concerns every worker has changed.
+    pub(crate) fn evaluate_all(&mut self, now: Time) {
+        let all: Vec<Shard> = self.workers().iter().map(|w| w.shard().clone()).collect();
+        for shard in all {
+            self.evaluate(now, &shard);
+        }
+    }
+
     /// Adopts the model's opinion of one worker and does whatever is due for it.
     pub(crate) fn evaluate(&mut self, now: Time, shard: &Shard) {
         let timeouts = self.options().timeouts;
@@ -348,9 +356,11 @@ impl Scheduler {
         let poke = remote.wants_poke(current, verdict.only_withheld);
         let (index, eligibility) = (remote.index, remote.eligibility(now, first));
         self.engine_mut().set_eligibility(index, eligibility);
-        self.fetch_if_due(now, shard);
-        self.healthcheck_if_due(now, shard, poke);
-        self.notify_if_due(now, shard);
+        if self.may_call() {
+            self.fetch_if_due(now, shard);
+            self.healthcheck_if_due(now, shard, poke);
+            self.notify_if_due(now, shard);
+        }
         self.plan_wake(now, shard, poke);
     }
 
@@ -376,8 +386,12 @@ impl Scheduler {
                 at
             }
         });
-        let wake = [fetch_at, healthcheck_at, busy_end, health_at, notify_at]
+        let calls = [fetch_at, healthcheck_at, notify_at];
+        // What must not be called yet would be due for ever.
+        let calls = calls.map(|at| at.filter(|_| self.may_call()));
+        let wake = calls
             .into_iter()
+            .chain([busy_end, health_at])
             .flatten()
             .min();
         self.workers_mut().wake_at(shard, wake);

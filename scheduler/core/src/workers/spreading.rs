@@ -124,9 +124,6 @@ impl Scheduler {
     pub(super) fn settle_the_set(&mut self, now: Time) {
         self.workers_mut().consensus_mut().settle();
         // Who was permitted in the wait may have to be permitted anew, and must get no task before.
-        let all: Vec<Shard> = self.workers().iter().map(|w| w.shard().clone()).collect();
-        for shard in all {
-            self.evaluate(now, &shard);
-        }
+        self.evaluate_all(now);
     }
 }
