@@ -295,10 +295,6 @@ fn each_of_two_runs_holds_its_slots() {
     let (_, third, _) = s.take_start();
     assert_eq!(third.job.as_str(), "k");
     assert!(s.starts().is_empty());
-    assert_eq!(
-        s.update(&c, &third, ReportedStatus::error_backoff("x")).1,
-        Ok(())
-    );
     assert_eq!(s.update(&b, &two, ReportedStatus::done()).1, Ok(()));
     assert_eq!(counts(&mut s), (0, 1, 1));
 }
