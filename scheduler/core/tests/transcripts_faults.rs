@@ -609,6 +609,37 @@ fn no_call_leaves_before_the_instance_itself_is_recorded() {
     assert!(!calls.iter().any(waits), "{calls:?}");
 }
 
+/// The request was on its way for two minutes. Its result is acknowledged, so the worker believes in its health from then on:
+/// the scheduler does not, but it gives the worker up only after the worker has given itself up.
+#[test]
+fn a_late_healthcheck_makes_nobody_healthy_and_the_loss_late() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let joined = s.now;
+    let mut first = None;
+    while s.now < joined + secs(200) {
+        s.advance(secs(10));
+        s.echo(&w);
+        let check = s.take_call(|call| matches!(call, Call::Healthcheck { .. }));
+        if let Some((call, _, Message::RunTask(run))) = check {
+            s.complete(call, CallOutcome::Unknown("no answer".to_owned()));
+            first.get_or_insert(run.task);
+        }
+    }
+    let health = |s: &mut Script| s.status().workers[0].health;
+    assert_eq!(health(&mut s), Health::Unhealthy);
+    let task = first.expect("a healthcheck was sent");
+    assert_eq!(s.update(&w, &task, ReportedStatus::done()).1, Ok(()));
+    let accepted = s.now;
+    assert_eq!(health(&mut s), Health::Unhealthy);
+    // Its own heartbeats are too old after 75 s, and it ends itself 95 s later.
+    s.advance((accepted + secs(75 + 100)).since(s.now));
+    assert_eq!(health(&mut s), Health::Unhealthy);
+    s.advance(secs(1));
+    assert_eq!(health(&mut s), Health::MustDie);
+}
+
 /// A request that arrived twice is refused the second time: that refusal says nothing about the first.
 #[test]
 fn a_refused_duplicate_may_run() {

@@ -183,7 +183,7 @@ impl Scheduler {
         }
         if Self::is_healthcheck(update.job.as_str()) {
             if update.status.is_done() {
-                remote.healthcheck_done(update.invocation);
+                remote.healthcheck_done(now, update.invocation);
             } else {
                 remote.healthcheck_failed(update.invocation);
             }

@@ -5,17 +5,16 @@ mod shape;
 use std::time::Duration;
 
 use brasserie_common::health::{FirstHealth, Gaps};
-use brasserie_common::ids::HEALTHCHECK_JOB;
 use brasserie_common::{
-    CallId, CallOutcome, Health, HealthModel, InvocationId, RecordSeq, SequenceNumber,
-    ServiceAddress, Shard, Time, Timeouts, WorkerDescription, WorkerId, WorkerSetId,
+    CallId, CallOutcome, Health, HealthModel, RecordSeq, SequenceNumber, ServiceAddress, Shard,
+    Time, Timeouts, WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_scheduler_engine::{Eligibility, WorkerIndex};
 
 use super::consensus::Consensus;
 use super::healthchecks::Healthchecks;
 use crate::calls::Purpose;
-use crate::effect::{Call, CallReply, NewWorker};
+use crate::effect::{Call, CallReply};
 use crate::record::LeftCause;
 use crate::scheduler::Scheduler;
 use crate::view::WorkerStatus;
@@ -30,14 +29,14 @@ const SETTLE: Duration = Duration::from_millis(10);
 /// slower than its tasks.
 const MAX_STARTING: usize = 256;
 /// Between attempts to fetch running tasks from a worker that does not answer.
-const FETCH_RETRY: Duration = Duration::from_secs(1);
+pub(super) const FETCH_RETRY: Duration = Duration::from_secs(1);
 
 /// What is known of one worker instance.
 #[derive(Clone, Debug)]
 pub(crate) struct Remote {
     description: WorkerDescription,
-    index: WorkerIndex,
-    model: HealthModel,
+    pub(super) index: WorkerIndex,
+    pub(super) model: HealthModel,
     /// The set id in its very first heartbeat: whom it knew before.
     initial_set: WorkerSetId,
     is_of_an_earlier_record: bool,
@@ -49,14 +48,14 @@ pub(crate) struct Remote {
     timeouts: Timeouts,
     sequence: SequenceNumber,
     fetch: Fetch,
-    healthchecks: Healthchecks,
+    pub(super) healthchecks: Healthchecks,
     busy_until: Option<Time>,
     /// `runTask` calls without an outcome.
     starting: usize,
     /// State and set id of the last heartbeat reply.
     told: Option<(Health, WorkerSetId)>,
     /// The news for which an extra healthcheck was sent: a worker that does not react asks in its own time.
-    poked: Option<(Health, WorkerSetId)>,
+    pub(super) poked: Option<(Health, WorkerSetId)>,
     /// When it was last sent an extra healthcheck for the sake of others.
     asked: Option<Time>,
     wake: Option<Time>,
@@ -154,8 +153,8 @@ impl Remote {
 
     /// A further association with the same instance; whom it obeyed meanwhile may have started tasks there.
     pub(crate) fn begin_anew(&mut self, now: Time, timeouts: &Timeouts) {
-        let heartbeat_gap = self.gaps(timeouts).max_heartbeat;
-        self.model.begin_anew(now, heartbeat_gap);
+        let gaps = self.gaps(timeouts);
+        self.model.begin_anew(now, gaps);
         self.fetch = Fetch::Due(now);
         self.healthchecks.begin_anew();
         self.begun_anew = self.begun_anew.saturating_add(1);
@@ -251,17 +250,6 @@ impl Remote {
 
     pub(crate) fn mark_busy(&mut self, now: Time) {
         self.busy_until = Some(now + BUSY_MARK);
-    }
-
-    /// The result of a healthcheck counts from when it was sent.
-    pub(crate) fn healthcheck_done(&mut self, invocation: InvocationId) {
-        if let Some(sent) = self.healthchecks.open.remove(&invocation) {
-            self.model.good_healthcheck(sent);
-        }
-    }
-
-    pub(crate) fn healthcheck_failed(&mut self, invocation: InvocationId) {
-        self.healthchecks.open.remove(&invocation);
     }
 
     fn first_health(&self, consensus: &Consensus) -> FirstHealth {
@@ -447,96 +435,11 @@ impl Scheduler {
         self.evaluate(now, shard);
     }
 
-    fn healthcheck_if_due(&mut self, now: Time, shard: &Shard, poke: bool) {
-        let period = self.options().timeouts.healthcheck_period;
-        let current = self.workers().set();
-        let Some(remote) = self.workers_mut().get_mut(shard) else {
-            return;
-        };
-        if remote
-            .healthchecks
-            .next(period, poke)
-            .is_some_and(|at| now < at)
-        {
-            return;
-        }
-        if poke {
-            remote.poked = Some((remote.health(), current));
-        }
-        self.healthcheck_now(now, shard);
-    }
-
-    pub(super) fn healthcheck_now(&mut self, now: Time, shard: &Shard) {
-        let max_gap = self.options().timeouts.max_healthcheck_gap();
-        let wall_seconds = self.wall().as_secs();
-        let Some(remote) = self.workers_mut().get_mut(shard) else {
-            return;
-        };
-        remote.healthchecks.retry_at = None;
-        let invocation = remote.healthchecks.draw(wall_seconds);
-        remote.healthchecks.forget_old(now, max_gap);
-        remote.healthchecks.open.insert(invocation, now);
-        remote.healthchecks.last_sent = Some(now);
-        let new_worker = if remote.health() == Health::New {
-            NewWorker::Yes
-        } else {
-            NewWorker::No
-        };
-        let (worker, index, peer) = (remote.id(), remote.index, remote.address().clone());
-        let call = Call::Healthcheck {
-            worker,
-            index,
-            invocation,
-            new_worker,
-        };
-        self.call(
-            now,
-            peer,
-            call,
-            Purpose::Healthcheck {
-                shard: shard.clone(),
-                worker,
-                invocation,
-            },
-        );
-    }
-
-    /// A healthcheck that fails to arrive is simply not good news; the next one is due in its time.
-    pub(crate) fn healthcheck_sent(
-        &mut self,
-        now: Time,
-        shard: &Shard,
-        worker: WorkerId,
-        invocation: InvocationId,
-        outcome: &CallOutcome<CallReply>,
-    ) {
-        let Some(remote) = self.workers_mut().instance_mut(shard, worker) else {
-            return;
-        };
-        match outcome {
-            CallOutcome::Done(_) => return,
-            // No result will come, and waiting for one would keep others from being sent.
-            CallOutcome::Refused(..) | CallOutcome::NotSent(_) => {
-                remote.healthcheck_failed(invocation);
-            }
-            CallOutcome::Unknown(_) => {}
-        }
-        // While joining, the first one must not cost a whole period.
-        if !remote.model.has_been_healthy() {
-            remote.healthchecks.retry_at = Some(now + FETCH_RETRY);
-        }
-        self.evaluate(now, shard);
-    }
-
     pub(crate) fn request_suicide(&mut self, now: Time, shard: &Shard) {
         let Some(remote) = self.workers().get(shard) else {
             return;
         };
         let (worker, peer) = (remote.id(), remote.address().clone());
         self.ask_to_die(now, worker, peer);
-    }
-
-    pub(crate) fn is_healthcheck(job: &str) -> bool {
-        job == HEALTHCHECK_JOB
     }
 }
