@@ -40,6 +40,14 @@ pub enum NewCluster {
     No,
 }
 
+/// What the operator says of the data directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Directory {
+    /// It is as the last scheduler left it.
+    AsLeft,
+    RestoredFromBackup,
+}
+
 /// How a scheduler is run.
 #[derive(Clone, Debug)]
 pub struct StartOptions {
@@ -50,6 +58,7 @@ pub struct StartOptions {
     /// `None`: no HTTP.
     pub http_listen: Option<ListenAddress>,
     pub new_cluster: NewCluster,
+    pub directory: Directory,
     /// `None`: the host's name.
     pub instance_node_name: Option<String>,
     pub timeouts: Timeouts,
@@ -69,6 +78,7 @@ impl StartOptions {
             listen: ListenAddress::ANY_LOOPBACK_PORT,
             http_listen: None,
             new_cluster: NewCluster::No,
+            directory: Directory::AsLeft,
             instance_node_name: None,
             timeouts: Timeouts::default(),
             allow_bump_unhealthy_worker: false,
@@ -167,6 +177,10 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let (inbox, lanes) = lanes();
     let core_options = options.core_options(clock.seed());
     let call_deadline = core_options.call_deadline;
+    let durable = match options.directory {
+        Directory::AsLeft => durable,
+        Directory::RestoredFromBackup => durable.restored_from_a_backup(),
+    };
     let mut scheduler = Scheduler::new(core_options, durable, clock.now(), clock.wall());
     scheduler.handle(clock.now(), first.event());
     let id = scheduler.id();

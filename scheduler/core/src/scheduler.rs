@@ -193,6 +193,7 @@ impl Scheduler {
             return;
         }
         self.evaluate_due_workers(now);
+        self.forget_the_dead(now);
         self.expire_calls(now);
         self.evaluate_permitted(now);
         self.update_initial_wait(now);
@@ -212,6 +213,7 @@ impl Scheduler {
         [
             self.workers.next_wake(),
             self.workers.next_spreading(),
+            self.workers.next_forgotten(),
             self.calls.next_deadline(),
             self.wait.next_change(),
             self.engine.poll_timeout(),

@@ -858,3 +858,101 @@ fn an_end_later_than_the_stored_one_is_no_repeat() {
         "a repeat of what was taken long ago"
     );
 }
+
+#[test]
+fn the_dead_are_forgotten_but_not_that_they_have_left() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let (w, other) = (worker("w", 1, 10), worker("x", 2, 20));
+    for w in [&w, &other] {
+        s.join(w);
+    }
+    s.heartbeat_with(&w, WorkerSetId::default(), true).unwrap();
+    // From a goodbye, as nothing is shown of it, and from a loss.
+    let known = options().timeouts.min_safe_wait();
+    s.advance(secs(176));
+    assert_eq!(s.status().workers[0].health, Health::MustDie);
+    let lost = s.now;
+    s.advance(known - secs(3));
+    assert_eq!(s.status().workers.len(), 1);
+    s.advance(secs(4));
+    assert_eq!(s.status().workers.len(), 0);
+    assert!(s.now.since(lost) > known);
+    s.calls.clear();
+    for late in [&w, &other] {
+        let answer = s.heartbeat(late, WorkerSetId::default()).unwrap();
+        assert_eq!(answer.worker_state, Health::MustDie);
+    }
+    assert_eq!(count(&s, is_suicide), 2);
+    assert_eq!(s.status().workers.len(), 0);
+    assert_eq!(s.scheduler.poll_timeout().filter(|at| *at <= s.now), None);
+}
+
+#[test]
+fn another_protocol_version_is_shown_by_worker_and_host() {
+    let mut s = Script::with_config(one_job(1, ""));
+    for i in 0..1000 {
+        let other = WorkerDescription {
+            protocol_version: 1,
+            ..worker(&format!("w{i}"), i, 10)
+        };
+        let refused = s.heartbeat(&other, WorkerSetId::default());
+        assert!(matches!(refused, Err(Rejection::ProtocolVersion { .. })));
+    }
+    let errors = s.status().errors;
+    assert!(errors.len() < 30, "{}", errors.len());
+    let last = "worker `w999` on host host speaks protocol version 1";
+    assert!(errors.iter().any(|e| e.starts_with(last)), "{errors:?}");
+}
+
+#[test]
+fn a_worker_says_what_it_waits_for_and_what_it_lacks() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let (a, slow) = (worker("a", 1, 10), worker("b", 2, 20));
+    let slow = WorkerDescription {
+        heartbeat_period: secs(500),
+        ..slow
+    };
+    let waits = |s: &mut Script, at: usize| s.status().workers[at].waits_for.clone();
+    let holds = |s: &mut Script, at: usize, text: &str| {
+        let waits = waits(s, at).unwrap_or_default();
+        assert!(waits.contains(text), "{waits}");
+    };
+    s.sync_at_once = false;
+    let foreign = WorkerSetId {
+        scheduler: SchedulerId::new(5, 5),
+        standing: brasserie_common::Standing::Settled,
+        ..WorkerSetId::default()
+    };
+    let first = s.heartbeat(&a, foreign).unwrap().worker_set;
+    holds(&mut s, 0, "recorded on disk");
+    s.sync_at_once = true;
+    s.sync();
+    holds(&mut s, 0, "which tasks it runs");
+    s.answer_fetch(Vec::new());
+    holds(&mut s, 0, "its first healthcheck");
+    s.answer_healthcheck(&a);
+    holds(&mut s, 0, "sent back a worker set of this scheduler");
+    let second = s
+        .heartbeat(&slow, WorkerSetId::default())
+        .unwrap()
+        .worker_set;
+    s.answer_fetch(Vec::new());
+    s.answer_healthcheck(&slow);
+    s.heartbeat(&slow, second).unwrap();
+    holds(&mut s, 1, "worker `a`, one of 1 that still hold");
+    // As the original protocol has it.
+    let mut bare = first;
+    bare.hash.digest = None;
+    s.heartbeat(&a, bare).unwrap();
+    let status = s.status();
+    assert!(
+        status.workers[0].notes[0].contains("without a digest"),
+        "{status:?}"
+    );
+    assert!(
+        status.workers[1].notes[0].contains("heartbeat period"),
+        "{status:?}"
+    );
+    s.advance(secs(100));
+    holds(&mut s, 0, "for a heartbeat; the last one came");
+}

@@ -17,7 +17,6 @@ use crate::calls::Purpose;
 use crate::effect::{Call, CallReply};
 use crate::record::LeftCause;
 use crate::scheduler::Scheduler;
-use crate::view::WorkerStatus;
 
 /// A worker that refused a task, or could not be reached, is left alone this long: the rule for busy peers, fixed and never
 /// growing, long enough that a full worker is not hammered, short enough that a freed slot is used at once.
@@ -34,7 +33,7 @@ pub(super) const FETCH_RETRY: Duration = Duration::from_secs(1);
 /// What is known of one worker instance.
 #[derive(Clone, Debug)]
 pub(crate) struct Remote {
-    description: WorkerDescription,
+    pub(super) description: WorkerDescription,
     pub(super) index: WorkerIndex,
     pub(super) model: HealthModel,
     /// The set id in its very first heartbeat: whom it knew before.
@@ -43,7 +42,7 @@ pub(crate) struct Remote {
     /// It has sent back a set id of ours, so it has heard us.
     has_heard_us: bool,
     recorded_by: RecordSeq,
-    is_recorded: bool,
+    pub(super) is_recorded: bool,
     /// What its record says that it goes by.
     timeouts: Timeouts,
     sequence: SequenceNumber,
@@ -53,7 +52,7 @@ pub(crate) struct Remote {
     /// `runTask` calls without an outcome.
     starting: usize,
     /// State and set id of the last heartbeat reply.
-    told: Option<(Health, WorkerSetId)>,
+    pub(super) told: Option<(Health, WorkerSetId)>,
     /// The news for which an extra healthcheck was sent: a worker that does not react asks in its own time.
     pub(super) poked: Option<(Health, WorkerSetId)>,
     /// When it was last sent an extra healthcheck for the sake of others.
@@ -62,7 +61,17 @@ pub(crate) struct Remote {
     /// It ended in good order; it is kept only so that a delayed heartbeat of it is known.
     said_goodbye: bool,
     /// How often an association with it was begun anew because it obeyed another scheduler.
-    begun_anew: u32,
+    pub(super) begun_anew: u32,
+    /// Set when it has left.
+    forgotten_at: Option<Time>,
+    pub(super) additions: Additions,
+}
+
+/// What the worker sends of what the original protocol lacks; unknown until it has sent back a set of ours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Additions {
+    pub(super) lacks_digest: bool,
+    pub(super) lacks_standing: bool,
 }
 
 /// ```text
@@ -108,6 +117,8 @@ impl Remote {
             wake: None,
             said_goodbye: false,
             begun_anew: 0,
+            forgotten_at: None,
+            additions: Additions::default(),
         }
     }
 
@@ -235,6 +246,22 @@ impl Remote {
         self.said_goodbye = true;
     }
 
+    pub(super) fn forgotten_at(&self) -> Option<Time> {
+        self.forgotten_at
+    }
+
+    pub(super) fn note_forgotten_at(&mut self, at: Time) {
+        self.forgotten_at = Some(at);
+    }
+
+    /// It has sent back `echoed`, a set of ours; `current` is the present one.
+    pub(super) fn note_additions(&mut self, echoed: &WorkerSetId, current: &WorkerSetId) {
+        self.additions.lacks_digest = echoed.hash.digest.is_none();
+        if echoed.version == current.version {
+            self.additions.lacks_standing = echoed.standing < current.standing;
+        }
+    }
+
     pub(crate) fn must_die(&mut self, now: Time) {
         self.model.adopt(now, Health::MustDie);
     }
@@ -288,20 +315,6 @@ impl Remote {
             && is_news
             && (self.health() == Health::Healthy
                 || (only_withheld && self.is_recorded && !self.has_heard_us))
-    }
-
-    pub(crate) fn status(&self, now: Time, running: usize, unsure: usize) -> WorkerStatus {
-        WorkerStatus {
-            shard: self.shard().clone(),
-            hostname: self.description.machine_lock.hostname.clone(),
-            address: self.address().clone(),
-            id: self.id(),
-            health: self.health(),
-            running,
-            unsure,
-            begun_anew: self.begun_anew,
-            since_heartbeat: self.model.last_heartbeat().map(|at| now.since(at)),
-        }
     }
 }
 

@@ -70,6 +70,12 @@ impl Scheduler {
             Echo::Wrong(why) => self.workers_mut().note_wrong_echo(worker, set, why),
             Echo::News | Echo::Known => {}
         }
+        let current = self.workers().set();
+        if set.scheduler == current.scheduler
+            && let Some(remote) = self.workers_mut().get_mut(&worker.shard)
+        {
+            remote.note_additions(set, &current);
+        }
         if self.workers().consensus().has_echoed(worker.id)
             && let Some(remote) = self.workers_mut().get_mut(&worker.shard)
         {
