@@ -48,6 +48,15 @@ pub enum Directory {
     RestoredFromBackup,
 }
 
+impl Directory {
+    fn of(self, durable: Durable) -> Durable {
+        match self {
+            Directory::AsLeft => durable,
+            Directory::RestoredFromBackup => durable.restored_from_a_backup(),
+        }
+    }
+}
+
 /// How a scheduler is run.
 #[derive(Clone, Debug)]
 pub struct StartOptions {
@@ -177,11 +186,12 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let (inbox, lanes) = lanes();
     let core_options = options.core_options(clock.seed());
     let call_deadline = core_options.call_deadline;
-    let durable = match options.directory {
-        Directory::AsLeft => durable,
-        Directory::RestoredFromBackup => durable.restored_from_a_backup(),
-    };
-    let mut scheduler = Scheduler::new(core_options, durable, clock.now(), clock.wall());
+    let mut scheduler = Scheduler::new(
+        core_options,
+        options.directory.of(durable),
+        clock.now(),
+        clock.wall(),
+    );
     scheduler.handle(clock.now(), first.event());
     let id = scheduler.id();
     let pool = WorkerPool::new(ClientPool::new(ClientConfig {

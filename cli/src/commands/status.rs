@@ -87,7 +87,11 @@ fn to_text(status: &ClusterStatus) -> String {
             ],
             &rows,
         ));
-        status.workers.iter().flatten().for_each(|worker| worker_notes(worker, &mut text));
+        status
+            .workers
+            .iter()
+            .flatten()
+            .for_each(|worker| worker_notes(worker, &mut text));
     }
     text
 }
@@ -219,7 +223,10 @@ mod tests {
             assert!(text.lines().any(|l| l == line), "{text}");
         }
         let json = to_json(&status).to_string();
-        assert!(json.contains("for its breakfast") && json.contains("is odd"), "{json}");
+        assert!(
+            json.contains("for its breakfast") && json.contains("is odd"),
+            "{json}"
+        );
     }
 
     #[test]
