@@ -186,12 +186,8 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let (inbox, lanes) = lanes();
     let core_options = options.core_options(clock.seed());
     let call_deadline = core_options.call_deadline;
-    let mut scheduler = Scheduler::new(
-        core_options,
-        options.directory.of(durable),
-        clock.now(),
-        clock.wall(),
-    );
+    let durable = options.directory.of(durable);
+    let mut scheduler = Scheduler::new(core_options, durable, clock.now(), clock.wall());
     scheduler.handle(clock.now(), first.event());
     let id = scheduler.id();
     let pool = WorkerPool::new(ClientPool::new(ClientConfig {
@@ -210,16 +206,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
         clock,
         stop: stop_driver.clone(),
     };
-    let driver = tokio::spawn(async move {
-        let performer = driver.run().await;
-        let exit = performer.exit();
-        let store = performer.into_store();
-        Held {
-            store,
-            directory,
-            exit,
-        }
-    });
+    let driver = tokio::spawn(drive(driver, directory));
     let sources = Sources {
         inbox: inbox.clone(),
         periods: options.periods,
@@ -248,6 +235,18 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
         stop_outside: stop_outside.drop_guard(),
         stop_driver: stop_driver.drop_guard(),
     })
+}
+
+/// Runs to the end, and gives back what must be closed after it.
+async fn drive(driver: Driver, directory: DataDir) -> Held {
+    let performer = driver.run().await;
+    let exit = performer.exit();
+    let store = performer.into_store();
+    Held {
+        store,
+        directory,
+        exit,
+    }
 }
 
 impl SchedulerHandle {
