@@ -93,6 +93,8 @@ pub struct HealthModel {
     last_good_healthcheck: Option<Time>,
     last_heartbeat: Option<Time>,
     has_been_healthy: bool,
+    /// The scheduler's only, see [`HealthModel::acknowledged_healthcheck`].
+    last_acknowledged: Option<Time>,
 }
 
 impl HealthModel {
@@ -104,6 +106,7 @@ impl HealthModel {
             last_good_healthcheck: None,
             last_heartbeat: None,
             has_been_healthy: false,
+            last_acknowledged: None,
         }
     }
 
@@ -138,6 +141,41 @@ impl HealthModel {
         self.last_good_healthcheck = self.last_good_healthcheck.max(Some(at));
     }
 
+    /// The scheduler acknowledges the result of a healthcheck that the worker accepted at `at` or before.
+    ///
+    /// The worker counts an acknowledged healthcheck from its acceptance. The scheduler counts it from its sending, or not at
+    /// all if it has forgotten it; the request may have been on its way for long in between. So the worker may take itself
+    /// for healthy longer than the scheduler does, and its loss must not be counted from before it has stopped to: see
+    /// `believed_until`.
+    pub fn acknowledged_healthcheck(&mut self, at: Time) {
+        self.last_acknowledged = self.last_acknowledged.max(Some(at));
+    }
+
+    /// Until when the worker may have had fresh evidence. Of heartbeats it has none that is later than the scheduler's.
+    fn believed_until(&self, gaps: Gaps) -> Time {
+        let both = self.last_acknowledged.zip(self.last_heartbeat);
+        both.map_or(Time::ZERO, |(check, beat)| {
+            (check + gaps.max_healthcheck).min(beat + gaps.max_heartbeat)
+        })
+    }
+
+    /// The last moment at which it is not lost, if it is not HEALTHY by then. What the worker does in the same state:
+    /// * it has never been HEALTHY: it counts from the beginning, and lives on as long as its evidence is fresh;
+    /// * it has been: it counts from when its evidence was no longer fresh, or from what it was told before;
+    /// * NEW: it counts from the beginning, or from when it heard that it is NEW again.
+    fn lost_after(&self, gaps: Gaps) -> Time {
+        let believed = self.believed_until(gaps);
+        match self.health {
+            Health::Healthy | Health::Unhealthy if self.has_been_healthy => {
+                self.became_unhealthy.max(believed) + gaps.lose_after
+            }
+            Health::Healthy | Health::Unhealthy => {
+                (self.became_unhealthy + gaps.lose_after).max(believed)
+            }
+            Health::New | Health::MustDie => self.became_unhealthy + gaps.lose_after,
+        }
+    }
+
     /// The model's opinion at `now`, without adopting it.
     pub fn next(&self, now: Time, gaps: Gaps, first: FirstHealth) -> Verdict {
         let stale = |last: Option<Time>, gap| last.is_none_or(|at| now > at + gap);
@@ -167,7 +205,7 @@ impl HealthModel {
         let is_lost = !only_withheld
             && health != Health::Healthy
             && self.health != Health::Healthy
-            && now > self.became_unhealthy + gaps.lose_after;
+            && now > self.lost_after(gaps);
         Verdict {
             health: if is_lost { Health::MustDie } else { health },
             only_withheld,
@@ -184,11 +222,15 @@ impl HealthModel {
     }
 
     /// A further association with the same instance: NEW, whatever it was before. The worker hears of it with its next
-    /// heartbeat or is unhealthy by itself after `heartbeat_gap`, so a healthy one is lost no earlier than from there.
-    pub fn begin_anew(&mut self, now: Time, heartbeat_gap: Duration) {
-        if self.health == Health::Healthy {
-            self.became_unhealthy = now + heartbeat_gap;
-        }
+    /// heartbeat or is unhealthy by itself after the heartbeat gap, so a healthy one is lost no earlier than from there.
+    pub fn begin_anew(&mut self, now: Time, gaps: Gaps) {
+        self.became_unhealthy = match self.health {
+            Health::Healthy => now + gaps.max_heartbeat,
+            Health::Unhealthy if self.has_been_healthy => {
+                self.became_unhealthy.max(self.believed_until(gaps))
+            }
+            Health::New | Health::Unhealthy | Health::MustDie => self.became_unhealthy,
+        };
         self.health = Health::New;
         self.has_been_healthy = false;
         self.last_good_healthcheck = None;
@@ -201,6 +243,7 @@ impl HealthModel {
             s.time(self.became_unhealthy);
             s.time_if(self.last_good_healthcheck);
             s.time_if(self.last_heartbeat);
+            s.time_if(self.last_acknowledged);
         }
     }
 
@@ -209,9 +252,7 @@ impl HealthModel {
         let just_after = |at: Time| at + Duration::from_nanos(1);
         match self.health {
             Health::MustDie => None,
-            Health::New | Health::Unhealthy => {
-                Some(just_after(self.became_unhealthy + gaps.lose_after))
-            }
+            Health::New | Health::Unhealthy => Some(just_after(self.lost_after(gaps))),
             Health::Healthy => {
                 let heartbeat = self
                     .last_heartbeat

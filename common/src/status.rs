@@ -415,6 +415,8 @@ impl StoredStatus {
     fn carried_by(&self, bits: StatusBits) -> (StatusBits, Option<StatusData>) {
         let mut data = self.data.as_deref().cloned().unwrap_or_default();
         data.remove(SAVED_BACKOFF_KEY);
+        // That text is about another run.
+        data.remove("exception");
         let configured = self.configured_backoff().seconds;
         if configured == 0 {
             return (bits, (!data.is_empty()).then(|| Arc::new(data)));

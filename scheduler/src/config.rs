@@ -11,7 +11,7 @@ use brasserie_thrift::rpc;
 use clap::{Args, Parser};
 
 use crate::sources::{ConfigSource, Periods};
-use crate::start::{NewCluster, StartOptions};
+use crate::start::{Directory, NewCluster, StartOptions};
 
 const ABOUT: &str = "Decides which task runs where, and remembers what became of it.
 
@@ -58,6 +58,12 @@ pub struct Flags {
     /// would be started a second time
     #[arg(long)]
     pub new_cluster: bool,
+
+    /// --data-dir was restored from a backup: start nothing until every worker that the backup does not know must have ended,
+    /// whatever it knows and whoever comes back. That is the safe wait of these flags, or of those recorded in the backup if it
+    /// is longer. For one start only: every start with it waits anew
+    #[arg(long, conflicts_with_all = ["new_cluster", "caution_startup_wait_for_workers"])]
+    pub after_restoring_a_backup: bool,
 
     /// Listen on addresses other than loopback although peers are not authenticated: whoever reaches the ports can run
     /// programs on the workers
@@ -227,6 +233,10 @@ impl Flags {
                 true => NewCluster::Yes,
                 false => NewCluster::No,
             },
+            directory: match self.after_restoring_a_backup {
+                true => Directory::RestoredFromBackup,
+                false => Directory::AsLeft,
+            },
             instance_node_name: self.instance_node_name,
             periods: Periods {
                 config_update: self.sources.config_update,
@@ -314,6 +324,17 @@ mod tests {
             .unwrap()
             .into_options();
         assert!(options.is_ok());
+    }
+
+    #[test]
+    fn a_restored_backup_waits_and_nothing_else_is_said_about_waiting() {
+        let flag = "--after-restoring-a-backup";
+        let options = parse(&[flag]).unwrap().into_options().unwrap();
+        assert_eq!(options.directory, Directory::RestoredFromBackup);
+        for other in ["--new-cluster", "--caution-startup-wait-for-workers=1s"] {
+            let error = parse(&[flag, other]).unwrap_err();
+            assert!(error.contains("cannot be used with"), "{error}");
+        }
     }
 
     #[test]

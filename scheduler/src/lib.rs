@@ -21,5 +21,5 @@ pub use inbox::Stopped;
 pub use program::run;
 pub use sources::{ConfigSource, Periods};
 pub use start::{
-    EndError, KillError, NewCluster, SchedulerHandle, StartError, StartOptions, start,
+    Directory, EndError, KillError, NewCluster, SchedulerHandle, StartError, StartOptions, start,
 };

@@ -40,6 +40,23 @@ pub enum NewCluster {
     No,
 }
 
+/// What the operator says of the data directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Directory {
+    /// It is as the last scheduler left it.
+    AsLeft,
+    RestoredFromBackup,
+}
+
+impl Directory {
+    fn of(self, durable: Durable) -> Durable {
+        match self {
+            Directory::AsLeft => durable,
+            Directory::RestoredFromBackup => durable.restored_from_a_backup(),
+        }
+    }
+}
+
 /// How a scheduler is run.
 #[derive(Clone, Debug)]
 pub struct StartOptions {
@@ -50,6 +67,7 @@ pub struct StartOptions {
     /// `None`: no HTTP.
     pub http_listen: Option<ListenAddress>,
     pub new_cluster: NewCluster,
+    pub directory: Directory,
     /// `None`: the host's name.
     pub instance_node_name: Option<String>,
     pub timeouts: Timeouts,
@@ -69,6 +87,7 @@ impl StartOptions {
             listen: ListenAddress::ANY_LOOPBACK_PORT,
             http_listen: None,
             new_cluster: NewCluster::No,
+            directory: Directory::AsLeft,
             instance_node_name: None,
             timeouts: Timeouts::default(),
             allow_bump_unhealthy_worker: false,
@@ -167,6 +186,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let (inbox, lanes) = lanes();
     let core_options = options.core_options(clock.seed());
     let call_deadline = core_options.call_deadline;
+    let durable = options.directory.of(durable);
     let mut scheduler = Scheduler::new(core_options, durable, clock.now(), clock.wall());
     scheduler.handle(clock.now(), first.event());
     let id = scheduler.id();
@@ -186,16 +206,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
         clock,
         stop: stop_driver.clone(),
     };
-    let driver = tokio::spawn(async move {
-        let performer = driver.run().await;
-        let exit = performer.exit();
-        let store = performer.into_store();
-        Held {
-            store,
-            directory,
-            exit,
-        }
-    });
+    let driver = tokio::spawn(drive(driver, directory));
     let sources = Sources {
         inbox: inbox.clone(),
         periods: options.periods,
@@ -224,6 +235,18 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
         stop_outside: stop_outside.drop_guard(),
         stop_driver: stop_driver.drop_guard(),
     })
+}
+
+/// Runs to the end, and gives back what must be closed after it.
+async fn drive(driver: Driver, directory: DataDir) -> Held {
+    let performer = driver.run().await;
+    let exit = performer.exit();
+    let store = performer.into_store();
+    Held {
+        store,
+        directory,
+        exit,
+    }
 }
 
 impl SchedulerHandle {

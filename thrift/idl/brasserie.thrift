@@ -49,6 +49,12 @@ struct WorkerStatus {
   // Of those in runningTasks, how many may have ended without our knowing.
   8: i32 unsureTasks,
   9: optional i64 sinceHeartbeatMs,
+  // What it waits for before it gets tasks, as the end of a sentence that begins with "waits".
+  10: optional string waitsFor,
+  // What somebody should know about it: fields of ours that it does not send, a doubtful setting.
+  11: list<string> notes,
+  // How often it was associated anew because it obeyed another scheduler.
+  12: i32 begunAnew,
 }
 
 struct ClusterStatus {

@@ -39,6 +39,8 @@ fn to_text(status: &ClusterStatus) -> String {
     let mut text = String::new();
     if let Some(wait) = &status.initial_wait {
         text.push_str(&format!("{wait}\n\n"));
+    } else if let Some(why) = &status.wait_ended {
+        text.push_str(&format!("The initial wait is over: {why}.\n\n"));
     }
     for error in status.errors.iter().flatten() {
         text.push_str(&format!("! {error}\n"));
@@ -85,8 +87,24 @@ fn to_text(status: &ClusterStatus) -> String {
             ],
             &rows,
         ));
+        status
+            .workers
+            .iter()
+            .flatten()
+            .for_each(|worker| worker_notes(worker, &mut text));
     }
     text
+}
+
+/// What keeps a worker from working, and what is odd about it.
+fn worker_notes(worker: &WorkerStatus, text: &mut String) {
+    let shard = worker.shard.as_deref().unwrap_or_default();
+    if let Some(what) = &worker.waits_for {
+        text.push_str(&format!("{shard} waits {what}\n"));
+    }
+    for note in worker.notes.iter().flatten() {
+        text.push_str(&format!("! {shard}: {note}\n"));
+    }
 }
 
 fn job_row(job: &JobStatus, wall_ms: i64) -> Vec<String> {
@@ -163,7 +181,8 @@ fn worker_json(worker: &WorkerStatus) -> Value {
     json!({
         "shard": worker.shard, "hostname": worker.hostname, "address": worker.address, "state": worker.state,
         "running": worker.running_tasks, "unsure": worker.unsure_tasks,
-        "since_heartbeat_ms": worker.since_heartbeat_ms,
+        "since_heartbeat_ms": worker.since_heartbeat_ms, "waits_for": worker.waits_for, "notes": worker.notes,
+        "begun_anew": worker.begun_anew,
     })
 }
 
@@ -180,6 +199,34 @@ mod tests {
         let text = to_text(&status);
         assert!(text.starts_with("initial wait: why\n"), "{text}");
         assert!(text.contains("brasserie-worker --scheduler"), "{text}");
+    }
+
+    #[test]
+    fn a_worker_that_waits_says_for_what() {
+        let worker = WorkerStatus {
+            shard: Some("w".to_owned()),
+            waits_for: Some("for its breakfast".to_owned()),
+            notes: Some(vec!["is odd".to_owned()]),
+            ..WorkerStatus::default()
+        };
+        let status = ClusterStatus {
+            workers: Some(vec![worker]),
+            wait_ended: Some("the cluster is new".to_owned()),
+            ..ClusterStatus::default()
+        };
+        let text = to_text(&status);
+        for line in [
+            "The initial wait is over: the cluster is new.",
+            "w waits for its breakfast",
+            "! w: is odd",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{text}");
+        }
+        let json = to_json(&status).to_string();
+        assert!(
+            json.contains("for its breakfast") && json.contains("is odd"),
+            "{json}"
+        );
     }
 
     #[test]

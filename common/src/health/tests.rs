@@ -135,3 +135,51 @@ fn evidence_never_goes_back() {
         (Some(at(50)), Some(at(50)))
     );
 }
+
+/// The worker counts an acknowledged healthcheck from its acceptance, the scheduler from its sending.
+#[test]
+fn the_loss_is_not_counted_from_before_the_worker_can_know() {
+    let lost_after = |model: &HealthModel| {
+        let mut model = *model;
+        let mut now = at(0);
+        while model.health() != Health::MustDie {
+            now = now.max(model.next_change(GAPS).expect("it changes"));
+            model.adopt(now, model.next(now, GAPS, FirstHealth::Withheld).health);
+        }
+        now
+    };
+    let late = Duration::from_nanos(1);
+    for has_been_healthy in [true, false] {
+        let mut model = unhealthy_with(50, 20);
+        if has_been_healthy {
+            model.adopt(at(20), Health::Healthy);
+            model.adopt(at(40), Health::Unhealthy);
+        }
+        let before = lost_after(&model);
+        // As long as it is not later than what is known anyway.
+        model.acknowledged_healthcheck(at(20));
+        assert_eq!(lost_after(&model), before);
+        // Sent at 20, accepted at 38, when it was too old already.
+        model.acknowledged_healthcheck(at(38));
+        let expected = if has_been_healthy { at(158) } else { at(100) };
+        assert_eq!(lost_after(&model), expected + late);
+        // Heartbeats end it earlier, of which the worker knows no later ones.
+        model.acknowledged_healthcheck(at(190));
+        let expected = if has_been_healthy { at(160) } else { at(100) };
+        assert_eq!(lost_after(&model), expected + late);
+        model.heartbeat(at(200));
+        let expected = if has_been_healthy { at(310) } else { at(210) };
+        assert_eq!(lost_after(&model), expected + late);
+    }
+}
+
+/// In NEW the worker is waited for as long as it has no tasks to tell, and no longer.
+#[test]
+fn fresh_evidence_does_not_keep_a_new_one() {
+    let mut model = HealthModel::new(at(0));
+    model.heartbeat(at(99));
+    model.good_healthcheck(at(99));
+    model.acknowledged_healthcheck(at(99));
+    let verdict = model.next(at(101), GAPS, FirstHealth::Permitted);
+    assert_eq!(verdict.health, Health::MustDie);
+}

@@ -22,11 +22,9 @@
 //! * *Heartbeats.* One that counts on the worker was sent before the scheduler received it, and its answer counts from the sending:
 //!   W is no later.
 //! * *Healthchecks.* One counts on the scheduler from its sending and on the worker from its acceptance, which is as much later as
-//!   the call was under way. So W may be later by that time, less the check interval if the worker was HEALTHY; one that was only
-//!   withheld from its first health is lost the moment its healthcheck is too old, on both sides, and nothing is subtracted. The
-//!   result of a healthcheck therefore counts, and is acknowledged, only if its `runTask` was answered within
-//!   [`Timeouts::max_healthcheck_delay`] of its sending, which is the safety margin: W is then before S + safety margin, and
-//!   W + kill wait + [`KEEPER_DELAY`] before S + [`Timeouts::lost_task_min_backoff`].
+//!   the call was under way, once its result is acknowledged. The scheduler knows a time by which it was accepted, so it counts the
+//!   loss from no earlier than the end of what the worker may believe (`HealthModel::acknowledged_healthcheck`): S is moved, W is
+//!   no later. One that was only withheld from its first health is lost the moment its healthcheck is too old, on both sides.
 //! * *The scheduler's word.* UNHEALTHY dates on the worker from a heartbeat that may have been sent a whole period after the
 //!   scheduler's clock began. That never makes W later than the two evidences above do, since the worker judges by them at
 //!   every moment, and the earlier of the two counts. A worker that was HEALTHY is lost by the word alone, however fresh its own
@@ -116,7 +114,7 @@ impl Timeouts {
             "Invariant: a worker gives itself up before its scheduler does"
         );
         assert!(
-            self.max_healthcheck_delay() + self.suicide_task_kill_wait + KEEPER_DELAY
+            self.suicide_backoff_safety_margin + self.suicide_task_kill_wait + KEEPER_DELAY
                 < self.lost_task_min_backoff(Duration::ZERO),
             "Invariant: every process of a lost worker is dead before its tasks run elsewhere"
         );
@@ -151,12 +149,6 @@ impl Timeouts {
     /// How old a good healthcheck may be.
     pub fn max_healthcheck_gap(&self) -> Duration {
         self.healthcheck_period + self.healthcheck_grace_period + self.worker_check_interval
-    }
-
-    /// Between the sending of a healthcheck and the answer to it: the result of a slower one must count for neither side, so the
-    /// scheduler refuses it. By so much the worker's belief may be fresher than the scheduler's, and the safety margin pays for it.
-    pub fn max_healthcheck_delay(&self) -> Duration {
-        self.suicide_backoff_safety_margin
     }
 
     /// How old a heartbeat may be.
@@ -277,7 +269,7 @@ mod tests {
             let theirs = t.scheduler_gaps(Duration::from_secs(15));
             prop_assert!(own.lose_after > Duration::ZERO && own.lose_after < theirs.lose_after);
             for kill_wait in [t.suicide_task_kill_wait, Duration::from_millis(kill_ms + 1)] {
-                let late = t.max_healthcheck_delay() + kill_wait + KEEPER_DELAY;
+                let late = t.suicide_backoff_safety_margin + kill_wait + KEEPER_DELAY;
                 prop_assert!(late < t.lost_task_min_backoff(kill_wait));
             }
         }

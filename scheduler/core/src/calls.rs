@@ -137,6 +137,10 @@ impl Scheduler {
 
     /// Asks an instance to end itself. A failure is the normal outcome: it dies, or does not know us.
     pub(crate) fn ask_to_die(&mut self, now: Time, worker: WorkerId, peer: ServiceAddress) {
+        // Whoever must be told comes again with its next heartbeat.
+        if !self.may_call() {
+            return;
+        }
         let suicides = &mut self.calls_mut().suicides;
         if suicides.len() < MAX_OPEN_SUICIDES && suicides.insert(worker) {
             let call = Call::RequestSuicide { worker };

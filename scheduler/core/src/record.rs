@@ -105,6 +105,8 @@ pub struct Durable {
     pub hold_back: Duration,
     /// The last end of each task.
     pub statuses: BTreeMap<TaskKey, (InvocationId, StoredStatus)>,
+    /// The operator says that the directory was restored from a backup. No record: it holds for the next start.
+    pub is_a_backup: bool,
 }
 
 impl Durable {
@@ -143,6 +145,15 @@ impl Durable {
             Record::HoldBack { wait } => self.hold_back = self.hold_back.max(*wait),
             Record::HoldBackOver => self.hold_back = Duration::ZERO,
             Record::TaskEnded(task) => self.end(task),
+        }
+    }
+
+    /// Whatever it knows, something may be missing: the scheduler that starts on it waits until every worker that it cannot hear
+    /// of must have ended its tasks.
+    pub fn restored_from_a_backup(self) -> Self {
+        Durable {
+            is_a_backup: true,
+            ..self
         }
     }
 

@@ -193,6 +193,7 @@ impl Scheduler {
             return;
         }
         self.evaluate_due_workers(now);
+        self.forget_the_dead(now);
         self.expire_calls(now);
         self.evaluate_permitted(now);
         self.update_initial_wait(now);
@@ -212,6 +213,7 @@ impl Scheduler {
         [
             self.workers.next_wake(),
             self.workers.next_spreading(),
+            self.workers.next_forgotten(),
             self.calls.next_deadline(),
             self.wait.next_change(),
             self.engine.poll_timeout(),
@@ -335,14 +337,22 @@ impl Scheduler {
         });
     }
 
-    /// Calls a worker, not before this instance's own record is durable: a worker would remember an instance that the
-    /// directory forgets.
+    /// This instance's own record is durable. A worker that was called before would remember an instance that the directory
+    /// forgets; and calls that waited for a failing store would pile up and leave all at once.
+    pub(crate) fn may_call(&self) -> bool {
+        self.is_persisted(OWN_RECORD)
+    }
+
+    /// Calls a worker.
     pub(crate) fn send(&mut self, id: CallId, peer: brasserie_common::ServiceAddress, call: Call) {
-        let after = Some(OWN_RECORD).filter(|&seq| !self.is_persisted(seq));
+        assert!(
+            self.may_call(),
+            "Invariant: nobody is called before this instance is recorded"
+        );
         self.effects.push_back(Effect::Call {
             id,
             peer,
-            after,
+            after: None,
             call,
         });
     }
@@ -431,7 +441,11 @@ impl Scheduler {
     }
 
     fn persisted(&mut self, now: Time, up_to: RecordSeq) {
+        let might_call = self.may_call();
         self.log.persisted = self.log.persisted.max(up_to);
+        if !might_call && self.may_call() {
+            self.evaluate_all(now);
+        }
         for task in self.tasks.take_persisted(up_to) {
             self.engine.release(now, task);
         }

@@ -163,26 +163,16 @@ impl Tasks {
         self.unsure.remove(&run.shard, (task, run.invocation));
     }
 
-    /// The run is over. `seq`: the record of its end, unless it never began. `of`: whose end is stored.
-    pub(crate) fn end(
-        &mut self,
-        now: Time,
-        (task, invocation): (Task, InvocationId),
-        of: InvocationId,
-        seq: Option<RecordSeq>,
-    ) {
-        if self.beside.get(task, invocation).is_some() {
-            self.forget_beside(task, invocation);
-        } else {
-            self.forget_run(now, task);
-        }
+    /// The task's own run is over. `seq`: the record of its end, unless it never began. `of`: whose end is stored.
+    pub(crate) fn end(&mut self, now: Time, task: Task, of: InvocationId, seq: Option<RecordSeq>) {
+        self.forget_run(now, task);
         if let Some(seq) = seq {
-            self.ended.insert(task, of);
-            self.note_pending(task, seq);
+            self.note_end(task, of, seq);
         }
     }
 
-    fn note_pending(&mut self, task: Task, seq: RecordSeq) {
+    fn note_end(&mut self, task: Task, of: InvocationId, seq: RecordSeq) {
+        self.ended.insert(task, of);
         self.pending.entry(seq).or_default().push(task);
         self.pending_by_task.insert(task, seq);
     }

@@ -9,7 +9,7 @@ use brasserie_common::{
     WallTime, WorkerId,
 };
 use brasserie_common_config::Config;
-use brasserie_scheduler_engine::{Counts, Task};
+use brasserie_scheduler_engine::{Counts, Reason, Task};
 
 use crate::record::ClusterId;
 use crate::scheduler::Scheduler;
@@ -109,6 +109,10 @@ pub struct WorkerStatus {
     /// How often an association with it was begun anew because it obeyed another scheduler.
     pub begun_anew: u32,
     pub since_heartbeat: Option<Duration>,
+    /// What it waits for before it gets tasks.
+    pub waits_for: Option<String>,
+    /// What somebody should know about it.
+    pub notes: Vec<String>,
 }
 
 /// One running task.
@@ -176,10 +180,7 @@ impl Scheduler {
                 .workers()
                 .iter()
                 .filter(|w| !w.said_goodbye())
-                .map(|w| {
-                    let (running, unsure) = self.tasks().counts_on(w.shard());
-                    w.status(now, running, unsure)
-                })
+                .map(|w| self.worker_status(now, w))
                 .collect(),
             errors: self.errors(now),
             nodes_loaded: self.engine().nodes().is_some(),
@@ -254,16 +255,17 @@ impl Scheduler {
 
     fn reasons(&self, now: Time, task: Task) -> Vec<String> {
         // A running or ended task is not held by the initial wait or by the store.
-        let mut reasons: Vec<String> = self
-            .engine()
-            .explain(now, task)
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        if !self.engine().is_running(task) {
-            reasons.extend(self.why_nothing_starts(now));
+        let held = match self.engine().is_running(task) {
+            true => Vec::new(),
+            false => self.why_nothing_starts(now),
+        };
+        let mut reasons = self.engine().explain(now, task);
+        if !held.is_empty() {
+            // Something is in the way of all.
+            reasons.retain(|reason| *reason != Reason::Runnable);
         }
-        reasons
+        let own = reasons.iter().map(ToString::to_string);
+        own.chain(held).collect()
     }
 
     fn running_tasks(&self, now: Time, job: Option<&str>) -> Vec<RunningTaskView> {

@@ -10,6 +10,7 @@ pub(crate) mod remote;
 mod replacement;
 pub(crate) mod shape;
 mod spreading;
+mod standing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,8 +39,8 @@ pub(crate) struct Workers {
     /// The holders of shards, dead ones too.
     by_id: BTreeMap<WorkerId, Shard>,
     by_lock: BTreeMap<MachinePortLock, BTreeSet<Shard>>,
-    /// Shards whose holder is dead: they make room when the pool is full.
-    dead: BTreeSet<Shard>,
+    /// Shards whose holder is dead, by when they are forgotten. They make room earlier when the pool is full.
+    dead: BTreeSet<(Time, Shard)>,
     /// Instances that were lost, replaced, or said goodbye.
     left: BTreeSet<WorkerId>,
     /// Every instance that is not MUST_DIE.
@@ -142,13 +143,26 @@ impl Workers {
         if self.by_shard.len() < MAX_SHARDS {
             return Ok(None);
         }
-        let shard = self.dead.first().cloned().ok_or(MAX_SHARDS)?;
+        let (_, shard) = self.dead.first().cloned().ok_or(MAX_SHARDS)?;
         Ok(self.remove(&shard).map(|remote| remote.index()))
+    }
+
+    /// When a dead worker is forgotten next.
+    pub(crate) fn next_forgotten(&self) -> Option<Time> {
+        self.dead.first().map(|(at, _)| *at)
+    }
+
+    /// Forgets one dead worker whose time has come. That it has left stays known.
+    fn forget_dead(&mut self, now: Time) -> Option<WorkerIndex> {
+        let (_, shard) = self.dead.first().filter(|(at, _)| *at <= now).cloned()?;
+        self.remove(&shard).map(|remote| remote.index())
     }
 
     fn remove(&mut self, shard: &Shard) -> Option<Remote> {
         let remote = self.by_shard.remove(shard)?;
-        self.dead.remove(shard);
+        if let Some(at) = remote.forgotten_at() {
+            self.dead.remove(&(at, shard.clone()));
+        }
         self.shards.remove(&remote.index());
         self.by_id.remove(&remote.id());
         if let Some(at) = remote.wake() {
@@ -177,12 +191,17 @@ impl Workers {
         self.by_shard.insert(shard, remote);
     }
 
-    /// An instance is lost or replaced; it must have been in the set.
-    fn leave_set(&mut self, worker: WorkerId) {
+    /// An instance is lost or replaced; it must have been in the set. Its shard is forgotten at `forgotten_at`, unless somebody
+    /// else takes it.
+    fn leave_set(&mut self, worker: WorkerId, forgotten_at: Time) {
         self.consensus.leave(worker);
         self.note_left(worker);
-        if let Some(shard) = self.by_id.get(&worker) {
-            self.dead.insert(shard.clone());
+        let Some(shard) = self.by_id.get(&worker) else {
+            return;
+        };
+        if let Some(remote) = self.by_shard.get_mut(shard) {
+            remote.note_forgotten_at(forgotten_at);
+            self.dead.insert((forgotten_at, shard.clone()));
         }
     }
 

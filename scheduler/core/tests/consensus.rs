@@ -429,7 +429,7 @@ fn consensus_waits_for_running_tasks_to_be_known() {
     s.load(one_job(1, ""));
     s.advance(options().timeouts.kill_margin());
     s.heartbeat(&a, former(&[&a], Standing::Settled)).unwrap();
-    assert!(wait(&mut s).contains("when all have told their running tasks"));
+    assert!(wait(&mut s).contains("have told their running tasks"));
     let running = listed("a", "n0", brasserie_common::InvocationId::new(3, 3));
     s.answer_fetch(vec![running]);
     let status = s.status();

@@ -5,8 +5,8 @@ mod support;
 use std::time::Duration;
 
 use brasserie_common::{
-    CallOutcome, Health, InvocationId, Principal, RefusalCode, ReportedStatus, RequestId,
-    SchedulerId, Time, WallTime, WorkerDescription, WorkerId, WorkerSetId,
+    CallOutcome, Health, InvocationId, Principal, RecordSeq, RefusalCode, ReportedStatus,
+    RequestId, SchedulerId, Time, WallTime, WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_scheduler_core::{
     Call, CallReply, Durable, Effect, Event, LeftCause, Message, Options, Record, Rejection,
@@ -587,15 +587,75 @@ fn no_call_leaves_before_the_instance_itself_is_recorded() {
             goodbye: false,
         },
     );
-    scheduler.handle_timeout(now);
-    let effects: Vec<Effect> = std::iter::from_fn(|| scheduler.poll_effect()).collect();
-    let calls = effects.iter().filter_map(|effect| match effect {
-        Effect::Call { after, .. } => Some(*after),
-        _ => None,
-    });
-    let calls: Vec<_> = calls.collect();
-    assert_eq!(calls.len(), 2, "{effects:?}");
-    assert!(calls.iter().all(Option::is_some));
+    let calls = |scheduler: &mut Scheduler, now| {
+        scheduler.handle_timeout(now);
+        let effects = std::iter::from_fn(|| scheduler.poll_effect());
+        let calls = effects.filter(|effect| matches!(effect, Effect::Call { .. }));
+        calls.collect::<Vec<_>>()
+    };
+    // While the store fails they do not gather either.
+    for i in 0..100 {
+        let now = now + secs(i);
+        assert_eq!(calls(&mut scheduler, now), []);
+        let wake = scheduler.poll_timeout();
+        assert!(wake.is_none_or(|at| at > now), "it would spin: {wake:?}");
+    }
+    let now = now + secs(100);
+    let up_to = RecordSeq(1);
+    scheduler.handle(now, Event::Persisted { up_to });
+    let calls = calls(&mut scheduler, now);
+    assert_eq!(calls.len(), 2, "a fetch and a healthcheck: {calls:?}");
+    let waits = |effect: &Effect| matches!(effect, Effect::Call { after: Some(_), .. });
+    assert!(!calls.iter().any(waits), "{calls:?}");
+}
+
+/// The request was on its way for two minutes. Its result is acknowledged, so the worker believes in its health from then on:
+/// the scheduler does not, but it gives the worker up only after the worker has given itself up.
+#[test]
+fn a_late_healthcheck_makes_nobody_healthy_and_the_loss_late() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let joined = s.now;
+    let mut first = None;
+    while s.now < joined + secs(200) {
+        s.advance(secs(10));
+        s.echo(&w);
+        let check = s.take_call(|call| matches!(call, Call::Healthcheck { .. }));
+        if let Some((call, _, Message::RunTask(run))) = check {
+            s.complete(call, CallOutcome::Unknown("no answer".to_owned()));
+            first.get_or_insert(run.task);
+        }
+    }
+    let health = |s: &mut Script| s.status().workers[0].health;
+    assert_eq!(health(&mut s), Health::Unhealthy);
+    let task = first.expect("a healthcheck was sent");
+    assert_eq!(s.update(&w, &task, ReportedStatus::done()).1, Ok(()));
+    let accepted = s.now;
+    assert_eq!(health(&mut s), Health::Unhealthy);
+    // Its own heartbeats are too old after 75 s, and it ends itself 95 s later.
+    s.advance((accepted + secs(75 + 100)).since(s.now));
+    assert_eq!(health(&mut s), Health::Unhealthy);
+    s.advance(secs(1));
+    assert_eq!(health(&mut s), Health::MustDie);
+}
+
+/// A request that arrived twice is refused the second time: that refusal says nothing about the first.
+#[test]
+fn a_refused_duplicate_may_run() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let (call, task, _) = s.take_start();
+    let duplicate = CallOutcome::Refused(RefusalCode::Duplicate, "known".to_owned());
+    s.complete(call, duplicate);
+    s.advance(secs(1));
+    assert!(s.starts().is_empty(), "it may run");
+    let ask = |call: &Call| matches!(call, Call::NotifyIfTasksNotRunning { .. });
+    let asked = s.take_call(ask).expect("the worker is asked").0;
+    s.complete(asked, CallOutcome::Done(CallReply::Empty));
+    assert_eq!(s.update(&w, &task, ReportedStatus::done()).1, Ok(()));
+    assert_eq!(s.status().jobs[0].counts.done, 1);
 }
 
 #[test]
@@ -797,4 +857,102 @@ fn an_end_later_than_the_stored_one_is_no_repeat() {
         Ok(()),
         "a repeat of what was taken long ago"
     );
+}
+
+#[test]
+fn the_dead_are_forgotten_but_not_that_they_have_left() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let (w, other) = (worker("w", 1, 10), worker("x", 2, 20));
+    for w in [&w, &other] {
+        s.join(w);
+    }
+    s.heartbeat_with(&w, WorkerSetId::default(), true).unwrap();
+    // From a goodbye, as nothing is shown of it, and from a loss.
+    let known = options().timeouts.min_safe_wait();
+    s.advance(secs(176));
+    assert_eq!(s.status().workers[0].health, Health::MustDie);
+    let lost = s.now;
+    s.advance(known - secs(3));
+    assert_eq!(s.status().workers.len(), 1);
+    s.advance(secs(4));
+    assert_eq!(s.status().workers.len(), 0);
+    assert!(s.now.since(lost) > known);
+    s.calls.clear();
+    for late in [&w, &other] {
+        let answer = s.heartbeat(late, WorkerSetId::default()).unwrap();
+        assert_eq!(answer.worker_state, Health::MustDie);
+    }
+    assert_eq!(count(&s, is_suicide), 2);
+    assert_eq!(s.status().workers.len(), 0);
+    assert_eq!(s.scheduler.poll_timeout().filter(|at| *at <= s.now), None);
+}
+
+#[test]
+fn another_protocol_version_is_shown_by_worker_and_host() {
+    let mut s = Script::with_config(one_job(1, ""));
+    for i in 0..1000 {
+        let other = WorkerDescription {
+            protocol_version: 1,
+            ..worker(&format!("w{i}"), i, 10)
+        };
+        let refused = s.heartbeat(&other, WorkerSetId::default());
+        assert!(matches!(refused, Err(Rejection::ProtocolVersion { .. })));
+    }
+    let errors = s.status().errors;
+    assert!(errors.len() < 30, "{}", errors.len());
+    let last = "worker `w999` on host host speaks protocol version 1";
+    assert!(errors.iter().any(|e| e.starts_with(last)), "{errors:?}");
+}
+
+#[test]
+fn a_worker_says_what_it_waits_for_and_what_it_lacks() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let (a, slow) = (worker("a", 1, 10), worker("b", 2, 20));
+    let slow = WorkerDescription {
+        heartbeat_period: secs(500),
+        ..slow
+    };
+    let waits = |s: &mut Script, at: usize| s.status().workers[at].waits_for.clone();
+    let holds = |s: &mut Script, at: usize, text: &str| {
+        let waits = waits(s, at).unwrap_or_default();
+        assert!(waits.contains(text), "{waits}");
+    };
+    s.sync_at_once = false;
+    let foreign = WorkerSetId {
+        scheduler: SchedulerId::new(5, 5),
+        standing: brasserie_common::Standing::Settled,
+        ..WorkerSetId::default()
+    };
+    let first = s.heartbeat(&a, foreign).unwrap().worker_set;
+    holds(&mut s, 0, "recorded on disk");
+    s.sync_at_once = true;
+    s.sync();
+    holds(&mut s, 0, "which tasks it runs");
+    s.answer_fetch(Vec::new());
+    holds(&mut s, 0, "its first healthcheck");
+    s.answer_healthcheck(&a);
+    holds(&mut s, 0, "sent back a worker set of this scheduler");
+    let second = s
+        .heartbeat(&slow, WorkerSetId::default())
+        .unwrap()
+        .worker_set;
+    s.answer_fetch(Vec::new());
+    s.answer_healthcheck(&slow);
+    s.heartbeat(&slow, second).unwrap();
+    holds(&mut s, 1, "worker `a`, one of 1 that still hold");
+    // As the original protocol has it.
+    let mut bare = first;
+    bare.hash.digest = None;
+    s.heartbeat(&a, bare).unwrap();
+    let status = s.status();
+    assert!(
+        status.workers[0].notes[0].contains("without a digest"),
+        "{status:?}"
+    );
+    assert!(
+        status.workers[1].notes[0].contains("heartbeat period"),
+        "{status:?}"
+    );
+    s.advance(secs(100));
+    holds(&mut s, 0, "for a heartbeat; the last one came");
 }

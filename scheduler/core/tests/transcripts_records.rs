@@ -256,3 +256,90 @@ fn the_first_record_is_that_of_the_instance() {
         "{record:?}"
     );
 }
+
+/// Everything is back, and the record looks complete; but it is a backup.
+#[test]
+fn a_restored_backup_is_waited_out_whoever_comes_back() {
+    let slow = Timeouts {
+        lose_unhealthy_worker_after: secs(1000),
+        ..options().timeouts
+    };
+    let mut s = Script::new(
+        Options {
+            timeouts: slow,
+            ..options()
+        },
+        Durable::default(),
+    );
+    s.load(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let of_w = s.told[&w.id].1;
+    let backup = s.durable.clone();
+    for knows_a_later_scheduler in [false, true] {
+        let durable = backup.clone().restored_from_a_backup();
+        let mut s = Script::at(restarted(), durable, s.now);
+        s.load(one_job(1, ""));
+        // A crash in the wait, and a start without the flag, begin it anew.
+        s.advance(secs(600));
+        let mut s = s.restart(restarted());
+        s.load(one_job(1, ""));
+        let start = s.now;
+        let set = if knows_a_later_scheduler {
+            WorkerSetId {
+                scheduler: brasserie_common::SchedulerId::new(i64::MAX, 1),
+                ..of_w
+            }
+        } else {
+            of_w
+        };
+        s.heartbeat(&w, set).unwrap();
+        s.answer_fetch(vec![listed(
+            "w",
+            "n1",
+            brasserie_common::InvocationId::new(5, 5),
+        )]);
+        let mut waited = secs(0);
+        while s.status().initial_wait.is_some() {
+            s.advance(secs(10));
+            s.echo(&w);
+            waited = s.now.since(start);
+            assert!(waited < secs(3000));
+        }
+        // The longer time is that of the backup's record.
+        assert!(waited >= slow.min_safe_wait(), "{waited:?}");
+    }
+}
+
+#[test]
+fn a_restored_backup_is_never_void_and_says_what_it_waits_for() {
+    // Not by an empty directory either, or by a worker that shows it to be old.
+    let durable = Durable::default().restored_from_a_backup();
+    let mut s = Script::new(options(), durable);
+    s.load(one_job(1, ""));
+    let foreign = WorkerSetId {
+        scheduler: brasserie_common::SchedulerId::new(5, 5),
+        standing: Standing::Settled,
+        ..WorkerSetId::default()
+    };
+    s.advance(options().timeouts.min_safe_wait() - secs(10));
+    s.heartbeat(&worker("w", 1, 10), foreign).unwrap();
+    let message = s.status().initial_wait.expect("it waits");
+    assert!(message.contains("--after-restoring-a-backup"), "{message}");
+    // Past it, what is waited for still is named.
+    s.advance(secs(10));
+    let message = s.status().initial_wait.expect("it waits");
+    assert!(
+        message.contains("(`w`) have told their running tasks"),
+        "{message}"
+    );
+    // Those that were given up, too.
+    let is_fetch = |call: &Call| matches!(call, Call::GetRunningTasks { .. });
+    while s.calls.iter().any(|(_, _, call, _)| is_fetch(call)) {
+        s.answer_fetch(Vec::new());
+    }
+    assert_eq!(
+        s.status().wait_ended.as_deref(),
+        Some("the safe wait is over")
+    );
+}

@@ -4,13 +4,14 @@ mod support;
 
 use std::time::Duration;
 
+use brasserie_common::resources::{NodeResources, ResourceAmount};
 use brasserie_common::{
     CallOutcome, InvocationId, ReportedStatus, RunningTask, SchedulerId, WorkerDescription,
     WorkerSetId,
 };
 use brasserie_scheduler_core::{Durable, Options, Rejection};
 
-use support::{SETTLE, Script, listed, one_job, options, worker};
+use support::{SETTLE, Script, config, listed, one_job, options, worker};
 
 const RETRY: &str = r#", "backoff": [1, "repeat"]"#;
 
@@ -261,6 +262,40 @@ fn a_start_that_is_refused_leaves_the_run_that_another_worker_lists() {
         "{unknown:?}"
     );
     assert_eq!(s.update(&b, &theirs, ReportedStatus::done()).1, Ok(()));
+    assert_eq!(counts(&mut s), (0, 1, 1));
+}
+
+#[test]
+fn each_of_two_runs_holds_its_slots() {
+    let text = r#"{"bistro_settings": {"nodes": {"levels": ["l"], "node_sources": [{"source": "manual", "prefs": {"n0": []}}]},
+        "resources": {"l": {"lock": {"default": 1, "limit": 2}}}},
+        "bistro_job->j": {"owner": "o", "command": ["/bin/true"]}, "bistro_job->k": {"owner": "o", "command": ["/bin/true"]}}"#;
+    let mut s = Script::new(impatience(), Durable::default());
+    s.load(config(text));
+    let [a, b, c] = workers();
+    let run = |shard, invocation| RunningTask {
+        resources: vec![NodeResources {
+            node: "n0".try_into().expect("a name"),
+            resources: vec![ResourceAmount {
+                name: "lock".to_owned(),
+                amount: 1,
+            }],
+        }],
+        ..listed(shard, "n0", invocation)
+    };
+    let (one, two) = (run("a", first_run()), run("b", second_run()));
+    meet(&mut s, &a, vec![one.clone()]);
+    meet(&mut s, &b, vec![two.clone()]);
+    for w in [&a, &b] {
+        heal(&mut s, w);
+    }
+    s.join(&c);
+    assert!(s.starts().is_empty(), "two runs hold both locks");
+    assert_eq!(s.update(&a, &one, ReportedStatus::done()).1, Ok(()));
+    let (_, third, _) = s.take_start();
+    assert_eq!(third.job.as_str(), "k");
+    assert!(s.starts().is_empty());
+    assert_eq!(s.update(&b, &two, ReportedStatus::done()).1, Ok(()));
     assert_eq!(counts(&mut s), (0, 1, 1));
 }
 

@@ -1,7 +1,7 @@
 //! The engine's part of a fingerprint: everything that can change what it answers from now on.
 //!
-//! Left out is what follows from the rest (columns, ready lists, limits, the ledger), what is only shown, and the streams of
-//! random numbers: a search takes each draw as it comes.
+//! Left out is what follows from the rest (columns, ready lists, limits, the ledger, but for slots held by whoever asked for
+//! them, who tells of them), what is only shown, and the streams of random numbers: a search takes each draw as it comes.
 
 use std::hash::{BuildHasher, Hasher};
 

@@ -48,5 +48,8 @@ fn worker(worker: &WorkerStatus) -> Value {
         "running": worker.running,
         "unsure": worker.unsure,
         "since_heartbeat_ms": worker.since_heartbeat.map(|d| d.as_millis()),
+        "waits_for": worker.waits_for,
+        "notes": worker.notes,
+        "begun_anew": worker.begun_anew,
     })
 }

@@ -72,6 +72,9 @@ fn worker_status(worker: WorkerStatus) -> wire::WorkerStatus {
         slots: Some(Vec::new()),
         unsure_tasks: Some(i32_of(worker.unsure)),
         since_heartbeat_ms: worker.since_heartbeat.map(millis),
+        waits_for: worker.waits_for,
+        notes: Some(worker.notes),
+        begun_anew: Some(i32_of(worker.begun_anew)),
     }
 }
 

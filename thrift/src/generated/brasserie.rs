@@ -343,6 +343,9 @@ pub struct WorkerStatus {
     pub slots: Option<Vec<SlotUse>>,
     pub unsure_tasks: Option<i32>,
     pub since_heartbeat_ms: Option<i64>,
+    pub waits_for: Option<String>,
+    pub notes: Option<Vec<String>>,
+    pub begun_anew: Option<i32>,
 }
 
 impl TSerializable for WorkerStatus {
@@ -357,6 +360,9 @@ impl TSerializable for WorkerStatus {
         let mut f_7: Option<Vec<SlotUse>> = Some(Vec::new());
         let mut f_8: Option<i32> = Some(0);
         let mut f_9: Option<i64> = None;
+        let mut f_10: Option<String> = None;
+        let mut f_11: Option<Vec<String>> = Some(Vec::new());
+        let mut f_12: Option<i32> = Some(0);
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -406,6 +412,24 @@ impl TSerializable for WorkerStatus {
                     let val = i_prot.read_i64()?;
                     f_9 = Some(val);
                 }
+                10 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_10 = Some(val);
+                }
+                11 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_2 = i_prot.read_string()?;
+                        val.push(list_elem_2);
+                    }
+                    i_prot.read_list_end()?;
+                    f_11 = Some(val);
+                }
+                12 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_12 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -423,6 +447,9 @@ impl TSerializable for WorkerStatus {
             slots: f_7,
             unsure_tasks: f_8,
             since_heartbeat_ms: f_9,
+            waits_for: f_10,
+            notes: f_11,
+            begun_anew: f_12,
         };
         Ok(ret)
     }
@@ -478,6 +505,25 @@ impl TSerializable for WorkerStatus {
             o_prot.write_i64(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.waits_for {
+            o_prot.write_field_begin(&TFieldIdentifier::new("waitsFor", TType::String, 10))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.notes {
+            o_prot.write_field_begin(&TFieldIdentifier::new("notes", TType::List, 11))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.begun_anew {
+            o_prot.write_field_begin(&TFieldIdentifier::new("begunAnew", TType::I32, 12))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -495,6 +541,9 @@ impl Default for WorkerStatus {
             slots: Some(Vec::new()),
             unsure_tasks: Some(0),
             since_heartbeat_ms: None,
+            waits_for: None,
+            notes: Some(Vec::new()),
+            begun_anew: Some(0),
         }
     }
 }
@@ -547,8 +596,8 @@ impl TSerializable for ClusterStatus {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<JobStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_2 = JobStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_2);
+                        let list_elem_3 = JobStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_3);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -557,8 +606,8 @@ impl TSerializable for ClusterStatus {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<WorkerStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_3 = WorkerStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_3);
+                        let list_elem_4 = WorkerStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_4);
                     }
                     i_prot.read_list_end()?;
                     f_5 = Some(val);
@@ -567,8 +616,8 @@ impl TSerializable for ClusterStatus {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_4 = i_prot.read_string()?;
-                        val.push(list_elem_4);
+                        let list_elem_5 = i_prot.read_string()?;
+                        val.push(list_elem_5);
                     }
                     i_prot.read_list_end()?;
                     f_6 = Some(val);
@@ -842,8 +891,8 @@ impl TSerializable for UnfinishedTask {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_5 = i_prot.read_string()?;
-                        val.push(list_elem_5);
+                        let list_elem_6 = i_prot.read_string()?;
+                        val.push(list_elem_6);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -1050,8 +1099,8 @@ impl TSerializable for BrasserieGetRunningTaskListResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<RunningTaskStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_6 = RunningTaskStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_6);
+                        let list_elem_7 = RunningTaskStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_7);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -1180,8 +1229,8 @@ impl TSerializable for BrasserieGetUnfinishedTasksResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<UnfinishedTask> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_7 = UnfinishedTask::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_7);
+                        let list_elem_8 = UnfinishedTask::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_8);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -1310,8 +1359,8 @@ impl TSerializable for BrasserieExplainTaskResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_8 = i_prot.read_string()?;
-                        val.push(list_elem_8);
+                        let list_elem_9 = i_prot.read_string()?;
+                        val.push(list_elem_9);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);

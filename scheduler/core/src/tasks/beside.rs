@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use brasserie_common::resources::NodeResources;
-use brasserie_common::{InvocationId, RunningTask, Shard, Time};
-use brasserie_scheduler_engine::Task;
+use brasserie_common::{InvocationId, RecordSeq, RunningTask, Shard, Time};
+use brasserie_scheduler_engine::{Task, WorkerIndex};
 
 use super::{Run, RunState, Tasks};
 use crate::scheduler::Scheduler;
@@ -13,7 +13,7 @@ use crate::scheduler::Scheduler;
 /// shown: those that are known hold the task anyway, and a worker that invents runs costs no memory.
 const MAX_BESIDE: usize = 16;
 
-/// By task and run. A run beside another holds no slots until it is the only one.
+/// By task and run. Each holds its slots, since it runs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Besides {
     runs: BTreeMap<(Task, InvocationId), Beside>,
@@ -24,7 +24,7 @@ pub(super) struct Besides {
 #[derive(Clone, Debug)]
 struct Beside {
     run: Run,
-    /// What it holds once the engine knows it.
+    /// The slots that the engine holds for it.
     charges: Vec<NodeResources>,
 }
 
@@ -55,10 +55,14 @@ impl Besides {
 }
 
 impl Tasks {
-    pub(super) fn forget_beside(&mut self, task: Task, invocation: InvocationId) {
-        if let Some(beside) = self.beside.runs.remove(&(task, invocation)) {
-            self.unindex(task, &beside.run);
-        }
+    fn take_beside(
+        &mut self,
+        task: Task,
+        invocation: InvocationId,
+    ) -> Option<(Run, Vec<NodeResources>)> {
+        let beside = self.beside.runs.remove(&(task, invocation))?;
+        self.unindex(task, &beside.run);
+        Some((beside.run, beside.charges))
     }
 
     fn begin_beside(&mut self, task: Task, run: Run, charges: Vec<NodeResources>) {
@@ -68,12 +72,9 @@ impl Tasks {
         assert!(was.is_none(), "Invariant: a known run is not begun again");
     }
 
-    /// The earliest run beside the one that has ended.
-    fn take_beside(&mut self, task: Task) -> Option<(Run, Vec<NodeResources>)> {
-        let invocation = self.beside.of(task).next()?.invocation;
-        let beside = self.beside.runs.remove(&(task, invocation))?;
-        self.unindex(task, &beside.run);
-        Some((beside.run, beside.charges))
+    /// The earliest run beside the task's own.
+    fn first_beside(&self, task: Task) -> Option<InvocationId> {
+        Some(self.beside.of(task).next()?.invocation)
     }
 
     /// How long the end of a run of this task must keep the next one away, because another one may be alive, in whole seconds.
@@ -121,17 +122,46 @@ impl Scheduler {
             since: now,
             state: RunState::Running,
         };
+        let index = self.index_of(&run);
+        self.engine_mut().hold_slots(index, &listed.resources);
         self.tasks_mut().begin_beside(task, run, listed.resources);
+    }
+
+    /// A run beside the task's own is over, or becomes the task's own.
+    fn stop_beside(
+        &mut self,
+        task: Task,
+        invocation: InvocationId,
+    ) -> Option<(Run, Vec<NodeResources>)> {
+        let (run, charges) = self.tasks_mut().take_beside(task, invocation)?;
+        let index = self.index_of(&run);
+        self.engine_mut().release_slots(index, &charges);
+        Some((run, charges))
+    }
+
+    /// `of`: whose end is stored, in the record `seq`.
+    pub(crate) fn end_beside(
+        &mut self,
+        (task, invocation): (Task, InvocationId),
+        of: InvocationId,
+        seq: RecordSeq,
+    ) {
+        self.stop_beside(task, invocation);
+        self.tasks_mut().note_end(task, of, seq);
+    }
+
+    fn index_of(&self, run: &Run) -> WorkerIndex {
+        let remote = self.workers().get(&run.shard);
+        let remote = remote.expect("Invariant: a worker with runs stays in the pool");
+        remote.index()
     }
 
     /// The run that the engine knew has ended: of those beside it the earliest takes its place, so that the task does not
     /// start again.
     pub(crate) fn promote(&mut self, task: Task) {
-        if let Some((run, charges)) = self.tasks_mut().take_beside(task) {
-            let remote = self.workers().get(&run.shard);
-            let index = remote
-                .expect("Invariant: a worker with runs stays in the pool")
-                .index();
+        let earliest = self.tasks().first_beside(task);
+        if let Some((run, charges)) = earliest.and_then(|id| self.stop_beside(task, id)) {
+            let index = self.index_of(&run);
             self.engine_mut().adopt_running(task, index, &charges);
             return self.tasks_mut().begin(task, run);
         }

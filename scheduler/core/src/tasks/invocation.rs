@@ -3,8 +3,8 @@
 use brasserie_common::ids::InstanceId;
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
-    BackoffDuration, CallOutcome, Health, InvocationId, RecordSeq, ReportedStatus, RequestId,
-    Shard, TaskKey, Time, WorkerId,
+    BackoffDuration, CallOutcome, Health, InvocationId, RecordSeq, RefusalCode, ReportedStatus,
+    RequestId, Shard, TaskKey, Time, WorkerId,
 };
 use brasserie_scheduler_engine::{Placement, Restart, Task};
 
@@ -96,7 +96,10 @@ impl Scheduler {
         if self.tasks().find(task, invocation).is_some_and(is_starting) {
             match outcome {
                 CallOutcome::Done(_) => self.tasks_mut().make_running(task, invocation),
-                CallOutcome::Unknown(_) => self.tasks_mut().make_unsure(task, invocation),
+                // The call may have arrived twice, and this be what its repetition was told.
+                CallOutcome::Unknown(_) | CallOutcome::Refused(RefusalCode::Duplicate, _) => {
+                    self.tasks_mut().make_unsure(task, invocation);
+                }
                 CallOutcome::Refused(_, text) | CallOutcome::NotSent(text) => {
                     self.never_started(now, shard, task, invocation, &text);
                 }
@@ -129,8 +132,7 @@ impl Scheduler {
                 self.wall(),
             )
         });
-        self.tasks_mut()
-            .end(now, (task, invocation), invocation, None);
+        self.tasks_mut().end(now, task, invocation, None);
         // It was ready to run, so its backoff is over; the worker's busy mark keeps it from being tried again at once.
         self.engine_mut()
             .end(now, task, status, Some(now), Restart::AtOnce);
@@ -181,7 +183,7 @@ impl Scheduler {
         }
         if Self::is_healthcheck(update.job.as_str()) {
             if update.status.is_done() {
-                remote.healthcheck_done(update.invocation);
+                remote.healthcheck_done(now, update.invocation);
             } else {
                 remote.healthcheck_failed(update.invocation);
             }
@@ -281,8 +283,7 @@ impl Scheduler {
         let (invocation, status) = self.closing_status(now, task, end, (update.next_backoff, 0));
         let seq = self.record_end(key_of(update), invocation, &status);
         let not_before = self.tasks().not_before(now, &status);
-        let run = (task, update.invocation);
-        self.tasks_mut().end(now, run, invocation, Some(seq));
+        self.tasks_mut().end(now, task, invocation, Some(seq));
         self.engine_mut()
             .restate(now, task, status, not_before, Restart::HeldUntilReleased);
         Ok(Some(seq))

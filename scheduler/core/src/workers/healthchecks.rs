@@ -1,11 +1,23 @@
-//! The healthchecks of one worker: which are under way, and when the next one is due.
+//! The healthchecks of one worker: which are under way, when the next one is due, and what a result is worth.
+//!
+//! Every result is acknowledged: a worker repeats what is not, and takes no further healthcheck meanwhile. But it then believes
+//! in its health from when it accepted the request, however late that was. So the scheduler counts a result from the sending,
+//! which bounds what it may start there, and notes by when the worker had accepted it, which bounds what it may take for lost:
+//! [`brasserie_common::health::HealthModel::acknowledged_healthcheck`]. With that no delay of a request, and no heartbeat
+//! period, makes a worker outlive its scheduler's patience.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 use std::time::Duration;
 
 use brasserie_common::fingerprint::Shape;
-use brasserie_common::{InvocationId, Time};
+use brasserie_common::ids::HEALTHCHECK_JOB;
+use brasserie_common::{CallOutcome, Health, InvocationId, Shard, Time, WorkerId};
+
+use super::remote::{FETCH_RETRY, Remote};
+use crate::calls::Purpose;
+use crate::effect::{Call, CallReply, NewWorker};
+use crate::scheduler::Scheduler;
 
 /// Healthchecks without a result that are remembered: one a period for far longer than a worker lives without one.
 const MAX_OPEN_HEALTHCHECKS: usize = 64;
@@ -18,11 +30,19 @@ pub(super) struct Healthchecks {
     pub(super) last_sent: Option<Time>,
     /// The last one did not arrive, and the next one is due before its time.
     pub(super) retry_at: Option<Time>,
-    /// When each without a result was sent, by our clock.
-    pub(super) open: BTreeMap<InvocationId, Time>,
+    /// Those without a result.
+    pub(super) open: BTreeMap<InvocationId, Open>,
     /// Distinct within the instance even when two start in one second, unlike the original's zero: the worker refuses an
     /// invocation that it has seen.
     next_rand: i64,
+}
+
+/// One without a result; times by our clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Open {
+    sent: Time,
+    /// Its request was answered, so it was accepted before.
+    accepted_before: Option<Time>,
 }
 
 impl Healthchecks {
@@ -46,9 +66,10 @@ impl Healthchecks {
     pub(super) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         s.time_if(self.last_sent);
         s.opt(self.retry_at, Shape::deadline);
-        s.each(&self.open, |s, (invocation, sent)| {
+        s.each(&self.open, |s, (invocation, open)| {
             s.healthcheck(*invocation);
-            s.time(*sent);
+            s.time(open.sent);
+            s.time_if(open.accepted_before);
         });
     }
 
@@ -60,9 +81,122 @@ impl Healthchecks {
 
     /// Results that would be too old to count are not waited for.
     pub(super) fn forget_old(&mut self, now: Time, max_gap: Duration) {
-        self.open.retain(|_, sent| now <= *sent + max_gap);
+        self.open.retain(|_, open| now <= open.sent + max_gap);
         while self.open.len() >= MAX_OPEN_HEALTHCHECKS {
             self.open.pop_first();
         }
+    }
+}
+
+impl Remote {
+    /// The result is acknowledged; of one that is not known any more only that is noted.
+    pub(crate) fn healthcheck_done(&mut self, now: Time, invocation: InvocationId) {
+        let open = self.healthchecks.open.remove(&invocation);
+        if let Some(open) = open {
+            self.model.good_healthcheck(open.sent);
+        }
+        let accepted_before = open.and_then(|open| open.accepted_before);
+        self.model
+            .acknowledged_healthcheck(accepted_before.unwrap_or(now));
+    }
+
+    pub(crate) fn healthcheck_failed(&mut self, invocation: InvocationId) {
+        self.healthchecks.open.remove(&invocation);
+    }
+}
+
+impl Scheduler {
+    pub(super) fn healthcheck_if_due(&mut self, now: Time, shard: &Shard, poke: bool) {
+        let period = self.options().timeouts.healthcheck_period;
+        let current = self.workers().set();
+        let Some(remote) = self.workers_mut().get_mut(shard) else {
+            return;
+        };
+        if remote
+            .healthchecks
+            .next(period, poke)
+            .is_some_and(|at| now < at)
+        {
+            return;
+        }
+        if poke {
+            remote.poked = Some((remote.health(), current));
+        }
+        self.healthcheck_now(now, shard);
+    }
+
+    pub(super) fn healthcheck_now(&mut self, now: Time, shard: &Shard) {
+        let max_gap = self.options().timeouts.max_healthcheck_gap();
+        let wall_seconds = self.wall().as_secs();
+        let Some(remote) = self.workers_mut().get_mut(shard) else {
+            return;
+        };
+        remote.healthchecks.retry_at = None;
+        let invocation = remote.healthchecks.draw(wall_seconds);
+        remote.healthchecks.forget_old(now, max_gap);
+        let open = Open {
+            sent: now,
+            accepted_before: None,
+        };
+        remote.healthchecks.open.insert(invocation, open);
+        remote.healthchecks.last_sent = Some(now);
+        let new_worker = if remote.health() == Health::New {
+            NewWorker::Yes
+        } else {
+            NewWorker::No
+        };
+        let (worker, index, peer) = (remote.id(), remote.index, remote.address().clone());
+        let call = Call::Healthcheck {
+            worker,
+            index,
+            invocation,
+            new_worker,
+        };
+        self.call(
+            now,
+            peer,
+            call,
+            Purpose::Healthcheck {
+                shard: shard.clone(),
+                worker,
+                invocation,
+            },
+        );
+    }
+
+    /// A healthcheck that fails to arrive is simply not good news; the next one is due in its time.
+    pub(crate) fn healthcheck_sent(
+        &mut self,
+        now: Time,
+        shard: &Shard,
+        worker: WorkerId,
+        invocation: InvocationId,
+        outcome: &CallOutcome<CallReply>,
+    ) {
+        let Some(remote) = self.workers_mut().instance_mut(shard, worker) else {
+            return;
+        };
+        match outcome {
+            CallOutcome::Done(_) => {
+                if let Some(open) = remote.healthchecks.open.get_mut(&invocation) {
+                    open.accepted_before = Some(now);
+                }
+                return;
+            }
+            // No result will come, and waiting for one would keep others from being sent.
+            CallOutcome::Refused(..) | CallOutcome::NotSent(_) => {
+                remote.healthcheck_failed(invocation);
+            }
+            CallOutcome::Unknown(_) => {}
+        }
+        // While joining, the first one must not cost a whole period.
+        if !remote.model.has_been_healthy() {
+            remote.healthchecks.retry_at = Some(now + FETCH_RETRY);
+        }
+        self.evaluate(now, shard);
+    }
+
+    pub(crate) fn is_healthcheck(job: &str) -> bool {
+        job == HEALTHCHECK_JOB
     }
 }

@@ -45,6 +45,12 @@ impl Scheduler {
         goodbye: bool,
     ) -> Result<Option<RecordSeq>, Rejection> {
         if worker.protocol_version != PROTOCOL_VERSION {
+            let text = format!(
+                "worker `{}` on host {} speaks protocol version {}, this scheduler {PROTOCOL_VERSION}: it is refused; run the \
+                 same release on both",
+                worker.shard, worker.machine_lock.hostname, worker.protocol_version
+            );
+            self.tasks_mut().note_problem(now, text);
             return Err(Rejection::ProtocolVersion {
                 theirs: worker.protocol_version,
                 ours: PROTOCOL_VERSION,

@@ -1,14 +1,20 @@
 //! After a start, nothing runs until every worker that might run tasks is known or certainly dead. This room says when, and why not yet.
 
+mod messages;
 mod shape;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use brasserie_common::time::format_duration;
-use brasserie_common::{Health, RecordSeq, SchedulerId, Time, Timeouts, WorkerId, WorkerSetId};
+use brasserie_common::{
+    Health, RecordSeq, SchedulerId, Shard, Time, Timeouts, WorkerId, WorkerSetId,
+};
+
+use messages::startup_wait_warning;
 
 use super::consensus::FormerSet;
+use super::remote::Remote;
 use crate::record::{Durable, InstanceRecord, LeftCause, Record};
 use crate::scheduler::{Options, Scheduler};
 
@@ -60,6 +66,8 @@ enum Basis {
     Nothing,
     /// A worker knew something that this directory does not remember: an old backup, or the wrong directory.
     Stale(Witness),
+    /// The operator says that the directory is a backup: it may lack anything, and no witness may be left to show it.
+    Restored,
 }
 
 /// What a worker knew and the directory should.
@@ -122,6 +130,7 @@ impl InitialWait {
                 .and_then(|wait| startup_wait_warning(wait, &options.timeouts)),
             startup_wait: options.startup_wait,
             basis: match (durable.cluster.is_some(), options.new_cluster) {
+                _ if durable.is_a_backup => Basis::Restored,
                 (true, _) => Basis::Record,
                 (false, true) => Basis::NewCluster,
                 (false, false) => Basis::Nothing,
@@ -190,6 +199,9 @@ impl InitialWait {
 
     /// A worker knew this scheduler before. If the directory does not remember that, its record is worthless.
     fn witness(&mut self, now: Time, scheduler: SchedulerId, worker: Acquaintance) {
+        if self.basis == Basis::Restored {
+            return;
+        }
         self.basis = match worker {
             _ if !self.schedulers.contains(&scheduler) => {
                 Basis::Stale(Witness::Scheduler(scheduler))
@@ -238,7 +250,7 @@ impl InitialWait {
     /// Nobody vouches that every instance that may run tasks is known.
     fn has_no_trusted_record(&self) -> bool {
         match self.basis {
-            Basis::Nothing | Basis::Stale(_) => true,
+            Basis::Nothing | Basis::Stale(_) | Basis::Restored => true,
             Basis::Record | Basis::NewCluster => false,
         }
     }
@@ -247,102 +259,6 @@ impl InitialWait {
     /// wait stays what it is.
     fn may_end_by_consensus(&self) -> bool {
         self.has_no_trusted_record() && self.startup_wait.is_none()
-    }
-
-    /// While it matters.
-    pub(crate) fn warning(&self, now: Time) -> Option<String> {
-        self.warning.clone().filter(|_| now < self.safe_at)
-    }
-
-    /// Why nothing starts and what to do, for people; `None` once tasks may start.
-    pub(crate) fn message(&self, now: Time, former: FormerSet) -> Option<String> {
-        if self.over.is_none() {
-            let mut message = self.waiting_message(now);
-            if self.may_end_by_consensus() {
-                message.push_str(". ");
-                message.push_str(&self.consensus_message(now, former));
-            }
-            return Some(message);
-        }
-        let until = self.hold_back_until?;
-        Some(format!(
-            "a worker was lost before its running tasks were known, or a scheduler ended before it had waited for workers \
-             that it did not know, so nothing starts for another {}",
-            seconds(until.since(now))
-        ))
-    }
-
-    fn waiting_message(&self, now: Time) -> String {
-        let left = match self.startup_wait {
-            Some(wait) => seconds((self.start + wait).since(now)),
-            None => seconds(self.safe_at.since(now)),
-        };
-        let why = match &self.basis {
-            Basis::Nothing => "this data directory is new, so workers of an earlier scheduler may still run tasks. \
-                 If no scheduler ever ran for these workers, stop this one, remove its data directory, which holds \
-                 nothing yet, and start it with --new-cluster"
-                .to_owned(),
-            Basis::NewCluster => "the new cluster is about to start".to_owned(),
-            Basis::Record => {
-                let names: Vec<String> =
-                    self.expected.values().take(5).map(|e| format!("`{}`", e.instance.shard)).collect();
-                format!(
-                    "{} worker(s) of the time before the restart have not reported their running tasks yet ({}). \
-                     Start them again, or wait",
-                    self.expected.len(),
-                    names.join(", ")
-                )
-            }
-            Basis::Stale(Witness::Scheduler(id)) => format!(
-                "a worker knew scheduler instance {id}, which this data directory does not remember: an old backup, or \
-                 the wrong directory"
-            ),
-            Basis::Stale(Witness::Worker(id)) => format!(
-                "worker instance {id} worked for a scheduler of this data directory, which does not remember it: an old \
-                 backup"
-            ),
-        };
-        format!("initial wait: nothing starts for up to {left}: {why}")
-    }
-
-    /// How the shorter way out stands.
-    fn consensus_message(&self, now: Time, former: FormerSet) -> String {
-        let way =
-            "It ends sooner once exactly the workers of an earlier scheduler's last set are here";
-        if !self.expected.is_empty() {
-            return format!(
-                "{way}, and the {} worker(s) that this directory remembers have come back too",
-                self.expected.len()
-            );
-        }
-        match former {
-            FormerSet::NoWorkers => format!("{way}; none has come yet"),
-            FormerSet::Strangers(count) => format!(
-                "{way}; {count} worker(s) never knew a scheduler and so belong to no such set: stop them until it is over, \
-                 or wait"
-            ),
-            FormerSet::NotSettled(count) => format!(
-                "{way}; the set of {count} worker(s) does not count, as it was given by a scheduler that waited itself, or \
-                 by one that does not say"
-            ),
-            FormerSet::Differing(count) => {
-                format!("{way}; those that are here know {count} different sets")
-            }
-            FormerSet::Incomplete { here, of } => {
-                format!("{way}; {here} of {of} workers of the former set are here")
-            }
-            FormerSet::OtherMembers => {
-                format!("{way}; those that are here are not the ones of the set that they name")
-            }
-            FormerSet::Complete(count) if now < self.consensus_at => format!(
-                "All {count} workers of the former set are here: it ends in {}, when a worker that was lost just before \
-                 must have killed its tasks",
-                seconds(self.consensus_at.since(now))
-            ),
-            FormerSet::Complete(count) => format!(
-                "All {count} workers of the former set are here: it ends when all have told their running tasks"
-            ),
-        }
     }
 
     fn reason_to_leave(&self, now: Time, wall_seconds: i64, former: FormerSet) -> Option<String> {
@@ -380,18 +296,12 @@ impl InitialWait {
                 | FormerSet::Incomplete { .. }
                 | FormerSet::OtherMembers => None,
             },
-            Basis::Record => None,
+            Basis::Record | Basis::Restored => None,
         }
     }
 }
 
 impl Scheduler {
-    /// See [`InitialWait::message`].
-    pub(crate) fn wait_message(&self, now: Time) -> Option<String> {
-        self.initial_wait()
-            .message(now, self.workers().consensus().former_set())
-    }
-
     pub(crate) fn update_initial_wait(&mut self, now: Time) {
         self.initial_wait_mut().seen = now;
         self.drop_the_dead(now);
@@ -406,11 +316,7 @@ impl Scheduler {
             .reason_to_leave(now, wall_seconds, former);
         let Some(reason) = reason else { return };
         let is_forced = self.initial_wait().override_timestamp > wall_seconds;
-        let tasks_unknown = self
-            .workers()
-            .iter()
-            .any(|w| w.health() == Health::New && w.knew_a_scheduler());
-        if is_forced || !tasks_unknown {
+        if is_forced || self.untold().next().is_none() {
             let wait = self.initial_wait_mut();
             wait.over = Some(reason);
             let waited_anew = wait.waits_anew_by.take().is_some();
@@ -422,6 +328,12 @@ impl Scheduler {
                 self.settle_the_set(now);
             }
         }
+    }
+
+    /// Shards of workers that may run tasks which they have not told.
+    fn untold(&self) -> impl Iterator<Item = &Shard> {
+        let untold = |w: &&Remote| w.health() == Health::New && w.knew_a_scheduler();
+        self.workers().iter().filter(untold).map(Remote::shard)
     }
 
     /// The operator's override ends also what an earlier scheduler left to wait for.
@@ -508,38 +420,5 @@ impl Scheduler {
                 hold_back: Duration::ZERO,
             });
         }
-    }
-}
-
-/// How the operator's own wait may be too short.
-fn startup_wait_warning(wait: Duration, timeouts: &Timeouts) -> Option<String> {
-    let flag = format!(
-        "--caution-startup-wait-for-workers {}",
-        format_duration(wait)
-    );
-    let (gap, safe) = (timeouts.max_healthcheck_gap(), timeouts.min_safe_wait());
-    if wait < gap {
-        Some(format!(
-            "{flag} is shorter than {}, the time in which every healthy worker shows itself: what runs on one may be started \
-             a second time",
-            format_duration(gap)
-        ))
-    } else if wait < safe {
-        Some(format!(
-            "{flag} is shorter than the safe wait of {}: what runs on a worker that cannot reach this scheduler may be \
-             started a second time",
-            format_duration(safe)
-        ))
-    } else {
-        None
-    }
-}
-
-fn seconds(d: Duration) -> String {
-    let secs = d.as_secs() + u64::from(d.subsec_nanos() > 0);
-    if secs < 120 {
-        format!("{secs} s")
-    } else {
-        format!("{} min {} s", secs / 60, secs % 60)
     }
 }

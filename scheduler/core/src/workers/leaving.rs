@@ -73,7 +73,10 @@ impl Scheduler {
             remote.note_goodbye();
         }
         self.workers_mut().wake_at(shard, None);
-        self.workers_mut().leave_set(worker);
+        // By then its own timers have ended it whatever made it leave, so it has no end to report any more, and its tasks may
+        // have run elsewhere: nobody can act on what is known of it. That it has left is known for longer.
+        let forgotten_at = now + longest.longest(&self.options().timeouts).min_safe_wait();
+        self.workers_mut().leave_set(worker, forgotten_at);
         self.engine_mut()
             .set_eligibility(index, Eligibility::Ineligible);
         // One after the other, since what becomes of a task's earlier run counts for its later one.
@@ -104,6 +107,13 @@ impl Scheduler {
         self.initial_wait_mut().hold_back(now, hold_back);
         self.initial_wait_mut().returned(worker);
         Some(seq)
+    }
+
+    /// Dead workers that nobody can act on any more.
+    pub(crate) fn forget_the_dead(&mut self, now: Time) {
+        while let Some(index) = self.workers_mut().forget_dead(now) {
+            self.engine_mut().remove_worker(index);
+        }
     }
 
     /// An instance that never showed that it has our timeouts may go by the longer ones of an earlier scheduler: then its own
@@ -197,10 +207,11 @@ impl Scheduler {
             .tasks()
             .run(task)
             .is_some_and(|run| run.invocation != invocation);
-        self.tasks_mut().end(now, (task, invocation), of, Some(seq));
         if is_beside {
+            self.end_beside((task, invocation), of, seq);
             self.engine_mut().note_status(task, status);
         } else {
+            self.tasks_mut().end(now, task, of, Some(seq));
             let restart = Restart::HeldUntilReleased;
             self.engine_mut()
                 .end(now, task, status, not_before, restart);

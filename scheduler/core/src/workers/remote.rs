@@ -5,20 +5,18 @@ mod shape;
 use std::time::Duration;
 
 use brasserie_common::health::{FirstHealth, Gaps};
-use brasserie_common::ids::HEALTHCHECK_JOB;
 use brasserie_common::{
-    CallId, CallOutcome, Health, HealthModel, InvocationId, RecordSeq, SequenceNumber,
-    ServiceAddress, Shard, Time, Timeouts, WorkerDescription, WorkerId, WorkerSetId,
+    CallId, CallOutcome, Health, HealthModel, RecordSeq, SequenceNumber, ServiceAddress, Shard,
+    Time, Timeouts, WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_scheduler_engine::{Eligibility, WorkerIndex};
 
 use super::consensus::Consensus;
 use super::healthchecks::Healthchecks;
 use crate::calls::Purpose;
-use crate::effect::{Call, CallReply, NewWorker};
+use crate::effect::{Call, CallReply};
 use crate::record::LeftCause;
 use crate::scheduler::Scheduler;
-use crate::view::WorkerStatus;
 
 /// A worker that refused a task, or could not be reached, is left alone this long: the rule for busy peers, fixed and never
 /// growing, long enough that a full worker is not hammered, short enough that a freed slot is used at once.
@@ -30,40 +28,50 @@ const SETTLE: Duration = Duration::from_millis(10);
 /// slower than its tasks.
 const MAX_STARTING: usize = 256;
 /// Between attempts to fetch running tasks from a worker that does not answer.
-const FETCH_RETRY: Duration = Duration::from_secs(1);
+pub(super) const FETCH_RETRY: Duration = Duration::from_secs(1);
 
 /// What is known of one worker instance.
 #[derive(Clone, Debug)]
 pub(crate) struct Remote {
-    description: WorkerDescription,
-    index: WorkerIndex,
-    model: HealthModel,
+    pub(super) description: WorkerDescription,
+    pub(super) index: WorkerIndex,
+    pub(super) model: HealthModel,
     /// The set id in its very first heartbeat: whom it knew before.
     initial_set: WorkerSetId,
     is_of_an_earlier_record: bool,
     /// It has sent back a set id of ours, so it has heard us.
     has_heard_us: bool,
     recorded_by: RecordSeq,
-    is_recorded: bool,
+    pub(super) is_recorded: bool,
     /// What its record says that it goes by.
     timeouts: Timeouts,
     sequence: SequenceNumber,
     fetch: Fetch,
-    healthchecks: Healthchecks,
+    pub(super) healthchecks: Healthchecks,
     busy_until: Option<Time>,
     /// `runTask` calls without an outcome.
     starting: usize,
     /// State and set id of the last heartbeat reply.
-    told: Option<(Health, WorkerSetId)>,
+    pub(super) told: Option<(Health, WorkerSetId)>,
     /// The news for which an extra healthcheck was sent: a worker that does not react asks in its own time.
-    poked: Option<(Health, WorkerSetId)>,
+    pub(super) poked: Option<(Health, WorkerSetId)>,
     /// When it was last sent an extra healthcheck for the sake of others.
     asked: Option<Time>,
     wake: Option<Time>,
     /// It ended in good order; it is kept only so that a delayed heartbeat of it is known.
     said_goodbye: bool,
     /// How often an association with it was begun anew because it obeyed another scheduler.
-    begun_anew: u32,
+    pub(super) begun_anew: u32,
+    /// Set when it has left.
+    forgotten_at: Option<Time>,
+    pub(super) additions: Additions,
+}
+
+/// What the worker sends of what the original protocol lacks; unknown until it has sent back a set of ours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Additions {
+    pub(super) lacks_digest: bool,
+    pub(super) lacks_standing: bool,
 }
 
 /// ```text
@@ -109,6 +117,8 @@ impl Remote {
             wake: None,
             said_goodbye: false,
             begun_anew: 0,
+            forgotten_at: None,
+            additions: Additions::default(),
         }
     }
 
@@ -154,8 +164,8 @@ impl Remote {
 
     /// A further association with the same instance; whom it obeyed meanwhile may have started tasks there.
     pub(crate) fn begin_anew(&mut self, now: Time, timeouts: &Timeouts) {
-        let heartbeat_gap = self.gaps(timeouts).max_heartbeat;
-        self.model.begin_anew(now, heartbeat_gap);
+        let gaps = self.gaps(timeouts);
+        self.model.begin_anew(now, gaps);
         self.fetch = Fetch::Due(now);
         self.healthchecks.begin_anew();
         self.begun_anew = self.begun_anew.saturating_add(1);
@@ -236,6 +246,22 @@ impl Remote {
         self.said_goodbye = true;
     }
 
+    pub(super) fn forgotten_at(&self) -> Option<Time> {
+        self.forgotten_at
+    }
+
+    pub(super) fn note_forgotten_at(&mut self, at: Time) {
+        self.forgotten_at = Some(at);
+    }
+
+    /// It has sent back `echoed`, a set of ours; `current` is the present one.
+    pub(super) fn note_additions(&mut self, echoed: &WorkerSetId, current: &WorkerSetId) {
+        self.additions.lacks_digest = echoed.hash.digest.is_none();
+        if echoed.version == current.version {
+            self.additions.lacks_standing = echoed.standing < current.standing;
+        }
+    }
+
     pub(crate) fn must_die(&mut self, now: Time) {
         self.model.adopt(now, Health::MustDie);
     }
@@ -251,17 +277,6 @@ impl Remote {
 
     pub(crate) fn mark_busy(&mut self, now: Time) {
         self.busy_until = Some(now + BUSY_MARK);
-    }
-
-    /// The result of a healthcheck counts from when it was sent.
-    pub(crate) fn healthcheck_done(&mut self, invocation: InvocationId) {
-        if let Some(sent) = self.healthchecks.open.remove(&invocation) {
-            self.model.good_healthcheck(sent);
-        }
-    }
-
-    pub(crate) fn healthcheck_failed(&mut self, invocation: InvocationId) {
-        self.healthchecks.open.remove(&invocation);
     }
 
     fn first_health(&self, consensus: &Consensus) -> FirstHealth {
@@ -301,25 +316,19 @@ impl Remote {
             && (self.health() == Health::Healthy
                 || (only_withheld && self.is_recorded && !self.has_heard_us))
     }
-
-    pub(crate) fn status(&self, now: Time, running: usize, unsure: usize) -> WorkerStatus {
-        WorkerStatus {
-            shard: self.shard().clone(),
-            hostname: self.description.machine_lock.hostname.clone(),
-            address: self.address().clone(),
-            id: self.id(),
-            health: self.health(),
-            running,
-            unsure,
-            begun_anew: self.begun_anew,
-            since_heartbeat: self.model.last_heartbeat().map(|at| now.since(at)),
-        }
-    }
 }
 
 impl Scheduler {
     pub(crate) fn evaluate_due_workers(&mut self, now: Time) {
         for shard in self.workers().due(now) {
+            self.evaluate(now, &shard);
+        }
+    }
+
+    /// Something that concerns every worker has changed.
+    pub(crate) fn evaluate_all(&mut self, now: Time) {
+        let all: Vec<Shard> = self.workers().iter().map(|w| w.shard().clone()).collect();
+        for shard in all {
             self.evaluate(now, &shard);
         }
     }
@@ -348,9 +357,11 @@ impl Scheduler {
         let poke = remote.wants_poke(current, verdict.only_withheld);
         let (index, eligibility) = (remote.index, remote.eligibility(now, first));
         self.engine_mut().set_eligibility(index, eligibility);
-        self.fetch_if_due(now, shard);
-        self.healthcheck_if_due(now, shard, poke);
-        self.notify_if_due(now, shard);
+        if self.may_call() {
+            self.fetch_if_due(now, shard);
+            self.healthcheck_if_due(now, shard, poke);
+            self.notify_if_due(now, shard);
+        }
         self.plan_wake(now, shard, poke);
     }
 
@@ -376,8 +387,12 @@ impl Scheduler {
                 at
             }
         });
-        let wake = [fetch_at, healthcheck_at, busy_end, health_at, notify_at]
+        let calls = [fetch_at, healthcheck_at, notify_at];
+        // What must not be called yet would be due for ever.
+        let calls = calls.map(|at| at.filter(|_| self.may_call()));
+        let wake = calls
             .into_iter()
+            .chain([busy_end, health_at])
             .flatten()
             .min();
         self.workers_mut().wake_at(shard, wake);
@@ -433,96 +448,11 @@ impl Scheduler {
         self.evaluate(now, shard);
     }
 
-    fn healthcheck_if_due(&mut self, now: Time, shard: &Shard, poke: bool) {
-        let period = self.options().timeouts.healthcheck_period;
-        let current = self.workers().set();
-        let Some(remote) = self.workers_mut().get_mut(shard) else {
-            return;
-        };
-        if remote
-            .healthchecks
-            .next(period, poke)
-            .is_some_and(|at| now < at)
-        {
-            return;
-        }
-        if poke {
-            remote.poked = Some((remote.health(), current));
-        }
-        self.healthcheck_now(now, shard);
-    }
-
-    pub(super) fn healthcheck_now(&mut self, now: Time, shard: &Shard) {
-        let max_gap = self.options().timeouts.max_healthcheck_gap();
-        let wall_seconds = self.wall().as_secs();
-        let Some(remote) = self.workers_mut().get_mut(shard) else {
-            return;
-        };
-        remote.healthchecks.retry_at = None;
-        let invocation = remote.healthchecks.draw(wall_seconds);
-        remote.healthchecks.forget_old(now, max_gap);
-        remote.healthchecks.open.insert(invocation, now);
-        remote.healthchecks.last_sent = Some(now);
-        let new_worker = if remote.health() == Health::New {
-            NewWorker::Yes
-        } else {
-            NewWorker::No
-        };
-        let (worker, index, peer) = (remote.id(), remote.index, remote.address().clone());
-        let call = Call::Healthcheck {
-            worker,
-            index,
-            invocation,
-            new_worker,
-        };
-        self.call(
-            now,
-            peer,
-            call,
-            Purpose::Healthcheck {
-                shard: shard.clone(),
-                worker,
-                invocation,
-            },
-        );
-    }
-
-    /// A healthcheck that fails to arrive is simply not good news; the next one is due in its time.
-    pub(crate) fn healthcheck_sent(
-        &mut self,
-        now: Time,
-        shard: &Shard,
-        worker: WorkerId,
-        invocation: InvocationId,
-        outcome: &CallOutcome<CallReply>,
-    ) {
-        let Some(remote) = self.workers_mut().instance_mut(shard, worker) else {
-            return;
-        };
-        match outcome {
-            CallOutcome::Done(_) => return,
-            // No result will come, and waiting for one would keep others from being sent.
-            CallOutcome::Refused(..) | CallOutcome::NotSent(_) => {
-                remote.healthcheck_failed(invocation);
-            }
-            CallOutcome::Unknown(_) => {}
-        }
-        // While joining, the first one must not cost a whole period.
-        if !remote.model.has_been_healthy() {
-            remote.healthchecks.retry_at = Some(now + FETCH_RETRY);
-        }
-        self.evaluate(now, shard);
-    }
-
     pub(crate) fn request_suicide(&mut self, now: Time, shard: &Shard) {
         let Some(remote) = self.workers().get(shard) else {
             return;
         };
         let (worker, peer) = (remote.id(), remote.address().clone());
         self.ask_to_die(now, worker, peer);
-    }
-
-    pub(crate) fn is_healthcheck(job: &str) -> bool {
-        job == HEALTHCHECK_JOB
     }
 }

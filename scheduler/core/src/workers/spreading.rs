@@ -70,6 +70,12 @@ impl Scheduler {
             Echo::Wrong(why) => self.workers_mut().note_wrong_echo(worker, set, why),
             Echo::News | Echo::Known => {}
         }
+        let current = self.workers().set();
+        if set.scheduler == current.scheduler
+            && let Some(remote) = self.workers_mut().get_mut(&worker.shard)
+        {
+            remote.note_additions(set, &current);
+        }
         if self.workers().consensus().has_echoed(worker.id)
             && let Some(remote) = self.workers_mut().get_mut(&worker.shard)
         {
@@ -124,9 +130,6 @@ impl Scheduler {
     pub(super) fn settle_the_set(&mut self, now: Time) {
         self.workers_mut().consensus_mut().settle();
         // Who was permitted in the wait may have to be permitted anew, and must get no task before.
-        let all: Vec<Shard> = self.workers().iter().map(|w| w.shard().clone()).collect();
-        for shard in all {
-            self.evaluate(now, &shard);
-        }
+        self.evaluate_all(now);
     }
 }

@@ -148,6 +148,24 @@ impl Engine {
         }
     }
 
+    /// A further run of a task that runs already: it takes its slots as any other, without being the task's run.
+    pub fn hold_slots(&mut self, worker: WorkerIndex, charges: &[NodeResources]) {
+        for charge in self.read_charges(charges) {
+            self.ledger.charge(charge);
+        }
+        self.pool.task_started(worker);
+        self.offer_worker(worker);
+    }
+
+    /// The end of [`Engine::hold_slots`], with the same worker and charges.
+    pub fn release_slots(&mut self, worker: WorkerIndex, charges: &[NodeResources]) {
+        let charges = self.read_charges(charges);
+        for charge in &charges {
+            self.ledger.free(*charge);
+        }
+        self.offer_freed(worker, &charges);
+    }
+
     /// Negative amounts, which nobody grants, count as nothing.
     fn read_charges(&mut self, charges: &[NodeResources]) -> Vec<Charge> {
         let mut read = Vec::new();

@@ -164,7 +164,7 @@ impl Engine {
     }
 
     /// Lets those who wait for freed slots have a look at them.
-    fn offer_freed(&mut self, worker: WorkerIndex, charges: &[Charge]) {
+    pub(crate) fn offer_freed(&mut self, worker: WorkerIndex, charges: &[Charge]) {
         let mut last = None;
         for row in charges
             .iter()

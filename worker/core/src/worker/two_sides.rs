@@ -2,7 +2,7 @@
 //! the end of its own patience no later than the safety margin after the scheduler's.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use brasserie_common::health::FirstHealth;
@@ -118,7 +118,7 @@ struct Sides {
     /// When each was sent.
     open: BTreeMap<i64, Time>,
     /// Those whose `runTask` was answered in time.
-    accepted: BTreeSet<i64>,
+    accepted: BTreeMap<i64, Time>,
     statuses: Vec<(CallId, i64)>,
     acknowledgements: Vec<CallId>,
 }
@@ -144,7 +144,7 @@ impl Sides {
             healthchecks: Vec::new(),
             next_healthcheck: 1,
             open: BTreeMap::new(),
-            accepted: BTreeSet::new(),
+            accepted: BTreeMap::new(),
             statuses: Vec::new(),
             acknowledgements: Vec::new(),
         }
@@ -361,7 +361,7 @@ impl Sides {
 
     /// The answer is not on its way for any time: so late it may be.
     fn healthcheck_arrives(&mut self, which: usize) {
-        let Some((id, sent)) = take(&mut self.healthchecks, which) else {
+        let Some((id, _)) = take(&mut self.healthchecks, which) else {
             return;
         };
         let is_new = self.model.is_none_or(|model| model.health() == Health::New);
@@ -371,10 +371,7 @@ impl Sides {
             ""
         };
         let effects = self.rig.run(healthcheck(self.n, id, node));
-        let late = self.rig.now().since(sent);
-        if late <= self.flags.timeouts.max_healthcheck_delay() {
-            self.accepted.insert(id);
-        }
+        self.accepted.insert(id, self.rig.now());
         self.absorb(effects);
     }
 
@@ -382,27 +379,26 @@ impl Sides {
         let Some((call, id)) = take(&mut self.statuses, which) else {
             return;
         };
-        let sent = self
-            .open
-            .get(&id)
-            .filter(|_| self.accepted.contains(&id))
-            .copied();
-        match (&mut self.model, sent) {
-            (Some(model), Some(sent)) if self.lost_at.is_none() => {
-                model.good_healthcheck(sent);
+        let now = self.rig.now();
+        match &mut self.model {
+            Some(model) if self.lost_at.is_none() => {
+                if let Some(sent) = self.open.get(&id) {
+                    model.good_healthcheck(*sent);
+                }
+                model.acknowledged_healthcheck(self.accepted.get(&id).copied().unwrap_or(now));
                 self.is_unchecked = false;
                 self.acknowledgements.push(call);
             }
-            _ => self.outcome(call, refused()),
+            Some(_) | None => self.outcome(call, refused()),
         }
     }
 
     fn begins_anew(&mut self) {
-        let (now, heartbeat_gap) = (self.rig.now(), self.gaps().max_heartbeat);
+        let (now, gaps) = (self.rig.now(), self.gaps());
         if let Some(model) = &mut self.model
             && matches!(model.health(), Health::Healthy | Health::Unhealthy)
         {
-            model.begin_anew(now, heartbeat_gap);
+            model.begin_anew(now, gaps);
             self.open.clear();
             self.accepted.clear();
         }

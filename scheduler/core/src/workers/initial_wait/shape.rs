@@ -42,7 +42,7 @@ impl InitialWait {
         s.opt(*startup_wait, |s, wait| deadline(s, *start + wait));
         s.put(std::mem::discriminant(basis));
         match basis {
-            Basis::Record | Basis::NewCluster | Basis::Nothing => {}
+            Basis::Record | Basis::NewCluster | Basis::Nothing | Basis::Restored => {}
             Basis::Stale(Witness::Scheduler(scheduler)) => s.scheduler(*scheduler),
             Basis::Stale(Witness::Worker(worker)) => s.worker(*worker),
         }

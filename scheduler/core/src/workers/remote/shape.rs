@@ -31,6 +31,9 @@ impl Remote {
             wake,
             said_goodbye,
             begun_anew,
+            forgotten_at,
+            // For people.
+            additions: _,
         } = self;
         // Resources are the engine's.
         s.worker(description.id);
@@ -59,5 +62,6 @@ impl Remote {
             });
         }
         s.opt(*wake, Shape::deadline);
+        s.opt(*forgotten_at, Shape::deadline);
     }
 }

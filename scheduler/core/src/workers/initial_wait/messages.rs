@@ -1,0 +1,189 @@
+//! What people are told about the initial wait: why nothing starts, for how long, and what can be done.
+
+use std::time::Duration;
+
+use brasserie_common::time::format_duration;
+use brasserie_common::{Shard, Time, Timeouts};
+
+use super::{Basis, InitialWait, Witness};
+use crate::scheduler::Scheduler;
+use crate::workers::consensus::FormerSet;
+
+/// Workers named in one message: enough to begin looking, short enough for a line.
+const MAX_NAMED: usize = 5;
+
+impl InitialWait {
+    /// While it matters.
+    pub(crate) fn warning(&self, now: Time) -> Option<String> {
+        self.warning.clone().filter(|_| now < self.safe_at)
+    }
+
+    /// Why nothing starts and what to do, for people; `None` once tasks may start. `untold`: workers whose tasks are not known,
+    /// if they are all that is waited for.
+    fn message(&self, now: Time, former: FormerSet, untold: &[&Shard]) -> Option<String> {
+        if self.over.is_none() && !untold.is_empty() {
+            let shown: Vec<String> = untold
+                .iter()
+                .take(MAX_NAMED)
+                .map(|s| format!("`{s}`"))
+                .collect();
+            return Some(format!(
+                "initial wait: nothing starts until {} worker(s) ({}) have told their running tasks, or are lost; all else \
+                 that was waited for is over",
+                untold.len(),
+                shown.join(", ")
+            ));
+        }
+        if self.over.is_none() {
+            let mut message = self.waiting_message(now);
+            if self.may_end_by_consensus() {
+                message.push_str(". ");
+                message.push_str(&self.consensus_message(now, former));
+            }
+            return Some(message);
+        }
+        let until = self.hold_back_until?;
+        let why = if self.hold_back_is_old {
+            "an earlier scheduler had to hold everything back and ended before that was over"
+        } else {
+            "a worker was lost before its running tasks were known"
+        };
+        let left = seconds(until.since(now));
+        Some(format!("{why}, so nothing starts for another {left}"))
+    }
+
+    fn waiting_message(&self, now: Time) -> String {
+        let left = match self.startup_wait {
+            Some(wait) => seconds((self.start + wait).since(now)),
+            None => seconds(self.safe_at.since(now)),
+        };
+        let why = match self.startup_wait {
+            Some(wait) => format!(
+                "--caution-startup-wait-for-workers {} is not over",
+                format_duration(wait)
+            ),
+            None => self.what_is_not_known(),
+        };
+        format!("initial wait: nothing starts for up to {left}: {why}")
+    }
+
+    fn what_is_not_known(&self) -> String {
+        match &self.basis {
+            Basis::Nothing => "this data directory is new, so workers of an earlier scheduler may still run tasks. \
+                 If no scheduler ever ran for these workers, stop this one, remove its data directory, which holds \
+                 nothing yet, and start it with --new-cluster"
+                .to_owned(),
+            Basis::NewCluster => "the new cluster is about to start".to_owned(),
+            Basis::Record => {
+                let names: Vec<String> =
+                    self.expected.values().take(MAX_NAMED).map(|e| format!("`{}`", e.instance.shard)).collect();
+                format!(
+                    "{} worker(s) of the time before the restart have not reported their running tasks yet ({}). \
+                     Start them again, or wait",
+                    self.expected.len(),
+                    names.join(", ")
+                )
+            }
+            Basis::Restored => "this data directory was restored from a backup, which may lack workers and tasks. Leave \
+                 --after-restoring-a-backup out the next time"
+                .to_owned(),
+            Basis::Stale(Witness::Scheduler(id)) => format!(
+                "a worker knew scheduler instance {id}, which this data directory does not remember: an old backup, or \
+                 the wrong directory"
+            ),
+            Basis::Stale(Witness::Worker(id)) => format!(
+                "worker instance {id} worked for a scheduler of this data directory, which does not remember it: an old \
+                 backup"
+            ),
+        }
+    }
+
+    /// How the shorter way out stands.
+    fn consensus_message(&self, now: Time, former: FormerSet) -> String {
+        let way =
+            "It ends sooner once exactly the workers of an earlier scheduler's last set are here";
+        if !self.expected.is_empty() {
+            return format!(
+                "{way}, and the {} worker(s) that this directory remembers have come back too",
+                self.expected.len()
+            );
+        }
+        match former {
+            FormerSet::NoWorkers => format!("{way}; none has come yet"),
+            FormerSet::Strangers(count) => format!(
+                "{way}; {count} worker(s) never knew a scheduler and so belong to no such set: stop them until it is over, \
+                 or wait"
+            ),
+            FormerSet::NotSettled(count) => format!(
+                "{way}; the set of {count} worker(s) does not count, as it was given by a scheduler that waited itself, or \
+                 by one that does not say"
+            ),
+            FormerSet::Differing(count) => {
+                format!("{way}; those that are here know {count} different sets")
+            }
+            FormerSet::Incomplete { here, of } => {
+                format!("{way}; {here} of {of} workers of the former set are here")
+            }
+            FormerSet::OtherMembers => {
+                format!("{way}; those that are here are not the ones of the set that they name")
+            }
+            FormerSet::Complete(count) if now < self.consensus_at => format!(
+                "All {count} workers of the former set are here: it ends in {}, when a worker that was lost just before \
+                 must have killed its tasks",
+                seconds(self.consensus_at.since(now))
+            ),
+            FormerSet::Complete(count) => format!(
+                "All {count} workers of the former set are here: it ends when all have told their running tasks"
+            ),
+        }
+    }
+}
+
+impl Scheduler {
+    /// See [`InitialWait::message`].
+    pub(crate) fn wait_message(&self, now: Time) -> Option<String> {
+        let former = self.workers().consensus().former_set();
+        let wait = self.initial_wait();
+        let untold: Vec<&Shard> = match wait.over {
+            // Asked each turn, so nothing is gathered in vain.
+            Some(_) => Vec::new(),
+            None => wait
+                .reason_to_leave(now, self.wall().as_secs(), former)
+                .map_or(Vec::new(), |_| self.untold().collect()),
+        };
+        wait.message(now, former, &untold)
+    }
+}
+
+/// How the operator's own wait may be too short.
+pub(super) fn startup_wait_warning(wait: Duration, timeouts: &Timeouts) -> Option<String> {
+    let flag = format!(
+        "--caution-startup-wait-for-workers {}",
+        format_duration(wait)
+    );
+    let (gap, safe) = (timeouts.max_healthcheck_gap(), timeouts.min_safe_wait());
+    if wait < gap {
+        Some(format!(
+            "{flag} is shorter than {}, the time in which every healthy worker shows itself: what runs on one may be started \
+             a second time",
+            format_duration(gap)
+        ))
+    } else if wait < safe {
+        Some(format!(
+            "{flag} is shorter than the safe wait of {}: what runs on a worker that cannot reach this scheduler may be \
+             started a second time",
+            format_duration(safe)
+        ))
+    } else {
+        None
+    }
+}
+
+fn seconds(d: Duration) -> String {
+    let secs = d.as_secs() + u64::from(d.subsec_nanos() > 0);
+    if secs < 120 {
+        format!("{secs} s")
+    } else {
+        format!("{} min {} s", secs / 60, secs % 60)
+    }
+}

@@ -1,0 +1,129 @@
+//! How one worker stands, for people: its state, what keeps it from working, and what is odd about it.
+
+use brasserie_common::time::format_duration;
+use brasserie_common::{Health, Time};
+
+use super::consensus::WithheldBy;
+use super::remote::Remote;
+use crate::scheduler::Scheduler;
+use crate::view::WorkerStatus;
+
+impl Scheduler {
+    pub(crate) fn worker_status(&self, now: Time, worker: &Remote) -> WorkerStatus {
+        let (running, unsure) = self.tasks().counts_on(worker.shard());
+        WorkerStatus {
+            shard: worker.shard().clone(),
+            hostname: worker.description().machine_lock.hostname.clone(),
+            address: worker.address().clone(),
+            id: worker.id(),
+            health: worker.health(),
+            running,
+            unsure,
+            begun_anew: worker.begun_anew,
+            since_heartbeat: worker.model.last_heartbeat().map(|at| now.since(at)),
+            waits_for: self.what_it_waits_for(now, worker),
+            notes: self.notes_on(worker),
+        }
+    }
+
+    /// Why it gets no tasks; `None` if it does, or has left.
+    fn what_it_waits_for(&self, now: Time, worker: &Remote) -> Option<String> {
+        let unrecorded = || {
+            let text = "until it is recorded on disk";
+            (!worker.is_recorded).then(|| text.to_owned())
+        };
+        match worker.health() {
+            Health::MustDie => None,
+            Health::New => Some(
+                unrecorded().unwrap_or_else(|| "for the answer to which tasks it runs".to_owned()),
+            ),
+            Health::Unhealthy => self
+                .stale_evidence(now, worker)
+                .or_else(unrecorded)
+                .or_else(|| self.withheld(worker)),
+            Health::Healthy => match worker.told {
+                Some((Health::Healthy, _)) => None,
+                Some((Health::New | Health::Unhealthy | Health::MustDie, _)) | None => {
+                    Some("for its next heartbeat, to hear that it is HEALTHY".to_owned())
+                }
+            },
+        }
+    }
+
+    fn stale_evidence(&self, now: Time, worker: &Remote) -> Option<String> {
+        let gaps = worker.gaps(&self.options().timeouts);
+        let beat = worker.model.last_heartbeat();
+        if let Some(at) = beat.filter(|at| now > *at + gaps.max_heartbeat) {
+            let ago = format_duration(whole_seconds(now.since(at)));
+            return Some(format!("for a heartbeat; the last one came {ago} ago"));
+        }
+        match worker.model.last_good_healthcheck() {
+            None => Some("for the result of its first healthcheck".to_owned()),
+            Some(at) if now > at + gaps.max_healthcheck => Some(format!(
+                "for a good healthcheck; the last one was sent {} ago",
+                format_duration(whole_seconds(now.since(at)))
+            )),
+            Some(_) => None,
+        }
+    }
+
+    fn withheld(&self, worker: &Remote) -> Option<String> {
+        Some(match self.workers().consensus().withheld_by(worker.id())? {
+            WithheldBy::Itself => {
+                "until it has sent back a worker set of this scheduler".to_owned()
+            }
+            WithheldBy::Foreigner(first, count) => {
+                let shard = self
+                    .workers()
+                    .shard_with(first)
+                    .cloned()
+                    .unwrap_or_default();
+                format!(
+                    "until worker `{shard}`, one of {count} that still hold an earlier scheduler's worker set, has sent back \
+                     one of this scheduler"
+                )
+            }
+            WithheldBy::Others => {
+                "until a worker that came before it has sent back a worker set with it".to_owned()
+            }
+        })
+    }
+
+    fn notes_on(&self, worker: &Remote) -> Vec<String> {
+        let mut notes = Vec::new();
+        if worker.additions.lacks_digest {
+            notes.push(
+                "names its worker set without a digest, as the original protocol does: it counts by the weaker hash"
+                    .to_owned(),
+            );
+        }
+        if worker.additions.lacks_standing {
+            notes.push(
+                "does not send back whether its worker set is settled: it cannot end a later scheduler's initial wait early"
+                    .to_owned(),
+            );
+        }
+        // From there on only healthchecks tell in time whether it is well.
+        let limit = self.options().timeouts.max_healthcheck_gap();
+        let period = worker.description().heartbeat_period;
+        if period > limit {
+            notes.push(format!(
+                "its heartbeat period of {} is longer than {}, the time in which its health must show: it hears late of \
+                 whatever is decided about it",
+                format_duration(whole_seconds(period)),
+                format_duration(limit)
+            ));
+        }
+        if worker.begun_anew > 0 {
+            notes.push(format!(
+                "obeyed another scheduler in between: associated anew {} time(s)",
+                worker.begun_anew
+            ));
+        }
+        notes
+    }
+}
+
+fn whole_seconds(d: std::time::Duration) -> std::time::Duration {
+    std::time::Duration::from_secs(d.as_secs())
+}
