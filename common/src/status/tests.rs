@@ -166,8 +166,11 @@ fn a_lost_task_waits_the_safety_time_but_advances_by_its_configured_step() {
 }
 
 #[test]
-fn was_not_running_keeps_the_step_and_the_data_of_the_status_before() {
-    let old = stored(&ReportedStatus::error_backoff("x"), step(30, false));
+fn was_not_running_keeps_the_step_and_the_data_of_the_status_before_but_not_its_error() {
+    let text = r#"{"result": "error_backoff", "data": {"exception": "x", "kept": 1}}"#;
+    let old = ReportedStatus::parse(text, StatusSource::Worker);
+    let old = stored(&old, step(30, false));
+    assert_eq!(old.exception(), Some("x"));
     let not_run = |old: &StoredStatus| {
         StoredStatus::after(
             Some(old),
@@ -180,7 +183,13 @@ fn was_not_running_keeps_the_step_and_the_data_of_the_status_before() {
     let once = not_run(&old);
     assert_eq!((once.backoff_seconds, once.uses_backoff()), (0, false));
     assert_eq!(once.configured_backoff(), step(30, false));
-    assert_eq!(once.exception(), Some("x"));
+    // That is about another run.
+    assert_eq!(once.exception(), None);
+    assert!(
+        once.data
+            .as_ref()
+            .is_some_and(|data| data.contains_key("kept"))
+    );
     let again = not_run(&once);
     assert_eq!(again.configured_backoff(), step(30, false));
     assert!(again.is_overwriteable());

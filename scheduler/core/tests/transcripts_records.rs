@@ -203,16 +203,20 @@ fn a_bumped_instance_has_the_time_of_its_own_kill_waits() {
 
 #[test]
 fn of_two_instances_of_one_second_the_displaced_one_may_live() {
-    let (mut s, w) = unhealthy_with_a_task(options());
-    let twin = WorkerDescription {
-        id: brasserie_common::WorkerId::new(w.id.0.start_time, 99),
-        ..w.clone()
-    };
-    s.heartbeat(&twin, WorkerSetId::default()).unwrap();
-    let expected = u32::try_from(options().timeouts.min_safe_wait().as_secs()).unwrap();
-    assert_eq!(safety_seconds(&s.records), [expected]);
-    let suicide = |call: &Call| matches!(call, Call::RequestSuicide { worker } if *worker == w.id);
-    assert!(s.take_call(suicide).is_some());
+    for shard in ["w", "another"] {
+        let (mut s, w) = unhealthy_with_a_task(options());
+        let twin = WorkerDescription {
+            id: brasserie_common::WorkerId::new(w.id.0.start_time, 99),
+            shard: brasserie_common::Shard::try_from(shard).unwrap(),
+            ..w.clone()
+        };
+        s.heartbeat(&twin, WorkerSetId::default()).unwrap();
+        let expected = u32::try_from(options().timeouts.min_safe_wait().as_secs()).unwrap();
+        assert_eq!(safety_seconds(&s.records), [expected], "{shard}");
+        let suicide =
+            |call: &Call| matches!(call, Call::RequestSuicide { worker } if *worker == w.id);
+        assert!(s.take_call(suicide).is_some());
+    }
 }
 
 #[test]

@@ -43,11 +43,14 @@
 //! heartbeat that echoes a known version.
 
 mod shape;
+mod withheld;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
 use brasserie_common::{SchedulerId, Standing, WorkerId, WorkerSetHash, WorkerSetId};
+
+pub(crate) use withheld::WithheldBy;
 
 /// Steps that are remembered although the floor has passed them, so that late or wrong echoes are recognised.
 const MIN_STEPS: usize = 1024;
@@ -114,17 +117,6 @@ pub(crate) enum WrongEcho {
     OtherContent,
     /// Of another scheduler, though it came with another id.
     Foreign,
-}
-
-/// Why a worker may not become HEALTHY for the first time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WithheldBy {
-    /// It has sent back no set of this scheduler.
-    Itself,
-    /// This one and as many others hold an earlier scheduler's set until they send back one of this scheduler.
-    Foreigner(WorkerId, usize),
-    /// Nobody has sent back a set with it yet from whom that would count.
-    Others,
 }
 
 /// How far the workers of a former set are back, for consensus on it.
@@ -428,19 +420,6 @@ impl Consensus {
         self.members
             .get(&worker)
             .is_some_and(|member| member.permit == Permit::Granted)
-    }
-
-    /// What this worker, which is not permitted, waits for.
-    pub(crate) fn withheld_by(&self, worker: WorkerId) -> Option<WithheldBy> {
-        let member = self.members.get(&worker)?;
-        match member.permit {
-            Permit::Granted => None,
-            Permit::Withheld if member.echoed.is_none() => Some(WithheldBy::Itself),
-            Permit::Withheld => Some(match self.foreigners.first() {
-                Some(first) => WithheldBy::Foreigner(*first, self.foreigners.len()),
-                None => WithheldBy::Others,
-            }),
-        }
     }
 
     /// It has shown that it knows this scheduler.

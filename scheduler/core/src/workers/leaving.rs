@@ -28,7 +28,18 @@ impl Scheduler {
             .map(|w| w.shard().clone())
             .collect();
         for shard in associated {
-            self.lose(now, &shard, LeftCause::Replaced);
+            let twin = self.workers().get(&shard);
+            let twin = twin.filter(|w| w.id().0.start_time == successor.id.0.start_time);
+            match twin.map(Remote::timeouts) {
+                // As on one shard: either may be the other's successor, so this one may live.
+                Some(timers) => {
+                    self.request_suicide(now, &shard);
+                    self.lose_with(now, &shard, LeftCause::Replaced, Some(timers));
+                }
+                None => {
+                    self.lose(now, &shard, LeftCause::Replaced);
+                }
+            }
         }
         for worker in self
             .initial_wait()
