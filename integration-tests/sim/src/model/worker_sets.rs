@@ -18,6 +18,11 @@ pub struct Sums {
 }
 
 impl Sums {
+    /// Of exactly these.
+    pub fn of(members: impl Iterator<Item = WorkerId>) -> Sums {
+        members.fold(Sums::default(), |sums, worker| sums.change(worker, 1))
+    }
+
     fn change(self, worker: WorkerId, sign: i64) -> Sums {
         let (start, rand) = (worker.0.start_time, worker.0.rand);
         Sums {
