@@ -22,6 +22,7 @@ mod fresh_belief;
 mod given_away_is_dead;
 mod healthy_starts;
 mod heartbeats_are_bounded;
+mod joins_in_time;
 mod left_in_one_commit;
 mod lost_is_lost;
 mod must_die_is_final;
@@ -189,6 +190,7 @@ fn registry() -> Vec<Box<dyn Law>> {
         Box::new(as_configured::AsConfigured),
         Box::new(heartbeats_are_bounded::HeartbeatsAreBounded::default()),
         Box::new(calls_are_bounded::CallsAreBounded::default()),
+        Box::new(joins_in_time::JoinsInTime::default()),
         Box::new(answered_once::AnsweredOnce::default()),
     ]
 }

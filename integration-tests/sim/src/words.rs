@@ -312,4 +312,6 @@ pub enum FaultKind {
     NodesChange,
     OperatorKill,
     MachineCrash,
+    /// A heartbeat of another protocol version, or of a known instance with another shard or machine lock.
+    StrayHeartbeat,
 }

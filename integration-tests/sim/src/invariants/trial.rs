@@ -32,6 +32,7 @@ pub(crate) struct Trial<L> {
     pub(crate) contract: Contract,
     pub(crate) phase: Phase,
     timeouts: Timeouts,
+    pub(crate) only_workers_fail: bool,
     config: Arc<Config>,
 }
 
@@ -47,6 +48,7 @@ impl<L: Law> Trial<L> {
             contract: Contract::Whole,
             phase: Phase::Faults,
             timeouts: Timeouts::default(),
+            only_workers_fail: false,
             config: Arc::new(parsed.expect("the smallest configuration").config),
         }
     }
@@ -59,6 +61,8 @@ impl<L: Law> Trial<L> {
             contract: self.contract,
             phase: self.phase,
             timeouts: &self.timeouts,
+            shortest: &self.timeouts,
+            only_workers_fail: self.only_workers_fail,
             keeper_delay: Duration::from_secs(1),
             drift_per_mille: 0,
             schedulers: &[],

@@ -171,8 +171,8 @@ impl Wait {
         let waited = when.since(self.since);
         let is_new = self.schedulers.is_empty();
         let kill_margin = world
-            .timeouts
-            .lost_task_min_backoff(world.timeouts.suicide_task_kill_wait);
+            .shortest
+            .lost_task_min_backoff(world.shortest.suicide_task_kill_wait);
         match why {
             WaitExit::RecordComplete if is_new => Some("the directory had no record".to_owned()),
             WaitExit::RecordComplete if self.stale => Some("the record is stale".to_owned()),
@@ -191,7 +191,7 @@ impl Wait {
                 Some("a worker knows an earlier scheduler".to_owned())
             }
             WaitExit::SafeWait
-                if waited < drift::at_least(world, world.timeouts.min_safe_wait()) =>
+                if waited < drift::at_least(world, world.shortest.min_safe_wait()) =>
             {
                 Some(format!("only {waited:?} have passed"))
             }
