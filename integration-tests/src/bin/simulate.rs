@@ -74,8 +74,8 @@ fn main() -> ExitCode {
         Some(seed) => play_one(seed, &settings),
         None => play_many(&options, &settings),
     };
-    total.print(started.elapsed());
-    if total.broken.is_Total::default() {
+    print!("{}", total.text(started.elapsed()));
+    if total.is_good() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -116,7 +116,7 @@ fn play_many(options: &Options, settings: &Settings) -> Total {
                     let seed = options.first_seed + number;
                     SEED.set(seed);
                     let outcome = run_seed(seed, settings, &mut |_| ());
-                    if !outcome.violations.is_Total::default() {
+                    if !outcome.violations.is_empty() {
                         bar.println(format!("seed {seed} breaks a law"));
                         stop.fetch_or(options.fail_fast, Ordering::Relaxed);
                     }
