@@ -183,6 +183,7 @@ impl Run<'_> {
             }
         }
         let world = self.cluster.world();
+        self.coverage.note_flag(self.cluster.bumps_unhealthy());
         for happening in &log {
             self.coverage.count(happening);
             self.laws.observe(when, happening, &world)?;
