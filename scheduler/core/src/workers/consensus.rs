@@ -47,6 +47,7 @@ mod shape;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{SchedulerId, Standing, WorkerId, WorkerSetHash, WorkerSetId};
 
 /// Steps that are remembered although the floor has passed them, so that late or wrong echoes are recognised.
@@ -260,6 +261,9 @@ impl Consensus {
         }
         self.current.hash.remove(worker);
         self.step();
+        if sabotage::on(Sabotage::SetIdGoesBack) {
+            self.current.version = self.current.version.wrapping_sub(2);
+        }
         self.raise_floor();
     }
 
@@ -477,7 +481,7 @@ impl Consensus {
         if strangers > 0 {
             return FormerSet::Strangers(strangers);
         }
-        if self.unsettled > 0 {
+        if self.unsettled > 0 && !sabotage::on(Sabotage::ConsensusOfUnsettledSets) {
             return FormerSet::NotSettled(self.unsettled);
         }
         if self.initial.len() > 1 {

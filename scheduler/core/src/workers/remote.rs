@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use brasserie_common::health::{FirstHealth, Gaps};
 use brasserie_common::ids::HEALTHCHECK_JOB;
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
     CallId, CallOutcome, Health, HealthModel, InvocationId, RecordSeq, SequenceNumber,
     ServiceAddress, Shard, Time, Timeouts, WorkerDescription, WorkerId, WorkerSetId,
@@ -16,7 +17,7 @@ use super::consensus::Consensus;
 use super::healthchecks::Healthchecks;
 use crate::calls::Purpose;
 use crate::effect::{Call, CallReply, NewWorker};
-use crate::record::LeftCause;
+use crate::record::{InstanceRecord, LeftCause, Record};
 use crate::scheduler::Scheduler;
 use crate::view::WorkerStatus;
 
@@ -109,6 +110,20 @@ impl Remote {
             wake: None,
             said_goodbye: false,
             begun_anew: 0,
+        }
+    }
+
+    /// What makes a later scheduler wait for it.
+    pub(crate) fn association(&self) -> Record {
+        let worker = &self.description;
+        Record::WorkerAssociated {
+            worker: worker.id,
+            instance: InstanceRecord {
+                shard: worker.shard.clone(),
+                machine_lock: worker.machine_lock.clone(),
+                heartbeat_period: worker.heartbeat_period,
+                timeouts: self.timeouts,
+            },
         }
     }
 
@@ -265,7 +280,10 @@ impl Remote {
     }
 
     fn first_health(&self, consensus: &Consensus) -> FirstHealth {
-        if self.is_recorded && consensus.permits(self.id()) {
+        let is_recorded = self.is_recorded || sabotage::on(Sabotage::InstanceRecordAfterSending);
+        let is_permitted =
+            consensus.permits(self.id()) || sabotage::on(Sabotage::SkipFirstHealthPermission);
+        if is_recorded && is_permitted {
             FirstHealth::Permitted
         } else {
             FirstHealth::Withheld
@@ -411,10 +429,12 @@ impl Scheduler {
         worker: WorkerId,
         outcome: CallOutcome<CallReply>,
     ) {
-        let Some(remote) = self.workers_mut().instance_mut(shard, worker) else {
+        let any = sabotage::on(Sabotage::ApplyLateRunningTasks);
+        let remote = self.workers_mut().get_mut(shard);
+        let Some(remote) = remote.filter(|remote| remote.id() == worker || any) else {
             return;
         };
-        if remote.health() != Health::New {
+        if remote.health() != Health::New && !any {
             return;
         }
         match outcome {
