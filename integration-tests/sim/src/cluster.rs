@@ -146,6 +146,8 @@ struct SchedulerPost {
     syncing: Option<RecordSeq>,
     /// The directory is an old copy: the operator makes the next scheduler wait, until one has waited to the end.
     is_restored: bool,
+    /// The operator sets the machine's clock before the next start, as the directory may not know the last instance.
+    set_clock: bool,
 }
 
 /// What surrounds one worker process.
@@ -233,6 +235,7 @@ impl Cluster {
             wake: (None, 0),
             syncing: None,
             is_restored: false,
+            set_clock: false,
         };
         let worker_post = WorkerPost {
             frozen: None,

@@ -41,6 +41,8 @@ const REJECTIONS: &[&str] = &[
     "not running",
     "kill failed",
     "empty name",
+    "asked to die",
+    "stepped down",
 ];
 
 const REFUSALS: &[&str] = &[
@@ -52,6 +54,7 @@ const REFUSALS: &[&str] = &[
     "refused: busy",
     "refused: draining",
     "refused: unspecified",
+    "refused: bound to another",
 ];
 
 const BITS: &[&str] = &[
@@ -149,7 +152,7 @@ const GROUPS: &[Group] = &[
 ];
 
 /// The widest group.
-const WIDTH: usize = 14;
+const WIDTH: usize = 16;
 
 /// Counters.
 #[derive(Clone, Debug)]
@@ -297,6 +300,8 @@ fn rejection(why: RejectionKind) -> usize {
         RejectionKind::NotRunning => 11,
         RejectionKind::KillFailed => 12,
         RejectionKind::EmptyName => 13,
+        RejectionKind::AskedToDie => 14,
+        RejectionKind::SteppedDown => 15,
     }
 }
 
@@ -338,6 +343,7 @@ fn refused(refusal: Option<RefusalCode>) -> usize {
         Some(RefusalCode::Busy) => 5,
         Some(RefusalCode::Draining) => 6,
         Some(RefusalCode::Unspecified) => 7,
+        Some(RefusalCode::BoundTo(_)) => 8,
     }
 }
 

@@ -149,6 +149,8 @@ pub enum RejectionKind {
     NotRunning,
     KillFailed,
     EmptyName,
+    AskedToDie,
+    SteppedDown,
 }
 
 impl From<&Rejection> for RejectionKind {
@@ -168,6 +170,8 @@ impl From<&Rejection> for RejectionKind {
             Rejection::NotRunning(_) => RejectionKind::NotRunning,
             Rejection::KillFailed(_) => RejectionKind::KillFailed,
             Rejection::EmptyName(_) => RejectionKind::EmptyName,
+            Rejection::AskedToDie { .. } => RejectionKind::AskedToDie,
+            Rejection::SteppedDown { .. } => RejectionKind::SteppedDown,
         }
     }
 }
@@ -177,6 +181,7 @@ impl From<&Rejection> for RejectionKind {
 pub enum Fact {
     SchedulerStarted {
         scheduler: SchedulerId,
+        wait: Duration,
     },
     WorkerAssociated {
         worker: WorkerId,

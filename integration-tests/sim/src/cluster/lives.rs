@@ -32,6 +32,9 @@ impl Cluster {
         if self.scheduler(place).core().is_some() {
             return;
         }
+        if std::mem::take(&mut self.scheduler_post_mut(place).set_clock) {
+            self.set_clock_right();
+        }
         let directory = self.scheduler_post(place).directory;
         let durable = match self.directories[usize::from(directory.0)].open(place) {
             Ok(durable) => durable,
@@ -121,6 +124,20 @@ impl Cluster {
     pub(super) fn start_scheduler_after(&mut self, place: SchedulerPlace, after: Duration) {
         self.queue
             .push(self.now + after, Due::StartScheduler { place });
+    }
+
+    /// Its service manager starts it again, if it is the one that belongs there.
+    pub(super) fn scheduler_steps_down(&mut self, place: SchedulerPlace) {
+        self.crash_scheduler(place, SchedulerStop::SteppedDown);
+        if place != FIRST {
+            return;
+        }
+        // The operator reads why it ended. While the newer one is alive, there is nothing to set right.
+        if self.scheduler(super::SECOND).core().is_none() {
+            self.scheduler_post_mut(place).set_clock = true;
+        }
+        let after = self.downtime();
+        self.start_scheduler_after(place, after);
     }
 
     pub(super) fn load_config(&mut self, place: SchedulerPlace, generation: u32) {

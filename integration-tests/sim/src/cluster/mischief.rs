@@ -237,7 +237,7 @@ impl Cluster {
         self.directories[usize::from(directory.0)].restore(backup);
         self.scheduler_post_mut(FIRST).is_restored = true;
         self.log.push(Happening::BackupRestored { directory });
-        self.set_clock_right();
+        self.scheduler_post_mut(FIRST).set_clock = true;
         let after = self.downtime();
         self.start_scheduler_after(FIRST, after);
         true
@@ -251,7 +251,7 @@ impl Cluster {
         self.new_cluster = false;
         self.scheduler_post_mut(FIRST).is_restored = false;
         self.log.push(Happening::DirectoryLost { directory });
-        self.set_clock_right();
+        self.scheduler_post_mut(FIRST).set_clock = true;
         let after = self.downtime();
         self.start_scheduler_after(FIRST, after);
         true
@@ -259,7 +259,7 @@ impl Cluster {
 
     /// A directory that forgets its last instance must not meet a clock that goes back as well: workers obey no instance that
     /// seems older than one they knew, so the operator sets the clock before the start.
-    fn set_clock_right(&mut self) {
+    pub(super) fn set_clock_right(&mut self) {
         let machine = self.scheduler_post(FIRST).machine;
         let (_, wall) = self.clocks_of(machine);
         let known = self.newest_scheduler_start.max(wall.as_secs());
@@ -367,6 +367,7 @@ impl Cluster {
         if self.contract == Contract::Obedience && self.scheduler(FIRST).core().is_some() {
             self.crash_scheduler(FIRST, SchedulerStop::Crashed);
         }
+        self.scheduler_post_mut(FIRST).set_clock |= self.contract == Contract::Obedience;
         if self.scheduler(FIRST).core().is_none() {
             self.start_scheduler_after(FIRST, Duration::from_secs(1));
         }

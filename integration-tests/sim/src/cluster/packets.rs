@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use brasserie_common::{CallOutcome, Time};
-use brasserie_scheduler_core::Message;
+use brasserie_common::{CallId, CallOutcome, ServiceAddress, Time};
+use brasserie_scheduler_core::{ExitReason, Message};
 
 use super::{CALL_TIMEOUT, Caller, Cluster, Due, Outcome};
 use crate::event_log::{CallTag, MachineId, SchedulerPlace, WorkerPlace};
@@ -41,10 +41,26 @@ impl Cluster {
 
     pub(super) fn after_scheduler_turn(&mut self, place: SchedulerPlace) {
         let mut outputs = std::mem::take(&mut self.scheduler_outputs);
+        let mut over = None;
         for output in outputs.drain(..) {
-            self.scheduler_output(place, output);
+            match output {
+                SchedulerOutput::Exit { reason } => over = Some(reason),
+                SchedulerOutput::Record { seq, record } => self.write_record(place, seq, record),
+                SchedulerOutput::Answer { tag, outcome } => {
+                    self.answer(tag, Outcome::ToWorker(outcome));
+                }
+                SchedulerOutput::Call {
+                    call,
+                    tag,
+                    peer,
+                    message,
+                } => self.scheduler_calls(place, (call, tag), &peer, message),
+            }
         }
         self.scheduler_outputs = outputs;
+        if let Some(ExitReason::SteppedDown { newer: _ }) = over {
+            self.scheduler_steps_down(place);
+        }
         let due = self.scheduler(place).due();
         let clock = &self.clocks[usize::from(self.scheduler_post(place).machine.0)];
         let at = due.map(|at| clock.when(at).max(self.now));
@@ -117,52 +133,45 @@ impl Cluster {
         }
     }
 
-    fn scheduler_output(&mut self, place: SchedulerPlace, output: SchedulerOutput) {
-        match output {
-            SchedulerOutput::Record { seq, record } => self.write_record(place, seq, record),
-            SchedulerOutput::Answer { tag, outcome } => {
-                self.answer(tag, Outcome::ToWorker(outcome));
-            }
-            SchedulerOutput::Call {
-                call,
-                tag,
-                peer,
-                message,
-            } => {
-                let callee = WorkerPlace(peer.port - FIRST_PORT);
-                let caller = Caller::Scheduler {
-                    place,
-                    generation: self.scheduler(place).generation(),
-                    call,
-                    callee,
-                };
-                let from = self.scheduler_post(place).machine;
-                let to = self.worker_machine(callee);
-                let Some((after, again)) = self.send(tag, caller, from, to) else {
-                    return;
-                };
-                if let Some(again) = again {
-                    let copy = Due::WorkerRequest {
-                        place: callee,
-                        tag: CallTag(tag.0 | COPY),
-                        message: message.clone(),
-                    };
-                    self.queue.push(self.now + again, copy);
-                }
-                let packet = Due::WorkerRequest {
-                    place: callee,
-                    tag,
-                    message,
-                };
-                self.queue.push(self.now + after, packet);
-            }
+    fn scheduler_calls(
+        &mut self,
+        place: SchedulerPlace,
+        (call, tag): (CallId, CallTag),
+        peer: &ServiceAddress,
+        message: Message,
+    ) {
+        let callee = WorkerPlace(peer.port - FIRST_PORT);
+        let caller = Caller::Scheduler {
+            place,
+            generation: self.scheduler(place).generation(),
+            call,
+            callee,
+        };
+        let from = self.scheduler_post(place).machine;
+        let to = self.worker_machine(callee);
+        let Some((after, again)) = self.send(tag, caller, from, to) else {
+            return;
+        };
+        if let Some(again) = again {
+            let copy = Due::WorkerRequest {
+                place: callee,
+                tag: CallTag(tag.0 | COPY),
+                message: message.clone(),
+            };
+            self.queue.push(self.now + again, copy);
         }
+        let packet = Due::WorkerRequest {
+            place: callee,
+            tag,
+            message,
+        };
+        self.queue.push(self.now + after, packet);
     }
 
     fn worker_calls(
         &mut self,
         place: WorkerPlace,
-        call: brasserie_common::CallId,
+        call: CallId,
         tag: CallTag,
         request: ToScheduler,
     ) {

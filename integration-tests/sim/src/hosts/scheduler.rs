@@ -12,7 +12,7 @@ use brasserie_common::{
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
-    Answer, CallReply, Durable, Event, Message, Options, Query, Record, Scheduler,
+    Answer, CallReply, Durable, Event, ExitReason, Message, Options, Query, Record, Scheduler,
 };
 use brasserie_scheduler_engine::NodeTable;
 use brasserie_worker_core::{CallReply as WorkerCallReply, Goodbye};
@@ -62,6 +62,8 @@ pub enum SchedulerOutput {
         peer: ServiceAddress,
         message: Message,
     },
+    /// The process ends; what it has done before this is done.
+    Exit { reason: ExitReason },
 }
 
 /// Who asked for which shard.

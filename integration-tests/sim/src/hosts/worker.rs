@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use brasserie_common::collections::IdMap;
 use brasserie_common::{
-    CallId, CallOutcome, Health, InvocationId, KillRequest, ReportedStatus, RequestId, RunningTask,
-    SchedulerId, StatusBits, TaskKey, Time, WallTime, WorkerId,
+    CallId, CallOutcome, Health, InvocationId, KillRequest, RefusalCode, ReportedStatus, RequestId,
+    RunningTask, SchedulerId, StatusBits, TaskKey, Time, WallTime, WorkerId,
 };
 use brasserie_scheduler_core::{CallReply as SchedulerCallReply, Message, StatusUpdate};
 use brasserie_worker_core::{
@@ -467,14 +467,24 @@ impl Turn<'_> {
     }
 }
 
-/// What the scheduler's side of the wire makes of a refusal: two methods declare no exception, so it cannot know there.
+/// What the scheduler's side of the wire makes of a refusal: two methods declare no exception, so it cannot know there, unless the text
+/// names the scheduler instance that the worker obeys.
 fn refused(ask: Ask, refusal: Refusal) -> CallOutcome<SchedulerCallReply> {
     let Refusal { code, message } = refusal;
     match ask {
         Ask::Run { .. } | Ask::Healthcheck { .. } | Ask::Suicide | Ask::Kill { .. } => {
             CallOutcome::Refused(code, message)
         }
-        Ask::Fetch | Ask::Notify { .. } => CallOutcome::Unknown(message),
+        Ask::Fetch | Ask::Notify { .. } => match code {
+            RefusalCode::BoundTo(_) => CallOutcome::Refused(code, message),
+            RefusalCode::Unspecified
+            | RefusalCode::Unhealthy
+            | RefusalCode::WrongId
+            | RefusalCode::OldSequence
+            | RefusalCode::Duplicate
+            | RefusalCode::Busy
+            | RefusalCode::Draining => CallOutcome::Unknown(message),
+        },
     }
 }
 

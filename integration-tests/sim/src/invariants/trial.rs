@@ -184,7 +184,14 @@ pub(crate) fn wrote(s: i64, seq: u64, fact: Fact) -> Happening {
 }
 
 pub(crate) fn wrote_start(s: i64) -> Happening {
-    wrote(s, 1, Fact::SchedulerStarted { scheduler: sid(s) })
+    wrote(
+        s,
+        1,
+        Fact::SchedulerStarted {
+            scheduler: sid(s),
+            wait: Duration::ZERO,
+        },
+    )
 }
 
 pub(crate) fn associated(s: i64, seq: u64, w: i64) -> Happening {

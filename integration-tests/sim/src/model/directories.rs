@@ -41,6 +41,7 @@ impl Stored {
 pub struct State {
     pub schedulers: BTreeSet<SchedulerId>,
     pub instances: BTreeSet<WorkerId>,
+    pub left: BTreeSet<WorkerId>,
     pub hold_back: Duration,
     pub ends: BTreeMap<TaskId, Stored>,
 }
@@ -48,8 +49,9 @@ pub struct State {
 impl State {
     fn apply(&mut self, entry: &Entry) {
         match entry.fact {
-            Fact::SchedulerStarted { scheduler } => {
+            Fact::SchedulerStarted { scheduler, wait } => {
                 self.schedulers.insert(scheduler);
+                self.hold_back = self.hold_back.max(wait);
             }
             Fact::WorkerAssociated { worker, .. } => {
                 self.instances.insert(worker);
@@ -58,6 +60,7 @@ impl State {
                 worker, hold_back, ..
             } => {
                 self.instances.remove(&worker);
+                self.left.insert(worker);
                 self.hold_back = self.hold_back.max(hold_back);
             }
             Fact::HoldBack { wait } => self.hold_back = self.hold_back.max(wait),
@@ -86,6 +89,7 @@ impl State {
         State {
             schedulers: durable.schedulers.clone(),
             instances: durable.instances.keys().copied().collect(),
+            left: durable.left.clone(),
             hold_back: durable.hold_back,
             ends: ends.collect(),
         }
@@ -104,6 +108,7 @@ impl State {
         };
         self.schedulers == other.schedulers
             && self.instances == other.instances
+            && self.left == other.left
             && self.hold_back == other.hold_back
             && self.ends.iter().map(plain).eq(other.ends.iter().map(plain))
     }

@@ -33,6 +33,7 @@ impl Turn<'_> {
                 let message = self.process.core.message(&call);
                 self.call(id, peer, after, &call, message);
             }
+            Effect::Exit { reason } => self.out.push(SchedulerOutput::Exit { reason }),
         }
     }
 
@@ -285,8 +286,13 @@ fn count(tasks: usize) -> u16 {
 
 fn fact(record: &Record) -> Fact {
     match record {
-        Record::SchedulerStarted { scheduler, .. } => Fact::SchedulerStarted {
+        Record::SchedulerStarted {
+            cluster: _,
+            scheduler,
+            wait,
+        } => Fact::SchedulerStarted {
             scheduler: *scheduler,
+            wait: *wait,
         },
         Record::WorkerAssociated { worker, instance } => Fact::WorkerAssociated {
             worker: *worker,
