@@ -19,6 +19,8 @@ pub mod network;
 pub mod processes;
 pub mod queue;
 pub mod run;
+#[cfg(feature = "sabotage")]
+pub mod sabotage;
 pub mod swarm;
 pub mod trace;
 pub mod view;

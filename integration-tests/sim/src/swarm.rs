@@ -21,6 +21,24 @@ pub enum Start {
     Empty,
 }
 
+/// How workers draw the start seconds in their ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartSeconds {
+    /// Their directories remember the last one.
+    Distinct,
+    /// Their directories forget: two instances of one place may have begun in one second.
+    MayRepeat,
+}
+
+/// How the operator puts an old copy of the directory back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restores {
+    /// With the flag that forces the safe wait.
+    AsDocumented,
+    /// Without it: what no worker can witness goes unnoticed, so such a run is held to [`crate::view::Contract::Obedience`].
+    Carelessly,
+}
+
 /// Where a worker lives and what it claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacePlan {
@@ -55,6 +73,8 @@ pub struct Swarm {
     pub longest_freeze: Duration,
     pub new_work_every: Duration,
     pub spread_out_joins: Duration,
+    pub start_seconds: StartSeconds,
+    pub restores: Restores,
 }
 
 /// Kinds that are injected one by one; the others are properties of the network and of processes.
@@ -129,6 +149,16 @@ impl Swarm {
             longest_freeze,
             new_work_every: dice.between(Duration::from_secs(200), Duration::from_secs(900)) / pace,
             spread_out_joins: dice.skewed(Duration::from_millis(1), Duration::from_secs(60)),
+            start_seconds: if dice.per_mille(100) {
+                StartSeconds::MayRepeat
+            } else {
+                StartSeconds::Distinct
+            },
+            restores: if dice.per_mille(50) {
+                Restores::Carelessly
+            } else {
+                Restores::AsDocumented
+            },
         }
     }
 

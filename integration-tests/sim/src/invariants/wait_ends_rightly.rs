@@ -22,12 +22,16 @@ struct Wait {
     missing: BTreeSet<WorkerId>,
     /// A worker named a scheduler that the directory does not remember.
     stale: bool,
+    /// The scheduler that each worker knew when it came.
+    known_by: BTreeMap<WorkerId, SchedulerId>,
 }
 
 #[derive(Default)]
 pub struct WaitEndsRightly {
     directories: Directories,
     waits: BTreeMap<SchedulerId, Wait>,
+    /// Schedulers that ever left their own wait.
+    settled: BTreeSet<SchedulerId>,
 }
 
 impl Law for WaitEndsRightly {
@@ -58,10 +62,16 @@ impl Law for WaitEndsRightly {
                     schedulers: found.map(|s| s.schedulers.clone()).unwrap_or_default(),
                     missing: found.map(|s| s.instances.clone()).unwrap_or_default(),
                     stale: false,
+                    known_by: BTreeMap::new(),
                 };
                 self.waits.insert(scheduler, wait);
             }
-            Happening::HeartbeatHeard { scheduler, set, .. } => self.witness(scheduler, set),
+            Happening::HeartbeatHeard {
+                scheduler,
+                worker,
+                set,
+                ..
+            } => self.witness(scheduler, worker, set),
             Happening::CallOver {
                 scheduler,
                 worker,
@@ -80,11 +90,13 @@ impl Law for WaitEndsRightly {
             } => {
                 if let Some(wait) = self.waits.get_mut(&scheduler) {
                     wait.missing.remove(&worker);
+                    wait.known_by.remove(&worker);
                 }
             }
             Happening::WaitEnded { scheduler, why, .. } => {
+                self.settled.insert(scheduler);
                 if let Some(wait) = self.waits.get(&scheduler)
-                    && let Some(what) = wait.wrong(when, why, world)
+                    && let Some(what) = wait.wrong(when, why, (world, &self.settled))
                 {
                     return Err(Violation::new(
                         NAME,
@@ -104,19 +116,25 @@ impl Law for WaitEndsRightly {
 }
 
 impl WaitEndsRightly {
-    fn witness(&mut self, scheduler: SchedulerId, set: SetMark) {
+    fn witness(&mut self, scheduler: SchedulerId, worker: WorkerId, set: SetMark) {
         let nobody = set.scheduler == SchedulerId::default();
         if let Some(wait) = self.waits.get_mut(&scheduler)
             && !nobody
             && set.scheduler != scheduler
         {
             wait.stale |= !wait.schedulers.contains(&set.scheduler);
+            wait.known_by.entry(worker).or_insert(set.scheduler);
         }
     }
 }
 
 impl Wait {
-    fn wrong(&self, when: Time, why: WaitExit, world: &World<'_>) -> Option<String> {
+    fn wrong(
+        &self,
+        when: Time,
+        why: WaitExit,
+        (world, settled): (&World<'_>, &BTreeSet<SchedulerId>),
+    ) -> Option<String> {
         let waited = when.since(self.since);
         let is_new = self.schedulers.is_empty();
         let kill_margin = world
@@ -135,6 +153,11 @@ impl Wait {
             WaitExit::Consensus if waited < drift::at_least(world, kill_margin) => Some(format!(
                 "after {waited:?} somebody may still be killing its tasks"
             )),
+            WaitExit::Consensus => self
+                .known_by
+                .values()
+                .find(|former| !settled.contains(former))
+                .map(|former| format!("scheduler {former} gave its sets in its own wait")),
             WaitExit::NewCluster if !is_new => Some("the directory has a record".to_owned()),
             WaitExit::NewCluster if self.stale => {
                 Some("a worker knows an earlier scheduler".to_owned())
@@ -144,11 +167,9 @@ impl Wait {
             {
                 Some(format!("only {waited:?} have passed"))
             }
-            WaitExit::Consensus
-            | WaitExit::NewCluster
-            | WaitExit::SafeWait
-            | WaitExit::Override
-            | WaitExit::Other => None,
+            WaitExit::NewCluster | WaitExit::SafeWait | WaitExit::Override | WaitExit::Other => {
+                None
+            }
         }
     }
 }
