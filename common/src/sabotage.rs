@@ -36,7 +36,7 @@ pub enum Sabotage {
     Row5AsRow4,
     /// A worker may become HEALTHY before the others know of it.
     SkipFirstHealthPermission,
-    /// An answer to `getRunningTasks` counts whatever the state of the worker, and for whichever instance holds the shard.
+    /// An answer to `getRunningTasks` counts for whichever instance holds the shard when it comes.
     ApplyLateRunningTasks,
     /// Clocks do not count the time for which a machine is suspended.
     IgnoreSuspend,

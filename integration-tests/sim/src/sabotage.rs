@@ -192,7 +192,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     ),
     focus(
         Sabotage::IgnoreSafetyBackoff,
-        &["safety_backoff"],
+        &["safety_backoff", "backoff"],
         Wanted {
             faults: &[(FaultKind::WorkerKilled, secs(20))],
             ..CALM
@@ -226,7 +226,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     ),
     focus(
         Sabotage::UnknownIsFailure,
-        &["running_before_sent", "never_twice"],
+        &["running_before_sent", "within_limits"],
         Wanted {
             network: LOSSY,
             ..CALM
@@ -267,7 +267,13 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::SkipFirstHealthPermission,
         &["first_health_after_echo"],
-        CALM,
+        Wanted {
+            network: NetworkFaults {
+                lose_reply: 300,
+                ..SOUND
+            },
+            ..CALM
+        },
     ),
     focus(
         Sabotage::ApplyLateRunningTasks,

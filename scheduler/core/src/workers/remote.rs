@@ -434,7 +434,7 @@ impl Scheduler {
         let Some(remote) = remote.filter(|remote| remote.id() == worker || any) else {
             return;
         };
-        if remote.health() != Health::New && !any {
+        if remote.health() != Health::New {
             return;
         }
         match outcome {
