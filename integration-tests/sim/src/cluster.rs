@@ -25,7 +25,7 @@ use crate::hosts::worker::{WorkerHost, WorkerInput, WorkerOutput};
 use crate::network::Network;
 use crate::processes::Processes;
 use crate::queue::Queue;
-use crate::swarm::{Start, Swarm};
+use crate::swarm::{Start, Swarm, Variant};
 use crate::view::{Contract, Phase, World};
 use crate::workload::Workload;
 
@@ -106,6 +106,8 @@ enum Due {
     Mischief(FaultKind),
     NewWork,
     EndOfSecondScheduler,
+    /// One more crash soon after one.
+    CrashAgain,
 }
 
 #[derive(Clone, Debug)]
@@ -205,6 +207,10 @@ pub struct Cluster {
     /// The operator's `--new-cluster` stands in the unit file until the directory is lost.
     new_cluster: bool,
     newest_scheduler_start: i64,
+    /// The flag of the scheduler that was started last.
+    bump: bool,
+    /// Heartbeats that no living worker has sent, so far.
+    strays: u32,
     disks: Dice,
     chance: Dice,
     identities: Dice,
@@ -274,6 +280,8 @@ impl Cluster {
             slow_sync_until: Time::ZERO,
             new_cluster: swarm.start == Start::NewCluster,
             newest_scheduler_start: 0,
+            strays: 0,
+            bump: swarm.bump_unhealthy,
             disks: dice(Stream::Disks),
             chance: dice(Stream::Faults),
             identities: dice(Stream::Identities),
@@ -311,6 +319,9 @@ impl Cluster {
             contract: self.contract,
             phase: self.phase,
             timeouts: self.timeouts(),
+            shortest: &self.swarm.shortest,
+            only_workers_fail: self.swarm.variant == Variant::Turnover
+                && self.phase == Phase::Faults,
             keeper_delay: self.swarm.keeper_delay,
             drift_per_mille: self.swarm.drift_per_mille,
             schedulers: &self.schedulers,
@@ -318,6 +329,11 @@ impl Cluster {
             directories: &self.directories,
             config: self.workload.config(),
         }
+    }
+
+    /// Whether the scheduler that was started last may replace workers early.
+    pub fn bumps_unhealthy(&self) -> bool {
+        self.bump
     }
 
     pub fn timeouts(&self) -> &Timeouts {
@@ -408,6 +424,7 @@ impl Cluster {
             | Due::WakeMachine { .. }
             | Due::Mischief(_)
             | Due::NewWork
+            | Due::CrashAgain
             | Due::EndOfSecondScheduler => None,
         }
     }
@@ -468,6 +485,7 @@ impl Cluster {
             Due::Mischief(kind) => self.mischief(kind),
             Due::NewWork => self.new_work(),
             Due::EndOfSecondScheduler => self.end_second_scheduler(),
+            Due::CrashAgain => self.crash_again(),
         }
     }
 

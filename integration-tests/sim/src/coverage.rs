@@ -172,6 +172,11 @@ impl Coverage {
         }
     }
 
+    /// The schedulers that are started from here on may bump, or not.
+    pub fn note_flag(&mut self, bump: bool) {
+        self.bump = bump;
+    }
+
     /// Adds another run's.
     pub fn merge(&mut self, other: &Coverage) {
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {

@@ -15,6 +15,7 @@ pub enum Stream {
     Workload,
     Order,
     Identities,
+    Variants,
 }
 
 /// One stream.

@@ -15,11 +15,14 @@ mod bindings_go_forward;
 mod calls_are_bounded;
 mod denied_never_starts;
 mod ends_are_not_undone;
+mod every_viable_set;
 mod final_stays_final;
 mod first_health_after_echo;
 mod fresh_belief;
+mod given_away_is_dead;
 mod healthy_starts;
 mod heartbeats_are_bounded;
+mod joins_in_time;
 mod left_in_one_commit;
 mod lost_is_lost;
 mod must_die_is_final;
@@ -38,6 +41,7 @@ mod safety_backoff;
 mod sent_once;
 mod sets_are_true;
 mod sets_go_forward;
+mod settled_after_wait;
 #[cfg(test)]
 pub(crate) mod trial;
 mod wait_ends_rightly;
@@ -158,6 +162,7 @@ fn registry() -> Vec<Box<dyn Law>> {
         Box::new(running_before_sent::RunningBeforeSent::default()),
         Box::new(running_until_acknowledged::RunningUntilAcknowledged::default()),
         Box::new(never_twice::NeverTwice::default()),
+        Box::new(given_away_is_dead::GivenAwayIsDead::default()),
         Box::new(nothing_unseen::NothingUnseen::default()),
         Box::new(zombies_end::ZombiesEnd::default()),
         Box::new(worker_gives_up_first::WorkerGivesUpFirst::default()),
@@ -179,10 +184,13 @@ fn registry() -> Vec<Box<dyn Law>> {
         Box::new(sets_go_forward::SetsGoForward::default()),
         Box::new(sets_are_true::SetsAreTrue::default()),
         Box::new(first_health_after_echo::FirstHealthAfterEcho::default()),
+        Box::new(settled_after_wait::SettledAfterWait::default()),
+        Box::new(every_viable_set::EveryViableSet::default()),
         Box::new(within_limits::WithinLimits::default()),
         Box::new(as_configured::AsConfigured),
         Box::new(heartbeats_are_bounded::HeartbeatsAreBounded::default()),
         Box::new(calls_are_bounded::CallsAreBounded::default()),
+        Box::new(joins_in_time::JoinsInTime::default()),
         Box::new(answered_once::AnsweredOnce::default()),
     ]
 }

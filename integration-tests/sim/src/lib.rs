@@ -18,6 +18,7 @@ pub mod model;
 pub mod network;
 pub mod processes;
 pub mod queue;
+pub mod report;
 pub mod run;
 #[cfg(feature = "sabotage")]
 pub mod sabotage;

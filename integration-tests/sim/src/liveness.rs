@@ -97,8 +97,8 @@ impl Watch {
         let lasts = now.since(self.since).as_secs_f64();
         let workers = cluster.lasting_places().count() as f64;
         let beats = lasts / swarm.heartbeat_period.as_secs_f64() + 1.0;
-        let checks = lasts / swarm.timeouts.healthcheck_period.as_secs_f64() + 1.0;
-        let sights = lasts / swarm.timeouts.worker_check_interval.as_secs_f64() + 1.0;
+        let checks = lasts / swarm.shortest.healthcheck_period.as_secs_f64() + 1.0;
+        let sights = lasts / swarm.shortest.worker_check_interval.as_secs_f64() + 1.0;
         let allowed = workers * (beats * 8.0 + checks * 24.0 + sights * 4.0) + 100.0;
         let events = cluster.stats.core_events - self.events_before;
         if events as f64 > allowed {

@@ -87,7 +87,8 @@ pub fn run_seed(seed: u64, settings: &Settings, sink: &mut dyn FnMut(&str)) -> O
 
 /// The same under chosen laws.
 pub fn run_with(seed: u64, settings: &Settings, laws: Laws, sink: &mut dyn FnMut(&str)) -> Outcome {
-    let swarm = Swarm::draw(&mut Dice::new(seed, Stream::Swarm));
+    let dice = |stream| Dice::new(seed, stream);
+    let swarm = Swarm::draw(&mut dice(Stream::Swarm), &mut dice(Stream::Variants));
     run_swarm((seed, swarm), settings, laws, sink)
 }
 
@@ -196,6 +197,7 @@ impl Run<'_> {
             }
         }
         let world = self.cluster.world();
+        self.coverage.note_flag(self.cluster.bumps_unhealthy());
         for happening in &log {
             self.coverage.count(happening);
             self.laws.observe(when, happening, &world)?;

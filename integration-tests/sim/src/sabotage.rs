@@ -11,7 +11,7 @@ use crate::invariants::Laws;
 use crate::network::NetworkFaults;
 use crate::processes::ProcessFaults;
 use crate::run::{Broken, Outcome, Settings, run_swarm};
-use crate::swarm::{Restores, Start, StartSeconds, Swarm};
+use crate::swarm::{Restores, Start, StartSeconds, Swarm, Variant};
 
 /// A bug and where it shows.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,6 @@ enum Timing {
     Quick,
     /// The defaults.
     Usual,
-    Any,
 }
 
 /// Whether somebody else claims a shard, and may get it from an unhealthy worker.
@@ -39,7 +38,6 @@ enum Timing {
 enum Rivals {
     None,
     Bumping,
-    Any,
 }
 
 /// What a drawn world must be like, and what takes the place of what was drawn. `None`: as drawn.
@@ -266,12 +264,10 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     ),
     focus(
         Sabotage::SkipFirstHealthPermission,
-        &["first_health_after_echo"],
+        &["every_viable_set", "first_health_after_echo"],
         Wanted {
-            network: NetworkFaults {
-                lose_reply: 300,
-                ..SOUND
-            },
+            timing: Timing::Usual,
+            least_places: 2,
             ..CALM
         },
     ),
@@ -323,7 +319,9 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
         Sabotage::SetIdGoesBack,
         &["sets_are_true", "sets_go_forward"],
         Wanted {
+            least_places: 2,
             faults: &[(FaultKind::WorkerKilled, secs(30))],
+            downtime: Some(secs(200)),
             ..CALM
         },
     ),
@@ -337,7 +335,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     ),
     focus(
         Sabotage::RecordAtFirstTask,
-        &["recorded_before_healthy"],
+        &["recorded_before_healthy", "sets_are_true"],
         CALM,
     ),
     focus(
@@ -373,13 +371,16 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
         Sabotage::ConsensusOverridesRecord,
         &["wait_ends_rightly"],
         Wanted {
+            timing: Timing::Usual,
             least_places: 2,
+            most_places: 2,
             faults: &[
-                (FaultKind::SchedulerCrash, secs(15)),
-                (FaultKind::WorkerKilled, secs(5)),
-                (FaultKind::Partition, secs(20)),
+                (FaultKind::SchedulerCrash, secs(100)),
+                (FaultKind::WorkerShutdown, secs(100)),
+                (FaultKind::Partition, secs(50)),
             ],
-            downtime: Some(secs(10)),
+            downtime: Some(secs(300)),
+            lasts: secs(20_000),
             ..CALM
         },
     ),
@@ -487,7 +488,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     ),
     focus(
         Sabotage::BumpWithUsualBackoff,
-        &["never_twice"],
+        &["never_twice", "zombies_end"],
         Wanted {
             timing: Timing::Usual,
             rivals: Rivals::Bumping,
@@ -544,9 +545,10 @@ impl Focus {
     /// The world that this seed gives: the first one drawn that fits.
     pub fn swarm(&self, seed: u64) -> Swarm {
         let mut dice = Dice::new(seed, Stream::Swarm);
-        let mut swarm = Swarm::draw(&mut dice);
+        let mut variants = Dice::new(seed, Stream::Variants);
+        let mut swarm = Swarm::draw(&mut dice, &mut variants);
         while !self.world.fits(&swarm) {
-            swarm = Swarm::draw(&mut dice);
+            swarm = Swarm::draw(&mut dice, &mut variants);
         }
         self.world.shape(swarm)
     }
@@ -597,17 +599,16 @@ impl Wanted {
         let timing = match self.timing {
             Timing::Quick => is_quick,
             Timing::Usual => !is_quick,
-            Timing::Any => true,
         };
         let has_rivals = swarm.places.iter().any(|plan| plan.is_rival);
         let rivals = match self.rivals {
             Rivals::None => !has_rivals,
             Rivals::Bumping => has_rivals && swarm.bump_unhealthy,
-            Rivals::Any => true,
         };
         let places = (self.least_places..=self.most_places).contains(&swarm.places.len());
         let start = self.start.is_none_or(|start| start == swarm.start);
-        timing && rivals && places && start
+        let is_plain = swarm.variant == Variant::Mixed && swarm.settings.len() == 1;
+        timing && rivals && places && start && is_plain && !swarm.mixed_bump
     }
 
     fn shape(&self, drawn: Swarm) -> Swarm {

@@ -50,10 +50,29 @@ pub struct PlacePlan {
     pub is_rival: bool,
 }
 
+/// What a run is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// Any faults at all.
+    Mixed,
+    /// Directories are lost under living workers, so that schedulers can only go by what those hold.
+    Consensus,
+    /// All workers but one come and go quickly, and nothing else fails.
+    Turnover,
+}
+
 /// One run.
 #[derive(Clone, Debug)]
 pub struct Swarm {
+    pub variant: Variant,
+    /// The longest of each in [`Swarm::settings`].
     pub timeouts: Timeouts,
+    /// The shortest of each.
+    pub shortest: Timeouts,
+    /// Each start of a scheduler draws one of them.
+    pub settings: Vec<Timeouts>,
+    /// `--allow-bump-unhealthy-worker` changes from start to start.
+    pub mixed_bump: bool,
     pub heartbeat_period: Duration,
     pub bump_unhealthy: bool,
     pub start: Start,
@@ -78,7 +97,7 @@ pub struct Swarm {
 }
 
 /// Kinds that are injected one by one; the others are properties of the network and of processes.
-const TIMED: [(FaultKind, u64); 22] = [
+const TIMED: [(FaultKind, u64); 23] = [
     (FaultKind::ConnectionBroken, 300),
     (FaultKind::Partition, 900),
     (FaultKind::AsymmetricPartition, 900),
@@ -101,10 +120,12 @@ const TIMED: [(FaultKind, u64); 22] = [
     (FaultKind::NodesChange, 700),
     (FaultKind::OperatorKill, 400),
     (FaultKind::MachineCrash, 900),
+    (FaultKind::StrayHeartbeat, 300),
 ];
 
 impl Swarm {
-    pub fn draw(dice: &mut Dice) -> Self {
+    /// `variants`: a stream of its own, for what was added later.
+    pub fn draw(dice: &mut Dice, variants: &mut Dice) -> Self {
         let small = dice.per_mille(250);
         let (timeouts, heartbeat_period) = draw_timeouts(dice, small);
         // Everything in a small run is quicker by this.
@@ -127,8 +148,12 @@ impl Swarm {
         }
         let longest_freeze = dice.skewed(Duration::from_secs(1), LONGEST_FREEZE / pace);
         let fault_phase = dice.between(Duration::from_secs(1200), Duration::from_secs(7200)) / pace;
-        Swarm {
+        let swarm = Swarm {
+            variant: Variant::Mixed,
             timeouts,
+            shortest: timeouts,
+            settings: vec![timeouts],
+            mixed_bump: false,
             heartbeat_period,
             bump_unhealthy: dice.per_mille(400),
             start: if dice.per_mille(700) {
@@ -149,17 +174,83 @@ impl Swarm {
             longest_freeze,
             new_work_every: dice.between(Duration::from_secs(200), Duration::from_secs(900)) / pace,
             spread_out_joins: dice.skewed(Duration::from_millis(1), Duration::from_secs(60)),
-            start_seconds: if dice.per_mille(100) {
-                StartSeconds::MayRepeat
-            } else {
-                StartSeconds::Distinct
-            },
-            restores: if dice.per_mille(50) {
-                Restores::Carelessly
-            } else {
-                Restores::AsDocumented
-            },
+            start_seconds: StartSeconds::Distinct,
+            restores: Restores::AsDocumented,
+        };
+        swarm.vary(variants, pace)
+    }
+
+    fn vary(mut self, dice: &mut Dice, pace: u32) -> Self {
+        self.mixed_bump = dice.per_mille(200);
+        if dice.per_mille(200) {
+            let more = 1 + dice.below(2);
+            for _ in 0..more {
+                self.settings.push(draw_timeouts(dice, pace > 1).0);
+            }
+            if pace == 1 {
+                self.settings.push(longer(&self.settings[0]));
+            }
+            self.timeouts = each(&self.settings, Duration::max);
+            self.shortest = each(&self.settings, Duration::min);
         }
+        self = match dice.below(20) {
+            0 | 1 => self.consensus(dice, pace),
+            2 => self.turnover(dice, pace),
+            _ => self,
+        };
+        if dice.per_mille(100) {
+            self.start_seconds = StartSeconds::MayRepeat;
+        }
+        if dice.per_mille(50) {
+            self.restores = Restores::Carelessly;
+        }
+        self
+    }
+
+    fn consensus(mut self, dice: &mut Dice, pace: u32) -> Self {
+        self.variant = Variant::Consensus;
+        let mean = |secs: u64| Duration::from_secs(secs) / pace;
+        self.faults.retain(|(kind, _)| {
+            matches!(
+                kind,
+                FaultKind::SchedulerCrash
+                    | FaultKind::WorkerPause
+                    | FaultKind::ConnectionBroken
+                    | FaultKind::OperatorKill
+            )
+        });
+        self.faults.push((FaultKind::LostDirectory, mean(900)));
+        if dice.per_mille(300) {
+            self.faults.push((FaultKind::WorkerKilled, mean(1500)));
+        }
+        // Workers that hear nothing for longer end themselves.
+        self.longest_downtime = self.longest_downtime.min(mean(200));
+        self.places.retain(|place| !place.is_rival);
+        self
+    }
+
+    fn turnover(mut self, dice: &mut Dice, pace: u32) -> Self {
+        self.variant = Variant::Turnover;
+        let mean = |secs: u64| Duration::from_secs(secs) / pace;
+        self.faults = vec![
+            (FaultKind::WorkerKilled, dice.around(mean(20))),
+            (FaultKind::WorkerShutdown, dice.around(mean(60))),
+            (FaultKind::MassRestart, dice.around(mean(900))),
+        ];
+        self.processes.spawn_failure = 0;
+        self.start = Start::NewCluster;
+        self.settings.truncate(1);
+        (self.timeouts, self.shortest) = (self.settings[0], self.settings[0]);
+        self.network = NetworkFaults {
+            delay: self.network.delay.min(Duration::from_millis(5)),
+            ..NetworkFaults::NONE
+        };
+        self.drift_per_mille = 0;
+        self.clocks = self.clocks.iter().map(|_| draw_clock(dice, 0)).collect();
+        self.sync_delay = self.sync_delay.min(Duration::from_millis(50));
+        self.longest_downtime = mean(60);
+        self.places.retain(|place| !place.is_rival);
+        self
     }
 
     pub fn machines(&self) -> usize {
@@ -194,6 +285,40 @@ fn draw_timeouts(dice: &mut Dice, small: bool) -> (Timeouts, Duration) {
         suicide_task_kill_wait: draw(2),
     };
     (timeouts, secs(1))
+}
+
+/// Of an operator with a slow network.
+fn longer(timeouts: &Timeouts) -> Timeouts {
+    Timeouts {
+        heartbeat_grace_period: timeouts.heartbeat_grace_period * 2,
+        healthcheck_grace_period: timeouts.healthcheck_grace_period * 2,
+        lose_unhealthy_worker_after: timeouts.lose_unhealthy_worker_after * 2,
+        ..*timeouts
+    }
+}
+
+/// Each timeout by itself.
+fn each(settings: &[Timeouts], choose: fn(Duration, Duration) -> Duration) -> Timeouts {
+    let first = settings.first().copied().unwrap_or_default();
+    settings.iter().fold(first, |a, b| Timeouts {
+        heartbeat_grace_period: choose(a.heartbeat_grace_period, b.heartbeat_grace_period),
+        healthcheck_period: choose(a.healthcheck_period, b.healthcheck_period),
+        healthcheck_grace_period: choose(a.healthcheck_grace_period, b.healthcheck_grace_period),
+        lose_unhealthy_worker_after: choose(
+            a.lose_unhealthy_worker_after,
+            b.lose_unhealthy_worker_after,
+        ),
+        worker_check_interval: choose(a.worker_check_interval, b.worker_check_interval),
+        unsure_if_running_check_initial_period: choose(
+            a.unsure_if_running_check_initial_period,
+            b.unsure_if_running_check_initial_period,
+        ),
+        suicide_backoff_safety_margin: choose(
+            a.suicide_backoff_safety_margin,
+            b.suicide_backoff_safety_margin,
+        ),
+        suicide_task_kill_wait: choose(a.suicide_task_kill_wait, b.suicide_task_kill_wait),
+    })
 }
 
 /// Longer than any lease: the keeper must end what a stopped worker left alive, and a machine that slept must do so when it wakes.

@@ -37,8 +37,12 @@ pub enum Phase {
 pub struct World<'a> {
     pub contract: Contract,
     pub phase: Phase,
-    /// Of every scheduler in this run.
+    /// The longest of each that any scheduler of this run may have.
     pub timeouts: &'a Timeouts,
+    /// The shortest.
+    pub shortest: &'a Timeouts,
+    /// Nothing fails in this run but workers, all but one of them: what the protocol promises to those that join must come true.
+    pub only_workers_fail: bool,
     /// The longest between a worker's death, or the end of its lease, and the death of its processes.
     pub keeper_delay: Duration,
     /// Each machine's clock is wrong by at most this many parts in a thousand.

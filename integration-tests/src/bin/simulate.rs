@@ -1,7 +1,6 @@
 //! Plays thousands of seeds of the simulated cluster, and gives the one command that replays a seed that breaks a law.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -9,10 +8,8 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
-use integration_tests_sim::coverage::Coverage;
-use integration_tests_sim::event_log::FaultKind;
-use integration_tests_sim::run::{Judges, Outcome, Record, Settings, run_seed};
-use integration_tests_sim::view::Contract;
+use integration_tests_sim::report::{Total, replay};
+use integration_tests_sim::run::{Judges, Record, Settings, run_seed};
 
 /// Plays clusters of the real cores under faults, and holds them to their laws.
 #[derive(Debug, Parser)]
@@ -52,71 +49,6 @@ thread_local! {
     static SEED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// All outcomes together.
-struct Total {
-    seeds: u64,
-    virtual_time: Duration,
-    core_events: u64,
-    faults: BTreeMap<FaultKind, u64>,
-    coverage: Coverage,
-    obedience: u64,
-    broken: Vec<(u64, String)>,
-}
-
-impl Total {
-    fn add(&mut self, outcome: Outcome) {
-        self.seeds += 1;
-        self.virtual_time += outcome.virtual_time;
-        self.core_events += outcome.core_events;
-        self.obedience += u64::from(outcome.contract == Contract::Obedience);
-        self.coverage.merge(&outcome.coverage);
-        for (kind, count) in outcome.faults {
-            *self.faults.entry(kind).or_insert(0) += count;
-        }
-        for broken in outcome.violations {
-            let secs = broken.at.as_nanos() as f64 / 1e9;
-            let text = format!("at {secs:.3} s: {}", broken.violation);
-            self.broken.push((outcome.seed, text));
-        }
-    }
-
-    fn print(&self, took: Duration) {
-        let hours = self.virtual_time.as_secs_f64() / 3600.0;
-        let secs = took.as_secs_f64();
-        println!(
-            "{} seeds, {hours:.0} virtual hours in {secs:.1} s: {:.0} times real time; {} core events, {:.0} a second",
-            self.seeds,
-            self.virtual_time.as_secs_f64() / secs,
-            self.core_events,
-            self.core_events as f64 / secs,
-        );
-        println!(
-            "{} of the seeds had a second scheduler on a copied directory and were held to obedience alone",
-            self.obedience
-        );
-        println!("\nfaults");
-        for (kind, count) in &self.faults {
-            println!("  {count:>10}  {kind:?}");
-        }
-        for (title, branches) in self.coverage.table() {
-            println!("\n{title}");
-            for (branch, count) in branches {
-                println!("  {count:>10}  {branch}");
-            }
-        }
-        for (seed, what) in &self.broken {
-            println!(
-                "\nseed {seed} breaks a law {what}\n  replay: {}",
-                replay(*seed)
-            );
-        }
-    }
-}
-
-fn replay(seed: u64) -> String {
-    format!("cargo run --release -p integration-tests --bin simulate -- --seed {seed} --trace")
-}
-
 fn main() -> ExitCode {
     let options = Options::parse();
     let usual = std::panic::take_hook();
@@ -143,28 +75,16 @@ fn main() -> ExitCode {
         None => play_many(&options, &settings),
     };
     total.print(started.elapsed());
-    if total.broken.is_empty() {
+    if total.broken.is_Total::default() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     }
 }
 
-fn empty() -> Total {
-    Total {
-        seeds: 0,
-        virtual_time: Duration::ZERO,
-        core_events: 0,
-        faults: BTreeMap::new(),
-        coverage: Coverage::new(false),
-        obedience: 0,
-        broken: Vec::new(),
-    }
-}
-
 fn play_one(seed: u64, settings: &Settings) -> Total {
     SEED.set(seed);
-    let mut total = empty();
+    let mut total = Total::default();
     total.add(run_seed(seed, settings, &mut |line| println!("{line}")));
     total
 }
@@ -183,7 +103,7 @@ fn play_many(options: &Options, settings: &Settings) -> Total {
         .unwrap_or(1);
     let bar = bar(options);
     let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let total = Mutex::new(empty());
+    let total = Mutex::new(Total::default());
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
@@ -196,7 +116,7 @@ fn play_many(options: &Options, settings: &Settings) -> Total {
                     let seed = options.first_seed + number;
                     SEED.set(seed);
                     let outcome = run_seed(seed, settings, &mut |_| ());
-                    if !outcome.violations.is_empty() {
+                    if !outcome.violations.is_Total::default() {
                         bar.println(format!("seed {seed} breaks a law"));
                         stop.fetch_or(options.fail_fast, Ordering::Relaxed);
                     }

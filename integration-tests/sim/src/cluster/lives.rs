@@ -6,7 +6,7 @@ use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::worker::PROTOCOL_VERSION;
 use brasserie_common::{
-    MachinePortLock, RecordSeq, ServiceAddress, Shard, WorkerDescription, WorkerId,
+    MachinePortLock, RecordSeq, ServiceAddress, Shard, Timeouts, WorkerDescription, WorkerId,
 };
 use brasserie_scheduler_core::{Options as SchedulerOptions, Record};
 use brasserie_worker_core::{ExitReason, Options as WorkerOptions};
@@ -34,7 +34,8 @@ impl Cluster {
         if self.scheduler(place).core().is_some() {
             return;
         }
-        if std::mem::take(&mut self.scheduler_post_mut(place).set_clock) {
+        let is_mended = std::mem::take(&mut self.scheduler_post_mut(place).set_clock);
+        if is_mended {
             self.set_clock_right();
         }
         let directory = self.scheduler_post(place).directory;
@@ -42,11 +43,11 @@ impl Cluster {
             Ok(durable) => durable,
             Err(_locked) => return self.fault(FaultKind::LockRefused),
         };
-        let timeouts = self.swarm.timeouts;
+        let timeouts = self.flags_of_next_start(is_mended);
         let restored = self.scheduler_post(place).is_restored;
         let options = SchedulerOptions {
             timeouts,
-            allow_bump_unhealthy_worker: self.swarm.bump_unhealthy,
+            allow_bump_unhealthy_worker: self.bump,
             startup_wait: restored.then(|| timeouts.min_safe_wait()),
             new_cluster: self.new_cluster,
             call_deadline: SCHEDULER_CALL_DEADLINE,
@@ -71,6 +72,17 @@ impl Cluster {
             .skewed(Duration::from_millis(1), Duration::from_secs(3));
         self.queue
             .push(self.now + after, Due::LoadConfig { place, generation });
+    }
+
+    /// The unit file may have changed since the last start. Whoever starts a scheduler on a directory that has forgotten something
+    /// gives it the longest timeouts that workers may have from the time before.
+    fn flags_of_next_start(&mut self, forgot: bool) -> Timeouts {
+        if self.swarm.mixed_bump {
+            self.bump = self.chance.per_mille(500);
+        }
+        let settings = self.swarm.settings.clone();
+        let drawn = self.chance.pick(&settings).copied();
+        drawn.filter(|_| !forgot).unwrap_or(self.swarm.timeouts)
     }
 
     /// The process is gone; so is what was not synced, or some of it.

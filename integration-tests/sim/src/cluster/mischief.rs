@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
-use brasserie_common::{TaskKey, WorkerId};
+use brasserie_common::{Health, Shard, TaskKey, WorkerId, WorkerSetId};
+use brasserie_worker_core::Goodbye;
 
 use super::{Cluster, Due, FIRST, SECOND};
-use crate::event_log::{DirectoryId, FaultKind, Happening, MachineId, SchedulerStop, WorkerPlace};
+use crate::event_log::{
+    CallTag, DirectoryId, FaultKind, Happening, MachineId, SchedulerStop, WorkerPlace,
+};
+use crate::hosts::ToScheduler;
 use crate::hosts::scheduler::SchedulerInput;
-use crate::swarm::Restores;
+use crate::swarm::{Restores, Variant};
 use crate::view::{Contract, Phase};
 
 /// Longer than any timeout of a default run, so that partitions lose workers.
@@ -18,6 +22,8 @@ const LONGEST_SCHEDULER_SLEEP: Duration = Duration::from_secs(1200);
 const WALL_JUMP_MILLIS: i64 = 6 * 3600 * 1000;
 /// Old copies of a directory that are kept for restoring.
 const MAX_BACKUPS: usize = 4;
+/// Crashes of a scheduler that follow one another quickly.
+const MAX_CRASHES_IN_A_ROW: usize = 4;
 
 impl Cluster {
     pub(super) fn mischief(&mut self, kind: FaultKind) {
@@ -91,6 +97,7 @@ impl Cluster {
             }
             FaultKind::OperatorKill => self.operator_kill(),
             FaultKind::MachineCrash => self.machine_crash(),
+            FaultKind::StrayHeartbeat => self.stray_heartbeat(),
             // Of packets and processes, drawn where they happen.
             FaultKind::RequestLost
             | FaultKind::ReplyLost
@@ -124,8 +131,14 @@ impl Cluster {
     }
 
     fn any_place(&mut self) -> WorkerPlace {
-        let at = self.chance.below(self.workers.len());
-        self.workers[at].place()
+        // One worker of such a run lasts: who knows nobody that lasts may have to wait for the loss of those who left.
+        let spared = self.spared();
+        let at = spared + self.chance.below(self.workers.len() - spared);
+        self.workers[at.min(self.workers.len() - 1)].place()
+    }
+
+    fn spared(&self) -> usize {
+        usize::from(self.swarm.variant == Variant::Turnover)
     }
 
     fn any_machine(&mut self) -> MachineId {
@@ -190,11 +203,80 @@ impl Cluster {
         self.crash_scheduler(FIRST, SchedulerStop::Crashed);
         let after = self.downtime();
         self.start_scheduler_after(FIRST, after);
+        if self.chance.per_mille(250) {
+            self.crashes_follow();
+        }
+        true
+    }
+
+    /// Whatever ends a scheduler once may do so again before it has found its feet.
+    fn crashes_follow(&mut self) {
+        let mut after = Duration::ZERO;
+        for _ in 0..self.chance.below(MAX_CRASHES_IN_A_ROW) {
+            after += self
+                .chance
+                .skewed(Duration::from_millis(5), Duration::from_secs(20));
+            self.queue.push(self.now + after, Due::CrashAgain);
+        }
+    }
+
+    pub(super) fn crash_again(&mut self) {
+        if self.phase == Phase::Faults && self.scheduler(FIRST).core().is_some() {
+            self.fault(FaultKind::SchedulerCrash);
+            self.crash_scheduler(FIRST, SchedulerStop::Crashed);
+            let after = self
+                .chance
+                .skewed(Duration::from_millis(5), Duration::from_secs(5));
+            self.start_scheduler_after(FIRST, after);
+        }
+    }
+
+    /// A program of another version, or one that gives itself out for a living worker.
+    fn stray_heartbeat(&mut self) -> bool {
+        let place = self.any_place();
+        let scheduler = self.scheduler(FIRST).core().map(|core| core.id());
+        let Some(core) = self.worker(place).core() else {
+            return false;
+        };
+        // Of two that come with one id to a scheduler that knows neither the first is believed: only authentication helps.
+        let is_known = core.health() == Health::Healthy && core.scheduler() == scheduler;
+        if !is_known {
+            return false;
+        }
+        let mut worker = core.description().clone();
+        let held = core.worker_set();
+        let mut set = WorkerSetId::default();
+        match self.chance.below(3) {
+            0 => worker.protocol_version += 1,
+            1 => {
+                worker.machine_lock.port += 1000;
+                set = held;
+            }
+            _ => {
+                let number = self.chance.below(self.swarm.shard_count() + 1);
+                let shard = Shard::try_from(format!("shard{number}"));
+                let shard = shard.expect("Invariant: a short name without NUL");
+                if shard == worker.shard {
+                    return false;
+                }
+                worker.shard = shard;
+                set = held;
+            }
+        }
+        self.strays += 1;
+        // Nobody waits for the answer.
+        let tag = CallTag(u32::MAX - self.strays);
+        let request = ToScheduler::Heartbeat {
+            worker: Box::new(worker),
+            set,
+            goodbye: Goodbye::No,
+        };
+        self.request_to_scheduler(FIRST, tag, request);
         true
     }
 
     fn mass_restart(&mut self) -> bool {
-        for at in 0..self.workers.len() {
+        for at in self.spared()..self.workers.len() {
             let place = self.workers[at].place();
             if !self.is_suspended(self.worker_machine(place)) {
                 self.kill_worker(place);

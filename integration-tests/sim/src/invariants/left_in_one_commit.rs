@@ -71,7 +71,7 @@ impl Law for LeftInOneCommit {
                 self.close()?;
                 let least = match cause {
                     LeftCause::Lost | LeftCause::Replaced => {
-                        world.timeouts.lost_task_min_backoff(Duration::ZERO)
+                        world.shortest.lost_task_min_backoff(Duration::ZERO)
                     }
                     LeftCause::CleanExit | LeftCause::DidNotReturn => Duration::ZERO,
                 };

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::{
-    Health, InvocationId, RecordSeq, RefusalCode, SchedulerId, SequenceNumber, Shard, StatusBits,
-    Time, Timeouts, WorkerId, WorkerSetHash,
+    Health, InvocationId, RecordSeq, RefusalCode, SchedulerId, SequenceNumber, Shard, Standing,
+    StatusBits, Time, Timeouts, WorkerId, WorkerSetHash,
 };
 use brasserie_common_config::{Config, ParseOptions, parse};
 use brasserie_scheduler_core::LeftCause;
@@ -32,6 +32,7 @@ pub(crate) struct Trial<L> {
     pub(crate) contract: Contract,
     pub(crate) phase: Phase,
     timeouts: Timeouts,
+    pub(crate) only_workers_fail: bool,
     config: Arc<Config>,
 }
 
@@ -47,6 +48,7 @@ impl<L: Law> Trial<L> {
             contract: Contract::Whole,
             phase: Phase::Faults,
             timeouts: Timeouts::default(),
+            only_workers_fail: false,
             config: Arc::new(parsed.expect("the smallest configuration").config),
         }
     }
@@ -59,6 +61,8 @@ impl<L: Law> Trial<L> {
             contract: self.contract,
             phase: self.phase,
             timeouts: &self.timeouts,
+            shortest: &self.timeouts,
+            only_workers_fail: self.only_workers_fail,
             keeper_delay: Duration::from_secs(1),
             drift_per_mille: 0,
             schedulers: &[],
@@ -141,6 +145,15 @@ pub(crate) fn set(s: i64, version: i64, members: &[i64]) -> SetMark {
         version,
         members: hash.num_workers,
         hash,
+        standing: Standing::Unsettled,
+    }
+}
+
+/// The same, given after the initial wait.
+pub(crate) fn settled_set(s: i64, version: i64, members: &[i64]) -> SetMark {
+    SetMark {
+        standing: Standing::Settled,
+        ..set(s, version, members)
     }
 }
 
@@ -165,6 +178,13 @@ pub(crate) fn wait_ended(s: i64, why: WaitExit) -> Happening {
         place: scheduler_place(s),
         scheduler: sid(s),
         why,
+    }
+}
+
+pub(crate) fn waits_again(s: i64) -> Happening {
+    Happening::WaitsAgain {
+        place: scheduler_place(s),
+        scheduler: sid(s),
     }
 }
 

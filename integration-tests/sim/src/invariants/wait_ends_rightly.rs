@@ -4,12 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use brasserie_common::{SchedulerId, Time, WorkerId};
+use brasserie_common::{SchedulerId, Standing, Time, WorkerId};
 
 use super::{Law, Violation};
 use crate::event_log::{Fact, Happening, SetMark, WaitExit};
 use crate::model::directories::Directories;
 use crate::model::drift;
+use crate::model::worker_sets::{Sums, WorkerSets};
 use crate::view::World;
 
 const NAME: &str = "wait_ends_rightly";
@@ -22,16 +23,15 @@ struct Wait {
     missing: BTreeSet<WorkerId>,
     /// A worker named a scheduler that the directory does not remember.
     stale: bool,
-    /// The scheduler that each worker knew when it came.
-    known_by: BTreeMap<WorkerId, SchedulerId>,
+    /// What each worker named when it came.
+    came_with: BTreeMap<WorkerId, SetMark>,
 }
 
 #[derive(Default)]
 pub struct WaitEndsRightly {
     directories: Directories,
+    sets: WorkerSets,
     waits: BTreeMap<SchedulerId, Wait>,
-    /// Schedulers that ever left their own wait.
-    settled: BTreeSet<SchedulerId>,
 }
 
 impl Law for WaitEndsRightly {
@@ -50,6 +50,7 @@ impl Law for WaitEndsRightly {
         world: &World<'_>,
     ) -> Result<(), Violation> {
         self.directories.note(when, happening, world);
+        self.sets.note(happening);
         match *happening {
             Happening::SchedulerStarted {
                 directory,
@@ -62,7 +63,7 @@ impl Law for WaitEndsRightly {
                     schedulers: found.map(|s| s.schedulers.clone()).unwrap_or_default(),
                     missing: found.map(|s| s.instances.clone()).unwrap_or_default(),
                     stale: false,
-                    known_by: BTreeMap::new(),
+                    came_with: BTreeMap::new(),
                 };
                 self.waits.insert(scheduler, wait);
             }
@@ -90,13 +91,16 @@ impl Law for WaitEndsRightly {
             } => {
                 if let Some(wait) = self.waits.get_mut(&scheduler) {
                     wait.missing.remove(&worker);
-                    wait.known_by.remove(&worker);
                 }
             }
             Happening::WaitEnded { scheduler, why, .. } => {
-                self.settled.insert(scheduler);
                 if let Some(wait) = self.waits.get(&scheduler)
-                    && let Some(what) = wait.wrong(when, why, (world, &self.settled))
+                    && let Some(what) = wait.wrong(when, why, world).or_else(|| {
+                        let disagreed = self.disagreement(scheduler, wait);
+                        disagreed
+                            .filter(|_| why == WaitExit::Consensus)
+                            .map(str::to_owned)
+                    })
                 {
                     return Err(Violation::new(
                         NAME,
@@ -117,29 +121,58 @@ impl Law for WaitEndsRightly {
 
 impl WaitEndsRightly {
     fn witness(&mut self, scheduler: SchedulerId, worker: WorkerId, set: SetMark) {
+        let is_member = self.is_member(scheduler, worker);
+        if let Some(wait) = self.waits.get_mut(&scheduler)
+            && !is_member
+        {
+            wait.came_with.insert(worker, set);
+        }
         let nobody = set.scheduler == SchedulerId::default();
         if let Some(wait) = self.waits.get_mut(&scheduler)
             && !nobody
             && set.scheduler != scheduler
         {
             wait.stale |= !wait.schedulers.contains(&set.scheduler);
-            wait.known_by.entry(worker).or_insert(set.scheduler);
+        }
+    }
+}
+
+impl WaitEndsRightly {
+    fn is_member(&self, scheduler: SchedulerId, worker: WorkerId) -> bool {
+        let sets = self.sets.get(scheduler);
+        sets.is_some_and(|sets| sets.members().any(|member| member == worker))
+    }
+
+    /// All that are here came with one settled id, and are exactly its members.
+    fn disagreement(&self, scheduler: SchedulerId, wait: &Wait) -> Option<&'static str> {
+        let sets = self.sets.get(scheduler)?;
+        let mut agreed = None;
+        for worker in sets.members() {
+            let Some(set) = wait.came_with.get(&worker) else {
+                return Some("somebody is here who never came");
+            };
+            if set.standing != Standing::Settled || set.scheduler == scheduler {
+                return Some("somebody came without a set that counts");
+            }
+            if *agreed.get_or_insert(*set) != *set {
+                return Some("they came with different sets");
+            }
+        }
+        match agreed {
+            None => Some("nobody is here"),
+            Some(set) if Sums::from(&set.hash) == sets.now() => None,
+            Some(_) => Some("they are not the members of their set"),
         }
     }
 }
 
 impl Wait {
-    fn wrong(
-        &self,
-        when: Time,
-        why: WaitExit,
-        (world, settled): (&World<'_>, &BTreeSet<SchedulerId>),
-    ) -> Option<String> {
+    fn wrong(&self, when: Time, why: WaitExit, world: &World<'_>) -> Option<String> {
         let waited = when.since(self.since);
         let is_new = self.schedulers.is_empty();
         let kill_margin = world
-            .timeouts
-            .lost_task_min_backoff(world.timeouts.suicide_task_kill_wait);
+            .shortest
+            .lost_task_min_backoff(world.shortest.suicide_task_kill_wait);
         match why {
             WaitExit::RecordComplete if is_new => Some("the directory had no record".to_owned()),
             WaitExit::RecordComplete if self.stale => Some("the record is stale".to_owned()),
@@ -153,23 +186,20 @@ impl Wait {
             WaitExit::Consensus if waited < drift::at_least(world, kill_margin) => Some(format!(
                 "after {waited:?} somebody may still be killing its tasks"
             )),
-            WaitExit::Consensus => self
-                .known_by
-                .values()
-                .find(|former| !settled.contains(former))
-                .map(|former| format!("scheduler {former} gave its sets in its own wait")),
             WaitExit::NewCluster if !is_new => Some("the directory has a record".to_owned()),
             WaitExit::NewCluster if self.stale => {
                 Some("a worker knows an earlier scheduler".to_owned())
             }
             WaitExit::SafeWait
-                if waited < drift::at_least(world, world.timeouts.min_safe_wait()) =>
+                if waited < drift::at_least(world, world.shortest.min_safe_wait()) =>
             {
                 Some(format!("only {waited:?} have passed"))
             }
-            WaitExit::NewCluster | WaitExit::SafeWait | WaitExit::Override | WaitExit::Other => {
-                None
-            }
+            WaitExit::Consensus
+            | WaitExit::NewCluster
+            | WaitExit::SafeWait
+            | WaitExit::Override
+            | WaitExit::Other => None,
         }
     }
 }
@@ -216,7 +246,16 @@ mod tests {
         trial
             .at(65)
             .breaks(wait_ended(1, WaitExit::Consensus), "may still be killing");
-        trial.at(66).sees(wait_ended(1, WaitExit::Consensus));
+        let of_nine = settled_set(9, 2, &[1, 2]);
+        trial.sees(heard(1, 1, of_nine)).sees(associated(1, 2, 1));
+        trial
+            .at(66)
+            .breaks(wait_ended(1, WaitExit::Consensus), "not the members of");
+        trial.sees(heard(1, 2, of_nine)).sees(associated(1, 3, 2));
+        trial.sees(wait_ended(1, WaitExit::Consensus));
+        trial.sees(heard(1, 3, set(9, 2, &[1, 2])));
+        trial.sees(associated(1, 4, 3));
+        trial.breaks(wait_ended(1, WaitExit::Consensus), "a set that counts");
     }
 
     #[test]

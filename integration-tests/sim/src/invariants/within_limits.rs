@@ -9,7 +9,7 @@ use brasserie_common::{SchedulerId, Time, WorkerId};
 use brasserie_common_config::{Config, LevelId, ResourceLimit};
 
 use super::{Law, Violation};
-use crate::event_log::{Ask, Happening, OutcomeKind, Run, SchedulerPlace};
+use crate::event_log::{Ask, Fact, Happening, OutcomeKind, Run, SchedulerPlace};
 use crate::model::executions::Executions;
 use crate::view::World;
 
@@ -31,6 +31,8 @@ pub struct WithinLimits {
     charges: BTreeMap<Run, Vec<i32>>,
     taken: BTreeMap<(SchedulerId, Where), BTreeSet<Run>>,
     places: BTreeMap<(SchedulerId, Run), WorkerId>,
+    /// Let go meanwhile: what they list is not adopted any more.
+    gone: BTreeSet<(SchedulerId, WorkerId)>,
 }
 
 impl Law for WithinLimits {
@@ -66,7 +68,7 @@ impl Law for WithinLimits {
                 ask: Ask::Fetch,
                 outcome: OutcomeKind::Done,
                 ..
-            } => {
+            } if !self.gone.contains(&(scheduler, worker)) => {
                 let runs: Vec<Run> = self
                     .executions
                     .of_worker(worker)
@@ -85,6 +87,13 @@ impl Law for WithinLimits {
                 outcome: OutcomeKind::Refused(_) | OutcomeKind::NotSent,
                 ..
             } => self.give_back(scheduler, run),
+            Happening::RecordWritten {
+                scheduler,
+                fact: Fact::WorkerLeft { worker, .. },
+                ..
+            } => {
+                self.gone.insert((scheduler, worker));
+            }
             Happening::EndWritten { scheduler, run, .. } => {
                 if let Some(known) = self.running(scheduler, run) {
                     self.give_back(scheduler, known);
@@ -93,6 +102,7 @@ impl Law for WithinLimits {
             Happening::SchedulerStopped { scheduler, .. } => {
                 self.taken.retain(|(of, _), _| *of != scheduler);
                 self.places.retain(|(of, _), _| *of != scheduler);
+                self.gone.retain(|(of, _)| *of != scheduler);
             }
             _ => {}
         }
@@ -187,6 +197,7 @@ mod tests {
     use super::super::trial::*;
     use super::*;
     use brasserie_common_config::{ParseOptions, parse};
+    use brasserie_scheduler_core::LeftCause;
 
     fn config() -> Config {
         let text = r#"{"bistro_settings": {"nodes": {"levels": ["l"]}, "resources": {
@@ -228,5 +239,12 @@ mod tests {
         assert_eq!(trial.law.taken[&(sid(1), Where::Worker(wid(1)))].len(), 0);
         trial.sees(begins(1, 1, run(2))).sees(fetched(1, 1, 2));
         assert_eq!(trial.law.taken[&(sid(1), Where::Worker(wid(1)))].len(), 1);
+        // One that has left meanwhile has nothing that counts.
+        trial.sees(begins(2, 2, run(3)));
+        trial
+            .sees(left(1, 4, 2, LeftCause::Lost, 0))
+            .sees(fetched(1, 2, 3));
+        let of_the_lost = trial.law.taken.get(&(sid(1), Where::Worker(wid(2))));
+        assert_eq!(of_the_lost.map_or(0, BTreeSet::len), 0);
     }
 }

@@ -18,6 +18,11 @@ pub struct Sums {
 }
 
 impl Sums {
+    /// Of exactly these.
+    pub fn of(members: impl Iterator<Item = WorkerId>) -> Sums {
+        members.fold(Sums::default(), |sums, worker| sums.change(worker, 1))
+    }
+
     fn change(self, worker: WorkerId, sign: i64) -> Sums {
         let (start, rand) = (worker.0.start_time, worker.0.rand);
         Sums {
@@ -64,6 +69,15 @@ impl History {
             return Some(0);
         }
         self.steps.get(&sums).copied()
+    }
+
+    /// What the present set adds up to.
+    pub fn now(&self) -> Sums {
+        self.now
+    }
+
+    pub fn members(&self) -> impl Iterator<Item = WorkerId> + '_ {
+        self.members.iter().copied()
     }
 
     pub fn contains_at(&self, worker: WorkerId, step: u64) -> bool {

@@ -1,0 +1,119 @@
+//! What came of many seeds together, as text: figures, faults by kind, coverage, and each broken law with the command that replays it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use crate::coverage::Coverage;
+use crate::event_log::FaultKind;
+use crate::run::Outcome;
+use crate::view::Contract;
+
+/// All outcomes together.
+#[derive(Clone, Debug)]
+pub struct Total {
+    seeds: u64,
+    virtual_time: Duration,
+    core_events: u64,
+    faults: BTreeMap<FaultKind, u64>,
+    coverage: Coverage,
+    obedience: u64,
+    broken: Vec<(u64, String)>,
+}
+
+impl Default for Total {
+    fn default() -> Self {
+        Total {
+            seeds: 0,
+            virtual_time: Duration::ZERO,
+            core_events: 0,
+            faults: BTreeMap::new(),
+            coverage: Coverage::new(false),
+            obedience: 0,
+            broken: Vec::new(),
+        }
+    }
+}
+
+/// The command that replays a seed with a readable trace.
+pub fn replay(seed: u64) -> String {
+    format!("cargo run --release -p integration-tests --bin simulate -- --seed {seed} --trace")
+}
+
+impl Total {
+    pub fn add(&mut self, outcome: Outcome) {
+        self.seeds += 1;
+        self.virtual_time += outcome.virtual_time;
+        self.core_events += outcome.core_events;
+        self.obedience += u64::from(outcome.contract == Contract::Obedience);
+        self.coverage.merge(&outcome.coverage);
+        for (kind, count) in outcome.faults {
+            *self.faults.entry(kind).or_insert(0) += count;
+        }
+        for broken in outcome.violations {
+            let secs = broken.at.as_nanos() as f64 / 1e9;
+            let text = format!("at {secs:.3} s: {}", broken.violation);
+            self.broken.push((outcome.seed, text));
+        }
+    }
+
+    /// No law was broken.
+    pub fn is_good(&self) -> bool {
+        self.broken.is_empty()
+    }
+
+    /// Seeds that broke a law, and how.
+    pub fn broken(&self) -> &[(u64, String)] {
+        &self.broken
+    }
+
+    /// `took`: the real time that all of it took.
+    pub fn text(&self, took: Duration) -> String {
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        let _ = self.write(&mut text, took);
+        text
+    }
+
+    fn write(&self, out: &mut String, took: Duration) -> std::fmt::Result {
+        let hours = self.virtual_time.as_secs_f64() / 3600.0;
+        let secs = took.as_secs_f64();
+        writeln!(
+            out,
+            "{} seeds, {hours:.0} virtual hours in {secs:.1} s: {:.0} times real time; {} core events, {:.0} a second",
+            self.seeds,
+            self.virtual_time.as_secs_f64() / secs,
+            self.core_events,
+            self.core_events as f64 / secs,
+        )?;
+        writeln!(
+            out,
+            "{} of the seeds had a second scheduler on a copied directory and were held to obedience alone",
+            self.obedience
+        )?;
+        writeln!(out, "\nfaults")?;
+        for (kind, count) in &self.faults {
+            writeln!(out, "  {count:>10}  {kind:?}")?;
+        }
+        for (title, branches) in self.coverage.table() {
+            writeln!(out, "\n{title}")?;
+            for (branch, count) in branches.filter(|(_, count)| *count > 0) {
+                writeln!(out, "  {count:>10}  {branch}")?;
+            }
+        }
+        writeln!(out, "\nbranches that no seed has taken")?;
+        for (title, branches) in self.coverage.table() {
+            for (branch, _) in branches.filter(|(_, count)| *count == 0) {
+                writeln!(out, "  {title}: {branch}")?;
+            }
+        }
+        for (seed, what) in &self.broken {
+            writeln!(
+                out,
+                "\nseed {seed} breaks a law {what}\n  replay: {}",
+                replay(*seed)
+            )?;
+        }
+        Ok(())
+    }
+}
