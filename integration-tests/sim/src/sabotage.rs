@@ -208,9 +208,14 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
         Sabotage::KeepCounterForNewScheduler,
         &["settles"],
         Wanted {
+            timing: Timing::Usual,
             most_places: 1,
-            faults: &[(FaultKind::SchedulerCrash, secs(100))],
-            network: LOSSY,
+            faults: &[(FaultKind::SchedulerCrash, secs(500))],
+            network: NetworkFaults {
+                lose_request: 200,
+                ..LOSSY
+            },
+            lasts: secs(3000),
             ..CALM
         },
     ),
@@ -273,10 +278,14 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     ),
     focus(
         Sabotage::ApplyLateRunningTasks,
-        &["lost_is_lost", "healthy_starts", "sets_are_true"],
+        &["healthy_starts", "obedience"],
         Wanted {
-            faults: &[(FaultKind::WorkerKilled, secs(5))],
-            network: SLOW,
+            faults: &[(FaultKind::WorkerKilled, secs(3))],
+            network: NetworkFaults {
+                slow_packet: 300,
+                slow: secs(6),
+                ..SOUND
+            },
             downtime: Some(ms(200)),
             ..CALM
         },
@@ -305,13 +314,15 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
         Sabotage::NotifySettlesNewerInvocation,
         &["settles"],
         Wanted {
-            most_places: 1,
+            timing: Timing::Usual,
+            most_places: 2,
             network: NetworkFaults {
-                lose_request: 200,
-                slow_packet: 300,
+                lose_request: 300,
+                slow_packet: 500,
                 slow: secs(4),
                 ..SOUND
             },
+            lasts: secs(3000),
             ..CALM
         },
     ),
@@ -371,16 +382,20 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
         Sabotage::ConsensusOverridesRecord,
         &["wait_ends_rightly"],
         Wanted {
-            timing: Timing::Usual,
             least_places: 2,
-            most_places: 2,
+            most_places: 3,
             faults: &[
-                (FaultKind::SchedulerCrash, secs(100)),
-                (FaultKind::WorkerShutdown, secs(100)),
-                (FaultKind::Partition, secs(50)),
+                (FaultKind::SchedulerCrash, secs(40)),
+                (FaultKind::WorkerKilled, secs(10)),
             ],
-            downtime: Some(secs(300)),
-            lasts: secs(20_000),
+            // Workers hear late who has come.
+            network: NetworkFaults {
+                slow_packet: 400,
+                slow: secs(6),
+                ..SOUND
+            },
+            downtime: Some(secs(40)),
+            lasts: secs(3000),
             ..CALM
         },
     ),
@@ -408,8 +423,8 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
         &["obedience"],
         Wanted {
             timing: Timing::Usual,
-            faults: &[(FaultKind::SecondScheduler, secs(600))],
-            lasts: secs(3000),
+            faults: &[(FaultKind::SecondScheduler, secs(300))],
+            lasts: secs(6000),
             ..CALM
         },
     ),
