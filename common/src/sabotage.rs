@@ -6,9 +6,9 @@
 /// One bug. The sentence says what is done wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sabotage {
-    /// The worker takes a `runTask` below its sequence number.
+    /// The worker takes a `runTask` below its sequence number, and does not remember what it denied, which would do instead.
     SkipSequenceCheck,
-    /// The scheduler counts a task as running only once `runTask` was answered.
+    /// The scheduler does not count a task as running while its `runTask` is on its way.
     MarkRunningAfterSending,
     /// The scheduler takes statuses of tasks from a worker in NEW.
     AcceptStatusInNew,
@@ -22,8 +22,8 @@ pub enum Sabotage {
     RestartLostAtConfiguredBackoff,
     /// The worker keeps its sequence number when it meets a new scheduler.
     KeepCounterForNewScheduler,
-    /// The scheduler keeps the sequence number of a shard when an instance replaces another.
-    KeepCounterOnReplacement,
+    /// The scheduler asks about unsure tasks without raising its sequence number.
+    AskWithoutRaising,
     /// The scheduler takes an unknown outcome of `runTask` for a failure.
     UnknownIsFailure,
     /// Replies do not wait for their record.
@@ -36,15 +36,15 @@ pub enum Sabotage {
     Row5AsRow4,
     /// A worker may become HEALTHY before the others know of it.
     SkipFirstHealthPermission,
-    /// An answer to `getRunningTasks` counts whatever the state of the worker, and for whichever instance holds the shard.
+    /// An answer to `getRunningTasks` counts for whichever instance holds the shard when it comes.
     ApplyLateRunningTasks,
     /// Clocks do not count the time for which a machine is suspended.
     IgnoreSuspend,
-    /// A worker may become HEALTHY before its instance record is durable.
+    /// A worker is answered, and may become HEALTHY, before its instance record is durable.
     InstanceRecordAfterSending,
     /// An answered `notifyIfTasksNotRunning` settles whatever invocation of its tasks is under way.
     NotifySettlesNewerInvocation,
-    /// The worker echoes an earlier set id when an answer brings one late.
+    /// The version of the worker set goes back when a worker leaves.
     SetIdGoesBack,
     /// Two schedulers may open one directory.
     ShareDirectory,
@@ -97,7 +97,7 @@ impl Sabotage {
         Sabotage::IgnoreSafetyBackoff,
         Sabotage::RestartLostAtConfiguredBackoff,
         Sabotage::KeepCounterForNewScheduler,
-        Sabotage::KeepCounterOnReplacement,
+        Sabotage::AskWithoutRaising,
         Sabotage::UnknownIsFailure,
         Sabotage::AcknowledgeBeforeDurable,
         Sabotage::AcknowledgeBeforeSync,

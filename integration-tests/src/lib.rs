@@ -3,3 +3,4 @@
 pub mod e2e;
 pub mod fake_worker;
 pub mod hostile;
+pub mod sabotage;

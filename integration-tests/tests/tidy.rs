@@ -231,6 +231,64 @@ fn crates_know_only_whom_they_may() {
     }
 }
 
+/// Known bugs are built in by a feature that only the simulator's own crates pass on: no program has them.
+#[test]
+fn no_program_enables_sabotage() {
+    let allowed = BTreeMap::from([
+        ("common/Cargo.toml", "sabotage = []"),
+        (
+            "integration-tests/Cargo.toml",
+            "sabotage = [\"integration-tests-sim/sabotage\"]",
+        ),
+        (
+            "integration-tests/sim/Cargo.toml",
+            "sabotage = [\"brasserie-common/sabotage\"]",
+        ),
+    ]);
+    let listed = Command::new("git")
+        .args(["ls-files", "*Cargo.toml"])
+        .current_dir(root())
+        .output()
+        .expect("git lists the manifests");
+    let manifests = String::from_utf8(listed.stdout).expect("paths are UTF-8");
+    assert!(manifests.lines().count() > 10, "{manifests}");
+    for manifest in manifests.lines() {
+        let text = fs::read_to_string(root().join(manifest)).expect("a manifest is readable");
+        let named: Vec<&str> = text
+            .lines()
+            .filter(|line| !line.starts_with('#') && line.contains("sabotage"))
+            .collect();
+        let expected: Vec<&str> = allowed.get(manifest).copied().into_iter().collect();
+        assert_eq!(named, expected, "{manifest}");
+    }
+}
+
+/// Each known bug is somewhere, and a site names a known one.
+#[test]
+fn each_sabotage_has_a_site() {
+    let sources = sources();
+    let list = "common/src/sabotage.rs";
+    let (_, text) = sources
+        .iter()
+        .find(|(name, _)| name == list)
+        .expect("the list of known bugs");
+    let known: BTreeSet<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("        Sabotage::")?.strip_suffix(','))
+        .collect();
+    assert!(known.len() > 20, "{known:?}");
+    let mut sited = BTreeSet::new();
+    for (name, text) in sources.iter().filter(|(name, _)| name != list) {
+        let ours = concat!("sabotage::", "on(Sabotage::");
+        for rest in text.split(ours).skip(1) {
+            let bug = rest.split(')').next().unwrap_or_default();
+            assert!(known.contains(bug), "{name}: {bug}");
+            sited.insert(bug);
+        }
+    }
+    assert_eq!(sited, known);
+}
+
 #[test]
 fn top_level_is_as_designed() {
     let expected: BTreeSet<&str> = BTreeSet::from([

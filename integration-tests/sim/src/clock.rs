@@ -56,6 +56,11 @@ impl MachineClock {
         WallTime::from_millis(WallTime::from_secs(EPOCH).as_millis() + self.wall_lead_millis) + boot
     }
 
+    /// The machine slept for so long and did not count it, as `CLOCK_MONOTONIC` does not.
+    pub fn sleep_uncounted(&mut self, slept: Duration) {
+        self.offset = self.offset.saturating_sub(slept);
+    }
+
     /// Somebody sets the wall clock.
     pub fn jump(&mut self, millis: i64) {
         self.wall_lead_millis = self.wall_lead_millis.saturating_add(millis);

@@ -192,7 +192,8 @@ pub struct Cluster {
     scheduler_posts: Vec<SchedulerPost>,
     worker_posts: Vec<WorkerPost>,
     clocks: Vec<MachineClock>,
-    suspended: Vec<bool>,
+    /// Since when each machine sleeps.
+    suspended: Vec<Option<Time>>,
     /// What should have happened on machines that sleep.
     deferred: Vec<(MachineId, Due)>,
     queue: Queue<Due>,
@@ -227,9 +228,8 @@ const FIRST: SchedulerPlace = SchedulerPlace(0);
 const SECOND: SchedulerPlace = SchedulerPlace(1);
 
 impl Cluster {
-    pub fn new(seed: u64) -> Self {
+    pub fn new(seed: u64, swarm: Swarm) -> Self {
         let dice = |stream| Dice::new(seed, stream);
-        let swarm = Swarm::draw(&mut dice(Stream::Swarm), &mut dice(Stream::Variants));
         let machines = swarm.machines();
         let network = Network::new(machines, swarm.network, dice(Stream::Network));
         let processes =
@@ -268,7 +268,7 @@ impl Cluster {
             scheduler_posts: vec![post(MachineId(0), 0), post(swarm.other_machine(), 1)],
             worker_posts: vec![worker_post; swarm.places.len()],
             clocks: swarm.clocks.clone(),
-            suspended: vec![false; machines],
+            suspended: vec![None; machines],
             deferred: Vec::new(),
             queue: Queue::new(dice(Stream::Order)),
             network,
@@ -398,7 +398,7 @@ impl Cluster {
     }
 
     fn is_suspended(&self, machine: MachineId) -> bool {
-        self.suspended[usize::from(machine.0)]
+        self.suspended[usize::from(machine.0)].is_some()
     }
 
     /// Whose power the thing needs. What arrives over the network waits in the frozen process instead.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use brasserie_common::RecordSeq;
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_scheduler_core::{Durable, Record};
 
 use crate::event_log::SchedulerPlace;
@@ -51,6 +52,9 @@ impl Directory {
 
     /// Takes the lock and reads.
     pub fn open(&mut self, place: SchedulerPlace) -> Result<Durable, Locked> {
+        if sabotage::on(Sabotage::ShareDirectory) {
+            self.crash(0);
+        }
         if let Some(holder) = self.holder {
             return Err(Locked { holder });
         }

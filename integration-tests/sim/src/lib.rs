@@ -20,6 +20,8 @@ pub mod processes;
 pub mod queue;
 pub mod report;
 pub mod run;
+#[cfg(feature = "sabotage")]
+pub mod sabotage;
 pub mod swarm;
 pub mod trace;
 pub mod view;

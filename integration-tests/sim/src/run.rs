@@ -7,9 +7,11 @@ use brasserie_common::Time;
 
 use crate::cluster::Cluster;
 use crate::coverage::Coverage;
+use crate::dice::{Dice, Stream};
 use crate::event_log::{FaultKind, Happening};
 use crate::invariants::{Laws, Violation};
 use crate::liveness::{Progress, Settling};
+use crate::swarm::Swarm;
 use crate::trace::{HistoryHash, Trace};
 use crate::view::Contract;
 
@@ -85,7 +87,19 @@ pub fn run_seed(seed: u64, settings: &Settings, sink: &mut dyn FnMut(&str)) -> O
 
 /// The same under chosen laws.
 pub fn run_with(seed: u64, settings: &Settings, laws: Laws, sink: &mut dyn FnMut(&str)) -> Outcome {
-    let cluster = Cluster::new(seed);
+    let dice = |stream| Dice::new(seed, stream);
+    let swarm = Swarm::draw(&mut dice(Stream::Swarm), &mut dice(Stream::Variants));
+    run_swarm((seed, swarm), settings, laws, sink)
+}
+
+/// The same in a chosen swarm, which the seed then plays.
+pub fn run_swarm(
+    (seed, swarm): (u64, Swarm),
+    settings: &Settings,
+    laws: Laws,
+    sink: &mut dyn FnMut(&str),
+) -> Outcome {
+    let cluster = Cluster::new(seed, swarm);
     let coverage = Coverage::new(cluster.swarm.bump_unhealthy);
     let mut run = Run {
         cluster,

@@ -21,6 +21,24 @@ pub enum Start {
     Empty,
 }
 
+/// How workers draw the start seconds in their ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartSeconds {
+    /// Their directories remember the last one.
+    Distinct,
+    /// Their directories forget: two instances of one place may have begun in one second.
+    MayRepeat,
+}
+
+/// How the operator puts an old copy of the directory back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restores {
+    /// With the flag that forces the safe wait.
+    AsDocumented,
+    /// Without it: what no worker can witness goes unnoticed, so such a run is held to [`crate::view::Contract::Obedience`].
+    Carelessly,
+}
+
 /// Where a worker lives and what it claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacePlan {
@@ -74,6 +92,8 @@ pub struct Swarm {
     pub longest_freeze: Duration,
     pub new_work_every: Duration,
     pub spread_out_joins: Duration,
+    pub start_seconds: StartSeconds,
+    pub restores: Restores,
 }
 
 /// Kinds that are injected one by one; the others are properties of the network and of processes.
@@ -154,6 +174,8 @@ impl Swarm {
             longest_freeze,
             new_work_every: dice.between(Duration::from_secs(200), Duration::from_secs(900)) / pace,
             spread_out_joins: dice.skewed(Duration::from_millis(1), Duration::from_secs(60)),
+            start_seconds: StartSeconds::Distinct,
+            restores: Restores::AsDocumented,
         };
         swarm.vary(variants, pace)
     }
@@ -171,11 +193,18 @@ impl Swarm {
             self.timeouts = each(&self.settings, Duration::max);
             self.shortest = each(&self.settings, Duration::min);
         }
-        match dice.below(20) {
+        self = match dice.below(20) {
             0 | 1 => self.consensus(dice, pace),
             2 => self.turnover(dice, pace),
             _ => self,
+        };
+        if dice.per_mille(100) {
+            self.start_seconds = StartSeconds::MayRepeat;
         }
+        if dice.per_mille(50) {
+            self.restores = Restores::Carelessly;
+        }
+        self
     }
 
     fn consensus(mut self, dice: &mut Dice, pace: u32) -> Self {

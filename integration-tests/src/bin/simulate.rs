@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
+use integration_tests::sabotage;
 use integration_tests_sim::report::{Total, replay};
 use integration_tests_sim::run::{Judges, Record, Settings, run_seed};
 
@@ -39,6 +40,9 @@ struct Options {
     /// Measure without laws
     #[arg(long)]
     no_laws: bool,
+    /// Put this known bug in, or `all` in turn, and see which law catches it within `--seeds` seeds
+    #[arg(long)]
+    sabotage: Option<String>,
     /// Leave this law out, to look past it
     #[arg(long)]
     without: Vec<String>,
@@ -69,6 +73,13 @@ fn main() -> ExitCode {
             Record::Nothing
         },
     };
+    if let Some(name) = &options.sabotage {
+        let seeds = options.first_seed..options.first_seed.saturating_add(options.seeds);
+        return match options.seed {
+            Some(seed) => sabotage::replay(name, seed, &settings),
+            None => sabotage::table(name, seeds),
+        };
+    }
     let started = Instant::now();
     let total = match options.seed {
         Some(seed) => play_one(seed, &settings),

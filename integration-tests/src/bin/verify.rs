@@ -48,6 +48,20 @@ const STEPS: &[Step] = &[
         ],
     },
     Step {
+        name: "known bugs are caught by the simulator's laws",
+        program: "cargo",
+        args: &[
+            "test",
+            "--quiet",
+            "-p",
+            "integration-tests-sim",
+            "--features",
+            "sabotage",
+            "--test",
+            "sabotage",
+        ],
+    },
+    Step {
         name: "unit, property, wire and end-to-end tests",
         program: "cargo",
         args: &["test", "--workspace"],

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use brasserie_common::ids::InstanceId;
 use brasserie_common::rng::{Purpose, Rng};
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
     CallId, RecordSeq, RequestId, SchedulerId, TaskKey, Time, Timeouts, WallTime,
 };
@@ -330,6 +331,7 @@ impl Scheduler {
     /// Answers a request, not before `after` is durable.
     pub(crate) fn reply(&mut self, request: RequestId, after: Option<RecordSeq>, reply: Reply) {
         let after = after.filter(|&seq| !self.is_persisted(seq));
+        let after = after.filter(|_| !sabotage::on(Sabotage::AcknowledgeBeforeDurable));
         self.effects.push_back(Effect::Reply {
             request,
             after,
@@ -427,7 +429,8 @@ impl Scheduler {
         status: &brasserie_common::status::StoredStatus,
     ) -> Option<Time> {
         let waits = status.uses_backoff() || status.safety_seconds > 0;
-        if !waits || status.is_failed() || status.is_done() {
+        let forgets = status.safety_seconds > 0 && sabotage::on(Sabotage::ForgetSafetyBackoffs);
+        if !waits || status.is_failed() || status.is_done() || forgets {
             return None;
         }
         let configured = Duration::from_secs(u64::from(status.backoff_seconds));

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use brasserie_common::collections::IdMap;
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
     BackoffDuration, InvocationId, JobId, NodeId, RecordSeq, Shard, Time, Timeouts,
@@ -198,6 +199,9 @@ impl Tasks {
 
     /// The record that an acknowledgement of this task's stored end must wait for.
     pub(crate) fn pending_record(&self, task: Task) -> Option<RecordSeq> {
+        if sabotage::on(Sabotage::AcknowledgeRepeatAtOnce) {
+            return None;
+        }
         self.pending_by_task.get(&task).copied()
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use brasserie_common::health::timeouts::worker_gaps;
 use brasserie_common::health::{FirstHealth, Gaps};
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::worker::{HeartbeatResponse, PROTOCOL_VERSION};
 use brasserie_common::worker_set::version_order;
 use brasserie_common::{
@@ -417,7 +418,9 @@ impl Association {
         self.newest = Some(scheduler);
         // From the sending, so that the loss time runs out here before it does there.
         self.health = HealthModel::new(begun);
-        self.sequence = SequenceNumber::default();
+        if !sabotage::on(Sabotage::KeepCounterForNewScheduler) {
+            self.sequence = SequenceNumber::default();
+        }
         // It asks about what it misses itself, and does not wait for healthchecks of others.
         let dropped = self.reports.retain(|report| match report.kind {
             Kind::End => true,

@@ -1,5 +1,6 @@
 //! Ends of tasks and other statuses: what becomes a report, to whom it may go, and whose acknowledgement counts.
 
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{CallOutcome, Health, InvocationId, ReportedStatus, TaskKey, Time};
 use std::sync::Arc;
 
@@ -87,7 +88,8 @@ impl Association {
             | CallOutcome::Refused(..)
             | CallOutcome::Unknown(_) => false,
         };
-        let is_current = self.scheduler() == Some(sent.addressed);
+        let is_current = self.scheduler() == Some(sent.addressed)
+            || sabotage::on(Sabotage::DropOnAnyAcknowledgement);
         if is_acknowledged && is_current && self.counts(sent) {
             self.acknowledged(turn, sent);
         } else if is_current {
@@ -114,7 +116,10 @@ impl Association {
             return false;
         };
         match report.kind {
-            Kind::End => self.binding.bound() == Some(sent.addressed),
+            Kind::End => {
+                self.binding.bound() == Some(sent.addressed)
+                    || sabotage::on(Sabotage::DropOnAnyAcknowledgement)
+            }
             Kind::Healthcheck(_) | Kind::NotRunning => true,
         }
     }
@@ -128,6 +133,9 @@ impl Association {
             Kind::End => {
                 self.tasks
                     .forget(&report.task.key(), report.task.invocation);
+                if sabotage::on(Sabotage::ForgetAccepted) {
+                    self.invocations.forget(report.task.invocation);
+                }
             }
             Kind::Healthcheck(_) => {
                 let task = self

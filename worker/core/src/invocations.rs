@@ -68,6 +68,13 @@ impl Invocations {
         self.current.remember(id);
     }
 
+    /// What the sabotage of that name does.
+    pub(crate) fn forget(&mut self, id: InvocationId) {
+        for generation in [&mut self.current, &mut self.previous] {
+            generation.ids.remove(&id);
+        }
+    }
+
     fn turn_over(&mut self, now: Time) {
         if now.since(self.since) < MESSAGE_LIFE {
             return;

@@ -5,6 +5,7 @@ use std::hash::Hasher;
 use std::sync::Arc;
 
 use brasserie_common::fingerprint::Shape;
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
     Health, InvocationId, KillRequest, NodeName, RefusalCode, ReportedStatus, RunningTask,
     SchedulerId, SequenceNumber, TaskKey, WorkerId,
@@ -71,7 +72,9 @@ impl Association {
         self.check_worker(worker)?;
         match scheduler {
             Some(scheduler) => {
-                self.check_not_outdated(scheduler)?;
+                if !sabotage::on(Sabotage::BindBackwards) {
+                    self.check_not_outdated(scheduler)?;
+                }
                 self.newest = Some(scheduler);
                 self.binding = Binding::To(scheduler);
             }
@@ -102,7 +105,8 @@ impl Association {
         let verdict = self.may_run(turn, &run);
         let is_healthcheck = run.task.is_healthcheck();
         // With another worker's id it would be refused again anyway.
-        if !is_healthcheck && run.worker == self.id() {
+        let forgets = verdict.is_err() && sabotage::on(Sabotage::ForgetRefused);
+        if !is_healthcheck && run.worker == self.id() && !forgets {
             self.invocations.remember(turn.now, run.task.invocation);
         }
         verdict?;
@@ -141,8 +145,10 @@ impl Association {
         if is_healthcheck {
             self.check_healthcheck(run)?;
         } else {
-            self.check_ids(run.scheduler, run.worker)?;
-            self.check_bound(run.scheduler)?;
+            if !sabotage::on(Sabotage::NoBinding) {
+                self.check_ids(run.scheduler, run.worker)?;
+                self.check_bound(run.scheduler)?;
+            }
             self.check_unknown(turn, run)?;
         }
         if run.command.is_empty() && self.options.worker_command.is_empty() {
@@ -185,7 +191,7 @@ impl Association {
     /// Nothing about the run, its task or a later question says that it must not start.
     fn check_unknown(&mut self, turn: &Turn<'_>, run: &RunTask) -> Result<(), Refusal> {
         let task = &run.task;
-        if run.sequence < self.sequence {
+        if run.sequence < self.sequence && !sabotage::on(Sabotage::SkipSequenceCheck) {
             return refuse(
                 RefusalCode::OldSequence,
                 format!(
@@ -286,7 +292,9 @@ impl Association {
         {
             return;
         }
-        self.invocations.remember(turn.now, task.invocation);
+        if !sabotage::on(Sabotage::SkipSequenceCheck) {
+            self.invocations.remember(turn.now, task.invocation);
+        }
         task.ended = None;
         self.reports.add(
             turn.now,

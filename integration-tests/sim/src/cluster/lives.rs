@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use brasserie_common::resources::UsablePhysicalResources;
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::worker::PROTOCOL_VERSION;
 use brasserie_common::{
     MachinePortLock, RecordSeq, ServiceAddress, Shard, Timeouts, WorkerDescription, WorkerId,
@@ -18,6 +19,7 @@ use crate::event_log::{
 };
 use crate::hosts::scheduler::SchedulerInput;
 use crate::hosts::worker::WorkerInput;
+use crate::swarm::StartSeconds;
 
 /// The scheduler's deadline for calls: its shell's timeouts and a second.
 const SCHEDULER_CALL_DEADLINE: Duration = Duration::from_secs(5);
@@ -215,12 +217,14 @@ impl Cluster {
         if self.store_failing {
             return;
         }
-        self.directories[usize::from(directory.0)].sync(up_to);
-        self.log.push(Happening::Synced {
-            directory,
-            scheduler,
-            up_to,
-        });
+        if !sabotage::on(Sabotage::AcknowledgeBeforeSync) {
+            self.directories[usize::from(directory.0)].sync(up_to);
+            self.log.push(Happening::Synced {
+                directory,
+                scheduler,
+                up_to,
+            });
+        }
         self.drive_scheduler(place, SchedulerInput::Persisted(up_to));
         self.begin_sync(place);
     }
@@ -261,7 +265,8 @@ impl Cluster {
         if self.worker(place).core().is_some() || self.worker_post(place).is_retired {
             return;
         }
-        if self.processes.of(place).next().is_some() {
+        let may_follow_at_once = sabotage::on(Sabotage::SuccessorBeforeTheDead);
+        if self.processes.of(place).next().is_some() && !may_follow_at_once {
             return self.start_worker_after(place, Duration::from_millis(100));
         }
         let description = self.describe(place);
@@ -283,9 +288,13 @@ impl Cluster {
         let plan = self.swarm.places[usize::from(place.0)].clone();
         let (_, wall) = self.clocks_of(plan.machine);
         let rand = self.identities.next_i64();
+        // The worker's directory remembers the last one: never again, never earlier. Without it only the clock tells.
+        let step = match self.swarm.start_seconds {
+            StartSeconds::Distinct => 1,
+            StartSeconds::MayRepeat => 0,
+        };
         let post = self.worker_post_mut(place);
-        // The worker's directory remembers the last one: never again, never earlier.
-        post.last_start_time = wall.as_secs().max(post.last_start_time + 1);
+        post.last_start_time = wall.as_secs().max(post.last_start_time + step);
         let id = WorkerId::new(post.last_start_time, rand);
         let host: std::sync::Arc<str> = format!("m{}", plan.machine.0).into();
         let name = format!("shard{}", plan.shard);
@@ -438,7 +447,7 @@ impl Cluster {
         if self.is_suspended(machine) || one_is_frozen {
             return false;
         }
-        self.suspended[usize::from(machine.0)] = true;
+        self.suspended[usize::from(machine.0)] = Some(self.now);
         self.log.push(Happening::MachineSuspended { machine });
         for place in places {
             self.worker_post_mut(place).frozen = Some(Vec::new());
@@ -454,10 +463,13 @@ impl Cluster {
     }
 
     pub(super) fn wake_machine(&mut self, machine: MachineId) {
-        if !self.is_suspended(machine) {
+        let Some(since) = self.suspended[usize::from(machine.0)].take() else {
             return;
+        };
+        if sabotage::on(Sabotage::IgnoreSuspend) {
+            let slept = self.now.since(since);
+            self.clocks[usize::from(machine.0)].sleep_uncounted(slept);
         }
-        self.suspended[usize::from(machine.0)] = false;
         self.log.push(Happening::MachineWoke { machine });
         let deferred = std::mem::take(&mut self.deferred);
         for (owner, due) in deferred {

@@ -1,6 +1,7 @@
 //! What a worker lists when it associates, against what is known.
 
 use brasserie_common::resources::NodeResources;
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{InvocationId, RunningTask, Shard, TaskKey, Time};
 use brasserie_scheduler_engine::{AdoptOutcome, Task, WorkerIndex};
 
@@ -60,7 +61,8 @@ impl Scheduler {
         } else {
             // A stored end beats a listed run of the same invocation: the worker only lacks the acknowledgement. But "lost" is
             // no end: the worker was cut off, and still runs it.
-            let is_ended = self.tasks().ended(task) == Some(invocation);
+            let is_ended = self.tasks().ended(task) == Some(invocation)
+                && !sabotage::on(Sabotage::DropOnAnyAcknowledgement);
             if is_ended && !self.is_provisional(task) {
                 return;
             }

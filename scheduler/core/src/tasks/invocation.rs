@@ -1,6 +1,7 @@
 //! One run from its placement to its accepted end.
 
 use brasserie_common::ids::InstanceId;
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
     BackoffDuration, CallOutcome, Health, InvocationId, RecordSeq, RefusalCode, ReportedStatus,
@@ -33,7 +34,10 @@ impl Scheduler {
             .get_mut(&shard)
             .expect("Invariant: an announced worker stays in the pool");
         remote.start_sent();
-        let (worker, sequence, peer) = (remote.id(), remote.sequence(), remote.address().clone());
+        if sabotage::on(Sabotage::RecordAtFirstTask) {
+            let record = remote.association();
+            self.persist(record);
+        }
         let run = Run {
             invocation,
             shard: shard.clone(),
@@ -43,25 +47,33 @@ impl Scheduler {
             state: RunState::Starting,
         };
         self.tasks_mut().begin(task, run);
+        self.send_start(now, &shard, task, invocation);
+        if sabotage::on(Sabotage::MarkRunningAfterSending) {
+            self.never_started(now, &shard, task, invocation, "");
+        }
+        self.evaluate(now, &shard);
+    }
+
+    /// Once for each run.
+    fn send_start(&mut self, now: Time, shard: &Shard, task: Task, invocation: InvocationId) {
+        let Some(remote) = self.workers().get(shard) else {
+            return;
+        };
+        let (worker, peer) = (remote.id(), remote.address().clone());
         let call = Call::RunTask {
             worker,
-            index,
+            index: remote.index(),
             task,
             invocation,
-            sequence,
+            sequence: remote.sequence(),
         };
-        self.call(
-            now,
-            peer,
-            call,
-            Purpose::Start {
-                shard: shard.clone(),
-                worker,
-                task,
-                invocation,
-            },
-        );
-        self.evaluate(now, &shard);
+        let purpose = Purpose::Start {
+            shard: shard.clone(),
+            worker,
+            task,
+            invocation,
+        };
+        self.call(now, peer, call, purpose);
     }
 
     /// Later than the one of the task's stored end, even if the wall clock went back: so of two runs that a worker tells of it
@@ -96,11 +108,18 @@ impl Scheduler {
         if self.tasks().find(task, invocation).is_some_and(is_starting) {
             match outcome {
                 CallOutcome::Done(_) => self.tasks_mut().make_running(task, invocation),
+                CallOutcome::Unknown(_) if sabotage::on(Sabotage::RetrySentInvocation) => {
+                    self.send_start(now, shard, task, invocation);
+                }
                 // The call may have arrived twice, and this be what its repetition was told.
-                CallOutcome::Unknown(_) | CallOutcome::Refused(RefusalCode::Duplicate, _) => {
+                CallOutcome::Unknown(_) | CallOutcome::Refused(RefusalCode::Duplicate, _)
+                    if !sabotage::on(Sabotage::UnknownIsFailure) =>
+                {
                     self.tasks_mut().make_unsure(task, invocation);
                 }
-                CallOutcome::Refused(_, text) | CallOutcome::NotSent(text) => {
+                CallOutcome::Refused(_, text)
+                | CallOutcome::NotSent(text)
+                | CallOutcome::Unknown(text) => {
                     self.never_started(now, shard, task, invocation, &text);
                 }
             }
@@ -190,7 +209,7 @@ impl Scheduler {
             self.evaluate(now, &update.shard);
             return Ok(None);
         }
-        if remote.health() == Health::New {
+        if remote.health() == Health::New && !sabotage::on(Sabotage::AcceptStatusInNew) {
             return Err(Rejection::StillNew);
         }
         if update.job.as_str().is_empty() {
@@ -270,7 +289,8 @@ impl Scheduler {
             return unknown_run(update);
         }
         // Of an earlier run, which was taken for lost: done is done.
-        let is_same = ended == Some(update.invocation);
+        let is_same =
+            ended == Some(update.invocation) || sabotage::on(Sabotage::AnyRunReplacesProvisional);
         let is_news = if is_same {
             self.is_provisional(task)
         } else {
@@ -325,6 +345,7 @@ impl Scheduler {
         let floor = self.tasks().floor_seconds(now, task).max(safety_seconds);
         if let (Some(ended), Some(old)) = (self.tasks().ended(task), old)
             && ended != invocation
+            && !sabotage::on(Sabotage::AnyRunReplacesProvisional)
         {
             let is_final = old.is_done() && !old.is_overwriteable();
             if is_final || (invocation < ended && !reported.is_done()) {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{CallId, CallOutcome, InvocationId, Shard, Time, Timeouts, WorkerId};
 use brasserie_scheduler_engine::Task;
 
@@ -122,7 +123,10 @@ impl Tasks {
 
     /// The worker will report these if they do not run: until then they are running.
     fn become_sure(&mut self, shard: &Shard, tasks: &[(Task, InvocationId)]) {
-        for &(task, invocation) in tasks {
+        for &(task, mut invocation) in tasks {
+            if sabotage::on(Sabotage::NotifySettlesNewerInvocation) {
+                invocation = self.run(task).map_or(invocation, |run| run.invocation);
+            }
             if self
                 .find(task, invocation)
                 .is_some_and(|run| run.shard == *shard)
@@ -151,7 +155,11 @@ impl Scheduler {
         let Some(remote) = self.workers_mut().get_mut(shard) else {
             return;
         };
-        let sequence = remote.next_sequence();
+        let sequence = if sabotage::on(Sabotage::AskWithoutRaising) {
+            remote.sequence()
+        } else {
+            remote.next_sequence()
+        };
         let (worker, peer) = (remote.id(), remote.address().clone());
         let call = Call::NotifyIfTasksNotRunning {
             worker,

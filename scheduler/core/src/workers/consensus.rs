@@ -48,6 +48,7 @@ mod withheld;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{SchedulerId, Standing, WorkerId, WorkerSetHash, WorkerSetId};
 
 pub(crate) use withheld::WithheldBy;
@@ -263,6 +264,9 @@ impl Consensus {
         }
         self.current.hash.remove(worker);
         self.step();
+        if sabotage::on(Sabotage::SetIdGoesBack) {
+            self.current.version = self.current.version.wrapping_sub(2);
+        }
         self.raise_floor();
     }
 
@@ -480,7 +484,7 @@ impl Consensus {
         if strangers > 0 {
             return FormerSet::Strangers(strangers);
         }
-        if self.unsettled > 0 {
+        if self.unsettled > 0 && !sabotage::on(Sabotage::ConsensusOfUnsettledSets) {
             return FormerSet::NotSettled(self.unsettled);
         }
         if self.initial.len() > 1 {

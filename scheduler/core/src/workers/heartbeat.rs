@@ -1,6 +1,9 @@
 //! Heartbeats: joining, refreshing, replacing and leaving.
 
+use std::time::Duration;
+
 use brasserie_common::health::Health;
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::worker::{HeartbeatResponse, PROTOCOL_VERSION};
 use brasserie_common::{
     MachinePortLock, RecordSeq, RequestId, Shard, Time, Timeouts, WorkerDescription, WorkerId,
@@ -11,7 +14,7 @@ use brasserie_scheduler_engine::{Eligibility, WorkerResources};
 use super::remote::Remote;
 use super::replacement::{Bump, Decision, Incumbent, Newcomer, decide};
 use crate::effect::{Rejection, Reply};
-use crate::record::{InstanceRecord, LeftCause, Record};
+use crate::record::{LeftCause, Record};
 use crate::scheduler::{OWN_RECORD, Scheduler};
 
 impl Scheduler {
@@ -62,6 +65,7 @@ impl Scheduler {
         let waits_anew = self.witness(now, worker.id, worker_set);
         let after = self
             .accept_instance(now, worker, worker_set, goodbye)?
+            .filter(|_| !sabotage::on(Sabotage::InstanceRecordAfterSending))
             .unwrap_or(OWN_RECORD);
         Ok(Some(after).max(waits_anew))
     }
@@ -82,7 +86,8 @@ impl Scheduler {
         if goodbye && !is_holder {
             return Ok(self.goodbye_of_a_stranger(worker.id));
         }
-        if self.workers().has_left(worker.id) {
+        let takes_back = sabotage::on(Sabotage::TakeBackTheLost);
+        if self.workers().has_left(worker.id) && !takes_back {
             // Never taken back, not even on a shard that has become free: its tasks are given away.
             if !goodbye {
                 self.ask_to_die(now, worker.id, worker.address);
@@ -97,7 +102,8 @@ impl Scheduler {
         let decision = self
             .workers()
             .get(&shard)
-            .map(|c| decide(c.description(), c.health(), &worker, bump));
+            .map(|c| decide(c.description(), c.health(), &worker, bump))
+            .filter(|decision| *decision != Decision::Lost || !takes_back);
         match decision {
             None => {
                 self.check_not_asked_to_die(worker.id)?;
@@ -183,6 +189,7 @@ impl Scheduler {
             Incumbent::MustDieUnhealthy | Incumbent::MayLive => {
                 self.request_suicide(now, shard);
                 let timers = self.workers().get(shard).map(Remote::timeouts);
+                let timers = timers.filter(|_| !sabotage::on(Sabotage::BumpWithUsualBackoff));
                 self.lose_with(now, shard, cause, timers);
             }
         }
@@ -219,22 +226,20 @@ impl Scheduler {
         let timeouts = self
             .initial_wait()
             .longest_timeouts(worker.id, self.options().timeouts);
-        let instance = InstanceRecord {
-            shard: shard.clone(),
-            machine_lock: worker.machine_lock.clone(),
-            heartbeat_period: worker.heartbeat_period,
-            timeouts,
-        };
-        let seq = self.persist(Record::WorkerAssociated {
-            worker: worker.id,
-            instance,
-        });
+        let seq = self.next_record();
         let index = self
             .engine_mut()
             .upsert_worker(&shard, resources_of(&worker));
         self.engine_mut()
             .set_eligibility(index, Eligibility::Ineligible);
         let mut remote = Remote::new(now, worker.clone(), index, worker_set, (seq, timeouts));
+        self.persist(if sabotage::on(Sabotage::RecordAtFirstTask) {
+            Record::HoldBack {
+                wait: Duration::ZERO,
+            }
+        } else {
+            remote.association()
+        });
         if self.initial_wait().expects(worker.id) {
             remote.note_earlier_record();
         }

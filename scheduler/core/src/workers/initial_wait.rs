@@ -6,6 +6,7 @@ mod shape;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::time::format_duration;
 use brasserie_common::{
     Health, RecordSeq, SchedulerId, Shard, Time, Timeouts, WorkerId, WorkerSetId,
@@ -131,6 +132,7 @@ impl InitialWait {
             startup_wait: options.startup_wait,
             basis: match (durable.cluster.is_some(), options.new_cluster) {
                 _ if durable.is_a_backup => Basis::Restored,
+                (true, true) if sabotage::on(Sabotage::NewClusterAlways) => Basis::NewCluster,
                 (true, _) => Basis::Record,
                 (false, true) => Basis::NewCluster,
                 (false, false) => Basis::Nothing,
@@ -199,7 +201,7 @@ impl InitialWait {
 
     /// A worker knew this scheduler before. If the directory does not remember that, its record is worthless.
     fn witness(&mut self, now: Time, scheduler: SchedulerId, worker: Acquaintance) {
-        if self.basis == Basis::Restored {
+        if self.basis == Basis::Restored || sabotage::on(Sabotage::TrustStaleRecord) {
             return;
         }
         self.basis = match worker {
@@ -278,16 +280,25 @@ impl InitialWait {
             return Some("the safe wait is over".to_owned());
         }
         match self.basis {
-            Basis::Record if self.expected.is_empty() => {
+            Basis::Record
+                if self.expected.len()
+                    <= usize::from(sabotage::on(Sabotage::EndWaitOneWorkerEarly)) =>
+            {
                 Some("every recorded worker instance has returned or is dead".to_owned())
             }
             Basis::NewCluster => Some("the cluster is new".to_owned()),
             // A stale record still names some who may run tasks, and only they or their death prove it wrong.
             Basis::Nothing | Basis::Stale(_) if !self.expected.is_empty() => None,
-            Basis::Nothing | Basis::Stale(_) => match former {
-                FormerSet::Complete(count) if now >= self.consensus_at => Some(format!(
-                    "consensus: the {count} worker(s) that are here are exactly the last set of an earlier scheduler"
-                )),
+            Basis::Record if !sabotage::on(Sabotage::ConsensusOverridesRecord) => None,
+            Basis::Record | Basis::Nothing | Basis::Stale(_) => match former {
+                FormerSet::Complete(count)
+                    if now >= self.consensus_at
+                        || sabotage::on(Sabotage::ConsensusBeforeKillMargin) =>
+                {
+                    Some(format!(
+                        "consensus: the {count} worker(s) that are here are exactly the last set of an earlier scheduler"
+                    ))
+                }
                 FormerSet::Complete(_)
                 | FormerSet::NoWorkers
                 | FormerSet::Strangers(_)
@@ -296,7 +307,7 @@ impl InitialWait {
                 | FormerSet::Incomplete { .. }
                 | FormerSet::OtherMembers => None,
             },
-            Basis::Record | Basis::Restored => None,
+            Basis::Restored => None,
         }
     }
 }

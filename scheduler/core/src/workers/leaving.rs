@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
     Health, InvocationId, RecordSeq, ReportedStatus, Shard, Time, Timeouts, WorkerDescription,
@@ -100,17 +101,22 @@ impl Scheduler {
                 ended.push(lost);
             }
         }
-        let hold_back = if runs_unknown {
+        let hold_back = if runs_unknown && !sabotage::on(Sabotage::NoHoldBack) {
             self.lost_task_safety(longest.suicide_task_kill_wait, timers)
         } else {
             Duration::ZERO
         };
+        let is_apart = |_: &mut EndedTask| sabotage::on(Sabotage::LeaveRecordBeforeBackoff);
+        let apart: Vec<EndedTask> = ended.extract_if(.., is_apart).collect();
         let seq = self.persist(Record::WorkerLeft {
             worker,
             cause,
             tasks: ended,
             hold_back,
         });
+        for task in apart {
+            self.persist(Record::TaskEnded(task));
+        }
         assert_eq!(
             seq, upcoming,
             "Invariant: ending a run on a shard that is lost records nothing"
@@ -191,6 +197,9 @@ impl Scheduler {
     }
 
     fn lost_task_safety(&self, kill_wait: Duration, timers: Option<Timeouts>) -> Duration {
+        if sabotage::on(Sabotage::RestartLostAtConfiguredBackoff) {
+            return Duration::ZERO;
+        }
         let usual = self.options().timeouts.lost_task_min_backoff(kill_wait);
         let until_its_timers_ended_it = timers.map(|timers| {
             let suicide_task_kill_wait = timers.suicide_task_kill_wait.max(kill_wait);
@@ -213,6 +222,10 @@ impl Scheduler {
         seq: RecordSeq,
     ) {
         let not_before = self.tasks().not_before(now, &status);
+        let not_before = not_before.map(|at| match status.safety_seconds {
+            1.. if sabotage::on(Sabotage::IgnoreSafetyBackoff) => now,
+            _ => at,
+        });
         let may_be_alive_until = now + Duration::from_secs(u64::from(status.safety_seconds));
         let is_beside = self
             .tasks()

@@ -5,6 +5,7 @@ mod shape;
 use std::time::Duration;
 
 use brasserie_common::health::{FirstHealth, Gaps};
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
     CallId, CallOutcome, Health, HealthModel, RecordSeq, SequenceNumber, ServiceAddress, Shard,
     Time, Timeouts, WorkerDescription, WorkerId, WorkerSetId,
@@ -15,7 +16,7 @@ use super::consensus::Consensus;
 use super::healthchecks::Healthchecks;
 use crate::calls::Purpose;
 use crate::effect::{Call, CallReply};
-use crate::record::LeftCause;
+use crate::record::{InstanceRecord, LeftCause, Record};
 use crate::scheduler::Scheduler;
 
 /// A worker that refused a task, or could not be reached, is left alone this long: the rule for busy peers, fixed and never
@@ -119,6 +120,20 @@ impl Remote {
             begun_anew: 0,
             forgotten_at: None,
             additions: Additions::default(),
+        }
+    }
+
+    /// What makes a later scheduler wait for it.
+    pub(crate) fn association(&self) -> Record {
+        let worker = &self.description;
+        Record::WorkerAssociated {
+            worker: worker.id,
+            instance: InstanceRecord {
+                shard: worker.shard.clone(),
+                machine_lock: worker.machine_lock.clone(),
+                heartbeat_period: worker.heartbeat_period,
+                timeouts: self.timeouts,
+            },
         }
     }
 
@@ -280,7 +295,10 @@ impl Remote {
     }
 
     fn first_health(&self, consensus: &Consensus) -> FirstHealth {
-        if self.is_recorded && consensus.permits(self.id()) {
+        let is_recorded = self.is_recorded || sabotage::on(Sabotage::InstanceRecordAfterSending);
+        let is_permitted =
+            consensus.permits(self.id()) || sabotage::on(Sabotage::SkipFirstHealthPermission);
+        if is_recorded && is_permitted {
             FirstHealth::Permitted
         } else {
             FirstHealth::Withheld
@@ -426,7 +444,9 @@ impl Scheduler {
         worker: WorkerId,
         outcome: CallOutcome<CallReply>,
     ) {
-        let Some(remote) = self.workers_mut().instance_mut(shard, worker) else {
+        let any = sabotage::on(Sabotage::ApplyLateRunningTasks);
+        let remote = self.workers_mut().get_mut(shard);
+        let Some(remote) = remote.filter(|remote| remote.id() == worker || any) else {
             return;
         };
         if remote.health() != Health::New {

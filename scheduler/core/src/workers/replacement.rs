@@ -1,5 +1,6 @@
 //! Who wins a shard when a heartbeat names an instance: the incumbent or the newcomer.
 
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{Health, WorkerDescription};
 
 use crate::effect::Rejection;
@@ -67,7 +68,8 @@ pub(crate) fn decide(
                 Decision::Refresh
             };
         }
-        if incumbent.id.0.start_time > newcomer.id.0.start_time {
+        let (theirs, its) = (incumbent.id.0.start_time, newcomer.id.0.start_time);
+        if theirs > its || (theirs == its && sabotage::on(Sabotage::Row5AsRow4)) {
             let rejection = Rejection::StaleInstance {
                 successor: incumbent.id,
             };
@@ -76,7 +78,7 @@ pub(crate) fn decide(
                 newcomer: Newcomer::IsDead,
             };
         }
-        let incumbent = if incumbent.id.0.start_time == newcomer.id.0.start_time {
+        let incumbent = if theirs == its {
             Incumbent::MayLive
         } else {
             Incumbent::IsDead

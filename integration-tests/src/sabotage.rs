@@ -1,0 +1,113 @@
+//! `simulate --sabotage`: puts each known bug in and shows which law catches it, and how soon. Only with the feature `sabotage`.
+
+use std::ops::Range;
+use std::process::ExitCode;
+
+use integration_tests_sim::run::Settings;
+
+/// How to run it with the bugs built in.
+const COMMAND: &str =
+    "cargo run --release -p integration-tests --features sabotage --bin simulate -- --sabotage";
+
+/// Looks for each of these bugs in at most these seeds; fails if one is not caught.
+#[cfg(not(feature = "sabotage"))]
+pub fn table(name: &str, _seeds: Range<u64>) -> ExitCode {
+    not_built_in(name)
+}
+
+/// Plays one seed with a bug.
+#[cfg(not(feature = "sabotage"))]
+pub fn replay(name: &str, seed: u64, _settings: &Settings) -> ExitCode {
+    not_built_in(&format!("{name} --seed {seed}"))
+}
+
+#[cfg(not(feature = "sabotage"))]
+fn not_built_in(rest: &str) -> ExitCode {
+    eprintln!("simulate: this program was built without the known bugs; run\n  {COMMAND} {rest}");
+    ExitCode::from(2)
+}
+
+#[cfg(feature = "sabotage")]
+pub use built_in::{replay, table};
+
+#[cfg(feature = "sabotage")]
+mod built_in {
+    use super::*;
+    use brasserie_common::sabotage::Sabotage;
+    use integration_tests_sim::sabotage::Focus;
+
+    /// Looks for each of these bugs in at most these seeds; fails if one is not caught.
+    pub fn table(name: &str, seeds: Range<u64>) -> ExitCode {
+        let Some(bugs) = named(name) else {
+            return unknown(name);
+        };
+        let mut missed = 0;
+        println!(
+            "{:<36} {:<28} {:>5} {:>8}",
+            "bug", "caught by", "seeds", "seed"
+        );
+        for bug in bugs {
+            let name = bug.name();
+            match Focus::of(bug).hunt(seeds.clone()) {
+                Some(found) => println!(
+                    "{name:<36} {:<28} {:>5} {:>8}",
+                    found.broken.violation.law, found.seeds, found.seed
+                ),
+                None => {
+                    missed += 1;
+                    println!("{name:<36} NOT CAUGHT in seeds {seeds:?}");
+                }
+            }
+        }
+        println!("\nreplay: {COMMAND} BUG --seed SEED --trace");
+        if missed == 0 {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        }
+    }
+
+    /// Plays one seed with a bug.
+    pub fn replay(name: &str, seed: u64, settings: &Settings) -> ExitCode {
+        let Some([bug]) = named(name)
+            .as_deref()
+            .map(<[Sabotage; 1]>::try_from)
+            .and_then(Result::ok)
+        else {
+            return unknown(name);
+        };
+        let outcome =
+            Focus::of(bug).play((seed, Some(bug)), settings, &mut |line| println!("{line}"));
+        for broken in &outcome.violations {
+            println!(
+                "{:.3} s: {}",
+                broken.at.as_nanos() as f64 / 1e9,
+                broken.violation
+            );
+        }
+        match outcome.violations.as_slice() {
+            [] => {
+                println!("no law is broken");
+                ExitCode::FAILURE
+            }
+            [..] => ExitCode::SUCCESS,
+        }
+    }
+
+    fn named(name: &str) -> Option<Vec<Sabotage>> {
+        if name == "all" {
+            return Some(Sabotage::ALL.to_vec());
+        }
+        let bug = Sabotage::ALL.into_iter().find(|bug| bug.name() == name)?;
+        Some(vec![bug])
+    }
+
+    fn unknown(name: &str) -> ExitCode {
+        let known: Vec<String> = Sabotage::ALL.into_iter().map(Sabotage::name).collect();
+        eprintln!(
+            "simulate: no known bug is called `{name}`; there are all, or one of {}",
+            known.join(", ")
+        );
+        ExitCode::from(2)
+    }
+}
