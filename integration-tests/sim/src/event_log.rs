@@ -21,11 +21,16 @@ pub enum Happening {
         scheduler: SchedulerId,
         how: SchedulerStop,
     },
-    /// Once an instance, in the turn in which it is first visible.
+    /// In the turn in which it is first visible.
     WaitEnded {
         place: SchedulerPlace,
         scheduler: SchedulerId,
         why: WaitExit,
+    },
+    /// Its wait was over, and a worker showed that its record cannot be trusted.
+    WaitsAgain {
+        place: SchedulerPlace,
+        scheduler: SchedulerId,
     },
     /// A record entered the log's un-synced tail.
     RecordWritten {
@@ -130,6 +135,12 @@ pub enum Happening {
         run: Run,
         bits: StatusBits,
         why: RejectionKind,
+    },
+    /// The worker obeyed an older scheduler instance: a new association with it begins, without a record (R15).
+    AssociationBegan {
+        place: SchedulerPlace,
+        scheduler: SchedulerId,
+        worker: WorkerId,
     },
     /// A call leaves the process.
     CallSent {

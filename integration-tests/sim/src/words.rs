@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use brasserie_common::{
-    InvocationId, RefusalCode, SchedulerId, SequenceNumber, Shard, WorkerId, WorkerSetHash,
-    WorkerSetId,
+    InvocationId, RefusalCode, SchedulerId, SequenceNumber, Shard, Standing, WorkerId,
+    WorkerSetHash, WorkerSetId,
 };
 use brasserie_scheduler_core::{LeftCause, Rejection};
 use brasserie_worker_core::ExitReason;
@@ -77,12 +77,28 @@ pub struct Run {
 }
 
 /// A worker set id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SetMark {
     pub scheduler: SchedulerId,
     pub version: i64,
     pub members: i32,
     pub hash: WorkerSetHash,
+    pub standing: Standing,
+}
+
+/// Short enough for a trace: of the hash, a part that tells sets apart.
+impl fmt::Debug for SetMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.scheduler == SchedulerId::default() {
+            return f.write_str("no set");
+        }
+        let (scheduler, version, members) = (self.scheduler, self.version, self.members);
+        let (mark, standing) = (self.hash.rand.xor_all.cast_unsigned() >> 48, self.standing);
+        write!(
+            f,
+            "{standing:?} set {version} of {scheduler:?}: {members} members, {mark:04x}"
+        )
+    }
 }
 
 impl From<&WorkerSetId> for SetMark {
@@ -92,6 +108,7 @@ impl From<&WorkerSetId> for SetMark {
             version: set.version,
             members: set.hash.num_workers,
             hash: set.hash,
+            standing: set.standing,
         }
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use brasserie_common::collections::IdMap;
 use brasserie_common::{
-    CallId, CallOutcome, Principal, RecordSeq, RequestId, ServiceAddress, Shard, StatusBits,
-    TaskKey, Time, WallTime, WorkerDescription, WorkerId,
+    CallId, CallOutcome, Principal, RecordSeq, RefusalCode, RequestId, SchedulerId, ServiceAddress,
+    Shard, StatusBits, TaskKey, Time, WallTime, WorkerDescription, WorkerId,
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
@@ -113,6 +113,8 @@ struct Process {
     /// Who was last answered for each shard, to notice when another one wants it.
     incumbents: Vec<Held>,
     wait_ended: bool,
+    /// Only the word of a worker that knew another scheduler makes one wait again.
+    wait_may_have_changed: bool,
 }
 
 impl Process {
@@ -201,6 +203,7 @@ impl SchedulerHost {
             calls: IdMap::default(),
             incumbents: Vec::new(),
             wait_ended: false,
+            wait_may_have_changed: false,
         });
         self.turn(now, wall, &mut vec![SchedulerInput::Wake], out, log);
     }
@@ -264,8 +267,7 @@ impl Turn<'_> {
         let event = match input {
             SchedulerInput::Request { tag, request } => self.request(tag, request),
             SchedulerInput::Outcome { call, outcome } => {
-                self.call_over(call, &outcome);
-                Event::CallCompleted { call, outcome }
+                return self.call_over(call, outcome);
             }
             SchedulerInput::Persisted(up_to) => {
                 self.release(up_to);
@@ -315,6 +317,8 @@ impl Turn<'_> {
             } => {
                 let goodbye = goodbye == Goodbye::TasksAreDead;
                 self.contest(&worker);
+                let knows_another = ![scheduler, SchedulerId::default()].contains(&set.scheduler);
+                self.process.wait_may_have_changed |= knows_another;
                 self.log.push(Happening::HeartbeatHeard {
                     place,
                     scheduler,
@@ -392,10 +396,37 @@ impl Turn<'_> {
         }
     }
 
-    fn call_over(&mut self, call: CallId, outcome: &CallOutcome<CallReply>) {
-        let Some(asking) = self.process.calls.remove(&call) else {
-            return;
+    fn call_over(&mut self, call: CallId, outcome: CallOutcome<CallReply>) {
+        let asking = self.process.calls.remove(&call);
+        let obeys_another = matches!(outcome, CallOutcome::Refused(RefusalCode::BoundTo(_), _));
+        let asked = asking.filter(|_| obeys_another);
+        let before = asked.and_then(|asking| self.begun_anew(asking.worker));
+        if let Some(asking) = asking {
+            self.note_outcome(asking, &outcome);
+        }
+        self.process
+            .core
+            .handle(self.now, Event::CallCompleted { call, outcome });
+        if let Some(asking) = asked
+            && self.begun_anew(asking.worker) != before
+        {
+            self.log.push(Happening::AssociationBegan {
+                place: self.place,
+                scheduler: self.process.core.id(),
+                worker: asking.worker,
+            });
+        }
+    }
+
+    fn begun_anew(&self, worker: WorkerId) -> Option<u32> {
+        let Answer::Status(status) = self.process.core.answer(self.now, &Query::Status) else {
+            return None;
         };
+        let held = status.workers.iter().find(|w| w.id == worker)?;
+        Some(held.begun_anew)
+    }
+
+    fn note_outcome(&mut self, asking: Asking, outcome: &CallOutcome<CallReply>) {
         let outcome = match outcome {
             CallOutcome::Done(_) => OutcomeKind::Done,
             CallOutcome::Refused(code, _) => OutcomeKind::Refused(*code),

@@ -49,7 +49,7 @@ impl Law for FirstHealthAfterEcho {
                     self.echoed.insert((scheduler, worker));
                 }
             }
-            Happening::HeartbeatAnswered {
+            Happening::HeartbeatDecided {
                 scheduler,
                 worker,
                 state: Health::Healthy,
@@ -84,10 +84,10 @@ mod tests {
             .sees(associated(1, 3, 2));
         trial.sees(heard(1, 1, set(9, 1, &[1])));
         trial.breaks(
-            answered(1, 1, Health::Healthy, set(1, 2, &[1, 2])),
+            decided(1, 1, Health::Healthy, set(1, 2, &[1, 2])),
             "has not sent back",
         );
-        trial.sees(heard(1, 1, set(1, 2, &[1, 2]))).sees(answered(
+        trial.sees(heard(1, 1, set(1, 2, &[1, 2]))).sees(decided(
             1,
             1,
             Health::Healthy,

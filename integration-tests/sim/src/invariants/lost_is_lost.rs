@@ -1,20 +1,21 @@
-//! Law `lost_is_lost`: A worker instance that a scheduler instance has let go hears MUST_DIE from it for ever, and gets no task any more.
+//! Law `lost_is_lost`: A worker instance that a scheduler instance, or an earlier one of its directory, has let go hears MUST_DIE from it for ever, and gets no task any more.
 //!
 //! Source: R20. Its tasks are given away; taken back, it would run them beside the others.
 
 use std::collections::BTreeSet;
 
 use brasserie_common::{Health, SchedulerId, Time, WorkerId};
-use brasserie_scheduler_core::LeftCause;
 
 use super::{Law, Violation};
 use crate::event_log::{Ask, Fact, Happening};
+use crate::model::directories::Directories;
 use crate::view::World;
 
 const NAME: &str = "lost_is_lost";
 
 #[derive(Default)]
 pub struct LostIsLost {
+    directories: Directories,
     gone: BTreeSet<(SchedulerId, WorkerId)>,
 }
 
@@ -24,27 +25,33 @@ impl Law for LostIsLost {
     }
 
     fn statement(&self) -> &'static str {
-        "A worker instance that a scheduler instance has let go hears MUST_DIE from it for ever, and gets no task any more."
+        "A worker instance that a scheduler instance, or an earlier one of its directory, has let go hears MUST_DIE from it for ever, and gets no task any more."
     }
 
     fn observe(
         &mut self,
-        _when: Time,
+        when: Time,
         happening: &Happening,
-        _world: &World<'_>,
+        world: &World<'_>,
     ) -> Result<(), Violation> {
+        self.directories.note(when, happening, world);
         match *happening {
+            Happening::SchedulerStarted {
+                directory,
+                scheduler,
+                ..
+            } => {
+                let found = self.directories.get(directory).map(|c| &c.synced().left);
+                let found = found.into_iter().flatten();
+                self.gone.extend(found.map(|worker| (scheduler, *worker)));
+            }
             Happening::RecordWritten {
                 scheduler,
-                fact: Fact::WorkerLeft { worker, cause, .. },
+                fact: Fact::WorkerLeft { worker, .. },
                 ..
-            } => match cause {
-                LeftCause::CleanExit | LeftCause::Lost | LeftCause::Replaced => {
-                    self.gone.insert((scheduler, worker));
-                }
-                // This scheduler has never met it, and it may be one that has never heard of any.
-                LeftCause::DidNotReturn => {}
-            },
+            } => {
+                self.gone.insert((scheduler, worker));
+            }
             Happening::RecordWritten {
                 scheduler,
                 fact: Fact::WorkerAssociated { worker, .. },
@@ -57,12 +64,6 @@ impl Law for LostIsLost {
                 state,
                 ..
             } if state != Health::MustDie => self.judge(scheduler, worker, state.as_str())?,
-            Happening::HeartbeatAnswered {
-                scheduler,
-                worker,
-                state: Health::Healthy,
-                ..
-            } => self.judge(scheduler, worker, "tells it to be HEALTHY")?,
             Happening::CallSent {
                 scheduler,
                 worker,
@@ -100,6 +101,8 @@ impl LostIsLost {
 mod tests {
     use super::super::trial::*;
     use super::*;
+    use brasserie_scheduler_core::LeftCause;
+
     #[test]
     fn it_hears_nothing_else() {
         let mut trial = Trial::of(LostIsLost::default());
@@ -110,7 +113,7 @@ mod tests {
         trial
             .sees(answered(1, 1, Health::MustDie, set(1, 2, &[])))
             .sees(sent(1, 1, 1, Ask::Suicide));
-        // Another scheduler may take it.
+        // A scheduler of another directory may take it, one of the same may not.
         trial.sees(associated(2, 2, 1));
         trial.breaks(associated(1, 4, 1), "associates it again");
         trial.sees(answered(1, 1, Health::New, set(1, 1, &[1])));
@@ -118,11 +121,19 @@ mod tests {
             decided(1, 1, Health::Unhealthy, set(1, 2, &[])),
             "UNHEALTHY",
         );
-        trial.breaks(
-            answered(1, 1, Health::Healthy, set(1, 2, &[])),
-            "tells it to be HEALTHY",
-        );
+        // It was decided before.
+        trial.sees(answered(1, 1, Health::Healthy, set(1, 1, &[1])));
         trial.sees(sent(1, 1, 2, Ask::Fetch));
         trial.breaks(sent(1, 1, 3, ask_run(run(1))), "sends it a task");
+    }
+
+    #[test]
+    fn a_successor_remembers() {
+        let mut trial = Trial::of(LostIsLost::default());
+        trial.sees(started(1)).sees(associated(1, 1, 1));
+        trial.sees(left(1, 2, 1, LeftCause::DidNotReturn, 0));
+        trial.sees(synced(1, 2)).sees(stopped(1)).sees(started(2));
+        trial.breaks(associated(2, 1, 1), "associates it again");
+        trial.sees(associated(2, 1, 2));
     }
 }

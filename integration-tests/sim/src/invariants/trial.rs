@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::{
-    Health, InvocationId, RecordSeq, RefusalCode, SchedulerId, SequenceNumber, Shard, StatusBits,
-    Time, Timeouts, WorkerId, WorkerSetHash,
+    Health, InvocationId, RecordSeq, RefusalCode, SchedulerId, SequenceNumber, Shard, Standing,
+    StatusBits, Time, Timeouts, WorkerId, WorkerSetHash,
 };
 use brasserie_common_config::{Config, ParseOptions, parse};
 use brasserie_scheduler_core::LeftCause;
@@ -141,6 +141,15 @@ pub(crate) fn set(s: i64, version: i64, members: &[i64]) -> SetMark {
         version,
         members: hash.num_workers,
         hash,
+        standing: Standing::Unsettled,
+    }
+}
+
+/// The same, given after the initial wait.
+pub(crate) fn settled_set(s: i64, version: i64, members: &[i64]) -> SetMark {
+    SetMark {
+        standing: Standing::Settled,
+        ..set(s, version, members)
     }
 }
 
@@ -165,6 +174,13 @@ pub(crate) fn wait_ended(s: i64, why: WaitExit) -> Happening {
         place: scheduler_place(s),
         scheduler: sid(s),
         why,
+    }
+}
+
+pub(crate) fn waits_again(s: i64) -> Happening {
+    Happening::WaitsAgain {
+        place: scheduler_place(s),
+        scheduler: sid(s),
     }
 }
 

@@ -45,6 +45,9 @@ impl Law for WaitIsKept {
             Happening::WaitEnded { scheduler, .. } => {
                 self.over.insert(scheduler);
             }
+            Happening::WaitsAgain { scheduler, .. } => {
+                self.over.remove(&scheduler);
+            }
             Happening::SchedulerTurn { .. } => {
                 if let Some((scheduler, run)) = self.early.take()
                     && !self.over.contains(&scheduler)

@@ -6,8 +6,8 @@ use brasserie_common::{Health, InvocationId, SchedulerId, StatusBits, Time, Work
 
 use crate::event_log::{Ask, Fact, Happening, OutcomeKind};
 
-/// Healthchecks without a result that are remembered for each worker: a scheduler that waits for more is not judged by them.
-const MAX_CHECKS: usize = 32;
+/// Healthchecks that are remembered for each worker: more than a scheduler keeps open (64), or it would count one that is not known here.
+const MAX_CHECKS: usize = 128;
 
 /// One pair.
 #[derive(Clone, Debug, Default)]
@@ -85,6 +85,12 @@ impl Associations {
                 outcome: OutcomeKind::Done,
                 ..
             } => self.pair(scheduler, worker).fetched = true,
+            Happening::AssociationBegan {
+                scheduler, worker, ..
+            } => {
+                let pair = self.pair(scheduler, worker);
+                (pair.fetched, pair.told, pair.good_check) = (false, None, None);
+            }
             Happening::RecordWritten {
                 scheduler,
                 ref fact,

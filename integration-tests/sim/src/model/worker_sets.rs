@@ -66,6 +66,15 @@ impl History {
         self.steps.get(&sums).copied()
     }
 
+    /// What the present set adds up to.
+    pub fn now(&self) -> Sums {
+        self.now
+    }
+
+    pub fn members(&self) -> impl Iterator<Item = WorkerId> + '_ {
+        self.members.iter().copied()
+    }
+
     pub fn contains_at(&self, worker: WorkerId, step: u64) -> bool {
         self.joined.get(&worker).is_some_and(|at| *at <= step)
             && self.left.get(&worker).is_none_or(|at| *at > step)

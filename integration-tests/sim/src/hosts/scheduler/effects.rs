@@ -263,19 +263,28 @@ impl Turn<'_> {
 
     /// The core tells of the wait's end in its status only.
     pub(super) fn note_wait(&mut self) {
-        if self.process.wait_ended {
+        let may_have_changed = std::mem::take(&mut self.process.wait_may_have_changed);
+        if self.process.wait_ended && !may_have_changed {
             return;
         }
         let Answer::Status(status) = self.process.core.answer(self.now, &Query::Status) else {
             return;
         };
-        if let Some(reason) = status.wait_ended {
-            self.process.wait_ended = true;
-            self.log.push(Happening::WaitEnded {
-                place: self.place,
-                scheduler: self.process.core.id(),
-                why: WaitExit::from_reason(&reason),
-            });
+        let (place, scheduler) = (self.place, self.process.core.id());
+        match (self.process.wait_ended, status.wait_ended) {
+            (false, Some(reason)) => {
+                self.process.wait_ended = true;
+                self.log.push(Happening::WaitEnded {
+                    place,
+                    scheduler,
+                    why: WaitExit::from_reason(&reason),
+                });
+            }
+            (true, None) => {
+                self.process.wait_ended = false;
+                self.log.push(Happening::WaitsAgain { place, scheduler });
+            }
+            (false, None) | (true, Some(_)) => {}
         }
     }
 }
