@@ -19,6 +19,7 @@ pub mod network;
 pub mod processes;
 pub mod queue;
 pub mod run;
+pub mod search;
 pub mod swarm;
 pub mod trace;
 pub mod view;
