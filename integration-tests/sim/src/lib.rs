@@ -22,6 +22,7 @@ pub mod report;
 pub mod run;
 #[cfg(feature = "sabotage")]
 pub mod sabotage;
+pub mod search;
 pub mod swarm;
 pub mod trace;
 pub mod view;

@@ -173,6 +173,45 @@ impl SchedulerHost {
         self.process.as_ref().map_or(0, |p| p.held.len())
     }
 
+    /// How far the disk has told the process that records are synced.
+    pub fn persisted(&self) -> RecordSeq {
+        self.process
+            .as_ref()
+            .map_or(RecordSeq::default(), |p| p.persisted)
+    }
+
+    /// Replies and calls that wait for the disk, in their order.
+    pub fn waiting(&self) -> impl Iterator<Item = (RecordSeq, &SchedulerOutput)> {
+        let held = self.process.iter().flat_map(|p| &p.held);
+        held.map(|(after, output, _)| (*after, output))
+    }
+
+    /// Requests that the core has not answered, in their order.
+    pub fn requests(&self) -> Vec<(RequestId, CallTag)> {
+        let mut open: Vec<(RequestId, CallTag)> = Vec::new();
+        if let Some(process) = &self.process {
+            for number in 1..=process.next_request {
+                match process.requests.get(&RequestId(number)) {
+                    Some(Asked::Heartbeat { tag, .. }) => open.push((RequestId(number), *tag)),
+                    Some(Asked::Status(about)) => open.push((RequestId(number), about.tag)),
+                    Some(Asked::Operator) | None => {}
+                }
+            }
+        }
+        open
+    }
+
+    /// Of every request whose answer has not left.
+    pub fn open_tags(&self) -> Vec<CallTag> {
+        let mut tags: Vec<CallTag> = self.requests().into_iter().map(|(_, tag)| tag).collect();
+        for (_, output) in self.waiting() {
+            if let SchedulerOutput::Answer { tag, .. } = output {
+                tags.push(*tag);
+            }
+        }
+        tags
+    }
+
     /// Starts a process on what the directory holds; its first turn has been done.
     pub fn start(
         &mut self,

@@ -1,0 +1,236 @@
+//! Starts and ends: of schedulers and what their disks keep, of workers, and of the processes of tasks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::health::timeouts::KEEPER_DELAY;
+use brasserie_common::resources::UsablePhysicalResources;
+use brasserie_common::sabotage::{self, Sabotage};
+use brasserie_common::worker::PROTOCOL_VERSION;
+use brasserie_common::{
+    InvocationId, KillMethod, KillRequest, MachinePortLock, ReportedStatus, RunningTask,
+    ServiceAddress, Shard, TaskKey, WorkerDescription, WorkerId,
+};
+use brasserie_scheduler_core::Options as SchedulerOptions;
+use brasserie_worker_core::Options as WorkerOptions;
+
+use super::packets::{FIRST_PORT, News, Packet};
+use super::world::{Caller, Pace, SmallWorld, TaskProcess};
+use crate::event_log::{CallTag, Run, SchedulerPlace, TaskId, WorkerPlace};
+use crate::hosts::scheduler::SchedulerInput;
+use crate::hosts::worker::WorkerInput;
+
+/// Longer than any call of a small world should need, shorter than its leaps.
+const CALL_DEADLINE: Duration = Duration::from_secs(3);
+/// How long tasks run when nobody chooses.
+const CALM_TASK: Duration = Duration::from_secs(1);
+
+/// How a process of a task ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskEnd {
+    Done,
+    Error,
+    /// It was signalled.
+    Killed,
+}
+
+impl SmallWorld {
+    fn draw(&mut self) -> u64 {
+        self.drawn += 1;
+        self.drawn
+    }
+
+    pub(super) fn may_start_scheduler(&self, place: SchedulerPlace) -> bool {
+        self.scheduler(place).core().is_none() && self.directory(place).holder().is_none()
+    }
+
+    pub(super) fn start_scheduler(&mut self, place: SchedulerPlace) {
+        let Ok(durable) = self.directory_mut(place).open(place) else {
+            return;
+        };
+        self.judge.reads(&durable);
+        let options = SchedulerOptions {
+            timeouts: self.settings.timeouts(),
+            allow_bump_unhealthy_worker: self.settings.bump_unhealthy,
+            startup_wait: None,
+            new_cluster: self.settings.new_cluster,
+            call_deadline: CALL_DEADLINE,
+            seed: self.draw(),
+        };
+        let clocks = (self.now, self.wall());
+        let directory = crate::event_log::DirectoryId(place.0);
+        let mut out = Vec::new();
+        let host = &mut self.schedulers[usize::from(place.0)];
+        host.start(options, (directory, durable), clocks, &mut out, &mut self.log);
+        self.scheduler_outputs(place, out);
+        self.load_config(place);
+        // Whoever talked to its predecessor notices now.
+        for at in 0..self.workers.len() {
+            let worker = WorkerPlace(at as u16);
+            if self.post(worker).route == place && !self.post(worker).is_cut {
+                self.drive_worker(worker, WorkerInput::ConnectionLost);
+            }
+        }
+    }
+
+    pub(super) fn load_config(&mut self, place: SchedulerPlace) {
+        let (config, nodes) = self.config.clone();
+        self.drive_scheduler(place, SchedulerInput::Loaded { config, nodes });
+    }
+
+    /// The process ends, and the first `kept` of its records that are not synced had reached the disk.
+    pub(super) fn scheduler_gone(&mut self, place: SchedulerPlace, kept: usize) {
+        self.directory_mut(place).crash(kept);
+        let waiting = self.scheduler(place).open_tags();
+        self.schedulers[usize::from(place.0)].crash();
+        self.open.retain(
+            |_, caller| !matches!(caller, Caller::Scheduler { place: at, .. } if *at == place),
+        );
+        self.drop_orphans();
+        for tag in waiting {
+            self.fail(tag, News::Unknown);
+        }
+    }
+
+    /// Answers that nobody waits for.
+    pub(super) fn drop_orphans(&mut self) {
+        let open = &self.open;
+        let is_wanted = |packet: &Packet| match packet {
+            Packet::Back { tag, .. } => open.contains_key(tag),
+            Packet::ToScheduler { .. } | Packet::ToWorker { .. } => true,
+        };
+        self.packets.retain(is_wanted);
+    }
+
+    /// R23: only when nothing of the predecessor is alive.
+    pub(super) fn may_start_worker(&self, place: WorkerPlace) -> bool {
+        let is_clean = self.processes.iter().all(|p| p.place != place)
+            || sabotage::on(Sabotage::SuccessorBeforeTheDead);
+        self.worker(place).core().is_none() && is_clean
+    }
+
+    pub(super) fn start_worker(&mut self, place: WorkerPlace) {
+        let options = WorkerOptions {
+            call_deadline: CALL_DEADLINE,
+            ..WorkerOptions::new(self.describe(place))
+        };
+        let clocks = (self.now, self.wall());
+        let mut out = Vec::new();
+        let host = &mut self.workers[usize::from(place.0)];
+        host.start(options, clocks, &mut out, &mut self.log);
+        self.worker_outputs(place, out);
+    }
+
+    fn describe(&mut self, place: WorkerPlace) -> WorkerDescription {
+        let rand = i64::try_from(self.draw()).unwrap_or(i64::MAX);
+        let second = self.wall().as_secs();
+        let shard = self.settings.places[usize::from(place.0)];
+        let post = self.post_mut(place);
+        post.last_start_time = second.max(post.last_start_time + 1);
+        let id = WorkerId::new(post.last_start_time, rand);
+        let host: Arc<str> = format!("m{}", place.0).into();
+        let shard = Shard::try_from(format!("shard{shard}"));
+        WorkerDescription {
+            shard: shard.expect("Invariant: a short name without NUL"),
+            machine_lock: MachinePortLock {
+                hostname: host.clone(),
+                port: 1,
+            },
+            address: ServiceAddress {
+                host,
+                port: FIRST_PORT + place.0,
+            },
+            id,
+            heartbeat_period: Duration::from_secs(1),
+            protocol_version: PROTOCOL_VERSION,
+            usable: UsablePhysicalResources {
+                cpu_cores: 2.0,
+                ..UsablePhysicalResources::default()
+            },
+            has_worker_command: false,
+        }
+    }
+
+    /// The worker process has ended; its keeper ends what it left behind.
+    pub(super) fn worker_gone(&mut self, place: WorkerPlace) {
+        self.workers[usize::from(place.0)].crash();
+        let by = self.now + KEEPER_DELAY;
+        for process in self.processes.iter_mut().filter(|p| p.place == place) {
+            process.dies_by = Some(process.dies_by.map_or(by, |at| at.min(by)));
+        }
+        self.open.retain(
+            |_, caller| !matches!(caller, Caller::Worker { place: at, .. } if *at == place),
+        );
+        self.drop_orphans();
+    }
+
+    pub(super) fn spawn(&mut self, place: WorkerPlace, task: &RunningTask) {
+        let generation = self.worker(place).generation();
+        let key = task.key();
+        if task.is_healthcheck() {
+            let input = WorkerInput::TaskEnded {
+                task: key,
+                invocation: task.invocation,
+                status: ReportedStatus::done(),
+            };
+            return self.drive_worker(place, input);
+        }
+        let run = Run {
+            task: TaskId::from_names(task.job.as_str(), task.node.as_str()),
+            invocation: task.invocation,
+        };
+        let alive = self.alive(run);
+        self.judge.starts(run, alive);
+        let dies_by = (self.pace == Pace::AllAtOnce).then(|| self.now + CALM_TASK);
+        self.processes.push(TaskProcess {
+            place,
+            generation,
+            key,
+            invocation: task.invocation,
+            task: run.task,
+            dies_by,
+        });
+    }
+
+    pub(super) fn kill(
+        &mut self,
+        place: WorkerPlace,
+        (key, invocation): (&TaskKey, InvocationId),
+        kill: KillRequest,
+    ) {
+        let by = match kill.method {
+            KillMethod::Kill => self.now + KEEPER_DELAY,
+            KillMethod::TermWaitKill => self.now + kill.wait + KEEPER_DELAY,
+            KillMethod::Term => return,
+        };
+        let mut processes = self.processes.iter_mut();
+        let process =
+            processes.find(|p| p.place == place && p.invocation == invocation && p.key == *key);
+        if let Some(process) = process {
+            process.dies_by = Some(process.dies_by.map_or(by, |at| at.min(by)));
+        }
+    }
+
+    pub(super) fn process_ends(&mut self, at: usize, how: TaskEnd) {
+        let process = self.processes.remove(at);
+        let status = match how {
+            TaskEnd::Done => ReportedStatus::done(),
+            TaskEnd::Killed if self.pace == Pace::AllAtOnce => ReportedStatus::done(),
+            TaskEnd::Error => ReportedStatus::error_backoff("did not work"),
+            TaskEnd::Killed => ReportedStatus::incomplete_backoff("killed"),
+        };
+        if self.worker(process.place).generation() == process.generation {
+            let input = WorkerInput::TaskEnded {
+                task: process.key,
+                invocation: process.invocation,
+                status,
+            };
+            self.drive_worker(process.place, input);
+        }
+    }
+
+    /// Tags of answers that a caller still waits for and that only a packet on its way can bring.
+    pub(super) fn is_awaited(&self, tag: CallTag) -> bool {
+        self.open.contains_key(&tag)
+    }
+}

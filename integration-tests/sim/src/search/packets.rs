@@ -1,0 +1,261 @@
+//! What is on its way between hosts, and what becomes of it.
+
+use brasserie_common::{CallOutcome, ServiceAddress};
+use brasserie_scheduler_core::{CallReply as SchedulerCallReply, Message};
+use brasserie_worker_core::CallReply as WorkerCallReply;
+
+use super::settings::Class;
+use super::world::{Caller, Pace, SmallWorld};
+use crate::event_log::{CallTag, SchedulerPlace, WorkerPlace};
+use crate::hosts::ToScheduler;
+use crate::hosts::scheduler::{SchedulerInput, SchedulerOutput};
+use crate::hosts::worker::{WorkerInput, WorkerOutput};
+
+/// Ports of workers count from here.
+pub(super) const FIRST_PORT: u16 = 10_000;
+
+/// What an answer says, or that none will come.
+#[derive(Clone, Debug)]
+pub(super) enum News {
+    ToScheduler(CallOutcome<SchedulerCallReply>),
+    ToWorker(CallOutcome<WorkerCallReply>),
+    Unknown,
+    NotSent,
+}
+
+/// One thing on its way.
+#[derive(Clone, Debug)]
+pub(super) enum Packet {
+    ToScheduler {
+        from: WorkerPlace,
+        to: SchedulerPlace,
+        tag: CallTag,
+        request: ToScheduler,
+    },
+    ToWorker {
+        from: SchedulerPlace,
+        to: WorkerPlace,
+        tag: CallTag,
+        message: Message,
+    },
+    Back {
+        tag: CallTag,
+        news: News,
+    },
+}
+
+pub(super) fn class_of(message: &Message) -> Class {
+    match message {
+        Message::GetRunningTasks { .. } => Class::Fetch,
+        Message::RunTask(run) if run.task.is_healthcheck() => Class::Healthcheck,
+        Message::RunTask(_) => Class::Run,
+        Message::NotifyIfTasksNotRunning { .. } => Class::Notify,
+        Message::RequestSuicide { .. } => Class::Suicide,
+        Message::KillTask { .. } => Class::Kill,
+    }
+}
+
+fn class_of_request(request: &ToScheduler) -> Class {
+    match request {
+        ToScheduler::Heartbeat { .. } => Class::Heartbeat,
+        // The end of a healthcheck.
+        ToScheduler::Status(update) if !update.job.as_str().starts_with('j') => Class::Healthcheck,
+        ToScheduler::Status(_) => Class::Status,
+    }
+}
+
+impl Packet {
+    pub fn tag(&self) -> CallTag {
+        match self {
+            Packet::ToScheduler { tag, .. }
+            | Packet::ToWorker { tag, .. }
+            | Packet::Back { tag, .. } => *tag,
+        }
+    }
+}
+
+impl SmallWorld {
+    /// The worker whose link the packet uses, and what it is about. `None`: nobody waits for this answer any more.
+    pub(super) fn link_of(&self, packet: &Packet) -> Option<(WorkerPlace, Class)> {
+        match packet {
+            Packet::ToScheduler { from, request, .. } => Some((*from, class_of_request(request))),
+            Packet::ToWorker { to, message, .. } => Some((*to, class_of(message))),
+            Packet::Back { tag, .. } => match self.open.get(tag)? {
+                Caller::Scheduler { callee, class, .. } => Some((*callee, *class)),
+                Caller::Worker { place, class, .. } => Some((*place, *class)),
+            },
+        }
+    }
+
+    pub(super) fn is_blocked(&self, packet: &Packet) -> bool {
+        self.link_of(packet)
+            .is_some_and(|(place, _)| self.post(place).is_cut)
+    }
+
+    fn send(&mut self, packet: Packet) {
+        let Some((_, class)) = self.link_of(&packet) else {
+            return;
+        };
+        let is_free = self.pace == Pace::Chosen && self.settings.free.contains(&class);
+        if is_free {
+            self.packets.push(packet);
+        } else {
+            self.express.push_back(packet);
+        }
+    }
+
+    /// The caller hears at once that it will hear nothing.
+    pub(super) fn fail(&mut self, tag: CallTag, news: News) {
+        if self.open.contains_key(&tag) {
+            self.express.push_back(Packet::Back { tag, news });
+        }
+    }
+
+    pub(super) fn arrive(&mut self, packet: Packet) {
+        let is_news = matches!(
+            packet,
+            Packet::Back {
+                news: News::Unknown | News::NotSent,
+                ..
+            }
+        );
+        // What is known without the other side passes any link.
+        if !is_news && self.is_blocked(&packet) {
+            return match packet {
+                Packet::Back { tag, .. } => self.fail(tag, News::Unknown),
+                Packet::ToScheduler { tag, .. } | Packet::ToWorker { tag, .. } => {
+                    self.fail(tag, News::Unknown);
+                }
+            };
+        }
+        match packet {
+            Packet::ToScheduler {
+                to, tag, request, ..
+            } => {
+                if self.scheduler(to).core().is_none() {
+                    return self.fail(tag, News::NotSent);
+                }
+                self.drive_scheduler(to, SchedulerInput::Request { tag, request });
+            }
+            Packet::ToWorker {
+                to, tag, message, ..
+            } => {
+                if self.worker(to).core().is_none() {
+                    return self.fail(tag, News::NotSent);
+                }
+                self.drive_worker(to, WorkerInput::Request { tag, message });
+            }
+            Packet::Back { tag, news } => self.known(tag, news),
+        }
+    }
+
+    /// The first news of a call counts.
+    fn known(&mut self, tag: CallTag, news: News) {
+        let unknown = || "no answer".to_owned();
+        let not_sent = || "nobody listens".to_owned();
+        match self.open.remove(&tag) {
+            Some(Caller::Scheduler { place, call, .. }) => {
+                let outcome = match news {
+                    News::ToScheduler(outcome) => outcome,
+                    News::NotSent => CallOutcome::NotSent(not_sent()),
+                    News::Unknown | News::ToWorker(_) => CallOutcome::Unknown(unknown()),
+                };
+                self.drive_scheduler(place, SchedulerInput::Outcome { call, outcome });
+            }
+            Some(Caller::Worker { place, call, .. }) => {
+                let outcome = match news {
+                    News::ToWorker(outcome) => outcome,
+                    News::NotSent => CallOutcome::NotSent(not_sent()),
+                    News::Unknown | News::ToScheduler(_) => CallOutcome::Unknown(unknown()),
+                };
+                self.drive_worker(place, WorkerInput::Outcome { call, outcome });
+            }
+            None => {}
+        }
+    }
+
+    pub(super) fn scheduler_outputs(&mut self, place: SchedulerPlace, out: Vec<SchedulerOutput>) {
+        for output in out {
+            match output {
+                SchedulerOutput::Record { seq, record } => {
+                    self.directory_mut(place).write(seq, record);
+                }
+                SchedulerOutput::Answer { tag, outcome } => self.send(Packet::Back {
+                    tag,
+                    news: News::ToWorker(outcome),
+                }),
+                SchedulerOutput::Call {
+                    call,
+                    tag,
+                    peer,
+                    message,
+                } => self.scheduler_calls(place, call, tag, &peer, message),
+                SchedulerOutput::Exit { .. } => {
+                    let kept = self.unsynced(place);
+                    self.scheduler_gone(place, kept);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn scheduler_calls(
+        &mut self,
+        place: SchedulerPlace,
+        call: brasserie_common::CallId,
+        tag: CallTag,
+        peer: &ServiceAddress,
+        message: Message,
+    ) {
+        let callee = WorkerPlace(peer.port - FIRST_PORT);
+        let class = class_of(&message);
+        let caller = Caller::Scheduler {
+            place,
+            call,
+            callee,
+            class,
+        };
+        self.open.insert(tag, caller);
+        self.send(Packet::ToWorker {
+            from: place,
+            to: callee,
+            tag,
+            message,
+        });
+    }
+
+    pub(super) fn worker_outputs(&mut self, place: WorkerPlace, out: Vec<WorkerOutput>) {
+        for output in out {
+            match output {
+                WorkerOutput::Answer { tag, outcome } => self.send(Packet::Back {
+                    tag,
+                    news: News::ToScheduler(outcome),
+                }),
+                WorkerOutput::Call { call, tag, request } => {
+                    let callee = self.post(place).route;
+                    let class = class_of_request(&request);
+                    let caller = Caller::Worker {
+                        place,
+                        call,
+                        callee,
+                        class,
+                    };
+                    self.open.insert(tag, caller);
+                    self.send(Packet::ToScheduler {
+                        from: place,
+                        to: callee,
+                        tag,
+                        request,
+                    });
+                }
+                WorkerOutput::Spawn { run } => self.spawn(place, &run.task),
+                WorkerOutput::Kill {
+                    task,
+                    invocation,
+                    kill,
+                } => self.kill(place, (&task, invocation), kill),
+                WorkerOutput::Exit { .. } => self.worker_gone(place),
+            }
+        }
+    }
+}

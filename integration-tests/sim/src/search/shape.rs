@@ -1,0 +1,351 @@
+//! What makes two small worlds one state: everything that decides what can happen, with ids renamed, packets in no order, and 128
+//! bits of hash. Of a search of n states two are taken for one with odds of n^2 / 2^129: at ten million states below 1 in 10^24.
+
+use std::hash::{Hash, Hasher};
+
+use brasserie_common::fingerprint::{Canon, Shape};
+use brasserie_common::ids::InstanceId;
+use brasserie_common::{
+    CallOutcome, InvocationId, RecordSeq, RefusalCode, SchedulerId, WorkerId, WorkerSetId,
+};
+use brasserie_scheduler_core::{
+    CallReply as SchedulerCallReply, Durable, EndedTask, InstanceRecord, Message, Record,
+    StatusUpdate,
+};
+use brasserie_worker_core::CallReply as WorkerCallReply;
+use siphasher::sip128::{Hasher128, SipHasher13};
+
+use super::packets::{News, Packet};
+use super::world::{Caller, SmallWorld};
+use crate::event_log::CallTag;
+use crate::hosts::ToScheduler;
+use crate::hosts::scheduler::{SchedulerHost, SchedulerOutput};
+
+/// Machines of workers count from here, those of schedulers from 0.
+const WORKERS: u64 = 100;
+
+type S<'a> = Shape<'a, SipHasher13>;
+
+impl SmallWorld {
+    /// Two worlds with one fingerprint have the same future, up to names.
+    pub fn fingerprint(&self) -> u128 {
+        let mut canon = Canon::new();
+        let mut hasher = SipHasher13::new();
+        self.now.as_nanos().hash(&mut hasher);
+        self.budget.hash(&mut hasher);
+        for (at, host) in self.schedulers.iter().enumerate() {
+            canon.enter(at as u64);
+            host.core().is_some().hash(&mut hasher);
+            if let Some(core) = host.core() {
+                core.shape(self.now, &mut canon, &mut hasher);
+            }
+            self.shape_scheduler_host(host, &mut canon, &mut hasher);
+        }
+        for (at, host) in self.workers.iter().enumerate() {
+            canon.enter(WORKERS + at as u64);
+            host.core().is_some().hash(&mut hasher);
+            if let Some(core) = host.core() {
+                core.shape(self.now, &mut canon, &mut hasher);
+            }
+            let post = &self.posts[at];
+            (post.is_cut, post.route).hash(&mut hasher);
+            let age = self.wall().as_secs() - post.last_start_time;
+            age.clamp(-100, 1).hash(&mut hasher);
+        }
+        for directory in &self.directories {
+            directory.holder().hash(&mut hasher);
+            let s = &mut Shape::new(self.now, &mut canon, &mut hasher);
+            shape_durable(s, directory.durable());
+            s.each(directory.unsynced(), |s, (_, record)| {
+                shape_record(s, record);
+            });
+        }
+        self.shape_rest(&mut canon, &mut hasher);
+        self.shape_packets(&mut canon, &mut hasher);
+        canon.finish(&mut hasher);
+        hasher.finish128().into()
+    }
+
+    fn shape_scheduler_host(
+        &self,
+        host: &SchedulerHost,
+        canon: &mut Canon,
+        hasher: &mut SipHasher13,
+    ) {
+        let persisted = host.persisted();
+        for (after, output) in host.waiting() {
+            let left = after.0.saturating_sub(persisted.0);
+            left.hash(hasher);
+            match output {
+                SchedulerOutput::Answer { tag, outcome } => {
+                    self.shape_tag(*tag, canon, hasher);
+                    let s = &mut Shape::new(self.now, canon, hasher);
+                    shape_outcome(s, outcome, shape_worker_reply);
+                }
+                SchedulerOutput::Call { peer, message, .. } => {
+                    let s = &mut Shape::new(self.now, canon, hasher);
+                    s.put(peer.port);
+                    shape_message(s, message);
+                }
+                SchedulerOutput::Record { seq: RecordSeq(seq), .. } => seq.hash(hasher),
+                SchedulerOutput::Exit { .. } => true.hash(hasher),
+            }
+        }
+        for (request, tag) in host.requests() {
+            Shape::new(self.now, canon, hasher).request(request);
+            self.shape_tag(tag, canon, hasher);
+        }
+    }
+
+    /// Who waits for the answer.
+    fn shape_tag(&self, tag: CallTag, canon: &mut Canon, hasher: &mut impl Hasher) {
+        let Some(caller) = self.open.get(&tag) else {
+            return false.hash(hasher);
+        };
+        let (machine, call) = match caller {
+            Caller::Scheduler { place, call, .. } => (u64::from(place.0), *call),
+            Caller::Worker { place, call, .. } => (WORKERS + u64::from(place.0), *call),
+        };
+        machine.hash(hasher);
+        canon.enter(machine);
+        Shape::new(self.now, canon, hasher).call(call);
+    }
+
+    fn shape_rest(&self, canon: &mut Canon, hasher: &mut SipHasher13) {
+        let s = &mut Shape::new(self.now, canon, hasher);
+        s.opt(self.backup.as_ref(), shape_durable);
+        let mut processes: Vec<_> = self.processes.iter().collect();
+        processes.sort_by_key(|p| (p.place, p.task));
+        s.each(processes, |s, p| {
+            let is_own = self.worker(p.place).generation() == p.generation;
+            s.put((p.place, p.task, is_own && self.worker(p.place).core().is_some()));
+            s.invocation(p.invocation);
+            s.opt(p.dies_by, Shape::deadline);
+        });
+        s.each(&self.judge.promises, |s, (task, promise)| {
+            s.put((task, promise.done));
+            s.invocation(promise.invocation);
+        });
+        s.each(&self.judge.over, |s, invocation| s.invocation(*invocation));
+        // Ids that are drawn next are later than those of earlier seconds, and by chance in this one.
+        let now = InstanceId {
+            start_time: self.wall().as_secs(),
+            rand: i64::MIN,
+        };
+        s.scheduler(SchedulerId(now));
+        s.worker(WorkerId(now));
+        s.invocation(InvocationId(now));
+        s.healthcheck(InvocationId(now));
+    }
+
+    /// In no order: by what they say.
+    fn shape_packets(&self, canon: &mut Canon, hasher: &mut SipHasher13) {
+        let mut all = Vec::with_capacity(self.packets.len());
+        for packet in &self.packets {
+            let mut own = SipHasher13::new();
+            self.shape_packet(packet, canon, &mut own);
+            all.push(own.finish128().as_u128());
+        }
+        all.sort_unstable();
+        all.hash(hasher);
+    }
+
+    fn shape_packet(&self, packet: &Packet, canon: &mut Canon, hasher: &mut SipHasher13) {
+        self.shape_tag(packet.tag(), canon, hasher);
+        let s = &mut Shape::new(self.now, canon, hasher);
+        match packet {
+            Packet::ToScheduler {
+                from, to, request, ..
+            } => {
+                s.put((1, from, to));
+                shape_request(s, request);
+            }
+            Packet::ToWorker {
+                from, to, message, ..
+            } => {
+                s.put((2, from, to));
+                shape_message(s, message);
+            }
+            Packet::Back { news, .. } => {
+                s.put(3);
+                match news {
+                    News::ToScheduler(outcome) => shape_outcome(s, outcome, shape_scheduler_reply),
+                    News::ToWorker(outcome) => shape_outcome(s, outcome, shape_worker_reply),
+                    News::Unknown => s.put(4),
+                    News::NotSent => s.put(5),
+                }
+            }
+        }
+    }
+}
+
+fn shape_request(s: &mut S<'_>, request: &ToScheduler) {
+    match request {
+        ToScheduler::Heartbeat {
+            worker,
+            set,
+            goodbye,
+        } => {
+            s.put((&worker.shard, &worker.machine_lock, worker.address.port));
+            s.worker(worker.id);
+            s.set(*set);
+            s.put(format!("{goodbye:?}"));
+        }
+        ToScheduler::Status(update) => {
+            let StatusUpdate {
+                job,
+                node,
+                shard,
+                invocation,
+                next_backoff,
+                status,
+                scheduler,
+                worker,
+            } = &**update;
+            s.put((job, node, shard));
+            s.invocation(*invocation);
+            s.put((next_backoff.no_more_backoffs, next_backoff.seconds));
+            s.reported(status);
+            s.scheduler(*scheduler);
+            s.worker(*worker);
+        }
+    }
+}
+
+fn shape_message(s: &mut S<'_>, message: &Message) {
+    s.put(std::mem::discriminant(message));
+    match message {
+        Message::GetRunningTasks { scheduler, worker }
+        | Message::RequestSuicide { scheduler, worker } => {
+            s.scheduler(*scheduler);
+            s.worker(*worker);
+        }
+        Message::RunTask(run) => {
+            s.running_task(&run.task);
+            s.scheduler(run.scheduler);
+            s.worker(run.worker);
+            s.put(run.sequence.0);
+        }
+        Message::NotifyIfTasksNotRunning {
+            tasks,
+            scheduler,
+            worker,
+            sequence,
+        } => {
+            s.each(tasks, |s, task| s.running_task(task));
+            s.scheduler(*scheduler);
+            s.worker(*worker);
+            s.put(sequence.0);
+        }
+        Message::KillTask {
+            task,
+            scheduler,
+            worker,
+            kill,
+        } => {
+            s.running_task(task);
+            s.scheduler(*scheduler);
+            s.worker(*worker);
+            s.put(kill);
+        }
+    }
+}
+
+fn shape_outcome<R>(s: &mut S<'_>, outcome: &CallOutcome<R>, reply: impl FnOnce(&mut S<'_>, &R)) {
+    s.put(std::mem::discriminant(outcome));
+    match outcome {
+        CallOutcome::Done(done) => reply(s, done),
+        CallOutcome::Refused(RefusalCode::BoundTo(scheduler), _) => {
+            s.put(true);
+            s.scheduler(*scheduler);
+        }
+        CallOutcome::Refused(code, _) => s.put((false, std::mem::discriminant(code))),
+        // Texts are for people.
+        CallOutcome::NotSent(_) | CallOutcome::Unknown(_) => {}
+    }
+}
+
+fn shape_scheduler_reply(s: &mut S<'_>, reply: &SchedulerCallReply) {
+    match reply {
+        SchedulerCallReply::Empty => s.put(0),
+        SchedulerCallReply::RunningTasks(tasks) => s.each(tasks, |s, task| s.running_task(task)),
+    }
+}
+
+fn shape_worker_reply(s: &mut S<'_>, reply: &WorkerCallReply) {
+    match reply {
+        WorkerCallReply::Acknowledged => s.put(0),
+        WorkerCallReply::Heartbeat(response) => {
+            s.scheduler(response.scheduler);
+            s.put(response.worker_state);
+            let set: WorkerSetId = response.worker_set;
+            s.set(set);
+        }
+    }
+}
+
+fn shape_durable(s: &mut S<'_>, durable: &Durable) {
+    let Durable {
+        cluster,
+        schedulers,
+        instances,
+        left,
+        hold_back,
+        statuses,
+    } = durable;
+    s.put(cluster.is_some());
+    s.each(schedulers, |s, id| s.scheduler(*id));
+    s.each(instances, |s, (id, instance)| {
+        s.worker(*id);
+        shape_instance(s, instance);
+    });
+    s.each(left, |s, id| s.worker(*id));
+    s.put(hold_back);
+    s.each(statuses, |s, (key, (invocation, status))| {
+        s.put((&key.job, &key.node));
+        s.invocation(*invocation);
+        s.stored(status);
+    });
+}
+
+/// All timeouts of one world are the same.
+fn shape_instance(s: &mut S<'_>, instance: &InstanceRecord) {
+    s.put((&instance.shard, &instance.machine_lock));
+}
+
+fn shape_record(s: &mut S<'_>, record: &Record) {
+    s.put(std::mem::discriminant(record));
+    match record {
+        Record::SchedulerStarted {
+            cluster: _,
+            scheduler,
+            wait,
+        } => {
+            s.scheduler(*scheduler);
+            s.put(wait);
+        }
+        Record::WorkerAssociated { worker, instance } => {
+            s.worker(*worker);
+            shape_instance(s, instance);
+        }
+        Record::WorkerLeft {
+            worker,
+            cause: _,
+            tasks,
+            hold_back,
+        } => {
+            s.worker(*worker);
+            s.each(tasks, shape_end);
+            s.put(hold_back);
+        }
+        Record::HoldBack { wait } => s.put(wait),
+        Record::HoldBackOver => {}
+        Record::TaskEnded(task) => shape_end(s, task),
+    }
+}
+
+fn shape_end(s: &mut S<'_>, task: &EndedTask) {
+    s.put((&task.job, &task.node));
+    s.invocation(task.invocation);
+    s.stored(&task.status);
+}

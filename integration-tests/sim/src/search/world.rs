@@ -1,0 +1,328 @@
+//! A small world: hosts, packets, disks, processes, and one clock for all.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::sabotage::{self, Sabotage};
+use brasserie_common::{CallId, InvocationId, RecordSeq, TaskKey, Time, WallTime};
+use brasserie_common_config::Config;
+use brasserie_scheduler_core::Durable;
+use brasserie_scheduler_engine::NodeTable;
+
+use super::judge::{Broken, Judge};
+use super::packets::Packet;
+use super::settings::{Budget, Class, Settings};
+use crate::disk::Directory;
+use crate::event_log::{CallTag, Happening, Run, SchedulerPlace, WorkerPlace};
+use crate::hosts::scheduler::{SchedulerHost, SchedulerInput};
+use crate::hosts::worker::{WorkerHost, WorkerInput};
+
+/// Unix seconds at [`Time::ZERO`].
+const EPOCH: i64 = 1_700_000_000;
+/// When worlds begin: late enough that every time before it can be told.
+const BEGIN: Duration = Duration::from_secs(10_000);
+/// Inputs that may follow from one choice before time passes: a world of two workers and two tasks needs less than a hundred, so
+/// more of them are a storm.
+const MAX_TURNS_A_MOMENT: usize = 2000;
+
+/// Who waits for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Caller {
+    Scheduler {
+        place: SchedulerPlace,
+        call: CallId,
+        callee: WorkerPlace,
+        class: Class,
+    },
+    Worker {
+        place: WorkerPlace,
+        call: CallId,
+        callee: SchedulerPlace,
+        class: Class,
+    },
+}
+
+/// What surrounds a worker process.
+#[derive(Clone, Debug)]
+pub(super) struct Post {
+    pub is_cut: bool,
+    pub last_start_time: i64,
+    pub route: SchedulerPlace,
+}
+
+/// A process of a task.
+#[derive(Clone, Debug)]
+pub(super) struct TaskProcess {
+    pub place: WorkerPlace,
+    pub generation: u32,
+    pub key: TaskKey,
+    pub invocation: InvocationId,
+    pub task: crate::event_log::TaskId,
+    /// Somebody has signalled it: it is dead by then.
+    pub dies_by: Option<Time>,
+}
+
+/// Whether free packets wait for a choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    Chosen,
+    /// Everything arrives at once, disks sync at once, tasks end by themselves after a second.
+    AllAtOnce,
+}
+
+/// The whole of it. Cloned for each choice.
+#[derive(Clone, Debug)]
+pub struct SmallWorld {
+    pub(super) settings: Arc<Settings>,
+    pub(super) now: Time,
+    pub(super) budget: Budget,
+    pub(super) schedulers: Vec<SchedulerHost>,
+    pub(super) workers: Vec<WorkerHost>,
+    pub(super) posts: Vec<Post>,
+    pub(super) directories: Vec<Directory>,
+    pub(super) backup: Option<Durable>,
+    pub(super) processes: Vec<TaskProcess>,
+    /// They wait for a choice.
+    pub(super) packets: Vec<Packet>,
+    /// They arrive before anything else happens.
+    pub(super) express: VecDeque<Packet>,
+    pub(super) open: BTreeMap<CallTag, Caller>,
+    pub(super) judge: Judge,
+    pub(super) pace: Pace,
+    pub(super) config: (Arc<Config>, Arc<NodeTable>),
+    /// Draws of identities so far.
+    pub(super) drawn: u64,
+    pub(super) log: Vec<Happening>,
+    pub(super) keeps_log: bool,
+    pub(super) history: Vec<(Time, Happening)>,
+}
+
+impl SmallWorld {
+    /// At the point where the search begins.
+    pub fn new(settings: &Settings) -> Self {
+        let tasks = if settings.tasks_at_once {
+            settings.tasks
+        } else {
+            0
+        };
+        let places = settings.places.len();
+        let mut world = SmallWorld {
+            now: Time::ZERO + BEGIN,
+            budget: settings.budget,
+            schedulers: vec![
+                SchedulerHost::new(SchedulerPlace(0)),
+                SchedulerHost::new(SchedulerPlace(1)),
+            ],
+            workers: (0..places)
+                .map(|at| WorkerHost::new(WorkerPlace(at as u16)))
+                .collect(),
+            posts: vec![
+                Post {
+                    is_cut: false,
+                    last_start_time: 0,
+                    route: SchedulerPlace(0),
+                };
+                places
+            ],
+            directories: vec![Directory::default(), Directory::default()],
+            backup: None,
+            processes: Vec::new(),
+            packets: Vec::new(),
+            express: VecDeque::new(),
+            open: BTreeMap::new(),
+            judge: Judge::default(),
+            pace: Pace::AllAtOnce,
+            config: Settings::config(tasks),
+            drawn: 0,
+            log: Vec::new(),
+            keeps_log: false,
+            history: Vec::new(),
+            settings: Arc::new(settings.clone()),
+        };
+        if settings.settle == 0 {
+            world.pace = Pace::Chosen;
+        }
+        world.start_scheduler(SchedulerPlace(0));
+        for &place in settings.present {
+            world.start_worker(WorkerPlace(u16::from(place)));
+        }
+        world.quiesce();
+        world.pass(Duration::from_secs(settings.settle));
+        world.pace = Pace::Chosen;
+        world.config = Settings::config(settings.tasks);
+        if !settings.tasks_at_once {
+            world.load_config(SchedulerPlace(0));
+        }
+        world.quiesce();
+        world
+    }
+
+    pub fn broken(&self) -> Option<&Broken> {
+        self.judge.broken.as_ref()
+    }
+
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// What happened since [`SmallWorld::keep_log`].
+    pub fn history(&self) -> &[(Time, Happening)] {
+        &self.history
+    }
+
+    pub fn keep_log(&mut self) {
+        self.keeps_log = true;
+    }
+
+    pub(super) fn wall(&self) -> WallTime {
+        WallTime::from_secs(EPOCH) + self.now.since(Time::ZERO)
+    }
+
+    pub(super) fn scheduler(&self, place: SchedulerPlace) -> &SchedulerHost {
+        &self.schedulers[usize::from(place.0)]
+    }
+
+    pub(super) fn worker(&self, place: WorkerPlace) -> &WorkerHost {
+        &self.workers[usize::from(place.0)]
+    }
+
+    pub(super) fn post(&self, place: WorkerPlace) -> &Post {
+        &self.posts[usize::from(place.0)]
+    }
+
+    pub(super) fn post_mut(&mut self, place: WorkerPlace) -> &mut Post {
+        &mut self.posts[usize::from(place.0)]
+    }
+
+    pub(super) fn directory(&self, place: SchedulerPlace) -> &Directory {
+        &self.directories[usize::from(place.0)]
+    }
+
+    pub(super) fn directory_mut(&mut self, place: SchedulerPlace) -> &mut Directory {
+        &mut self.directories[usize::from(place.0)]
+    }
+
+    /// A crash may still take what is not synced.
+    pub(super) fn syncs_by_choice(&self) -> bool {
+        self.pace == Pace::Chosen && self.budget.scheduler_crashes > 0
+    }
+
+    pub(super) fn sync(&mut self, place: SchedulerPlace) {
+        let up_to = self.directory(place).written();
+        self.directory_mut(place).sync(up_to);
+        self.drive_scheduler(place, SchedulerInput::Persisted(up_to));
+    }
+
+    pub(super) fn drive_scheduler(&mut self, place: SchedulerPlace, input: SchedulerInput) {
+        let (now, wall) = (self.now, self.wall());
+        let mut out = Vec::new();
+        let host = &mut self.schedulers[usize::from(place.0)];
+        host.turn(now, wall, &mut vec![input], &mut out, &mut self.log);
+        self.scheduler_outputs(place, out);
+    }
+
+    pub(super) fn drive_worker(&mut self, place: WorkerPlace, input: WorkerInput) {
+        let (now, wall) = (self.now, self.wall());
+        let mut out = Vec::new();
+        let host = &mut self.workers[usize::from(place.0)];
+        host.turn(now, wall, &mut vec![input], &mut out, &mut self.log);
+        self.worker_outputs(place, out);
+    }
+
+    /// The judge hears what has happened.
+    pub(super) fn tell(&mut self) {
+        for happening in std::mem::take(&mut self.log) {
+            self.judge.observe(&happening);
+            if self.keeps_log {
+                self.history.push((self.now, happening));
+            }
+        }
+    }
+
+    /// Everything that happens at this moment without a choice.
+    pub(super) fn quiesce(&mut self) {
+        for _ in 0..MAX_TURNS_A_MOMENT {
+            self.tell();
+            if !self.next_at_once() {
+                return;
+            }
+        }
+        panic!(
+            "a storm in the small world `{}`: {MAX_TURNS_A_MOMENT} turns in one moment",
+            self.settings.name
+        );
+    }
+
+    fn next_at_once(&mut self) -> bool {
+        if let Some(packet) = self.express.pop_front() {
+            self.arrive(packet);
+            return true;
+        }
+        for at in 0..self.schedulers.len() {
+            let place = self.schedulers[at].place();
+            let directory = self.directory(place);
+            let behind = directory.written() != directory.synced();
+            if behind && sabotage::on(Sabotage::AcknowledgeBeforeSync) {
+                let up_to = directory.written();
+                if self.scheduler(place).persisted() < up_to {
+                    self.drive_scheduler(place, SchedulerInput::Persisted(up_to));
+                    return true;
+                }
+            }
+            if behind && !self.syncs_by_choice() {
+                self.sync(place);
+                return true;
+            }
+            if self.schedulers[at].due().is_some_and(|due| due <= self.now) {
+                self.drive_scheduler(place, SchedulerInput::Wake);
+                return true;
+            }
+        }
+        for at in 0..self.workers.len() {
+            if self.workers[at].due().is_some_and(|due| due <= self.now) {
+                self.drive_worker(self.workers[at].place(), WorkerInput::Wake);
+                return true;
+            }
+        }
+        let now = self.now;
+        let dead = |p: &TaskProcess| p.dies_by.is_some_and(|by| by <= now);
+        if let Some(at) = self.processes.iter().position(dead) {
+            self.process_ends(at, super::lives::TaskEnd::Killed);
+            return true;
+        }
+        false
+    }
+
+    /// Time goes on for so long, and everything that is due meanwhile happens in its order.
+    pub(super) fn pass(&mut self, lasts: Duration) {
+        let until = self.now + lasts;
+        self.quiesce();
+        while let Some(at) = self.next_timer().filter(|at| *at <= until) {
+            self.now = self.now.max(at);
+            self.quiesce();
+        }
+        self.now = until;
+        self.quiesce();
+    }
+
+    pub(super) fn next_timer(&self) -> Option<Time> {
+        let schedulers = self.schedulers.iter().filter_map(SchedulerHost::due);
+        let workers = self.workers.iter().filter_map(WorkerHost::due);
+        let processes = self.processes.iter().filter_map(|p| p.dies_by);
+        schedulers.chain(workers).chain(processes).min()
+    }
+
+    pub(super) fn alive(&self, run: Run) -> usize {
+        self.processes.iter().filter(|p| p.task == run.task).count()
+    }
+
+    /// Records that a crash would take now.
+    pub(super) fn unsynced(&self, place: SchedulerPlace) -> usize {
+        self.directory(place).unsynced().count()
+    }
+
+    pub(super) fn written(&self, place: SchedulerPlace) -> RecordSeq {
+        self.directory(place).written()
+    }
+}
