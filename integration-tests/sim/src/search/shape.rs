@@ -292,7 +292,9 @@ fn shape_durable(s: &mut S<'_>, durable: &Durable) {
         left,
         hold_back,
         statuses,
+        is_a_backup,
     } = durable;
+    s.put(is_a_backup);
     s.put(cluster.is_some());
     s.each(schedulers, |s, id| s.scheduler(*id));
     s.each(instances, |s, (id, instance)| {
