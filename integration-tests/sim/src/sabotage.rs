@@ -490,14 +490,16 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     ),
     focus(
         Sabotage::NoHoldBack,
-        &["nothing_unseen", "never_twice"],
+        &["nothing_unseen", "never_twice", "zombies_end"],
         Wanted {
+            timing: Timing::Usual,
+            most_places: 3,
             faults: &[
-                (FaultKind::SchedulerCrash, secs(40)),
-                (FaultKind::AsymmetricPartition, secs(20)),
+                (FaultKind::SchedulerCrash, secs(900)),
+                (FaultKind::AsymmetricPartition, secs(100)),
             ],
             processes: Some(STUBBORN),
-            lasts: secs(1200),
+            lasts: secs(20_000),
             ..CALM
         },
     ),
