@@ -142,6 +142,12 @@ const fn focus(bug: Sabotage, laws: &'static [&'static str], world: Wanted) -> F
     }
 }
 
+impl Focus {
+    const fn from_seed(self, first_seed: u64) -> Focus {
+        Focus { first_seed, ..self }
+    }
+}
+
 /// One for each bug, in their order.
 pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
@@ -218,7 +224,8 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
             lasts: secs(3000),
             ..CALM
         },
-    ),
+    )
+    .from_seed(9),
     focus(
         Sabotage::AskWithoutRaising,
         &["settles"],
@@ -398,7 +405,8 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
             lasts: secs(3000),
             ..CALM
         },
-    ),
+    )
+    .from_seed(16),
     focus(
         Sabotage::ConsensusOfUnsettledSets,
         &["wait_ends_rightly"],
@@ -466,7 +474,8 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
             processes: Some(FAILING),
             ..CALM
         },
-    ),
+    )
+    .from_seed(7),
     focus(
         Sabotage::ForgetAccepted,
         &["accepted_once"],
@@ -502,7 +511,8 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
             lasts: secs(20_000),
             ..CALM
         },
-    ),
+    )
+    .from_seed(34),
     focus(
         Sabotage::BumpWithUsualBackoff,
         &["never_twice", "zombies_end"],
@@ -538,7 +548,8 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
             lasts: secs(1200),
             ..CALM
         },
-    ),
+    )
+    .from_seed(35),
     focus(
         Sabotage::ForgetSafetyBackoffs,
         &["safety_backoff"],

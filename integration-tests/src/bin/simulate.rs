@@ -85,7 +85,7 @@ fn main() -> ExitCode {
         Some(seed) => play_one(seed, &settings),
         None => play_many(&options, &settings),
     };
-    total.print(started.elapsed());
+    print!("{}", total.text(started.elapsed()));
     if total.is_good() {
         ExitCode::SUCCESS
     } else {
