@@ -1,0 +1,513 @@
+//! The worlds themselves, one for each known bug.
+
+use std::time::Duration;
+
+use brasserie_common::sabotage::Sabotage;
+
+use super::{Focus, Rivals, Timing, Wanted};
+use crate::event_log::FaultKind;
+use crate::network::NetworkFaults;
+use crate::processes::ProcessFaults;
+use crate::swarm::{Restores, Start, StartSeconds};
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+const fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+const SOUND: NetworkFaults = NetworkFaults {
+    delay: ms(5),
+    ..NetworkFaults::NONE
+};
+
+/// Packets get lost, either way.
+const LOSSY: NetworkFaults = NetworkFaults {
+    lose_request: 60,
+    lose_reply: 60,
+    ..SOUND
+};
+
+/// Packets come twice, soon or minutes later.
+const REPEATING: NetworkFaults = NetworkFaults {
+    duplicate: 100,
+    late_duplicate: 100,
+    ..SOUND
+};
+
+/// Some packets are on their way for long.
+const SLOW: NetworkFaults = NetworkFaults {
+    slow_packet: 100,
+    slow: secs(30),
+    ..SOUND
+};
+
+/// A sound world in which nothing but work happens.
+const CALM: Wanted = Wanted {
+    timing: Timing::Quick,
+    rivals: Rivals::None,
+    start: None,
+    least_places: 1,
+    most_places: usize::MAX,
+    faults: &[],
+    network: SOUND,
+    processes: None,
+    lasts: secs(600),
+    downtime: Some(secs(3)),
+    freeze: None,
+    sync: None,
+    joins: None,
+    start_seconds: StartSeconds::Distinct,
+    restores: Restores::AsDocumented,
+};
+
+/// Tasks that outlast what happens to their workers, and do not heed TERM.
+const STUBBORN: ProcessFaults = ProcessFaults {
+    spawn_failure: 0,
+    ends_badly: 0,
+    ignores_term: 1000,
+    slow_kill: 0,
+    longest: secs(2000),
+};
+
+/// Tasks that are over soon, most of them badly.
+const FAILING: ProcessFaults = ProcessFaults {
+    spawn_failure: 0,
+    ends_badly: 800,
+    ignores_term: 0,
+    slow_kill: 0,
+    longest: secs(2),
+};
+
+const fn focus(bug: Sabotage, laws: &'static [&'static str], world: Wanted) -> Focus {
+    Focus {
+        bug,
+        laws,
+        first_seed: 1,
+        world,
+    }
+}
+
+impl Focus {
+    const fn beginning_at(self, first_seed: u64) -> Focus {
+        Focus { first_seed, ..self }
+    }
+}
+
+/// One for each bug, in their order.
+pub const FOCI: [Focus; Sabotage::ALL.len()] = [
+    focus(
+        Sabotage::SkipSequenceCheck,
+        &["denied_never_starts"],
+        Wanted {
+            timing: Timing::Usual,
+            network: SLOW,
+            lasts: secs(3000),
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::MarkRunningAfterSending,
+        &["running_before_sent"],
+        CALM,
+    ),
+    focus(
+        Sabotage::AcceptStatusInNew,
+        &["no_status_in_new"],
+        Wanted {
+            faults: &[(FaultKind::SchedulerCrash, secs(20))],
+            network: NetworkFaults {
+                lose_reply: 700,
+                ..SOUND
+            },
+            lasts: secs(1200),
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::RetrySentInvocation,
+        &["sent_once"],
+        Wanted {
+            network: LOSSY,
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::EndWaitOneWorkerEarly,
+        &["wait_ends_rightly"],
+        Wanted {
+            faults: &[(FaultKind::SchedulerCrash, secs(60))],
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::IgnoreSafetyBackoff,
+        &["safety_backoff", "backoff"],
+        Wanted {
+            faults: &[(FaultKind::WorkerKilled, secs(20))],
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::RestartLostAtConfiguredBackoff,
+        &["left_in_one_commit"],
+        Wanted {
+            faults: &[(FaultKind::WorkerKilled, secs(20))],
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::KeepCounterForNewScheduler,
+        &["settles"],
+        Wanted {
+            timing: Timing::Usual,
+            most_places: 1,
+            faults: &[(FaultKind::SchedulerCrash, secs(500))],
+            network: NetworkFaults {
+                lose_request: 200,
+                ..LOSSY
+            },
+            lasts: secs(3000),
+            ..CALM
+        },
+    )
+    .beginning_at(9),
+    focus(
+        Sabotage::AskWithoutRaising,
+        &["settles"],
+        Wanted {
+            network: LOSSY,
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::UnknownIsFailure,
+        &["running_before_sent", "within_limits"],
+        Wanted {
+            network: LOSSY,
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::AcknowledgeBeforeDurable,
+        &["own_record_first", "acknowledged_after_sync"],
+        CALM,
+    ),
+    focus(
+        Sabotage::AcknowledgeBeforeSync,
+        &["own_record_first", "acknowledged_after_sync"],
+        CALM,
+    ),
+    focus(
+        Sabotage::AcknowledgeRepeatAtOnce,
+        &["acknowledged_after_sync"],
+        Wanted {
+            faults: &[(FaultKind::SlowSync, secs(100))],
+            network: REPEATING,
+            sync: Some(ms(300)),
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::Row5AsRow4,
+        &["settles"],
+        Wanted {
+            most_places: 1,
+            faults: &[(FaultKind::WorkerKilled, ms(500))],
+            downtime: Some(ms(60)),
+            lasts: secs(60),
+            start_seconds: StartSeconds::MayRepeat,
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::SkipFirstHealthPermission,
+        &["every_viable_set", "first_health_after_echo"],
+        Wanted {
+            timing: Timing::Usual,
+            least_places: 2,
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::ApplyLateRunningTasks,
+        &["healthy_starts", "obedience"],
+        Wanted {
+            faults: &[(FaultKind::WorkerKilled, secs(3))],
+            network: NetworkFaults {
+                slow_packet: 300,
+                slow: secs(6),
+                ..SOUND
+            },
+            downtime: Some(ms(200)),
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::IgnoreSuspend,
+        &["fresh_belief", "never_twice", "worker_gives_up_first"],
+        Wanted {
+            faults: &[(FaultKind::Suspend, secs(60))],
+            freeze: Some(secs(60)),
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::InstanceRecordAfterSending,
+        &["recorded_before_healthy"],
+        Wanted {
+            faults: &[
+                (FaultKind::StoreFailure, secs(60)),
+                (FaultKind::WorkerKilled, secs(10)),
+            ],
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::NotifySettlesNewerInvocation,
+        &["settles"],
+        Wanted {
+            timing: Timing::Usual,
+            most_places: 2,
+            network: NetworkFaults {
+                lose_request: 300,
+                slow_packet: 500,
+                slow: secs(4),
+                ..SOUND
+            },
+            lasts: secs(3000),
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::SetIdGoesBack,
+        &["sets_are_true", "sets_go_forward"],
+        Wanted {
+            least_places: 2,
+            faults: &[(FaultKind::WorkerKilled, secs(30))],
+            downtime: Some(secs(200)),
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::ShareDirectory,
+        &["one_scheduler_a_directory"],
+        Wanted {
+            faults: &[(FaultKind::LockRefused, secs(60))],
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::RecordAtFirstTask,
+        &["recorded_before_healthy", "sets_are_true"],
+        CALM,
+    ),
+    focus(
+        Sabotage::LeaveRecordBeforeBackoff,
+        &["left_in_one_commit"],
+        Wanted {
+            faults: &[(FaultKind::WorkerKilled, secs(30))],
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::TrustStaleRecord,
+        &["wait_ends_rightly"],
+        Wanted {
+            faults: &[
+                (FaultKind::StaleCopy, secs(60)),
+                (FaultKind::SchedulerCrash, secs(60)),
+            ],
+            restores: Restores::Carelessly,
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::NewClusterAlways,
+        &["wait_ends_rightly"],
+        Wanted {
+            start: Some(Start::NewCluster),
+            faults: &[(FaultKind::SchedulerCrash, secs(60))],
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::ConsensusOverridesRecord,
+        &["wait_ends_rightly"],
+        Wanted {
+            least_places: 2,
+            most_places: 3,
+            faults: &[
+                (FaultKind::SchedulerCrash, secs(40)),
+                (FaultKind::WorkerKilled, secs(10)),
+            ],
+            // Workers hear late who has come.
+            network: NetworkFaults {
+                slow_packet: 400,
+                slow: secs(6),
+                ..SOUND
+            },
+            downtime: Some(secs(40)),
+            lasts: secs(3000),
+            ..CALM
+        },
+    )
+    .beginning_at(16),
+    focus(
+        Sabotage::ConsensusOfUnsettledSets,
+        &["wait_ends_rightly"],
+        Wanted {
+            start: Some(Start::Empty),
+            faults: &[(FaultKind::LostDirectory, secs(10))],
+            downtime: Some(ms(500)),
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::ConsensusBeforeKillMargin,
+        &["wait_ends_rightly"],
+        Wanted {
+            faults: &[(FaultKind::LostDirectory, secs(60))],
+            downtime: Some(ms(500)),
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::NoBinding,
+        &["obedience"],
+        Wanted {
+            timing: Timing::Usual,
+            faults: &[(FaultKind::SecondScheduler, secs(300))],
+            lasts: secs(6000),
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::BindBackwards,
+        &["bindings_go_forward"],
+        Wanted {
+            timing: Timing::Usual,
+            faults: &[(FaultKind::SchedulerCrash, secs(100))],
+            network: REPEATING,
+            lasts: secs(2000),
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::TakeBackTheLost,
+        &["lost_is_lost"],
+        Wanted {
+            faults: &[(FaultKind::WorkerShutdown, secs(30))],
+            network: REPEATING,
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::DropOnAnyAcknowledgement,
+        &[
+            "running_until_acknowledged",
+            "never_twice",
+            "acknowledged_is_kept",
+        ],
+        Wanted {
+            faults: &[(FaultKind::SchedulerCrash, secs(20))],
+            network: NetworkFaults {
+                lose_reply: 200,
+                slow_packet: 300,
+                slow: secs(4),
+                ..SOUND
+            },
+            processes: Some(FAILING),
+            ..CALM
+        },
+    )
+    .beginning_at(7),
+    focus(
+        Sabotage::ForgetAccepted,
+        &["accepted_once"],
+        Wanted {
+            network: REPEATING,
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::ForgetRefused,
+        &["denied_never_starts"],
+        Wanted {
+            network: NetworkFaults {
+                duplicate: 200,
+                delay: ms(100),
+                ..REPEATING
+            },
+            faults: &[(FaultKind::WorkerKilled, secs(20))],
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::NoHoldBack,
+        &["nothing_unseen", "never_twice", "zombies_end"],
+        Wanted {
+            timing: Timing::Usual,
+            most_places: 3,
+            faults: &[
+                (FaultKind::SchedulerCrash, secs(900)),
+                (FaultKind::AsymmetricPartition, secs(100)),
+            ],
+            processes: Some(STUBBORN),
+            lasts: secs(20_000),
+            ..CALM
+        },
+    )
+    .beginning_at(34),
+    focus(
+        Sabotage::BumpWithUsualBackoff,
+        &["never_twice", "zombies_end"],
+        Wanted {
+            timing: Timing::Usual,
+            rivals: Rivals::Bumping,
+            faults: &[(FaultKind::Partition, secs(300))],
+            processes: Some(STUBBORN),
+            lasts: secs(6000),
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::SuccessorBeforeTheDead,
+        &["predecessor_is_dead"],
+        Wanted {
+            faults: &[(FaultKind::WorkerKilled, secs(10))],
+            downtime: Some(ms(100)),
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::AnyRunReplacesProvisional,
+        &["ends_are_not_undone"],
+        Wanted {
+            faults: &[
+                (FaultKind::AsymmetricPartition, secs(10)),
+                (FaultKind::WorkerKilled, secs(5)),
+            ],
+            network: LOSSY,
+            processes: Some(FAILING),
+            downtime: Some(ms(500)),
+            lasts: secs(1200),
+            ..CALM
+        },
+    )
+    .beginning_at(35),
+    focus(
+        Sabotage::ForgetSafetyBackoffs,
+        &["safety_backoff"],
+        Wanted {
+            faults: &[
+                (FaultKind::WorkerKilled, secs(10)),
+                (FaultKind::SchedulerCrash, secs(20)),
+            ],
+            downtime: Some(ms(500)),
+            ..CALM
+        },
+    ),
+];
