@@ -345,17 +345,7 @@ impl Cluster {
         self.queue.len()
     }
 
-    pub fn live_tasks(&self) -> usize {
-        self.processes.tasks()
-    }
-
-    /// Worker places that should be serving when all has settled.
-    pub fn lasting_places(&self) -> impl Iterator<Item = WorkerPlace> + '_ {
-        let lasting = self.swarm.places.iter().filter(|plan| !plan.is_rival);
-        lasting.map(|plan| plan.place)
-    }
-
-    /// What the first scheduler's machine shows now.
+    /// On the first scheduler's machine.
     pub fn scheduler_clock(&self) -> Time {
         self.clocks_of(self.scheduler_post(FIRST).machine).0
     }

@@ -151,6 +151,89 @@ const GROUPS: &[Group] = &[
     ),
 ];
 
+/// Branches that no world of this simulator can take: by the cores nobody gives such an answer to such a call, or it needs a size or a
+/// peer that is not simulated.
+const OUT_OF_REACH: &[(&str, &[&str])] = &[
+    (
+        "heartbeat rejected",
+        &[
+            "wrong scheduler",
+            "unknown shard",
+            "wrong worker",
+            "still NEW",
+            "pool full",
+            "superseded",
+            "unknown run",
+            "not running",
+            "kill failed",
+            "empty name",
+        ],
+    ),
+    (
+        "status rejected",
+        &[
+            "protocol version",
+            "shard taken",
+            "stale instance",
+            "identity changed",
+            "pool full",
+            "not running",
+            "kill failed",
+            "empty name",
+            "asked to die",
+        ],
+    ),
+    (
+        "getRunningTasks",
+        &[
+            "refused: old sequence",
+            "refused: duplicate",
+            "refused: busy",
+            "refused: draining",
+            "refused: unspecified",
+        ],
+    ),
+    ("runTask", &["refused: busy", "refused: unspecified"]),
+    (
+        "healthcheck",
+        &[
+            "refused: old sequence",
+            "refused: busy",
+            "refused: unspecified",
+        ],
+    ),
+    (
+        "notifyIfTasksNotRunning",
+        &[
+            "refused: duplicate",
+            "refused: busy",
+            "refused: draining",
+            "refused: unspecified",
+        ],
+    ),
+    (
+        "requestSuicide",
+        &[
+            "refused: old sequence",
+            "refused: duplicate",
+            "refused: busy",
+            "refused: draining",
+            "refused: unspecified",
+        ],
+    ),
+    (
+        "killTask",
+        &[
+            "refused: old sequence",
+            "refused: duplicate",
+            "refused: busy",
+            "refused: draining",
+        ],
+    ),
+    ("end of the initial wait", &["other"]),
+    ("status acknowledged", &["other"]),
+];
+
 /// The widest group.
 const WIDTH: usize = 16;
 
@@ -197,6 +280,15 @@ impl Coverage {
                 let rows = branches.iter().copied().zip(counts.iter().copied());
                 (*title, rows)
             })
+    }
+
+    /// Branches that could have been taken and were not.
+    pub fn missing(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        self.table().flat_map(|(title, rows)| {
+            rows.filter(|(_, count)| *count == 0)
+                .map(move |(branch, _)| (title, branch))
+                .filter(|(title, branch)| !is_out_of_reach(title, branch))
+        })
     }
 
     fn hit(&mut self, group: usize, branch: usize) {
@@ -276,6 +368,11 @@ impl Coverage {
         };
         self.hit(ROWS, row);
     }
+}
+
+fn is_out_of_reach(title: &str, branch: &str) -> bool {
+    let mut groups = OUT_OF_REACH.iter();
+    groups.any(|(group, branches)| *group == title && branches.contains(&branch))
 }
 
 fn wait(why: WaitExit) -> usize {

@@ -102,10 +102,8 @@ impl Total {
             }
         }
         writeln!(out, "\nbranches that no seed has taken")?;
-        for (title, branches) in self.coverage.table() {
-            for (branch, _) in branches.filter(|(_, count)| *count == 0) {
-                writeln!(out, "  {title}: {branch}")?;
-            }
+        for (title, branch) in self.coverage.missing() {
+            writeln!(out, "  {title}: {branch}")?;
         }
         for (seed, what) in &self.broken {
             writeln!(

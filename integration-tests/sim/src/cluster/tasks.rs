@@ -11,6 +11,16 @@ use crate::hosts::worker::WorkerInput;
 use crate::processes::Process;
 
 impl Cluster {
+    pub fn live_tasks(&self) -> usize {
+        self.processes.tasks()
+    }
+
+    /// Worker places that should be serving when all has settled.
+    pub fn lasting_places(&self) -> impl Iterator<Item = WorkerPlace> + '_ {
+        let lasting = self.swarm.places.iter().filter(|plan| !plan.is_rival);
+        lasting.map(|plan| plan.place)
+    }
+
     pub(super) fn spawn(&mut self, place: WorkerPlace, worker: WorkerId, run: &RunTask) {
         let generation = self.worker(place).generation();
         let parent = (place, generation, worker);

@@ -136,6 +136,12 @@ impl GivenAwayIsDead {
                 worker,
                 to: Health::MustDie,
                 ..
+            }
+            | Happening::Served {
+                worker,
+                ask: Ask::Suicide,
+                refusal: None,
+                ..
             } => self.is_over(worker),
             Happening::WorkerPaused { place } => {
                 self.stopped.insert(place);

@@ -8,7 +8,7 @@ use brasserie_common::{Health, SchedulerId, Time, WorkerId};
 use brasserie_scheduler_core::LeftCause;
 
 use super::{Law, Violation};
-use crate::event_log::{Fact, Happening, WorkerPlace};
+use crate::event_log::{Ask, Fact, Happening, WorkerPlace};
 use crate::model::drift;
 use crate::model::executions::Sleepers;
 use crate::view::{Contract, World};
@@ -70,8 +70,21 @@ impl Law for WorkerGivesUpFirst {
                 self.stopped.remove(&place);
             }
             Happening::WorkerHealth { worker, to, .. } => {
-                if let Some(alive) = self.alive.get_mut(&worker) {
+                if let Some(alive) = self.alive.get_mut(&worker)
+                    && alive.health != Health::MustDie
+                {
                     alive.health = to;
+                }
+            }
+            // It ends itself, whatever it thinks of its health.
+            Happening::Served {
+                worker,
+                ask: Ask::Suicide,
+                refusal: None,
+                ..
+            } => {
+                if let Some(alive) = self.alive.get_mut(&worker) {
+                    alive.health = Health::MustDie;
                 }
             }
             Happening::HeartbeatAnswerHeard {

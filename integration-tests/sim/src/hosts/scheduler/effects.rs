@@ -1,6 +1,8 @@
 //! Performs what the core wants done, and notes it.
 
-use brasserie_common::{CallId, CallOutcome, RecordSeq, RequestId, ServiceAddress, WorkerId};
+use brasserie_common::{
+    CallId, CallOutcome, Health, RecordSeq, RequestId, ServiceAddress, WorkerId,
+};
 use brasserie_scheduler_core::{
     Answer, Call, Effect, EndedTask, Message, NewWorker, Query, Record, Rejection, Reply,
 };
@@ -43,7 +45,10 @@ impl Turn<'_> {
         let (tag, outcome, happening) = match (asked, reply) {
             (Some(Asked::Heartbeat { tag, held }), Reply::Heartbeat(Ok(response))) => {
                 let worker = held.worker;
-                self.process.remember(held);
+                // Who is told to die holds no shard.
+                if response.worker_state != Health::MustDie {
+                    self.process.remember(held);
+                }
                 self.log.push(Happening::HeartbeatDecided {
                     place,
                     scheduler,

@@ -1,0 +1,36 @@
+//! Seeds that once broke a law, each with what it found. A change of the world gives a seed another history: then look for the bug anew,
+//! with the bug put back, and replace the seed.
+
+use integration_tests_sim::run::{Settings, run_seed};
+
+/// The seed, and what it found.
+const FOUND: [(u64, &str); 5] = [
+    (
+        51,
+        "a burst of held healthchecks, the oldest of which is the one that counts",
+    ),
+    (
+        105,
+        "a list of running tasks that comes after its worker was let go is not adopted",
+    ),
+    (
+        3,
+        "the first of two that come with one instance id to a scheduler that knows neither is believed",
+    ),
+    (
+        580,
+        "a healthcheck that cannot be started keeps a newcomer for a healthcheck period",
+    ),
+    (
+        655,
+        "a worker that is let go in the turn before its list arrives runs nothing that counts",
+    ),
+];
+
+#[test]
+fn seeds_that_found_something_keep_every_law() {
+    for (seed, what) in FOUND {
+        let outcome = run_seed(seed, &Settings::default(), &mut |_| ());
+        assert_eq!(outcome.violations, [], "seed {seed}: {what}");
+    }
+}
