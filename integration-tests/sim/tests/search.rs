@@ -17,5 +17,8 @@ fn no_history_of_a_small_world_breaks_the_contract() {
         assert_ne!(outcome.end, End::Broken, "{}: {outcome:#?}", world.name);
         states += outcome.states;
     }
-    assert!(states > 10_000, "a search that sees nothing: {states} states");
+    assert!(
+        states > 10_000,
+        "a search that sees nothing: {states} states"
+    );
 }

@@ -14,7 +14,7 @@ use crate::event_log::{SchedulerPlace, WorkerPlace};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     Deliver(usize),
-    /// It arrives, and will arrive once more.
+    /// It arrives, and will arrive once more; nobody waits for the answer to the copy.
     Duplicate(usize),
     Drop(usize),
     /// The caller gives up; the packet goes on.
@@ -148,7 +148,9 @@ impl SmallWorld {
             }
             Choice::Duplicate(at) => {
                 self.budget.duplicates -= 1;
-                self.arrive(self.packets[at].clone());
+                let packet = self.packets[at].clone();
+                self.packets[at].nobody_waits();
+                self.arrive(packet);
             }
             Choice::Drop(at) => {
                 self.budget.drops -= 1;
@@ -311,14 +313,25 @@ struct Shown<'a>(&'a Packet, &'a SmallWorld);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let class = self.1.link_of(self.0).map(|(place, class)| (place.0, class));
+        let class = self
+            .1
+            .link_of(self.0)
+            .map(|(place, class)| (place.0, class));
         let what = class.map_or("?".to_owned(), |(_, class)| format!("{class:?}"));
         match self.0 {
             Packet::ToScheduler { from, to, tag, .. } => {
-                write!(f, "{what} #{} from worker place {} to scheduler place {}", tag.0, from.0, to.0)
+                write!(
+                    f,
+                    "{what} #{} from worker place {} to scheduler place {}",
+                    tag.0, from.0, to.0
+                )
             }
             Packet::ToWorker { from, to, tag, .. } => {
-                write!(f, "{what} #{} from scheduler place {} to worker place {}", tag.0, from.0, to.0)
+                write!(
+                    f,
+                    "{what} #{} from scheduler place {} to worker place {}",
+                    tag.0, from.0, to.0
+                )
             }
             Packet::Back { tag, news } => {
                 let news = match news {

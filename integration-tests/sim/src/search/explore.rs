@@ -69,11 +69,7 @@ struct Explorer<'a> {
 }
 
 /// Visits everything within the limits; stops at the first state that breaks the contract. `tell` hears of each depth.
-pub fn explore(
-    settings: &Settings,
-    limits: Limits,
-    tell: &mut dyn FnMut(u32, usize),
-) -> Outcome {
+pub fn explore(settings: &Settings, limits: Limits, tell: &mut dyn FnMut(u32, usize)) -> Outcome {
     let root = SmallWorld::new(settings);
     let mut explorer = Explorer {
         settings,

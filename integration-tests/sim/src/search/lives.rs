@@ -61,9 +61,17 @@ impl SmallWorld {
         let directory = crate::event_log::DirectoryId(place.0);
         let mut out = Vec::new();
         let host = &mut self.schedulers[usize::from(place.0)];
-        host.start(options, (directory, durable), clocks, &mut out, &mut self.log);
+        host.start(
+            options,
+            (directory, durable),
+            clocks,
+            &mut out,
+            &mut self.log,
+        );
         self.scheduler_outputs(place, out);
-        self.load_config(place);
+        if self.has_config {
+            self.load_config(place);
+        }
         // Whoever talked to its predecessor notices now.
         for at in 0..self.workers.len() {
             let worker = WorkerPlace(at as u16);

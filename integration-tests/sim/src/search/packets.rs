@@ -64,7 +64,19 @@ fn class_of_request(request: &ToScheduler) -> Class {
     }
 }
 
+/// Tags of copies.
+const COPY: u32 = 1 << 31;
+
 impl Packet {
+    /// From here on it is a copy, whose answer goes to nobody.
+    pub fn nobody_waits(&mut self) {
+        match self {
+            Packet::ToScheduler { tag, .. }
+            | Packet::ToWorker { tag, .. }
+            | Packet::Back { tag, .. } => *tag = CallTag(tag.0 | COPY),
+        }
+    }
+
     pub fn tag(&self) -> CallTag {
         match self {
             Packet::ToScheduler { tag, .. }

@@ -87,7 +87,10 @@ impl SmallWorld {
                     s.put(peer.port);
                     shape_message(s, message);
                 }
-                SchedulerOutput::Record { seq: RecordSeq(seq), .. } => seq.hash(hasher),
+                SchedulerOutput::Record {
+                    seq: RecordSeq(seq),
+                    ..
+                } => seq.hash(hasher),
                 SchedulerOutput::Exit { .. } => true.hash(hasher),
             }
         }
@@ -118,7 +121,11 @@ impl SmallWorld {
         processes.sort_by_key(|p| (p.place, p.task));
         s.each(processes, |s, p| {
             let is_own = self.worker(p.place).generation() == p.generation;
-            s.put((p.place, p.task, is_own && self.worker(p.place).core().is_some()));
+            s.put((
+                p.place,
+                p.task,
+                is_own && self.worker(p.place).core().is_some(),
+            ));
             s.invocation(p.invocation);
             s.opt(p.dies_by, Shape::deadline);
         });

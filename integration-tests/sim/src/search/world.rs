@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::sabotage::{self, Sabotage};
-use brasserie_common::{CallId, InvocationId, RecordSeq, TaskKey, Time, WallTime};
+use brasserie_common::{CallId, InvocationId, TaskKey, Time, WallTime};
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::Durable;
 use brasserie_scheduler_engine::NodeTable;
@@ -91,6 +91,8 @@ pub struct SmallWorld {
     pub(super) judge: Judge,
     pub(super) pace: Pace,
     pub(super) config: (Arc<Config>, Arc<NodeTable>),
+    /// Schedulers that start load it.
+    pub(super) has_config: bool,
     /// Draws of identities so far.
     pub(super) drawn: u64,
     pub(super) log: Vec<Happening>,
@@ -101,11 +103,6 @@ pub struct SmallWorld {
 impl SmallWorld {
     /// At the point where the search begins.
     pub fn new(settings: &Settings) -> Self {
-        let tasks = if settings.tasks_at_once {
-            settings.tasks
-        } else {
-            0
-        };
         let places = settings.places.len();
         let mut world = SmallWorld {
             now: Time::ZERO + BEGIN,
@@ -133,7 +130,8 @@ impl SmallWorld {
             open: BTreeMap::new(),
             judge: Judge::default(),
             pace: Pace::AllAtOnce,
-            config: Settings::config(tasks),
+            config: Settings::config(settings.tasks),
+            has_config: settings.tasks_at_once,
             drawn: 0,
             log: Vec::new(),
             keeps_log: false,
@@ -150,8 +148,8 @@ impl SmallWorld {
         world.quiesce();
         world.pass(Duration::from_secs(settings.settle));
         world.pace = Pace::Chosen;
-        world.config = Settings::config(settings.tasks);
         if !settings.tasks_at_once {
+            world.has_config = true;
             world.load_config(SchedulerPlace(0));
         }
         world.quiesce();
@@ -320,9 +318,5 @@ impl SmallWorld {
     /// Records that a crash would take now.
     pub(super) fn unsynced(&self, place: SchedulerPlace) -> usize {
         self.directory(place).unsynced().count()
-    }
-
-    pub(super) fn written(&self, place: SchedulerPlace) -> RecordSeq {
-        self.directory(place).written()
     }
 }
