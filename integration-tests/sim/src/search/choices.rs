@@ -167,17 +167,8 @@ impl SmallWorld {
                 self.scheduler_gone(place, kept);
             }
             Choice::StartScheduler(place) => self.start_scheduler(place),
-            Choice::StartOnBackup => {
-                let backup = self.backup.take().unwrap_or_default();
-                self.directory_mut(FIRST).restore(backup);
-                self.judge.forgives();
-                self.start_scheduler(FIRST);
-            }
-            Choice::StartOnNothing => {
-                self.budget.losses -= 1;
-                self.directory_mut(FIRST).lose();
-                self.judge.forgives();
-                self.start_scheduler(FIRST);
+            Choice::StartOnBackup | Choice::StartOnNothing => {
+                self.start_without_the_present(choice)
             }
             Choice::StartSecond => {
                 self.budget.second_schedulers -= 1;
@@ -216,6 +207,19 @@ impl SmallWorld {
             }
         }
         self.quiesce();
+    }
+
+    /// The directory has forgotten something, by the operator's deed.
+    fn start_without_the_present(&mut self, choice: Choice) {
+        if choice == Choice::StartOnBackup {
+            let backup = self.backup.take().unwrap_or_default();
+            self.directory_mut(FIRST).restore(backup);
+        } else {
+            self.budget.losses -= 1;
+            self.directory_mut(FIRST).lose();
+        }
+        self.judge.forgives();
+        self.start_scheduler(FIRST);
     }
 
     /// What a person reads.
