@@ -4,7 +4,7 @@
 use integration_tests_sim::run::{Settings, run_seed};
 
 /// The seed, and what it found.
-const FOUND: [(u64, &str); 5] = [
+const FOUND: [(u64, &str); 8] = [
     (
         51,
         "a burst of held healthchecks, the oldest of which is the one that counts",
@@ -20,6 +20,18 @@ const FOUND: [(u64, &str); 5] = [
     (
         580,
         "a healthcheck that cannot be started keeps a newcomer for a healthcheck period",
+    ),
+    (
+        1784,
+        "the worker's loss clock began with the heartbeat that was answered, after the scheduler's",
+    ),
+    (
+        72,
+        "calls were held behind the instance's own record without bound, and left all at once",
+    ),
+    (
+        11_092,
+        "a newcomer waits for a silent worker if nobody else lasts",
     ),
     (
         655,

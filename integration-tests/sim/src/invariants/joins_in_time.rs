@@ -22,8 +22,15 @@ const DEFAULT_PERIOD: Duration = Duration::from_secs(15);
 
 #[derive(Default)]
 pub struct JoinsInTime {
-    joining: BTreeMap<WorkerId, Time>,
+    joining: BTreeMap<WorkerId, Joining>,
     deadlines: BTreeSet<(Time, WorkerId)>,
+    healthy: BTreeSet<WorkerId>,
+}
+
+struct Joining {
+    deadline: Time,
+    /// Who lasts. If it dies too, those that are left may all be silent, and a newcomer must wait until they are lost.
+    witness: WorkerId,
 }
 
 impl Law for JoinsInTime {
@@ -48,20 +55,34 @@ impl Law for JoinsInTime {
                 let period =
                     core.map_or(DEFAULT_PERIOD, |core| core.description().heartbeat_period);
                 let deadline = when + period * PERIODS + SLACK;
-                self.joining.insert(worker, deadline);
-                self.deadlines.insert((deadline, worker));
+                if let Some(&witness) = self.healthy.first() {
+                    self.joining.insert(worker, Joining { deadline, witness });
+                    self.deadlines.insert((deadline, worker));
+                }
             }
             Happening::WorkerHealth {
                 worker,
-                to: Health::Healthy | Health::MustDie,
+                to: Health::Healthy,
                 ..
+            } => {
+                self.settle(worker);
+                self.healthy.insert(worker);
             }
-            | Happening::HeartbeatSent {
+            Happening::WorkerHealth { worker, to, .. } => {
+                self.falls_ill(worker);
+                if to == Health::MustDie {
+                    self.settle(worker);
+                }
+            }
+            Happening::HeartbeatSent {
                 worker,
                 goodbye: true,
                 ..
             }
-            | Happening::WorkerStopped { worker, .. } => self.settle(worker),
+            | Happening::WorkerStopped { worker, .. } => {
+                self.settle(worker);
+                self.falls_ill(worker);
+            }
             Happening::FaultsOver => {
                 self.joining.clear();
                 self.deadlines.clear();
@@ -80,8 +101,18 @@ impl Law for JoinsInTime {
 
 impl JoinsInTime {
     fn settle(&mut self, worker: WorkerId) {
-        if let Some(deadline) = self.joining.remove(&worker) {
-            self.deadlines.remove(&(deadline, worker));
+        if let Some(joining) = self.joining.remove(&worker) {
+            self.deadlines.remove(&(joining.deadline, worker));
+        }
+    }
+
+    fn falls_ill(&mut self, witness: WorkerId) {
+        if self.healthy.remove(&witness) {
+            let alone = self.joining.iter().filter(|(_, j)| j.witness == witness);
+            let alone: Vec<WorkerId> = alone.map(|(worker, _)| *worker).collect();
+            for worker in alone {
+                self.settle(worker);
+            }
         }
     }
 }
@@ -95,11 +126,25 @@ mod tests {
     fn two_periods_and_no_more() {
         let mut trial = Trial::of(JoinsInTime::default());
         trial.sees(worker_started(1)).at(60).sees(scheduler_turn());
+        trial.sees(worker_health(1, Health::New, Health::Healthy));
         trial.only_workers_fail = true;
         trial.sees(worker_started(2)).sees(worker_started(3));
         trial
             .at(64)
             .sees(worker_health(2, Health::New, Health::Healthy));
         trial.at(96).breaks(scheduler_turn(), "is not HEALTHY yet");
+    }
+
+    #[test]
+    fn nobody_who_lasts_nothing_to_ask() {
+        let mut trial = Trial::of(JoinsInTime::default());
+        trial.only_workers_fail = true;
+        trial
+            .sees(worker_started(1))
+            .sees(worker_health(1, Health::New, Health::Healthy))
+            .sees(worker_started(2))
+            .sees(worker_health(1, Health::Healthy, Health::Unhealthy))
+            .at(100)
+            .sees(scheduler_turn());
     }
 }
