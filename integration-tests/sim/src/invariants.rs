@@ -42,8 +42,10 @@ mod sent_once;
 mod sets_are_true;
 mod sets_go_forward;
 mod settled_after_wait;
+mod stale_is_earlier;
 #[cfg(test)]
 pub(crate) mod trial;
+mod unknown_tasks_hold_back;
 mod wait_ends_rightly;
 mod wait_is_kept;
 mod within_limits;
@@ -163,6 +165,8 @@ fn registry() -> Vec<Box<dyn Law>> {
         Box::new(running_until_acknowledged::RunningUntilAcknowledged::default()),
         Box::new(never_twice::NeverTwice::default()),
         Box::new(given_away_is_dead::GivenAwayIsDead::default()),
+        Box::new(unknown_tasks_hold_back::UnknownTasksHoldBack::default()),
+        Box::new(stale_is_earlier::StaleIsEarlier::default()),
         Box::new(nothing_unseen::NothingUnseen::default()),
         Box::new(zombies_end::ZombiesEnd::default()),
         Box::new(worker_gives_up_first::WorkerGivesUpFirst::default()),

@@ -44,7 +44,9 @@ impl Law for NoStatusInNew {
                 ..
             } if !run.task.is_healthcheck() => {
                 let key = (scheduler, worker, run);
-                if self.pairs.has_fetched(scheduler, worker) {
+                // One that is lost is NEW no more, and no list comes after.
+                let pair = self.pairs.get(scheduler, worker);
+                if pair.is_some_and(|pair| pair.fetched || pair.left) {
                     self.too_early.remove(&key);
                 } else {
                     self.too_early.insert(key);
@@ -98,5 +100,10 @@ mod tests {
             .sees(fetched(1, 1, 1))
             .sees(status_heard(1, 1, run(1), DONE));
         trial.sees(acknowledged(1, 1, run(1), DONE));
+        trial
+            .sees(associated(1, 3, 2))
+            .sees(left(1, 4, 2, brasserie_scheduler_core::LeftCause::Lost, 0))
+            .sees(status_heard(1, 2, run(2), DONE))
+            .sees(acknowledged(1, 2, run(2), DONE));
     }
 }

@@ -12,8 +12,8 @@ use brasserie_scheduler_core::LeftCause;
 
 use super::{Law, Violation};
 use crate::event_log::{
-    Ask, CallTag, DirectoryId, Fact, Happening, OutcomeKind, ProcessEnd, ProcessId, Run,
-    SchedulerPlace, SchedulerStop, SetMark, TaskId, WaitExit, WorkerPlace,
+    Ask, CallTag, DirectoryId, Fact, Happening, OutcomeKind, ProcessEnd, ProcessId, RejectionKind,
+    Run, SchedulerPlace, SchedulerStop, SetMark, TaskId, WaitExit, WorkerPlace,
 };
 use crate::view::{Contract, Phase, World};
 
@@ -283,6 +283,15 @@ pub(crate) fn heard(s: i64, w: i64, set: SetMark) -> Happening {
         shard: Shard::try_from("s").unwrap(),
         set,
         goodbye: false,
+    }
+}
+
+pub(crate) fn rejected(s: i64, w: i64, why: RejectionKind) -> Happening {
+    Happening::HeartbeatRejected {
+        place: scheduler_place(s),
+        scheduler: sid(s),
+        worker: wid(w),
+        why,
     }
 }
 

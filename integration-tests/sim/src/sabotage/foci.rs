@@ -212,7 +212,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     ),
     focus(
         Sabotage::Row5AsRow4,
-        &["settles"],
+        &["stale_is_earlier", "settles"],
         Wanted {
             most_places: 1,
             faults: &[(FaultKind::WorkerKilled, ms(500))],
@@ -447,7 +447,12 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     ),
     focus(
         Sabotage::NoHoldBack,
-        &["nothing_unseen", "never_twice", "zombies_end"],
+        &[
+            "unknown_tasks_hold_back",
+            "nothing_unseen",
+            "never_twice",
+            "zombies_end",
+        ],
         Wanted {
             timing: Timing::Usual,
             most_places: 3,
