@@ -14,3 +14,4 @@ pub mod rules;
 pub mod settings;
 mod shape;
 pub mod world;
+pub mod worlds;

@@ -1,7 +1,7 @@
 //! Every history of small worlds: none breaks the contract; and with a rule switched off, one does.
 
 use integration_tests_sim::search::explore::{End, Limits, explore};
-use integration_tests_sim::search::rules::sound_worlds;
+use integration_tests_sim::search::worlds::sound_worlds;
 
 /// Few enough for the development profile.
 const LIMITS: Limits = Limits {
@@ -11,14 +11,41 @@ const LIMITS: Limits = Limits {
 
 #[test]
 fn no_history_of_a_small_world_breaks_the_contract() {
-    let mut states = 0;
+    let (mut states, mut whole) = (0, 0);
     for world in sound_worlds() {
         let outcome = explore(&world, LIMITS, &mut |_, _| ());
         assert_ne!(outcome.end, End::Broken, "{}: {outcome:#?}", world.name);
         states += outcome.states;
+        whole += usize::from(outcome.end == End::Exhausted);
     }
     assert!(
-        states > 10_000,
+        states > 40_000,
         "a search that sees nothing: {states} states"
+    );
+    assert!(whole >= 6, "only {whole} worlds were searched whole");
+}
+
+/// The contract needs each rule: switched off on the real cores, it breaks within few steps.
+#[cfg(feature = "sabotage")]
+#[test]
+fn without_a_rule_the_contract_breaks() {
+    use brasserie_common::sabotage;
+    use integration_tests_sim::search::rules::{RULE_LIMITS, rules};
+
+    let mut steps = Vec::new();
+    for rule in rules() {
+        sabotage::choose(Some(rule.bug));
+        let outcome = explore(&rule.world, RULE_LIMITS, &mut |_, _| ());
+        sabotage::choose(None);
+        assert_eq!(outcome.end, End::Broken, "{} is not needed", rule.id);
+        let found = outcome
+            .counterexample
+            .expect("a broken contract has a history");
+        let of = found.steps.iter().filter(|step| !step.starts_with(' '));
+        steps.push((rule.id, of.count()));
+    }
+    assert!(
+        steps.iter().all(|(_, steps)| (1..=15).contains(steps)),
+        "{steps:?}"
     );
 }

@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use clap::Parser;
 use integration_tests_sim::search::explore::{End, Limits, Outcome, explore};
-use integration_tests_sim::search::rules::{RULE_LIMITS, rules, sound_worlds};
+use integration_tests_sim::search::rules::{RULE_LIMITS, rules};
+use integration_tests_sim::search::settings::Settings;
+use integration_tests_sim::search::worlds::sound_worlds;
 
 /// Searches small worlds of the real cores exhaustively.
 #[derive(Debug, Parser)]
@@ -29,6 +31,13 @@ struct Options {
 }
 
 impl Options {
+    fn limits(&self) -> Limits {
+        Limits {
+            states: self.states,
+            depth: self.depth,
+        }
+    }
+
     fn wants(&self, name: &str) -> bool {
         self.only.as_ref().is_none_or(|only| name.contains(only))
     }
@@ -49,33 +58,57 @@ fn main() -> ExitCode {
 }
 
 fn search_worlds(options: &Options) -> bool {
-    let limits = Limits {
-        states: options.states,
-        depth: options.depth,
-    };
-    let mut is_well = true;
+    let mut broken = Vec::new();
+    let (mut states, mut exhausted, mut searched) = (0, 0, 0);
     for world in sound_worlds() {
         if !options.wants(world.name) {
             continue;
         }
-        println!("{}: {:?} leaps {:?}", world.name, world.budget, world.leaps);
-        let started = Instant::now();
-        let outcome = explore(&world, limits, &mut |_, _| ());
-        print(&outcome, started, options);
-        is_well &= outcome.end != End::Broken;
+        println!("{}: {}", world.name, faults(&world));
+        let outcome = search(&world, options, options.limits());
+        searched += 1;
+        states += outcome.states;
+        exhausted += usize::from(outcome.end == End::Exhausted);
+        if outcome.end == End::Broken {
+            broken.push(world.name);
+        }
     }
-    is_well
+    println!("{searched} worlds, {exhausted} of them searched whole, {states} distinct states");
+    if !broken.is_empty() {
+        println!("the contract is broken in: {}", broken.join(", "));
+    }
+    broken.is_empty()
 }
 
-fn print(outcome: &Outcome, started: Instant, options: &Options) {
+/// What a world may suffer, and how often.
+fn faults(world: &Settings) -> String {
+    let budget = format!("{:?}", world.budget);
+    let all = budget
+        .trim_start_matches("Budget { ")
+        .trim_end_matches(" }");
+    let some: Vec<&str> = all
+        .split(", ")
+        .filter(|part| !part.ends_with(": 0"))
+        .collect();
+    let leaps = if world.leaps.is_empty() {
+        String::new()
+    } else {
+        format!("; leaps of {:?} s", world.leaps)
+    };
+    format!("{}{leaps}", some.join(", "))
+}
+
+fn search(world: &Settings, options: &Options, limits: Limits) -> Outcome {
+    let started = Instant::now();
+    let outcome = explore(world, limits, &mut |_, _| ());
     let secs = started.elapsed().as_secs_f64();
     let end = match outcome.end {
-        End::Exhausted => "the whole space",
-        End::Cut => "CUT",
+        End::Exhausted => "the whole space, and the contract holds",
+        End::Cut => "CUT, and the contract holds so far",
         End::Broken => "BROKEN",
     };
     println!(
-        "  {end}: {} states, depth {}, {} transitions in {secs:.1} s ({:.0} a second), {} probes",
+        "  {end}: {} states, depth {}, {} transitions in {secs:.1} s ({:.0} a second), {} states left alone",
         outcome.states,
         outcome.depth,
         outcome.transitions,
@@ -83,41 +116,52 @@ fn print(outcome: &Outcome, started: Instant, options: &Options) {
         outcome.probes,
     );
     if let Some(found) = &outcome.counterexample {
-        println!("  {}", found.what);
         for step in &found.steps {
             if options.trace || !step.starts_with(' ') {
                 println!("    {step}");
             }
         }
+        println!("  {}", found.what);
     }
+    outcome
 }
 
+/// Each rule switched off, and its world with the rule as a control.
 #[cfg(feature = "sabotage")]
 fn search_rules(options: &Options) -> bool {
     use brasserie_common::sabotage;
-    let mut missing = Vec::new();
+    let (mut not_shown, mut not_kept) = (Vec::new(), Vec::new());
+    let limits = Limits {
+        states: options.states.min(RULE_LIMITS.states),
+        depth: options.depth,
+    };
     for rule in rules() {
         if !options.wants(rule.id) {
             continue;
         }
-        println!("{} ({})", rule.id, rule.bug.name());
+        println!("{}: {}", rule.id, faults(&rule.world));
+        println!("  without it ({}):", rule.bug.name());
         sabotage::choose(Some(rule.bug));
-        let started = Instant::now();
-        let limits = Limits {
-            states: options.states.min(RULE_LIMITS.states),
-            ..RULE_LIMITS
-        };
-        let outcome = explore(&rule.world, limits, &mut |_, _| ());
-        print(&outcome, started, options);
+        let without = search(&rule.world, options, limits);
         sabotage::choose(None);
-        if outcome.end != End::Broken {
-            missing.push(rule.id);
+        println!("  with it:");
+        let with = search(&rule.world, options, limits);
+        if without.end != End::Broken {
+            not_shown.push(rule.id);
+        }
+        if with.end == End::Broken || with.depth < without.depth {
+            not_kept.push(rule.id);
         }
     }
-    if !missing.is_empty() {
-        println!("not shown to be necessary: {}", missing.join(", "));
+    for (what, ids) in [
+        ("not shown to be necessary", &not_shown),
+        ("broken, or not searched so far, with the rule", &not_kept),
+    ] {
+        if !ids.is_empty() {
+            println!("{what}: {}", ids.join(", "));
+        }
     }
-    missing.is_empty()
+    not_shown.is_empty() && not_kept.is_empty()
 }
 
 #[cfg(not(feature = "sabotage"))]

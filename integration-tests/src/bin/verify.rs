@@ -48,7 +48,7 @@ const STEPS: &[Step] = &[
         ],
     },
     Step {
-        name: "known bugs are caught by the simulator's laws",
+        name: "known bugs are caught by the simulator's laws, and the contract needs each rule",
         program: "cargo",
         args: &[
             "test",
@@ -59,6 +59,8 @@ const STEPS: &[Step] = &[
             "sabotage",
             "--test",
             "sabotage",
+            "--test",
+            "search",
         ],
     },
     Step {

@@ -7,6 +7,7 @@ use brasserie_common::sabotage::{self, Sabotage};
 
 use super::lives::TaskEnd;
 use super::packets::{News, Packet};
+use super::settings::{Second, TasksCome};
 use super::world::{Pace, SmallWorld};
 use crate::event_log::{SchedulerPlace, WorkerPlace};
 
@@ -31,7 +32,9 @@ pub enum Choice {
     StartOnNothing,
     StartSecond,
     Backup,
+    Submit,
     KillWorker(WorkerPlace),
+    KillWorkerAndKeeper(WorkerPlace),
     StartWorker(WorkerPlace),
     Reroute(WorkerPlace),
     Cut(WorkerPlace),
@@ -60,7 +63,8 @@ impl SmallWorld {
                 choices.push(Choice::End(at, TaskEnd::Error));
             }
         }
-        if self.budget.leaps > 0 {
+        let may_pass = self.budget.delays > 0 || !self.is_something_under_way();
+        if self.budget.leaps > 0 && may_pass {
             choices.extend(self.settings.leaps.iter().map(|secs| Choice::Leap(*secs)));
         }
         choices
@@ -108,10 +112,16 @@ impl SmallWorld {
                 choices.push(Choice::StartOnNothing);
             }
         }
-        // R1: the lock keeps it out, unless the first is gone; then it is no other than the first.
-        let is_let_in = sabotage::on(Sabotage::ShareDirectory);
+        let is_let_in = match self.settings.second {
+            // R1: the lock keeps it out, unless the first is gone; then it is no other than the first.
+            Second::SameDirectory => sabotage::on(Sabotage::ShareDirectory),
+            Second::OwnDirectory => true,
+        };
         if self.budget.second_schedulers > 0 && is_let_in && self.may_start_scheduler(SECOND) {
             choices.push(Choice::StartSecond);
+        }
+        if self.settings.tasks_come == TasksCome::ByChoice && !self.has_config {
+            choices.push(Choice::Submit);
         }
         if self.budget.backups > 0 {
             choices.push(Choice::Backup);
@@ -124,6 +134,9 @@ impl SmallWorld {
             let is_alive = self.worker(place).core().is_some();
             if is_alive && self.budget.worker_kills > 0 {
                 choices.push(Choice::KillWorker(place));
+                if self.budget.keeper_kills > 0 {
+                    choices.push(Choice::KillWorkerAndKeeper(place));
+                }
             }
             if self.budget.worker_starts > 0 && self.may_start_worker(place) {
                 choices.push(Choice::StartWorker(place));
@@ -172,13 +185,21 @@ impl SmallWorld {
             }
             Choice::StartSecond => {
                 self.budget.second_schedulers -= 1;
-                let shared = self.directory(FIRST).durable().clone();
-                self.directory_mut(SECOND).restore(shared);
+                if self.settings.second == Second::SameDirectory {
+                    let shared = self.directory(FIRST).durable().clone();
+                    self.directory_mut(SECOND).restore(shared);
+                }
                 self.start_scheduler(SECOND);
             }
             Choice::Backup => {
                 self.budget.backups -= 1;
                 self.backup = Some(self.directory(FIRST).durable().clone());
+            }
+            Choice::Submit => self.submit(),
+            Choice::KillWorkerAndKeeper(place) => {
+                self.budget.worker_kills -= 1;
+                self.budget.keeper_kills -= 1;
+                self.worker_and_keeper_gone(place);
             }
             Choice::KillWorker(place) => {
                 self.budget.worker_kills -= 1;
@@ -203,7 +224,12 @@ impl SmallWorld {
             Choice::End(at, how) => self.process_ends(at, how),
             Choice::Leap(secs) => {
                 self.budget.leaps -= 1;
-                self.pass(Duration::from_secs(secs));
+                if self.is_something_under_way() {
+                    self.budget.delays -= 1;
+                    self.pass(Duration::from_secs(secs));
+                } else {
+                    self.pass_to_next(Duration::from_secs(secs));
+                }
             }
         }
         self.quiesce();
@@ -244,8 +270,22 @@ impl SmallWorld {
             Choice::StartScheduler(_) => "a scheduler starts".to_owned(),
             Choice::StartOnBackup => "the old copy is put back, and a scheduler starts".to_owned(),
             Choice::StartOnNothing => "the directory is lost, and a scheduler starts".to_owned(),
-            Choice::StartSecond => "a second scheduler starts on the same directory".to_owned(),
+            Choice::StartSecond => match self.settings.second {
+                Second::SameDirectory => {
+                    "a second scheduler starts on the same directory".to_owned()
+                }
+                Second::OwnDirectory => {
+                    "a second scheduler starts on an empty directory".to_owned()
+                }
+            },
+            Choice::Submit => "the tasks are submitted".to_owned(),
             Choice::Backup => "the directory is copied".to_owned(),
+            Choice::KillWorkerAndKeeper(place) => {
+                format!(
+                    "kill -9 of the worker in place {} and of its keeper",
+                    place.0
+                )
+            }
             Choice::KillWorker(place) => format!("kill -9 of the worker in place {}", place.0),
             Choice::StartWorker(place) => format!("a worker starts in place {}", place.0),
             Choice::Reroute(place) => {
@@ -301,10 +341,21 @@ impl SmallWorld {
         Err("TRAP: left alone in a calm world, its tasks are never done".to_owned())
     }
 
+    /// Every task is done, and no worker has anything left to say or goes by a scheduler that is gone.
     fn is_all_done(&self) -> bool {
         let directory = self.directory(FIRST).durable();
         let done = directory.statuses.values().filter(|(_, s)| s.is_done());
+        let now = self.scheduler(FIRST).core().map(|core| core.id());
         done.count() >= usize::from(self.settings.tasks)
+            && self
+                .workers
+                .iter()
+                .filter_map(|host| host.core())
+                .all(|core| {
+                    // Who is refused, since another has its shard, may be bound to anybody.
+                    let is_obedient = core.scheduler() != now || core.bound_to() == now;
+                    core.running_tasks().is_empty() && is_obedient
+                })
     }
 }
 

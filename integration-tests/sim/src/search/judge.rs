@@ -19,8 +19,10 @@ pub(super) struct Promise {
     pub done: bool,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Judge {
+    /// Ends may be lost in this world.
+    only_twice: bool,
     pub promises: BTreeMap<TaskId, Promise>,
     /// Runs whose end was acknowledged.
     pub over: BTreeSet<InvocationId>,
@@ -28,6 +30,15 @@ pub(super) struct Judge {
 }
 
 impl Judge {
+    pub fn new(only_twice: bool) -> Self {
+        Judge {
+            only_twice,
+            promises: BTreeMap::new(),
+            over: BTreeSet::new(),
+            broken: None,
+        }
+    }
+
     fn breaks(&mut self, what: String) {
         self.broken.get_or_insert(Broken(what));
     }
@@ -56,6 +67,9 @@ impl Judge {
     }
 
     fn promise(&mut self, run: Run, bits: StatusBits) {
+        if self.only_twice {
+            return;
+        }
         self.over.insert(run.invocation);
         let promise = self.promises.entry(run.task).or_insert(Promise {
             invocation: run.invocation,
@@ -73,6 +87,12 @@ impl Judge {
         if self.over.contains(&run.invocation) {
             self.breaks(format!(
                 "LOST: a run of {} whose end was acknowledged starts again",
+                run.task
+            ));
+        }
+        if self.promises.get(&run.task).is_some_and(|p| p.done) {
+            self.breaks(format!(
+                "LOST: {} starts, though its DONE was acknowledged",
                 run.task
             ));
         }

@@ -15,13 +15,14 @@ use brasserie_scheduler_core::Options as SchedulerOptions;
 use brasserie_worker_core::Options as WorkerOptions;
 
 use super::packets::{FIRST_PORT, News, Packet};
+use super::settings::NewCluster;
 use super::world::{Caller, Pace, SmallWorld, TaskProcess};
 use crate::event_log::{CallTag, Run, SchedulerPlace, TaskId, WorkerPlace};
 use crate::hosts::scheduler::SchedulerInput;
 use crate::hosts::worker::WorkerInput;
 
 /// Longer than any call of a small world should need, shorter than its leaps.
-const CALL_DEADLINE: Duration = Duration::from_secs(3);
+pub(super) const CALL_DEADLINE: Duration = Duration::from_secs(3);
 /// How long tasks run when nobody chooses.
 const CALM_TASK: Duration = Duration::from_secs(1);
 
@@ -49,11 +50,12 @@ impl SmallWorld {
             return;
         };
         self.judge.reads(&durable);
+        let is_first = std::mem::take(&mut self.is_first);
         let options = SchedulerOptions {
-            timeouts: self.settings.timeouts(),
+            timeouts: self.settings.timeouts(is_first),
             allow_bump_unhealthy_worker: self.settings.bump_unhealthy,
             startup_wait: None,
-            new_cluster: self.settings.new_cluster,
+            new_cluster: is_first || self.settings.new_cluster == NewCluster::Always,
             call_deadline: CALL_DEADLINE,
             seed: self.draw(),
         };
@@ -81,9 +83,31 @@ impl SmallWorld {
         }
     }
 
+    /// The configuration with the tasks is there from now on.
+    pub(super) fn submit(&mut self) {
+        self.has_config = true;
+        for place in [SchedulerPlace(0), SchedulerPlace(1)] {
+            if self.scheduler(place).core().is_some() {
+                self.load_config(place);
+            }
+        }
+    }
+
     pub(super) fn load_config(&mut self, place: SchedulerPlace) {
         let (config, nodes) = self.config.clone();
         self.drive_scheduler(place, SchedulerInput::Loaded { config, nodes });
+    }
+
+    /// With its keeper: what it ran goes on.
+    pub(super) fn worker_and_keeper_gone(&mut self, place: WorkerPlace) {
+        let mut own = self.processes.iter().filter(|p| p.place == place);
+        let is_ending = own.any(|p| p.dies_by.is_some());
+        self.worker_gone(place);
+        if !is_ending {
+            for process in self.processes.iter_mut().filter(|p| p.place == place) {
+                process.dies_by = None;
+            }
+        }
     }
 
     /// The process ends, and the first `kept` of its records that are not synced had reached the disk.
@@ -91,9 +115,8 @@ impl SmallWorld {
         self.directory_mut(place).crash(kept);
         let waiting = self.scheduler(place).open_tags();
         self.schedulers[usize::from(place.0)].crash();
-        self.open.retain(
-            |_, caller| !matches!(caller, Caller::Scheduler { place: at, .. } if *at == place),
-        );
+        self.open
+            .retain(|_, open| open.caller != Caller::Scheduler(place));
         self.drop_orphans();
         for tag in waiting {
             self.fail(tag, News::Unknown);
@@ -110,14 +133,17 @@ impl SmallWorld {
         self.packets.retain(is_wanted);
     }
 
-    /// R23: only when nothing of the predecessor is alive.
+    /// R23: only when nothing of the predecessor is alive, or nobody but the successor will end it.
     pub(super) fn may_start_worker(&self, place: WorkerPlace) -> bool {
-        let is_clean = self.processes.iter().all(|p| p.place != place)
-            || sabotage::on(Sabotage::SuccessorBeforeTheDead);
-        self.worker(place).core().is_none() && is_clean
+        let mut left = self.processes.iter().filter(|p| p.place == place);
+        self.worker(place).core().is_none()
+            && (left.all(|p| p.dies_by.is_none()) || sabotage::on(Sabotage::SuccessorBeforeTheDead))
     }
 
     pub(super) fn start_worker(&mut self, place: WorkerPlace) {
+        if !sabotage::on(Sabotage::SuccessorBeforeTheDead) {
+            self.processes.retain(|p| p.place != place);
+        }
         let options = WorkerOptions {
             call_deadline: CALL_DEADLINE,
             ..WorkerOptions::new(self.describe(place))
@@ -166,9 +192,8 @@ impl SmallWorld {
         for process in self.processes.iter_mut().filter(|p| p.place == place) {
             process.dies_by = Some(process.dies_by.map_or(by, |at| at.min(by)));
         }
-        self.open.retain(
-            |_, caller| !matches!(caller, Caller::Worker { place: at, .. } if *at == place),
-        );
+        self.open
+            .retain(|_, open| open.caller != Caller::Worker(place));
         self.drop_orphans();
     }
 

@@ -1,11 +1,12 @@
 //! What is on its way between hosts, and what becomes of it.
 
-use brasserie_common::{CallOutcome, ServiceAddress};
+use brasserie_common::{CallId, CallOutcome, ServiceAddress};
 use brasserie_scheduler_core::{CallReply as SchedulerCallReply, Message};
 use brasserie_worker_core::CallReply as WorkerCallReply;
 
-use super::settings::Class;
-use super::world::{Caller, Pace, SmallWorld};
+use super::lives::CALL_DEADLINE;
+use super::settings::{Class, Listing};
+use super::world::{Caller, OpenCall, Pace, SmallWorld};
 use crate::event_log::{CallTag, SchedulerPlace, WorkerPlace};
 use crate::hosts::ToScheduler;
 use crate::hosts::scheduler::{SchedulerInput, SchedulerOutput};
@@ -86,16 +87,25 @@ impl Packet {
     }
 }
 
+/// The original interface has no field for them.
+fn hide_ends(outcome: &mut CallOutcome<SchedulerCallReply>) {
+    if let CallOutcome::Done(SchedulerCallReply::RunningTasks(tasks)) = outcome {
+        for task in tasks {
+            task.ended = None;
+        }
+    }
+}
+
 impl SmallWorld {
     /// The worker whose link the packet uses, and what it is about. `None`: nobody waits for this answer any more.
     pub(super) fn link_of(&self, packet: &Packet) -> Option<(WorkerPlace, Class)> {
         match packet {
             Packet::ToScheduler { from, request, .. } => Some((*from, class_of_request(request))),
             Packet::ToWorker { to, message, .. } => Some((*to, class_of(message))),
-            Packet::Back { tag, .. } => match self.open.get(tag)? {
-                Caller::Scheduler { callee, class, .. } => Some((*callee, *class)),
-                Caller::Worker { place, class, .. } => Some((*place, *class)),
-            },
+            Packet::Back { tag, .. } => {
+                let open = self.open.get(tag)?;
+                Some((open.worker, open.class))
+            }
         }
     }
 
@@ -165,8 +175,11 @@ impl SmallWorld {
     fn known(&mut self, tag: CallTag, news: News) {
         let unknown = || "no answer".to_owned();
         let not_sent = || "nobody listens".to_owned();
-        match self.open.remove(&tag) {
-            Some(Caller::Scheduler { place, call, .. }) => {
+        let Some(OpenCall { caller, call, .. }) = self.open.remove(&tag) else {
+            return;
+        };
+        match caller {
+            Caller::Scheduler(place) => {
                 let outcome = match news {
                     News::ToScheduler(outcome) => outcome,
                     News::NotSent => CallOutcome::NotSent(not_sent()),
@@ -174,7 +187,7 @@ impl SmallWorld {
                 };
                 self.drive_scheduler(place, SchedulerInput::Outcome { call, outcome });
             }
-            Some(Caller::Worker { place, call, .. }) => {
+            Caller::Worker(place) => {
                 let outcome = match news {
                     News::ToWorker(outcome) => outcome,
                     News::NotSent => CallOutcome::NotSent(not_sent()),
@@ -182,7 +195,6 @@ impl SmallWorld {
                 };
                 self.drive_worker(place, WorkerInput::Outcome { call, outcome });
             }
-            None => {}
         }
     }
 
@@ -211,26 +223,37 @@ impl SmallWorld {
         }
     }
 
+    fn opens(
+        &mut self,
+        tag: CallTag,
+        caller: Caller,
+        call: CallId,
+        (worker, class): (WorkerPlace, Class),
+    ) {
+        let open = OpenCall {
+            caller,
+            call,
+            worker,
+            class,
+            until: self.now + CALL_DEADLINE,
+        };
+        self.open.insert(tag, open);
+    }
+
     fn scheduler_calls(
         &mut self,
         place: SchedulerPlace,
-        call: brasserie_common::CallId,
+        call: CallId,
         tag: CallTag,
         peer: &ServiceAddress,
         message: Message,
     ) {
-        let callee = WorkerPlace(peer.port - FIRST_PORT);
+        let worker = WorkerPlace(peer.port - FIRST_PORT);
         let class = class_of(&message);
-        let caller = Caller::Scheduler {
-            place,
-            call,
-            callee,
-            class,
-        };
-        self.open.insert(tag, caller);
+        self.opens(tag, Caller::Scheduler(place), call, (worker, class));
         self.send(Packet::ToWorker {
             from: place,
-            to: callee,
+            to: worker,
             tag,
             message,
         });
@@ -239,20 +262,17 @@ impl SmallWorld {
     pub(super) fn worker_outputs(&mut self, place: WorkerPlace, out: Vec<WorkerOutput>) {
         for output in out {
             match output {
-                WorkerOutput::Answer { tag, outcome } => self.send(Packet::Back {
-                    tag,
-                    news: News::ToScheduler(outcome),
-                }),
+                WorkerOutput::Answer { tag, mut outcome } => {
+                    if self.settings.listing == Listing::Original {
+                        hide_ends(&mut outcome);
+                    }
+                    let news = News::ToScheduler(outcome);
+                    self.send(Packet::Back { tag, news });
+                }
                 WorkerOutput::Call { call, tag, request } => {
                     let callee = self.post(place).route;
                     let class = class_of_request(&request);
-                    let caller = Caller::Worker {
-                        place,
-                        call,
-                        callee,
-                        class,
-                    };
-                    self.open.insert(tag, caller);
+                    self.opens(tag, Caller::Worker(place), call, (place, class));
                     self.send(Packet::ToScheduler {
                         from: place,
                         to: callee,

@@ -1,10 +1,12 @@
-//! The worlds that are searched: without bugs, and for each rule that can be switched off the world in which that breaks the
-//! contract.
+//! For each rule that can be switched off, the smallest world that we know in which that breaks the contract.
 
 use brasserie_common::sabotage::Sabotage;
 
+use super::choices::Choice;
 use super::explore::Limits;
-use super::settings::{Budget, Settings};
+use super::settings::{Budget, Class, Listing, NewCluster, Settings, TasksCome};
+use super::worlds::{ALONE, BUMP, NO, PAIR, PATIENT, SLOW};
+use crate::event_log::WorkerPlace;
 
 /// A rule, the bug that switches it off, and where that shows.
 #[derive(Clone, Debug)]
@@ -14,473 +16,305 @@ pub struct Rule {
     pub world: Settings,
 }
 
-/// How far a rule's search goes.
+/// How far a rule's search goes: several times what the widest of these worlds has.
 pub const RULE_LIMITS: Limits = Limits {
-    states: 3_000_000,
-    depth: 40,
+    states: 400_000,
+    depth: 100,
 };
-
-const NO: Budget = Settings::CALM.budget;
-
-/// Two workers of two shards.
-const PAIR: Settings = Settings {
-    name: "pair",
-    places: &[0, 1],
-    present: &[0, 1],
-    ..Settings::CALM
-};
-
-/// Worlds that must keep the contract, small ones first.
-#[expect(clippy::too_many_lines, reason = "a table, one world after the other")]
-pub fn sound_worlds() -> Vec<Settings> {
-    let with = |name, base: &Settings, budget| Settings {
-        name,
-        budget,
-        probe_one_of: 64,
-        ..base.clone()
-    };
-    let alone = Settings::CALM;
-    let two_tasks = Settings {
-        tasks: 2,
-        ..Settings::CALM
-    };
-    let rivals = Settings {
-        places: &[0, 0],
-        ..Settings::CALM
-    };
-    vec![
-        with(
-            "network",
-            &alone,
-            Budget {
-                drops: 1,
-                duplicates: 1,
-                breaks: 1,
-                failures: 1,
-                ..NO
-            },
-        ),
-        with(
-            "one crash",
-            &alone,
-            Budget {
-                scheduler_crashes: 1,
-                breaks: 1,
-                ..NO
-            },
-        ),
-        with(
-            "one crash, one duplicate",
-            &alone,
-            Budget {
-                scheduler_crashes: 1,
-                duplicates: 1,
-                ..NO
-            },
-        ),
-        with(
-            "two crashes",
-            &alone,
-            Budget {
-                scheduler_crashes: 2,
-                ..NO
-            },
-        ),
-        with(
-            "two workers, one crash",
-            &PAIR,
-            Budget {
-                scheduler_crashes: 1,
-                breaks: 1,
-                ..NO
-            },
-        ),
-        with(
-            "two tasks, one crash",
-            &two_tasks,
-            Budget {
-                scheduler_crashes: 1,
-                breaks: 1,
-                ..NO
-            },
-        ),
-        with(
-            "successor",
-            &alone,
-            Budget {
-                scheduler_crashes: 1,
-                worker_kills: 1,
-                worker_starts: 1,
-                ..NO
-            },
-        ),
-        Settings {
-            leaps: &[1, 5],
-            ..with(
-                "rivals",
-                &rivals,
-                Budget {
-                    worker_starts: 1,
-                    cuts: 1,
-                    leaps: 3,
-                    ..NO
-                },
-            )
-        },
-        Settings {
-            leaps: &[1, 6],
-            ..with(
-                "loss",
-                &PAIR,
-                Budget {
-                    cuts: 1,
-                    leaps: 3,
-                    ..NO
-                },
-            )
-        },
-        Settings {
-            leaps: &[1, 6],
-            ..with(
-                "loss and crash",
-                &PAIR,
-                Budget {
-                    cuts: 1,
-                    leaps: 2,
-                    scheduler_crashes: 1,
-                    ..NO
-                },
-            )
-        },
-        Settings {
-            leaps: &[2],
-            ..with(
-                "old copy",
-                &PAIR,
-                Budget {
-                    backups: 1,
-                    scheduler_crashes: 1,
-                    cuts: 1,
-                    leaps: 1,
-                    ..NO
-                },
-            )
-        },
-    ]
-}
 
 /// Every rule marked M.
-#[expect(clippy::too_many_lines, reason = "a table, one world after the other")]
 pub fn rules() -> Vec<Rule> {
-    let rule = |id, bug, base: &Settings, budget, leaps| Rule {
-        id,
-        bug,
-        world: Settings {
-            name: id,
-            budget,
-            leaps,
-            ..base.clone()
-        },
+    let mut rules = directory_rules();
+    rules.extend(wait_rules());
+    rules.extend(worker_rules());
+    rules.extend(status_rules());
+    rules
+}
+
+const W0: WorkerPlace = WorkerPlace(0);
+const W1: WorkerPlace = WorkerPlace(1);
+
+fn rule(
+    id: &'static str,
+    bug: Sabotage,
+    base: Settings,
+    budget: Budget,
+    leaps: &'static [u64],
+) -> Rule {
+    let world = Settings {
+        name: id,
+        budget,
+        leaps,
+        ..base
     };
-    let alone = &Settings::CALM;
-    let rivals = &Settings {
-        places: &[0, 0],
-        ..Settings::CALM
+    Rule { id, bug, world }
+}
+
+/// R1 to R7: the scheduler's data directory.
+fn directory_rules() -> Vec<Rule> {
+    let late_pair = Settings {
+        present: &[],
+        ..PATIENT
     };
-    let bump = &Settings {
-        bump_unhealthy: true,
-        ..rivals.clone()
+    let late_tasks = Settings {
+        present: &[0],
+        tasks_come: TasksCome::ByChoice,
+        syncs_at_once: true,
+        ..PATIENT
     };
-    let fresh = &Settings {
-        settle: 0,
-        tasks_at_once: true,
-        places: &[0, 1],
-        present: &[0, 1],
-        ..Settings::CALM
-    };
-    let nothing = &Settings {
-        new_cluster: false,
-        ..PAIR
-    };
-    use Sabotage as B;
     vec![
         rule(
             "R1",
-            B::ShareDirectory,
-            alone,
-            Budget {
-                second_schedulers: 1,
-                reroutes: 1,
-                ..NO
-            },
-            &[],
+            Sabotage::ShareDirectory,
+            late_pair.clone(),
+            NO.worker_starts(2)
+                .second_schedulers(1)
+                .reroutes(1)
+                .leaps(3),
+            &[1],
         ),
         rule(
             "R3",
-            B::RecordAtFirstTask,
-            &PAIR,
-            Budget {
-                backups: 1,
-                scheduler_crashes: 1,
-                cuts: 1,
-                ..NO
+            Sabotage::RecordAtFirstTask,
+            Settings {
+                opening: &[Choice::Backup, Choice::Submit],
+                ..late_tasks.clone()
             },
-            &[],
+            NO.backups(1)
+                .scheduler_crashes(1)
+                .worker_starts(1)
+                .cuts(1)
+                .leaps(3),
+            &[1],
+        ),
+        rule(
+            "R3 durable",
+            Sabotage::InstanceRecordAfterSending,
+            Settings {
+                opening: &[Choice::StartWorker(W0)],
+                ..late_pair
+            },
+            NO.scheduler_crashes(1)
+                .worker_starts(2)
+                .cuts(1)
+                .leaps(3)
+                .delays(3),
+            &[1],
         ),
         rule(
             "R4",
-            B::LeaveRecordBeforeBackoff,
-            &PAIR,
-            Budget {
-                scheduler_crashes: 1,
-                cuts: 1,
-                leaps: 2,
-                ..NO
-            },
-            &[1, 5],
+            Sabotage::LeaveRecordBeforeBackoff,
+            SLOW,
+            NO.scheduler_crashes(1).cuts(1).leaps(4),
+            &[2, 7],
         ),
+        // The newcomer is first by name, so it gets the task.
         rule(
             "R5",
-            B::TrustStaleRecord,
-            &PAIR,
-            Budget {
-                backups: 1,
-                scheduler_crashes: 2,
-                cuts: 1,
-                leaps: 1,
-                ..NO
+            Sabotage::TrustStaleRecord,
+            Settings {
+                places: &[1, 0],
+                opening: &[Choice::Backup, Choice::StartWorker(W1)],
+                ..late_tasks
             },
+            NO.backups(1)
+                .scheduler_crashes(2)
+                .worker_starts(1)
+                .cuts(1)
+                .leaps(2),
             &[2],
         ),
         rule(
             "R7",
-            B::NewClusterAlways,
-            &PAIR,
-            Budget {
-                scheduler_crashes: 1,
-                cuts: 1,
-                leaps: 1,
-                ..NO
-            },
+            Sabotage::NewClusterAlways,
+            PAIR,
+            NO.scheduler_crashes(1).cuts(1).leaps(1),
             &[2],
         ),
+    ]
+}
+
+/// R8 to R12: leaving the initial wait.
+fn wait_rules() -> Vec<Rule> {
+    vec![
+        // The later scheduler has shorter timeouts, and the loss is told to the others before it is on disk.
         rule(
             "R9",
-            B::ConsensusOverridesRecord,
-            &PAIR,
-            Budget {
-                scheduler_crashes: 1,
-                cuts: 1,
-                leaps: 2,
-                ..NO
+            Sabotage::ConsensusOverridesRecord,
+            Settings {
+                kill_waits: [12, 1],
+                ..SLOW
             },
-            &[3],
+            NO.scheduler_crashes(1).cuts(1).leaps(4).delays(2),
+            &[1, 7],
         ),
         rule(
             "R10",
-            B::ConsensusOfUnsettledSets,
-            nothing,
-            Budget {
-                scheduler_crashes: 2,
-                losses: 2,
-                cuts: 1,
-                leaps: 2,
-                ..NO
+            Sabotage::ConsensusOfUnsettledSets,
+            Settings {
+                syncs_at_once: true,
+                ..PATIENT
             },
-            &[3],
-        ),
-        rule(
-            "R11",
-            B::ConsensusBeforeKillMargin,
-            nothing,
-            Budget {
-                scheduler_crashes: 1,
-                losses: 1,
-                cuts: 1,
-                leaps: 2,
-                ..NO
-            },
+            NO.scheduler_crashes(2).losses(2).cuts(1).leaps(2),
             &[1, 5],
         ),
         rule(
-            "R12",
-            B::SkipFirstHealthPermission,
-            nothing,
-            Budget {
-                scheduler_crashes: 1,
-                losses: 1,
-                worker_starts: 1,
-                cuts: 1,
-                leaps: 2,
-                ..NO
+            "R11",
+            Sabotage::ConsensusBeforeKillMargin,
+            Settings {
+                new_cluster: NewCluster::OnlyFirst,
+                ..SLOW
             },
-            &[3],
+            NO.scheduler_crashes(1).losses(1).cuts(1).leaps(4),
+            &[2, 7],
         ),
+        rule(
+            "R12",
+            Sabotage::SkipFirstHealthPermission,
+            Settings {
+                places: &[1, 0],
+                present: &[0],
+                tasks_come: TasksCome::ByChoice,
+                opening: &[Choice::Cut(W0), Choice::StartWorker(W1)],
+                syncs_at_once: true,
+                ..PATIENT
+            },
+            NO.scheduler_crashes(1)
+                .losses(1)
+                .worker_starts(1)
+                .cuts(2)
+                .leaps(3),
+            &[1, 5],
+        ),
+    ]
+}
+
+/// R13 to R23: workers and scheduler instances.
+fn worker_rules() -> Vec<Rule> {
+    let free = |free, base| Settings { free, ..base };
+    vec![
         rule(
             "R13",
-            B::NoBinding,
-            alone,
-            Budget {
-                scheduler_crashes: 1,
-                ..NO
-            },
-            &[],
+            Sabotage::NoBinding,
+            ALONE,
+            NO.scheduler_crashes(1).leaps(3),
+            &[2],
         ),
+        // Its end is acknowledged by one scheduler and never dropped, because of another that is gone.
         rule(
             "R14",
-            B::BindBackwards,
-            alone,
-            Budget {
-                scheduler_crashes: 1,
-                ..NO
+            Sabotage::BindBackwards,
+            Settings {
+                settle: 0,
+                tasks_come: TasksCome::AtOnce,
+                probe_one_of: 1,
+                ..free(&[Class::Fetch], ALONE)
             },
-            &[],
+            NO.scheduler_crashes(1).duplicates(1).leaps(4),
+            &[2],
         ),
+        // Where the listing tells ended tasks as such, it says the same a second time.
         rule(
             "R17",
-            B::DropOnAnyAcknowledgement,
-            alone,
-            Budget {
-                scheduler_crashes: 1,
-                breaks: 1,
-                ..NO
+            Sabotage::DropOnAnyAcknowledgement,
+            Settings {
+                listing: Listing::Original,
+                ..free(&[Class::Status], ALONE)
             },
-            &[],
+            NO.scheduler_crashes(1)
+                .worker_kills(1)
+                .worker_starts(1)
+                .leaps(4),
+            &[2, 5],
         ),
         rule(
             "R18 accepted",
-            B::ForgetAccepted,
-            alone,
-            Budget {
-                duplicates: 1,
-                ..NO
-            },
+            Sabotage::ForgetAccepted,
+            ALONE,
+            NO.duplicates(1),
             &[],
         ),
         rule(
             "R18 refused",
-            B::ForgetRefused,
-            &PAIR,
-            Budget {
-                scheduler_crashes: 1,
-                duplicates: 1,
-                leaps: 1,
-                ..NO
+            Sabotage::ForgetRefused,
+            Settings {
+                tasks_come: TasksCome::ByChoice,
+                ..free(&[Class::Run], ALONE)
             },
-            &[2],
+            NO.duplicates(1).cuts(1).leaps(4),
+            &[1, 2],
         ),
         rule(
             "R19",
-            B::SkipSequenceCheck,
-            alone,
-            Budget {
-                breaks: 2,
-                leaps: 2,
-                ..NO
-            },
-            &[1],
+            Sabotage::SkipSequenceCheck,
+            free(&[Class::Run], ALONE),
+            NO.breaks(1).leaps(4),
+            &[2],
         ),
         rule(
             "R21",
-            B::NoHoldBack,
-            &PAIR,
-            Budget {
-                scheduler_crashes: 1,
-                cuts: 1,
-                leaps: 2,
-                ..NO
-            },
-            &[1, 5],
+            Sabotage::NoHoldBack,
+            free(&[Class::Fetch], SLOW),
+            NO.scheduler_crashes(1).cuts(1).leaps(4),
+            &[2, 7],
         ),
         rule(
             "R22",
-            B::BumpWithUsualBackoff,
-            bump,
-            Budget {
-                cuts: 1,
-                worker_starts: 1,
-                leaps: 3,
-                ..NO
-            },
+            Sabotage::BumpWithUsualBackoff,
+            BUMP,
+            NO.cuts(1).worker_starts(1).leaps(3),
             &[2, 3],
         ),
         rule(
             "R23",
-            B::SuccessorBeforeTheDead,
-            alone,
-            Budget {
-                worker_kills: 1,
-                worker_starts: 1,
-                leaps: 1,
-                ..NO
-            },
+            Sabotage::SuccessorBeforeTheDead,
+            free(&[], ALONE),
+            NO.worker_kills(1).keeper_kills(1).worker_starts(1).leaps(3),
             &[3],
         ),
+    ]
+}
+
+/// R24 to R27: durability and statuses.
+fn status_rules() -> Vec<Rule> {
+    vec![
         rule(
             "R24",
-            B::AcknowledgeBeforeDurable,
-            alone,
-            Budget {
-                scheduler_crashes: 1,
-                ..NO
-            },
+            Sabotage::AcknowledgeBeforeDurable,
+            ALONE,
+            NO.scheduler_crashes(1),
             &[],
         ),
         rule(
             "R24 synced",
-            B::AcknowledgeBeforeSync,
-            alone,
-            Budget {
-                scheduler_crashes: 1,
-                ..NO
-            },
+            Sabotage::AcknowledgeBeforeSync,
+            ALONE,
+            NO.scheduler_crashes(1),
             &[],
         ),
         rule(
             "R25",
-            B::AcknowledgeRepeatAtOnce,
-            alone,
-            Budget {
-                scheduler_crashes: 1,
-                duplicates: 1,
-                ..NO
-            },
+            Sabotage::AcknowledgeRepeatAtOnce,
+            ALONE,
+            NO.scheduler_crashes(1).duplicates(1),
             &[],
         ),
         rule(
             "R26",
-            B::ForgetSafetyBackoffs,
-            &PAIR,
-            Budget {
-                scheduler_crashes: 1,
-                cuts: 1,
-                leaps: 2,
-                ..NO
-            },
-            &[1, 5],
+            Sabotage::ForgetSafetyBackoffs,
+            SLOW,
+            NO.scheduler_crashes(1).cuts(1).leaps(4),
+            &[2, 7],
         ),
         rule(
             "R27",
-            B::AnyRunReplacesProvisional,
-            alone,
-            Budget {
-                breaks: 1,
-                failures: 1,
-                scheduler_crashes: 1,
-                leaps: 2,
-                ..NO
+            Sabotage::AnyRunReplacesProvisional,
+            Settings {
+                free: &[Class::Status],
+                ..SLOW
             },
-            &[2],
-        ),
-        rule(
-            "fresh",
-            B::InstanceRecordAfterSending,
-            fresh,
-            Budget {
-                scheduler_crashes: 1,
-                ..NO
-            },
-            &[],
+            NO.duplicates(1).failures(1).cuts(1).leaps(3),
+            &[2, 7],
         ),
     ]
 }

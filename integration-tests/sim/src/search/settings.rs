@@ -8,6 +8,8 @@ use brasserie_common::Timeouts;
 use brasserie_common_config::{Config, NodeSource, ParseOptions, parse};
 use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder};
 
+use super::choices::Choice;
+
 /// What a packet is about; an answer belongs to the class of its request's answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
@@ -35,6 +37,8 @@ pub struct Budget {
     pub worker_kills: u8,
     /// Worker instances that may be started beside those of the beginning.
     pub worker_starts: u8,
+    /// With a worker its keeper is killed too, so that processes of tasks are left behind until a successor ends them.
+    pub keeper_kills: u8,
     /// Nothing passes between one worker and the schedulers until the link heals.
     pub cuts: u8,
     /// A task ends with an error.
@@ -43,12 +47,15 @@ pub struct Budget {
     pub backups: u8,
     /// The directory is lost before a start.
     pub losses: u8,
-    /// A scheduler starts in the second place, while the first may be alive.
+    /// A scheduler starts in the second place, while the first may be alive; see [`Settings::second`].
     pub second_schedulers: u8,
     /// A worker is told to talk to the scheduler in the other place.
     pub reroutes: u8,
-    /// Time passes by [`Settings::leaps`].
+    /// Time passes by [`Settings::leaps`]: to the next packet that could arrive or record that could be synced, if one comes
+    /// up meanwhile.
     pub leaps: u8,
+    /// It passes although a packet could arrive or a record be synced.
+    pub delays: u8,
 }
 
 /// One small world. What it fixes, and why nothing of interest is lost by it:
@@ -71,16 +78,59 @@ pub struct Settings {
     pub free: &'static [Class],
     pub budget: Budget,
     pub leaps: &'static [u64],
-    pub new_cluster: bool,
+    pub new_cluster: NewCluster,
+    pub listing: Listing,
+    /// Nothing that is written is lost in a crash.
+    pub syncs_at_once: bool,
     pub bump_unhealthy: bool,
     /// In seconds: how long a worker may be unhealthy.
     pub lose_after: u64,
+    /// In seconds, for the first scheduler and for those after it: how long a task that a worker ends may take.
+    pub kill_waits: [u64; 2],
     /// Seconds in which the world settles before the search begins; none: it begins with the first start.
     pub settle: u64,
-    /// Tasks are there from the beginning, or only when the search begins.
-    pub tasks_at_once: bool,
+    pub tasks_come: TasksCome,
+    /// What has happened, within the budget, when the search begins.
+    pub opening: &'static [Choice],
+    pub second: Second,
     /// Of how many states one is left alone with a calm world, to see whether its work gets done; 0: none.
     pub probe_one_of: u64,
+}
+
+/// When the tasks of a small world are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TasksCome {
+    AtOnce,
+    WhenSettled,
+    /// When the search chooses to submit them.
+    ByChoice,
+}
+
+/// What a scheduler in the second place works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Second {
+    /// R1 keeps it out.
+    SameDirectory,
+    /// Nothing tells the two of each other but their workers. What one acknowledges the other does not know, so only "never twice"
+    /// is judged, and that holds as long as all workers can be reached by both.
+    OwnDirectory,
+}
+
+/// Which schedulers are started with `--new-cluster`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewCluster {
+    /// The flag is left in a unit file.
+    Always,
+    /// As the operator must do it where directories are lost (R7).
+    OnlyFirst,
+}
+
+/// What answers to `getRunningTasks` tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listing {
+    Ours,
+    /// Ended tasks look as if they ran, as between peers that know only the original interface.
+    Original,
 }
 
 /// Everything free that is not repeated for ever.
@@ -93,6 +143,101 @@ pub const USUAL: &[Class] = &[
     Class::Kill,
 ];
 
+impl Budget {
+    pub const NONE: Budget = Budget {
+        drops: 0,
+        duplicates: 0,
+        breaks: 0,
+        scheduler_crashes: 0,
+        worker_kills: 0,
+        worker_starts: 0,
+        keeper_kills: 0,
+        cuts: 0,
+        failures: 0,
+        backups: 0,
+        losses: 0,
+        second_schedulers: 0,
+        reroutes: 0,
+        leaps: 0,
+        delays: 0,
+    };
+
+    pub const fn drops(self, drops: u8) -> Budget {
+        Budget { drops, ..self }
+    }
+
+    pub const fn duplicates(self, duplicates: u8) -> Budget {
+        Budget { duplicates, ..self }
+    }
+
+    pub const fn breaks(self, breaks: u8) -> Budget {
+        Budget { breaks, ..self }
+    }
+
+    pub const fn scheduler_crashes(self, scheduler_crashes: u8) -> Budget {
+        Budget {
+            scheduler_crashes,
+            ..self
+        }
+    }
+
+    pub const fn worker_kills(self, worker_kills: u8) -> Budget {
+        Budget {
+            worker_kills,
+            ..self
+        }
+    }
+
+    pub const fn worker_starts(self, worker_starts: u8) -> Budget {
+        Budget {
+            worker_starts,
+            ..self
+        }
+    }
+
+    pub const fn keeper_kills(self, keeper_kills: u8) -> Budget {
+        Budget {
+            keeper_kills,
+            ..self
+        }
+    }
+
+    pub const fn cuts(self, cuts: u8) -> Budget {
+        Budget { cuts, ..self }
+    }
+
+    pub const fn failures(self, failures: u8) -> Budget {
+        Budget { failures, ..self }
+    }
+
+    pub const fn backups(self, backups: u8) -> Budget {
+        Budget { backups, ..self }
+    }
+
+    pub const fn losses(self, losses: u8) -> Budget {
+        Budget { losses, ..self }
+    }
+
+    pub const fn second_schedulers(self, second_schedulers: u8) -> Budget {
+        Budget {
+            second_schedulers,
+            ..self
+        }
+    }
+
+    pub const fn reroutes(self, reroutes: u8) -> Budget {
+        Budget { reroutes, ..self }
+    }
+
+    pub const fn leaps(self, leaps: u8) -> Budget {
+        Budget { leaps, ..self }
+    }
+
+    pub const fn delays(self, delays: u8) -> Budget {
+        Budget { delays, ..self }
+    }
+}
+
 impl Settings {
     /// One worker, one task, no fault.
     pub const CALM: Settings = Settings {
@@ -101,32 +246,23 @@ impl Settings {
         places: &[0],
         present: &[0],
         free: USUAL,
-        budget: Budget {
-            drops: 0,
-            duplicates: 0,
-            breaks: 0,
-            scheduler_crashes: 0,
-            worker_kills: 0,
-            worker_starts: 0,
-            cuts: 0,
-            failures: 0,
-            backups: 0,
-            losses: 0,
-            second_schedulers: 0,
-            reroutes: 0,
-            leaps: 0,
-        },
+        budget: Budget::NONE,
         leaps: &[],
-        new_cluster: true,
+        new_cluster: NewCluster::Always,
+        listing: Listing::Ours,
+        syncs_at_once: false,
         bump_unhealthy: false,
         lose_after: 4,
+        kill_waits: [1, 1],
         settle: 4,
-        tasks_at_once: false,
+        tasks_come: TasksCome::WhenSettled,
+        opening: &[],
+        second: Second::SameDirectory,
         probe_one_of: 0,
     };
 
     /// The shortest that the flags allow, but for the loss.
-    pub fn timeouts(&self) -> Timeouts {
+    pub fn timeouts(&self, is_first: bool) -> Timeouts {
         let second = Duration::from_secs(1);
         Timeouts {
             heartbeat_grace_period: second,
@@ -136,7 +272,7 @@ impl Settings {
             worker_check_interval: second,
             unsure_if_running_check_initial_period: second,
             suicide_backoff_safety_margin: second,
-            suicide_task_kill_wait: second,
+            suicide_task_kill_wait: Duration::from_secs(self.kill_waits[usize::from(!is_first)]),
         }
     }
 

@@ -31,8 +31,10 @@ impl SmallWorld {
     pub fn fingerprint(&self) -> u128 {
         let mut canon = Canon::new();
         let mut hasher = SipHasher13::new();
-        self.now.as_nanos().hash(&mut hasher);
+        // Where in a second: ids are of whole seconds.
+        (self.now.as_nanos() % 1_000_000_000).hash(&mut hasher);
         self.budget.hash(&mut hasher);
+        (self.has_config, self.is_first).hash(&mut hasher);
         for (at, host) in self.schedulers.iter().enumerate() {
             canon.enter(at as u64);
             host.core().is_some().hash(&mut hasher);
@@ -102,16 +104,16 @@ impl SmallWorld {
 
     /// Who waits for the answer.
     fn shape_tag(&self, tag: CallTag, canon: &mut Canon, hasher: &mut impl Hasher) {
-        let Some(caller) = self.open.get(&tag) else {
+        let Some(open) = self.open.get(&tag) else {
             return false.hash(hasher);
         };
-        let (machine, call) = match caller {
-            Caller::Scheduler { place, call, .. } => (u64::from(place.0), *call),
-            Caller::Worker { place, call, .. } => (WORKERS + u64::from(place.0), *call),
+        let machine = match open.caller {
+            Caller::Scheduler(place) => u64::from(place.0),
+            Caller::Worker(place) => WORKERS + u64::from(place.0),
         };
         machine.hash(hasher);
         canon.enter(machine);
-        Shape::new(self.now, canon, hasher).call(call);
+        Shape::new(self.now, canon, hasher).call(open.call);
     }
 
     fn shape_rest(&self, canon: &mut Canon, hasher: &mut SipHasher13) {
@@ -317,9 +319,14 @@ fn shape_durable(s: &mut S<'_>, durable: &Durable) {
     });
 }
 
-/// All timeouts of one world are the same.
 fn shape_instance(s: &mut S<'_>, instance: &InstanceRecord) {
-    s.put((&instance.shard, &instance.machine_lock));
+    let InstanceRecord {
+        shard,
+        machine_lock,
+        timeouts,
+        ..
+    } = instance;
+    s.put((shard, machine_lock, timeouts));
 }
 
 fn shape_record(s: &mut S<'_>, record: &Record) {

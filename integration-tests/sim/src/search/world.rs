@@ -12,7 +12,7 @@ use brasserie_scheduler_engine::NodeTable;
 
 use super::judge::{Broken, Judge};
 use super::packets::Packet;
-use super::settings::{Budget, Class, Settings};
+use super::settings::{Budget, Class, Second, Settings, TasksCome};
 use crate::disk::Directory;
 use crate::event_log::{CallTag, Happening, Run, SchedulerPlace, WorkerPlace};
 use crate::hosts::scheduler::{SchedulerHost, SchedulerInput};
@@ -29,18 +29,21 @@ const MAX_TURNS_A_MOMENT: usize = 2000;
 /// Who waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
-    Scheduler {
-        place: SchedulerPlace,
-        call: CallId,
-        callee: WorkerPlace,
-        class: Class,
-    },
-    Worker {
-        place: WorkerPlace,
-        call: CallId,
-        callee: SchedulerPlace,
-        class: Class,
-    },
+    Scheduler(SchedulerPlace),
+    Worker(WorkerPlace),
+}
+
+/// A call whose caller waits for the answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OpenCall {
+    pub caller: Caller,
+    pub call: CallId,
+    /// The worker at one end of it, whoever calls.
+    pub worker: WorkerPlace,
+    pub class: Class,
+    /// When its caller gives up by itself. What is still on its way then comes to nothing: later arrivals are a fault, which a
+    /// budget counts ([`Budget::breaks`]).
+    pub until: Time,
 }
 
 /// What surrounds a worker process.
@@ -87,12 +90,14 @@ pub struct SmallWorld {
     pub(super) packets: Vec<Packet>,
     /// They arrive before anything else happens.
     pub(super) express: VecDeque<Packet>,
-    pub(super) open: BTreeMap<CallTag, Caller>,
+    pub(super) open: BTreeMap<CallTag, OpenCall>,
     pub(super) judge: Judge,
     pub(super) pace: Pace,
     pub(super) config: (Arc<Config>, Arc<NodeTable>),
     /// Schedulers that start load it.
     pub(super) has_config: bool,
+    /// No scheduler has started yet.
+    pub(super) is_first: bool,
     /// Draws of identities so far.
     pub(super) drawn: u64,
     pub(super) log: Vec<Happening>,
@@ -128,10 +133,11 @@ impl SmallWorld {
             packets: Vec::new(),
             express: VecDeque::new(),
             open: BTreeMap::new(),
-            judge: Judge::default(),
+            judge: Judge::new(settings.second == Second::OwnDirectory),
             pace: Pace::AllAtOnce,
             config: Settings::config(settings.tasks),
-            has_config: settings.tasks_at_once,
+            has_config: settings.tasks_come == TasksCome::AtOnce,
+            is_first: true,
             drawn: 0,
             log: Vec::new(),
             keeps_log: false,
@@ -148,11 +154,13 @@ impl SmallWorld {
         world.quiesce();
         world.pass(Duration::from_secs(settings.settle));
         world.pace = Pace::Chosen;
-        if !settings.tasks_at_once {
-            world.has_config = true;
-            world.load_config(SchedulerPlace(0));
+        if settings.tasks_come == TasksCome::WhenSettled {
+            world.submit();
         }
         world.quiesce();
+        for choice in settings.opening {
+            world.apply(*choice);
+        }
         world
     }
 
@@ -203,7 +211,9 @@ impl SmallWorld {
 
     /// A crash may still take what is not synced.
     pub(super) fn syncs_by_choice(&self) -> bool {
-        self.pace == Pace::Chosen && self.budget.scheduler_crashes > 0
+        self.pace == Pace::Chosen
+            && self.budget.scheduler_crashes > 0
+            && !self.settings.syncs_at_once
     }
 
     pub(super) fn sync(&mut self, place: SchedulerPlace) {
@@ -294,14 +304,51 @@ impl SmallWorld {
 
     /// Time goes on for so long, and everything that is due meanwhile happens in its order.
     pub(super) fn pass(&mut self, lasts: Duration) {
+        self.go_on(lasts, |_| false);
+    }
+
+    /// Time goes on for so long, or until there is something to choose that comes before any time.
+    pub(super) fn pass_to_next(&mut self, lasts: Duration) {
+        self.go_on(lasts, SmallWorld::is_something_under_way);
+    }
+
+    fn go_on(&mut self, lasts: Duration, is_enough: impl Fn(&SmallWorld) -> bool) {
         let until = self.now + lasts;
         self.quiesce();
         while let Some(at) = self.next_timer().filter(|at| *at <= until) {
             self.now = self.now.max(at);
+            self.give_up_late_calls();
             self.quiesce();
+            if is_enough(self) {
+                return;
+            }
         }
         self.now = until;
+        self.give_up_late_calls();
         self.quiesce();
+    }
+
+    /// A packet that could arrive, or a record that could reach the disk.
+    pub(super) fn is_something_under_way(&self) -> bool {
+        // What nobody waits for any more may take any time.
+        let arrives = |packet: &Packet| self.is_awaited(packet.tag()) && !self.is_blocked(packet);
+        let syncs = |place| self.scheduler(place).core().is_some() && self.unsynced(place) > 0;
+        self.packets.iter().any(arrives)
+            || [SchedulerPlace(0), SchedulerPlace(1)]
+                .into_iter()
+                .any(syncs)
+    }
+
+    fn give_up_late_calls(&mut self) {
+        let now = self.now;
+        let packets = &mut self.packets;
+        self.open.retain(|tag, open| {
+            let is_late = open.until <= now;
+            if is_late {
+                packets.retain(|packet| packet.tag() != *tag);
+            }
+            !is_late
+        });
     }
 
     pub(super) fn next_timer(&self) -> Option<Time> {

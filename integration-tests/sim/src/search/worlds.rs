@@ -1,0 +1,196 @@
+//! The small worlds that must keep the contract, and what they are made from.
+
+use super::settings::{Budget, Class, NewCluster, Second, Settings, TasksCome};
+
+pub(super) const NO: Budget = Budget::NONE;
+
+/// One worker.
+pub(super) const ALONE: Settings = Settings::CALM;
+
+/// Two workers of two shards.
+pub(super) const PAIR: Settings = Settings {
+    places: &[0, 1],
+    present: &[0, 1],
+    ..Settings::CALM
+};
+
+/// A second worker may come and claim the shard of the first.
+pub(super) const RIVALS: Settings = Settings {
+    places: &[0, 0],
+    ..Settings::CALM
+};
+
+/// And may have it while the first is unhealthy.
+pub(super) const BUMP: Settings = Settings {
+    bump_unhealthy: true,
+    ..RIVALS
+};
+
+/// Two workers that take long to end their tasks, and a network that is up or cut.
+pub(super) const SLOW: Settings = Settings {
+    kill_waits: [8, 8],
+    free: &[],
+    ..PAIR
+};
+
+/// Two workers that may be away for long without being lost, and directories that get lost.
+pub(super) const PATIENT: Settings = Settings {
+    lose_after: 30,
+    new_cluster: NewCluster::OnlyFirst,
+    free: &[],
+    ..PAIR
+};
+
+/// Worlds that must keep the contract, small ones first.
+pub fn sound_worlds() -> Vec<Settings> {
+    let mut worlds = without_time();
+    worlds.extend(with_time());
+    worlds
+}
+
+/// One of so many states is left alone, to see whether its work gets done.
+const PROBE_ONE_OF: u64 = 64;
+
+fn world(name: &'static str, base: Settings, budget: Budget, leaps: &'static [u64]) -> Settings {
+    Settings {
+        name,
+        budget,
+        leaps,
+        probe_one_of: PROBE_ONE_OF,
+        ..base
+    }
+}
+
+/// Packets, crashes and starts in every order, within one moment.
+fn without_time() -> Vec<Settings> {
+    let two_tasks = Settings { tasks: 2, ..ALONE };
+    let world = |name, base, budget| world(name, base, budget, &[]);
+    vec![
+        world("one crash", ALONE, NO.scheduler_crashes(1).breaks(1)),
+        world(
+            "one crash, one duplicate",
+            ALONE,
+            NO.scheduler_crashes(1).duplicates(1),
+        ),
+        world("two crashes", ALONE, NO.scheduler_crashes(2)),
+        world(
+            "successor",
+            ALONE,
+            NO.scheduler_crashes(1).worker_kills(1).worker_starts(1),
+        ),
+        world(
+            "network",
+            ALONE,
+            NO.drops(2).duplicates(2).breaks(1).failures(1),
+        ),
+        world(
+            "two workers, one crash",
+            PAIR,
+            NO.scheduler_crashes(1).breaks(1),
+        ),
+        world(
+            "two tasks, one crash",
+            two_tasks.clone(),
+            NO.scheduler_crashes(1).breaks(1),
+        ),
+        world(
+            "two tasks, two crashes",
+            two_tasks,
+            NO.scheduler_crashes(2).duplicates(1),
+        ),
+    ]
+}
+
+/// The same with time, in which workers become unhealthy, are lost, and tasks wait.
+fn with_time() -> Vec<Settings> {
+    vec![
+        world(
+            "network and time",
+            ALONE,
+            NO.drops(1).duplicates(1).breaks(1).delays(1).leaps(3),
+            &[1],
+        ),
+        world(
+            "crash and time",
+            ALONE,
+            NO.scheduler_crashes(1)
+                .duplicates(1)
+                .breaks(1)
+                .failures(1)
+                .leaps(3),
+            &[2],
+        ),
+        world("two workers, loss", PAIR, NO.cuts(1).leaps(4), &[1, 6]),
+        world(
+            "two workers, loss and crash",
+            PAIR,
+            NO.cuts(1).scheduler_crashes(1).leaps(3),
+            &[1, 6],
+        ),
+        world(
+            "loss and retry: three invocations",
+            PAIR,
+            NO.cuts(2).failures(1).leaps(4),
+            &[2, 7],
+        ),
+        world(
+            "rivals: two instances claim one shard",
+            RIVALS,
+            NO.worker_starts(1).cuts(1).leaps(4),
+            &[1, 5],
+        ),
+        world(
+            "rivals, the unhealthy one is bumped",
+            BUMP,
+            NO.worker_starts(1).cuts(1).scheduler_crashes(1).leaps(3),
+            &[2, 3],
+        ),
+        world(
+            "successor of a worker whose keeper died too",
+            ALONE,
+            NO.worker_kills(1)
+                .keeper_kills(1)
+                .worker_starts(1)
+                .scheduler_crashes(1)
+                .leaps(3),
+            &[1, 5],
+        ),
+        world(
+            "tasks that die slowly",
+            SLOW,
+            NO.cuts(1).scheduler_crashes(1).leaps(4),
+            &[2, 7],
+        ),
+        world(
+            "a lost directory",
+            Settings {
+                free: &[Class::Fetch, Class::Run],
+                ..PATIENT
+            },
+            NO.cuts(1).scheduler_crashes(1).losses(1).leaps(2),
+            &[1, 5],
+        ),
+        world(
+            "an old copy",
+            PAIR,
+            NO.backups(1).scheduler_crashes(1).cuts(1).leaps(2),
+            &[2],
+        ),
+        Settings {
+            // Each has its own view of what is done.
+            probe_one_of: 0,
+            ..world(
+                "two schedulers",
+                Settings {
+                    second: Second::OwnDirectory,
+                    new_cluster: NewCluster::OnlyFirst,
+                    lose_after: 2,
+                    tasks_come: TasksCome::AtOnce,
+                    ..ALONE
+                },
+                NO.second_schedulers(1).reroutes(2).failures(1).leaps(4),
+                &[1, 12],
+            )
+        },
+    ]
+}
