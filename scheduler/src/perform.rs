@@ -1,4 +1,4 @@
-//! Carries effects out, one arm each, without ever waiting: what must wait is put aside until its record is on disk.
+//! Carries effects out, one arm each, without ever waiting: a reply that must wait is put aside until its record is on disk.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,22 +20,15 @@ pub(crate) struct Performer {
     /// Who waits for which answer. Bounded by the calls that the server lets be in flight.
     waiters: IdMap<RequestId, Waiter>,
     persisted: RecordSeq,
-    /// What waits for a record, in the order of the records. Bounded by the store's queue.
+    /// Replies that wait for a record, in the order of the records. Bounded like `waiters`, out of which they come.
     deferred: BTreeMap<RecordSeq, Vec<Deferred>>,
     /// The core wants the program to end.
     exit: Option<ExitReason>,
 }
 
-enum Deferred {
-    Reply {
-        waiter: Waiter,
-        reply: Reply,
-    },
-    Call {
-        id: CallId,
-        lane: Lane,
-        call: Box<WorkerCall>,
-    },
+struct Deferred {
+    waiter: Waiter,
+    reply: Reply,
 }
 
 impl Performer {
@@ -76,7 +69,7 @@ impl Performer {
         let still_waiting = self.deferred.split_off(&up_to.next());
         let ready = std::mem::replace(&mut self.deferred, still_waiting);
         for deferred in ready.into_values().flatten() {
-            self.release(deferred);
+            deferred.release();
         }
     }
 
@@ -90,50 +83,45 @@ impl Performer {
                 reply,
             } => {
                 if let Some(waiter) = self.waiters.remove(&request) {
-                    self.after(after, Deferred::Reply { waiter, reply });
+                    self.answer(after, Deferred { waiter, reply });
                 }
             }
-            Effect::Call {
-                id,
-                peer,
-                after,
-                call,
-            } => {
+            Effect::Call { id, peer, call } => {
                 // Now, because the names behind its ids may mean something else in a later turn.
                 let message = scheduler.message(&call);
                 let lane = lane_of(&call);
-                // After a slow disk or a pause it would act on what the core believed long ago, and has given up.
+                // After a pause it would act on what the core believed long ago, and has given up.
                 let not_after = decided + self.call_deadline;
-                let call = Box::new(WorkerCall::new(&peer, message, not_after));
-                self.after(after, Deferred::Call { id, lane, call });
+                self.call(id, lane, WorkerCall::new(&peer, message, not_after));
             }
             Effect::Exit { reason } => self.exit = Some(reason),
         }
     }
 
-    fn after(&mut self, record: Option<RecordSeq>, deferred: Deferred) {
-        match record {
+    fn answer(&mut self, after: Option<RecordSeq>, deferred: Deferred) {
+        match after {
             Some(seq) if seq > self.persisted => {
                 self.deferred.entry(seq).or_default().push(deferred)
             }
-            Some(_) | None => self.release(deferred),
+            Some(_) | None => deferred.release(),
         }
     }
 
-    fn release(&self, deferred: Deferred) {
-        match deferred {
-            Deferred::Reply { waiter, reply } => waiter(reply),
-            Deferred::Call { id, lane, call } => {
-                let outcome = self.workers.call(*call);
-                let inbox = self.inbox.clone();
-                tokio::spawn(async move {
-                    let outcome = outcome.await;
-                    inbox
-                        .tell_in(lane, Event::CallCompleted { call: id, outcome })
-                        .await;
-                });
-            }
-        }
+    fn call(&self, id: CallId, lane: Lane, call: WorkerCall) {
+        let outcome = self.workers.call(call);
+        let inbox = self.inbox.clone();
+        tokio::spawn(async move {
+            let outcome = outcome.await;
+            inbox
+                .tell_in(lane, Event::CallCompleted { call: id, outcome })
+                .await;
+        });
+    }
+}
+
+impl Deferred {
+    fn release(self) {
+        (self.waiter)(self.reply);
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use brasserie_thrift::generated::brasserie::{ClusterStatus, JobStatus, WorkerStatus};
+use brasserie_thrift::generated::common::BistroInstanceID;
 use serde_json::{Value, json};
 
 use crate::Ending;
@@ -148,15 +149,18 @@ fn worker_row(worker: &WorkerStatus) -> Vec<String> {
     ]
 }
 
+fn instance_json(id: Option<&BistroInstanceID>) -> Value {
+    id.map_or(
+        Value::Null,
+        |id| json!({ "start_time": id.start_time, "rand": id.rand }),
+    )
+}
+
 fn to_json(status: &ClusterStatus) -> Value {
-    let instance = status
-        .scheduler
-        .as_ref()
-        .map(|id| json!({ "start_time": id.start_time, "rand": id.rand }));
     let jobs: Vec<Value> = status.jobs.iter().flatten().map(job_json).collect();
     let workers: Vec<Value> = status.workers.iter().flatten().map(worker_json).collect();
     json!({
-        "scheduler": instance,
+        "scheduler": instance_json(status.scheduler.as_ref()),
         "cluster": status.cluster_id,
         "wall_time_ms": status.wall_time_ms,
         "initial_wait": status.initial_wait,
@@ -179,7 +183,8 @@ fn job_json(job: &JobStatus) -> Value {
 
 fn worker_json(worker: &WorkerStatus) -> Value {
     json!({
-        "shard": worker.shard, "hostname": worker.hostname, "address": worker.address, "state": worker.state,
+        "shard": worker.shard, "hostname": worker.hostname, "address": worker.address,
+        "instance": instance_json(worker.instance.as_ref()), "state": worker.state,
         "running": worker.running_tasks, "unsure": worker.unsure_tasks,
         "since_heartbeat_ms": worker.since_heartbeat_ms, "waits_for": worker.waits_for, "notes": worker.notes,
         "begun_anew": worker.begun_anew,
@@ -207,6 +212,10 @@ mod tests {
             shard: Some("w".to_owned()),
             waits_for: Some("for its breakfast".to_owned()),
             notes: Some(vec!["is odd".to_owned()]),
+            instance: Some(BistroInstanceID {
+                start_time: Some(10),
+                rand: Some(20),
+            }),
             ..WorkerStatus::default()
         };
         let status = ClusterStatus {
@@ -222,11 +231,12 @@ mod tests {
         ] {
             assert!(text.lines().any(|l| l == line), "{text}");
         }
-        let json = to_json(&status).to_string();
-        assert!(
-            json.contains("for its breakfast") && json.contains("is odd"),
-            "{json}"
-        );
+        let json = to_json(&status);
+        let worker = &json["workers"][0];
+        assert_eq!(worker["waits_for"], "for its breakfast", "{json}");
+        assert_eq!(worker["notes"], json!(["is odd"]), "{json}");
+        let instance = json!({ "start_time": 10, "rand": 20 });
+        assert_eq!(worker["instance"], instance, "{json}");
     }
 
     #[test]

@@ -21,12 +21,10 @@ pub enum Effect {
         after: Option<RecordSeq>,
         reply: Reply,
     },
-    /// Call a worker, not before `after` is durable; report [`crate::Event::CallCompleted`]. Render it with
-    /// [`crate::Scheduler::message`] in the same turn.
+    /// Call a worker; report [`crate::Event::CallCompleted`]. Render it with [`crate::Scheduler::message`] in the same turn.
     Call {
         id: CallId,
         peer: ServiceAddress,
-        after: Option<RecordSeq>,
         call: Call,
     },
     /// End the program: nothing more is started, sent or accepted. Only questions are still answered.

@@ -345,18 +345,16 @@ impl Scheduler {
         self.is_persisted(OWN_RECORD)
     }
 
-    /// Calls a worker.
+    /// Calls a worker. A call leaves at once, for the records that it rests on are durable when it is decided. A task goes only
+    /// to an instance that became HEALTHY after its record was, and not before the end of its last run is. Questions and kills
+    /// are about runs that were sent so, or that the worker told of. Fetches and healthchecks start no task. And who is asked
+    /// to die before its loss is durable counts as alive after a restart, and is waited for.
     pub(crate) fn send(&mut self, id: CallId, peer: brasserie_common::ServiceAddress, call: Call) {
         assert!(
             self.may_call(),
             "Invariant: nobody is called before this instance is recorded"
         );
-        self.effects.push_back(Effect::Call {
-            id,
-            peer,
-            after: None,
-            call,
-        });
+        self.effects.push_back(Effect::Call { id, peer, call });
     }
 
     /// Why no task starts at all, whatever its own state; empty when tasks may start.

@@ -1,7 +1,9 @@
 //! The cluster at a glance as a page: no scripts, nothing to load, readable in a terminal browser.
 
 use std::fmt::{self, Display, Write};
+use std::time::Duration;
 
+use brasserie_common::time::format_duration;
 use brasserie_scheduler_core::{ClusterStatus, JobStatus, WorkerStatus};
 
 const STYLE: &str = "body{font-family:sans-serif;margin:2em}table{border-collapse:collapse;margin-bottom:2em}\
@@ -44,6 +46,8 @@ fn write_page(out: &mut String, status: &ClusterStatus) -> fmt::Result {
     )?;
     if let Some(wait) = &status.initial_wait {
         write!(out, "<p class=\"bad\">{}</p>", Escaped(wait))?;
+    } else if let Some(why) = &status.wait_ended {
+        write!(out, "<p>The initial wait is over: {}.</p>", Escaped(why))?;
     }
     if !status.errors.is_empty() {
         out.push_str("<ul class=\"bad\">");
@@ -57,14 +61,9 @@ fn write_page(out: &mut String, status: &ClusterStatus) -> fmt::Result {
          <th>in backoff</th><th>failed</th><th>can never run</th></tr>",
     );
     status.jobs.iter().try_for_each(|job| write_job(out, job))?;
-    out.push_str(
-        "</table><table><tr><th>worker</th><th>host</th><th>address</th><th>state</th><th>running</th></tr>",
-    );
-    status
-        .workers
-        .iter()
-        .try_for_each(|worker| write_worker(out, worker))?;
-    out.push_str("</table></body></html>\n");
+    out.push_str("</table>");
+    write_workers(out, &status.workers)?;
+    out.push_str("</body></html>\n");
     Ok(())
 }
 
@@ -93,21 +92,67 @@ fn write_job(out: &mut String, job: &JobStatus) -> fmt::Result {
     Ok(())
 }
 
+fn write_workers(out: &mut String, workers: &[WorkerStatus]) -> fmt::Result {
+    if workers.is_empty() {
+        out.push_str("<p>No worker has connected.</p>");
+        return Ok(());
+    }
+    out.push_str(
+        "<table><tr><th>worker</th><th>host</th><th>address</th><th>state</th><th>running</th><th>unsure</th>\
+         <th>heartbeat</th></tr>",
+    );
+    workers
+        .iter()
+        .try_for_each(|worker| write_worker(out, worker))?;
+    out.push_str("</table>");
+    Ok(())
+}
+
 fn write_worker(out: &mut String, worker: &WorkerStatus) -> fmt::Result {
+    write!(out, "<tr><td>{}", Escaped(worker.shard.as_str()))?;
+    if let Some(what) = &worker.waits_for {
+        write!(out, "<br>waits {}", Escaped(what))?;
+    }
+    for note in &worker.notes {
+        write!(out, "<br><span class=\"bad\">{}</span>", Escaped(note))?;
+    }
     write!(
         out,
-        "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-        Escaped(worker.shard.as_str()),
+        "</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>",
         Escaped(&worker.hostname),
         Escaped(&worker.address.to_string()),
         worker.health.as_str(),
         worker.running,
-    )
+        worker.unsure,
+    )?;
+    if let Some(since) = worker.since_heartbeat {
+        let seconds = Duration::from_secs(since.as_secs());
+        write!(out, "{} ago", format_duration(seconds))?;
+    }
+    out.push_str("</td></tr>");
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use brasserie_common::{Health, SchedulerId, ServiceAddress, Shard, WallTime, WorkerId};
+    use brasserie_scheduler_core::ClusterId;
+
     use super::*;
+
+    fn status() -> ClusterStatus {
+        ClusterStatus {
+            scheduler: SchedulerId::new(1, 2),
+            cluster: ClusterId(3),
+            wall: WallTime::from_millis(4),
+            initial_wait: None,
+            wait_ended: None,
+            jobs: Vec::new(),
+            workers: Vec::new(),
+            errors: Vec::new(),
+            nodes_loaded: true,
+        }
+    }
 
     #[test]
     fn names_cannot_become_markup() {
@@ -115,6 +160,55 @@ mod tests {
         assert_eq!(
             escaped,
             "&lt;script&gt;alert(&#39;x&#39; &amp; &quot;y&quot;)&lt;/script&gt;"
+        );
+    }
+
+    #[test]
+    fn a_worker_shows_how_it_stands_and_nothing_of_it_becomes_markup() {
+        let worker = WorkerStatus {
+            shard: Shard::try_from("<w>").unwrap(),
+            hostname: "<host>".into(),
+            address: ServiceAddress {
+                host: "<address>".into(),
+                port: 7,
+            },
+            id: WorkerId::new(10, 20),
+            health: Health::Unhealthy,
+            running: 5,
+            unsure: 3,
+            begun_anew: 1,
+            since_heartbeat: Some(Duration::from_millis(61_500)),
+            waits_for: Some("for `<b>`".to_owned()),
+            notes: vec!["is <i>odd".to_owned(), "is late".to_owned()],
+        };
+        let page = render(&ClusterStatus {
+            workers: vec![worker],
+            ..status()
+        });
+        let row = "<tr><td>&lt;w&gt;<br>waits for `&lt;b&gt;`<br><span class=\"bad\">is &lt;i&gt;odd</span>\
+                   <br><span class=\"bad\">is late</span></td><td>&lt;host&gt;</td><td>&lt;address&gt;:7</td>\
+                   <td>UNHEALTHY</td><td>5</td><td>3</td><td>61s ago</td></tr>";
+        assert!(page.contains(row), "{page}");
+    }
+
+    #[test]
+    fn the_page_says_why_nothing_starts_or_why_something_may() {
+        let waits = render(&ClusterStatus {
+            initial_wait: Some("waits for <w>".to_owned()),
+            ..status()
+        });
+        assert!(
+            waits.contains("<p class=\"bad\">waits for &lt;w&gt;</p>")
+                && waits.contains("No worker has connected."),
+            "{waits}"
+        );
+        let over = render(&ClusterStatus {
+            wait_ended: Some("the cluster is <new>".to_owned()),
+            ..status()
+        });
+        assert!(
+            over.contains("<p>The initial wait is over: the cluster is &lt;new&gt;.</p>"),
+            "{over}"
         );
     }
 }

@@ -107,7 +107,10 @@ pub(super) fn apply(
                 "DELETE FROM instances WHERE start_time = ?1 AND rand = ?2",
                 params![worker.0.start_time, worker.0.rand],
             )?;
-            leave(transaction, *worker)?;
+            transaction.prepare_cached(
+                "INSERT INTO left_instances (start_time, rand) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+            )?
+            .execute(params![worker.0.start_time, worker.0.rand])?;
             transaction.execute(
                 "UPDATE meta SET hold_back_ns = max(hold_back_ns, ?1)",
                 [nanos(*hold_back)],
@@ -130,12 +133,10 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// Remembers one that left; the oldest goes when there are too many.
-fn leave(transaction: &Transaction<'_>, worker: WorkerId) -> Result<(), StoreError> {
-    transaction.execute(
-        "INSERT INTO left_instances (start_time, rand) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
-        params![worker.0.start_time, worker.0.rand],
-    )?;
+/// Of those that left, the oldest go when there are too many. Once a transaction is enough, for the latest of all are the
+/// latest in whichever order they came; and it walks the whole table, which for each worker of a large pool that is lost at
+/// once would hold up every acknowledgement for seconds.
+pub(super) fn forget_those_left_long_ago(transaction: &Transaction<'_>) -> Result<(), StoreError> {
     transaction.execute(
         "DELETE FROM left_instances WHERE (start_time, rand) IN
          (SELECT start_time, rand FROM left_instances ORDER BY start_time DESC, rand DESC LIMIT -1 OFFSET ?1)",

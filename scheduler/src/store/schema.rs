@@ -127,8 +127,13 @@ impl Database {
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut somebody_left = false;
         for record in records {
             rows::apply(&transaction, &mut self.names, record)?;
+            somebody_left |= matches!(record, Record::WorkerLeft { .. });
+        }
+        if somebody_left {
+            rows::forget_those_left_long_ago(&transaction)?;
         }
         transaction.commit()?;
         Ok(())

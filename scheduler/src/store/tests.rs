@@ -10,7 +10,9 @@ use brasserie_common::{
     InvocationId, JobName, MachinePortLock, NodeName, RecordSeq, SchedulerId, Shard, Timeouts,
     WallTime, WorkerId,
 };
-use brasserie_scheduler_core::{ClusterId, Durable, EndedTask, InstanceRecord, LeftCause, Record};
+use brasserie_scheduler_core::{
+    ClusterId, Durable, EndedTask, InstanceRecord, LeftCause, MAX_LEFT, Record,
+};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use proptest::prelude::*;
 use rusqlite::Connection;
@@ -387,14 +389,32 @@ fn the_first_format_learns_to_remember_who_left() {
     let path = folder.path().join("db");
     drop(Database::open_with(&path, &STEPS[..1]).unwrap());
     let mut database = Database::open(&path).unwrap();
-    let left = |start| Record::WorkerLeft {
+    database.write([left(1), left(2)].iter()).unwrap();
+    assert_eq!(database.load().unwrap().left.len(), 2);
+}
+
+fn left(start: i64) -> Record {
+    Record::WorkerLeft {
         worker: WorkerId::new(start, 1),
         cause: LeftCause::Lost,
         tasks: Vec::new(),
         hold_back: Duration::ZERO,
-    };
-    database.write([left(1), left(2)].iter()).unwrap();
-    assert_eq!(database.load().unwrap().left.len(), 2);
+    }
+}
+
+#[test]
+fn of_those_that_left_the_latest_are_remembered_however_they_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut database = Database::open(&folder.path().join("db")).unwrap();
+    let mut durable = Durable::default();
+    let limit = i64::try_from(MAX_LEFT).unwrap();
+    let downwards: Vec<Record> = (10..limit + 20).rev().map(left).collect();
+    for batch in [downwards, vec![left(1)], vec![left(limit + 20)]] {
+        database.write(batch.iter()).unwrap();
+        batch.iter().for_each(|record| durable.apply(record));
+        assert_eq!(durable.left.len(), MAX_LEFT);
+        assert_eq!(database.load().unwrap().left, durable.left);
+    }
 }
 
 #[test]

@@ -180,7 +180,7 @@ impl SchedulerHost {
             .map_or(RecordSeq::default(), |p| p.persisted)
     }
 
-    /// Replies and calls that wait for the disk, in their order.
+    /// Replies that wait for the disk, in their order.
     pub fn waiting(&self) -> impl Iterator<Item = (RecordSeq, &SchedulerOutput)> {
         let held = self.process.iter().flat_map(|p| &p.held);
         held.map(|(after, output, _)| (*after, output))

@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use brasserie_common::fingerprint::{Canon, Shape};
 use brasserie_common::ids::InstanceId;
 use brasserie_common::{
-    CallOutcome, InvocationId, RecordSeq, RefusalCode, SchedulerId, WorkerId, WorkerSetId,
+    CallOutcome, InvocationId, RefusalCode, SchedulerId, WorkerId, WorkerSetId,
 };
 use brasserie_scheduler_core::{
     CallReply as SchedulerCallReply, Durable, EndedTask, InstanceRecord, Message, Record,
@@ -84,16 +84,11 @@ impl SmallWorld {
                     let s = &mut Shape::new(self.now, canon, hasher);
                     shape_outcome(s, outcome, shape_worker_reply);
                 }
-                SchedulerOutput::Call { peer, message, .. } => {
-                    let s = &mut Shape::new(self.now, canon, hasher);
-                    s.put(peer.port);
-                    shape_message(s, message);
+                SchedulerOutput::Call { .. }
+                | SchedulerOutput::Record { .. }
+                | SchedulerOutput::Exit { .. } => {
+                    unreachable!("Invariant: nothing but a reply waits for the disk")
                 }
-                SchedulerOutput::Record {
-                    seq: RecordSeq(seq),
-                    ..
-                } => seq.hash(hasher),
-                SchedulerOutput::Exit { .. } => true.hash(hasher),
             }
         }
         for (request, tag) in host.requests() {

@@ -27,22 +27,10 @@ impl World {
                 after,
                 reply,
             } => self.reply(request, after, reply)?,
-            Effect::Call {
-                id,
-                peer: _,
-                after,
-                call,
-            } => {
+            Effect::Call { id, peer: _, call } => {
                 let message = self.core()?.message(&call);
-                self.call(
-                    OpenCall {
-                        id,
-                        worker: worker_of(&call),
-                    },
-                    after,
-                    &call,
-                    message,
-                );
+                let worker = worker_of(&call);
+                self.call(OpenCall { id, worker }, &call, message);
             }
             Effect::Exit { reason } => {
                 let ExitReason::SteppedDown { newer } = reason;
@@ -193,7 +181,7 @@ impl World {
         )
     }
 
-    fn call(&mut self, open: OpenCall, after: Option<RecordSeq>, call: &Call, message: Message) {
+    fn call(&mut self, open: OpenCall, call: &Call, message: Message) {
         let to = self.names.worker(open.worker);
         if self.is_counted_unanswered(&to, call) {
             return;
@@ -209,16 +197,8 @@ impl World {
             return;
         }
         let (name, text) = self.call_text(call, message);
-        let text = format!("call {to}, {name}: {text}");
-        self.say(format!("{text}{}", after_text(after)));
+        self.say(format!("call {to}, {name}: {text}"));
         self.calls.insert(name, open);
-        if let Some(after) = after {
-            self.held.push(Held {
-                after,
-                text,
-                news: None,
-            });
-        }
     }
 
     /// The name that the call gets, and what it says.

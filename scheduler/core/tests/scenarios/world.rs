@@ -78,7 +78,7 @@ pub enum Asked {
     Other { text: String },
 }
 
-/// A reply or a call that waits for a record.
+/// A reply that waits for a record.
 pub struct Held {
     pub after: RecordSeq,
     pub text: String,

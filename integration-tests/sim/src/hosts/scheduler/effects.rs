@@ -26,14 +26,9 @@ impl Turn<'_> {
                 after,
                 reply,
             } => self.reply(request, after, reply),
-            Effect::Call {
-                id,
-                peer,
-                after,
-                call,
-            } => {
+            Effect::Call { id, peer, call } => {
                 let message = self.process.core.message(&call);
-                self.call(id, peer, after, &call, message);
+                self.call(id, peer, &call, message);
             }
             Effect::Exit { reason } => self.out.push(SchedulerOutput::Exit { reason }),
         }
@@ -130,14 +125,7 @@ impl Turn<'_> {
         }
     }
 
-    fn call(
-        &mut self,
-        call: CallId,
-        peer: ServiceAddress,
-        after: Option<RecordSeq>,
-        what: &Call,
-        message: Message,
-    ) {
+    fn call(&mut self, call: CallId, peer: ServiceAddress, what: &Call, message: Message) {
         *self.next_tag += 1;
         let tag = CallTag(*self.next_tag);
         assert!(
@@ -146,20 +134,19 @@ impl Turn<'_> {
         );
         let (worker, ask) = self.ask(what);
         self.process.calls.insert(call, Asking { tag, worker, ask });
-        let happening = Happening::CallSent {
+        self.log.push(Happening::CallSent {
             place: self.place,
             scheduler: self.process.core.id(),
             worker,
             call: tag,
             ask,
-        };
-        let output = SchedulerOutput::Call {
+        });
+        self.out.push(SchedulerOutput::Call {
             call,
             tag,
             peer,
             message,
-        };
-        self.emit(after, output, Some(happening));
+        });
         if let Call::NotifyIfTasksNotRunning { tasks, .. } = what {
             for (task, invocation) in tasks {
                 let run = self.run(*task, *invocation);

@@ -312,7 +312,12 @@ fn versions_wrap_around() {
             ..sets[0]
         };
         assert_eq!(c.echo(w(1), &before), Echo::Wrong(WrongEcho::NeverGiven));
-        c.echo(w(1), &sets[2]);
+        assert_eq!(c.echo(w(1), &sets[2]), Echo::News);
+        assert_eq!(permitted(&c), [1, 2, 3]);
+        // What it held before says nothing new, on whichever side of the end it is.
+        for older in &sets[..2] {
+            assert_eq!(c.echo(w(1), older), Echo::Known);
+        }
         assert_eq!(permitted(&c), [1, 2, 3]);
         c.echo(w(3), &sets[4]);
         assert_eq!(permitted(&c), [1, 2, 3, 4, 5]);
