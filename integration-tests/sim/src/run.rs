@@ -11,7 +11,7 @@ use crate::dice::{Dice, Stream};
 use crate::event_log::{FaultKind, Happening};
 use crate::invariants::{Laws, Violation};
 use crate::liveness::{Progress, Settling};
-use crate::swarm::Swarm;
+use crate::swarm::{Swarm, Timing};
 use crate::trace::{HistoryHash, Trace};
 use crate::view::Contract;
 
@@ -65,6 +65,7 @@ pub struct Outcome {
     /// The first broken law ends a run.
     pub violations: Vec<Broken>,
     pub contract: Contract,
+    pub timing: Timing,
     pub virtual_time: Duration,
     pub core_events: u64,
     pub faults: BTreeMap<FaultKind, u64>,
@@ -128,6 +129,7 @@ pub fn run_swarm(
         seed,
         violations,
         contract: run.cluster.world().contract,
+        timing: run.cluster.swarm.timing(),
         virtual_time: run.cluster.now.since(Time::ZERO),
         core_events: run.cluster.stats.core_events,
         faults: run.cluster.stats.faults,

@@ -61,6 +61,15 @@ pub enum Variant {
     Turnover,
 }
 
+/// Which timeouts the programs of a run have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timing {
+    /// Those of programs that are given no flags, at every start.
+    Default,
+    /// Others, at some start at least.
+    Chosen,
+}
+
 /// One run.
 #[derive(Clone, Debug)]
 pub struct Swarm {
@@ -253,6 +262,17 @@ impl Swarm {
         self
     }
 
+    pub fn timing(&self) -> Timing {
+        let usual = Timeouts::default();
+        let is_default = self.settings.iter().all(|timeouts| *timeouts == usual)
+            && self.heartbeat_period == DEFAULT_HEARTBEAT_PERIOD;
+        if is_default {
+            Timing::Default
+        } else {
+            Timing::Chosen
+        }
+    }
+
     pub fn machines(&self) -> usize {
         self.clocks.len()
     }
@@ -267,11 +287,15 @@ impl Swarm {
     }
 }
 
+/// Of a worker without flags.
+const DEFAULT_HEARTBEAT_PERIOD: Duration = Duration::from_secs(15);
+
 fn draw_timeouts(dice: &mut Dice, small: bool) -> (Timeouts, Duration) {
     let secs = Duration::from_secs;
     if !small {
-        let period = if dice.per_mille(800) { 15 } else { 5 };
-        return (Timeouts::default(), secs(period));
+        let is_default = dice.per_mille(800);
+        let period = if is_default { DEFAULT_HEARTBEAT_PERIOD } else { secs(5) };
+        return (Timeouts::default(), period);
     }
     let mut draw = |most: usize| secs(1 + dice.below(most) as u64);
     let timeouts = Timeouts {
