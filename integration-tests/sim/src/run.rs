@@ -7,7 +7,6 @@ use brasserie_common::Time;
 
 use crate::cluster::Cluster;
 use crate::coverage::Coverage;
-use crate::dice::{Dice, Stream};
 use crate::event_log::{FaultKind, Happening};
 use crate::invariants::{Laws, Violation};
 use crate::liveness::{Progress, Settling};
@@ -88,9 +87,7 @@ pub fn run_seed(seed: u64, settings: &Settings, sink: &mut dyn FnMut(&str)) -> O
 
 /// The same under chosen laws.
 pub fn run_with(seed: u64, settings: &Settings, laws: Laws, sink: &mut dyn FnMut(&str)) -> Outcome {
-    let dice = |stream| Dice::new(seed, stream);
-    let swarm = Swarm::draw(&mut dice(Stream::Swarm), &mut dice(Stream::Variants));
-    run_swarm((seed, swarm), settings, laws, sink)
+    run_swarm((seed, Swarm::of(seed)), settings, laws, sink)
 }
 
 /// The same in a chosen swarm, which the seed then plays.
