@@ -275,10 +275,12 @@ impl Swarm {
     /// Turns that take several things at once. Half of these runs have a second scheduler, as the one that steps down for it does so
     /// in a turn that may hold more.
     fn take_turns(mut self, dice: &mut Dice) -> Self {
-        if !dice.per_mille(40) {
+        let is_chosen = dice.per_mille(40);
+        // Where workers have to join in time, nobody is busy.
+        if !is_chosen || self.variant == Variant::Turnover {
             return self;
         }
-        self.turn_takes = dice.skewed(Duration::from_millis(1), LONGEST_TURN);
+        self.turn_takes = dice.between(Duration::from_millis(1), LONGEST_TURN);
         let kind = FaultKind::SecondScheduler;
         if dice.per_mille(500) && self.faults.iter().all(|(other, _)| *other != kind) {
             let mean = dice.around(self.fault_phase / 4);
