@@ -141,8 +141,9 @@ enum Caller {
 struct SchedulerPost {
     machine: MachineId,
     directory: DirectoryId,
-    /// `Some`: stopped; what waits for it.
+    /// `Some`: stopped, or busy with its last turn; what waits for it.
     frozen: Option<Vec<SchedulerInput>>,
+    is_busy: bool,
     wake: (Option<Time>, u32),
     /// How far the sync under way will come.
     syncing: Option<RecordSeq>,
@@ -238,6 +239,7 @@ impl Cluster {
             machine,
             directory: DirectoryId(directory),
             frozen: None,
+            is_busy: false,
             wake: (None, 0),
             syncing: None,
             is_restored: false,

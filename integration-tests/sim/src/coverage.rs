@@ -203,8 +203,10 @@ const OUT_OF_REACH: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        // A worker that dies serves it too: what will never run is never unsure.
         "notifyIfTasksNotRunning",
         &[
+            "refused: unhealthy",
             "refused: duplicate",
             "refused: busy",
             "refused: draining",

@@ -16,6 +16,7 @@ pub enum Stream {
     Order,
     Identities,
     Variants,
+    Turns,
 }
 
 /// One stream.

@@ -305,12 +305,12 @@ pub enum Happening {
     WorkerResumed {
         place: WorkerPlace,
     },
-    /// One scheduler or worker process stopped (SIGSTOP); its tasks run on.
-    ProcessPaused {
-        machine: MachineId,
+    /// Only by SIGSTOP; of a machine that sleeps only the machine is told.
+    SchedulerPaused {
+        place: SchedulerPlace,
     },
-    ProcessResumed {
-        machine: MachineId,
+    SchedulerResumed {
+        place: SchedulerPlace,
     },
     Fault(FaultKind),
     /// From here on no fault is injected: everything must settle.

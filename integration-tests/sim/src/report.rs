@@ -7,13 +7,40 @@ use std::time::Duration;
 use crate::coverage::Coverage;
 use crate::event_log::FaultKind;
 use crate::run::Outcome;
+use crate::swarm::Timing;
 use crate::view::Contract;
+
+/// Runs, and what they took. Runs at once on several threads each count what they themselves took.
+#[derive(Clone, Copy, Debug, Default)]
+struct Speed {
+    seeds: u64,
+    virtual_time: Duration,
+    took: Duration,
+}
+
+impl Speed {
+    fn add(&mut self, virtual_time: Duration, took: Duration) {
+        self.seeds += 1;
+        self.virtual_time += virtual_time;
+        self.took += took;
+    }
+
+    fn virtual_hours(&self) -> f64 {
+        self.virtual_time.as_secs_f64() / 3600.0
+    }
+
+    /// Virtual seconds in one of these.
+    fn times(&self, took: Duration) -> f64 {
+        self.virtual_time.as_secs_f64() / took.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+}
 
 /// All outcomes together.
 #[derive(Clone, Debug)]
 pub struct Total {
-    seeds: u64,
-    virtual_time: Duration,
+    all: Speed,
+    /// Of the seeds that have the timeouts which a program has without flags.
+    by_default: Speed,
     core_events: u64,
     faults: BTreeMap<FaultKind, u64>,
     coverage: Coverage,
@@ -24,8 +51,8 @@ pub struct Total {
 impl Default for Total {
     fn default() -> Self {
         Total {
-            seeds: 0,
-            virtual_time: Duration::ZERO,
+            all: Speed::default(),
+            by_default: Speed::default(),
             core_events: 0,
             faults: BTreeMap::new(),
             coverage: Coverage::new(false),
@@ -41,9 +68,12 @@ pub fn replay(seed: u64) -> String {
 }
 
 impl Total {
-    pub fn add(&mut self, outcome: Outcome) {
-        self.seeds += 1;
-        self.virtual_time += outcome.virtual_time;
+    /// `took`: the real time of this run.
+    pub fn add(&mut self, outcome: Outcome, took: Duration) {
+        self.all.add(outcome.virtual_time, took);
+        if outcome.timing == Timing::Default {
+            self.by_default.add(outcome.virtual_time, took);
+        }
         self.core_events += outcome.core_events;
         self.obedience += u64::from(outcome.contract == Contract::Obedience);
         self.coverage.merge(&outcome.coverage);
@@ -76,16 +106,29 @@ impl Total {
     }
 
     fn write(&self, out: &mut String, took: Duration) -> std::fmt::Result {
-        let hours = self.virtual_time.as_secs_f64() / 3600.0;
         let secs = took.as_secs_f64();
         writeln!(
             out,
-            "{} seeds, {hours:.0} virtual hours in {secs:.1} s: {:.0} times real time; {} core events, {:.0} a second",
-            self.seeds,
-            self.virtual_time.as_secs_f64() / secs,
+            "{} seeds, {:.0} virtual hours in {secs:.1} s: {:.0} times real time; {} core events, {:.0} a second",
+            self.all.seeds,
+            self.all.virtual_hours(),
+            self.all.times(took),
             self.core_events,
             self.core_events as f64 / secs,
         )?;
+        for (which, speed) in [
+            ("all", &self.all),
+            ("those at default timeouts", &self.by_default),
+        ] {
+            writeln!(
+                out,
+                "  one thread, {which}: {} seeds, {:.0} virtual hours in {:.1} s: {:.0} times real time",
+                speed.seeds,
+                speed.virtual_hours(),
+                speed.took.as_secs_f64(),
+                speed.times(speed.took),
+            )?;
+        }
         writeln!(
             out,
             "{} of the seeds had a second scheduler on a copied directory and were held to obedience alone",

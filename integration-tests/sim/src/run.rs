@@ -7,11 +7,10 @@ use brasserie_common::Time;
 
 use crate::cluster::Cluster;
 use crate::coverage::Coverage;
-use crate::dice::{Dice, Stream};
 use crate::event_log::{FaultKind, Happening};
 use crate::invariants::{Laws, Violation};
 use crate::liveness::{Progress, Settling};
-use crate::swarm::Swarm;
+use crate::swarm::{Swarm, Timing};
 use crate::trace::{HistoryHash, Trace};
 use crate::view::Contract;
 
@@ -65,6 +64,7 @@ pub struct Outcome {
     /// The first broken law ends a run.
     pub violations: Vec<Broken>,
     pub contract: Contract,
+    pub timing: Timing,
     pub virtual_time: Duration,
     pub core_events: u64,
     pub faults: BTreeMap<FaultKind, u64>,
@@ -87,9 +87,7 @@ pub fn run_seed(seed: u64, settings: &Settings, sink: &mut dyn FnMut(&str)) -> O
 
 /// The same under chosen laws.
 pub fn run_with(seed: u64, settings: &Settings, laws: Laws, sink: &mut dyn FnMut(&str)) -> Outcome {
-    let dice = |stream| Dice::new(seed, stream);
-    let swarm = Swarm::draw(&mut dice(Stream::Swarm), &mut dice(Stream::Variants));
-    run_swarm((seed, swarm), settings, laws, sink)
+    run_swarm((seed, Swarm::of(seed)), settings, laws, sink)
 }
 
 /// The same in a chosen swarm, which the seed then plays.
@@ -128,6 +126,7 @@ pub fn run_swarm(
         seed,
         violations,
         contract: run.cluster.world().contract,
+        timing: run.cluster.swarm.timing(),
         virtual_time: run.cluster.now.since(Time::ZERO),
         core_events: run.cluster.stats.core_events,
         faults: run.cluster.stats.faults,

@@ -7,7 +7,7 @@ use brasserie_common::Timeouts;
 use brasserie_common::health::timeouts::KEEPER_DELAY;
 
 use crate::clock::MachineClock;
-use crate::dice::Dice;
+use crate::dice::{Dice, Stream};
 use crate::event_log::{FaultKind, MachineId, WorkerPlace};
 use crate::network::NetworkFaults;
 use crate::processes::ProcessFaults;
@@ -61,6 +61,15 @@ pub enum Variant {
     Turnover,
 }
 
+/// Which timeouts the programs of a run have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timing {
+    /// Those of programs that are given no flags, at every start.
+    Default,
+    /// Others, at some start at least.
+    Chosen,
+}
+
 /// One run.
 #[derive(Clone, Debug)]
 pub struct Swarm {
@@ -94,6 +103,8 @@ pub struct Swarm {
     pub spread_out_joins: Duration,
     pub start_seconds: StartSeconds,
     pub restores: Restores,
+    /// What reaches a scheduler so soon after a turn is taken together in the next one.
+    pub turn_takes: Duration,
 }
 
 /// Kinds that are injected one by one; the others are properties of the network and of processes.
@@ -124,6 +135,13 @@ const TIMED: [(FaultKind, u64); 23] = [
 ];
 
 impl Swarm {
+    /// What this seed gives.
+    pub fn of(seed: u64) -> Self {
+        let dice = |stream| Dice::new(seed, stream);
+        let drawn = Swarm::draw(&mut dice(Stream::Swarm), &mut dice(Stream::Variants));
+        drawn.take_turns(&mut dice(Stream::Turns))
+    }
+
     /// `variants`: a stream of its own, for what was added later.
     pub fn draw(dice: &mut Dice, variants: &mut Dice) -> Self {
         let small = dice.per_mille(250);
@@ -176,6 +194,7 @@ impl Swarm {
             spread_out_joins: dice.skewed(Duration::from_millis(1), Duration::from_secs(60)),
             start_seconds: StartSeconds::Distinct,
             restores: Restores::AsDocumented,
+            turn_takes: Duration::ZERO,
         };
         swarm.vary(variants, pace)
     }
@@ -253,6 +272,34 @@ impl Swarm {
         self
     }
 
+    /// Turns that take several things at once. Half of these runs have a second scheduler, as the one that steps down for it does so
+    /// in a turn that may hold more.
+    fn take_turns(mut self, dice: &mut Dice) -> Self {
+        let is_chosen = dice.per_mille(40);
+        // Where workers have to join in time, nobody is busy.
+        if !is_chosen || self.variant == Variant::Turnover {
+            return self;
+        }
+        self.turn_takes = dice.between(Duration::from_millis(1), LONGEST_TURN);
+        let kind = FaultKind::SecondScheduler;
+        if dice.per_mille(500) && self.faults.iter().all(|(other, _)| *other != kind) {
+            let mean = dice.around(self.fault_phase / 4);
+            self.faults.push((kind, mean));
+        }
+        self
+    }
+
+    pub fn timing(&self) -> Timing {
+        let usual = Timeouts::default();
+        let is_default = self.settings.iter().all(|timeouts| *timeouts == usual)
+            && self.heartbeat_period == DEFAULT_HEARTBEAT_PERIOD;
+        if is_default {
+            Timing::Default
+        } else {
+            Timing::Chosen
+        }
+    }
+
     pub fn machines(&self) -> usize {
         self.clocks.len()
     }
@@ -267,11 +314,19 @@ impl Swarm {
     }
 }
 
+/// Of a worker without flags.
+const DEFAULT_HEARTBEAT_PERIOD: Duration = Duration::from_secs(15);
+
 fn draw_timeouts(dice: &mut Dice, small: bool) -> (Timeouts, Duration) {
     let secs = Duration::from_secs;
     if !small {
-        let period = if dice.per_mille(800) { 15 } else { 5 };
-        return (Timeouts::default(), secs(period));
+        let is_default = dice.per_mille(800);
+        let period = if is_default {
+            DEFAULT_HEARTBEAT_PERIOD
+        } else {
+            secs(5)
+        };
+        return (Timeouts::default(), period);
     }
     let mut draw = |most: usize| secs(1 + dice.below(most) as u64);
     let timeouts = Timeouts {
@@ -323,6 +378,9 @@ fn each(settings: &[Timeouts], choose: fn(Duration, Duration) -> Duration) -> Ti
 
 /// Longer than any lease: the keeper must end what a stopped worker left alive, and a machine that slept must do so when it wakes.
 const LONGEST_FREEZE: Duration = Duration::from_secs(1200);
+
+/// A scheduler that is this busy still keeps every timeout of seconds.
+const LONGEST_TURN: Duration = Duration::from_millis(300);
 
 fn draw_places(dice: &mut Dice) -> (Vec<PlacePlan>, usize) {
     let shards = 1 + dice.below(6);

@@ -96,7 +96,9 @@ fn main() -> ExitCode {
 fn play_one(seed: u64, settings: &Settings) -> Total {
     SEED.set(seed);
     let mut total = Total::default();
-    total.add(run_seed(seed, settings, &mut |line| println!("{line}")));
+    let started = Instant::now();
+    let outcome = run_seed(seed, settings, &mut |line| println!("{line}"));
+    total.add(outcome, started.elapsed());
     total
 }
 
@@ -126,7 +128,9 @@ fn play_many(options: &Options, settings: &Settings) -> Total {
                     }
                     let seed = options.first_seed + number;
                     SEED.set(seed);
+                    let started = Instant::now();
                     let outcome = run_seed(seed, settings, &mut |_| ());
+                    let took = started.elapsed();
                     if !outcome.violations.is_empty() {
                         bar.println(format!("seed {seed} breaks a law"));
                         stop.fetch_or(options.fail_fast, Ordering::Relaxed);
@@ -134,7 +138,7 @@ fn play_many(options: &Options, settings: &Settings) -> Total {
                     total
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
-                        .add(outcome);
+                        .add(outcome, took);
                     bar.inc(1);
                 }
             });

@@ -55,7 +55,7 @@ impl Cluster {
         };
         let clocks = self.clocks_of(self.scheduler_post(place).machine);
         let post = self.scheduler_post_mut(place);
-        post.frozen = None;
+        (post.frozen, post.is_busy) = (None, false);
         post.syncing = None;
         self.stats.core_events += 1;
         let host = &mut self.schedulers[usize::from(place.0)];
@@ -97,7 +97,8 @@ impl Cluster {
         let lost = disk.crash(kept);
         let after = disk.synced();
         self.schedulers[usize::from(place.0)].crash();
-        self.scheduler_post_mut(place).frozen = None;
+        let post = self.scheduler_post_mut(place);
+        (post.frozen, post.is_busy) = (None, false);
         self.log.push(Happening::SchedulerStopped {
             place,
             scheduler,
@@ -386,13 +387,11 @@ impl Cluster {
     }
 
     pub(super) fn freeze_worker(&mut self, place: WorkerPlace, duration: Duration) -> bool {
-        let machine = self.worker_machine(place);
         if self.worker(place).core().is_none() || self.worker_post(place).frozen.is_some() {
             return false;
         }
         self.worker_post_mut(place).frozen = Some(Vec::new());
         self.watch_lease(place);
-        self.log.push(Happening::ProcessPaused { machine });
         self.log.push(Happening::WorkerPaused { place });
         self.queue
             .push(self.now + duration, Due::ThawWorker { place });
@@ -400,12 +399,10 @@ impl Cluster {
     }
 
     pub(super) fn thaw_worker(&mut self, place: WorkerPlace) {
-        let machine = self.worker_machine(place);
-        if self.is_suspended(machine) {
+        if self.is_suspended(self.worker_machine(place)) {
             return;
         }
         if let Some(mut inputs) = self.worker_post_mut(place).frozen.take() {
-            self.log.push(Happening::ProcessResumed { machine });
             self.log.push(Happening::WorkerResumed { place });
             inputs.push(WorkerInput::Wake);
             self.turn_worker(place, &mut inputs);
@@ -413,25 +410,30 @@ impl Cluster {
     }
 
     pub(super) fn freeze_scheduler(&mut self, place: SchedulerPlace, duration: Duration) -> bool {
-        let machine = self.scheduler_post(place).machine;
         if self.scheduler(place).core().is_none() || self.scheduler_post(place).frozen.is_some() {
             return false;
         }
         self.scheduler_post_mut(place).frozen = Some(Vec::new());
-        self.log.push(Happening::ProcessPaused { machine });
+        self.log.push(Happening::SchedulerPaused { place });
         self.queue
             .push(self.now + duration, Due::ThawScheduler { place });
         true
     }
 
     pub(super) fn thaw_scheduler(&mut self, place: SchedulerPlace) {
-        let machine = self.scheduler_post(place).machine;
-        if self.is_suspended(machine) {
+        if self.is_suspended(self.scheduler_post(place).machine) {
             return;
         }
-        if let Some(mut inputs) = self.scheduler_post_mut(place).frozen.take() {
-            self.log.push(Happening::ProcessResumed { machine });
+        let post = self.scheduler_post_mut(place);
+        let was_busy = std::mem::take(&mut post.is_busy);
+        let Some(mut inputs) = post.frozen.take() else {
+            return;
+        };
+        if !was_busy {
+            self.log.push(Happening::SchedulerResumed { place });
             inputs.push(SchedulerInput::Wake);
+        }
+        if !inputs.is_empty() {
             self.turn_scheduler(place, &mut inputs);
         }
     }

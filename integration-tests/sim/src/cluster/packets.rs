@@ -37,6 +37,18 @@ impl Cluster {
         let outputs = &mut self.scheduler_outputs;
         host.turn(now, wall, inputs, outputs, &mut self.log);
         self.after_scheduler_turn(place);
+        self.keep_busy(place);
+    }
+
+    /// Whatever comes now is for the next turn.
+    fn keep_busy(&mut self, place: SchedulerPlace) {
+        let turn_takes = self.swarm.turn_takes;
+        if turn_takes > Duration::ZERO && self.scheduler(place).core().is_some() {
+            let post = self.scheduler_post_mut(place);
+            (post.frozen, post.is_busy) = (Some(Vec::new()), true);
+            self.queue
+                .push(self.now + turn_takes, Due::ThawScheduler { place });
+        }
     }
 
     pub(super) fn after_scheduler_turn(&mut self, place: SchedulerPlace) {

@@ -3,7 +3,7 @@
 //! Source: R22, R29. An instance that was replaced before its time obeys its own timers, whatever its scheduler believes; until they have
 //! run out its tasks wait.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use brasserie_common::{Health, RecordSeq, SchedulerId, Time, WorkerId};
 use brasserie_scheduler_core::LeftCause;
@@ -28,8 +28,6 @@ pub struct GivenAwayIsDead {
     sleepers: Sleepers,
     /// Workers that have not begun to end themselves.
     alive: BTreeMap<WorkerId, WorkerPlace>,
-    /// Processes that cannot judge themselves; their keepers do.
-    stopped: BTreeSet<WorkerPlace>,
     /// The record whose ends follow.
     latest: Option<Had>,
     had: BTreeMap<TaskId, BTreeMap<WorkerId, Had>>,
@@ -128,11 +126,8 @@ impl GivenAwayIsDead {
             Happening::WorkerStarted { place, worker, .. } => {
                 self.alive.insert(worker, place);
             }
-            Happening::WorkerStopped { place, worker, .. } => {
-                self.stopped.remove(&place);
-                self.is_over(worker);
-            }
-            Happening::WorkerHealth {
+            Happening::WorkerStopped { worker, .. }
+            | Happening::WorkerHealth {
                 worker,
                 to: Health::MustDie,
                 ..
@@ -143,12 +138,6 @@ impl GivenAwayIsDead {
                 refusal: None,
                 ..
             } => self.is_over(worker),
-            Happening::WorkerPaused { place } => {
-                self.stopped.insert(place);
-            }
-            Happening::WorkerResumed { place } => {
-                self.stopped.remove(&place);
-            }
             _ => {}
         }
     }
@@ -168,9 +157,9 @@ impl GivenAwayIsDead {
     fn who_lives(&self, when: Time, task: TaskId, world: &World<'_>) -> Option<&Had> {
         let had = self.had.get(&task)?;
         had.values().find(|had| {
-            self.alive.get(&had.worker).is_some_and(|place| {
-                !self.stopped.contains(place) && !self.sleepers.cannot_look(when, *place, world)
-            })
+            self.alive
+                .get(&had.worker)
+                .is_some_and(|place| !self.sleepers.cannot_look(when, *place, world))
         })
     }
 }

@@ -27,8 +27,6 @@ struct Alive {
 #[derive(Default)]
 pub struct WorkerGivesUpFirst {
     sleepers: Sleepers,
-    /// Processes that cannot judge themselves; their keepers do.
-    stopped: BTreeSet<WorkerPlace>,
     alive: BTreeMap<WorkerId, Alive>,
     contested: BTreeSet<WorkerId>,
     lost: BTreeSet<(Time, WorkerId)>,
@@ -59,15 +57,8 @@ impl Law for WorkerGivesUpFirst {
                 };
                 self.alive.insert(worker, alive);
             }
-            Happening::WorkerStopped { place, worker, .. } => {
-                self.stopped.remove(&place);
+            Happening::WorkerStopped { worker, .. } => {
                 self.alive.remove(&worker);
-            }
-            Happening::WorkerPaused { place } => {
-                self.stopped.insert(place);
-            }
-            Happening::WorkerResumed { place } => {
-                self.stopped.remove(&place);
             }
             Happening::WorkerHealth { worker, to, .. } => {
                 if let Some(alive) = self.alive.get_mut(&worker)
@@ -126,8 +117,7 @@ impl WorkerGivesUpFirst {
             return Ok(());
         };
         let is_early = self.contested.contains(&worker);
-        let is_asleep = self.sleepers.cannot_look(when, alive.place, world)
-            || self.stopped.contains(&alive.place);
+        let is_asleep = self.sleepers.cannot_look(when, alive.place, world);
         // Of one that never heard of this scheduler, or already of a later one, other timers are in force.
         if is_early || is_asleep || alive.scheduler != Some(scheduler) {
             return Ok(());
@@ -214,16 +204,31 @@ mod tests {
 
     #[test]
     fn one_that_stands_still_is_not_asked() {
-        let machine = crate::event_log::MachineId(3);
+        let place = place(1);
         let mut trial = joined();
-        trial.sees(Happening::WorkerInstalled {
-            place: place(1),
-            machine,
-        });
-        trial.sees(Happening::ProcessPaused { machine });
+        trial.sees(Happening::WorkerPaused { place });
         trial.sees(left(1, 2, 1, LeftCause::Lost, 0));
-        trial.sees(Happening::ProcessResumed { machine });
+        trial.sees(Happening::WorkerResumed { place });
         trial.breaks(left(1, 3, 1, LeftCause::Lost, 0), "holds itself HEALTHY");
+    }
+
+    #[test]
+    fn one_that_is_killed_as_it_stands_still_excuses_no_successor() {
+        let mut trial = joined();
+        let place = place(1);
+        trial
+            .sees(Happening::WorkerPaused { place })
+            .sees(Happening::WorkerStopped {
+                place,
+                worker: wid(1),
+                how: crate::event_log::WorkerStop::Killed,
+            });
+        // In the same place.
+        trial
+            .sees(worker_started(101))
+            .sees(answer_heard(1, 101, Health::Healthy))
+            .sees(worker_health(101, Health::New, Health::Healthy));
+        trial.breaks(left(1, 2, 101, LeftCause::Lost, 0), "holds itself HEALTHY");
     }
 
     #[test]

@@ -91,14 +91,15 @@ impl Executions {
     }
 }
 
-/// Sleeping machines. A process on one executes nothing and cannot be ended, and for a moment after the waking its worker has not
+/// Sleeping machines, and workers that stand still. A process on such a machine executes nothing and cannot be ended, and for a moment after the waking its worker has not
 /// looked at the clock yet: what no program can help is excused, for no longer.
 #[derive(Clone, Debug, Default)]
 pub struct Sleepers {
     machine: IdMap<WorkerPlace, MachineId>,
     /// `None`: it sleeps.
     woke: IdMap<MachineId, Option<Time>>,
-    stopped: IdSet<MachineId>,
+    /// Processes that cannot judge themselves; their keepers do.
+    stopped: IdSet<WorkerPlace>,
 }
 
 impl Sleepers {
@@ -113,11 +114,11 @@ impl Sleepers {
             Happening::MachineWoke { machine } => {
                 self.woke.insert(machine, Some(when));
             }
-            Happening::ProcessPaused { machine } => {
-                self.stopped.insert(machine);
+            Happening::WorkerPaused { place } => {
+                self.stopped.insert(place);
             }
-            Happening::ProcessResumed { machine } => {
-                self.stopped.remove(&machine);
+            Happening::WorkerResumed { place } | Happening::WorkerStopped { place, .. } => {
+                self.stopped.remove(&place);
             }
             _ => {}
         }
@@ -126,9 +127,7 @@ impl Sleepers {
     /// The worker process of this place stands still, or did so a moment ago, and cannot look at the clock. Its tasks get no excuse
     /// for that: their keeper ends them.
     pub fn cannot_look(&self, when: Time, place: WorkerPlace, world: &World<'_>) -> bool {
-        let machine = self.machine.get(&place);
-        machine.is_some_and(|machine| self.stopped.contains(machine))
-            || self.excused_until(when, place, world).is_some()
+        self.stopped.contains(&place) || self.excused_until(when, place, world).is_some()
     }
 
     /// Until when the processes of this place are excused, [`Time::NEVER`] while the machine sleeps; `None`: they are not.
