@@ -153,6 +153,7 @@ impl SmallWorld {
     }
 
     /// Does it, and everything that follows at once.
+    #[expect(clippy::too_many_lines, reason = "one arm a choice")]
     pub fn apply(&mut self, choice: Choice) {
         match choice {
             Choice::Deliver(at) => {

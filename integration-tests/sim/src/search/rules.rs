@@ -51,6 +51,7 @@ fn rule(
 }
 
 /// R1 to R7: the scheduler's data directory.
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn directory_rules() -> Vec<Rule> {
     let late_pair = Settings {
         present: &[],
@@ -190,6 +191,7 @@ fn wait_rules() -> Vec<Rule> {
 }
 
 /// R13 to R23: workers and scheduler instances.
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn worker_rules() -> Vec<Rule> {
     let free = |free, base| Settings { free, ..base };
     vec![

@@ -102,6 +102,7 @@ fn without_time() -> Vec<Settings> {
 }
 
 /// The same with time, in which workers become unhealthy, are lost, and tasks wait.
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn with_time() -> Vec<Settings> {
     vec![
         world(
