@@ -62,11 +62,13 @@ pub struct Budget {
 ///
 /// * Packets of classes that are not [`Settings::free`] arrive at once and in order, unless their link is cut. Heartbeats and
 ///   healthchecks are so in most worlds: they are repeated for ever, so their loss is a matter of time, which cuts and leaps
-///   give; another world frees them.
+///   give; two worlds free them.
 /// * A healthcheck's process ends at once, and the configuration is loaded at once: neither decides anything but when.
 /// * Records are synced at once where nobody can crash any more: a reply that waits for the disk is then a packet that waits.
 /// * All clocks show the same: differences of clocks are the simulator's subject. Time passes by leaps of given lengths, in
-///   which everything that is due happens in its order; packets that are free may wait through leaps.
+///   which everything that is due happens in its order. A leap ends early when a packet could arrive or a record be synced, for
+///   either takes no time unless a delay is spent. What a caller has stopped to wait for is gone, unless a break or a duplicate
+///   was spent on it: then it may arrive at any time, or never.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub name: &'static str,

@@ -48,6 +48,18 @@ pub fn sound_worlds() -> Vec<Settings> {
     worlds
 }
 
+/// Nothing arrives unless it is chosen.
+const EVERYTHING: &[Class] = &[
+    Class::Heartbeat,
+    Class::Healthcheck,
+    Class::Status,
+    Class::Fetch,
+    Class::Run,
+    Class::Notify,
+    Class::Suicide,
+    Class::Kill,
+];
+
 /// One of so many states is left alone, to see whether its work gets done.
 const PROBE_ONE_OF: u64 = 64;
 
@@ -110,6 +122,24 @@ fn with_time() -> Vec<Settings> {
             ALONE,
             NO.drops(1).duplicates(1).breaks(1).delays(1).leaps(3),
             &[1],
+        ),
+        world(
+            "heartbeats too",
+            Settings {
+                free: EVERYTHING,
+                ..ALONE
+            },
+            NO.duplicates(1).drops(1).leaps(2),
+            &[1],
+        ),
+        world(
+            "heartbeats too, one crash",
+            Settings {
+                free: EVERYTHING,
+                ..ALONE
+            },
+            NO.scheduler_crashes(1).leaps(2),
+            &[2],
         ),
         world(
             "crash and time",
