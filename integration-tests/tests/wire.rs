@@ -43,7 +43,11 @@ fn config(stage: &Stage) -> PathBuf {
 /// Starts a scheduler, and lets a Python program ask it everything and work for it.
 fn meets_a_stranger(script: &str, protocol: &str, interface: impl Fn(&Stage) -> PathBuf) {
     let stage = Stage::new();
-    let spec: SchedulerSpec = stage.scheduler_spec(&config(&stage)).with("--new-cluster");
+    // Nobody starts the stranger again, should a busy machine keep it waiting for a second.
+    let spec: SchedulerSpec = stage
+        .scheduler_spec(&config(&stage))
+        .with("--new-cluster")
+        .with("--lose-unhealthy-worker-after=30s");
     let _scheduler = stage.start_scheduler(&spec);
     let client = Client::new(spec.port);
     client.wait_until("the nodes to be loaded", |status| {

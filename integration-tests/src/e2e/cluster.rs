@@ -87,13 +87,14 @@ impl Cluster {
         };
         let stage = Stage::new();
         let config = stage.write_work(tasks, pause);
-        let mut spec = stage.scheduler_spec(&config).with("--new-cluster");
+        let mut spec = stage
+            .scheduler_spec(&config)
+            .with("--new-cluster")
+            .with("--insecure-network")
+            .with(loss.flag());
         spec.address = network.address(network.host(0));
         spec.flags
-            .retain(|flag| !flag.starts_with("--lose-unhealthy-worker-after"));
-        let flags = [loss.flag(), "--insecure-network"];
-        spec.flags
-            .extend(flags.iter().chain(&CALL_TIMEOUTS).map(|&f| f.to_owned()));
+            .extend(CALL_TIMEOUTS.iter().map(|&f| f.to_owned()));
         let scheduler = start_scheduler(&stage, &network, &spec);
         let address = format!("{}:{}", spec.address, spec.port);
         let status = stage.brasserie_command(&["status", "--json", "--scheduler", &address]);

@@ -57,8 +57,12 @@ pub struct SchedulerSpec {
 }
 
 impl SchedulerSpec {
-    /// The same with one more flag.
+    /// The same with this flag, in place of an earlier value of it.
     pub fn with(mut self, flag: &str) -> Self {
+        if let Some((name, _)) = flag.split_once('=') {
+            let is_other = |f: &String| f.split_once('=').is_none_or(|(n, _)| n != name);
+            self.flags.retain(is_other);
+        }
         self.flags.push(flag.to_owned());
         self
     }
