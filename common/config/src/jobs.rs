@@ -154,12 +154,15 @@ fn placement(at: &At, job: &mut JobConfig, config: &Config, notes: &mut Notes) {
         set(&mut job.level_for_tasks, task_level(&at, config, notes));
     }
     if let Some(at) = at.get("priority") {
-        set(&mut job.priority, at.double(notes));
-        if config.policy == SchedulerPolicy::RandomizedPriority && job.priority < 0.0 {
+        let is_share = config.policy == SchedulerPolicy::RandomizedPriority;
+        let priority = at.double(notes);
+        if is_share && priority.is_some_and(|priority| priority < 0.0) {
             notes.error(
                 at.problem("a negative priority is no share of the starts")
                     .help("0 or more under `randomized_priority`"),
             );
+        } else {
+            set(&mut job.priority, priority);
         }
     }
     if let Some(at) = at.get("resources")
@@ -223,12 +226,13 @@ fn filter(at: &At, notes: &mut Notes) -> Option<Filter> {
     }
     if let Some(at) = at.get("fraction_of_nodes") {
         let fraction = at.double(notes);
-        set(&mut filter.fraction_of_nodes, fraction);
         if fraction.is_some_and(|f| f <= 0.0 || f > 1.0) {
             notes.error(
                 at.problem(format!("{} is out of range", at.node))
                     .help("above 0, at most 1; a job without nodes is `\"enabled\": false`"),
             );
+        } else {
+            set(&mut filter.fraction_of_nodes, fraction);
         }
     }
     Some(filter)
@@ -294,15 +298,18 @@ fn command(at: &At, notes: &mut Notes) -> Option<Vec<String>> {
         return None;
     }
     let words = at.strings(notes)?;
+    let mut is_good = true;
     for (item, word) in at.items().zip(&words) {
         if word.contains('\0') {
             notes.error(item.problem("a NUL character, which no program argument can hold"));
+            is_good = false;
         }
     }
     if words.first().is_some_and(String::is_empty) {
         notes.error(at.problem("the program's name is empty"));
+        is_good = false;
     }
-    Some(words)
+    is_good.then_some(words)
 }
 
 /// What is shown, passed on or compared, and decides nothing.

@@ -201,6 +201,26 @@ fn check(text: &str) {
     }
 }
 
+/// A job is exported with its errors. Were the bad value kept too, reading it again would find the error a second time.
+#[test]
+fn what_is_wrong_is_told_and_not_kept() {
+    for wrong in [
+        r#""command": [""]"#,
+        r#""command": ["a", "b\u0000"]"#,
+        r#""priority": -1"#,
+        r#""filters": {"instance": {"fraction_of_nodes": 2}}"#,
+    ] {
+        let text = format!(
+            r#"{{"bistro_settings": {{"scheduler": "randomized_priority",
+                "nodes": {{"levels": ["l"], "node_sources": [{{"source": "manual", "prefs": {{"a": []}}}}]}}}},
+                "bistro_job->x": {{{wrong}}}}}"#
+        );
+        let parsed = parse(&text, ParseOptions::default()).expect("only the job is wrong");
+        assert_eq!(parsed.job_problems().len(), 1, "{wrong}");
+        check(&text);
+    }
+}
+
 proptest! {
     #[test]
     fn bytes_are_answered(bytes in vec(any::<u8>(), 0..64)) {
