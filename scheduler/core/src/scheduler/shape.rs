@@ -2,8 +2,8 @@
 
 use std::hash::Hasher;
 
-use brasserie_common::Time;
 use brasserie_common::fingerprint::{Canon, Shape, fingerprint_of};
+use brasserie_common::{InvocationId, Time};
 
 use super::{Log, Options, Scheduler};
 
@@ -29,6 +29,10 @@ impl Scheduler {
             error,
         } = &self.log;
         s.put((last.0 - persisted.0, error.is_some(), self.more_to_place));
+        // The second of the next ids, until the clock is told again: before or after those of others, or the same.
+        let drawn_next = InvocationId::new(self.wall.as_secs(), i64::MIN);
+        s.invocation(drawn_next);
+        s.healthcheck(drawn_next);
         s.opt(self.stepped_down, Shape::scheduler);
         s.each(&self.effects, |s, effect| s.put(format!("{effect:?}")));
     }
