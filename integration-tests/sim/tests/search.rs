@@ -1,6 +1,10 @@
 //! Every history of small worlds: none breaks the contract; and with a rule switched off, one does.
 
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
 use integration_tests_sim::search::explore::{End, Limits, explore};
+use integration_tests_sim::search::world::SmallWorld;
 use integration_tests_sim::search::worlds::sound_worlds;
 
 /// Few enough for the development profile.
@@ -8,6 +12,9 @@ const LIMITS: Limits = Limits {
     states: 4_000,
     depth: 200,
 };
+
+/// States of each world whose futures are compared.
+const FUTURES: usize = 600;
 
 #[test]
 fn no_history_of_a_small_world_breaks_the_contract() {
@@ -23,6 +30,39 @@ fn no_history_of_a_small_world_breaks_the_contract() {
         "a search that sees nothing: {states} states"
     );
     assert!(whole >= 6, "only {whole} worlds were searched whole");
+}
+
+/// What a search takes for one state must be one: whichever way led there, the same can follow.
+#[test]
+fn states_with_one_fingerprint_have_one_future() {
+    let mut met_again = 0;
+    for settings in sound_worlds() {
+        let mut futures: BTreeMap<u128, BTreeSet<u128>> = BTreeMap::new();
+        let mut waiting = VecDeque::from([SmallWorld::new(&settings)]);
+        for _ in 0..FUTURES {
+            let Some(world) = waiting.pop_front() else {
+                break;
+            };
+            let after = world.choices().into_iter().map(|choice| {
+                let mut next = world.clone();
+                next.apply(choice);
+                next
+            });
+            let after: Vec<SmallWorld> = after.collect();
+            let future = after.iter().map(SmallWorld::fingerprint).collect();
+            match futures.entry(world.fingerprint()) {
+                Entry::Vacant(new) => {
+                    new.insert(future);
+                    waiting.extend(after);
+                }
+                Entry::Occupied(known) => {
+                    met_again += 1;
+                    assert_eq!(*known.get(), future, "{}", settings.name);
+                }
+            }
+        }
+    }
+    assert!(met_again > 1000, "{met_again} states were met again");
 }
 
 /// The contract needs each rule: switched off on the real cores, it breaks within few steps.

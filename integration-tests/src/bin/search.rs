@@ -82,20 +82,11 @@ fn search_worlds(options: &Options) -> bool {
 
 /// What a world may suffer, and how often.
 fn faults(world: &Settings) -> String {
-    let budget = format!("{:?}", world.budget);
-    let all = budget
-        .trim_start_matches("Budget { ")
-        .trim_end_matches(" }");
-    let some: Vec<&str> = all
-        .split(", ")
-        .filter(|part| !part.ends_with(": 0"))
-        .collect();
-    let leaps = if world.leaps.is_empty() {
-        String::new()
-    } else {
-        format!("; leaps of {:?} s", world.leaps)
-    };
-    format!("{}{leaps}", some.join(", "))
+    let leaps: Vec<String> = world.leaps.iter().map(|leap| format!("{leap} s")).collect();
+    if leaps.is_empty() {
+        return world.budget.to_string();
+    }
+    format!("{}, each of {}", world.budget, leaps.join(" or "))
 }
 
 fn search(world: &Settings, options: &Options, limits: Limits) -> Outcome {
@@ -149,7 +140,8 @@ fn search_rules(options: &Options) -> bool {
         if without.end != End::Broken {
             not_shown.push(rule.id);
         }
-        if with.end == End::Broken || with.depth < without.depth {
+        let is_shallow = with.end == End::Cut && with.depth < without.depth;
+        if with.end == End::Broken || is_shallow {
             not_kept.push(rule.id);
         }
     }

@@ -1,6 +1,6 @@
 //! What a small world consists of, which faults it may suffer and how often.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,6 +56,50 @@ pub struct Budget {
     pub leaps: u8,
     /// It passes although a packet could arrive or a record be synced.
     pub delays: u8,
+}
+
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Budget {
+            drops,
+            duplicates,
+            breaks,
+            scheduler_crashes,
+            worker_kills,
+            keeper_kills,
+            worker_starts,
+            cuts,
+            failures,
+            backups,
+            losses,
+            second_schedulers,
+            reroutes,
+            delays,
+            leaps,
+        } = *self;
+        let all = [
+            (drops, "drops"),
+            (duplicates, "duplicates"),
+            (breaks, "breaks"),
+            (scheduler_crashes, "scheduler crashes"),
+            (worker_kills, "worker kills"),
+            (keeper_kills, "keeper kills"),
+            (worker_starts, "worker starts"),
+            (cuts, "cuts"),
+            (failures, "failures"),
+            (backups, "backups"),
+            (losses, "losses"),
+            (second_schedulers, "second schedulers"),
+            (reroutes, "reroutes"),
+            (delays, "delays"),
+            (leaps, "leaps"),
+        ];
+        let some = all.iter().filter(|(often, _)| *often > 0);
+        let texts: Vec<String> = some
+            .map(|(often, what)| format!("{what} {often}"))
+            .collect();
+        f.write_str(&texts.join(", "))
+    }
 }
 
 /// One small world. What it fixes, and why nothing of interest is lost by it:
