@@ -8,7 +8,7 @@ use brasserie_common::sabotage::{self, Sabotage};
 use super::lives::TaskEnd;
 use super::packets::{News, Packet};
 use super::settings::{Second, TasksCome};
-use super::world::{Pace, SmallWorld};
+use super::world::{BOTH, FIRST, Pace, SECOND, SmallWorld};
 use crate::event_log::{SchedulerPlace, WorkerPlace};
 
 /// One thing that can happen. Numbers are positions in the world that offers it.
@@ -42,9 +42,6 @@ pub enum Choice {
     End(usize, TaskEnd),
     Leap(u64),
 }
-
-const FIRST: SchedulerPlace = SchedulerPlace(0);
-const SECOND: SchedulerPlace = SchedulerPlace(1);
 
 impl SmallWorld {
     /// Everything that can happen now, in a fixed order.
@@ -91,7 +88,7 @@ impl SmallWorld {
     }
 
     fn scheduler_choices(&self, choices: &mut Vec<Choice>) {
-        for place in [FIRST, SECOND] {
+        for place in BOTH {
             if self.scheduler(place).core().is_some() {
                 let unsynced = self.unsynced(place);
                 if unsynced > 0 {
@@ -321,8 +318,8 @@ impl SmallWorld {
         }
         calm.quiesce();
         for _ in 0..PROBES {
-            let nobody = [FIRST, SECOND].map(|p| calm.scheduler(p).core().is_none());
-            if nobody == [true, true] && calm.may_start_scheduler(FIRST) {
+            let is_nobody = BOTH.iter().all(|p| calm.scheduler(*p).core().is_none());
+            if is_nobody && calm.may_start_scheduler(FIRST) {
                 calm.start_scheduler(FIRST);
             }
             for &place in self.settings.present {

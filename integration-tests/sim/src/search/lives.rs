@@ -16,7 +16,7 @@ use brasserie_worker_core::Options as WorkerOptions;
 
 use super::packets::{FIRST_PORT, News, Packet};
 use super::settings::NewCluster;
-use super::world::{Caller, Pace, SmallWorld, TaskProcess};
+use super::world::{BOTH, Caller, Pace, SmallWorld, TaskProcess};
 use crate::event_log::{CallTag, Run, SchedulerPlace, TaskId, WorkerPlace};
 use crate::hosts::scheduler::SchedulerInput;
 use crate::hosts::worker::WorkerInput;
@@ -86,7 +86,7 @@ impl SmallWorld {
     /// The configuration with the tasks is there from now on.
     pub(super) fn submit(&mut self) {
         self.has_config = true;
-        for place in [SchedulerPlace(0), SchedulerPlace(1)] {
+        for place in BOTH {
             if self.scheduler(place).core().is_some() {
                 self.load_config(place);
             }
@@ -96,18 +96,6 @@ impl SmallWorld {
     pub(super) fn load_config(&mut self, place: SchedulerPlace) {
         let (config, nodes) = self.config.clone();
         self.drive_scheduler(place, SchedulerInput::Loaded { config, nodes });
-    }
-
-    /// With its keeper: what it ran goes on.
-    pub(super) fn worker_and_keeper_gone(&mut self, place: WorkerPlace) {
-        let mut own = self.processes.iter().filter(|p| p.place == place);
-        let is_ending = own.any(|p| p.dies_by.is_some());
-        self.worker_gone(place);
-        if !is_ending {
-            for process in self.processes.iter_mut().filter(|p| p.place == place) {
-                process.dies_by = None;
-            }
-        }
     }
 
     /// The process ends, and the first `kept` of its records that are not synced had reached the disk.
@@ -187,11 +175,16 @@ impl SmallWorld {
 
     /// The worker process has ended; its keeper ends what it left behind.
     pub(super) fn worker_gone(&mut self, place: WorkerPlace) {
-        self.workers[usize::from(place.0)].crash();
         let by = self.now + KEEPER_DELAY;
         for process in self.processes.iter_mut().filter(|p| p.place == place) {
             process.dies_by = Some(process.dies_by.map_or(by, |at| at.min(by)));
         }
+        self.worker_and_keeper_gone(place);
+    }
+
+    /// What it ran goes on, unless it was signalled.
+    pub(super) fn worker_and_keeper_gone(&mut self, place: WorkerPlace) {
+        self.workers[usize::from(place.0)].crash();
         self.open
             .retain(|_, open| open.caller != Caller::Worker(place));
         self.drop_orphans();

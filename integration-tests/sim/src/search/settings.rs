@@ -179,8 +179,10 @@ pub enum Listing {
     Original,
 }
 
-/// Everything free that is not repeated for ever.
-pub const USUAL: &[Class] = &[
+/// Nothing arrives unless it is chosen.
+pub const EVERYTHING: &[Class] = &[
+    Class::Heartbeat,
+    Class::Healthcheck,
     Class::Status,
     Class::Fetch,
     Class::Run,
@@ -188,6 +190,9 @@ pub const USUAL: &[Class] = &[
     Class::Suicide,
     Class::Kill,
 ];
+
+/// Without what is repeated for ever.
+pub const USUAL: &[Class] = EVERYTHING.split_at(2).1;
 
 impl Budget {
     pub const NONE: Budget = Budget {

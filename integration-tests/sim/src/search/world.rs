@@ -26,6 +26,10 @@ const BEGIN: Duration = Duration::from_secs(10_000);
 /// more of them are a storm.
 const MAX_TURNS_A_MOMENT: usize = 2000;
 
+pub(super) const FIRST: SchedulerPlace = SchedulerPlace(0);
+pub(super) const SECOND: SchedulerPlace = SchedulerPlace(1);
+pub(super) const BOTH: [SchedulerPlace; 2] = [FIRST, SECOND];
+
 /// Who waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
@@ -112,10 +116,7 @@ impl SmallWorld {
         let mut world = SmallWorld {
             now: Time::ZERO + BEGIN,
             budget: settings.budget,
-            schedulers: vec![
-                SchedulerHost::new(SchedulerPlace(0)),
-                SchedulerHost::new(SchedulerPlace(1)),
-            ],
+            schedulers: vec![SchedulerHost::new(FIRST), SchedulerHost::new(SECOND)],
             workers: (0..places)
                 .map(|at| WorkerHost::new(WorkerPlace(at as u16)))
                 .collect(),
@@ -123,7 +124,7 @@ impl SmallWorld {
                 Post {
                     is_cut: false,
                     last_start_time: 0,
-                    route: SchedulerPlace(0),
+                    route: FIRST,
                 };
                 places
             ],
@@ -147,7 +148,7 @@ impl SmallWorld {
         if settings.settle == 0 {
             world.pace = Pace::Chosen;
         }
-        world.start_scheduler(SchedulerPlace(0));
+        world.start_scheduler(FIRST);
         for &place in settings.present {
             world.start_worker(WorkerPlace(u16::from(place)));
         }
@@ -333,10 +334,7 @@ impl SmallWorld {
         // What nobody waits for any more may take any time.
         let arrives = |packet: &Packet| self.is_awaited(packet.tag()) && !self.is_blocked(packet);
         let syncs = |place| self.scheduler(place).core().is_some() && self.unsynced(place) > 0;
-        self.packets.iter().any(arrives)
-            || [SchedulerPlace(0), SchedulerPlace(1)]
-                .into_iter()
-                .any(syncs)
+        self.packets.iter().any(arrives) || BOTH.into_iter().any(syncs)
     }
 
     fn give_up_late_calls(&mut self) {

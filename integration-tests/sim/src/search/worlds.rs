@@ -1,6 +1,6 @@
 //! The small worlds that must keep the contract, and what they are made from.
 
-use super::settings::{Budget, Class, NewCluster, Second, Settings, TasksCome};
+use super::settings::{Budget, Class, EVERYTHING, NewCluster, Second, Settings, TasksCome};
 
 pub(super) const NO: Budget = Budget::NONE;
 
@@ -47,18 +47,6 @@ pub fn sound_worlds() -> Vec<Settings> {
     worlds.extend(with_time());
     worlds
 }
-
-/// Nothing arrives unless it is chosen.
-const EVERYTHING: &[Class] = &[
-    Class::Heartbeat,
-    Class::Healthcheck,
-    Class::Status,
-    Class::Fetch,
-    Class::Run,
-    Class::Notify,
-    Class::Suicide,
-    Class::Kill,
-];
 
 /// One of so many states is left alone, to see whether its work gets done.
 const PROBE_ONE_OF: u64 = 64;
