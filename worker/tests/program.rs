@@ -197,7 +197,7 @@ async fn a_successor_ends_what_worker_and_keeper_left_before_it_is_heard() {
     let mut stage = Stage::open(dir.path(), &[]).await;
     stage.join().await;
     let first = stage.worker().await;
-    let (plain, bare) = (stage.task("job", "plain"), stage.task("job", "bare"));
+    let [plain, bare, after] = ["plain", "bare", "after"].map(|node| stage.task("job", node));
     stage
         .run(&plain, "setsid sh -c 'echo $$ > plain; exec sleep 1000'")
         .await
@@ -209,6 +209,9 @@ async fn a_successor_ends_what_worker_and_keeper_left_before_it_is_heard() {
         .expect("accepted");
     let plain = pid_in(&dir.path().join("jobs/job/plain")).await;
     let bare = pid_in(&dir.path().join("jobs/job/bare")).await;
+    // Tasks are listed in the order in which they start, right after they did.
+    stage.run(&after, "true").await.expect("accepted");
+    stage.end_of(&after).await;
     let worker = stage.worker_process();
     kill(stage.keeper(), Signal::SIGSTOP).expect("stopped, so that it cannot sweep");
     kill(worker, Signal::SIGKILL).expect("killed");
@@ -218,7 +221,9 @@ async fn a_successor_ends_what_worker_and_keeper_left_before_it_is_heard() {
 
     let mut stage = Stage::open(dir.path(), &[]).await;
     let second = stage.worker().await;
-    assert!(!is_alive(plain) && !is_alive(bare));
+    for pid in [plain, bare] {
+        assert!(!is_alive(pid), "process {pid} is alive");
+    }
     assert_eq!(second.machine_lock, first.machine_lock);
     let start = |id: Option<brasserie_thrift::generated::common::BistroInstanceID>| {
         id.expect("an id").start_time

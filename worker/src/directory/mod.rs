@@ -12,7 +12,9 @@
 //! A predecessor that was killed together with its keeper leaves tasks behind. They are found in two ways: by the marker in
 //! their environment, which everything inherits that a worker starts, and by the list of process groups, for those that
 //! cleared their environment. No task can slip in between: a child that is just being started still has the descriptor of
-//! the lock until it executes its program, so the lock becomes free only when the child carries the marker.
+//! the lock until it executes its program, so the lock becomes free only when the child carries the marker. One gap is left,
+//! microseconds wide, until control groups close it: a task that clears its environment before the worker has listed it,
+//! when worker and keeper are both killed at that instant.
 
 mod groups;
 mod leftovers;
