@@ -342,6 +342,10 @@ impl Cluster {
         &self.swarm.timeouts
     }
 
+    pub fn old_messages_until(&self) -> Time {
+        self.network.old_until()
+    }
+
     /// Things to come; grows if somebody repeats himself without end.
     pub fn backlog(&self) -> usize {
         self.queue.len()

@@ -76,6 +76,8 @@ pub struct Network {
     machines: usize,
     links: Vec<Link>,
     pub faults: NetworkFaults,
+    last_arrival: Time,
+    old_until: Time,
     dice: Dice,
 }
 
@@ -85,6 +87,8 @@ impl Network {
             machines,
             links: vec![Link::default(); machines * machines],
             faults,
+            last_arrival: Time::ZERO,
+            old_until: Time::ZERO,
             dice,
         }
     }
@@ -114,13 +118,23 @@ impl Network {
         now < self.link(from, to).blocked_until
     }
 
-    /// Every fault of the network is over.
+    /// Every fault of the network is over, but for what is on its way already: see [`Network::old_until`].
     pub fn heal(&mut self) {
+        self.old_until = self.last_arrival;
         self.links.fill(Link::default());
         self.faults = NetworkFaults {
             delay: self.faults.delay,
             ..NetworkFaults::NONE
         };
+    }
+
+    /// When the last of what was sent before [`Network::heal`] arrives.
+    pub fn old_until(&self) -> Time {
+        self.old_until
+    }
+
+    fn arrives(&mut self, at: Time) {
+        self.last_arrival = self.last_arrival.max(at);
     }
 
     fn delay(
@@ -195,10 +209,9 @@ impl Network {
         } else {
             None
         };
-        RequestFate::Arrives {
-            after,
-            again: again.map(|d| d.min(LONGEST_LIFE)),
-        }
+        let again = again.map(|d| d.min(LONGEST_LIFE));
+        self.arrives(now + again.unwrap_or(after).max(after));
+        RequestFate::Arrives { after, again }
     }
 
     pub fn reply(
@@ -218,6 +231,7 @@ impl Network {
             return ReplyFate::Lost { broken };
         }
         let after = self.delay(now, from, to, seen);
+        self.arrives(now + after);
         ReplyFate::Arrives { after }
     }
 }

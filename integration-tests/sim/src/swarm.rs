@@ -280,7 +280,8 @@ impl Swarm {
         if !is_chosen || self.variant == Variant::Turnover {
             return self;
         }
-        self.turn_takes = dice.between(Duration::from_millis(1), LONGEST_TURN);
+        let longest = LONGEST_TURN.min(shortest_patience(&self.shortest) / TURNS_IN_PATIENCE);
+        self.turn_takes = dice.between(Duration::from_millis(1), longest);
         let kind = FaultKind::SecondScheduler;
         if dice.per_mille(500) && self.faults.iter().all(|(other, _)| *other != kind) {
             let mean = dice.around(self.fault_phase / 4);
@@ -379,8 +380,18 @@ fn each(settings: &[Timeouts], choose: fn(Duration, Duration) -> Duration) -> Ti
 /// Longer than any lease: the keeper must end what a stopped worker left alive, and a machine that slept must do so when it wakes.
 const LONGEST_FREEZE: Duration = Duration::from_secs(1200);
 
-/// A scheduler that is this busy still keeps every timeout of seconds.
 const LONGEST_TURN: Duration = Duration::from_millis(300);
+
+/// A worker that joins takes four turns, and must not be lost meanwhile.
+const TURNS_IN_PATIENCE: u32 = 10;
+
+/// The least time after which somebody is taken for ill or lost.
+fn shortest_patience(timeouts: &Timeouts) -> Duration {
+    timeouts
+        .heartbeat_grace_period
+        .min(timeouts.healthcheck_grace_period)
+        .min(timeouts.lose_unhealthy_worker_after)
+}
 
 fn draw_places(dice: &mut Dice) -> (Vec<PlacePlan>, usize) {
     let shards = 1 + dice.below(6);

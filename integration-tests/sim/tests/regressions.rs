@@ -4,7 +4,7 @@
 use integration_tests_sim::run::{Settings, run_seed};
 
 /// The seed, and what it found.
-const FOUND: [(u64, &str); 8] = [
+const FOUND: [(u64, &str); 13] = [
     (
         51,
         "a burst of held healthchecks, the oldest of which is the one that counts",
@@ -36,6 +36,23 @@ const FOUND: [(u64, &str); 8] = [
     (
         655,
         "a worker that is let go in the turn before its list arrives runs nothing that counts",
+    ),
+    (
+        211_575,
+        "nor does one that is let go in the same turn, after its list",
+    ),
+    (238_193, "the same, where the next run takes a lock"),
+    (
+        219_873,
+        "no scheduler whose turns are as long as its timeouts can ever settle",
+    ),
+    (
+        224_978,
+        "one sync after a stalled disk covers that a worker came and that it left; the answer in between is late",
+    ),
+    (
+        234_826,
+        "nothing has settled while messages of the past are under way: one made a worker end, another took its shard",
     ),
 ];
 

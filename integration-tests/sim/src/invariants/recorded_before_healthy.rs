@@ -6,7 +6,7 @@ use brasserie_common::{Health, SchedulerId, Time, WorkerId};
 
 use super::{Law, Violation};
 use crate::event_log::{Ask, Happening};
-use crate::model::directories::Directories;
+use crate::model::directories::{Contents, Directories};
 use crate::view::World;
 
 const NAME: &str = "recorded_before_healthy";
@@ -38,37 +38,57 @@ impl Law for RecordedBeforeHealthy {
                 worker,
                 state: Health::Healthy,
                 ..
-            } => self.judge(scheduler, worker, "is told to be HEALTHY"),
+            } => {
+                // The sync that records it may also record that it left: what was answered in between is late, not early.
+                let state = self
+                    .directories
+                    .contents_of(scheduler)
+                    .map(Contents::synced);
+                let is_recorded = state
+                    .is_some_and(|s| s.instances.contains(&worker) || s.left.contains(&worker));
+                judge(is_recorded, scheduler, worker, "is told to be HEALTHY")
+            }
             Happening::CallSent {
                 scheduler,
                 worker,
                 ask: Ask::Run { .. },
                 ..
-            } => self.judge(scheduler, worker, "gets a task"),
+            } => {
+                let state = self
+                    .directories
+                    .contents_of(scheduler)
+                    .map(Contents::synced);
+                let is_recorded = state.is_some_and(|s| s.instances.contains(&worker));
+                judge(is_recorded, scheduler, worker, "gets a task")
+            }
             _ => Ok(()),
         }
     }
 }
 
-impl RecordedBeforeHealthy {
-    fn judge(&self, scheduler: SchedulerId, worker: WorkerId, what: &str) -> Result<(), Violation> {
-        let contents = self.directories.contents_of(scheduler);
-        if contents.is_some_and(|c| c.synced().instances.contains(&worker)) {
-            return Ok(());
-        }
-        Err(Violation::new(
-            NAME,
-            format_args!(
-                "worker {worker} {what} by scheduler {scheduler}, but no synced record names it"
-            ),
-        ))
+fn judge(
+    is_recorded: bool,
+    scheduler: SchedulerId,
+    worker: WorkerId,
+    what: &str,
+) -> Result<(), Violation> {
+    if is_recorded {
+        return Ok(());
     }
+    Err(Violation::new(
+        NAME,
+        format_args!(
+            "worker {worker} {what} by scheduler {scheduler}, but no synced record names it"
+        ),
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::trial::*;
     use super::*;
+    use brasserie_scheduler_core::LeftCause;
+
     #[test]
     fn the_record_comes_first() {
         let mut trial = Trial::of(RecordedBeforeHealthy::default());
@@ -86,5 +106,16 @@ mod tests {
             .sees(synced(1, 2))
             .sees(answered(1, 1, Health::Healthy, set(1, 1, &[1])));
         trial.sees(sent(1, 1, 1, ask_run(run(1))));
+    }
+
+    #[test]
+    fn an_answer_that_a_sync_holds_up_until_the_worker_has_left_is_late_but_a_task_is_not_sent() {
+        let mut trial = Trial::of(RecordedBeforeHealthy::default());
+        trial.sees(started(1)).sees(wrote_start(1));
+        trial.sees(associated(1, 2, 1));
+        trial.sees(left(1, 3, 1, LeftCause::Lost, 0));
+        trial.sees(synced(1, 3));
+        trial.sees(answered(1, 1, Health::Healthy, set(1, 1, &[1])));
+        trial.breaks(sent(1, 1, 1, ask_run(run(1))), "gets a task");
     }
 }

@@ -93,6 +93,7 @@ impl Law for WithinLimits {
                 ..
             } => {
                 self.gone.insert((scheduler, worker));
+                self.give_back_all(scheduler, worker);
             }
             Happening::EndWritten { scheduler, run, .. } => {
                 if let Some(known) = self.running(scheduler, run) {
@@ -150,6 +151,14 @@ impl WithinLimits {
             if let Some(runs) = self.taken.get_mut(&(scheduler, at)) {
                 runs.remove(&run);
             }
+        }
+    }
+
+    /// Those that the scheduler knew of end with the worker; a list that came in the same turn is adopted by nobody.
+    fn give_back_all(&mut self, scheduler: SchedulerId, worker: WorkerId) {
+        let of_worker = self.taken.remove(&(scheduler, Where::Worker(worker)));
+        for run in of_worker.unwrap_or_default() {
+            self.give_back(scheduler, run);
         }
     }
 
@@ -244,7 +253,14 @@ mod tests {
         trial
             .sees(left(1, 4, 2, LeftCause::Lost, 0))
             .sees(fetched(1, 2, 3));
-        let of_the_lost = trial.law.taken.get(&(sid(1), Where::Worker(wid(2))));
-        assert_eq!(of_the_lost.map_or(0, BTreeSet::len), 0);
+        let taken_from =
+            |law: &WithinLimits, at| law.taken.get(&(sid(1), at)).map_or(0, BTreeSet::len);
+        assert_eq!(taken_from(&trial.law, Where::Worker(wid(2))), 0);
+        // Nor has one that leaves in the turn in which its list comes.
+        trial.sees(begins(3, 3, of(1, 1))).sees(fetched(1, 3, 4));
+        assert_eq!(taken_from(&trial.law, Where::Everywhere), 2);
+        trial.sees(left(1, 5, 3, LeftCause::Lost, 0));
+        assert_eq!(taken_from(&trial.law, Where::Worker(wid(3))), 0);
+        assert_eq!(taken_from(&trial.law, Where::Everywhere), 1);
     }
 }
