@@ -18,7 +18,10 @@
 //! **Why W is before S, and by how much it may be late.** What makes the two clocks differ, one by one:
 //!
 //! * *The beginning.* The scheduler counts a new association from the first heartbeat that it receives, the worker from the first
-//!   one that it sent and that may have been received, whichever was answered: W is no later.
+//!   one that it sent and that may have been received, whichever was answered: W is no later. A worker that hears no answer at all
+//!   does not know of the association: it goes by the evidence, and the timeouts, that it has from an earlier scheduler, so W may
+//!   be later by a whole gap. That evidence is older than the association, so what the scheduler waits for is a
+//!   [`Timeouts::min_safe_wait`] from there.
 //! * *Heartbeats.* One that counts on the worker was sent before the scheduler received it, and its answer counts from the sending:
 //!   W is no later.
 //! * *Healthchecks.* One counts on the scheduler from its sending and on the worker from its acceptance, which is as much later as
@@ -192,7 +195,7 @@ impl Timeouts {
 }
 
 /// Whole seconds, rounded up: the original rounds down and leans on its other margins.
-fn whole_secs(d: Duration) -> Duration {
+pub fn whole_secs(d: Duration) -> Duration {
     Duration::from_secs(d.as_secs() + u64::from(d.subsec_nanos() > 0))
 }
 

@@ -4,7 +4,7 @@
 use integration_tests_sim::run::{Settings, run_seed};
 
 /// The seed, and what it found.
-const FOUND: [(u64, &str); 13] = [
+const FOUND: [(u64, &str); 19] = [
     (
         51,
         "a burst of held healthchecks, the oldest of which is the one that counts",
@@ -53,6 +53,30 @@ const FOUND: [(u64, &str); 13] = [
     (
         234_826,
         "nothing has settled while messages of the past are under way: one made a worker end, another took its shard",
+    ),
+    (
+        553_198,
+        "a worker that hears no answer holds itself HEALTHY by an earlier scheduler's word, and outlived its tasks' safety backoff",
+    ),
+    (
+        508_923,
+        "a later heartbeat names another scheduler: the first to arrive was not the first one",
+    ),
+    (
+        505_848,
+        "an answer to a heartbeat that was given up is none, so no timers of that scheduler are in force",
+    ),
+    (
+        527_724,
+        "a worker that was told to leave is ending its tasks, whatever it thinks of its health",
+    ),
+    (
+        527_753,
+        "a worker may be lost in the turn in which its status came",
+    ),
+    (
+        572_807,
+        "a hundred refused healthchecks later the result of an old one still counts",
     ),
 ];
 

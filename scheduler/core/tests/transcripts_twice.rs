@@ -213,10 +213,12 @@ fn the_loss_of_one_of_two_live_runs_keeps_its_safety_wait() {
     let mut s = impatient();
     let [a, b, c] = workers();
     meet(&mut s, &a, vec![listed("a", "n0", first_run())]);
+    let (_, told) = s.told[&a.id];
+    s.heartbeat(&a, told).expect("refreshed");
     let two = listed("b", "n0", second_run());
     s.advance(secs(95));
     meet(&mut s, &b, vec![two.clone()]);
-    // a falls silent at once and is lost; its processes may live for the safety time.
+    // a has fallen silent after it heard us, and is lost; its processes may live for the safety time.
     s.advance(secs(6));
     let health = |s: &mut Script| s.status().workers[0].health;
     assert_eq!(health(&mut s), brasserie_common::Health::MustDie);

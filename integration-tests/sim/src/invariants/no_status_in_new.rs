@@ -57,7 +57,10 @@ impl Law for NoStatusInNew {
                 worker,
                 run,
                 ..
-            } if self.too_early.contains(&(scheduler, worker, run)) => {
+            } if self.too_early.contains(&(scheduler, worker, run))
+                // It may have been lost in the same turn, before its status was looked at.
+                && self.pairs.get(scheduler, worker).is_none_or(|pair| !pair.left) =>
+            {
                 return Err(Violation::new(
                     NAME,
                     format_args!(
@@ -105,5 +108,10 @@ mod tests {
             .sees(left(1, 4, 2, brasserie_scheduler_core::LeftCause::Lost, 0))
             .sees(status_heard(1, 2, run(2), DONE))
             .sees(acknowledged(1, 2, run(2), DONE));
+        trial
+            .sees(associated(1, 5, 3))
+            .sees(status_heard(1, 3, run(3), DONE))
+            .sees(left(1, 6, 3, brasserie_scheduler_core::LeftCause::Lost, 0))
+            .sees(acknowledged(1, 3, run(3), DONE));
     }
 }

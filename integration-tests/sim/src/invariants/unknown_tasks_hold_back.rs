@@ -2,7 +2,7 @@
 //!
 //! Source: R21. Any task may run there, so nothing may start until its own timers have ended it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use brasserie_common::{SchedulerId, Time, WorkerId};
 use brasserie_scheduler_core::LeftCause;
@@ -17,9 +17,9 @@ const NAME: &str = "unknown_tasks_hold_back";
 #[derive(Default)]
 pub struct UnknownTasksHoldBack {
     pairs: Associations,
-    /// Whose set each worker named last.
-    named: BTreeMap<(SchedulerId, WorkerId), SchedulerId>,
-    /// Whose set it named when it associated.
+    /// Whose sets its heartbeats name that the scheduler has not looked at yet, oldest first: a turn may hear several.
+    heard: BTreeMap<(SchedulerId, WorkerId), VecDeque<SchedulerId>>,
+    /// Whose set it named when it associated, or another's that it has named since.
     came_from: BTreeMap<(SchedulerId, WorkerId), SchedulerId>,
 }
 
@@ -46,13 +46,20 @@ impl Law for UnknownTasksHoldBack {
                 set,
                 ..
             } => {
-                self.named.insert((*scheduler, *worker), set.scheduler);
+                let heard = self.heard.entry((*scheduler, *worker)).or_default();
+                heard.push_back(set.scheduler);
             }
+            Happening::HeartbeatDecided {
+                scheduler, worker, ..
+            }
+            | Happening::HeartbeatRejected {
+                scheduler, worker, ..
+            } => self.looked_at((*scheduler, *worker)),
             Happening::RecordWritten {
                 scheduler, fact, ..
             } => return self.recorded(*scheduler, fact),
             Happening::SchedulerStopped { scheduler, .. } => {
-                self.named.retain(|(owner, _), _| owner != scheduler);
+                self.heard.retain(|(owner, _), _| owner != scheduler);
                 self.came_from.retain(|(owner, _), _| owner != scheduler);
             }
             _ => {}
@@ -62,12 +69,28 @@ impl Law for UnknownTasksHoldBack {
 }
 
 impl UnknownTasksHoldBack {
+    fn looked_at(&mut self, pair: (SchedulerId, WorkerId)) {
+        let Some(heard) = self.heard.get_mut(&pair) else {
+            return;
+        };
+        let named = heard.pop_front().unwrap_or_default();
+        if heard.is_empty() {
+            self.heard.remove(&pair);
+        }
+        if ![pair.0, SchedulerId::default()].contains(&named)
+            && let Some(came_from) = self.came_from.get_mut(&pair)
+        {
+            *came_from = named;
+        }
+    }
+
     fn recorded(&mut self, scheduler: SchedulerId, fact: &Fact) -> Result<(), Violation> {
         match *fact {
             Fact::WorkerAssociated { worker, .. } => {
                 let pair = (scheduler, worker);
-                let named = self.named.get(&pair).copied().unwrap_or_default();
-                self.came_from.insert(pair, named);
+                let looked_at = self.heard.get(&pair).and_then(VecDeque::front);
+                self.came_from
+                    .insert(pair, looked_at.copied().unwrap_or_default());
                 Ok(())
             }
             Fact::WorkerLeft {

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use brasserie_common::{Health, SchedulerId, Time, WorkerId};
 use brasserie_scheduler_core::LeftCause;
+use brasserie_worker_core::LifeStage;
 
 use super::{Law, Violation};
 use crate::event_log::{Ask, Fact, Happening, WorkerPlace};
@@ -118,8 +119,15 @@ impl WorkerGivesUpFirst {
         };
         let is_early = self.contested.contains(&worker);
         let is_asleep = self.sleepers.cannot_look(when, alive.place, world);
-        // Of one that never heard of this scheduler, or already of a later one, other timers are in force.
-        if is_early || is_asleep || alive.scheduler != Some(scheduler) {
+        let core = world.workers.get(usize::from(alive.place.0));
+        let core = core.and_then(|host| host.core());
+        // Of one that never heard of this scheduler, or already of a later one, other timers are in force; an answer that came when
+        // its call had been given up was not heard.
+        let is_other = alive.scheduler != Some(scheduler)
+            || core.is_some_and(|core| core.scheduler() != Some(scheduler));
+        // One that was told to leave is ending its tasks already.
+        let is_leaving = core.is_some_and(|core| core.life_stage() != LifeStage::Running);
+        if is_early || is_asleep || is_other || is_leaving {
             return Ok(());
         }
         match alive.health {

@@ -6,7 +6,8 @@ use brasserie_common::{Health, InvocationId, SchedulerId, StatusBits, Time, Work
 
 use crate::event_log::{Ask, Fact, Happening, OutcomeKind};
 
-/// Healthchecks that are remembered for each worker: more than a scheduler keeps open (64), or it would count one that is not known here.
+/// Healthchecks that are remembered for each worker, but for those that did not happen: more than a scheduler keeps open (64), or it
+/// would count one that is not known here.
 const MAX_CHECKS: usize = 128;
 
 /// One pair.
@@ -65,6 +66,16 @@ impl Associations {
                     checks.pop_front();
                 }
                 checks.push_back((invocation, when));
+            }
+            Happening::CallOver {
+                scheduler,
+                worker,
+                ask: Ask::Healthcheck { invocation, .. },
+                outcome: OutcomeKind::Refused(_) | OutcomeKind::NotSent,
+                ..
+            } => {
+                let checks = &mut self.pair(scheduler, worker).checks;
+                checks.retain(|(sent, _)| *sent != invocation);
             }
             Happening::StatusHeard {
                 scheduler,

@@ -6,8 +6,8 @@ use brasserie_common::health::Health;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::worker::{HeartbeatResponse, PROTOCOL_VERSION};
 use brasserie_common::{
-    MachinePortLock, RecordSeq, RequestId, Shard, Time, Timeouts, WorkerDescription, WorkerId,
-    WorkerSetId,
+    MachinePortLock, RecordSeq, RequestId, SchedulerId, Shard, Time, Timeouts, WorkerDescription,
+    WorkerId, WorkerSetId,
 };
 use brasserie_scheduler_engine::{Eligibility, WorkerResources};
 
@@ -188,7 +188,7 @@ impl Scheduler {
             Incumbent::MustDie => self.request_suicide(now, shard),
             Incumbent::MustDieUnhealthy | Incumbent::MayLive => {
                 self.request_suicide(now, shard);
-                let timers = self.workers().get(shard).map(Remote::timeouts);
+                let timers = self.workers().get(shard).map(|w| w.timers_from(now));
                 let timers = timers.filter(|_| !sabotage::on(Sabotage::BumpWithUsualBackoff));
                 self.lose_with(now, shard, cause, timers);
             }
@@ -200,8 +200,13 @@ impl Scheduler {
         self.hear_echo(&worker, &worker_set);
         self.engine_mut()
             .upsert_worker(&shard, resources_of(&worker));
+        let is_known_elsewhere =
+            ![SchedulerId::default(), self.id()].contains(&worker_set.scheduler);
         if let Some(remote) = self.workers_mut().get_mut(&shard) {
             remote.refresh(now, worker);
+            if is_known_elsewhere {
+                remote.note_known_elsewhere();
+            }
         }
         self.evaluate(now, &shard);
     }
@@ -241,7 +246,7 @@ impl Scheduler {
             remote.association()
         });
         if self.initial_wait().expects(worker.id) {
-            remote.note_earlier_record();
+            remote.note_known_elsewhere();
         }
         remote.refresh(now, worker);
         self.workers_mut().insert(remote, seq);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use brasserie_common::health::timeouts::whole_secs;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
@@ -10,7 +11,7 @@ use brasserie_common::{
 };
 use brasserie_scheduler_engine::{Eligibility, Restart, Task};
 
-use super::remote::Remote;
+use super::remote::{OwnTimers, Remote};
 use crate::record::{EndedTask, LeftCause, Record};
 use crate::scheduler::Scheduler;
 
@@ -31,7 +32,7 @@ impl Scheduler {
         for shard in associated {
             let twin = self.workers().get(&shard);
             let twin = twin.filter(|w| w.id().0.start_time == successor.id.0.start_time);
-            match twin.map(Remote::timeouts) {
+            match twin.map(|w| w.timers_from(now)) {
                 // As on one shard: either may be the other's successor, so this one may live.
                 Some(timers) => {
                     self.request_suicide(now, &shard);
@@ -69,9 +70,9 @@ impl Scheduler {
         now: Time,
         shard: &Shard,
         cause: LeftCause,
-        timers: Option<Timeouts>,
+        timers: Option<OwnTimers>,
     ) -> Option<RecordSeq> {
-        let timers = timers.or_else(|| self.longer_timers(shard, cause));
+        let timers = timers.or_else(|| self.timers_of_the_deaf(shard, cause));
         let remote = self.workers_mut().get_mut(shard)?;
         if remote.health() == Health::MustDie {
             return None;
@@ -102,7 +103,7 @@ impl Scheduler {
             }
         }
         let hold_back = if runs_unknown && !sabotage::on(Sabotage::NoHoldBack) {
-            self.lost_task_safety(longest.suicide_task_kill_wait, timers)
+            self.lost_task_safety(now, longest.suicide_task_kill_wait, timers)
         } else {
             Duration::ZERO
         };
@@ -133,14 +134,13 @@ impl Scheduler {
         }
     }
 
-    /// An instance that never showed that it has our timeouts may go by the longer ones of an earlier scheduler: then its own
-    /// timers have not ended it yet when ours have run out.
-    fn longer_timers(&self, shard: &Shard, cause: LeftCause) -> Option<Timeouts> {
+    /// An instance that never showed that it hears us may hold itself HEALTHY by an earlier scheduler's word for a gap after our
+    /// clock began to run, and then go by that scheduler's longer timeouts: its own timers end it later than ours.
+    fn timers_of_the_deaf(&self, shard: &Shard, cause: LeftCause) -> Option<OwnTimers> {
         self.workers()
             .get(shard)
             .filter(|_| cause == LeftCause::Lost)
-            .and_then(Remote::timeouts_before_ours)
-            .filter(|theirs| *theirs != self.options().timeouts)
+            .and_then(Remote::timers_before_ours)
     }
 
     /// An instance that holds no shard here says that its tasks are dead: nobody needs to wait for it any more.
@@ -164,7 +164,7 @@ impl Scheduler {
         (task, invocation): (Task, InvocationId),
         shard: &Shard,
         cause: LeftCause,
-        timers: Option<Timeouts>,
+        timers: Option<OwnTimers>,
     ) -> Option<EndedTask> {
         let run = self.tasks().find(task, invocation)?;
         let (text, safety) = match cause {
@@ -174,11 +174,11 @@ impl Scheduler {
             ),
             LeftCause::Lost => (
                 "its worker was lost",
-                self.lost_task_safety(run.kill_wait, timers),
+                self.lost_task_safety(now, run.kill_wait, timers),
             ),
             LeftCause::Replaced => (
                 "its worker was replaced by a new instance",
-                self.lost_task_safety(run.kill_wait, timers),
+                self.lost_task_safety(now, run.kill_wait, timers),
             ),
             LeftCause::DidNotReturn => ("its worker did not return", Duration::ZERO),
         };
@@ -196,18 +196,26 @@ impl Scheduler {
         })
     }
 
-    fn lost_task_safety(&self, kill_wait: Duration, timers: Option<Timeouts>) -> Duration {
+    /// From now on.
+    fn lost_task_safety(
+        &self,
+        now: Time,
+        kill_wait: Duration,
+        timers: Option<OwnTimers>,
+    ) -> Duration {
         if sabotage::on(Sabotage::RestartLostAtConfiguredBackoff) {
             return Duration::ZERO;
         }
         let usual = self.options().timeouts.lost_task_min_backoff(kill_wait);
         let until_its_timers_ended_it = timers.map(|timers| {
-            let suicide_task_kill_wait = timers.suicide_task_kill_wait.max(kill_wait);
-            Timeouts {
+            let suicide_task_kill_wait = timers.timeouts.suicide_task_kill_wait.max(kill_wait);
+            let wait = Timeouts {
                 suicide_task_kill_wait,
-                ..timers
+                ..timers.timeouts
             }
-            .min_safe_wait()
+            .min_safe_wait();
+            // Whole seconds, as they are stored: rounded up, so that none is lost.
+            whole_secs((timers.evidence_until + wait).since(now))
         });
         usual.max(until_its_timers_ended_it.unwrap_or_default())
     }

@@ -31,6 +31,14 @@ const MAX_STARTING: usize = 256;
 /// Between attempts to fetch running tasks from a worker that does not answer.
 pub(super) const FETCH_RETRY: Duration = Duration::from_secs(1);
 
+/// What ends a worker that hears nothing more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OwnTimers {
+    pub(crate) timeouts: Timeouts,
+    /// It has no heartbeat answered and no healthcheck acknowledged that is later.
+    pub(crate) evidence_until: Time,
+}
+
 /// What is known of one worker instance.
 #[derive(Clone, Debug)]
 pub(crate) struct Remote {
@@ -39,7 +47,8 @@ pub(crate) struct Remote {
     pub(super) model: HealthModel,
     /// The set id in its very first heartbeat: whom it knew before.
     initial_set: WorkerSetId,
-    is_of_an_earlier_record: bool,
+    /// An earlier scheduler recorded it, or it has named another one since.
+    is_known_elsewhere: bool,
     /// It has sent back a set id of ours, so it has heard us.
     has_heard_us: bool,
     recorded_by: RecordSeq,
@@ -102,7 +111,7 @@ impl Remote {
             index,
             model: HealthModel::new(now),
             initial_set,
-            is_of_an_earlier_record: false,
+            is_known_elsewhere: false,
             has_heard_us: false,
             recorded_by,
             is_recorded: false,
@@ -172,9 +181,7 @@ impl Remote {
 
     /// It has known a scheduler before this one, or was recorded by one, so it may run tasks that we do not know.
     pub(crate) fn knew_a_scheduler(&self) -> bool {
-        self.is_of_an_earlier_record
-            || self.initial_set != WorkerSetId::default()
-            || self.begun_anew > 0
+        self.is_known_elsewhere || self.initial_set != WorkerSetId::default() || self.begun_anew > 0
     }
 
     /// A further association with the same instance; whom it obeyed meanwhile may have started tasks there.
@@ -186,9 +193,10 @@ impl Remote {
         self.begun_anew = self.begun_anew.saturating_add(1);
     }
 
-    /// An earlier scheduler recorded it, whatever it says itself.
-    pub(crate) fn note_earlier_record(&mut self) {
-        self.is_of_an_earlier_record = true;
+    /// An earlier scheduler recorded it, whatever it says itself; or it names another one, whatever its first heartbeat said, which
+    /// may have been the last to arrive.
+    pub(crate) fn note_known_elsewhere(&mut self) {
+        self.is_known_elsewhere = true;
     }
 
     pub(crate) fn gaps(&self, timeouts: &Timeouts) -> Gaps {
@@ -218,9 +226,22 @@ impl Remote {
         self.has_heard_us = true;
     }
 
-    /// It may go by longer timeouts than ours, of an earlier scheduler, as it has not shown yet that it has ours.
-    pub(crate) fn timeouts_before_ours(&self) -> Option<Timeouts> {
-        (!self.has_heard_us).then_some(self.timeouts)
+    /// By what it goes as long as it has not shown that it has heard us: the timeouts of an earlier scheduler, and evidence from
+    /// before the association, as an earlier scheduler was dead by then.
+    pub(crate) fn timers_before_ours(&self) -> Option<OwnTimers> {
+        (!self.has_heard_us).then(|| OwnTimers {
+            timeouts: self.timeouts,
+            // Invariant: nobody becomes HEALTHY who has not heard us, so this is when the association began.
+            evidence_until: self.model.became_unhealthy(),
+        })
+    }
+
+    /// It may have evidence up to now.
+    pub(crate) fn timers_from(&self, now: Time) -> OwnTimers {
+        OwnTimers {
+            timeouts: self.timeouts,
+            evidence_until: now,
+        }
     }
 
     /// A heartbeat is answered with the present state.

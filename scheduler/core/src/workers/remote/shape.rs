@@ -15,7 +15,7 @@ impl Remote {
             index,
             model,
             initial_set,
-            is_of_an_earlier_record,
+            is_known_elsewhere,
             has_heard_us,
             recorded_by,
             is_recorded,
@@ -39,7 +39,7 @@ impl Remote {
         s.worker(description.id);
         s.put((&description.shard, &description.machine_lock));
         s.put((&description.address, description.heartbeat_period));
-        s.put((index, is_of_an_earlier_record, is_recorded, said_goodbye));
+        s.put((index, is_known_elsewhere, is_recorded, said_goodbye));
         s.put((timeouts, sequence, starting));
         // Only whether it happened at all counts.
         s.put(*begun_anew > 0);
