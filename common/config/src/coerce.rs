@@ -8,7 +8,7 @@ use brasserie_common::backoff::{AfterLast, BackoffPolicy};
 use brasserie_common::time::parse_duration;
 use serde_json::Number;
 
-use crate::json::number_from;
+use crate::numbers::number_from;
 use crate::read::{At, Notes, suggest};
 use crate::tree::Value;
 
@@ -27,7 +27,16 @@ pub(crate) fn set<T>(slot: &mut T, value: Option<T>) {
 
 impl At<'_> {
     pub fn boolean(&self, notes: &mut Notes) -> Option<bool> {
-        let value = match &self.node.value {
+        let value = self.as_truth();
+        if value.is_none() {
+            notes.error(self.expected("true or false"));
+        }
+        value
+    }
+
+    /// The truth that stands here, in any of its words.
+    pub fn as_truth(&self) -> Option<bool> {
+        match &self.node.value {
             Value::Bool(b) => Some(*b),
             Value::Number(n) => n.as_f64().map(|n| n != 0.0),
             Value::String(s) => match s.trim().to_ascii_lowercase().as_str() {
@@ -35,12 +44,8 @@ impl At<'_> {
                 "false" | "f" | "no" | "n" | "off" | "0" => Some(false),
                 _ => None,
             },
-            Value::Null | Value::Array(_) | Value::Object(_) => None,
-        };
-        if value.is_none() {
-            notes.error(self.expected("true or false"));
+            Value::Null | Value::Array(_) | Value::Object(_) | Value::Unread => None,
         }
-        value
     }
 
     pub fn integer(&self, range: RangeInclusive<i64>, notes: &mut Notes) -> Option<i64> {
@@ -48,7 +53,7 @@ impl At<'_> {
             Value::Bool(b) => Some(Number::from(u8::from(*b))),
             Value::Number(n) => Some(n.clone()),
             Value::String(s) => json_number(s),
-            Value::Null | Value::Array(_) | Value::Object(_) => None,
+            Value::Null | Value::Array(_) | Value::Object(_) | Value::Unread => None,
         };
         let allowed = format!("an integer from {} to {}", range.start(), range.end());
         let Some(number) = number else {
@@ -82,7 +87,9 @@ impl At<'_> {
         let value = match &self.node.value {
             Value::Number(n) => n.as_f64(),
             Value::String(s) => json_number(s).and_then(|n| n.as_f64()),
-            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) | Value::Unread => {
+                None
+            }
         };
         if value.is_none() {
             notes.error(self.expected("a number"));
@@ -101,7 +108,7 @@ impl At<'_> {
                 (_, _, Some(n)) => n.to_string(),
                 (None, None, None) => n.to_string(),
             }),
-            Value::Null | Value::Array(_) | Value::Object(_) => {
+            Value::Null | Value::Array(_) | Value::Object(_) | Value::Unread => {
                 notes.error(self.expected("a string"));
                 None
             }
@@ -203,7 +210,7 @@ impl At<'_> {
             Value::Bool(true) => Some(Some(Duration::ZERO)),
             Value::Number(n) if n.as_f64().is_some_and(|n| n < 0.0) => Some(None),
             Value::Number(_) => self.seconds(notes).map(Some),
-            Value::Null | Value::String(_) | Value::Array(_) | Value::Object(_) => {
+            Value::Null | Value::String(_) | Value::Array(_) | Value::Object(_) | Value::Unread => {
                 notes.error(
                     self.expected("true, false or seconds")
                         .help("false: never; true: at once"),
@@ -228,11 +235,11 @@ impl At<'_> {
         let errors_before = notes.errors.len();
         let mut values: Vec<i64> = Vec::new();
         let mut after_last = AfterLast::Fail;
-        for item in self.items() {
+        for (values_before, item) in self.items().enumerate() {
             if item.as_str().is_some() {
                 let words = [("repeat", AfterLast::Repeat), ("fail", AfterLast::Fail)];
                 set(&mut after_last, item.choice(&words, notes));
-                self.warn_after_last(item.node.place, notes);
+                self.warn_after_last(values_before, notes);
                 break;
             }
             let Some(value) = item.integer(i64::MIN..=i64::MAX, notes) else {
@@ -258,8 +265,8 @@ impl At<'_> {
     }
 
     /// Items after the word that ends a backoff have never had an effect.
-    fn warn_after_last(&self, word: crate::tree::Place, notes: &mut Notes) {
-        if let Some(ignored) = self.items().find(|i| i.node.place > word) {
+    fn warn_after_last(&self, word: usize, notes: &mut Notes) {
+        if let Some(ignored) = self.items().nth(word + 1) {
             notes.warning(ignored.problem("has no effect after \"repeat\" or \"fail\""));
         }
     }

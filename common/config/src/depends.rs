@@ -16,7 +16,7 @@ const TRACED: usize = 100;
 /// Unknown names for which the nearest job is looked for among all jobs; whoever has more of them has another problem.
 const SUGGESTED: usize = 100;
 
-pub(crate) fn check(drafts: &mut [Draft]) {
+pub(crate) fn check(drafts: &mut [Draft], levels: &[String]) {
     let by_name: BTreeMap<String, usize> = drafts
         .iter()
         .enumerate()
@@ -30,6 +30,7 @@ pub(crate) fn check(drafts: &mut [Draft]) {
         })
         .collect();
     report_unknown(drafts, &edges, &by_name);
+    report_other_levels(drafts, &edges, levels);
     let component = components(&edges);
     let mut members: BTreeMap<usize, usize> = BTreeMap::new();
     for &number in &component {
@@ -96,6 +97,32 @@ fn report_unknown(
                 problem = problem.help(format!("did you mean `{meant}`?"));
             }
             draft.notes.warning(problem);
+        }
+    }
+}
+
+/// Tasks wait for tasks of nodes with their name, which are rarely found at another level.
+fn report_other_levels(drafts: &mut [Draft], edges: &[Vec<Option<usize>>], levels: &[String]) {
+    for (index, edges) in edges.iter().enumerate() {
+        for (position, target) in edges.iter().enumerate() {
+            let Some(target) = *target else {
+                continue;
+            };
+            let (own, other) = (
+                drafts[index].job.level_for_tasks,
+                drafts[target].job.level_for_tasks,
+            );
+            if own == other || !drafts[index].notes.warning_is_kept() {
+                continue;
+            }
+            let text = format!(
+                "the job's tasks are at level `{}`, those that they wait for at `{}`, so each waits for a node of its own name there",
+                levels[own.index()],
+                levels[other.index()],
+            );
+            let problem = dependency_problem(&drafts[index], position, text)
+                .help("let both jobs have the same `level_for_tasks`");
+            drafts[index].notes.warning(problem);
         }
     }
 }

@@ -21,10 +21,10 @@ pub fn export_job(config: &Config, job: &JobConfig) -> Value {
     put("level_for_tasks", level_name(config, job.level_for_tasks));
     put("priority", json!(job.priority));
     // Invariant: the parser writes JSON objects there; from elsewhere, anything else is kept as text for a reader to refuse.
-    let text = json::parse(&job.config);
+    let config_object = json::value_of(&job.config);
     put(
         "config",
-        text.map_or_else(|_| json!(job.config), |n| n.to_json()),
+        config_object.map_or_else(|| json!(job.config), |n| n.to_json()),
     );
     put("backoff", backoff(&job.backoff));
     put(

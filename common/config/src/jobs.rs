@@ -6,55 +6,111 @@ use brasserie_common::ids::HEALTHCHECK_JOB;
 use brasserie_common::{Arguments, JobName, StatusFrom};
 
 use crate::coerce::{AMOUNT, name_error, set};
-use crate::model::{Config, Filter, JobConfig, SchedulerPolicy};
+use crate::filters::{FILTER_KEYS, filters};
+use crate::keys::{INT64, Key, Shape, TEXTS};
+use crate::model::{Config, JobConfig, SchedulerPolicy};
 use crate::read::{At, Notes, UnknownKeys};
-use crate::resources::key_resource;
-use crate::settings::{key_level, level, task_level};
-use crate::subprocess::{KILL_SUBPROCESS, kill_subprocess, task_subprocess};
+use crate::resources::{AMOUNTS, key_resource};
+use crate::settings::{level, task_level};
+use crate::subprocess::{KILL_KEYS, KILL_SUBPROCESS, TASK_KEYS, kill_subprocess, task_subprocess};
 use crate::tree::{Place, quote};
 
 /// A job's key is this and its name.
 pub(crate) const JOB_PREFIX: &str = "bistro_job->";
 
-const KEYS: &[&str] = &[
-    "enabled",
-    "owner",
-    "level_for_tasks",
-    "priority",
-    "resources",
-    "config",
-    "filters",
-    "level_for_host_placement",
-    "host_placement",
-    "backoff",
-    "depends_on",
-    "create_time",
-    "modify_time",
-    "kill_orphan_tasks_after_sec",
-    "task_subprocess",
-    "kill_subprocess",
-    "kill_request",
-    "command",
-    "version_id",
-    "errors",
-    "status_from",
-    "arguments",
-    AFTER_ALL,
+pub(crate) const KEYS: &[Key] = &[
+    Key::new("enabled", Shape::Truth, "False: no task of the job starts."),
+    Key::new("owner", Shape::Text, "A label."),
+    Key::new(
+        "level_for_tasks",
+        Shape::Name,
+        "On whose nodes the job has its tasks.",
+    ),
+    Key::new(
+        "priority",
+        Shape::Number,
+        "For the policies `ranked_priority` and `randomized_priority`.",
+    ),
+    Key::new("resources", AMOUNTS, "What a task takes."),
+    Key::new(
+        "config",
+        Shape::AnyObject,
+        "What tasks find in their argument.",
+    ),
+    Key::new(
+        "filters",
+        Shape::Map("LEVEL", &Shape::Fields(FILTER_KEYS)),
+        "Which nodes of a level the job runs on.",
+    ),
+    Key::new(
+        "level_for_host_placement",
+        Shape::Name,
+        "Run on workers of the host that the task's node at this level names.",
+    ),
+    Key::new(
+        "host_placement",
+        Shape::Text,
+        "Run on workers of this host.",
+    ),
+    Key::new(
+        "backoff",
+        Shape::Backoff,
+        "When a task runs again after an error.",
+    ),
+    Key::new(
+        "depends_on",
+        Shape::List(&Shape::Name),
+        "Jobs that must be done on the same node before.",
+    ),
+    Key::new("create_time", INT64, "When the job was made; passed on."),
+    Key::new("modify_time", INT64, "When the job was changed; passed on."),
+    Key::new(
+        "kill_orphan_tasks_after_sec",
+        Shape::NeverOrSeconds,
+        "When running tasks are ended that nobody wants any more.",
+    ),
+    Key::new(
+        "task_subprocess",
+        Shape::Fields(TASK_KEYS),
+        "How a task's process is looked after.",
+    ),
+    Key::new(
+        "kill_subprocess",
+        Shape::Fields(KILL_KEYS),
+        "How a task's process is ended.",
+    ),
+    Key::new(
+        "kill_request",
+        Shape::Fields(KILL_KEYS),
+        "The same as `kill_subprocess`.",
+    ),
+    Key::new(
+        "command",
+        TEXTS,
+        "The program and its arguments, without a shell.",
+    ),
+    Key::new(
+        "version_id",
+        INT64,
+        "Which version of the job this is; passed on.",
+    ),
+    Key::new("errors", Shape::Any, "Why an exported job cannot run."),
+    Key::new(
+        "status_from",
+        Shape::Words(|| STATUS_FROM.iter().map(|w| w.as_str()).collect()),
+        "What says how a task has ended.",
+    ),
+    Key::new(
+        "arguments",
+        Shape::Words(|| ARGUMENTS.iter().map(|w| w.as_str()).collect()),
+        "What is added to the command.",
+    ),
 ];
 /// Documented by the original, and served by nobody yet; ignoring it would start tasks too early.
 const AFTER_ALL: &str = "run_only_after_all_nodes_are_done_for";
 
-const FILTER_KEYS: &[&str] = &[
-    "whitelist",
-    "whitelist_regex",
-    "blacklist",
-    "blacklist_regex",
-    "tag_whitelist",
-    "fraction_of_nodes",
-];
-
-/// Compiled size of one regular expression: far above what matching node names takes, far below what hurts.
-const MAX_REGEX_BYTES: usize = 1 << 20;
+const STATUS_FROM: [StatusFrom; 3] = [StatusFrom::Auto, StatusFrom::Pipe, StatusFrom::ExitCode];
+const ARGUMENTS: [Arguments; 2] = [Arguments::Append, Arguments::None];
 
 /// A job on its way into the configuration.
 pub(crate) struct Draft {
@@ -119,7 +175,8 @@ pub(crate) fn parse(at: &At, name: JobName, config: &Config, unknown: UnknownKey
     let mut old_errors = None;
     if at.expect_object(&mut notes) {
         at.check_duplicates(&mut notes);
-        at.check_keys(KEYS, &mut notes);
+        let known: Vec<&str> = KEYS.iter().map(|key| key.name).chain([AFTER_ALL]).collect();
+        at.check_keys(&known, &mut notes);
         placement(at, &mut job, config, &mut notes);
         process(at, &mut job, &mut notes);
         labels(at, &mut job, &mut notes);
@@ -176,87 +233,42 @@ fn placement(at: &At, job: &mut JobConfig, config: &Config, notes: &mut Notes) {
             }
         }
     }
-    if let Some(at) = at.get("filters")
-        && at.expect_object(notes)
-    {
-        for entry in at.entries() {
-            let level = key_level(&entry, config, notes);
-            let filter = filter(&entry, notes);
-            // A filter that everything passes is none.
-            if let (Some(level), Some(filter)) = (level, filter)
-                && filter != Filter::default()
-            {
-                job.filters.insert(level, filter);
-            }
-        }
+    if let Some(at) = at.get("filters") {
+        filters(&at, job, config, notes);
     }
-    if let Some(at) = at.get("level_for_host_placement") {
-        job.level_for_host_placement = level(&at, config, notes);
-    }
-    if let Some(at) = at.get("host_placement") {
-        job.host_placement = at.string(notes).filter(|host| !host.is_empty());
-    }
+    host_placement(at, job, config, notes);
     if let Some(at) = at.get("backoff") {
         set(&mut job.backoff, at.backoff(notes));
     }
 }
 
-fn filter(at: &At, notes: &mut Notes) -> Option<Filter> {
-    let mut filter = Filter::default();
-    if !at.expect_object(notes) {
-        return None;
+/// On which host the job runs, or the hosts of which level.
+fn host_placement(at: &At, job: &mut JobConfig, config: &Config, notes: &mut Notes) {
+    if let Some(at) = at.get("host_placement") {
+        job.host_placement = at.string(notes).filter(|host| !host.is_empty());
     }
-    at.check_keys(FILTER_KEYS, notes);
-    for (key, list) in [
-        ("whitelist", &mut filter.whitelist),
-        ("blacklist", &mut filter.blacklist),
-        ("tag_whitelist", &mut filter.tag_whitelist),
-    ] {
-        if let Some(at) = at.get(key) {
-            set(list, at.strings(notes));
-        }
-    }
-    for (key, pattern) in [
-        ("whitelist_regex", &mut filter.whitelist_regex),
-        ("blacklist_regex", &mut filter.blacklist_regex),
-    ] {
-        if let Some(at) = at.get(key) {
-            set(pattern, regex(&at, notes));
-        }
-    }
-    if let Some(at) = at.get("fraction_of_nodes") {
-        let fraction = at.double(notes);
-        if fraction.is_some_and(|f| f <= 0.0 || f > 1.0) {
-            notes.error(
-                at.problem(format!("{} is out of range", at.node))
-                    .help("above 0, at most 1; a job without nodes is `\"enabled\": false`"),
-            );
-        } else {
-            set(&mut filter.fraction_of_nodes, fraction);
-        }
-    }
-    Some(filter)
-}
-
-fn regex(at: &At, notes: &mut Notes) -> Option<String> {
-    let pattern = at.string(notes)?;
-    let built = regex::RegexBuilder::new(&pattern)
-        .size_limit(MAX_REGEX_BYTES)
-        .build();
-    let message = match built {
-        Ok(_) => return Some(pattern),
-        // The last line says what is wrong; those before it draw an arrow to where.
-        Err(regex::Error::Syntax(text)) => {
-            let last = text.lines().last().unwrap_or("a mistake");
-            last.trim_start_matches("error: ").to_owned()
-        }
-        Err(other) => other.to_string(),
+    let Some(at) = at.get("level_for_host_placement") else {
+        return;
     };
-    notes.error(
-        at.problem(format!("no regular expression: {message}"))
-            .help("Rust's syntax: Perl's without look-around and backreferences"),
-    );
-    None
+    let Some(placement) = level(&at, config, notes) else {
+        return;
+    };
+    if placement == config.worker_level() || placement > job.level_for_tasks {
+        let tasks = &config.levels[job.level_for_tasks.index()];
+        let text = format!("a task at level `{tasks}` has no node at level {}", at.node);
+        let above = &config.levels[..=job.level_for_tasks.index()];
+        let above = above[..above.len().min(config.worker_level().index())].join(", ");
+        notes.error(at.problem(text).help(format!("one of {above}")));
+        return;
+    }
+    job.level_for_host_placement = Some(placement);
+    if job.host_placement.is_some() {
+        let help = "remove one of them";
+        notes.warning(
+            at.key_problem("has no effect beside `host_placement`")
+                .help(help),
+        );
+    }
 }
 
 /// What a task's process is and how it ends.
@@ -268,17 +280,15 @@ fn process(at: &At, job: &mut JobConfig, notes: &mut Notes) {
         task_subprocess(&at, &mut job.task_subprocess, notes);
     }
     if let Some(at) = at.get("status_from") {
-        let words = [StatusFrom::Auto, StatusFrom::Pipe, StatusFrom::ExitCode];
         set(
             &mut job.task_subprocess.status_from,
-            at.choice(&words.map(|w| (w.as_str(), w)), notes),
+            at.choice(&STATUS_FROM.map(|w| (w.as_str(), w)), notes),
         );
     }
     if let Some(at) = at.get("arguments") {
-        let words = [Arguments::Append, Arguments::None];
         set(
             &mut job.task_subprocess.arguments,
-            at.choice(&words.map(|w| (w.as_str(), w)), notes),
+            at.choice(&ARGUMENTS.map(|w| (w.as_str(), w)), notes),
         );
     }
     if let Some(at) = at.get_alias(KILL_SUBPROCESS, notes) {

@@ -1,51 +1,106 @@
-//! JSON text to a tree with places; the first thing that is no JSON ends it, with what was expected there.
+//! JSON text to a tree with places. After an offence it goes on where that is safe, so that one reading tells all of them.
 
-use serde_json::Number;
+mod scalars;
 
+use crate::format::{Budget, MAX_DEPTH, Reading, too_deep};
 use crate::problem::Problem;
 use crate::tree::{Entry, Node, Object, Place, Value, shorten};
 
-/// The largest file: a million nodes listed by hand at 64 bytes each.
-pub const MAX_CONFIG_BYTES: usize = 64 << 20;
+/// Offences of one file that are told: more are another format.
+const MAX_OFFENCES: usize = 50;
 
-/// The deepest nesting: half of the 128 that JSON readers commonly stop at, so that a job's `config` can still be wrapped in
-/// the argument of a task and in messages.
-pub const MAX_DEPTH: usize = 64;
-
-pub(crate) fn parse(text: &str) -> Result<Node, Problem> {
-    if text.len() > MAX_CONFIG_BYTES {
-        return Err(Problem::new(
-            Place::START,
-            String::new(),
-            format!(
-                "the file has {} bytes; at most {MAX_CONFIG_BYTES} are allowed",
-                text.len()
-            ),
-        ));
-    }
-    // A byte order mark at the start is no content.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+pub(crate) fn read(text: &str) -> Reading {
     let mut parser = Parser {
         text,
         offset: 0,
         place: Place::START,
+        open: Vec::new(),
+        problems: Vec::new(),
+        content: Content::Known,
+        brackets: Brackets::Counted,
+        comma_may_be_lost: false,
+        quote_may_close: false,
+        string_is_wrong: false,
+        budget: Budget::default(),
     };
-    parser.skip_space();
-    if parser.peek().is_none() {
-        return Err(parser.error("the file is empty").help("a JSON object"));
+    let node = parser.document().ok();
+    // A comma is judged by what follows it.
+    parser.problems.sort_by_key(Problem::place);
+    Reading {
+        node: node.filter(|_| parser.content == Content::Known),
+        problems: parser.problems,
     }
-    let node = parser.value(0)?;
-    parser.skip_space();
-    match parser.peek() {
-        None => Ok(node),
-        Some(_) => Err(parser.expected("the end of the file")),
+}
+
+/// The value of a text that is JSON and nothing else.
+pub(crate) fn value_of(text: &str) -> Option<Node> {
+    let reading = read(text);
+    reading.node.filter(|_| reading.problems.is_empty())
+}
+
+/// Nothing more can be read; why is among the problems.
+#[derive(Debug)]
+struct Stop;
+
+/// Whether the tree holds all that was meant, whatever was wrong with how it was written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Content {
+    Known,
+    Lost,
+}
+
+/// Whether an opening or closing bracket may have been passed over: then one that does not fit is no news.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Brackets {
+    Counted,
+    Doubtful,
+}
+
+/// What could stand at a place.
+#[derive(Clone, Copy)]
+enum Expected<'k> {
+    Value,
+    Key,
+    Colon(&'k str),
+    /// A comma or this end of the container.
+    Next(u8),
+    End,
+}
+
+impl Expected<'_> {
+    fn text(self) -> String {
+        match self {
+            Expected::Value => "a value".to_owned(),
+            Expected::Key => "a key in double quotes".to_owned(),
+            Expected::Colon(key) => format!("`:` after the key {:?}", shorten(key)),
+            Expected::Next(end) => format!("`,` or `{}`", char::from(end)),
+            Expected::End => "the end of the file".to_owned(),
+        }
     }
+}
+
+/// What follows an item of a container.
+enum Next {
+    Item,
+    End,
 }
 
 struct Parser<'a> {
     text: &'a str,
     offset: usize,
     place: Place,
+    /// The ends of the containers around this place, outermost first.
+    open: Vec<u8>,
+    problems: Vec<Problem>,
+    content: Content,
+    brackets: Brackets,
+    /// The end of a line was passed over, and maybe a comma with it.
+    comma_may_be_lost: bool,
+    /// The last string was not closed on its line, so that the next quote may be its end.
+    quote_may_close: bool,
+    /// The last string was told to be wrong.
+    string_is_wrong: bool,
+    budget: Budget,
 }
 
 impl Parser<'_> {
@@ -67,25 +122,46 @@ impl Parser<'_> {
         self.offset += 1;
     }
 
-    fn skip_space(&mut self) {
-        while let Some(b' ' | b'\t' | b'\r' | b'\n') = self.peek() {
-            self.bump();
-        }
+    fn rest(&self) -> &str {
+        &self.text[self.offset..]
     }
 
-    fn error(&self, message: impl Into<String>) -> Problem {
-        Problem::new(self.place, String::new(), message.into())
+    /// Tells a problem, unless one was told of the same place: that would be the same once more.
+    fn report(&mut self, problem: Problem) -> Result<(), Stop> {
+        let told = self
+            .problems
+            .last()
+            .is_some_and(|last| last.place() == problem.place());
+        if !told {
+            self.problems.push(problem);
+        }
+        if self.problems.len() < MAX_OFFENCES {
+            return Ok(());
+        }
+        self.content = Content::Lost;
+        Err(Stop)
+    }
+
+    /// The text is over where something had to follow.
+    fn cut_off(&mut self, what: Expected) -> Stop {
+        self.content = Content::Lost;
+        if self.brackets == Brackets::Counted {
+            let problem = self.expected(&what.text());
+            // Nothing follows, whether or not there is room for more problems.
+            let _ = self.report(problem);
+        }
+        Stop
     }
 
     /// "expected X, found Y" at the current place.
     fn expected(&self, what: &str) -> Problem {
-        let found = match self.text[self.offset..].chars().next() {
+        let found = match self.rest().chars().next() {
             None => "the end of the file".to_owned(),
             Some(c) if c.is_control() => format!("`{}`", c.escape_debug()),
             Some(c) => format!("`{c}`"),
         };
         let problem = self
-            .error(format!("expected {what}, found {found}"))
+            .problem(self.place, format!("expected {what}, found {found}"))
             .value(found);
         match self.peek() {
             Some(b'/' | b'#') => problem.help("JSON has no comments"),
@@ -94,287 +170,340 @@ impl Parser<'_> {
         }
     }
 
-    fn value(&mut self, depth: usize) -> Result<Node, Problem> {
+    fn problem(&self, place: Place, message: impl Into<String>) -> Problem {
+        Problem::new(place, String::new(), message.into())
+    }
+
+    /// Passes white space; comments are told and passed, too.
+    fn skip_space(&mut self, what: Expected) -> Result<(), Stop> {
+        loop {
+            match self.peek() {
+                Some(b' ' | b'\t' | b'\r' | b'\n') => self.bump(),
+                Some(b'#') => {
+                    self.report(self.expected(&what.text()))?;
+                    self.skip_line();
+                }
+                Some(b'/') if self.rest().starts_with("//") => {
+                    self.report(self.expected(&what.text()))?;
+                    self.skip_line();
+                }
+                Some(b'/') if self.rest().starts_with("/*") => {
+                    self.report(self.expected(&what.text()))?;
+                    let end = self.rest().find("*/").map(|at| at + 2);
+                    self.skip_bytes(end.unwrap_or(self.rest().len()));
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn skip_bytes(&mut self, count: usize) {
+        for _ in 0..count {
+            self.bump();
+        }
+    }
+
+    fn skip_line(&mut self) {
+        while !matches!(self.peek(), None | Some(b'\n')) {
+            self.bump();
+        }
+    }
+
+    /// Passes the end of the line, because nobody can tell what it means.
+    fn lose_line(&mut self) {
+        let start = self.offset;
+        self.skip_line();
+        self.lose(start);
+        self.comma_may_be_lost = true;
+    }
+
+    /// What was passed since `start` is not known.
+    fn lose(&mut self, start: usize) {
+        self.content = Content::Lost;
+        let passed = &self.text.as_bytes()[start..self.offset];
+        let has_brackets = passed
+            .iter()
+            .any(|b| matches!(b, b'{' | b'}' | b'[' | b']'));
+        if has_brackets || self.peek().is_none() {
+            self.brackets = Brackets::Doubtful;
+        }
+    }
+
+    /// Passes what should have been a scalar: up to a comma or an end on its line, or, where it is more than that, the line.
+    fn lose_scalar(&mut self) {
+        let start = self.offset;
+        loop {
+            match self.peek() {
+                None => return self.lose(start),
+                Some(b',' | b']' | b'}' | b'\n') => return,
+                Some(b'"' | b'\'' | b'{' | b'[' | b':') => return self.lose_line(),
+                Some(_) => self.bump(),
+            }
+        }
+    }
+
+    fn document(&mut self) -> Result<Node, Stop> {
+        self.skip_space(Expected::Value)?;
+        let node = self.value(0)?;
+        self.skip_space(Expected::End)?;
+        if self.peek().is_some() && self.brackets == Brackets::Counted {
+            self.content = Content::Lost;
+            self.report(self.expected(&Expected::End.text()))?;
+        }
+        Ok(node)
+    }
+
+    /// Passes a value, and what stands in its place if there is none.
+    fn value(&mut self, depth: usize) -> Result<Node, Stop> {
         let place = self.place;
-        if depth >= MAX_DEPTH && matches!(self.peek(), Some(b'{' | b'[')) {
-            return Err(self.error(format!("nested more than {MAX_DEPTH} deep")));
+        let too_much = match self.peek() {
+            Some(b'{' | b'[') if depth >= MAX_DEPTH => Err(too_deep(place)),
+            _ => self.budget.take(place),
+        };
+        if let Err(problem) = too_much {
+            self.content = Content::Lost;
+            self.report(problem)?;
+            return Err(Stop);
         }
         let value = match self.peek() {
             Some(b'{') => Value::Object(self.object(depth)?),
             Some(b'[') => Value::Array(self.array(depth)?),
-            Some(b'"') => Value::String(self.string()?),
-            Some(b'-' | b'0'..=b'9') => Value::Number(self.number()?),
+            Some(b'"') => {
+                let text = self.string()?;
+                match std::mem::take(&mut self.string_is_wrong) {
+                    false => Value::String(text),
+                    true => Value::Unread,
+                }
+            }
+            Some(b'-' | b'0'..=b'9') => self.number()?,
             Some(byte) if byte.is_ascii_alphabetic() => self.word()?,
-            _ => return Err(self.expected("a value")),
+            Some(b'\'') => {
+                self.report(self.expected(&Expected::Value.text()))?;
+                Value::String(self.single_quoted())
+            }
+            Some(b',' | b']' | b'}') => {
+                self.report(self.expected(&Expected::Value.text()))?;
+                Value::Unread
+            }
+            Some(_) => {
+                self.report(self.expected(&Expected::Value.text()))?;
+                self.lose_scalar();
+                Value::Unread
+            }
+            None => return Err(self.cut_off(Expected::Value)),
         };
         Ok(Node { place, value })
     }
 
-    fn word(&mut self) -> Result<Value, Problem> {
-        let rest = &self.text[self.offset..];
-        let end = rest
-            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-            .unwrap_or(rest.len());
-        let word = &rest[..end];
-        let value = match word {
-            "null" => Value::Null,
-            "true" => Value::Bool(true),
-            "false" => Value::Bool(false),
-            _ => {
-                let shown = shorten(word);
-                return Err(self
-                    .error(format!("expected a value, found `{shown}`"))
-                    .value(shown)
-                    .help("true, false and null are in lower case, texts in double quotes"));
-            }
-        };
-        for _ in 0..end {
-            self.bump();
-        }
-        Ok(value)
-    }
-
-    fn array(&mut self, depth: usize) -> Result<Vec<Node>, Problem> {
+    fn array(&mut self, depth: usize) -> Result<Vec<Node>, Stop> {
+        self.open.push(b']');
         self.bump();
         let mut items = Vec::new();
-        self.skip_space();
+        self.skip_space(Expected::Value)?;
         if self.peek() == Some(b']') {
-            self.bump();
+            self.close();
             return Ok(items);
         }
         loop {
-            self.skip_space();
-            items.push(self.value(depth + 1)?);
-            self.skip_space();
-            match self.peek() {
-                Some(b',') => self.comma(b']')?,
-                Some(b']') => {
-                    self.bump();
-                    return Ok(items);
-                }
-                _ => return Err(self.expected("`,` or `]`")),
+            self.skip_space(Expected::Value)?;
+            self.skip_commas(Expected::Value)?;
+            if self.peek() != Some(b']') {
+                items.push(self.value(depth + 1)?);
+            }
+            match self.next(b']')? {
+                Next::Item => {}
+                Next::End => return Ok(items),
             }
         }
     }
 
-    fn object(&mut self, depth: usize) -> Result<Object, Problem> {
+    fn object(&mut self, depth: usize) -> Result<Object, Stop> {
+        self.open.push(b'}');
         self.bump();
         let mut entries = Vec::new();
-        self.skip_space();
+        self.skip_space(Expected::Key)?;
         if self.peek() == Some(b'}') {
-            self.bump();
+            self.close();
             return Ok(Object::new(entries));
         }
         loop {
-            self.skip_space();
-            let place = self.place;
-            if self.peek() != Some(b'"') {
-                return Err(self.expected("a key in double quotes"));
+            self.skip_space(Expected::Key)?;
+            self.skip_commas(Expected::Key)?;
+            if self.peek() != Some(b'}') {
+                entries.extend(self.entry(depth)?);
             }
-            let key = self.string()?;
-            self.skip_space();
-            if self.peek() != Some(b':') {
-                return Err(self.expected(&format!("`:` after the key {:?}", shorten(&key))));
-            }
-            self.bump();
-            self.skip_space();
-            let node = self.value(depth + 1)?;
-            entries.push(Entry { key, place, node });
-            self.skip_space();
-            match self.peek() {
-                Some(b',') => self.comma(b'}')?,
-                Some(b'}') => {
-                    self.bump();
-                    return Ok(Object::new(entries));
-                }
-                _ => return Err(self.expected("`,` or `}`")),
+            match self.next(b'}')? {
+                Next::Item => {}
+                Next::End => return Ok(Object::new(entries)),
             }
         }
+    }
+
+    fn entry(&mut self, depth: usize) -> Result<Option<Entry>, Stop> {
+        let place = self.place;
+        let Some(key) = self.key()? else {
+            return Ok(None);
+        };
+        if self.comma_may_be_lost {
+            // The key swallowed its line, and the colon with it.
+            return Ok(None);
+        }
+        self.skip_space(Expected::Colon(&key))?;
+        match self.peek() {
+            Some(b':') => self.bump(),
+            None => return Err(self.cut_off(Expected::Colon(&key))),
+            Some(found) => {
+                self.report(self.expected(&Expected::Colon(&key).text()))?;
+                match found {
+                    b'=' => self.bump(),
+                    b',' | b'}' | b']' => {
+                        let node = Node {
+                            place: self.place,
+                            value: Value::Unread,
+                        };
+                        return Ok(Some(Entry { key, place, node }));
+                    }
+                    // The colon alone is missing, or the value is told next.
+                    _ => {}
+                }
+            }
+        }
+        self.skip_space(Expected::Value)?;
+        let node = self.value(depth + 1)?;
+        Ok(Some(Entry { key, place, node }))
+    }
+
+    /// `None`: no key begins here, which was told.
+    fn key(&mut self) -> Result<Option<String>, Stop> {
+        match self.peek() {
+            Some(b'"') => {
+                let key = self.string()?;
+                if std::mem::take(&mut self.string_is_wrong) {
+                    self.content = Content::Lost;
+                }
+                return Ok(Some(key));
+            }
+            None => return Err(self.cut_off(Expected::Key)),
+            Some(_) => self.report(self.expected(&Expected::Key.text()))?,
+        }
+        match (self.peek(), self.bare_key()) {
+            (Some(b'\''), _) => Ok(Some(self.single_quoted())),
+            (_, Some(length)) => {
+                let key = self.rest()[..length].to_owned();
+                self.skip_bytes(length);
+                Ok(Some(key))
+            }
+            (Some(b'}' | b']'), None) => Ok(None),
+            (_, None) => {
+                self.lose_line();
+                Ok(None)
+            }
+        }
+    }
+
+    /// The length of a word before a colon, which was meant as a key.
+    fn bare_key(&self) -> Option<usize> {
+        let rest = self.rest();
+        let length = rest.find(|c: char| !c.is_ascii_alphanumeric() && !"_->.".contains(c))?;
+        let colon = rest[length..].trim_start_matches([' ', '\t']);
+        (length > 0 && colon.starts_with(':')).then_some(length)
+    }
+
+    /// Whether an item begins here although no comma stands before it.
+    fn begins_item(&self, end: u8) -> bool {
+        let first = self.peek();
+        if end == b']' {
+            return matches!(first, Some(b'"' | b'\'' | b'{' | b'[' | b'-' | b'0'..=b'9'))
+                || first.is_some_and(|b| b.is_ascii_alphabetic()) && !self.quote_may_close;
+        }
+        let line = self.rest().lines().next().unwrap_or("");
+        let quote = match first {
+            Some(b'"') => '"',
+            Some(b'\'') => '\'',
+            _ => return self.bare_key().is_some(),
+        };
+        let after = line[1..].split_once(quote).map(|(_, after)| after);
+        after.is_some_and(|after| after.trim_start().starts_with(':'))
+    }
+
+    /// Passes commas where an item should begin; without an item between them they are told once.
+    fn skip_commas(&mut self, what: Expected) -> Result<(), Stop> {
+        if self.peek() == Some(b',') {
+            self.report(self.expected(&what.text()))?;
+            while self.peek() == Some(b',') {
+                self.bump();
+                self.skip_space(what)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        self.bump();
+        self.open.pop();
+    }
+
+    /// Passes what stands after an item, up to the next item or past the end of the container.
+    fn next(&mut self, end: u8) -> Result<Next, Stop> {
+        loop {
+            self.skip_space(Expected::Next(end))?;
+            let comma_is_lost = std::mem::take(&mut self.comma_may_be_lost);
+            match self.peek() {
+                Some(b',') => return self.comma(end),
+                Some(byte) if byte == end => {
+                    self.close();
+                    return Ok(Next::End);
+                }
+                None => return Err(self.cut_off(Expected::Next(end))),
+                Some(other @ (b']' | b'}')) => {
+                    self.wrong_end(end, other)?;
+                    return Ok(Next::End);
+                }
+                Some(_) => {
+                    if !comma_is_lost {
+                        self.report(self.expected(&Expected::Next(end).text()))?;
+                    }
+                    if self.begins_item(end) {
+                        return Ok(Next::Item);
+                    }
+                    self.lose_line();
+                }
+            }
+        }
+    }
+
+    /// The end of another kind of container.
+    fn wrong_end(&mut self, end: u8, found: u8) -> Result<(), Stop> {
+        if self.brackets == Brackets::Counted {
+            self.report(self.expected(&Expected::Next(end).text()))?;
+        }
+        self.brackets = Brackets::Doubtful;
+        self.content = Content::Lost;
+        self.open.pop();
+        // It ends a container around this one, which was not closed then; or it is a slip for our own end.
+        if !self.open.contains(&found) {
+            self.bump();
+        }
+        Ok(())
     }
 
     /// Passes a comma; one before the end of its container is named, because it is the commonest slip.
-    fn comma(&mut self, end: u8) -> Result<(), Problem> {
+    fn comma(&mut self, end: u8) -> Result<Next, Stop> {
         let comma = self.place;
         self.bump();
-        self.skip_space();
-        if self.peek() == Some(end) {
-            return Err(Problem::new(
-                comma,
-                String::new(),
-                format!("a comma before the closing `{}`", char::from(end)),
-            )
-            .help("remove the comma"));
-        }
-        Ok(())
-    }
-
-    fn digits(&mut self) -> Result<(), Problem> {
-        if !matches!(self.peek(), Some(b'0'..=b'9')) {
-            return Err(self.expected("a digit"));
-        }
-        while let Some(b'0'..=b'9') = self.peek() {
-            self.bump();
-        }
-        Ok(())
-    }
-
-    fn number(&mut self) -> Result<Number, Problem> {
-        let (start, place) = (self.offset, self.place);
-        if self.peek() == Some(b'-') {
-            self.bump();
-        }
-        if self.peek() == Some(b'0') {
-            self.bump();
-            if let Some(b'0'..=b'9') = self.peek() {
-                return Err(Problem::new(
-                    place,
-                    String::new(),
-                    "a number starts with 0".to_owned(),
-                )
-                .help("remove the leading zero"));
-            }
-        } else {
-            self.digits()?;
-        }
-        if self.peek() == Some(b'.') {
-            self.bump();
-            self.digits()?;
-        }
-        if let Some(b'e' | b'E') = self.peek() {
-            self.bump();
-            if let Some(b'+' | b'-') = self.peek() {
-                self.bump();
-            }
-            self.digits()?;
-        }
-        let text = &self.text[start..self.offset];
-        number_from(text).ok_or_else(|| {
-            Problem::new(
-                place,
-                String::new(),
-                format!("the number {} is too large", shorten(text)),
-            )
-            .value(shorten(text))
-        })
-    }
-
-    fn string(&mut self) -> Result<String, Problem> {
-        let open = self.place;
-        self.bump();
-        let mut out = String::new();
-        loop {
-            let start = self.offset;
-            while matches!(self.peek(), Some(b) if b != b'"' && b != b'\\' && b >= 0x20) {
-                self.bump();
-            }
-            out.push_str(&self.text[start..self.offset]);
-            match self.peek() {
-                Some(b'"') => {
-                    self.bump();
-                    return Ok(out);
-                }
-                Some(b'\\') => {
-                    let escaped = self.escape()?;
-                    out.push(escaped);
-                }
-                Some(b'\n' | b'\r') | None => {
-                    return Err(Problem::new(
-                        open,
-                        String::new(),
-                        "a string without its closing quote".to_owned(),
-                    )
-                    .help("add the quote, or write a line break as \\n"));
-                }
-                Some(byte) => {
-                    return Err(self.error(format!(
-                        "a control character in a string; write \\u{byte:04x}"
-                    )));
-                }
-            }
-        }
-    }
-
-    fn escape(&mut self) -> Result<char, Problem> {
-        let place = self.place;
-        self.bump();
-        let simple = match self.peek() {
-            Some(b'"') => '"',
-            Some(b'\\') => '\\',
-            Some(b'/') => '/',
-            Some(b'b') => '\u{8}',
-            Some(b'f') => '\u{c}',
-            Some(b'n') => '\n',
-            Some(b'r') => '\r',
-            Some(b't') => '\t',
-            Some(b'u') => {
-                self.bump();
-                return self.unicode_escape(place);
-            }
-            _ => {
-                return Err(
-                    Problem::new(place, String::new(), "an unknown escape".to_owned())
-                        .help(r#"known are \" \\ \/ \b \f \n \r \t \uXXXX"#),
-                );
-            }
+        let what = match end {
+            b']' => Expected::Value,
+            _ => Expected::Key,
         };
-        self.bump();
-        Ok(simple)
-    }
-
-    /// After `\u`: four digits, or a surrogate pair of two such escapes.
-    fn unicode_escape(&mut self, place: Place) -> Result<char, Problem> {
-        let lone = || {
-            Problem::new(
-                place,
-                String::new(),
-                "half of a surrogate pair, which is no character".to_owned(),
-            )
-        };
-        let first = self.four_hex_digits()?;
-        let code = match first {
-            0xd800..=0xdbff => {
-                if !self.text[self.offset..].starts_with("\\u") {
-                    return Err(lone());
-                }
-                self.bump();
-                self.bump();
-                match self.four_hex_digits()? {
-                    second @ 0xdc00..=0xdfff => {
-                        0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00)
-                    }
-                    _ => return Err(lone()),
-                }
-            }
-            _ => first,
-        };
-        char::from_u32(code).ok_or_else(lone)
-    }
-
-    fn four_hex_digits(&mut self) -> Result<u32, Problem> {
-        let mut code = 0;
-        for _ in 0..4 {
-            let digit = self.peek().and_then(|b| char::from(b).to_digit(16));
-            let Some(digit) = digit else {
-                return Err(self.expected("four hexadecimal digits after \\u"));
-            };
-            code = code * 16 + digit;
-            self.bump();
+        self.skip_space(what)?;
+        if self.peek() != Some(end) {
+            return Ok(Next::Item);
         }
-        Ok(code)
+        let text = format!("a comma before the closing `{}`", char::from(end));
+        self.report(self.problem(comma, text).help("remove the comma"))?;
+        self.close();
+        Ok(Next::End)
     }
-}
-
-/// The number that JSON text spells: exact where it is a 64-bit integer, else the nearest double. `None`: beyond a double.
-pub(crate) fn number_from(text: &str) -> Option<Number> {
-    if let Ok(n) = text.parse::<i64>()
-        && text != "-0"
-    {
-        return Some(n.into());
-    }
-    if let Ok(n) = text.parse::<u64>() {
-        return Some(n.into());
-    }
-    text.parse::<f64>().ok().and_then(Number::from_f64)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Config text to typed config, with all its errors and their places.
+//! Config text in JSON, TOML or YAML to typed config, with all its errors and their places.
 //!
 //! The crate reads no file and no clock: a caller brings the text and prefixes problems with the file's name.
 //!
@@ -50,35 +50,47 @@
 //!   the worker.
 //! * `disabled: false` of a `manual` node leaves it enabled; cycles are errors. A `script` has a `timeout`.
 //! * Jobs may say `status_from` (`auto`, `pipe`, `exit_code`) and `arguments` (`append`, `none`).
-//! * Errors instead of silence: keys that occur twice, levels named twice or called `instance` or `worker`, resource names used at
-//!   two levels, negative amounts, regular expressions that cannot be compiled, `fraction_of_nodes` outside (0, 1], cycles of
-//!   `depends_on`. Unknown keys are warnings, or errors with [`UnknownKeys::Refuse`].
+//! * Errors instead of silence: keys that occur twice, levels called `instance` or `worker`, resource names used at two levels,
+//!   negative amounts, regular expressions that cannot be compiled or mean something else in Perl, `fraction_of_nodes` above 1,
+//!   `level_for_host_placement` where a task has no node, cycles of `depends_on`. Unknown keys are warnings, or errors with
+//!   [`UnknownKeys::Refuse`].
+//! * Warnings instead of silence: each key that is read and has no effect.
+//! * The same document may be TOML or YAML: [`Format`].
 
 #![deny(clippy::iter_over_hash_type)]
 
 mod coerce;
 mod depends;
 mod export;
+mod filters;
+mod format;
 mod jobs;
 mod json;
+mod keys;
+mod lines;
 mod manual;
 mod model;
 mod nodes;
+mod numbers;
 mod problem;
 mod read;
 mod resources;
+mod schema;
 mod settings;
 mod subprocess;
+mod toml;
 mod tree;
+mod yaml;
 
 pub use export::export_job;
-pub use json::{MAX_CONFIG_BYTES, MAX_DEPTH};
+pub use format::{Format, MAX_CONFIG_BYTES, MAX_DEPTH, MAX_MARKUP_BYTES, MAX_VALUES};
 pub use manual::MAX_MANUAL_NODES;
 pub use model::*;
 pub use nodes::MAX_RANGE_NODES;
 pub use problem::{ConfigErrors, Problem};
 pub use read::UnknownKeys;
 pub use resources::MAX_RESOURCES;
+pub use schema::{config_schema, key_paths};
 pub use settings::MAX_LEVELS;
 pub use tree::Place;
 
@@ -90,9 +102,10 @@ use crate::tree::{Node, quote};
 
 const SETTINGS: &str = "bistro_settings";
 
-/// How strictly to read.
+/// How to read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ParseOptions {
+    pub format: Format,
     pub unknown_keys: UnknownKeys,
 }
 
@@ -120,23 +133,56 @@ impl Parsed {
     }
 }
 
-/// Reads a whole configuration. Errors in its settings, or in the text as JSON, make it no configuration; the problems of jobs are
+/// Reads a whole configuration. Errors in its settings, or in the text as such, make it no configuration; the problems of jobs are
 /// then among the errors, too, so that one reading shows everything.
 pub fn parse(text: &str, options: ParseOptions) -> Result<Parsed, ConfigErrors> {
-    let tree = json::parse(text).map_err(|problem| ConfigErrors(vec![problem]))?;
-    parse_tree(&tree, options)
+    let outcome = outcome(text, options);
+    match outcome.usable {
+        Some(config) => Ok(Parsed {
+            config,
+            warnings: outcome.warnings,
+            job_problems: outcome.errors,
+        }),
+        None => Err(ConfigErrors(outcome.errors)),
+    }
 }
 
 /// As [`parse`], for a file as it was read; what is not UTF-8 is an error at its place.
 pub fn parse_bytes(bytes: &[u8], options: ParseOptions) -> Result<Parsed, ConfigErrors> {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => parse(text, options),
-        Err(error) => {
-            let good = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
-            let place = tree::Place::after(&good);
-            let text = "the file is not UTF-8 from here on".to_owned();
-            Err(ConfigErrors(vec![Problem::new(place, String::new(), text)]))
+    parse(text_of(bytes)?, options)
+}
+
+fn text_of(bytes: &[u8]) -> Result<&str, ConfigErrors> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let good = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+        let place = tree::Place::after(&good);
+        let text = "the file is not UTF-8 from here on".to_owned();
+        ConfigErrors(vec![Problem::new(place, String::new(), text)])
+    })
+}
+
+/// All that is to be said of a file, in file order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// Those of jobs, too.
+    pub errors: Vec<Problem>,
+    pub warnings: Vec<Problem>,
+}
+
+/// Looks for everything that is wrong with a file, or worth a look, whether or not it can be used.
+pub fn check_bytes(bytes: &[u8], options: ParseOptions) -> Findings {
+    match text_of(bytes) {
+        Ok(text) => {
+            let outcome = outcome(text, options);
+            Findings {
+                errors: outcome.errors,
+                warnings: outcome.warnings,
+            }
         }
+        Err(ConfigErrors(errors)) => Findings {
+            errors,
+            warnings: Vec::new(),
+        },
     }
 }
 
@@ -149,15 +195,18 @@ pub struct ParsedJob {
     pub problems: Vec<Problem>,
 }
 
-/// Reads the JSON of one job, such as [`export_job`] gives, against a configuration's settings. What it depends on is not looked
-/// at: that is a matter of all jobs together.
+/// Reads one job, such as [`export_job`] gives, against a configuration's settings. What it depends on is not looked at: that is
+/// a matter of all jobs together.
 pub fn parse_job(
     name: &JobName,
     text: &str,
     config: &Config,
     options: ParseOptions,
 ) -> Result<ParsedJob, ConfigErrors> {
-    let tree = json::parse(text).map_err(|problem| ConfigErrors(vec![problem]))?;
+    let reading = format::read(text, options.format);
+    let Some(tree) = reading.node.filter(|_| reading.problems.is_empty()) else {
+        return Err(ConfigErrors(reading.problems));
+    };
     let at = At::root(&tree);
     let mut notes = Notes::default();
     let name = jobs::job_name(&at, name.as_str(), &mut notes);
@@ -173,17 +222,55 @@ pub fn parse_job(
     })
 }
 
-fn parse_tree(tree: &Node, options: ParseOptions) -> Result<Parsed, ConfigErrors> {
+/// What became of a whole text.
+struct Outcome {
+    /// `None`: some of the errors make it no configuration.
+    usable: Option<Config>,
+    errors: Vec<Problem>,
+    warnings: Vec<Problem>,
+}
+
+fn outcome(text: &str, options: ParseOptions) -> Outcome {
+    let reading = format::read(text, options.format);
+    let mut outcome = match reading.node {
+        Some(tree) if nodes_are_known(&tree) => tree_outcome(&tree, options),
+        _ => Outcome {
+            usable: None,
+            errors: Vec::new(),
+            warnings: Vec::new(),
+        },
+    };
+    if !reading.problems.is_empty() {
+        outcome.usable = None;
+        outcome.errors.extend(reading.problems);
+        outcome.errors.sort_by_key(Problem::place);
+    }
+    outcome
+}
+
+/// Whether levels and nodes could be read: nearly everything else names some of them.
+fn nodes_are_known(tree: &Node) -> bool {
+    let root = At::root(tree);
+    let settings = root.get(SETTINGS);
+    let nodes = settings.as_ref().and_then(|settings| settings.get("nodes"));
+    let unread = |at: &At| at.node.value == tree::Value::Unread;
+    !unread(&root)
+        && !settings.as_ref().is_some_and(unread)
+        && !nodes.is_some_and(|at| at.node.has_unread())
+}
+
+fn tree_outcome(tree: &Node, options: ParseOptions) -> Outcome {
     let root = At::root(tree);
     let mut notes = Notes::new(options.unknown_keys);
-    if !root.expect_object(&mut notes) {
-        return Err(ConfigErrors(notes.finish().0));
-    }
-    top_level_keys(&root, &mut notes);
-    let help = "an object with the settings, as in {\"bistro_settings\": {\"nodes\": {...}}}";
-    let mut config = match root.required(SETTINGS, help, &mut notes) {
-        Some(at) => settings::parse(&at, &mut notes),
-        None => settings::defaults(),
+    let mut config = if root.expect_object(&mut notes) {
+        top_level_keys(&root, &mut notes);
+        let help = "an object with the settings, as in {\"bistro_settings\": {\"nodes\": {...}}}";
+        match root.required(SETTINGS, help, &mut notes) {
+            Some(at) => settings::parse(&at, &mut notes),
+            None => settings::defaults(),
+        }
+    } else {
+        settings::defaults()
     };
     let mut nameless = Notes::default();
     let mut drafts: Vec<Draft> = Vec::new();
@@ -194,27 +281,24 @@ fn parse_tree(tree: &Node, options: ParseOptions) -> Result<Parsed, ConfigErrors
             drafts.push(jobs::parse(&at, name, &config, options.unknown_keys));
         }
     }
-    depends::check(&mut drafts);
+    depends::check(&mut drafts, &config.levels);
+    let has_refused_key = drafts.iter().any(|draft| draft.notes.has_refused_key());
     let (mut errors, mut warnings) = notes.finish();
-    let mut job_problems = nameless.finish().0;
+    let is_usable = errors.is_empty() && !has_refused_key;
+    errors.extend(nameless.finish().0);
     for draft in drafts {
         let (job, problems, more_warnings) = finish_job(draft);
         config.jobs.push(job);
-        job_problems.extend(problems);
+        errors.extend(problems);
         warnings.extend(more_warnings);
     }
     warnings.sort_by_key(Problem::place);
-    job_problems.sort_by_key(Problem::place);
-    if !errors.is_empty() {
-        errors.append(&mut job_problems);
-        errors.sort_by_key(Problem::place);
-        return Err(ConfigErrors(errors));
-    }
-    Ok(Parsed {
-        config,
+    errors.sort_by_key(Problem::place);
+    Outcome {
+        usable: is_usable.then_some(config),
+        errors,
         warnings,
-        job_problems,
-    })
+    }
 }
 
 /// Keys beside the settings and the jobs: a comment, or a mistake that would lose a job.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::coerce::set;
+use crate::keys::{Key, Shape};
 use crate::model::{Config, LevelId, ManualNode};
 use crate::read::{At, Notes};
 use crate::tree::{Value, quote};
@@ -11,7 +11,28 @@ use crate::tree::{Value, quote};
 /// without a bound a few lines could ask for more nodes than there is memory.
 pub const MAX_MANUAL_NODES: usize = 1_000_000;
 
-const SPEC_KEYS: &[&str] = &["children", "disabled"];
+const SPEC_KEYS: &[Key] = &[
+    Key::new(
+        "children",
+        Shape::Either(&[Shape::Name, Shape::List(&Shape::Name)]),
+        "The node's children.",
+    ),
+    Key::new(
+        "disabled",
+        Shape::Any,
+        "No task starts on the node and below it.",
+    ),
+];
+
+/// The preferences of the source.
+pub(crate) const PREFS: Shape = Shape::Map(
+    "NODE",
+    &Shape::Either(&[
+        Shape::Name,
+        Shape::List(&Shape::Name),
+        Shape::Fields(SPEC_KEYS),
+    ]),
+);
 
 /// One key of the preferences.
 struct Spec<'a> {
@@ -53,7 +74,14 @@ fn spec<'a>(at: At<'a>, notes: &mut Notes) -> Spec<'a> {
             read_children(&at, &mut children, notes);
         }
         if let Some(at) = at.get("disabled") {
-            set(&mut enabled, at.boolean(notes).map(|disabled| !disabled));
+            enabled = at.as_truth() == Some(false);
+            if at.as_truth().is_none() {
+                let text = format!("expected true or false, found {}", at.node);
+                let problem = at
+                    .problem(text)
+                    .help("anything else disables the node, too");
+                notes.warning(problem);
+            }
         }
     } else {
         read_children(&at, &mut children, notes);
@@ -69,7 +97,7 @@ fn read_children(at: &At, children: &mut Vec<String>, notes: &mut Notes) {
     match &at.node.value {
         Value::Array(_) => children.extend(at.items().filter_map(|item| item.name(notes))),
         Value::String(_) | Value::Number(_) | Value::Bool(_) => children.extend(at.name(notes)),
-        Value::Null | Value::Object(_) => notes.error(
+        Value::Null | Value::Object(_) | Value::Unread => notes.error(
             at.expected("the children of a node")
                 .help("a name, an array of names, or {\"children\": [...], \"disabled\": true}"),
         ),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::coerce::set;
+use crate::keys::{INT64, Key, Need, Shape, Tagged, Variant};
 use crate::manual;
 use crate::model::{Config, LevelId, NodeSource, RangeLabel, ScriptSource};
 use crate::read::{At, Notes, suggest};
@@ -15,9 +16,64 @@ pub const MAX_RANGE_NODES: i64 = 10_000_000;
 /// How long a script source may take that does not say: it runs at startup, where somebody waits for it.
 const SCRIPT_TIMEOUT: Duration = Duration::from_secs(60);
 
-const SOURCE_KEYS: &[&str] = &["source", "prefs"];
-const RANGE_KEYS: &[&str] = &["parent_level", "start", "end", "format", "enabled"];
-const SCRIPT_KEYS: &[&str] = &["parent_level", "script", "timeout"];
+const SOURCE_KEYS: &[Key] = &[
+    Key::required("source", Shape::Words(source_names), "Which source."),
+    Key::new("prefs", Shape::AnyObject, "What the source wants to know."),
+];
+const PARENT_LEVEL: Key = Key::required(
+    "parent_level",
+    Shape::Name,
+    "The level whose nodes get children.",
+);
+const RANGE_KEYS: &[Key] = &[
+    PARENT_LEVEL,
+    Key::required("start", INT64, "The first number."),
+    Key::required("end", INT64, "The last number, included."),
+    Key::new(
+        "format",
+        Shape::Name,
+        "A name with `{parent}`, `{i}`, `{start}` and `{end}`.",
+    ),
+    Key::new(
+        "enabled",
+        Shape::Truth,
+        "False: no task starts on these nodes.",
+    ),
+];
+const SCRIPT_KEYS: &[Key] = &[
+    PARENT_LEVEL,
+    Key::required(
+        "script",
+        Shape::Name,
+        "A program that gets a node's name and prints its children, one a line.",
+    ),
+    Key::new("timeout", Shape::Duration, "How long it may take."),
+];
+
+/// An array of sources.
+pub(crate) const SOURCES_SHAPE: Shape = Shape::List(&Shape::Tagged(Tagged {
+    keys: SOURCE_KEYS,
+    tag: "source",
+    body: "prefs",
+    variants: || SOURCES.iter().filter_map(variant).collect(),
+}));
+
+/// The sources that are served.
+pub(crate) fn source_names() -> Vec<&'static str> {
+    let variants = SOURCES.iter().filter_map(variant);
+    variants.map(|variant| variant.name).collect()
+}
+
+fn variant(&(name, kind): &(&'static str, SourceKind)) -> Option<Variant> {
+    let (need, shape) = match kind {
+        SourceKind::Empty => (Need::Optional, Shape::Fields(&[])),
+        SourceKind::Manual => (Need::Required, manual::PREFS),
+        SourceKind::RangeLabel => (Need::Required, Shape::Fields(RANGE_KEYS)),
+        SourceKind::Script => (Need::Required, Shape::Fields(SCRIPT_KEYS)),
+        SourceKind::AddTime => return None,
+    };
+    Some(Variant { name, need, shape })
+}
 
 /// What can stand in braces in a `format`.
 const PLACEHOLDERS: &[&str] = &["parent", "i", "start", "end"];
@@ -41,10 +97,12 @@ const SOURCES: &[(&str, SourceKind)] = &[
 ];
 
 pub(crate) fn sources(nodes: &At, config: &mut Config, notes: &mut Notes) {
+    let single = nodes.get("node_source");
     let at = nodes.get("node_sources");
-    let none = at
-        .as_ref()
-        .is_none_or(|a| a.as_array().is_some_and(<[_]>::is_empty));
+    let none = single.is_none()
+        && at
+            .as_ref()
+            .is_none_or(|a| a.as_array().is_some_and(<[_]>::is_empty));
     if none && nodes.as_object().is_some() && config.level_for_tasks != LevelId::INSTANCE {
         notes.warning(
             nodes
@@ -52,6 +110,7 @@ pub(crate) fn sources(nodes: &At, config: &mut Config, notes: &mut Notes) {
                 .help("name some in `nodes.node_sources`"),
         );
     }
+    single_source(nodes, config, notes);
     let Some(at) = at else {
         return;
     };
@@ -59,41 +118,62 @@ pub(crate) fn sources(nodes: &At, config: &mut Config, notes: &mut Notes) {
         return;
     }
     for item in at.items() {
-        if item.expect_object(notes)
-            && let Some(source) = source(&item, config, notes)
-        {
-            config.node_sources.push(source);
+        if item.expect_object(notes) {
+            item.check_keys(SOURCE_KEYS, notes);
+            let source = source(&item, ("source", "prefs"), config, notes);
+            config.node_sources.extend(source);
         }
     }
 }
 
-fn source(at: &At, config: &Config, notes: &mut Notes) -> Option<NodeSource> {
-    at.check_keys(SOURCE_KEYS, notes);
-    let prefs = at.get("prefs");
+/// The older spelling of one source, which comes before all others.
+fn single_source(nodes: &At, config: &mut Config, notes: &mut Notes) {
+    let keys = ("node_source", "node_source_prefs");
+    match (nodes.get(keys.0), nodes.get(keys.1)) {
+        (None, None) => {}
+        (None, Some(prefs)) => notes.warning(
+            prefs
+                .key_problem("has no effect without `node_source`")
+                .help("name the source, in `node_source` or in `node_sources`"),
+        ),
+        (Some(_), _) => config
+            .node_sources
+            .extend(source(nodes, keys, config, notes)),
+    }
+}
+
+/// The source that two keys of `at` describe.
+fn source(
+    at: &At,
+    (name_key, prefs_key): (&str, &str),
+    config: &Config,
+    notes: &mut Notes,
+) -> Option<NodeSource> {
+    let prefs = at.get(prefs_key);
     let prefs_are_wrong = prefs.as_ref().is_some_and(|p| !p.expect_object(notes));
     let help = "one of empty, manual, range_label, script";
-    let name = at.required("source", help, notes)?;
+    let name = at.required(name_key, help, notes)?;
     let kind = name.choice(SOURCES, notes)?;
     if prefs_are_wrong {
         return None;
     }
     // Without preferences the keys that are missing are reported where the source stands.
     let prefs = prefs.unwrap_or(*at);
-    let given = at.get("prefs").is_some();
+    let given = at.get(prefs_key).is_some();
     match kind {
         SourceKind::Empty => {
             if given {
-                prefs.check_keys(&[], notes);
+                prefs.check_keys::<Key>(&[], notes);
             }
             Some(NodeSource::Empty)
         }
         SourceKind::Manual if given => manual::parse(&prefs, config, notes).map(NodeSource::Manual),
         SourceKind::Manual => {
-            at.required("prefs", "an object of nodes and their children", notes);
+            at.required(prefs_key, "an object of nodes and their children", notes);
             None
         }
         SourceKind::RangeLabel | SourceKind::Script if !given => {
-            at.required("prefs", "an object with the source's preferences", notes);
+            at.required(prefs_key, "an object with the source's preferences", notes);
             None
         }
         SourceKind::RangeLabel => range_label(&prefs, config, notes).map(NodeSource::RangeLabel),

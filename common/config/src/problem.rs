@@ -18,6 +18,8 @@ pub struct Problem {
     pub value: Option<String>,
     /// What is allowed, or the nearest known key.
     pub help: Option<String>,
+    /// It follows from another problem that was told.
+    pub(crate) is_consequence: bool,
 }
 
 impl Problem {
@@ -29,6 +31,7 @@ impl Problem {
             message,
             value: None,
             help: None,
+            is_consequence: false,
         }
     }
 

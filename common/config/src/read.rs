@@ -11,8 +11,19 @@ pub enum UnknownKeys {
     /// A warning with the nearest known key.
     #[default]
     Warn,
-    /// The same as an error.
+    /// The same as an error that refuses the file, also in a job: whoever asks for this wants nothing done that is not
+    /// understood, and a job that is disabled may lose its running tasks.
     Refuse,
+}
+
+impl UnknownKeys {
+    /// What `--strict-config` means.
+    pub fn from_strict_flag(strict_config: bool) -> UnknownKeys {
+        match strict_config {
+            true => UnknownKeys::Refuse,
+            false => UnknownKeys::Warn,
+        }
+    }
 }
 
 /// Problems that one part of a file (the settings, one job) may report: more than anybody reads, and it keeps a hostile file
@@ -27,6 +38,8 @@ pub(crate) struct Notes {
     more_errors: usize,
     more_warnings: usize,
     unknown_keys: UnknownKeys,
+    /// An unknown key was met where those are refused.
+    has_refused_key: bool,
 }
 
 impl Notes {
@@ -38,6 +51,9 @@ impl Notes {
     }
 
     pub fn error(&mut self, problem: Problem) {
+        if problem.is_consequence {
+            return;
+        }
         if self.errors.len() < MAX_PROBLEMS {
             self.errors.push(problem);
         } else {
@@ -46,6 +62,9 @@ impl Notes {
     }
 
     pub fn warning(&mut self, problem: Problem) {
+        if problem.is_consequence {
+            return;
+        }
         if self.warnings.len() < MAX_PROBLEMS {
             self.warnings.push(problem);
         } else {
@@ -66,23 +85,37 @@ impl Notes {
     /// The same for [`Notes::unknown_key`].
     pub fn unknown_key_is_kept(&mut self) -> bool {
         match self.unknown_keys {
-            UnknownKeys::Refuse => self.error_is_kept(),
-            UnknownKeys::Warn => {
-                let kept = self.warnings.len() < MAX_PROBLEMS;
-                if !kept {
-                    self.more_warnings += 1;
-                }
-                kept
+            UnknownKeys::Refuse => {
+                self.has_refused_key = true;
+                self.error_is_kept()
             }
+            UnknownKeys::Warn => self.warning_is_kept(),
         }
+    }
+
+    /// The same for [`Notes::warning`].
+    pub fn warning_is_kept(&mut self) -> bool {
+        let kept = self.warnings.len() < MAX_PROBLEMS;
+        if !kept {
+            self.more_warnings += 1;
+        }
+        kept
     }
 
     /// An error or a warning, as the caller of the parser wishes.
     pub fn unknown_key(&mut self, problem: Problem) {
         match self.unknown_keys {
             UnknownKeys::Warn => self.warning(problem),
-            UnknownKeys::Refuse => self.error(problem),
+            UnknownKeys::Refuse => {
+                self.has_refused_key = true;
+                self.error(problem);
+            }
         }
+    }
+
+    /// Whether there is an unknown key for which the file is refused.
+    pub fn has_refused_key(&self) -> bool {
+        self.has_refused_key
     }
 
     /// Errors and warnings in file order, each list with a last line that counts what was left out.
@@ -173,7 +206,11 @@ impl<'a> At<'a> {
 
     /// A problem with this value, which it names.
     pub fn problem(&self, message: impl Into<String>) -> Problem {
-        Problem::new(self.node.place, self.path.to_string(), message.into()).value(self.node)
+        let problem = Problem::new(self.node.place, self.path.to_string(), message.into());
+        Problem {
+            is_consequence: self.node.value == Value::Unread,
+            ..problem.value(self.node)
+        }
     }
 
     /// A problem with the key of this value.
@@ -264,15 +301,16 @@ impl<'a> At<'a> {
     }
 
     /// Reports each key that is not in `known`.
-    pub fn check_keys(&self, known: &[&str], notes: &mut Notes) {
-        for entry in self.entries().filter(|e| !known.contains(&e.key())) {
+    pub fn check_keys<K: AsRef<str>>(&self, known: &[K], notes: &mut Notes) {
+        let is_known = |key: &str| known.iter().any(|known| known.as_ref() == key);
+        for entry in self.entries().filter(|e| !is_known(e.key())) {
             if !notes.unknown_key_is_kept() {
                 continue;
             }
             let problem = entry
                 .key_problem("unknown key")
                 .value(quote(entry.key()))
-                .help(suggest(entry.key(), known.iter().copied()));
+                .help(suggest(entry.key(), known.iter().map(AsRef::as_ref)));
             notes.unknown_key(problem);
         }
     }

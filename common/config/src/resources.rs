@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::coerce::{AMOUNT, set};
+use crate::keys::{Key, Shape, within};
 use crate::model::{
     Config, Enforcement, PhysicalKind, PhysicalResource, Resource, ResourceId, ResourceLimit,
 };
@@ -10,13 +11,60 @@ use crate::read::{At, Notes, suggest};
 use crate::settings::key_level;
 use crate::tree::quote;
 
-const RESOURCE_KEYS: &[&str] = &["default", "limit", "weight"];
-const PHYSICAL_KEYS: &[&str] = &[
-    "logical_resource",
-    "multiply_logical_by",
-    "enforcement",
-    "physical_reserve_amount",
+const RESOURCE_KEYS: &[Key] = &[
+    Key::required(
+        "default",
+        within(AMOUNT),
+        "The slots that a task takes which does not say.",
+    ),
+    Key::required("limit", within(AMOUNT), "The slots of each node."),
+    Key::new(
+        "weight",
+        within(AMOUNT),
+        "How much a free slot counts for the selector `busiest`.",
+    ),
 ];
+const PHYSICAL_KEYS: &[Key] = &[
+    Key::required(
+        "logical_resource",
+        Shape::Name,
+        "The resource of level `worker` that follows what the machine has.",
+    ),
+    Key::new(
+        "multiply_logical_by",
+        Shape::Number,
+        "The physical amount of one slot.",
+    ),
+    Key::new(
+        "enforcement",
+        Shape::Words(enforcements),
+        "Read and checked; has no effect.",
+    ),
+    Key::new(
+        "physical_reserve_amount",
+        Shape::Number,
+        "What is kept back of the machine's amount.",
+    ),
+];
+
+/// Amounts of resources by their names.
+pub(crate) const AMOUNTS: Shape = Shape::Map("RESOURCE", &within(AMOUNT));
+pub(crate) const RESOURCES: Shape = Shape::Map(
+    "LEVEL",
+    &Shape::Map("RESOURCE", &Shape::Fields(RESOURCE_KEYS)),
+);
+pub(crate) const OVERRIDES: Shape = Shape::Map("WORKER", &AMOUNTS);
+pub(crate) const PHYSICAL: Shape = Shape::Each(kinds, &Shape::Fields(PHYSICAL_KEYS));
+
+fn kinds() -> Vec<&'static str> {
+    PhysicalKind::ALL.iter().map(|k| k.as_str()).collect()
+}
+
+fn enforcements() -> Vec<&'static str> {
+    [Enforcement::None, Enforcement::Soft, Enforcement::Hard]
+        .map(Enforcement::as_str)
+        .to_vec()
+}
 
 /// Resources of all levels: every running task lists what it holds, so a bound keeps its messages small.
 pub const MAX_RESOURCES: usize = 1024;
@@ -162,12 +210,11 @@ pub(crate) fn physical(at: &At, config: &mut Config, notes: &mut Notes) {
             .into_iter()
             .find(|k| k.as_str() == entry.key());
         let Some(kind) = kind else {
-            let known = PhysicalKind::ALL.iter().map(|k| k.as_str());
             notes.error(
                 entry
                     .key_problem("unknown kind of physical resource")
                     .value(quote(entry.key()))
-                    .help(suggest(entry.key(), known)),
+                    .help(suggest(entry.key(), kinds())),
             );
             continue;
         };
@@ -175,9 +222,29 @@ pub(crate) fn physical(at: &At, config: &mut Config, notes: &mut Notes) {
             continue;
         }
         if let Some(resource) = physical_entry(&entry, kind, config, notes) {
+            warn_of_no_effect(&entry, &resource, notes);
             config.physical_resources.push(resource);
         }
-        notes.warning(entry.key_problem("is checked but has no effect yet in this version"));
+    }
+}
+
+/// Cores are measured and set limits; everything else about machines waits for workers that tell it.
+fn warn_of_no_effect(entry: &At, resource: &PhysicalResource, notes: &mut Notes) {
+    match resource.kind {
+        PhysicalKind::CpuCore => {}
+        PhysicalKind::RamMb | PhysicalKind::GpuCard => notes.warning(
+            entry
+                .key_problem("has no effect yet in this version")
+                .help("the resource's `limit` holds; `worker_resources_override` sets that of single workers"),
+        ),
+    }
+    if let Some(at) = entry.get("enforcement")
+        && resource.enforcement != Enforcement::None
+    {
+        notes.warning(
+            at.key_problem("has no effect yet in this version")
+                .help("put the worker itself into a control group to limit all of its tasks"),
+        );
     }
 }
 

@@ -6,32 +6,116 @@ use std::time::Duration;
 use brasserie_common::{BackoffPolicy, KillRequest, TaskSubprocessOptions};
 
 use crate::coerce::set;
+use crate::keys::{INT64, Key, Shape, names};
 use crate::model::{Config, LevelId, NodeOrder, SchedulerPolicy, WorkerSelector};
 use crate::read::{At, Notes, suggest};
-use crate::subprocess::{KILL_SUBPROCESS, kill_subprocess, task_subprocess};
+use crate::subprocess::{KILL_KEYS, KILL_SUBPROCESS, TASK_KEYS, kill_subprocess, task_subprocess};
 use crate::{nodes, resources};
 
-const KEYS: &[&str] = &[
-    "enabled",
-    "working_wait",
-    "idle_wait",
-    "scheduler",
-    "remote_worker_selector",
-    "backoff",
-    "nodes",
-    "node_order",
-    "level_for_tasks",
-    "resources",
-    "worker_resources_override",
-    "worker_resources_overrides",
-    "physical_resources",
-    "kill_orphan_tasks_after_sec",
-    "task_subprocess",
-    "kill_subprocess",
-    "kill_request",
-    "CAUTION_exit_initial_wait_before_timestamp",
+pub(crate) const KEYS: &[Key] = &[
+    Key::new("enabled", Shape::Truth, "False: nothing new starts."),
+    Key::new(
+        "working_wait",
+        Shape::Seconds,
+        "How soon a task runs again that ended without backoff and without being done.",
+    ),
+    Key::new(
+        "idle_wait",
+        Shape::Seconds,
+        "Read and checked; has no effect.",
+    ),
+    Key::new(
+        "scheduler",
+        Shape::Words(|| names(POLICIES)),
+        "Which job's task is next.",
+    ),
+    Key::new(
+        "remote_worker_selector",
+        Shape::Words(|| names(SELECTORS)),
+        "Which worker gets a task.",
+    ),
+    Key::new(
+        "backoff",
+        Shape::Backoff,
+        "When a task runs again after an error.",
+    ),
+    Key::required("nodes", Shape::Fields(NODES_KEYS), "What tasks run for."),
+    Key::new("node_order", ORDER, "The same as `nodes.node_order`."),
+    Key::new(
+        "level_for_tasks",
+        Shape::Name,
+        "On whose nodes jobs have their tasks.",
+    ),
+    Key::new(
+        "resources",
+        resources::RESOURCES,
+        "Slots of each node of a level.",
+    ),
+    Key::new(
+        "worker_resources_override",
+        resources::OVERRIDES,
+        "Limits of single workers, by HOST:PORT, HOST or SHARD.",
+    ),
+    Key::new(
+        "worker_resources_overrides",
+        resources::OVERRIDES,
+        "The same as `worker_resources_override`.",
+    ),
+    Key::new(
+        "physical_resources",
+        resources::PHYSICAL,
+        "Slots that follow what a worker's machine has.",
+    ),
+    Key::new(
+        "kill_orphan_tasks_after_sec",
+        Shape::NeverOrSeconds,
+        "When running tasks are ended that nobody wants any more.",
+    ),
+    Key::new(
+        "task_subprocess",
+        Shape::Fields(TASK_KEYS),
+        "How a task's process is looked after.",
+    ),
+    Key::new(
+        "kill_subprocess",
+        Shape::Fields(KILL_KEYS),
+        "How a task's process is ended.",
+    ),
+    Key::new(
+        "kill_request",
+        Shape::Fields(KILL_KEYS),
+        "The same as `kill_subprocess`.",
+    ),
+    Key::new(
+        "CAUTION_exit_initial_wait_before_timestamp",
+        INT64,
+        "A Unix time in the future ends the initial wait.",
+    ),
 ];
-const NODES_KEYS: &[&str] = &["levels", "node_order", "node_sources"];
+const NODES_KEYS: &[Key] = &[
+    Key::required(
+        "levels",
+        Shape::List(&Shape::Name),
+        "Names of levels, top to bottom.",
+    ),
+    Key::new("node_order", ORDER, "Which node is tried first."),
+    Key::new(
+        "node_sources",
+        nodes::SOURCES_SHAPE,
+        "Where nodes come from.",
+    ),
+    Key::new(
+        "node_source",
+        Shape::Words(nodes::source_names),
+        "A source before those of `node_sources`.",
+    ),
+    Key::new(
+        "node_source_prefs",
+        Shape::AnyObject,
+        "The preferences of `node_source`.",
+    ),
+];
+const ORDER: Shape = Shape::Words(|| names(ORDERS));
 
 /// The names of what replaces limits of single workers, the documented one second.
 const OVERRIDES: &[&str] = &["worker_resources_override", "worker_resources_overrides"];
@@ -121,8 +205,12 @@ fn scalars(at: &At, config: &mut Config, notes: &mut Notes) {
         set(&mut config.working_wait, at.seconds(notes));
     }
     if let Some(at) = at.get("idle_wait") {
-        // Nothing waits while idle; the key is read so that a mistake in it shows.
+        // The key is read so that a mistake in it shows.
         at.seconds(notes);
+        notes.warning(
+            at.key_problem("has no effect")
+                .help("nothing waits while there is nothing to do; remove the key"),
+        );
     }
     if let Some(at) = at.get("scheduler") {
         set(&mut config.policy, at.choice(POLICIES, notes));
@@ -184,7 +272,11 @@ fn levels(nodes: &At, config: &mut Config, notes: &mut Notes) {
         let problem = match name.as_str() {
             "instance" => Some("the level `instance` is always there, above all others"),
             "worker" => Some("the level `worker` is always there, below all others"),
-            _ if names.contains(&name) => Some("the level is named twice"),
+            _ if names.contains(&name) => {
+                let help = "the first counts; remove the other";
+                notes.warning(item.problem("the level is named twice").help(help));
+                continue;
+            }
             _ if names.len() == MAX_LEVELS => {
                 let text = format!("more than {MAX_LEVELS} levels");
                 notes.error(item.problem(text));

@@ -1,23 +1,48 @@
 //! How tasks run and end: the objects that settings and jobs share, a job's on top of the settings'.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use brasserie_common::task::CGroupOptions;
 use brasserie_common::{KillMethod, KillRequest, TaskSubprocessOptions};
 
 use crate::coerce::set;
+use crate::keys::{INT32, Key, Shape, TEXTS, names, within};
 use crate::read::{At, Notes};
 
-const TASK_KEYS: &[&str] = &[
-    "poll_ms",
-    "max_log_lines_per_poll_interval",
-    "parent_death_signal",
-    "process_group_leader",
-    "use_canary_pipe",
-    "cgroups",
+pub(crate) const TASK_KEYS: &[Key] = &[
+    Key::new("poll_ms", INT32, "How often a task's output is read."),
+    Key::new(
+        "max_log_lines_per_poll_interval",
+        INT32,
+        "Lines that are read each time; 0 is as many as there are.",
+    ),
+    Key::new("parent_death_signal", within(SIGNALS), NO_EFFECT),
+    Key::new("process_group_leader", Shape::Truth, NO_EFFECT),
+    Key::new("use_canary_pipe", Shape::Truth, NO_EFFECT),
+    Key::new("cgroups", Shape::Fields(CGROUP_KEYS), NO_EFFECT),
 ];
-const CGROUP_KEYS: &[&str] = &["root", "slice", "subsystems", "kill_without_freezer"];
-const KILL_KEYS: &[&str] = &["method", "kill_wait_ms"];
+const CGROUP_KEYS: &[Key] = &[
+    Key::new("root", Shape::Text, NO_EFFECT),
+    Key::new("slice", Shape::Text, NO_EFFECT),
+    Key::new("subsystems", TEXTS, NO_EFFECT),
+    Key::new("kill_without_freezer", Shape::Truth, NO_EFFECT),
+];
+pub(crate) const KILL_KEYS: &[Key] = &[
+    Key::new(
+        "method",
+        Shape::Words(|| names(KILL_METHODS)),
+        "Which signals end a task.",
+    ),
+    Key::new(
+        "kill_wait_ms",
+        within(0..=i32::MAX),
+        "Between SIGTERM and SIGKILL.",
+    ),
+];
+
+/// What the schema says of keys that are read for the sake of existing files.
+const NO_EFFECT: &str = "Read and checked; has no effect.";
 
 /// The names of what ends a task, the documented one second.
 pub(crate) const KILL_SUBPROCESS: &[&str] = &["kill_subprocess", "kill_request"];
@@ -28,14 +53,15 @@ pub(crate) const KILL_METHODS: &[(&str, KillMethod)] = &[
     ("kill", KillMethod::Kill),
 ];
 
-/// The largest signal number of Linux.
-const MAX_SIGNAL: i32 = 64;
+/// The signals of Linux, and 0 for none.
+const SIGNALS: RangeInclusive<i32> = 0..=64;
 
 pub(crate) fn task_subprocess(at: &At, options: &mut TaskSubprocessOptions, notes: &mut Notes) {
     if !at.expect_object(notes) {
         return;
     }
     at.check_keys(TASK_KEYS, notes);
+    let inherited = options.clone();
     if let Some(at) = at.get("poll_ms") {
         // Smaller values have always meant the shortest interval.
         let poll = at.integer32(i32::MIN..=i32::MAX, notes).map(|ms| ms.max(1));
@@ -51,7 +77,7 @@ pub(crate) fn task_subprocess(at: &At, options: &mut TaskSubprocessOptions, note
     if let Some(at) = at.get("parent_death_signal") {
         set(
             &mut options.parent_death_signal,
-            at.integer32(0..=MAX_SIGNAL, notes),
+            at.integer32(SIGNALS, notes),
         );
     }
     if let Some(at) = at.get("process_group_leader") {
@@ -62,6 +88,60 @@ pub(crate) fn task_subprocess(at: &At, options: &mut TaskSubprocessOptions, note
     }
     if let Some(at) = at.get("cgroups") {
         cgroups(&at, &mut options.cgroups, notes);
+    }
+    warn_of_no_effect(at, &inherited, options, notes);
+}
+
+/// Names what a value asks for in vain. A value that says what holds anyway, or what the settings were told of already, asks for
+/// nothing: an exported job has all of these keys.
+fn warn_of_no_effect(
+    at: &At,
+    inherited: &TaskSubprocessOptions,
+    options: &TaskSubprocessOptions,
+    notes: &mut Notes,
+) {
+    let signal = inherited.parent_death_signal != options.parent_death_signal;
+    let leader = inherited.process_group_leader != options.process_group_leader;
+    let canary = inherited.use_canary_pipe != options.use_canary_pipe;
+    for (key, is_changed, help) in [
+        (
+            "parent_death_signal",
+            signal,
+            "the worker's keeper kills a task whose worker has died; remove the key",
+        ),
+        (
+            "process_group_leader",
+            leader,
+            "each task leads a process group, which is killed as a whole; remove the key",
+        ),
+        (
+            "use_canary_pipe",
+            canary,
+            "the end of a task is noticed without it; remove the key",
+        ),
+    ] {
+        if let Some(at) = at.get(key).filter(|_| is_changed) {
+            notes.warning(at.key_problem("has no effect").help(help));
+        }
+    }
+    let Some(cgroups) = at.get("cgroups") else {
+        return;
+    };
+    let (old, new) = (&inherited.cgroups, &options.cgroups);
+    let help = "put the worker itself into a control group to limit all of its tasks";
+    for (key, is_changed) in [
+        ("root", old.root != new.root),
+        ("slice", old.slice != new.slice),
+        ("subsystems", old.subsystems != new.subsystems),
+        (
+            "kill_without_freezer",
+            old.kill_without_freezer != new.kill_without_freezer,
+        ),
+    ] {
+        if let Some(at) = cgroups.get(key).filter(|_| is_changed) {
+            let text = "has no effect yet in this version";
+            notes.warning(at.key_problem(text).help(help));
+        }
     }
 }
 
@@ -78,9 +158,6 @@ fn cgroups(at: &At, options: &mut CGroupOptions, notes: &mut Notes) {
     }
     if let Some(at) = at.get("subsystems") {
         set(&mut options.subsystems, at.strings(notes));
-        if !options.subsystems.is_empty() {
-            notes.warning(at.key_problem("is checked but has no effect yet in this version"));
-        }
     }
     if let Some(at) = at.get("kill_without_freezer") {
         set(&mut options.kill_without_freezer, at.boolean(notes));

@@ -1,6 +1,9 @@
 //! Whole files: what they mean, what they may not say, and that nothing is lost on the way out and back.
 
 mod errors;
+mod formats;
+mod no_effect;
+mod original;
 mod properties;
 mod sample;
 mod values;

@@ -41,6 +41,8 @@ pub(crate) enum Value {
     String(String),
     Array(Vec<Node>),
     Object(Object),
+    /// There is a value that is no value of the format, which was told: whatever else is wrong with it is a consequence.
+    Unread,
 }
 
 /// Keys in file order, each once.
@@ -105,7 +107,7 @@ impl Node {
     /// The same without places, for what is only passed on.
     pub fn to_json(&self) -> serde_json::Value {
         match &self.value {
-            Value::Null => serde_json::Value::Null,
+            Value::Null | Value::Unread => serde_json::Value::Null,
             Value::Bool(b) => serde_json::Value::Bool(*b),
             Value::Number(n) => serde_json::Value::Number(n.clone()),
             Value::String(s) => serde_json::Value::String(s.clone()),
@@ -119,6 +121,18 @@ impl Node {
                     .map(|e| (e.key.clone(), e.node.to_json()))
                     .collect(),
             ),
+        }
+    }
+}
+
+impl Node {
+    /// Whether this value or one within it could not be read.
+    pub fn has_unread(&self) -> bool {
+        match &self.value {
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+            Value::Unread => true,
+            Value::Array(items) => items.iter().any(Node::has_unread),
+            Value::Object(object) => object.entries.iter().any(|e| e.node.has_unread()),
         }
     }
 }
@@ -144,6 +158,7 @@ impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.value {
             Value::Null => f.write_str("null"),
+            Value::Unread => f.write_str("what could not be read"),
             Value::Bool(b) => b.fmt(f),
             Value::Number(n) => n.fmt(f),
             Value::String(s) => f.write_str(&quote(s)),

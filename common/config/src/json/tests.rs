@@ -3,10 +3,20 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::format::{self, Format, MAX_CONFIG_BYTES};
 use crate::tree::Duplicate;
 
+/// All that is wrong with a text, or its tree.
+fn parse(text: &str) -> Result<Node, Vec<Problem>> {
+    let reading = format::read(text, Format::Json);
+    match (reading.node, reading.problems.is_empty()) {
+        (Some(node), true) => Ok(node),
+        (_, _) => Err(reading.problems),
+    }
+}
+
 fn error(text: &str) -> String {
-    parse(text).unwrap_err().to_string()
+    parse(text).unwrap_err()[0].to_string()
 }
 
 fn place(line: u32, column: u32) -> Place {
@@ -99,8 +109,100 @@ fn each_syntax_error_has_its_place_and_says_what_was_expected() {
         ),
         ("\u{feff}[?]", "1:2: expected a value, found `?`"),
     ] {
-        assert_eq!(error(text), expected, "{text:?}");
+        let problems = parse(text).unwrap_err();
+        assert_eq!(problems[0].to_string(), expected, "{text:?}");
+        assert_eq!(problems.len(), 1, "follow-ups of {text:?}: {problems:?}");
     }
+}
+
+#[test]
+fn several_offences_are_told_at_once_without_what_follows_from_them() {
+    for (text, expected) in [
+        (
+            "{\"a\": [1 2,],\n\"b\": Tru,\n\"c\": 01 \"d\": +1}",
+            &["1:10", "1:11", "2:6", "3:6"][..],
+        ),
+        ("{\"a\": \"x,\n\"b\": 1,}", &["1:7", "2:7"]),
+        ("{\"a\": \"x},\n\"b\": nil,\n\"c\": [1}", &["1:7", "2:6"]),
+        (
+            "{\"a\": \"say \"hi\" twice\",\n\"b\": 1,\n}",
+            &["1:13", "2:7"],
+        ),
+        (
+            "{// one\n\"a\": 1, # two\n\"b\" /* three */: 2}",
+            &["1:2", "2:9", "3:5"],
+        ),
+        (
+            "{'a': 'b', c: 1, \"d\" = 2 \"e\": 3}",
+            &["1:2", "1:7", "1:12", "1:22", "1:26"],
+        ),
+        ("{\"a\": , \"b\": }", &["1:7", "1:14"]),
+        ("{,,\"a\": [,], \"b\": [1,,2]}", &["1:2", "1:10", "1:22"]),
+        ("{\"a\": [1, 2}, \"b\": tru}", &["1:12"]),
+        ("{\"a\": 1]}", &["1:8"]),
+        ("{\"a\": \"\\d\\w\\s\", \"b\": \"\\q\"}", &["1:8", "1:23"]),
+        (
+            "{\"a\": http://x/y, \"z\": 1,\n\"b\": 1e999, \"c\": 1.}",
+            &["1:7", "2:6", "2:20"],
+        ),
+        ("{\"a\": 12px,\n\"b\": tru}", &["1:9", "2:6"]),
+        (
+            "{\"a\": [{\"b\": 1} {\"c\": 2}]\n\"d\": 1}",
+            &["1:17", "2:1"],
+        ),
+        ("{\"a: 1,\n\"b\": tru}", &["1:2", "2:6"]),
+        ("[\"a\nb\", tru]", &["1:2"]),
+        ("{\"a\": \"x,\n\"b\": \"y,\n\"c\": 1}", &["1:7", "2:6"]),
+    ] {
+        let problems = parse(text).unwrap_err();
+        let places: Vec<String> = problems
+            .iter()
+            .map(|p| format!("{}:{}", p.line, p.column))
+            .collect();
+        assert_eq!(places, expected, "{text}: {problems:#?}");
+    }
+}
+
+#[test]
+fn what_was_meant_is_known_after_a_slip() {
+    let known = |text: &str| {
+        format::read(text, Format::Json)
+            .node
+            .map(|n| n.to_json().to_string())
+    };
+    for (text, meant) in [
+        (
+            "{\"a\": [1 2,], 'b': True // yes\n\"c\": None,}",
+            r#"{"a":[1,2],"b":true,"c":null}"#,
+        ),
+        ("{a: 'x'}", r#"{"a":"x"}"#),
+        ("[1,,2]", "[1,2]"),
+    ] {
+        assert_eq!(known(text).as_deref(), Some(meant), "{text}");
+    }
+    // One value is not known, and it is known which.
+    for text in [
+        "{\"a\": tru}",
+        "{\"a\": }",
+        "{\"a\", \"b\": 1}",
+        "[01]",
+        r#"["\d"]"#,
+        "[\"a\tb\"]",
+    ] {
+        let node = format::read(text, Format::Json).node.unwrap();
+        assert!(node.has_unread(), "{text}");
+    }
+    for text in ["{\"a\": \"x\n}", "[1}", "[", "{} {}", "{\"a\": b\"c\"}"] {
+        assert_eq!(known(text), None, "{text}");
+    }
+}
+
+#[test]
+fn offences_without_end_are_not_all_told() {
+    let problems = parse(&format!("[{}1]", "tru,".repeat(1_000_000))).unwrap_err();
+    assert_eq!(problems.len(), MAX_OFFENCES);
+    let problems = parse(&format!("[{}", "{\"a\" \"".repeat(100_000))).unwrap_err();
+    assert!(problems.len() <= MAX_OFFENCES);
 }
 
 #[test]
@@ -211,6 +313,10 @@ proptest! {
     fn agrees_with_another_reader_on_what_is_json(text in r#"[\[\]{},:"\\ \n0-9eE.+au\-tr-]{0,24}"#) {
         let other: Result<serde_json::Value, _> = serde_json::from_str(&text);
         prop_assert_eq!(parse(&text).is_ok(), other.is_ok(), "{:?}: {:?}", text, other);
+        if let Err(problems) = parse(&text) {
+            prop_assert!(!problems.is_empty());
+            prop_assert!(problems.is_sorted_by_key(Problem::place));
+        }
     }
 
     #[test]

@@ -133,7 +133,7 @@ prop_compose! {
         resources in vec(0..=i32::MAX, 2),
         config in btree_map(any::<String>(), any_file(), 0..3),
         filters in filters(),
-        (host_level, host) in (option::of(0u16..4), option::of(name())),
+        (host_level, host) in (option::of(0u16..3), option::of(name())),
         backoff in backoff(),
         depends_on in vec(name(), 0..3),
         orphans in option::of(0u64..=i32::MAX as u64 * 1000),
@@ -145,7 +145,7 @@ prop_compose! {
     ) -> JobConfig {
         // What the parser would have written.
         let config = serde_json::to_string(&config).unwrap();
-        let config = crate::json::parse(&config).unwrap().to_json().to_string();
+        let config = crate::json::value_of(&config).unwrap().to_json().to_string();
         JobConfig {
             name: JobName::try_from("x").unwrap(),
             enabled,
@@ -155,7 +155,7 @@ prop_compose! {
             resources,
             config,
             filters,
-            level_for_host_placement: host_level.map(LevelId),
+            level_for_host_placement: host_level.map(|host| LevelId(host.min(level))),
             host_placement: host,
             backoff,
             depends_on: depends_on.into_iter().map(|n| JobName::try_from(n).unwrap()).collect(),
@@ -176,7 +176,11 @@ fn check(text: &str) {
     for unknown_keys in [UnknownKeys::Warn, UnknownKeys::Refuse] {
         let lines = text.matches('\n').count() + 1;
         let placed = |p: &Problem| p.line >= 1 && p.line as usize <= lines && p.column >= 1;
-        match parse(text, ParseOptions { unknown_keys }) {
+        let options = ParseOptions {
+            unknown_keys,
+            ..ParseOptions::default()
+        };
+        match parse(text, options) {
             Err(errors) => {
                 assert!(!errors.0.is_empty());
                 assert!(errors.0.iter().all(placed));
@@ -252,7 +256,7 @@ proptest! {
         let config = settings();
         let export = export_job(&config, &job);
         for text in [export.to_string(), serde_json::to_string_pretty(&export).unwrap()] {
-            let read = parse_job(&job.name, &text, &config, ParseOptions { unknown_keys: UnknownKeys::Refuse }).unwrap();
+            let read = parse_job(&job.name, &text, &config, ParseOptions { unknown_keys: UnknownKeys::Refuse, ..ParseOptions::default() }).unwrap();
             prop_assert_eq!(&read.job, &job, "{:?}", read.problems);
             prop_assert_eq!(read.problems.is_empty(), job.errors.is_empty());
             prop_assert_eq!(export_job(&config, &read.job), export.clone());

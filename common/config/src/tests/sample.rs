@@ -2,11 +2,15 @@
 
 use super::*;
 
+const STRICT: ParseOptions = ParseOptions {
+    format: Format::Json,
+    unknown_keys: UnknownKeys::Refuse,
+};
+
 const SAMPLE: &str = r#"{
   "bistro_settings": {
     "enabled": true,
     "working_wait": 0.5,
-    "idle_wait": 5,
     "scheduler": "ranked_priority",
     "remote_worker_selector": "busiest",
     "backoff": [15, 60, 300, "repeat"],
@@ -35,7 +39,7 @@ const SAMPLE: &str = r#"{
     },
     "worker_resources_override": {"big:27182": {"ram_gb": 256}},
     "kill_orphan_tasks_after_sec": 30,
-    "task_subprocess": {"poll_ms": 10, "max_log_lines_per_poll_interval": 50, "process_group_leader": true},
+    "task_subprocess": {"poll_ms": 10, "max_log_lines_per_poll_interval": 50},
     "kill_subprocess": {"method": "term_wait_kill", "kill_wait_ms": 5000}
   },
   "bistro_job->dump": {
@@ -65,10 +69,7 @@ const SAMPLE: &str = r#"{
 
 #[test]
 fn the_sample_reads_without_complaint() {
-    let strict = ParseOptions {
-        unknown_keys: UnknownKeys::Refuse,
-    };
-    let parsed = parse(SAMPLE, strict).unwrap();
+    let parsed = parse(SAMPLE, STRICT).unwrap();
     assert_eq!(
         (parsed.warnings.as_slice(), parsed.job_problems()),
         (&[][..], &[][..])
@@ -115,7 +116,7 @@ fn an_export_says_what_is_documented() {
                 "poll_ms": 10,
                 "max_log_lines_per_poll_interval": 50,
                 "parent_death_signal": 9,
-                "process_group_leader": true,
+                "process_group_leader": false,
                 "use_canary_pipe": true,
                 "cgroups": {"root": "", "slice": "", "subsystems": [], "kill_without_freezer": false},
             },
@@ -153,11 +154,8 @@ fn every_cut_of_the_sample_is_an_error_with_a_place() {
 
 #[test]
 fn the_example_reads_without_complaint() {
-    let strict = ParseOptions {
-        unknown_keys: UnknownKeys::Refuse,
-    };
     let text = include_str!("../../../../examples/quickstart.json");
-    let (config, warnings) = parse(text, strict).unwrap().into_correct().unwrap();
+    let (config, warnings) = parse(text, STRICT).unwrap().into_correct().unwrap();
     assert_eq!(warnings, []);
     assert!(!config.jobs.is_empty());
 }

@@ -1,0 +1,172 @@
+//! The filters of a job: which nodes of a level it runs on.
+
+use regex_syntax::ast::{self, Ast, RepetitionKind, Visitor};
+
+use crate::coerce::set;
+use crate::keys::{Key, Shape, TEXTS};
+use crate::model::{Config, Filter, JobConfig};
+use crate::read::{At, Notes};
+use crate::settings::key_level;
+
+pub(crate) const FILTER_KEYS: &[Key] = &[
+    Key::new("whitelist", TEXTS, "One of these names; none: all."),
+    Key::new(
+        "whitelist_regex",
+        Shape::Text,
+        "Found anywhere in the name.",
+    ),
+    Key::new("blacklist", TEXTS, "None of these names."),
+    Key::new("blacklist_regex", Shape::Text, "Found nowhere in the name."),
+    Key::new(
+        "tag_whitelist",
+        TEXTS,
+        "The node has one of these tags; none: all.",
+    ),
+    Key::new(
+        "fraction_of_nodes",
+        Shape::Number,
+        "A part of the nodes, always the same for a job.",
+    ),
+];
+
+const FRACTION_HELP: &str = "above 0, at most 1; a job without nodes is `\"enabled\": false`";
+
+/// Compiled size of one regular expression: far above what matching node names takes, far below what hurts.
+const MAX_REGEX_BYTES: usize = 1 << 20;
+
+/// The job's level of tasks is known.
+pub(crate) fn filters(at: &At, job: &mut JobConfig, config: &Config, notes: &mut Notes) {
+    if !at.expect_object(notes) {
+        return;
+    }
+    for entry in at.entries() {
+        let level = key_level(&entry, config, notes);
+        let filter = filter(&entry, notes);
+        let Some(level) = level else {
+            continue;
+        };
+        if level > job.level_for_tasks && level < config.worker_level() {
+            let tasks = &config.levels[job.level_for_tasks.index()];
+            let text = format!("has no effect: tasks at level `{tasks}` have no node there");
+            let help = "filter a level from `instance` to the tasks' one, or `worker`";
+            notes.warning(entry.key_problem(text).help(help));
+        }
+        // A filter that everything passes is none.
+        if let Some(filter) = filter.filter(|f| *f != Filter::default()) {
+            job.filters.insert(level, filter);
+        }
+    }
+}
+
+fn filter(at: &At, notes: &mut Notes) -> Option<Filter> {
+    let mut filter = Filter::default();
+    if !at.expect_object(notes) {
+        return None;
+    }
+    at.check_keys(FILTER_KEYS, notes);
+    for (key, list) in [
+        ("whitelist", &mut filter.whitelist),
+        ("blacklist", &mut filter.blacklist),
+        ("tag_whitelist", &mut filter.tag_whitelist),
+    ] {
+        if let Some(at) = at.get(key) {
+            set(list, at.strings(notes));
+        }
+    }
+    for (key, pattern) in [
+        ("whitelist_regex", &mut filter.whitelist_regex),
+        ("blacklist_regex", &mut filter.blacklist_regex),
+    ] {
+        if let Some(at) = at.get(key) {
+            set(pattern, regex(&at, notes));
+        }
+    }
+    if let Some(at) = at.get("fraction_of_nodes") {
+        let fraction = at.double(notes);
+        match fraction {
+            Some(fraction) if fraction > 1.0 => notes.error(
+                at.problem(format!("{} is out of range", at.node))
+                    .help(FRACTION_HELP),
+            ),
+            // As the original has it, so that its files do the same here.
+            Some(fraction) if fraction <= 0.0 => notes.warning(
+                at.problem(format!("{} means all nodes", at.node))
+                    .help(FRACTION_HELP),
+            ),
+            fraction => set(&mut filter.fraction_of_nodes, fraction),
+        }
+    }
+    Some(filter)
+}
+
+fn regex(at: &At, notes: &mut Notes) -> Option<String> {
+    let pattern = at.string(notes)?;
+    let built = regex::RegexBuilder::new(&pattern)
+        .size_limit(MAX_REGEX_BYTES)
+        .build();
+    let message = match built {
+        Ok(_) => return regex_of_one_meaning(at, pattern, notes),
+        // The last line says what is wrong; those before it draw an arrow to where.
+        Err(regex::Error::Syntax(text)) => {
+            let last = text.lines().last().unwrap_or("a mistake");
+            last.trim_start_matches("error: ").to_owned()
+        }
+        Err(other) => other.to_string(),
+    };
+    notes.error(
+        at.problem(format!("no regular expression: {message}"))
+            .help("Rust's syntax: Perl's without look-around and backreferences"),
+    );
+    None
+}
+
+/// Refuses what other engines take for something else than ours does.
+fn regex_of_one_meaning(at: &At, pattern: String, notes: &mut Notes) -> Option<String> {
+    let parsed = ast::parse::Parser::new().parse(&pattern);
+    let twice = parsed
+        .ok()
+        .and_then(|ast| ast::visit(&ast, TwiceRepeated).err());
+    let Some((quantifiers, is_possessive)) = twice else {
+        return Some(pattern);
+    };
+    let (start, end) = (quantifiers.start.offset, quantifiers.end.offset);
+    let shown = pattern.get(start..end).unwrap_or_default();
+    let text = match is_possessive {
+        true => format!("the possessive quantifier `{shown}` is not supported"),
+        false => format!("two quantifiers in a row: `{shown}`"),
+    };
+    let help = match is_possessive {
+        true => "without the last `+` it finds the same, or more",
+        false => "put what shall be repeated twice in parentheses",
+    };
+    notes.error(at.problem(text).help(help));
+    None
+}
+
+/// Looks for something repeated that is repeated again. In Perl `a++` keeps all that it took, ours takes it for `(a+)+`.
+struct TwiceRepeated;
+
+impl Visitor for TwiceRepeated {
+    type Output = ();
+    /// The two quantifiers, and whether they are a possessive one.
+    type Err = (ast::Span, bool);
+
+    fn finish(self) -> Result<(), Self::Err> {
+        Ok(())
+    }
+
+    fn visit_pre(&mut self, ast: &Ast) -> Result<(), Self::Err> {
+        let Ast::Repetition(outer) = ast else {
+            return Ok(());
+        };
+        let Ast::Repetition(inner) = &*outer.ast else {
+            return Ok(());
+        };
+        let is_possessive =
+            outer.op.kind == RepetitionKind::OneOrMore && outer.greedy && inner.greedy;
+        Err((
+            ast::Span::new(inner.op.span.start, outer.op.span.end),
+            is_possessive,
+        ))
+    }
+}

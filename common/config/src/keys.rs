@@ -1,0 +1,151 @@
+//! What may stand under each key: the tables that the reading checks names against, and from which the schema is made.
+
+use std::ops::RangeInclusive;
+
+/// A key of an object, with what it may hold.
+#[derive(Clone, Copy)]
+pub(crate) struct Key {
+    pub name: &'static str,
+    pub need: Need,
+    pub shape: Shape,
+    pub about: &'static str,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    Required,
+    Optional,
+}
+
+/// What a value may be, coercions included.
+#[derive(Clone, Copy)]
+pub(crate) enum Shape {
+    /// Anything at all.
+    Any,
+    /// Any object.
+    AnyObject,
+    Truth,
+    /// Within these bounds.
+    Integer(i64, i64),
+    Number,
+    Text,
+    /// A text that is not empty.
+    Name,
+    /// One of these.
+    Words(fn() -> Vec<&'static str>),
+    /// From zero up.
+    Seconds,
+    /// With a unit, or seconds.
+    Duration,
+    NeverOrSeconds,
+    Backoff,
+    List(&'static Shape),
+    Either(&'static [Shape]),
+    Fields(&'static [Key]),
+    /// An object whose keys a user chooses; the word stands for them in paths.
+    Map(&'static str, &'static Shape),
+    /// An object with some of these keys.
+    Each(fn() -> Vec<&'static str>, &'static Shape),
+    /// One of several objects: the first key says which, and so what the second holds.
+    Tagged(Tagged),
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Tagged {
+    pub keys: &'static [Key],
+    pub tag: &'static str,
+    pub body: &'static str,
+    pub variants: fn() -> Vec<Variant>,
+}
+
+pub(crate) struct Variant {
+    pub name: &'static str,
+    pub need: Need,
+    pub shape: Shape,
+}
+
+pub(crate) const INT32: Shape = Shape::Integer(i32::MIN as i64, i32::MAX as i64);
+pub(crate) const INT64: Shape = Shape::Integer(i64::MIN, i64::MAX);
+pub(crate) const TEXTS: Shape = Shape::List(&Shape::Text);
+
+pub(crate) const fn within(range: RangeInclusive<i32>) -> Shape {
+    Shape::Integer(*range.start() as i64, *range.end() as i64)
+}
+
+impl Key {
+    pub const fn new(name: &'static str, shape: Shape, about: &'static str) -> Key {
+        Key {
+            name,
+            need: Need::Optional,
+            shape,
+            about,
+        }
+    }
+
+    pub const fn required(name: &'static str, shape: Shape, about: &'static str) -> Key {
+        Key {
+            name,
+            need: Need::Required,
+            shape,
+            about,
+        }
+    }
+}
+
+impl AsRef<str> for Key {
+    fn as_ref(&self) -> &str {
+        self.name
+    }
+}
+
+/// The paths of all keys below `path`, as `bistro_job->NAME.filters.LEVEL.whitelist`.
+pub(crate) fn paths(path: &str, shape: Shape, out: &mut Vec<String>) {
+    match shape {
+        Shape::Any
+        | Shape::AnyObject
+        | Shape::Truth
+        | Shape::Integer(..)
+        | Shape::Number
+        | Shape::Text
+        | Shape::Name
+        | Shape::Words(_)
+        | Shape::Seconds
+        | Shape::Duration
+        | Shape::NeverOrSeconds
+        | Shape::Backoff => {}
+        Shape::List(inner) => paths(&format!("{path}[]"), *inner, out),
+        Shape::Either(shapes) => shapes.iter().for_each(|&inner| paths(path, inner, out)),
+        Shape::Fields(keys) => {
+            for key in keys {
+                let path = format!("{path}.{}", key.name);
+                out.push(path.clone());
+                paths(&path, key.shape, out);
+            }
+        }
+        Shape::Map(word, inner) => {
+            let path = format!("{path}.{word}");
+            paths(&path, *inner, out);
+        }
+        Shape::Each(names, inner) => {
+            for name in names() {
+                let path = format!("{path}.{name}");
+                out.push(path.clone());
+                paths(&path, *inner, out);
+            }
+        }
+        Shape::Tagged(tagged) => {
+            for key in tagged.keys {
+                out.push(format!("{path}.{}", key.name));
+            }
+            for variant in (tagged.variants)() {
+                let path = format!("{path}.{}({})", tagged.body, variant.name);
+                paths(&path, variant.shape, out);
+            }
+        }
+    }
+}
+
+/// The names in a table of words, for [`Shape::Words`].
+pub(crate) fn names<T>(words: &'static [(&'static str, T)]) -> Vec<&'static str> {
+    words.iter().map(|(name, _)| *name).collect()
+}
