@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use brasserie_common::Timeouts;
 use brasserie_common::time::{DurationError, parse_duration};
+use brasserie_common_config::UnknownKeys;
 use brasserie_common_runtime::net::{self, AddressError, ListenAddress, NetworkExposure};
 use brasserie_thrift::rpc;
 use clap::{Args, Parser};
@@ -37,9 +38,14 @@ Start a first cluster on this machine:
 #[derive(Clone, Debug, Parser)]
 #[command(name = "brasserie-scheduler", version, about = ABOUT, long_about = ABOUT, after_help = AFTER)]
 pub struct Flags {
-    /// The config file (JSON) with settings and jobs; looked at all the time, the last good one stays in force
+    /// The config file with settings and jobs: JSON, or TOML or YAML by its extension; looked at all the time, the last good one
+    /// stays in force
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
+
+    /// Refuse a config file with a key that nobody reads, in a job too, instead of warning
+    #[arg(long)]
+    pub strict_config: bool,
 
     /// Where statuses and the record of workers are kept; one scheduler a directory
     #[arg(long, value_name = "DIR")]
@@ -238,6 +244,7 @@ impl Flags {
                 false => Directory::AsLeft,
             },
             instance_node_name: self.instance_node_name,
+            unknown_keys: UnknownKeys::from_strict_flag(self.strict_config),
             periods: Periods {
                 config_update: self.sources.config_update,
                 nodes_update: self.sources.nodes_update,
@@ -335,6 +342,13 @@ mod tests {
             let error = parse(&[flag, other]).unwrap_err();
             assert!(error.contains("cannot be used with"), "{error}");
         }
+    }
+
+    #[test]
+    fn strictness_is_asked_for() {
+        let of = |flags: &[&str]| parse(flags).unwrap().into_options().unwrap().unknown_keys;
+        assert_eq!(of(&[]), UnknownKeys::Warn);
+        assert_eq!(of(&["--strict-config"]), UnknownKeys::Refuse);
     }
 
     #[test]

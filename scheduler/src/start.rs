@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::{JobName, NodeName, Principal, SchedulerId, Timeouts};
-use brasserie_common_config::Config;
+use brasserie_common_config::{Config, UnknownKeys};
 use brasserie_common_runtime::{Clock, DataDir, DataDirError, ListenAddress};
 use brasserie_scheduler_core::{
     Answer, Durable, Event, ExitReason, Options, Query, Rejection, Reply, Scheduler,
@@ -63,6 +63,8 @@ pub struct StartOptions {
     /// Created if need be, and locked for as long as the scheduler lives.
     pub data_dir: PathBuf,
     pub config: ConfigSource,
+    /// What a key of a config file means that nobody reads.
+    pub unknown_keys: UnknownKeys,
     pub listen: ListenAddress,
     /// `None`: no HTTP.
     pub http_listen: Option<ListenAddress>,
@@ -84,6 +86,7 @@ impl StartOptions {
         StartOptions {
             data_dir,
             config,
+            unknown_keys: UnknownKeys::default(),
             listen: ListenAddress::ANY_LOOPBACK_PORT,
             http_listen: None,
             new_cluster: NewCluster::No,
@@ -176,7 +179,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     // The lock comes before anything is read.
     let directory = DataDir::open(&options.data_dir)?;
     let (store, durable) = Store::open(&directory)?;
-    let first = FirstConfig::read(options.config.clone()).await?;
+    let first = FirstConfig::read(options.config.clone(), options.unknown_keys).await?;
     first.check(&durable)?;
     let server = bind_thrift(options.listen).await?;
     let http_listener = bind_http(options.http_listen).await?;
@@ -334,7 +337,7 @@ struct FirstConfig {
 }
 
 impl FirstConfig {
-    async fn read(source: ConfigSource) -> Result<Self, StartError> {
+    async fn read(source: ConfigSource, unknown_keys: UnknownKeys) -> Result<Self, StartError> {
         match source {
             ConfigSource::Given { config, folder } => {
                 let outcome = Ok(LoadedConfig {
@@ -348,7 +351,8 @@ impl FirstConfig {
                 })
             }
             ConfigSource::File(path) => {
-                let mut file = ConfigFile::new(&path).map_err(StartError::ConfigPath)?;
+                let file = ConfigFile::new(&path).map_err(StartError::ConfigPath)?;
+                let mut file = file.with_unknown_keys(unknown_keys);
                 let outcome = file
                     .check()
                     .await

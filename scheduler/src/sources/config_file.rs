@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use brasserie_common_config::{Config, MAX_CONFIG_BYTES, ParseOptions};
+use brasserie_common_config::{Config, Format, MAX_CONFIG_BYTES, ParseOptions, UnknownKeys};
 use brasserie_common_runtime::files;
 use brasserie_scheduler_core::Event;
 
@@ -51,6 +51,7 @@ impl Stamp {
 pub struct ConfigFile {
     /// Absolute, so that it means the same after a change of the working directory.
     path: PathBuf,
+    unknown_keys: UnknownKeys,
     seen: Seen,
 }
 
@@ -67,8 +68,15 @@ impl ConfigFile {
     pub fn new(path: &Path) -> io::Result<Self> {
         Ok(ConfigFile {
             path: std::path::absolute(path)?,
+            unknown_keys: UnknownKeys::default(),
             seen: Seen::Nothing,
         })
+    }
+
+    /// The same, with another word on keys that nobody reads.
+    pub fn with_unknown_keys(mut self, unknown_keys: UnknownKeys) -> Self {
+        self.unknown_keys = unknown_keys;
+        self
     }
 
     pub fn path(&self) -> &Path {
@@ -84,8 +92,9 @@ impl ConfigFile {
     pub async fn check(&mut self) -> Option<Result<LoadedConfig, String>> {
         let path = self.path.clone();
         let seen = self.seen.clone();
+        let unknown_keys = self.unknown_keys;
         // Config files are large at times, and disks are slow.
-        let looked = tokio::task::spawn_blocking(move || look(&path, &seen)).await;
+        let looked = tokio::task::spawn_blocking(move || look(&path, unknown_keys, &seen)).await;
         let (seen, outcome) = looked.unwrap_or_else(|error| {
             (
                 Seen::Nothing,
@@ -100,7 +109,11 @@ impl ConfigFile {
     }
 }
 
-fn look(path: &Path, seen: &Seen) -> (Seen, Option<Result<LoadedConfig, String>>) {
+fn look(
+    path: &Path,
+    unknown_keys: UnknownKeys,
+    seen: &Seen,
+) -> (Seen, Option<Result<LoadedConfig, String>>) {
     // Taken before reading: a change during the reading is seen the next time.
     let stamp = match Stamp::of(path) {
         Ok(stamp) => stamp,
@@ -112,7 +125,10 @@ fn look(path: &Path, seen: &Seen) -> (Seen, Option<Result<LoadedConfig, String>>
         return (seen.clone(), None);
     }
     match files::read(path, MAX_CONFIG_BYTES as u64) {
-        Ok(bytes) => (Seen::Content(stamp), Some(parse(path, &bytes))),
+        Ok(bytes) => (
+            Seen::Content(stamp),
+            Some(parse(path, unknown_keys, &bytes)),
+        ),
         Err(error) => unreadable(seen, error.to_string()),
     }
 }
@@ -124,9 +140,13 @@ fn unreadable(seen: &Seen, why: String) -> (Seen, Option<Result<LoadedConfig, St
 }
 
 /// All problems, a line each, as FILE:LINE:COLUMN.
-fn parse(path: &Path, bytes: &[u8]) -> Result<LoadedConfig, String> {
+fn parse(path: &Path, unknown_keys: UnknownKeys, bytes: &[u8]) -> Result<LoadedConfig, String> {
     let file = path.display().to_string();
-    let parsed = brasserie_common_config::parse_bytes(bytes, ParseOptions::default())
+    let options = ParseOptions {
+        format: Format::of_path(path),
+        unknown_keys,
+    };
+    let parsed = brasserie_common_config::parse_bytes(bytes, options)
         .map_err(|errors| errors.display_with(&file))?;
     // A job with problems does not run, but the others do: for the file as a whole that is a warning.
     let warnings = parsed.job_problems().iter().chain(&parsed.warnings);

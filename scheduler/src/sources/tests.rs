@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use brasserie_common_config::{LevelId, parse};
+use brasserie_common_config::{LevelId, UnknownKeys, parse};
 use brasserie_scheduler_engine::NodeTable;
 
 use super::script::Script;
@@ -214,6 +214,34 @@ async fn a_config_file_is_read_again_when_it_has_changed() {
         "{warning}"
     );
     assert!(!loaded.config.job("j").unwrap().can_run());
+}
+
+#[tokio::test]
+async fn unknown_keys_refuse_a_file_if_asked_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.yaml");
+    let nodes = "bistro_settings:\n  nodes: {levels: [], node_source: empty}\n";
+    let job = "bistro_job->j:\n  command: [x]\n";
+    fs::write(&path, format!("{nodes}{job}  prio: 5\n")).unwrap();
+    let mut file = ConfigFile::new(&path).unwrap();
+    let loaded = file.check().await.unwrap().unwrap();
+    assert!(loaded.config.job("j").unwrap().can_run());
+    let warning = "c.yaml:5:3: bistro_job->j.prio: unknown key";
+    assert!(
+        loaded.warnings[0].contains(warning),
+        "{:?}",
+        loaded.warnings
+    );
+
+    let strict = |path| {
+        ConfigFile::new(path)
+            .unwrap()
+            .with_unknown_keys(UnknownKeys::Refuse)
+    };
+    let error = strict(&path).check().await.unwrap().unwrap_err();
+    assert!(error.contains(warning), "{error}");
+    fs::write(&path, format!("{nodes}{job}")).unwrap();
+    assert!(strict(&path).check().await.unwrap().is_ok());
 }
 
 /// At once, so that nobody reads half of it.
