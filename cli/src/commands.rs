@@ -1,5 +1,6 @@
 //! One room a command.
 
+pub(crate) mod config;
 pub(crate) mod explain;
 pub(crate) mod logs;
 pub(crate) mod run;

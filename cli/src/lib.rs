@@ -18,6 +18,7 @@ use clap::{Parser, Subcommand};
     after_help = "\
 Try it:
   brasserie run examples/quickstart.json          one config, to its end, on this machine
+  brasserie config check FILE                     everything that is wrong with a config, without running it
   brasserie status                                what a running scheduler is doing
   brasserie explain JOB NODE                      why a task is not running
   brasserie logs JOB NODE --stderr                what a task printed
@@ -39,6 +40,8 @@ pub struct Cli {
 enum Command {
     /// Run a config file to its end: scheduler and worker in one process.
     Run(commands::run::Args),
+    /// Check a config file, export its jobs, or print the schema of config files.
+    Config(commands::config::Args),
     /// Show jobs, workers and problems of a running scheduler.
     Status(commands::status::Args),
     /// Show every reason why a task is not running.
@@ -84,6 +87,7 @@ pub fn main() -> ExitCode {
     }
     let result = match cli.command {
         Command::Run(args) => commands::run::run(args),
+        Command::Config(args) => commands::config::run(&args),
         Command::Status(args) => commands::status::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Logs(args) => commands::logs::run(&args),

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use brasserie_common_config::UnknownKeys;
 use brasserie_thrift::generated::brasserie::{ClusterStatus, JobStatus};
 
 use crate::Ending;
@@ -29,7 +30,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// bar says until when. Ctrl-C ends the tasks too.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The config file.
+    /// The config file: JSON, or TOML or YAML by its extension.
     file: PathBuf,
     /// Keep statuses and logs here, so that the same command goes on where it stopped. Without it a temporary folder is used,
     /// removed after success, kept and named after failure.
@@ -38,13 +39,18 @@ pub(crate) struct Args {
     /// The first error of a task is final: no backoff, no second try.
     #[arg(long)]
     no_retry: bool,
+    /// A key that nobody reads is an error, in a job too.
+    #[arg(long)]
+    strict_config: bool,
     /// For jobs without a command: the program that every task runs.
     #[arg(long, value_name = "PROGRAM")]
     worker_command: Option<String>,
 }
 
 pub(crate) fn run(args: Args) -> Result<Ending> {
-    let config = match settings::load(&args.file, settings::Retries::from_flag(args.no_retry))? {
+    let retries = settings::Retries::from_flag(args.no_retry);
+    let unknown_keys = UnknownKeys::from_strict_flag(args.strict_config);
+    let config = match settings::load(&args.file, unknown_keys, retries)? {
         settings::Loaded::Config(config) => config,
         settings::Loaded::Problems(text) => {
             eprint!("{text}");

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use brasserie_common::BackoffPolicy;
 use brasserie_common::backoff::AfterLast;
-use brasserie_common_config::{Config, ParseOptions, parse_bytes};
+use brasserie_common_config::{
+    Config, Format, MAX_CONFIG_BYTES, ParseOptions, UnknownKeys, parse_bytes,
+};
 use brasserie_common_runtime::files;
-
-/// The longest config file that is read: far above any that a person could want to read again.
-const MAX_CONFIG_BYTES: u64 = 64 << 20;
 
 /// Whether a task that ended in an error is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,15 +43,18 @@ pub(super) enum Loaded {
     Problems(String),
 }
 
-pub(super) fn load(file: &Path, retries: Retries) -> Result<Loaded> {
+pub(super) fn load(file: &Path, unknown_keys: UnknownKeys, retries: Retries) -> Result<Loaded> {
     let shown = file.display().to_string();
     let file = std::path::absolute(file).with_context(|| format!("cannot find {shown}"))?;
-    let bytes = match files::read(&file, MAX_CONFIG_BYTES) {
+    let bytes = match files::read(&file, MAX_CONFIG_BYTES as u64) {
         Ok(bytes) => bytes,
         Err(error) => return Ok(Loaded::Problems(format!("brasserie: {error}\n"))),
     };
-    let parsed =
-        parse_bytes(&bytes, ParseOptions::default()).and_then(|parsed| parsed.into_correct());
+    let options = ParseOptions {
+        format: Format::of_path(&file),
+        unknown_keys,
+    };
+    let parsed = parse_bytes(&bytes, options).and_then(|parsed| parsed.into_correct());
     let (mut config, warnings) = match parsed {
         Ok(correct) => correct,
         Err(errors) => {
@@ -108,7 +110,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("c.json");
         std::fs::write(&file, text).unwrap();
-        load(&file, retries).unwrap()
+        load(&file, UnknownKeys::Warn, retries).unwrap()
     }
 
     fn problems(text: &str) -> String {
@@ -124,6 +126,20 @@ mod tests {
     fn errors_name_file_line_and_column() {
         let text = problems("{\n  \"bistro_settings\": 3\n}");
         assert!(text.contains("c.json:2:"), "{text}");
+    }
+
+    #[test]
+    fn the_extension_says_the_format_and_the_flag_how_strict_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("c.toml");
+        let text = "[bistro_settings.nodes]\nlevels = []\n[\"bistro_job->j\"]\ncommand = ['x']\nprio = 1\n";
+        std::fs::write(&file, text).unwrap();
+        let load = |unknown_keys| load(&file, unknown_keys, Retries::AsConfigured).unwrap();
+        assert!(matches!(load(UnknownKeys::Warn), Loaded::Config(_)));
+        let Loaded::Problems(text) = load(UnknownKeys::Refuse) else {
+            panic!("the key is unknown");
+        };
+        assert!(text.contains("c.toml:5:1: bistro_job->j.prio"), "{text}");
     }
 
     #[test]

@@ -1,0 +1,202 @@
+//! `brasserie config`: looks at config files without running anything.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use brasserie_common_config::{
+    Findings, Format, MAX_CONFIG_BYTES, ParseOptions, Problem, UnknownKeys, check_bytes,
+    config_schema, export_job, parse_bytes,
+};
+use brasserie_common_runtime::files;
+use serde_json::{Map, Value, json};
+
+use crate::Ending;
+use crate::output::{print, print_json};
+
+/// Looks at config files: JSON, or TOML (.toml) or YAML (.yaml, .yml).
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Say everything that is wrong with config files, a line each. Exit code 0: no errors, though perhaps warnings; 2: errors.
+    Check(CheckArgs),
+    /// Print the JSON Schema of config files, for editors.
+    Schema,
+    /// Print the jobs of a config file as one JSON object, with everything written out that they inherit. Beside the same
+    /// settings it reads back as the same jobs; a job with errors has them under `errors`.
+    Export(ExportArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct CheckArgs {
+    /// The config files.
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// A key that nobody reads is an error, in a job too.
+    #[arg(long)]
+    strict_config: bool,
+    /// One JSON document instead of lines.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct ExportArgs {
+    /// The config file.
+    file: PathBuf,
+    /// This job only; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    job: Vec<String>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Ending> {
+    match &args.command {
+        Command::Check(args) => check(args),
+        Command::Schema => {
+            print_json(&config_schema())?;
+            Ok(Ending::Success)
+        }
+        Command::Export(args) => export(args),
+    }
+}
+
+/// A file and what there is to say of it.
+struct Checked {
+    file: String,
+    /// Why it could not be read.
+    unreadable: Option<String>,
+    findings: Findings,
+}
+
+impl Checked {
+    fn of(file: &Path, unknown_keys: UnknownKeys) -> Checked {
+        let options = ParseOptions {
+            format: Format::of_path(file),
+            unknown_keys,
+        };
+        let (unreadable, findings) = match files::read(file, MAX_CONFIG_BYTES as u64) {
+            Ok(bytes) => (None, check_bytes(&bytes, options)),
+            Err(error) => (Some(error.to_string()), Findings::default()),
+        };
+        Checked {
+            file: file.display().to_string(),
+            unreadable,
+            findings,
+        }
+    }
+
+    fn is_good(&self) -> bool {
+        self.unreadable.is_none() && self.findings.errors.is_empty()
+    }
+
+    /// Errors and warnings as they stand in the file.
+    fn to_text(&self) -> String {
+        let mut lines: Vec<(brasserie_common_config::Place, String)> = Vec::new();
+        for error in &self.findings.errors {
+            let line = format!("{}\n", error.display_with(&self.file));
+            lines.push((error.place(), line));
+        }
+        for warning in &self.findings.warnings {
+            let line = format!("warning: {}\n", warning.display_with(&self.file));
+            lines.push((warning.place(), line));
+        }
+        lines.sort_by_key(|(place, _)| *place);
+        let unreadable = self.unreadable.iter().map(|why| format!("{why}\n"));
+        unreadable
+            .chain(lines.into_iter().map(|(_, line)| line))
+            .collect()
+    }
+
+    fn to_json(&self) -> Value {
+        let all = |problems: &[Problem]| -> Vec<Value> { problems.iter().map(problem).collect() };
+        json!({
+            "file": self.file,
+            "good": self.is_good(),
+            "unreadable": self.unreadable,
+            "errors": all(&self.findings.errors),
+            "warnings": all(&self.findings.warnings),
+        })
+    }
+}
+
+fn problem(problem: &Problem) -> Value {
+    json!({
+        "line": problem.line,
+        "column": problem.column,
+        "key_path": problem.key_path,
+        "message": problem.message,
+        "value": problem.value,
+        "help": problem.help,
+    })
+}
+
+fn check(args: &CheckArgs) -> Result<Ending> {
+    let unknown_keys = UnknownKeys::from_strict_flag(args.strict_config);
+    let checked: Vec<Checked> = args
+        .files
+        .iter()
+        .map(|file| Checked::of(file, unknown_keys))
+        .collect();
+    let good = checked.iter().all(Checked::is_good);
+    if args.json {
+        let files: Vec<Value> = checked.iter().map(Checked::to_json).collect();
+        print_json(&json!({"good": good, "files": files}))?;
+    } else {
+        let mut text: String = checked.iter().map(Checked::to_text).collect();
+        if good {
+            text.push_str(match checked.len() {
+                1 => "the config is good\n",
+                _ => "the configs are good\n",
+            });
+        }
+        print(&text)?;
+    }
+    match good {
+        true => Ok(Ending::Success),
+        false => Ok(Ending::Usage),
+    }
+}
+
+fn export(args: &ExportArgs) -> Result<Ending> {
+    let shown = args.file.display().to_string();
+    let options = ParseOptions {
+        format: Format::of_path(&args.file),
+        unknown_keys: UnknownKeys::Warn,
+    };
+    let bytes = match files::read(&args.file, MAX_CONFIG_BYTES as u64) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            eprintln!("brasserie: {error}");
+            return Ok(Ending::Usage);
+        }
+    };
+    let parsed = match parse_bytes(&bytes, options) {
+        Ok(parsed) => parsed,
+        Err(errors) => {
+            eprintln!("{}", errors.display_with(&shown));
+            return Ok(Ending::Usage);
+        }
+    };
+    if let Some(unknown) = args
+        .job
+        .iter()
+        .find(|name| parsed.config.job(name).is_none())
+    {
+        bail!("{shown} has no job `{unknown}`");
+    }
+    let jobs = parsed.config.jobs.iter();
+    let wanted = jobs
+        .filter(|job| args.job.is_empty() || args.job.iter().any(|name| name == job.name.as_str()));
+    let exported: Map<String, Value> = wanted
+        .map(|job| {
+            let key = format!("bistro_job->{}", job.name.as_str());
+            (key, export_job(&parsed.config, job))
+        })
+        .collect();
+    print_json(&Value::Object(exported))?;
+    Ok(Ending::Success)
+}

@@ -1,0 +1,198 @@
+//! `brasserie config` as people and editors use it, through the program.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+const SETTINGS: &str = r#""bistro_settings": {
+  "nodes": {"levels": ["host"], "node_sources": [{"source": "manual", "prefs": {"h1": []}}]},
+  "resources": {"host": {"disk": {"default": 1, "limit": 2}}},
+  "backoff": [5, "repeat"],
+  "task_subprocess": {"poll_ms": 20}
+}"#;
+
+fn brasserie(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_brasserie"))
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("the program writes UTF-8")
+}
+
+fn out(output: &Output) -> (Option<i32>, String) {
+    (output.status.code(), text(&output.stdout))
+}
+
+#[test]
+fn all_problems_of_all_files_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("good.json", &format!("{{{SETTINGS}}}"));
+    write(
+        "odd.yaml",
+        "bistro_settings:\n  nodes: {levels: [], node_source: empty}\n  idle_wait: 5\nbistro_job->x: {comand: [a]}\n",
+    );
+    write(
+        "bad.toml",
+        "[bistro_settings]\nenabled = 'perhaps'\nidle_wait = 1\nnodes.levels = []\n[\"bistro_job->x\"]\npriority = 'high'\n",
+    );
+    write(
+        "slips.json",
+        "{\"bistro_settings\": {\"nodes\": {\"levels\": [],},\n \"enabled\": Yes}}",
+    );
+    let check = |arguments: &[&str]| {
+        let all: Vec<&str> = ["config", "check"]
+            .iter()
+            .chain(arguments)
+            .copied()
+            .collect();
+        out(&brasserie(folder.path(), &all))
+    };
+    assert_eq!(
+        check(&["good.json"]),
+        (Some(0), "the config is good\n".to_owned())
+    );
+    let odd = "warning: odd.yaml:3:3: bistro_settings.idle_wait: has no effect; nothing waits while there is nothing to do; remove the key\n\
+               warning: odd.yaml:4:17: bistro_job->x.comand: unknown key; did you mean `command`?\n";
+    assert_eq!(
+        check(&["good.json", "odd.yaml"]),
+        (Some(0), format!("{odd}the configs are good\n"))
+    );
+    let (code, strict) = check(&["--strict-config", "odd.yaml"]);
+    assert_eq!(code, Some(2));
+    assert!(
+        strict.contains("\nodd.yaml:4:17: bistro_job->x.comand: unknown key"),
+        "{strict}"
+    );
+    let (code, all) = check(&["bad.toml", "slips.json", "none.json"]);
+    assert_eq!(code, Some(2));
+    let found: Vec<&str> = all.lines().collect();
+    for (line, start) in found.iter().zip([
+        "bad.toml:2:11: bistro_settings.enabled: expected true or false",
+        "warning: bad.toml:3:1: bistro_settings.idle_wait: has no effect",
+        "bad.toml:6:12: bistro_job->x.priority: expected a number",
+        "slips.json:1:44: a comma before the closing `}`",
+        "slips.json:2:13: expected a value, found `Yes`",
+    ]) {
+        assert!(line.starts_with(start), "{start}: {line}");
+    }
+    assert!(found.last().unwrap().contains("none.json"), "{all}");
+}
+
+#[test]
+fn problems_are_there_for_programs_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = format!("{{{SETTINGS}, \"bistro_job->x\": {{\"priority\": []}}}}");
+    fs::write(folder.path().join("c.json"), config).unwrap();
+    let output = brasserie(
+        folder.path(),
+        &["config", "check", "--json", "c.json", "no.json"],
+    );
+    assert_eq!(output.status.code(), Some(2));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["good"], json!(false));
+    assert_eq!(
+        found["files"][0],
+        json!({
+            "file": "c.json",
+            "good": false,
+            "unreadable": null,
+            "errors": [{
+                "line": 6,
+                "column": 34,
+                "key_path": "bistro_job->x.priority",
+                "message": "expected a number, found an empty array",
+                "value": "an empty array",
+                "help": null,
+            }],
+            "warnings": [],
+        })
+    );
+    assert!(found["files"][1]["unreadable"].is_string(), "{found}");
+}
+
+#[test]
+fn the_schema_is_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = brasserie(folder.path(), &["config", "schema"]);
+    assert_eq!(output.status.code(), Some(0));
+    let schema: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(schema, brasserie_common_config::config_schema());
+}
+
+#[test]
+fn jobs_are_exported_and_read_back_without_loss() {
+    let folder = tempfile::tempdir().unwrap();
+    let jobs = r#"
+        "bistro_job->dump": {"owner": "ann", "command": ["./dump", "a b"], "config": {"to": [null, 1.5]}, "priority": 2,
+            "filters": {"host": {"whitelist_regex": "^h\\d"}}, "status_from": "exit_code", "arguments": "none",
+            "kill_subprocess": {"method": "kill"}, "version_id": 7},
+        "bistro_job->check": {"depends_on": ["dump"], "backoff": ["fail"], "kill_orphan_tasks_after_sec": 0.5,
+            "host_placement": "m1", "task_subprocess": {"max_log_lines_per_poll_interval": 3}, "enabled": false},
+        "bistro_job->broken": {"priority": "high"}"#;
+    fs::write(
+        folder.path().join("c.json"),
+        format!("{{{SETTINGS},\n{jobs}}}"),
+    )
+    .unwrap();
+    let export = |file: &str| {
+        let output = brasserie(folder.path(), &["config", "export", file]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let first = export("c.json");
+    let exported: Value = serde_json::from_str(&first).unwrap();
+    assert_eq!(exported.as_object().unwrap().len(), 3);
+    assert_eq!(
+        exported["bistro_job->dump"]["task_subprocess"]["poll_ms"],
+        json!(20)
+    );
+    assert_eq!(
+        exported["bistro_job->dump"]["backoff"],
+        json!([5, "repeat"])
+    );
+    assert_eq!(
+        exported["bistro_job->broken"]["errors"],
+        json!(["13:44: bistro_job->broken.priority: expected a number, found \"high\""])
+    );
+
+    // With the same settings it is the same configuration, and exports the same.
+    let again = first.replacen('{', &format!("{{{SETTINGS},"), 1);
+    fs::write(folder.path().join("again.json"), &again).unwrap();
+    assert_eq!(export("again.json"), first);
+    fs::write(folder.path().join("again.yaml"), &again).unwrap();
+    assert_eq!(export("again.yaml"), first);
+    let read = |text: &str| {
+        let parsed = brasserie_common_config::parse(text, Default::default()).unwrap();
+        let mut jobs = parsed.config.jobs;
+        jobs.sort_by(|a, b| a.name.cmp(&b.name));
+        jobs
+    };
+    let before = fs::read_to_string(folder.path().join("c.json")).unwrap();
+    assert_eq!(read(&again), read(&before));
+
+    let output = brasserie(
+        folder.path(),
+        &["config", "export", "c.json", "--job", "dump"],
+    );
+    let one: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        one,
+        json!({"bistro_job->dump": exported["bistro_job->dump"]})
+    );
+    let output = brasserie(
+        folder.path(),
+        &["config", "export", "c.json", "--job", "nobody"],
+    );
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("has no job `nobody`"));
+    fs::write(folder.path().join("c.json"), "{").unwrap();
+    let output = brasserie(folder.path(), &["config", "export", "c.json"]);
+    assert_eq!(output.status.code(), Some(2));
+}
