@@ -2,6 +2,7 @@
 
 mod explain;
 mod fingerprints;
+mod keys;
 mod listing;
 mod plain;
 mod random;

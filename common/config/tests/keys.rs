@@ -1,0 +1,392 @@
+//! For each key of a config the test that fails when the key has no effect; `KEYS.md` is made from this table.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use brasserie_common_config::key_paths;
+use regex::Regex;
+
+/// The sources that tests may be in.
+const SOURCES: &[(&str, &str)] = &[
+    (
+        "common/config/src/tests/no_effect.rs",
+        include_str!("../src/tests/no_effect.rs"),
+    ),
+    (
+        "common/config/src/tests/original.rs",
+        include_str!("../src/tests/original.rs"),
+    ),
+    (
+        "common/config/src/tests/properties.rs",
+        include_str!("../src/tests/properties.rs"),
+    ),
+    (
+        "common/config/src/tests/sample.rs",
+        include_str!("../src/tests/sample.rs"),
+    ),
+    (
+        "common/config/src/tests/values.rs",
+        include_str!("../src/tests/values.rs"),
+    ),
+    (
+        "scheduler/core/tests/keys.rs",
+        include_str!("../../../scheduler/core/tests/keys.rs"),
+    ),
+    (
+        "scheduler/engine/src/tests/keys.rs",
+        include_str!("../../../scheduler/engine/src/tests/keys.rs"),
+    ),
+    (
+        "scheduler/src/sources/tests.rs",
+        include_str!("../../../scheduler/src/sources/tests.rs"),
+    ),
+    (
+        "worker/src/process/pipes.rs",
+        include_str!("../../../worker/src/process/pipes.rs"),
+    ),
+    (
+        "worker/src/process/tests/ends.rs",
+        include_str!("../../../worker/src/process/tests/ends.rs"),
+    ),
+    (
+        "worker/src/process/tests/kills.rs",
+        include_str!("../../../worker/src/process/tests/kills.rs"),
+    ),
+];
+
+enum Proof {
+    /// These tests, together: what the file says reaches who acts on it, and that one acts on it.
+    Tests(&'static [&'static str]),
+    /// It never has one, and this test sees to it that whoever writes the key is told.
+    NoEffect(&'static str),
+    /// There is no such test yet; why.
+    Open(&'static str),
+}
+use Proof::{NoEffect, Open, Tests};
+
+const SETTINGS: &str = "bistro_settings";
+const JOB: &str = "bistro_job->NAME";
+
+/// Keys that stand in the settings or in a job, or in both, below this path, with their proof in either place.
+const SHARED: &[(&str, Proof)] = &[
+    (
+        "kill_orphan_tasks_after_sec",
+        Open("orphan tasks are not ended yet"),
+    ),
+    ("task_subprocess", Tests(&["how_its_output_is_read"])),
+    (
+        "task_subprocess.poll_ms",
+        Tests(&[
+            "how_its_output_is_read",
+            "the_rate_limit_bursts_one_second_and_refills",
+        ]),
+    ),
+    (
+        "task_subprocess.max_log_lines_per_poll_interval",
+        Tests(&[
+            "how_its_output_is_read",
+            "the_rate_limit_bursts_one_second_and_refills",
+        ]),
+    ),
+    ("task_subprocess.parent_death_signal", NoEffect(PROCESSES)),
+    ("task_subprocess.process_group_leader", NoEffect(PROCESSES)),
+    ("task_subprocess.use_canary_pipe", NoEffect(PROCESSES)),
+    ("task_subprocess.cgroups", NoEffect(PROCESSES)),
+    ("task_subprocess.cgroups.root", NoEffect(PROCESSES)),
+    ("task_subprocess.cgroups.slice", NoEffect(PROCESSES)),
+    ("task_subprocess.cgroups.subsystems", NoEffect(PROCESSES)),
+    (
+        "task_subprocess.cgroups.kill_without_freezer",
+        NoEffect(PROCESSES),
+    ),
+    ("kill_subprocess", Tests(&["how_a_task_is_ended"])),
+    ("kill_subprocess.method", KILLS),
+    ("kill_subprocess.kill_wait_ms", KILLS),
+    ("kill_request", Tests(&["how_a_task_is_ended"])),
+    ("kill_request.method", KILLS),
+    ("kill_request.kill_wait_ms", KILLS),
+];
+const PROCESSES: &str = "how_processes_are_looked_after";
+const KILLS: Proof = Tests(&[
+    "how_a_task_is_ended",
+    "each_method_ends_a_task_and_costs_no_retry",
+]);
+
+const OF_SETTINGS: &[(&str, Proof)] = &[
+    ("enabled", Tests(&["enabled"])),
+    (
+        "working_wait",
+        Open("tasks without backoff restart after a constant time"),
+    ),
+    ("idle_wait", NoEffect("waiting_while_idle")),
+    ("scheduler", Tests(&["scheduler_and_priority"])),
+    (
+        "remote_worker_selector",
+        Tests(&["remote_worker_selector_and_weight"]),
+    ),
+    ("backoff", Tests(&["backoff"])),
+    ("nodes", Tests(&["nodes"])),
+    ("nodes.levels", Tests(&["nodes"])),
+    ("nodes.node_order", Tests(&["node_order"])),
+    ("nodes.node_sources", Tests(&["nodes"])),
+    ("nodes.node_sources[].source", Tests(&["ranges_of_nodes"])),
+    ("nodes.node_sources[].prefs", Tests(&["nodes"])),
+    (
+        "nodes.node_sources[].prefs(manual).NODE.children",
+        Tests(&["nodes"]),
+    ),
+    (
+        "nodes.node_sources[].prefs(manual).NODE.disabled",
+        Tests(&["nodes"]),
+    ),
+    (
+        "nodes.node_sources[].prefs(range_label).parent_level",
+        Tests(&["ranges_of_nodes"]),
+    ),
+    (
+        "nodes.node_sources[].prefs(range_label).start",
+        Tests(&["ranges_of_nodes"]),
+    ),
+    (
+        "nodes.node_sources[].prefs(range_label).end",
+        Tests(&["ranges_of_nodes"]),
+    ),
+    (
+        "nodes.node_sources[].prefs(range_label).format",
+        Tests(&["ranges_of_nodes"]),
+    ),
+    (
+        "nodes.node_sources[].prefs(range_label).enabled",
+        Tests(&["ranges_of_nodes"]),
+    ),
+    (
+        "nodes.node_sources[].prefs(script).parent_level",
+        Tests(&["sources_build_on_each_other_in_order"]),
+    ),
+    (
+        "nodes.node_sources[].prefs(script).script",
+        Tests(&["sources_build_on_each_other_in_order"]),
+    ),
+    (
+        "nodes.node_sources[].prefs(script).timeout",
+        Tests(&[
+            "other_sources_keep_their_preferences",
+            "a_script_that_hangs_is_killed_with_its_descendants",
+        ]),
+    ),
+    ("nodes.node_source", Tests(&["nodes"])),
+    ("nodes.node_source_prefs", Tests(&["nodes"])),
+    ("node_order", Tests(&["node_order"])),
+    ("level_for_tasks", Tests(&["level_for_tasks"])),
+    ("resources", Tests(&["resources"])),
+    ("resources.LEVEL.RESOURCE.default", Tests(&["resources"])),
+    ("resources.LEVEL.RESOURCE.limit", Tests(&["resources"])),
+    (
+        "resources.LEVEL.RESOURCE.weight",
+        Tests(&["remote_worker_selector_and_weight"]),
+    ),
+    (
+        "worker_resources_override",
+        Tests(&["resources_of_workers"]),
+    ),
+    (
+        "worker_resources_overrides",
+        Tests(&["resources_of_workers"]),
+    ),
+    ("physical_resources", Tests(&["resources_of_workers"])),
+    ("physical_resources.ram_mb", NoEffect(MACHINES)),
+    (
+        "physical_resources.ram_mb.logical_resource",
+        NoEffect(MACHINES),
+    ),
+    (
+        "physical_resources.ram_mb.multiply_logical_by",
+        NoEffect(MACHINES),
+    ),
+    ("physical_resources.ram_mb.enforcement", NoEffect(MACHINES)),
+    (
+        "physical_resources.ram_mb.physical_reserve_amount",
+        NoEffect(MACHINES),
+    ),
+    (
+        "physical_resources.cpu_core",
+        Tests(&["resources_of_workers"]),
+    ),
+    (
+        "physical_resources.cpu_core.logical_resource",
+        Tests(&["resources_of_workers"]),
+    ),
+    (
+        "physical_resources.cpu_core.multiply_logical_by",
+        Tests(&["resources_of_workers"]),
+    ),
+    (
+        "physical_resources.cpu_core.enforcement",
+        NoEffect(MACHINES),
+    ),
+    (
+        "physical_resources.cpu_core.physical_reserve_amount",
+        Tests(&["resources_of_workers"]),
+    ),
+    ("physical_resources.gpu_card", NoEffect(MACHINES)),
+    (
+        "physical_resources.gpu_card.logical_resource",
+        NoEffect(MACHINES),
+    ),
+    (
+        "physical_resources.gpu_card.multiply_logical_by",
+        NoEffect(MACHINES),
+    ),
+    (
+        "physical_resources.gpu_card.enforcement",
+        NoEffect(MACHINES),
+    ),
+    (
+        "physical_resources.gpu_card.physical_reserve_amount",
+        NoEffect(MACHINES),
+    ),
+    (
+        "CAUTION_exit_initial_wait_before_timestamp",
+        Tests(&["the_initial_wait_ends_at_the_word_of_the_file"]),
+    ),
+];
+const MACHINES: &str = "what_machines_offer";
+
+const OF_JOBS: &[(&str, Proof)] = &[
+    ("enabled", Tests(&["enabled"])),
+    ("owner", Tests(&["an_export_says_what_is_documented"])),
+    ("level_for_tasks", Tests(&["level_for_tasks"])),
+    ("priority", Tests(&["scheduler_and_priority"])),
+    ("resources", Tests(&["resources"])),
+    (
+        "config",
+        Tests(&["config_of_a_job", "the_program_and_what_is_said_to_it"]),
+    ),
+    ("filters", Tests(&["filters"])),
+    ("filters.LEVEL.whitelist", Tests(&["filters"])),
+    ("filters.LEVEL.whitelist_regex", Tests(&["filters"])),
+    ("filters.LEVEL.blacklist", Tests(&["filters"])),
+    ("filters.LEVEL.blacklist_regex", Tests(&["filters"])),
+    ("filters.LEVEL.tag_whitelist", Tests(&["filters"])),
+    ("filters.LEVEL.fraction_of_nodes", Tests(&["filters"])),
+    ("level_for_host_placement", Tests(&["placement_on_hosts"])),
+    ("host_placement", Tests(&["placement_on_hosts"])),
+    ("backoff", Tests(&["backoff"])),
+    ("depends_on", Tests(&["depends_on"])),
+    ("create_time", Tests(&["a_job_survives_its_export"])),
+    ("modify_time", Tests(&["a_job_survives_its_export"])),
+    (
+        "command",
+        Tests(&["command", "the_program_and_what_is_said_to_it"]),
+    ),
+    ("version_id", Tests(&["a_job_survives_its_export"])),
+    (
+        "errors",
+        Tests(&["errors_of_an_exported_job_stay_as_they_were"]),
+    ),
+    (
+        "status_from",
+        Tests(&[
+            "the_program_and_what_is_said_to_it",
+            "each_final_status_rule_with_a_real_process",
+        ]),
+    ),
+    (
+        "arguments",
+        Tests(&[
+            "the_program_and_what_is_said_to_it",
+            "a_task_finds_arguments_environment_and_directory",
+        ]),
+    ),
+];
+
+/// Each path of the table with its proof.
+fn rows() -> Vec<(String, &'static Proof)> {
+    let settings = OF_SETTINGS.iter().chain(SHARED);
+    let settings = settings.map(|(path, proof)| (format!("{SETTINGS}.{path}"), proof));
+    let jobs = OF_JOBS.iter().chain(SHARED);
+    let jobs = jobs.map(|(path, proof)| (format!("{JOB}.{path}"), proof));
+    settings.chain(jobs).collect()
+}
+
+/// The file of a test.
+fn file_of(test: &str) -> &'static str {
+    let pattern = format!(r"#\[(tokio::)?test\]\s*(#\[expect\([^\]]*\)\]\s*)?(async )?fn {test}\(");
+    let pattern = Regex::new(&pattern).expect("a pattern of words");
+    let mut found = SOURCES.iter().filter(|(_, text)| pattern.is_match(text));
+    match (found.next(), found.next()) {
+        (Some((file, _)), None) => file,
+        (None, _) => panic!("no source that is looked at has the test {test}"),
+        (Some((one, _)), Some((other, _))) => panic!("{test} is in {one} and in {other}"),
+    }
+}
+
+#[test]
+fn each_key_has_a_row_and_each_row_a_key() {
+    let keys: BTreeSet<String> = key_paths().into_iter().collect();
+    let rows: Vec<String> = rows().into_iter().map(|(path, _)| path).collect();
+    let unique: BTreeSet<String> = rows.iter().cloned().collect();
+    assert_eq!(unique.len(), rows.len(), "a key has two rows");
+    let missing: Vec<&String> = keys.difference(&unique).collect();
+    let excess: Vec<&String> = unique.difference(&keys).collect();
+    assert!(
+        missing.is_empty() && excess.is_empty(),
+        "without a row: {missing:#?}\nwithout a key: {excess:#?}"
+    );
+}
+
+fn table() -> String {
+    let mut text = "# Keys and their tests
+
+For each key of a config file the test that fails when the key has no effect. Where it takes two, the first sees that what the
+file says reaches who acts on it, the second that he does. It is made by `cargo test -p brasserie-common-config --test keys`.
+
+| key | test |
+|---|---|
+"
+    .to_owned();
+    for (path, proof) in rows() {
+        let names = |tests: &[&str]| {
+            let each = tests
+                .iter()
+                .map(|test| format!("`{test}` in `{}`", file_of(test)));
+            each.collect::<Vec<_>>().join(", ")
+        };
+        let cell = match proof {
+            Tests(tests) => names(tests),
+            NoEffect(test) => format!("has no effect, and says so: {}", names(&[test])),
+            Open(why) => format!("**open**: {why}"),
+        };
+        text.push_str(&format!("| `{path}` | {cell} |\n"));
+    }
+    text
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the table is left where it can be taken from"
+)]
+fn the_page_is_what_the_table_makes() {
+    let table = table();
+    let made = Path::new(env!("CARGO_TARGET_TMPDIR")).join("KEYS.md");
+    std::fs::write(&made, &table).unwrap();
+    let page = include_str!("../KEYS.md");
+    assert!(
+        page == table,
+        "common/config/KEYS.md is not what the table makes; take {}",
+        made.display()
+    );
+}
+
+/// The last word of each key's path is explained to people.
+#[test]
+fn the_readme_names_each_key() {
+    let readme = include_str!("../../../README.md");
+    let is_named = |path: &String| {
+        let word = path.rsplit('.').next().unwrap_or(path);
+        readme.contains(&format!("{word}`")) || readme.contains(&format!("\"{word}\""))
+    };
+    let missing: Vec<String> = key_paths().into_iter().filter(|p| !is_named(p)).collect();
+    assert!(missing.is_empty(), "the README does not name {missing:#?}");
+}
