@@ -98,6 +98,17 @@ pub(crate) fn read(text: &str, format: Format) -> Reading {
     }
 }
 
+/// For tests: the tree of a text without offences, else these.
+#[cfg(test)]
+pub(crate) fn read_whole(text: &str, format: Format) -> Result<Node, Vec<String>> {
+    let reading = read(text, format);
+    let problems: Vec<String> = reading.problems.iter().map(Problem::to_string).collect();
+    match reading.node {
+        Some(node) if problems.is_empty() => Ok(node),
+        _ => Err(problems),
+    }
+}
+
 /// The file says nothing.
 pub(crate) fn empty(place: Place, format: Format) -> Problem {
     Problem::new(place, String::new(), "the file is empty".to_owned()).help(format.content())

@@ -12,7 +12,7 @@ use crate::model::{Config, JobConfig, SchedulerPolicy};
 use crate::read::{At, Notes, UnknownKeys};
 use crate::resources::{AMOUNTS, key_resource};
 use crate::settings::{level, task_level};
-use crate::subprocess::{KILL_KEYS, KILL_SUBPROCESS, TASK_KEYS, kill_subprocess, task_subprocess};
+use crate::subprocess::{self, KILL_SUBPROCESS, kill_subprocess, task_subprocess};
 use crate::tree::{Place, quote};
 
 /// A job's key is this and its name.
@@ -64,26 +64,10 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     Key::new("create_time", INT64, "When the job was made; passed on."),
     Key::new("modify_time", INT64, "When the job was changed; passed on."),
-    Key::new(
-        "kill_orphan_tasks_after_sec",
-        Shape::NeverOrSeconds,
-        "When running tasks are ended that nobody wants any more.",
-    ),
-    Key::new(
-        "task_subprocess",
-        Shape::Fields(TASK_KEYS),
-        "How a task's process is looked after.",
-    ),
-    Key::new(
-        "kill_subprocess",
-        Shape::Fields(KILL_KEYS),
-        "How a task's process is ended.",
-    ),
-    Key::new(
-        "kill_request",
-        Shape::Fields(KILL_KEYS),
-        "The same as `kill_subprocess`.",
-    ),
+    subprocess::ORPHANS_KEY,
+    subprocess::TASK_KEY,
+    subprocess::KILL_KEY,
+    subprocess::KILL_ALIAS_KEY,
     Key::new(
         "command",
         TEXTS,

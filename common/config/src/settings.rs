@@ -9,7 +9,7 @@ use crate::coerce::set;
 use crate::keys::{INT64, Key, Shape, names};
 use crate::model::{Config, LevelId, NodeOrder, SchedulerPolicy, WorkerSelector};
 use crate::read::{At, Notes, suggest};
-use crate::subprocess::{KILL_KEYS, KILL_SUBPROCESS, TASK_KEYS, kill_subprocess, task_subprocess};
+use crate::subprocess::{self, KILL_SUBPROCESS, kill_subprocess, task_subprocess};
 use crate::{nodes, resources};
 
 pub(crate) const KEYS: &[Key] = &[
@@ -66,26 +66,10 @@ pub(crate) const KEYS: &[Key] = &[
         resources::PHYSICAL,
         "Slots that follow what a worker's machine has.",
     ),
-    Key::new(
-        "kill_orphan_tasks_after_sec",
-        Shape::NeverOrSeconds,
-        "When running tasks are ended that nobody wants any more.",
-    ),
-    Key::new(
-        "task_subprocess",
-        Shape::Fields(TASK_KEYS),
-        "How a task's process is looked after.",
-    ),
-    Key::new(
-        "kill_subprocess",
-        Shape::Fields(KILL_KEYS),
-        "How a task's process is ended.",
-    ),
-    Key::new(
-        "kill_request",
-        Shape::Fields(KILL_KEYS),
-        "The same as `kill_subprocess`.",
-    ),
+    subprocess::ORPHANS_KEY,
+    subprocess::TASK_KEY,
+    subprocess::KILL_KEY,
+    subprocess::KILL_ALIAS_KEY,
     Key::new(
         "CAUTION_exit_initial_wait_before_timestamp",
         INT64,

@@ -10,7 +10,27 @@ use crate::coerce::set;
 use crate::keys::{INT32, Key, Shape, TEXTS, names, within};
 use crate::read::{At, Notes};
 
-pub(crate) const TASK_KEYS: &[Key] = &[
+pub(crate) const ORPHANS_KEY: Key = Key::new(
+    "kill_orphan_tasks_after_sec",
+    Shape::NeverOrSeconds,
+    "When running tasks are ended that nobody wants any more.",
+);
+pub(crate) const TASK_KEY: Key = Key::new(
+    "task_subprocess",
+    Shape::Fields(TASK_KEYS),
+    "How a task's process is looked after.",
+);
+pub(crate) const KILL_KEY: Key = Key::new(
+    "kill_subprocess",
+    Shape::Fields(KILL_KEYS),
+    "How a task's process is ended.",
+);
+pub(crate) const KILL_ALIAS_KEY: Key = Key::new(
+    "kill_request",
+    Shape::Fields(KILL_KEYS),
+    "The same as `kill_subprocess`.",
+);
+const TASK_KEYS: &[Key] = &[
     Key::new("poll_ms", INT32, "How often a task's output is read."),
     Key::new(
         "max_log_lines_per_poll_interval",
@@ -28,7 +48,7 @@ const CGROUP_KEYS: &[Key] = &[
     Key::new("subsystems", TEXTS, NO_EFFECT),
     Key::new("kill_without_freezer", Shape::Truth, NO_EFFECT),
 ];
-pub(crate) const KILL_KEYS: &[Key] = &[
+const KILL_KEYS: &[Key] = &[
     Key::new(
         "method",
         Shape::Words(|| names(KILL_METHODS)),

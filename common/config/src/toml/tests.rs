@@ -6,12 +6,7 @@ use super::*;
 use crate::format::{self, Format};
 
 fn read_text(text: &str) -> Result<Node, Vec<String>> {
-    let reading = format::read(text, Format::Toml);
-    let problems: Vec<String> = reading.problems.iter().map(Problem::to_string).collect();
-    match reading.node {
-        Some(node) if problems.is_empty() => Ok(node),
-        _ => Err(problems),
-    }
+    format::read_whole(text, Format::Toml)
 }
 
 fn json(text: &str) -> String {
