@@ -2,6 +2,7 @@
 
 mod restart;
 mod rpc;
+mod schedule;
 mod spawn;
 
 use std::process::ExitCode;
@@ -34,6 +35,12 @@ struct Options {
     /// Restarts of each kind in `restart`
     #[arg(long, default_value_t = 5)]
     rounds: usize,
+    /// Also the sizes of `schedule` that take minutes and gigabytes
+    #[arg(long)]
+    large: bool,
+    /// Only these parts of `schedule`
+    #[arg(long, value_enum, value_delimiter = ',')]
+    parts: Vec<schedule::Part>,
     /// One JSON document instead of a table
     #[arg(long)]
     json: bool,
@@ -47,6 +54,8 @@ enum Which {
     Spawn,
     /// Time from the start of a killed scheduler to the end of its initial wait, with its directory and with an empty one
     Restart,
+    /// The engine alone: an event, a whole pass, the use of slots, memory, answers; beside a scheduler that looks at everything
+    Schedule,
     All,
 }
 
@@ -163,18 +172,36 @@ fn main() -> ExitCode {
     }
     let restart = matches!(options.which, Which::Restart | Which::All)
         .then(|| restart::measure(options.workers, options.rounds));
-    show(options.json, &outcomes, restart.as_ref());
-    if outcomes.iter().all(Outcome::is_kept) && restart.is_none_or(|report| report.is_kept()) {
+    let scale = if options.large {
+        schedule::Scale::Large
+    } else {
+        schedule::Scale::Usual
+    };
+    let schedule = matches!(options.which, Which::Schedule | Which::All)
+        .then(|| schedule::measure(scale, &options.parts));
+    show(options.json, &outcomes, restart.as_ref(), schedule.as_ref());
+    let is_kept = outcomes.iter().all(Outcome::is_kept)
+        && restart.is_none_or(|report| report.is_kept())
+        && schedule.is_none_or(|report| report.is_kept());
+    if is_kept {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     }
 }
 
-fn show(json: bool, outcomes: &[Outcome], restart: Option<&restart::Report>) {
+fn show(
+    json: bool,
+    outcomes: &[Outcome],
+    restart: Option<&restart::Report>,
+    schedule: Option<&schedule::Report>,
+) {
     if json {
         let all = outcomes.iter().map(Outcome::json);
-        let all = all.chain(restart.map(restart::Report::json)).collect();
+        let all = all
+            .chain(restart.map(restart::Report::json))
+            .chain(schedule.map(schedule::Report::json))
+            .collect();
         println!("{:#}", Value::Array(all));
         return;
     }
@@ -188,6 +215,9 @@ fn show(json: bool, outcomes: &[Outcome], restart: Option<&restart::Report>) {
         println!("{}", outcome.row());
     }
     if let Some(report) = restart {
+        print!("{}", report.table());
+    }
+    if let Some(report) = schedule {
         print!("{}", report.table());
     }
 }

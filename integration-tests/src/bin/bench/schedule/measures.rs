@@ -1,0 +1,274 @@
+//! The measurements of each part.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::Time;
+use brasserie_scheduler_engine::{Restart, Task};
+
+use super::brute::{self, Brute};
+use super::meter::{forget_peak, peak, resident, timed};
+use super::workload::{Simulation, Size, done};
+use super::{Line, Scale};
+
+const GIB: f64 = (1_u64 << 30) as f64;
+/// Promised, in microseconds.
+const EVENT: f64 = 3.0;
+/// Promised, of what an infinitely fast scheduler would reach.
+const SHARE: f64 = 0.99;
+/// Promised, in milliseconds.
+const ANSWER: f64 = 50.0;
+/// Promised for ten million nodes, and for a refresh of them.
+const RESIDENT_GIB: f64 = 1.0;
+const REFRESH_GIB: f64 = 1.6;
+const TEN_MILLION: f64 = 1e7;
+/// Promised for each job after the first.
+const BYTES_A_NODE: f64 = 8.0;
+/// How late ends are told: no real network is faster.
+const SLICE: Duration = Duration::from_millis(1);
+/// Ends in a slice where single events are measured, so that reading the clock costs nothing beside them.
+const ENDS_A_SLICE: u32 = 256;
+
+/// What one completion and the starts after it cost.
+pub fn event(scale: Scale) -> Vec<Line> {
+    let sizes: &[usize] = match scale {
+        Scale::Smoke => &[1000],
+        Scale::Usual => &[10_000, 100_000, 1_000_000],
+        Scale::Large => &[10_000, 100_000, 1_000_000, 10_000_000],
+    };
+    let line = |&nodes: &usize| {
+        let size = Size::of_nodes(nodes, 1);
+        let mean = Duration::from_secs(1);
+        let slice = 2 * mean * ENDS_A_SLICE / u32::try_from(size.slots()).unwrap_or(u32::MAX);
+        let mut simulation = Simulation::new(size.engine(), size.slots(), mean, slice);
+        // Until ends are spread evenly.
+        simulation.run(2 * mean, 0);
+        let window = simulation.run(3 * mean, 0);
+        // In brute force, each end waits for a pass.
+        let mut brute = Brute::new(size);
+        brute.pass();
+        let pass = timed(|| brute.pass()).1;
+        Line::new(
+            format!("one completion and start, {nodes} nodes"),
+            "us",
+            window.micros_an_event(),
+        )
+        .beside(pass.as_secs_f64() * 1e6)
+        .at_most(EVENT)
+    };
+    sizes.iter().map(line).collect()
+}
+
+/// What a pass over everything costs that has never been looked at.
+pub fn pass(scale: Scale) -> Vec<Line> {
+    let sizes: &[(usize, usize, f64)] = match scale {
+        Scale::Smoke => &[(1000, 2, 1e9)],
+        Scale::Usual | Scale::Large => &[(300_000, 5, 200.0), (1_000_000, 1, 300.0)],
+    };
+    let line = |&(nodes, jobs, most): &(usize, usize, f64)| {
+        let size = Size::of_nodes(nodes, jobs);
+        let config = size.config();
+        let table = Arc::new(size.table(&config));
+        let mut without_jobs = config.clone();
+        without_jobs.jobs.clear();
+        let mut engine = size.pool();
+        engine.apply_config(Time::ZERO, Arc::new(without_jobs));
+        let ((), forest) = timed(|| engine.apply_nodes(Time::ZERO, table));
+        let config = Arc::new(config);
+        let ((), columns) = timed(|| engine.apply_config(Time::ZERO, config));
+        let (started, starts) =
+            timed(|| std::iter::from_fn(|| engine.place(Time::ZERO)).count());
+        assert_eq!(started, size.slots(), "every slot is taken");
+        let mut brute = Brute::new(size);
+        let brute = timed(|| brute.pass()).1;
+        let millis = |time: Duration| time.as_secs_f64() * 1e3;
+        let what = format!("{nodes} nodes x {jobs} jobs");
+        [
+            Line::new(
+                format!("full pass from cold, {what}"),
+                "ms",
+                millis(columns + starts),
+            )
+            .beside(millis(brute))
+            .at_most(most),
+            Line::new("  of it: what may run where", "ms", millis(columns)),
+            Line::new("  before it: the forest", "ms", millis(forest)),
+        ]
+    };
+    sizes.iter().flat_map(line).collect()
+}
+
+/// How much of the slots' time is used.
+pub fn throughput(scale: Scale) -> Vec<Line> {
+    let mut lines = Vec::new();
+    match scale {
+        Scale::Smoke => {
+            lines.extend(steady(Size::of_nodes(1000, 4), &[1], 0));
+            lines.push(changing(Size::of_nodes(2000, 2), 600));
+        }
+        Scale::Usual | Scale::Large => {
+            let seconds: Vec<u64> = (1..=10).collect();
+            lines.extend(steady(Size::of_nodes(300_000, 10), &seconds, 1));
+            let size = Size::of_nodes(300_000, 5);
+            lines.extend([1, 10, 50, 100, 1000].map(|changes| changing(size, changes)));
+        }
+    }
+    if scale == Scale::Large {
+        lines.extend(steady(Size::of_nodes(3_000_000, 10), &[1, 2, 3, 5, 10], 2));
+    }
+    lines
+}
+
+/// One engine, with task times one after the other; promised from `least` seconds on.
+fn steady(size: Size, seconds: &[u64], least: u64) -> Vec<Line> {
+    let mut simulation = None;
+    let line = |&mean: &u64| {
+        let time = Duration::from_secs(mean);
+        let simulation = simulation.get_or_insert_with(|| {
+            Simulation::new(size.engine(), size.slots(), time, SLICE)
+        });
+        // Longer tasks come last, so all that ran under the former time have ended by then.
+        simulation.set_mean(time);
+        simulation.run(2 * time, 0);
+        let window = simulation.run(2 * time, 0);
+        let what = format!("{} nodes x {} jobs, mean {mean} s", size.nodes(), size.jobs);
+        let line = Line::new(what, "share", window.normalised_throughput())
+            .beside(brute::window(size, time, 2 * time, 2 * time).normalised_throughput());
+        if least > 0 && mean >= least {
+            line.at_least(SHARE)
+        } else {
+            line.at_least(0.0)
+        }
+    };
+    seconds.iter().map(line).collect()
+}
+
+/// A root resource whose slots change so many times a minute.
+fn changing(size: Size, changes_a_minute: u32) -> Line {
+    let mean = Duration::from_secs(1);
+    // Long enough for one change, short enough for the tasks that there are.
+    let length = Duration::from_secs(60) / changes_a_minute.clamp(10, 60);
+    let changes = (length.as_secs_f64() / 60.0 * f64::from(changes_a_minute)).max(1.0);
+    let size = Size {
+        root_slots: Some(size.slots()),
+        ..size
+    };
+    let mut simulation = Simulation::new(size.engine(), size.slots(), mean, SLICE);
+    simulation.run(2 * mean, 0);
+    let window = simulation.run(length, changes as usize);
+    let what = format!(
+        "{} nodes x {} jobs, {} root slots, {changes_a_minute} changes a minute",
+        size.nodes(),
+        size.jobs,
+        size.slots()
+    );
+    let least = if size.nodes() < 10_000 { 0.0 } else { SHARE };
+    Line::new(what, "share", window.normalised_throughput()).at_least(least)
+}
+
+/// Bytes in memory of nodes, jobs and statuses.
+pub fn memory(scale: Scale) -> Vec<Line> {
+    let nodes = match scale {
+        Scale::Smoke => 5000,
+        Scale::Usual => 1_000_000,
+        Scale::Large => 10_000_000,
+    };
+    let promised = |line: Line, most: f64| match scale {
+        Scale::Smoke => line,
+        Scale::Usual | Scale::Large => line.at_most(most),
+    };
+    let size = Size::of_nodes(nodes, 1);
+    let before = resident();
+    let mut engine = size.engine();
+    let with_one = resident() - before;
+    // Smaller tables are told as ten million nodes would be.
+    let gib = |bytes: f64| bytes / nodes as f64 * TEN_MILLION / GIB;
+    let mut lines = vec![promised(
+        Line::new(
+            format!("{nodes} nodes and a job, told for ten million"),
+            "GiB",
+            gib(with_one),
+        ),
+        RESIDENT_GIB,
+    )];
+    let config = Size { jobs: 2, ..size }.config();
+    let second = config.jobs[1].name.clone();
+    let config = Arc::new(config);
+    let former = resident();
+    engine.apply_config(Time::ZERO, Arc::clone(&config));
+    let per_node = |bytes: f64| bytes.max(0.0) / nodes as f64;
+    lines.push(promised(
+        Line::new("a job that never ran", "B/node", per_node(resident() - former)),
+        BYTES_A_NODE,
+    ));
+    let job = engine.intern_job(&second);
+    let tasks: Vec<Task> = engine.tasks(job).collect();
+    for task in tasks {
+        engine.restate(Time::ZERO, task, done(Time::ZERO), None, Restart::AtOnce);
+    }
+    lines.push(promised(
+        Line::new(
+            "a job that is done everywhere",
+            "B/node",
+            per_node(resident() - former),
+        ),
+        BYTES_A_NODE,
+    ));
+    let former = resident();
+    let started = std::iter::from_fn(|| engine.place(Time::ZERO)).count();
+    lines.push(Line::new(
+        format!("each of {started} running tasks, and who waits for their slots"),
+        "B",
+        (resident() - former).max(0.0) / started as f64,
+    ));
+    forget_peak();
+    let table = Arc::new(size.table(&config));
+    engine.apply_nodes(Time::ZERO, table);
+    lines.push(promised(
+        Line::new(
+            "most during a refresh, told for ten million",
+            "GiB",
+            gib(peak() - before),
+        ),
+        REFRESH_GIB,
+    ));
+    lines
+}
+
+/// Jobs that wait while nothing is free.
+pub fn waiting(scale: Scale) -> Vec<Line> {
+    let (jobs, nodes) = match scale {
+        Scale::Smoke => (50, 250),
+        Scale::Usual | Scale::Large => (30_000, 1000),
+    };
+    let size = Size::of_nodes(nodes, jobs);
+    let mut engine = size.engine();
+    let started = std::iter::from_fn(|| engine.place(Time::ZERO)).count();
+    assert_eq!(started, size.slots(), "nothing is free");
+    let ids: Vec<_> = engine.jobs().collect();
+    let waiting = &ids[ids.len() - 10..];
+    let millis = |time: Duration| time.as_secs_f64() * 1e3;
+    let task = engine.tasks(waiting[0]).next().expect("there are nodes");
+    let (reasons, explain) = timed(|| engine.explain(Time::ZERO, task).len());
+    let (levels, histograms) = timed(|| {
+        let histograms = waiting.iter().map(|job| engine.histogram(*job, 10).len());
+        histograms.sum::<usize>()
+    });
+    let (total, counts) = timed(|| {
+        let counts = ids.iter().map(|job| engine.counts(*job).total);
+        counts.sum::<u64>()
+    });
+    assert!(reasons > 0 && levels == 30, "there are answers");
+    assert_eq!(total, (jobs * size.nodes()) as u64, "every task is counted");
+    let (placed, idle) = timed(|| engine.place(Time::ZERO));
+    assert_eq!(placed, None, "nothing is free");
+    let line = |what: &str, time| {
+        Line::new(format!("{jobs} jobs wait: {what}"), "ms", millis(time)).at_most(ANSWER)
+    };
+    vec![
+        line("explain", explain),
+        line("10 histograms", histograms),
+        line("the counts of all", counts),
+        line("a look for something to start", idle),
+    ]
+}
