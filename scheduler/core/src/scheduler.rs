@@ -307,7 +307,7 @@ impl Scheduler {
     pub(crate) fn task_key(&self, task: Task) -> TaskKey {
         TaskKey {
             job: self.engine.job_name(task.job).clone(),
-            node: self.engine.node_name(task.node).clone(),
+            node: self.engine.node_name(task.node),
         }
     }
 

@@ -10,7 +10,7 @@ use brasserie_common_config::{Config, JobConfig, LevelId};
 use crate::forest::NodeTable;
 use crate::forest::filter::JobFilters;
 use crate::forest::index::Forest;
-use crate::names::Names;
+use crate::names::{Names, NodeNames};
 use crate::placement::Run;
 use crate::placement::policy::{self, Policy};
 use crate::placement::resources::{Ledger, SlotPlan, need_of};
@@ -28,7 +28,7 @@ use crate::types::{Task, WorkerIndex};
 #[derive(Clone, Debug)]
 pub struct Engine {
     pub(crate) job_names: Names<JobName>,
-    pub(crate) node_names: Names<NodeName>,
+    pub(crate) node_names: NodeNames,
     pub(crate) resource_names: Names<Arc<str>>,
     pub(crate) config: Option<Arc<Config>>,
     pub(crate) nodes: Option<Arc<NodeTable>>,
@@ -72,7 +72,7 @@ impl Engine {
     pub fn new(seed: u64) -> Self {
         Engine {
             job_names: Names::new(seed),
-            node_names: Names::new(seed),
+            node_names: NodeNames::new(seed),
             resource_names: Names::new(seed),
             config: None,
             nodes: None,
@@ -122,7 +122,13 @@ impl Engine {
     }
 
     /// The empty name for an id that this engine did not hand out.
-    pub fn node_name(&self, node: NodeId) -> &NodeName {
+    pub fn node_name(&self, node: NodeId) -> NodeName {
+        // Invariant: only checked names get an id.
+        NodeName::try_from(self.node_text(node)).expect("a name that was checked")
+    }
+
+    /// As [`Engine::node_name`], to look at.
+    pub fn node_text(&self, node: NodeId) -> &str {
         self.node_names.get(node.0)
     }
 

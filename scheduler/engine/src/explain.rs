@@ -95,7 +95,7 @@ impl Engine {
                 continue;
             }
             let name = self.job_name(on).clone();
-            let node = self.node_name(task.node).clone();
+            let node = self.node_name(task.node);
             let state = self.task_state(depends);
             let hopeless = self.dependency(forest, on, task.node) == Dependency::Hopeless;
             let why = match state {
@@ -197,7 +197,7 @@ impl Engine {
         let Some(canonical) = forest.row_of(job_config.level_for_tasks, task.node) else {
             let level = config.levels.get(job_config.level_for_tasks.index());
             reasons.push(Reason::NotAtLevel {
-                node: self.node_name(task.node).clone(),
+                node: self.node_name(task.node),
                 level: level.cloned().unwrap_or_default(),
             });
             return;
@@ -227,7 +227,7 @@ impl Engine {
         reasons: &mut Vec<Reason>,
     ) {
         let job = &self.jobs[id.index()];
-        let name = |row| self.node_name(forest.node(row)).clone();
+        let name = |row| self.node_name(forest.node(row));
         match self.structure(forest, job, id, row) {
             Structure::Open => {}
             Structure::Disabled(above) => {
@@ -312,7 +312,7 @@ impl Engine {
         }
         let named = job_config.host_placement.clone().filter(|h| !h.is_empty());
         reasons.push(Reason::NoWorkerNow {
-            host: named.or_else(|| host.map(|h| self.node_name(h).to_string())),
+            host: named.or_else(|| host.map(|h| self.node_text(h).to_owned())),
             not_ready,
             unsuitable,
             short,

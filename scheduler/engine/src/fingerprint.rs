@@ -18,7 +18,7 @@ impl Engine {
     pub fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         s.put(*self.sources_shape.get_or_init(|| self.hash_sources()));
         s.each(self.job_names.all(), |s, name| s.put(name));
-        s.each(self.node_names.all(), |s, name| s.put(name));
+        s.each(self.node_names.iter(), |s, name| s.put(name));
         s.each(self.resource_names.all(), |s, name| s.put(name));
         self.shape_order(s);
         self.shape_tasks(s);

@@ -56,12 +56,12 @@ impl Engine {
                 path.reverse();
                 self.names(&path)
             }
-            (_, _) => vec![self.node_name(task.node).clone()],
+            (_, _) => vec![self.node_name(task.node)],
         }
     }
 
     fn names(&self, nodes: &[NodeId]) -> Vec<NodeName> {
-        nodes.iter().map(|n| self.node_name(*n).clone()).collect()
+        nodes.iter().map(|n| self.node_name(*n)).collect()
     }
 
     /// The JSON object that a run gets as its last argument.
@@ -219,7 +219,7 @@ impl Engine {
             let (count, names) = buckets.entry(bits[row]).or_default();
             *count += 1;
             if names.len() < samples {
-                names.push(self.node_name(forest.node(as_row)).clone());
+                names.push(self.node_name(forest.node(as_row)));
             }
         }
         histogram
@@ -276,11 +276,11 @@ impl Engine {
             let Some(id) = self.plan.find(name) else {
                 continue;
             };
-            let text = self.node_name(node);
+            let text = self.node_text(node);
             let limit = if config.resources[id.index()].level == config.worker_level() {
                 let ids = self.plan.at(config.worker_level());
                 let slot = ids.iter().position(|i| *i == id);
-                let worker = self.pool.find(text.as_str()).and_then(|w| self.pool.get(w));
+                let worker = self.pool.find(text).and_then(|w| self.pool.get(w));
                 worker.and_then(|w| w.limits.get(slot?).copied())
             } else {
                 Some(self.plan.limit(id))

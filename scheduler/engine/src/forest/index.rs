@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use brasserie_common::collections::IdMap;
 use brasserie_common::rng::Rng;
-use brasserie_common::{NodeId, NodeName};
+use brasserie_common::NodeId;
 use brasserie_common_config::{Config, LevelId, NodeOrder};
 
 use super::table::{NodeTable, Row};
-use crate::names::Names;
+use crate::names::NodeNames;
 
 const NONE: u32 = u32::MAX;
 
@@ -37,7 +37,7 @@ impl Forest {
     pub(crate) fn new(
         config: &Config,
         table: Arc<NodeTable>,
-        names: &mut Names<NodeName>,
+        names: &mut NodeNames,
         rng: &mut Rng,
     ) -> Self {
         let level_map = table.level_names().iter().map(|name| {
@@ -60,7 +60,7 @@ impl Forest {
         forest
     }
 
-    fn add_rows(&mut self, names: &mut Names<NodeName>) {
+    fn add_rows(&mut self, names: &mut NodeNames) {
         let table = Arc::clone(&self.table);
         for row in table.rows() {
             let id = NodeId(names.intern_text(table.name(row)));

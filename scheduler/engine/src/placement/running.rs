@@ -101,7 +101,7 @@ impl Engine {
             match (charge.group, all.last_mut()) {
                 (ChargeGroup::Continues, Some(last)) => last.resources.push(amount),
                 (ChargeGroup::Continues | ChargeGroup::Opens, _) => all.push(NodeResources {
-                    node: self.node_name(charge.node).clone(),
+                    node: self.node_name(charge.node),
                     resources: vec![amount],
                 }),
             }
@@ -204,10 +204,10 @@ impl Engine {
             let what = format!(
                 "{} on {} holds {} of `{}` on `{}`",
                 self.job_name(task.job),
-                self.node_name(task.node),
+                self.node_text(task.node),
                 charge.amount,
                 self.resource_names.get(charge.resource.0),
-                self.node_name(charge.node),
+                self.node_text(charge.node),
             );
             let Some(id) = self.plan.find(charge.resource) else {
                 unknown.push(format!("{what}, but no such resource is configured"));

@@ -409,7 +409,7 @@ impl Pair {
             assert_eq!(self.engine.is_settled(job), fresh.is_settled(job));
         }
         for ((node, ResourceName(resource)), used) in self.engine.ledger.all() {
-            let node = self.engine.node_name(node).as_str();
+            let node = self.engine.node_text(node);
             let resource = self.engine.resource_names.get(resource);
             assert_eq!(
                 used,

@@ -163,7 +163,7 @@ impl Turn<'_> {
         let engine = self.process.core.engine();
         let job = engine.job_name(task.job).as_str();
         Run {
-            task: TaskId::from_names(job, engine.node_name(task.node).as_str()),
+            task: TaskId::from_names(job, engine.node_text(task.node)),
             invocation,
         }
     }
