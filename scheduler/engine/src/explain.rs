@@ -56,13 +56,15 @@ impl Engine {
             return;
         }
         let status = self.previous_status(task);
-        match status {
+        match &status {
             Some(s) if s.is_done() => reasons.push(Reason::Done),
             Some(s) if s.is_failed() => reasons.push(Reason::Failed(s.to_string())),
             Some(_) | None => {}
         }
         if let Some(until) = self.waits.get(task) {
-            let status = status.map_or_else(|| "none".to_owned(), ToString::to_string);
+            let status = status
+                .as_ref()
+                .map_or_else(|| "none".to_owned(), ToString::to_string);
             reasons.push(Reason::BackoffFor {
                 remaining: until.since(now),
                 status,

@@ -56,11 +56,9 @@ impl Engine {
 
     fn shape_tasks<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         for job in &self.jobs {
-            let mut statuses: Vec<_> = job.statuses.iter().collect();
-            statuses.sort_unstable_by_key(|(node, _)| **node);
-            s.each(statuses, |s, (node, status)| {
+            s.each(job.statuses.iter(), |s, (node, status)| {
                 s.put(node);
-                s.stored(status);
+                s.stored(&status);
             });
         }
         let mut running: Vec<_> = self.running.iter().collect();

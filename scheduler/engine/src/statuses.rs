@@ -1,5 +1,6 @@
 //! Task statuses: what ended how, what waits until when, and how a change reaches the tasks that depend on it.
 
+pub(crate) mod column;
 pub(crate) mod job;
 mod transitions;
 pub(crate) mod waits;

@@ -23,7 +23,7 @@ impl Engine {
     pub fn next_backoff(&self, task: Task) -> BackoffDuration {
         let current = self
             .previous_status(task)
-            .map(StoredStatus::configured_backoff)
+            .map(|status| status.configured_backoff())
             .unwrap_or_default();
         match (self.job_config(task.job), &self.config) {
             (Some(job), _) => job.backoff.next(current),
@@ -33,8 +33,8 @@ impl Engine {
     }
 
     /// What the task's last run ended in.
-    pub fn previous_status(&self, task: Task) -> Option<&StoredStatus> {
-        self.jobs.get(task.job.index())?.statuses.get(&task.node)
+    pub fn previous_status(&self, task: Task) -> Option<StoredStatus> {
+        self.jobs.get(task.job.index())?.statuses.get(task.node)
     }
 
     /// Names on the path that a running task was placed along, else on its node's first path: root first, own last. Just the
@@ -166,10 +166,10 @@ impl Engine {
             .forest
             .as_ref()
             .and_then(|forest| position_of(forest, job, task.node));
-        match (position, job.statuses.get(&task.node)) {
+        match (position, job.statuses.bits(task.node)) {
             (Some(position), _) => job.state(position),
-            (None, Some(status)) if status.is_done() => TaskState::Done,
-            (None, Some(status)) if status.is_failed() => TaskState::Failed,
+            (None, Some(bits)) if bits.has(StatusBits::DONE) => TaskState::Done,
+            (None, Some(bits)) if bits.has(StatusBits::FAILED) => TaskState::Failed,
             (None, Some(_) | None) => TaskState::Disabled,
         }
     }
@@ -237,10 +237,10 @@ impl Engine {
         let own = if self.is_running(task) {
             StatusBits::RUNNING
         } else {
-            match job.statuses.get(&node) {
+            match job.statuses.bits(node) {
                 None => fresh,
-                Some(status) if self.waits.get(task).is_some() => status.bits,
-                Some(status) => status.bits.without(StatusBits::USES_BACKOFF),
+                Some(bits) if self.waits.get(task).is_some() => bits,
+                Some(bits) => bits.without(StatusBits::USES_BACKOFF),
             }
         };
         mask.with(own)

@@ -141,7 +141,7 @@ impl Scheduler {
             .run(task)
             .map(|run| run.next_backoff)
             .unwrap_or_default();
-        let old = self.engine().previous_status(task).cloned();
+        let old = self.engine().previous_status(task);
         let status = old.unwrap_or_else(|| {
             StoredStatus::after(
                 None,
@@ -251,7 +251,7 @@ impl Scheduler {
     ) -> Result<Option<RecordSeq>, Rejection> {
         let ended = self.tasks().ended(task);
         let is_final = |s: &StoredStatus| s.is_done() && !s.is_overwriteable();
-        if ended.is_some() && self.engine().previous_status(task).is_some_and(is_final) {
+        if ended.is_some() && self.engine().previous_status(task).as_ref().is_some_and(is_final) {
             // Whatever it is, it changes nothing any more.
             return Ok(self.tasks().pending_record(task));
         }
@@ -281,7 +281,7 @@ impl Scheduler {
     ) -> Result<Option<RecordSeq>, Rejection> {
         let ended = self.tasks().ended(task);
         let is_done = |s: &StoredStatus| s.is_done() && !s.is_overwriteable();
-        if ended.is_some() && self.engine().previous_status(task).is_some_and(is_done) {
+        if ended.is_some() && self.engine().previous_status(task).as_ref().is_some_and(is_done) {
             return Ok(self.tasks().pending_record(task));
         }
         // Runs of a task are in order, so a later one was never taken, and this is no repeat.
@@ -328,7 +328,7 @@ impl Scheduler {
     pub(super) fn is_provisional(&self, task: Task) -> bool {
         self.engine()
             .previous_status(task)
-            .is_some_and(StoredStatus::is_overwriteable)
+            .is_some_and(|status| status.is_overwriteable())
     }
 
     /// What is stored once a run has ended so, and as whose end. A run that is earlier than the stored end was reported before
@@ -342,6 +342,7 @@ impl Scheduler {
         (next_backoff, safety_seconds): (BackoffDuration, u32),
     ) -> (InvocationId, StoredStatus) {
         let old = self.engine().previous_status(task);
+        let old = old.as_ref();
         let floor = self.tasks().floor_seconds(now, task).max(safety_seconds);
         if let (Some(ended), Some(old)) = (self.tasks().ended(task), old)
             && ended != invocation

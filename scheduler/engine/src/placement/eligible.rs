@@ -1,6 +1,5 @@
 //! Which tasks could start but for slots, kept in small columns; the predicates that placement and explanations share.
 
-use brasserie_common::status::StoredStatus;
 use brasserie_common::{JobId, NodeId, StatusBits, Time};
 
 use crate::engine::{Engine, Reach};
@@ -83,12 +82,12 @@ impl Engine {
             Structure::Disabled(_) => return (TaskState::Disabled, false),
             Structure::Avoided(_) => return (TaskState::Avoided, false),
         }
-        let status = job.statuses.get(&node);
-        if let Some(status) = status {
-            if status.is_done() {
+        let status = job.statuses.bits(node);
+        if let Some(bits) = status {
+            if bits.has(StatusBits::DONE) {
                 return (TaskState::Done, false);
             }
-            if status.is_failed() {
+            if bits.has(StatusBits::FAILED) {
                 return (TaskState::Failed, false);
             }
         }
@@ -268,10 +267,10 @@ fn is_hopeless(state: TaskState) -> bool {
 }
 
 /// The state of a task that does not run, is not final and does not wait.
-fn resting_state(status: Option<&StoredStatus>) -> TaskState {
+fn resting_state(status: Option<StatusBits>) -> TaskState {
     match status {
         None => TaskState::Unstarted,
-        Some(s) if s.bits.has(StatusBits::INCOMPLETE) => TaskState::Incomplete,
+        Some(bits) if bits.has(StatusBits::INCOMPLETE) => TaskState::Incomplete,
         Some(_) => TaskState::Error,
     }
 }

@@ -1,12 +1,11 @@
 //! One job: what the configuration makes of it, its tasks' last statuses, and small columns over the nodes of its level.
 
-use brasserie_common::collections::IdMap;
-use brasserie_common::status::StoredStatus;
-use brasserie_common::{JobId, NodeId};
+use brasserie_common::{JobId, NodeId, StatusBits};
 use brasserie_common_config::{LevelId, ResourceId};
 
 use crate::forest::filter::JobFilters;
 use crate::placement::bit_tree::BitTree;
+use crate::statuses::column::Statuses;
 use crate::types::{TASK_STATES, TaskState};
 
 /// Set in a state byte if the task could start but for slots.
@@ -33,7 +32,7 @@ pub(crate) struct Job {
     /// It depends on itself, by whatever way round.
     pub(crate) cyclic: bool,
     /// What the last run of each task ended in.
-    pub(crate) statuses: IdMap<NodeId, StoredStatus>,
+    pub(crate) statuses: Statuses,
     /// How many tasks run, also on nodes that are no longer in the forest.
     pub(crate) running: u32,
     /// One byte a position of the level's order. Invariant: `counts` and `eligible` count what is in it.
@@ -112,6 +111,7 @@ impl Job {
     }
 
     pub(crate) fn is_done_on(&self, node: NodeId) -> bool {
-        self.statuses.get(&node).is_some_and(StoredStatus::is_done)
+        let bits = self.statuses.bits(node);
+        bits.is_some_and(|bits| bits.has(StatusBits::DONE))
     }
 }

@@ -61,9 +61,8 @@ impl Engine {
     /// Takes the status of another run of a task that runs, and goes on running. Its waits are told when the last run ends.
     pub fn note_status(&mut self, task: Task, status: StoredStatus) {
         if self.knows(task) && self.is_running(task) {
-            self.jobs[task.job.index()]
-                .statuses
-                .insert(task.node, status);
+            let job = &mut self.jobs[task.job.index()];
+            job.statuses.insert(task.node, status);
             self.refresh(task, Reach::Dependents);
         }
     }
@@ -141,9 +140,8 @@ impl Engine {
         not_before: Option<Time>,
         restart: Restart,
     ) {
-        self.jobs[task.job.index()]
-            .statuses
-            .insert(task.node, status);
+        let job = &mut self.jobs[task.job.index()];
+        job.statuses.insert(task.node, status);
         self.waits
             .set(task, not_before.filter(|until| *until > now));
         match restart {
