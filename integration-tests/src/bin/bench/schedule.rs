@@ -40,8 +40,9 @@ pub enum Scale {
 enum Bound {
     AtMost(f64),
     AtLeast(f64),
-    /// Shown only; less is better.
-    Shown,
+    /// Shown only.
+    LessIsBetter,
+    MoreIsBetter,
 }
 
 /// One figure.
@@ -93,7 +94,7 @@ impl Line {
             unit,
             figure,
             baseline: None,
-            bound: Bound::Shown,
+            bound: Bound::LessIsBetter,
         }
     }
 
@@ -118,12 +119,19 @@ impl Line {
         }
     }
 
+    fn more_is_better(self) -> Self {
+        Line {
+            bound: Bound::MoreIsBetter,
+            ..self
+        }
+    }
+
     /// How many times as good as the baseline.
     fn ratio(&self) -> Option<f64> {
         let baseline = self.baseline?;
         Some(match self.bound {
-            Bound::AtMost(_) | Bound::Shown => baseline / self.figure,
-            Bound::AtLeast(_) => self.figure / baseline,
+            Bound::AtMost(_) | Bound::LessIsBetter => baseline / self.figure,
+            Bound::AtLeast(_) | Bound::MoreIsBetter => self.figure / baseline,
         })
     }
 
@@ -131,7 +139,7 @@ impl Line {
         match self.bound {
             Bound::AtMost(most) => self.figure <= most,
             Bound::AtLeast(least) => self.figure >= least,
-            Bound::Shown => true,
+            Bound::LessIsBetter | Bound::MoreIsBetter => true,
         }
     }
 
@@ -141,7 +149,7 @@ impl Line {
         let promise = match self.bound {
             Bound::AtMost(most) => format!("at most {most}: {verdict}"),
             Bound::AtLeast(least) => format!("at least {least}: {verdict}"),
-            Bound::Shown => String::new(),
+            Bound::LessIsBetter | Bound::MoreIsBetter => String::new(),
         };
         let row = format!(
             "{:<58}{:>12.3} {:<6}{:>14}{:>12}  {promise}",
@@ -158,7 +166,7 @@ impl Line {
         let (most, least) = match self.bound {
             Bound::AtMost(most) => (Some(most), None),
             Bound::AtLeast(least) => (None, Some(least)),
-            Bound::Shown => (None, None),
+            Bound::LessIsBetter | Bound::MoreIsBetter => (None, None),
         };
         json!({
             "what": self.what, "unit": self.unit, "figure": self.figure, "baseline": self.baseline, "ratio": self.ratio(),

@@ -74,7 +74,9 @@ impl Brute {
         while !candidates.is_empty() {
             candidates.retain_mut(|(job, nodes)| {
                 let free = |node: u32| {
-                    root > 0 && hosts[node as usize / DATABASES_A_HOST] > 0 && databases[node as usize]
+                    root > 0
+                        && hosts[node as usize / DATABASES_A_HOST] > 0
+                        && databases[node as usize]
                 };
                 while let Some(node) = nodes.pop() {
                     if free(node) {

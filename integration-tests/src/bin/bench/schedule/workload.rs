@@ -247,8 +247,7 @@ impl Simulation {
         let took = thread_time().saturating_sub(before);
         self.now = self.now + took;
         for task in self.started.drain(..) {
-            self.due
-                .push(Reverse((self.now + self.times.draw(), task)));
+            self.due.push(Reverse((self.now + self.times.draw(), task)));
         }
         took
     }
