@@ -291,7 +291,8 @@ impl Scheduler {
         let mut others = Vec::new();
         for task in self.engine().tasks(id) {
             let status = self.engine().previous_status(task);
-            if self.engine().is_running(task) || status.as_ref().is_some_and(StoredStatus::is_done) {
+            if self.engine().is_running(task) || status.as_ref().is_some_and(StoredStatus::is_done)
+            {
                 continue;
             }
             let has_failed = status.is_some_and(|s| s.is_failed() || s.exception().is_some());

@@ -1,5 +1,6 @@
 //! The forest: levels and nodes as columns, and which of them a job may run on.
 
+pub(crate) mod below;
 mod builder;
 pub(crate) mod filter;
 pub(crate) mod index;

@@ -2,12 +2,15 @@
 
 #![deny(clippy::iter_over_hash_type)]
 
+mod depends;
 mod engine;
 mod explain;
 mod fingerprint;
 mod forest;
+mod histogram;
 mod names;
 mod placement;
+mod reconfigure;
 mod statuses;
 mod types;
 mod view;

@@ -87,6 +87,15 @@ impl NodeNames {
         self.intern_checked(text)
     }
 
+    /// There will be as many names: tables that grow step by step are hashed anew at each.
+    pub(crate) fn expect(&mut self, count: usize) {
+        let more = count.saturating_sub(self.len());
+        let mut ids = std::mem::take(&mut self.ids);
+        ids.reserve(more, |id| self.keys.hash_one(self.get(*id)));
+        self.ids = ids;
+        self.ends.reserve(more);
+    }
+
     fn intern_checked(&mut self, text: &str) -> u32 {
         let hash = self.keys.hash_one(text);
         if let Some(&id) = self.ids.find(hash, |id| self.get(*id) == text) {

@@ -2,6 +2,8 @@
 
 pub(crate) mod bit_tree;
 pub(crate) mod eligible;
+mod in_turn;
+pub(crate) mod needs;
 pub(crate) mod policy;
 pub(crate) mod resources;
 mod running;
@@ -11,4 +13,4 @@ mod worker_limits;
 pub(crate) mod workers;
 
 pub(crate) use eligible::{Dependency, Structure};
-pub(crate) use running::Run;
+pub(crate) use running::{Run, RunPath};

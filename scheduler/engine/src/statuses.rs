@@ -2,5 +2,6 @@
 
 pub(crate) mod column;
 pub(crate) mod job;
+pub(crate) mod tally;
 mod transitions;
 pub(crate) mod waits;

@@ -5,6 +5,8 @@ mod fingerprints;
 mod keys;
 mod listing;
 mod plain;
+mod policies;
 mod random;
+mod reconfigure;
 mod scenarios;
 mod world;

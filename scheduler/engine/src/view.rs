@@ -1,4 +1,4 @@
-//! Read-only answers: listings, counts, histograms, task arguments, problems.
+//! Read-only answers: listings, counts, task arguments, problems.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,9 @@ use brasserie_common::{
 use serde_json::{Map, Value, json};
 
 use crate::engine::Engine;
-use crate::forest::index::Forest;
-use crate::placement::Structure;
+use crate::placement::RunPath;
 use crate::placement::eligible::position_of;
-use crate::statuses::job::Job;
-use crate::types::{Counts, Histogram, Task, TaskState};
+use crate::types::{Counts, Task, TaskState};
 
 /// The most problems that are listed: more than anybody reads, few enough for one frame.
 const MAX_PROBLEMS: usize = 200;
@@ -40,22 +38,21 @@ impl Engine {
     /// Names on the path that a running task was placed along, else on its node's first path: root first, own last. Just the
     /// node if the forest does not have it.
     pub fn path(&self, task: Task) -> Vec<NodeName> {
-        if let Some(run) = self.running.get(&task)
-            && !run.path.is_empty()
-        {
-            return self.names(&run.path);
-        }
+        let placed_on = match self.running.get(&task).map(|run| &run.path) {
+            Some(RunPath::Nodes(nodes)) => return self.names(nodes),
+            Some(RunPath::Row(row)) => Some(*row),
+            Some(RunPath::Unknown) | None => None,
+        };
         let row = self.forest.as_ref().and_then(|forest| {
+            if placed_on.is_some() {
+                return placed_on;
+            }
             let level = self.jobs.get(task.job.index()).and_then(|job| job.level);
             let row = level.and_then(|level| forest.row_of(level, task.node));
             row.or_else(|| forest.any_row_of(task.node))
         });
         match (&self.forest, row) {
-            (Some(forest), Some(row)) => {
-                let mut path: Vec<NodeId> = forest.upward(row).map(|r| forest.node(r)).collect();
-                path.reverse();
-                self.names(&path)
-            }
+            (Some(forest), Some(row)) => self.names(&forest.path(row)),
             (_, _) => vec![self.node_name(task.node)],
         }
     }
@@ -172,78 +169,6 @@ impl Engine {
             (None, Some(bits)) if bits.has(StatusBits::FAILED) => TaskState::Failed,
             (None, Some(_) | None) => TaskState::Disabled,
         }
-    }
-
-    /// For each level from `instance` down to the job's: how many nodes have which bits, the bits of a node being the union of
-    /// those of the job's tasks on it and below it, and up to `samples` names each. Empty for a job with errors.
-    pub fn histogram(&self, id: JobId, samples: usize) -> Histogram {
-        let (Some(config), Some(forest), Some(job)) =
-            (&self.config, &self.forest, self.jobs.get(id.index()))
-        else {
-            return Vec::new();
-        };
-        let Some(level) = job.level.filter(|_| {
-            self.job_config(id)
-                .is_some_and(|config| config.errors.is_empty())
-        }) else {
-            return Vec::new();
-        };
-        let mut bits: Vec<StatusBits> = vec![StatusBits::EMPTY; forest.len()];
-        let mut below = vec![false; forest.len()];
-        // Children come after their parents, so going backwards a node is complete when it is met.
-        for row in (0..forest.len()).rev() {
-            let as_row = row as u32;
-            if forest.level(as_row) == Some(level) {
-                bits[row] = bits[row].with(self.task_bits(forest, job, id, as_row));
-                below[row] = true;
-            }
-            if let Some(parent) = forest.parent(as_row)
-                && below[row]
-            {
-                bits[parent as usize] = bits[parent as usize].with(bits[row]);
-                below[parent as usize] = true;
-            }
-        }
-        let mut histogram: Histogram = config.levels[..=level.index().min(config.levels.len() - 1)]
-            .iter()
-            .map(|name| (name.clone(), BTreeMap::new()))
-            .collect();
-        for row in (0..forest.len()).filter(|row| below[*row]) {
-            let as_row = row as u32;
-            let buckets = forest
-                .level(as_row)
-                .and_then(|level| histogram.get_mut(level.index()));
-            let Some((_, buckets)) = buckets else {
-                continue;
-            };
-            let (count, names) = buckets.entry(bits[row]).or_default();
-            *count += 1;
-            if names.len() < samples {
-                names.push(self.node_name(forest.node(as_row)));
-            }
-        }
-        histogram
-    }
-
-    /// One task's bits as a histogram shows them: USES_BACKOFF means "in backoff now".
-    fn task_bits(&self, forest: &Forest, job: &Job, id: JobId, row: u32) -> StatusBits {
-        let node = forest.node(row);
-        let task = Task { job: id, node };
-        let (mask, fresh) = match self.structure(forest, job, id, row) {
-            Structure::Open => (StatusBits::EMPTY, StatusBits::UNSTARTED),
-            Structure::Avoided(_) => (StatusBits::AVOIDED, StatusBits::EMPTY),
-            Structure::Disabled(_) => (StatusBits::DISABLED, StatusBits::EMPTY),
-        };
-        let own = if self.is_running(task) {
-            StatusBits::RUNNING
-        } else {
-            match job.statuses.bits(node) {
-                None => fresh,
-                Some(bits) if self.waits.get(task).is_some() => bits,
-                Some(bits) => bits.without(StatusBits::USES_BACKOFF),
-            }
-        };
-        mask.with(own)
     }
 
     /// What a person should see: mistakes in the configuration, charges that fit nothing, slots taken beyond their limit.

@@ -251,7 +251,13 @@ impl Scheduler {
     ) -> Result<Option<RecordSeq>, Rejection> {
         let ended = self.tasks().ended(task);
         let is_final = |s: &StoredStatus| s.is_done() && !s.is_overwriteable();
-        if ended.is_some() && self.engine().previous_status(task).as_ref().is_some_and(is_final) {
+        if ended.is_some()
+            && self
+                .engine()
+                .previous_status(task)
+                .as_ref()
+                .is_some_and(is_final)
+        {
             // Whatever it is, it changes nothing any more.
             return Ok(self.tasks().pending_record(task));
         }
@@ -281,7 +287,13 @@ impl Scheduler {
     ) -> Result<Option<RecordSeq>, Rejection> {
         let ended = self.tasks().ended(task);
         let is_done = |s: &StoredStatus| s.is_done() && !s.is_overwriteable();
-        if ended.is_some() && self.engine().previous_status(task).as_ref().is_some_and(is_done) {
+        if ended.is_some()
+            && self
+                .engine()
+                .previous_status(task)
+                .as_ref()
+                .is_some_and(is_done)
+        {
             return Ok(self.tasks().pending_record(task));
         }
         // Runs of a task are in order, so a later one was never taken, and this is no repeat.

@@ -32,9 +32,10 @@ impl Engine {
         for demand in &mut self.pool.demands {
             demand.active = Default::default();
         }
-        let Some(forest) = self.forest.take() else {
+        let Some(mut forest) = self.forest.take() else {
             return;
         };
+        self.index_forest(&mut forest);
         for job in self.jobs.iter_mut().filter(|j| j.config_index.is_none()) {
             job.reset_columns(0);
         }
@@ -42,10 +43,11 @@ impl Engine {
             let id = self.by_dependency[i];
             self.rebuild_job(&forest, id);
         }
+        self.look_at_root(&forest);
         self.forest = Some(forest);
     }
 
-    fn rebuild_job(&mut self, forest: &Forest, id: JobId) {
+    pub(crate) fn rebuild_job(&mut self, forest: &Forest, id: JobId) {
         let demand = self.jobs[id.index()].demand;
         let infeasible =
             self.jobs[id.index()].unmeetable.is_some() || self.pool.is_infeasible(demand);
@@ -53,10 +55,13 @@ impl Engine {
         // its own columns.
         let mut job = std::mem::take(&mut self.jobs[id.index()]);
         job.infeasible = infeasible;
-        let order = job.level.map_or(&[][..], |level| forest.order(level));
-        job.reset_columns(order.len());
-        for (position, &row) in order.iter().enumerate() {
-            let position = position as u32;
+        let level = job.level;
+        job.reset_columns(level.map_or(0, |level| forest.order(level).len()));
+        for row in level
+            .into_iter()
+            .flat_map(|level| forest.canonical_rows(level))
+        {
+            let position = forest.position(row);
             let (state, eligible) = self.classify(forest, &job, id, row);
             job.set_state(position, state);
             if eligible {
@@ -64,10 +69,8 @@ impl Engine {
                 job.ready.insert(position as usize);
             }
         }
-        if !job.ready.is_empty() {
-            self.pool.demands[demand].active.insert(id.index());
-        }
         self.jobs[id.index()] = job;
+        self.sync_active(id);
     }
 
     /// The task's state, and whether it could start but for slots.
@@ -185,33 +188,47 @@ impl Engine {
         let Some(forest) = self.forest.take() else {
             return;
         };
-        let mut open = vec![(task, reach)];
-        // Ends: without circles, which `dependencies` cuts, hopelessness spreads along a finite graph without a way back.
-        while let Some((task, reach)) = open.pop() {
-            let hope_changed = self.refresh_one(&forest, task);
-            if hope_changed || reach == Reach::Dependents {
-                let dependents = &self.jobs[task.job.index()].dependents;
-                open.extend(dependents.iter().map(|&job| {
-                    let node = task.node;
-                    (Task { job, node }, Reach::Own)
-                }));
-            }
-        }
+        let row = self.row_of(&forest, task);
+        self.refresh_at(&forest, task, row, reach);
         self.forest = Some(forest);
     }
 
+    /// As [`Engine::refresh`], for a task whose canonical row is known.
+    pub(crate) fn refresh_at(
+        &mut self,
+        forest: &Forest,
+        task: Task,
+        row: Option<u32>,
+        reach: Reach,
+    ) {
+        let mut open = Vec::new();
+        let mut next = Some((task, row, reach));
+        // Ends: without circles, which `dependencies` cuts, hopelessness spreads along a finite graph without a way back.
+        while let Some((task, row, reach)) = next.take().or_else(|| open.pop()) {
+            let hope_changed = row.is_some_and(|row| self.refresh_one(forest, task, row));
+            if hope_changed || reach == Reach::Dependents {
+                let dependents = self.jobs[task.job.index()].dependents.iter();
+                open.extend(dependents.map(|&job| {
+                    let node = task.node;
+                    let task = Task { job, node };
+                    (task, self.row_of(forest, task), Reach::Own)
+                }));
+            }
+        }
+    }
+
+    /// The task's canonical row, if it is in its job's columns.
+    fn row_of(&self, forest: &Forest, task: Task) -> Option<u32> {
+        let job = self.jobs.get(task.job.index())?;
+        let row = forest.row_of(job.level?, task.node)?;
+        ((forest.position(row) as usize) < job.len()).then_some(row)
+    }
+
     /// Returns whether dependents see another [`Dependency`].
-    fn refresh_one(&mut self, forest: &Forest, task: Task) -> bool {
+    fn refresh_one(&mut self, forest: &Forest, task: Task, row: u32) -> bool {
         let id = task.job;
-        let Some(position) = self
-            .jobs
-            .get(id.index())
-            .and_then(|job| position_of(forest, job, task.node))
-        else {
-            return false;
-        };
+        let position = forest.position(row);
         let job = &self.jobs[id.index()];
-        let row = job.level.map_or(0, |l| forest.order(l)[position as usize]);
         let (state, eligible) = self.classify(forest, job, id, row);
         let job = &mut self.jobs[id.index()];
         let before = job.set_state(position, state);
@@ -225,6 +242,7 @@ impl Engine {
             job.clear_eligible(position);
             self.unready(forest, id, position, row);
         }
+        self.count_again(forest, id, row);
         is_hopeless(before) != is_hopeless(state)
     }
 

@@ -1,4 +1,4 @@
-//! Whose task is tried next. A policy is one file: implement [`Policy`] and name it in `make`.
+//! Whose task is tried next. A policy is one file: implement [`Policy`] and name it in `make`; CONTRIBUTING.md has the steps.
 
 mod long_tail;
 mod randomized_priority;
@@ -52,12 +52,22 @@ impl<'a> Candidates<'a> {
     }
 }
 
-/// Chooses the job whose next task is tried. `pick` is asked again after each task that started, and after each job none of
-/// whose ready tasks could start; it returns a candidate, or `None` if there is none.
+/// Chooses the job whose next task is tried.
+///
+/// It sees of each candidate its whole configuration with owner and priority ([`Candidates::job`]), and how many tasks it has
+/// left to start. It keeps what it wants to remember: there are no passes, so the same policy goes on from event to event, until the
+/// configuration names another.
 pub(crate) trait Policy: Debug + Send + Sync {
+    /// One of the candidates, or `None` if there are none. Asked again after each task that started, and after each job none of
+    /// whose ready tasks could start, which is then no candidate any more.
     fn pick(&mut self, candidates: &Candidates<'_>) -> Option<JobId>;
     /// For fingerprints: where the next pick begins, if what was picked before matters.
     fn cursor(&self) -> u32;
+    /// For policies that only ever take the first candidate from some job on by id, then from the beginning: that job. The engine then
+    /// need not call every job that might have a chance.
+    fn in_turn(&self) -> Option<JobId> {
+        None
+    }
     /// A task of the job has started.
     fn started(&mut self, job: JobId);
     fn boxed_clone(&self) -> Box<dyn Policy>;

@@ -1,9 +1,10 @@
 //! What runs where and what it holds; workers coming and going.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use brasserie_common::resources::{NodeResources, ResourceAmount};
-use brasserie_common::{NodeId, NodeName, Shard};
+use brasserie_common::{JobId, NodeId, NodeName, Shard};
 
 use super::resources::{Charge, ChargeGroup, ResourceName};
 use crate::engine::{Engine, Reach};
@@ -13,9 +14,19 @@ use crate::types::{AdoptOutcome, Eligibility, Task, WorkerIndex, WorkerResources
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) worker: WorkerIndex,
-    /// Root first; empty for a run that was adopted.
-    pub(crate) path: Vec<NodeId>,
+    pub(crate) path: RunPath,
     pub(crate) charges: Vec<Charge>,
+}
+
+/// The nodes that a run was placed along.
+#[derive(Clone, Debug)]
+pub(crate) enum RunPath {
+    /// It was adopted.
+    Unknown,
+    /// Up from this row of the forest in force.
+    Row(u32),
+    /// The forest is another since then. Root first.
+    Nodes(Box<[NodeId]>),
 }
 
 impl Engine {
@@ -62,10 +73,16 @@ impl Engine {
 
     /// Jobs that have become possible or impossible get new columns: a rare event that touches all of their tasks.
     fn after_pool_change(&mut self, before: &[bool]) {
-        if self.pool.infeasible() != before {
-            self.lists.clear();
-            self.rebuild_columns();
+        let after = self.pool.infeasible();
+        if after == before {
+            return;
         }
+        let is_other = |id: &&JobId| {
+            let demand = self.jobs[id.index()].demand;
+            after.get(demand) != before.get(demand)
+        };
+        let changed = self.configured.iter().filter(is_other).copied().collect();
+        self.rebuild_jobs(changed, &BTreeSet::new());
     }
 
     /// A text as a node name; one that can be none is nobody's name.
@@ -132,7 +149,7 @@ impl Engine {
             task,
             Run {
                 worker,
-                path: Vec::new(),
+                path: RunPath::Unknown,
                 charges,
             },
         );

@@ -3,16 +3,19 @@
 use std::sync::Arc;
 
 use brasserie_common::{JobId, NodeId, Time};
-use brasserie_common_config::{Config, JobConfig, ResourceId};
+use brasserie_common_config::{Config, JobConfig, LevelId, ResourceId};
 
 use super::Structure;
 use super::policy::Candidates;
 use super::resources::{Charge, ChargeGroup, Ledger, SlotPlan, is_met, need_of};
-use super::running::Run;
-use super::wait_lists::WaitKey;
+use super::running::{Run, RunPath};
+use super::wait_lists::{WaitKey, WaitLists};
 use super::workers::{Demand, Worker};
 use crate::engine::Engine;
+use crate::forest::Row;
+use crate::forest::below::Below;
 use crate::forest::index::Forest;
+use crate::statuses::job::Parked;
 use crate::types::{Placement, Task, TaskState, WorkerIndex};
 
 /// What became of trying a task.
@@ -28,7 +31,8 @@ impl Engine {
     /// changes.
     ///
     /// Invariants that make `None` true without a scan: an eligible task is ready or in a wait list; of those of one job
-    /// that wait at one place which has room for them, the first is ready.
+    /// that wait at one place which has room for them, the first is ready, or the place is open; a job that has ready tasks is a candidate exactly
+    /// if the root and some worker have room for one.
     pub fn place(&mut self, now: Time) -> Option<Placement> {
         self.expire(now);
         let config = self.config.clone()?;
@@ -43,6 +47,7 @@ impl Engine {
 
     fn place_in(&mut self, forest: &Forest, config: &Arc<Config>) -> Option<Placement> {
         loop {
+            self.call_in_turn(forest);
             let job = self.policy.pick(&Candidates {
                 pool: &self.pool,
                 jobs: &self.jobs,
@@ -78,57 +83,77 @@ impl Engine {
     ) -> Attempt {
         let level = job_config.level_for_tasks;
         let canonical = forest.order(level)[position as usize];
-        let mut waits_at = Vec::new();
+        let mut waits_at = None;
+        let mut more = Vec::new();
         for row in forest.rows(canonical) {
             let job = &self.jobs[id.index()];
-            if self.structure(forest, job, id, row) != Structure::Open {
+            if forest.has_replicas() && self.structure(forest, job, id, row) != Structure::Open {
                 continue;
             }
-            if let Some((short, _)) = self.first_short(forest, &job_config.resources, row) {
-                waits_at.push(WaitKey::Node(forest.canonical(short)));
-                continue;
-            }
-            let demand = job.demand;
-            let host = self.required_host(forest, job_config, row);
-            let (plan, ledger) = (&self.plan, &self.ledger);
-            let chosen =
-                self.pool
-                    .select(demand, host, config.worker_selector, |worker, demand| {
-                        leftover(config, plan, ledger, worker, demand)
-                    });
-            match (chosen, host) {
-                (Some(worker), _) => {
-                    return Attempt::Started(
-                        self.start(forest, config, job_config, id, row, worker),
-                    );
+            let key = match self.first_short(forest, &job_config.resources, row) {
+                Some(short) if forest.level(short) == Some(LevelId::INSTANCE) => {
+                    // The policy then no longer picks the job.
+                    self.look_at_root(forest);
+                    return Attempt::NoWorker;
                 }
-                (None, Some(host)) => waits_at.push(WaitKey::Host(host)),
-                // The policy then no longer picks the job, as its demand fits nowhere.
-                (None, None) => return Attempt::NoWorker,
+                Some(short) => WaitKey::Node(forest.canonical(short)),
+                None => match self.find_worker_for(forest, config, job_config, id, row) {
+                    Ok(worker) => {
+                        let placement = self.start(forest, config, job_config, id, row, worker);
+                        return Attempt::Started(placement);
+                    }
+                    Err(Some(host)) => WaitKey::Host(host),
+                    // The policy then no longer picks the job, as its demand fits nowhere.
+                    Err(None) => return Attempt::NoWorker,
+                },
+            };
+            match waits_at {
+                None => waits_at = Some(key),
+                Some(_) => more.push(key),
             }
         }
-        self.unready(forest, id, position, canonical);
-        for key in waits_at {
-            self.lists.park(key, id, position);
-            self.jobs[id.index()].set_parked(position);
+        match waits_at {
+            Some(key) if !forest.has_replicas() => {
+                self.wait_together(forest, id, position, canonical, key);
+            }
+            Some(_) | None => {
+                self.unready(forest, id, position, canonical);
+                for key in waits_at.into_iter().chain(more) {
+                    self.park(forest, id, position, canonical, key);
+                }
+            }
         }
         Attempt::Parked
     }
 
-    /// The nearest node of the path that is short of something.
-    pub(crate) fn first_short(
-        &self,
+    /// A worker with room; or else the host on which there is none, if it must be a certain one.
+    fn find_worker_for(
+        &mut self,
         forest: &Forest,
-        needs: &[i32],
+        config: &Config,
+        job_config: &JobConfig,
+        id: JobId,
         row: u32,
-    ) -> Option<(u32, ResourceId)> {
-        forest.upward(row).find_map(|above| {
-            let short = self.short_at(forest, needs, above)?;
-            Some((above, short))
-        })
+    ) -> Result<WorkerIndex, Option<NodeId>> {
+        let host = self.required_host(forest, job_config, row);
+        let demand = self.jobs[id.index()].demand;
+        let (plan, ledger) = (&self.plan, &self.ledger);
+        let leftover =
+            |worker: &Worker, demand: &Demand| leftover(config, plan, ledger, worker, demand);
+        self.pool
+            .select(demand, host, config.worker_selector, leftover)
+            .ok_or(host)
     }
 
-    fn short_at(&self, forest: &Forest, needs: &[i32], row: u32) -> Option<ResourceId> {
+    /// The node nearest to the root, on the path to it, that is short of something: there most tasks can wait together.
+    pub(crate) fn first_short(&self, forest: &Forest, needs: &[i32], row: u32) -> Option<u32> {
+        let above = forest
+            .parent(row)
+            .and_then(|parent| self.first_short(forest, needs, parent));
+        above.or_else(|| self.short_at(forest, needs, row).map(|_| row))
+    }
+
+    pub(crate) fn short_at(&self, forest: &Forest, needs: &[i32], row: u32) -> Option<ResourceId> {
         let level = forest.level(row)?;
         let node = forest.node(row);
         self.plan.at(level).iter().copied().find(|&id| {
@@ -140,6 +165,19 @@ impl Engine {
                     self.ledger.used(node, self.plan.name(id)),
                 )
         })
+    }
+
+    /// Takes or gives back the jobs for whose needs the root has no slots left.
+    pub(crate) fn look_at_root(&mut self, forest: &Forest) {
+        let ids = self.plan.at(LevelId::INSTANCE);
+        if ids.is_empty() {
+            return;
+        }
+        let (plan, ledger, root) = (&self.plan, &self.ledger, forest.node(Row::ROOT.0));
+        self.pool.set_root_room(|needs| {
+            let mut all = ids.iter().zip(needs);
+            all.all(|(id, need)| is_met(*need, plan.limit(*id), ledger.used(root, plan.name(*id))))
+        });
     }
 
     /// The host that a task of the job must run on by its place in the forest. A fixed host is part of the job's demand.
@@ -188,6 +226,8 @@ impl Engine {
         job.running += 1;
         job.set_state(position, TaskState::Running);
         job.clear_eligible(position);
+        self.count_again(forest, id, canonical);
+        self.look_at_root(forest);
         self.offer_worker_in(forest, worker);
         self.unready(forest, id, position, canonical);
         Placement { task, worker }
@@ -201,70 +241,163 @@ impl Engine {
         row: u32,
         worker: WorkerIndex,
     ) -> Run {
-        let mut path: Vec<u32> = forest.upward(row).collect();
-        path.reverse();
-        let mut charges = Vec::new();
-        let mut add = |node: NodeId, ids: &[ResourceId]| {
-            for (i, &id) in ids.iter().enumerate() {
-                charges.push(Charge {
-                    node,
-                    resource: self.plan.name(id),
-                    amount: need_of(&job_config.resources, id),
-                    group: if i == 0 {
-                        ChargeGroup::Opens
-                    } else {
-                        ChargeGroup::Continues
-                    },
-                });
-            }
-        };
-        for &above in &path {
-            if let Some(level) = forest.level(above) {
-                add(forest.node(above), self.plan.at(level));
-            }
-        }
+        let mut charges = Vec::with_capacity(config.resources.len());
+        self.add_path(forest, &job_config.resources, row, &mut charges);
         if let Some(slot) = self.pool.get_any(worker) {
-            add(slot.node, self.plan.at(config.worker_level()));
+            let level = config.worker_level();
+            self.add_charges(slot.node, level, &job_config.resources, &mut charges);
         }
         Run {
             worker,
-            path: path.iter().map(|r| forest.node(*r)).collect(),
+            path: RunPath::Row(row),
             charges,
         }
+    }
+
+    /// What a task holds on its path, root first.
+    fn add_path(&self, forest: &Forest, needs: &[i32], row: u32, charges: &mut Vec<Charge>) {
+        if let Some(parent) = forest.parent(row) {
+            self.add_path(forest, needs, parent, charges);
+        }
+        if let Some(level) = forest.level(row) {
+            self.add_charges(forest.node(row), level, needs, charges);
+        }
+    }
+
+    fn add_charges(&self, node: NodeId, level: LevelId, needs: &[i32], charges: &mut Vec<Charge>) {
+        for (i, &id) in self.plan.at(level).iter().enumerate() {
+            charges.push(Charge {
+                node,
+                resource: self.plan.name(id),
+                amount: need_of(needs, id),
+                group: if i == 0 {
+                    ChargeGroup::Opens
+                } else {
+                    ChargeGroup::Continues
+                },
+            });
+        }
+    }
+
+    /// A job's tasks below the place that one of them waits for; `None` if the forest does not have it.
+    pub(crate) fn below<'f>(
+        &self,
+        forest: &'f Forest,
+        id: JobId,
+        key: WaitKey,
+    ) -> Option<Below<'f>> {
+        let job = &self.jobs[id.index()];
+        let canonical = match key {
+            WaitKey::Node(row) => row,
+            WaitKey::Host(host) => forest.row_of(job.host_level?, host)?,
+        };
+        Some(forest.below(job.level?, canonical))
+    }
+
+    /// A task has to wait at a place, and with it all tasks of its job there that are only ready: they lack the same. Without
+    /// replicas, a task waits at one place at most.
+    fn wait_together(
+        &mut self,
+        forest: &Forest,
+        id: JobId,
+        position: u32,
+        canonical: u32,
+        key: WaitKey,
+    ) {
+        let below = self.below(forest, id, key);
+        // Invariant: keys are made from the task's own path.
+        let below = below.expect("a place in the forest");
+        let rank = below.rank(position).expect("a task below it");
+        if self.jobs[id.index()].is_parked(position) {
+            if self.lists.contains(key, id, rank) {
+                // It has had a look, and nothing came of it.
+                self.jobs[id.index()].ready.remove(position as usize);
+                self.sync_active(id);
+                return;
+            }
+            self.unready(forest, id, position, canonical);
+        }
+        let place = parked_at(canonical, key);
+        let job = &mut self.jobs[id.index()];
+        let ranks = self.lists.ranks_mut(key, id, below.len());
+        job.ready.insert(position as usize);
+        for rank in 0..below.len() {
+            let position = below.position(rank);
+            if job.ready.contains(position as usize) && !job.is_parked(position) {
+                job.ready.remove(position as usize);
+                job.set_parked(position, place);
+                ranks.insert(rank);
+            }
+        }
+        self.sync_active(id);
+    }
+
+    /// Lets one task wait, alone.
+    fn park(&mut self, forest: &Forest, id: JobId, position: u32, canonical: u32, key: WaitKey) {
+        let below = self.below(forest, id, key);
+        // Invariant: as in `wait_together`.
+        let below = below.expect("a place in the forest");
+        let rank = below.rank(position).expect("a task below it");
+        self.lists.ranks_mut(key, id, below.len()).insert(rank);
+        self.jobs[id.index()].set_parked(position, parked_at(canonical, key));
     }
 
     /// Takes a task out of the ready ones and of every wait list, and lets the next one there have a look.
     pub(crate) fn unready(&mut self, forest: &Forest, id: JobId, position: u32, canonical: u32) {
         let job = &mut self.jobs[id.index()];
         job.ready.remove(position as usize);
+        let here = job.is_parked_at(position, Parked::Here);
+        let above = job.is_parked_at(position, Parked::Above);
+        let host_level = job.host_level;
+        job.clear_parked(position);
         let mut left = Vec::new();
-        if job.is_parked(position) {
-            job.clear_parked(position);
+        let mut leave = |lists: &mut WaitLists, key: WaitKey, below: Below<'_>| {
+            let rank = below.rank(position);
+            let next = rank.and_then(|rank| lists.remove(key, id, rank));
+            left.extend(next.map(|next| (key, next.map(|rank| below.position(rank)))));
+        };
+        let level = job.level.unwrap_or_default();
+        if here {
+            leave(
+                &mut self.lists,
+                WaitKey::Node(canonical),
+                Below::One(position),
+            );
+        }
+        if above {
             for row in forest.rows(canonical) {
-                for above in forest.upward(row) {
-                    let keys = [
-                        WaitKey::Node(forest.canonical(above)),
-                        WaitKey::Host(forest.node(above)),
-                    ];
-                    left.extend(
-                        keys.into_iter()
-                            .filter(|key| self.lists.unpark(*key, id, position)),
-                    );
+                for over in forest.upward(row) {
+                    let over_level = forest.level(over);
+                    let place = forest.canonical(over);
+                    if over_level.is_some() && over_level == host_level {
+                        let key = WaitKey::Host(forest.node(over));
+                        leave(&mut self.lists, key, forest.below(level, place));
+                    }
+                    let may_wait = over_level.is_some_and(|over| !self.plan.at(over).is_empty());
+                    if over != row && may_wait && over_level != Some(LevelId::INSTANCE) {
+                        leave(
+                            &mut self.lists,
+                            WaitKey::Node(place),
+                            forest.below(level, place),
+                        );
+                    }
                 }
             }
         }
-        for key in left {
-            self.wake_first(forest, key, id);
+        for (key, next) in left {
+            if let Some(next) = next {
+                self.wake(forest, key, id, next);
+            }
         }
         self.sync_active(id);
     }
 
     /// Makes the first of a job's tasks that wait at a place ready, if there is room for it now.
-    fn wake_first(&mut self, forest: &Forest, key: WaitKey, id: JobId) {
-        let Some(position) = self.lists.first(key, id) else {
-            return;
-        };
+    fn wake(&mut self, forest: &Forest, key: WaitKey, id: JobId, first: u32) {
         let job = &self.jobs[id.index()];
+        if job.ready.contains(first as usize) {
+            return;
+        }
         let has_room = match key {
             WaitKey::Node(row) => {
                 let needs = self.job_config(id).map_or(&[][..], |c| &c.resources);
@@ -273,21 +406,31 @@ impl Engine {
             WaitKey::Host(host) => self.pool.host_has_room(host, job.demand),
         };
         if has_room {
-            self.jobs[id.index()].ready.insert(position as usize);
+            self.jobs[id.index()].ready.insert(first as usize);
             self.sync_active(id);
         }
     }
 
-    /// Slots of a node have been freed.
-    pub(crate) fn offer_node(&mut self, row: u32) {
-        let Some(forest) = self.forest.take() else {
+    /// Lets each job that waits at a place have a look.
+    pub(crate) fn wake_all(&mut self, forest: &Forest, key: WaitKey) {
+        let Some(waiters) = self.lists.take(key) else {
             return;
         };
-        let key = WaitKey::Node(row);
-        for job in self.lists.jobs_at(key) {
-            self.wake_first(&forest, key, job);
+        for (job, rank) in waiters.firsts() {
+            if let Some(below) = self.below(forest, job, key) {
+                self.wake(forest, key, job, below.position(rank));
+            }
         }
-        self.forest = Some(forest);
+        self.lists.put_back(key, waiters);
+    }
+
+    /// Slots of a node have been freed, if it has any.
+    pub(crate) fn offer_node(&mut self, forest: &Forest, row: u32) {
+        match forest.level(row) {
+            Some(LevelId::INSTANCE) => self.look_at_root(forest),
+            Some(level) if !self.plan.at(level).is_empty() => self.offer_place(forest, row),
+            Some(_) | None => {}
+        }
     }
 
     /// Something about a worker has changed.
@@ -319,10 +462,7 @@ impl Engine {
         let Some(host) = self.pool.get(worker).map(|w| w.host) else {
             return;
         };
-        let key = WaitKey::Host(host);
-        for job in self.lists.jobs_at(key) {
-            self.wake_first(forest, key, job);
-        }
+        self.wake_all(forest, WaitKey::Host(host));
     }
 
     /// The canonical row that a charge belongs to in the forest in force.
@@ -330,6 +470,15 @@ impl Engine {
         let id = self.plan.find(charge.resource)?;
         let level = self.config.as_ref()?.resources.get(id.index())?.level;
         self.forest.as_ref()?.row_of(level, charge.node)
+    }
+}
+
+/// Where a task waits, as its state byte has it.
+fn parked_at(canonical: u32, key: WaitKey) -> Parked {
+    if key == WaitKey::Node(canonical) {
+        Parked::Here
+    } else {
+        Parked::Above
     }
 }
 

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use brasserie_common::collections::IdMap;
 use brasserie_common::{JobId, NodeId};
 
-/// What a task waits for.
+use super::bit_tree::BitTree;
+
+/// What a task waits for. The root's slots are no such place: a job that they keep from starting is no candidate at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum WaitKey {
     /// Slots of a node, by its canonical row.
@@ -14,54 +16,226 @@ pub(crate) enum WaitKey {
     Host(NodeId),
 }
 
-/// Positions of waiting tasks by what they wait for and by job. One job's tasks all need the same at one place, so if the
-/// first does not fit, none does.
+/// One job's tasks that wait at one place, by their rank below it.
+#[derive(Clone, Debug)]
+pub(crate) enum Ranks {
+    /// All ranks are below 64.
+    Few(u64),
+    Many(Box<BitTree>),
+}
+
+impl Ranks {
+    fn with_room(len: usize) -> Self {
+        if len <= u64::BITS as usize {
+            Ranks::Few(0)
+        } else {
+            Ranks::Many(Box::new(BitTree::with_room(len)))
+        }
+    }
+
+    pub(crate) fn insert(&mut self, rank: usize) {
+        match self {
+            Ranks::Few(bits) => *bits |= 1 << rank,
+            Ranks::Many(tree) => tree.insert(rank),
+        }
+    }
+
+    fn remove(&mut self, rank: usize) {
+        match self {
+            Ranks::Few(bits) => *bits &= !(1 << rank),
+            Ranks::Many(tree) => tree.remove(rank),
+        }
+    }
+
+    fn contains(&self, rank: usize) -> bool {
+        match self {
+            Ranks::Few(bits) => bits & (1 << rank) != 0,
+            Ranks::Many(tree) => tree.contains(rank),
+        }
+    }
+
+    fn first(&self) -> Option<usize> {
+        match self {
+            Ranks::Few(0) => None,
+            Ranks::Few(bits) => Some(bits.trailing_zeros() as usize),
+            Ranks::Many(tree) => tree.first(),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Waiting {
+    job: JobId,
+    ranks: Ranks,
+}
+
+/// Those who wait at one place, by job.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Waiters(Vec<Waiting>);
+
+impl Waiters {
+    fn find(&self, job: JobId) -> Result<usize, usize> {
+        // Most places have few jobs, and the last one added is the likeliest.
+        self.0.binary_search_by_key(&job, |waiting| waiting.job)
+    }
+
+    /// Each job, and the first of its tasks.
+    pub(crate) fn firsts(&self) -> impl Iterator<Item = (JobId, usize)> {
+        self.0
+            .iter()
+            .filter_map(|waiting| Some((waiting.job, waiting.ranks.first()?)))
+    }
+}
+
+/// Tasks that wait, by what they wait for and by job. One job's tasks all need the same at one place, so if the first does not
+/// fit, none does.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WaitLists {
-    waiting: IdMap<(WaitKey, JobId), BTreeSet<u32>>,
-    jobs: IdMap<WaitKey, BTreeSet<JobId>>,
+    places: IdMap<WaitKey, Waiters>,
+    /// Nodes that may have room for some of those who wait there, who have not been called.
+    open: BTreeSet<u32>,
 }
 
 impl WaitLists {
-    pub(crate) fn park(&mut self, key: WaitKey, job: JobId, position: u32) {
-        let list = self.waiting.entry((key, job)).or_default();
-        if list.is_empty() {
-            self.jobs.entry(key).or_default().insert(job);
-        }
-        list.insert(position);
+    /// One job's list at a place below which it has `len` tasks. Whoever asks puts something in.
+    pub(crate) fn ranks_mut(&mut self, key: WaitKey, job: JobId, len: usize) -> &mut Ranks {
+        let waiters = self.places.entry(key).or_default();
+        let at = waiters.find(job).unwrap_or_else(|at| {
+            let ranks = Ranks::with_room(len);
+            if waiters.0.is_empty() {
+                // With one job, millions of places have one each.
+                waiters.0.reserve_exact(1);
+            }
+            waiters.0.insert(at, Waiting { job, ranks });
+            at
+        });
+        &mut waiters.0[at].ranks
     }
 
-    /// Whether it was there.
-    pub(crate) fn unpark(&mut self, key: WaitKey, job: JobId, position: u32) -> bool {
-        let Some(list) = self.waiting.get_mut(&(key, job)) else {
-            return false;
-        };
-        let was = list.remove(&position);
-        if list.is_empty() {
-            self.waiting.remove(&(key, job));
-            if let Some(jobs) = self.jobs.get_mut(&key) {
-                jobs.remove(&job);
-                if jobs.is_empty() {
-                    self.jobs.remove(&key);
-                }
+    pub(crate) fn contains(&self, key: WaitKey, job: JobId, rank: usize) -> bool {
+        self.places.get(&key).is_some_and(|waiters| {
+            waiters
+                .find(job)
+                .is_ok_and(|at| waiters.0[at].ranks.contains(rank))
+        })
+    }
+
+    /// Whether it was there; and the first of the job's tasks that still wait there.
+    pub(crate) fn remove(
+        &mut self,
+        key: WaitKey,
+        job: JobId,
+        rank: usize,
+    ) -> Option<Option<usize>> {
+        let waiters = self.places.get_mut(&key)?;
+        let at = waiters.find(job).ok()?;
+        let ranks = &mut waiters.0[at].ranks;
+        if !ranks.contains(rank) {
+            return None;
+        }
+        ranks.remove(rank);
+        let first = ranks.first();
+        if first.is_none() {
+            waiters.0.remove(at);
+            if waiters.0.is_empty() {
+                self.places.remove(&key);
             }
         }
-        was
+        Some(first)
     }
 
-    pub(crate) fn first(&self, key: WaitKey, job: JobId) -> Option<u32> {
-        self.waiting.get(&(key, job))?.first().copied()
+    pub(crate) fn jobs_at(&self, key: WaitKey) -> usize {
+        self.places.get(&key).map_or(0, |waiters| waiters.0.len())
     }
 
-    pub(crate) fn jobs_at(&self, key: WaitKey) -> Vec<JobId> {
-        self.jobs
-            .get(&key)
-            .map(|jobs| jobs.iter().copied().collect())
-            .unwrap_or_default()
+    /// Jobs that wait at a place with the first of their tasks, from one on by id and then from the beginning.
+    pub(crate) fn in_turn(
+        &self,
+        key: WaitKey,
+        start: JobId,
+    ) -> impl Iterator<Item = (JobId, usize)> {
+        let all = self.places.get(&key).map_or(&[][..], |waiters| &waiters.0);
+        let at = all.partition_point(|waiting| waiting.job < start);
+        let (before, after) = all.split_at(at);
+        let ordered = after.iter().chain(before);
+        ordered.filter_map(|waiting| Some((waiting.job, waiting.ranks.first()?)))
+    }
+
+    /// Opens a node. If that makes too many, one is closed again, and all who wait there must be called.
+    pub(crate) fn open(&mut self, row: u32, most: usize) -> Option<u32> {
+        self.open.insert(row);
+        if self.open.len() > most {
+            self.open.pop_first()
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn close(&mut self, row: u32) {
+        self.open.remove(&row);
+    }
+
+    pub(crate) fn has_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    pub(crate) fn open_rows(&self) -> Vec<u32> {
+        self.open.iter().copied().collect()
+    }
+
+    /// Takes all who wait at a place out, to look at them; [`WaitLists::put_back`] follows.
+    pub(crate) fn take(&mut self, key: WaitKey) -> Option<Waiters> {
+        self.places.get_mut(&key).map(std::mem::take)
+    }
+
+    pub(crate) fn put_back(&mut self, key: WaitKey, waiters: Waiters) {
+        self.places.insert(key, waiters);
+    }
+
+    /// Some of the places where somebody waits, in a fixed order.
+    pub(crate) fn keys(&self, is_wanted: impl Fn(WaitKey) -> bool) -> Vec<WaitKey> {
+        let keys = self.places.keys().copied();
+        let mut keys: Vec<WaitKey> = keys.filter(|key| is_wanted(*key)).collect();
+        keys.sort_unstable();
+        keys
+    }
+
+    /// Takes all tasks of some jobs out.
+    pub(crate) fn forget(&mut self, is_gone: impl Fn(JobId) -> bool) {
+        self.places.retain(|_, waiters| {
+            waiters.0.retain(|waiting| !is_gone(waiting.job));
+            !waiters.0.is_empty()
+        });
     }
 
     pub(crate) fn clear(&mut self) {
-        self.waiting.clear();
-        self.jobs.clear();
+        self.places.clear();
+        self.open.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_the_first_of_each_job_whatever_the_number_of_tasks() {
+        let mut lists = WaitLists::default();
+        let key = WaitKey::Node(7);
+        for (job, len, rank) in [(2, 64, 63), (1, 65, 64), (1, 65, 3), (2, 64, 0)] {
+            lists.ranks_mut(key, JobId(job), len).insert(rank);
+        }
+        let waiters = lists.take(key).unwrap();
+        assert_eq!(
+            waiters.firsts().collect::<Vec<_>>(),
+            [(JobId(1), 3), (JobId(2), 0)]
+        );
+        lists.put_back(key, waiters);
+        assert!(lists.contains(key, JobId(1), 64) && !lists.contains(key, JobId(2), 64 - 2));
+        assert_eq!(lists.remove(key, JobId(1), 5), None);
+        assert_eq!(lists.remove(key, JobId(1), 3), Some(Some(64)));
+        assert_eq!(lists.remove(key, JobId(1), 64), Some(None));
+        lists.forget(|job| job == JobId(2));
+        assert!(lists.keys(|_| true).is_empty());
     }
 }

@@ -7,7 +7,9 @@ use std::hash::Hasher;
 use brasserie_common::collections::{IdMap, SeededMap};
 use brasserie_common::fingerprint::Shape;
 use brasserie_common::{JobId, NodeId, Shard};
-use brasserie_common_config::{Config, JobConfig, ResourceId, ResourceLimit, WorkerSelector};
+use brasserie_common_config::{
+    Config, JobConfig, LevelId, ResourceId, ResourceLimit, WorkerSelector,
+};
 
 use super::bit_tree::BitTree;
 use super::resources::{Ledger, SlotPlan, is_met, need_of};
@@ -44,6 +46,10 @@ pub(crate) enum Presence {
 pub(crate) struct Demand {
     /// By position in the plan's list of worker resources.
     pub(crate) needs: Vec<i32>,
+    /// By position in the plan's list of resources of the root.
+    root_needs: Vec<i32>,
+    /// The root has them now.
+    root_has_room: bool,
     filter: Option<CompiledFilter>,
     /// The filter's outcome may depend on it.
     job: String,
@@ -301,10 +307,12 @@ impl Pool {
                 .iter()
                 .map(|id| need_of(&job.resources, *id))
                 .collect();
+            let of_root = plan.at(LevelId::INSTANCE).iter();
+            let root_needs: Vec<i32> = of_root.map(|id| need_of(&job.resources, *id)).collect();
             let needs_worker_command = job.command.is_empty();
             let per_job = filter.is_some_and(CompiledFilter::is_per_job);
             let key = format!(
-                "{needs:?} {needs_worker_command} {:?} {:?} {:?}",
+                "{needs:?} {root_needs:?} {needs_worker_command} {:?} {:?} {:?}",
                 job.host_placement,
                 job.filters.get(&config.worker_level()),
                 per_job.then_some(&job.name),
@@ -315,6 +323,8 @@ impl Pool {
                 self.demands.push(Demand {
                     over_fixed_limits: over_fixed_limits(config, worker_resources, &needs),
                     needs,
+                    root_needs,
+                    root_has_room: true,
                     filter: filter.cloned(),
                     job: job.name.to_string(),
                     host: job.host_placement.clone().filter(|h| !h.is_empty()),
@@ -368,6 +378,13 @@ impl Pool {
         opened
     }
 
+    /// Whether the root has what a demand needs of it.
+    pub(crate) fn set_root_room(&mut self, has_room: impl Fn(&[i32]) -> bool) {
+        for demand in &mut self.demands {
+            demand.root_has_room = has_room(&demand.root_needs);
+        }
+    }
+
     /// Which demands no worker could ever serve. An empty pool proves nothing but fixed limits.
     pub(crate) fn infeasible(&self) -> Vec<bool> {
         (0..self.demands.len())
@@ -383,6 +400,16 @@ impl Pool {
                 d.feasible.is_empty()
             }
         })
+    }
+
+    /// Whether the root and some worker have room for jobs of a demand.
+    pub(crate) fn has_room_for(&self, demand: usize) -> bool {
+        let demand = self.demands.get(demand);
+        demand.is_some_and(|d| d.root_has_room && !d.fits.is_empty())
+    }
+
+    pub(crate) fn has_room_for_any(&self) -> bool {
+        (0..self.demands.len()).any(|demand| self.has_room_for(demand))
     }
 
     pub(crate) fn host_has_room(&self, host: NodeId, demand: usize) -> bool {
@@ -463,7 +490,8 @@ impl Pool {
         (worker.eligibility == Eligibility::Ineligible).then_some(Refusal::Ineligible)
     }
 
-    /// The first job with something ready, from `start` on and then from the beginning, whose demand has room somewhere.
+    /// The first job with something ready, from `start` on and then from the beginning, whose demand has room at the root and at
+    /// some worker.
     pub(crate) fn next_job(&self, start: JobId) -> Option<JobId> {
         self.next_job_from(start)
             .or_else(|| self.next_job_from(JobId(0)))
@@ -472,7 +500,7 @@ impl Pool {
     pub(crate) fn next_job_from(&self, start: JobId) -> Option<JobId> {
         self.demands
             .iter()
-            .filter(|d| !d.fits.is_empty())
+            .filter(|d| d.root_has_room && !d.fits.is_empty())
             .filter_map(|d| d.active.next_from(start.index()))
             .min()
             .and_then(|i| u32::try_from(i).ok())

@@ -1,18 +1,30 @@
 //! One job: what the configuration makes of it, its tasks' last statuses, and small columns over the nodes of its level.
 
+use std::sync::OnceLock;
+
 use brasserie_common::{JobId, NodeId, StatusBits};
 use brasserie_common_config::{LevelId, ResourceId};
 
 use crate::forest::filter::JobFilters;
 use crate::placement::bit_tree::BitTree;
 use crate::statuses::column::Statuses;
+use crate::statuses::tally::Tally;
 use crate::types::{TASK_STATES, TaskState};
 
 /// Set in a state byte if the task could start but for slots.
 const ELIGIBLE: u8 = 0x80;
-/// Set in a state byte if the task may be in a wait list.
-const PARKED: u8 = 0x40;
-const STATE: u8 = 0x3f;
+/// Set in a state byte if the task waits for slots of its own node.
+const PARKED_HERE: u8 = 0x40;
+/// Set in a state byte if the task waits for slots of a node above, or for a host.
+const PARKED_ABOVE: u8 = 0x20;
+const STATE: u8 = 0x1f;
+
+/// Where a task waits; with replicas it may be both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parked {
+    Here,
+    Above,
+}
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Job {
@@ -29,6 +41,8 @@ pub(crate) struct Job {
     pub(crate) infeasible: bool,
     pub(crate) depends_on: Vec<JobId>,
     pub(crate) dependents: Vec<JobId>,
+    /// Its tasks run on workers of the host that is named as the node above them of this level.
+    pub(crate) host_level: Option<LevelId>,
     /// It depends on itself, by whatever way round.
     pub(crate) cyclic: bool,
     /// What the last run of each task ended in.
@@ -39,8 +53,20 @@ pub(crate) struct Job {
     states: Vec<u8>,
     counts: [u64; TASK_STATES],
     pub(crate) eligible: u32,
-    /// Positions of eligible tasks that may fit. An eligible task is in here or in a wait list (or in both).
+    /// Positions of eligible tasks that may fit. An eligible task is in here or in a wait list; or in both, if it was the first in
+    /// the list and has been called to have a look.
     pub(crate) ready: BitTree,
+    /// Only if somebody has asked since the columns were computed.
+    pub(crate) tally: OnceLock<Box<Tally>>,
+}
+
+impl Parked {
+    fn flag(self) -> u8 {
+        match self {
+            Parked::Here => PARKED_HERE,
+            Parked::Above => PARKED_ABOVE,
+        }
+    }
 }
 
 impl Job {
@@ -51,6 +77,7 @@ impl Job {
         self.counts[TaskState::Unstarted as usize] = len as u64;
         self.eligible = 0;
         self.ready = BitTree::with_room(len);
+        self.tally = OnceLock::new();
     }
 
     /// Number of positions.
@@ -66,16 +93,31 @@ impl Job {
         self.states[position as usize] & ELIGIBLE != 0
     }
 
+    /// Whether the task is in a wait list.
     pub(crate) fn is_parked(&self, position: u32) -> bool {
-        self.states[position as usize] & PARKED != 0
+        self.states[position as usize] & (PARKED_HERE | PARKED_ABOVE) != 0
     }
 
-    pub(crate) fn set_parked(&mut self, position: u32) {
-        self.states[position as usize] |= PARKED;
+    pub(crate) fn is_parked_at(&self, position: u32, place: Parked) -> bool {
+        self.states[position as usize] & place.flag() != 0
+    }
+
+    pub(crate) fn set_parked(&mut self, position: u32, place: Parked) {
+        self.states[position as usize] |= place.flag();
     }
 
     pub(crate) fn clear_parked(&mut self, position: u32) {
-        self.states[position as usize] &= !PARKED;
+        self.states[position as usize] &= !(PARKED_HERE | PARKED_ABOVE);
+    }
+
+    /// Every eligible task is ready, and none is in a wait list any more.
+    pub(crate) fn requeue(&mut self) {
+        for position in 0..self.states.len() {
+            self.states[position] &= !(PARKED_HERE | PARKED_ABOVE);
+            if self.states[position] & ELIGIBLE != 0 {
+                self.ready.insert(position);
+            }
+        }
     }
 
     /// Returns the state before.

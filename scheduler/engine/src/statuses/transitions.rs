@@ -6,6 +6,7 @@ use brasserie_common::status::StoredStatus;
 
 use crate::engine::{Engine, Reach};
 use crate::placement::resources::Charge;
+use crate::placement::{Run, RunPath};
 use crate::types::{HoldBack, Restart, Task, WorkerIndex};
 
 impl Engine {
@@ -37,10 +38,20 @@ impl Engine {
         if !self.knows(task) {
             return;
         }
-        let freed = self.stop(task);
+        let run = self.stop(task);
         self.set_status(now, task, status, not_before, restart);
-        if let Some((worker, charges)) = freed {
-            self.offer_freed(worker, &charges);
+        match run {
+            Some(Run {
+                worker,
+                path: RunPath::Row(row),
+                ..
+            }) => self.offer_path(worker, row),
+            Some(Run {
+                worker,
+                path: RunPath::Unknown | RunPath::Nodes(_),
+                charges,
+            }) => self.offer_freed(worker, &charges),
+            None => {}
         }
     }
 
@@ -152,26 +163,40 @@ impl Engine {
     }
 
     /// Takes a run out of the books.
-    fn stop(&mut self, task: Task) -> Option<(WorkerIndex, Vec<Charge>)> {
+    fn stop(&mut self, task: Task) -> Option<Run> {
         let run = self.running.remove(&task)?;
         self.jobs[task.job.index()].running -= 1;
         for charge in &run.charges {
             self.ledger.free(*charge);
         }
-        Some((run.worker, run.charges))
+        Some(run)
+    }
+
+    /// Lets those who wait for slots of a path of the forest in force have a look at them.
+    fn offer_path(&mut self, worker: WorkerIndex, row: u32) {
+        if let Some(forest) = self.forest.take() {
+            for above in forest.upward(row) {
+                self.offer_node(&forest, forest.canonical(above));
+            }
+            self.forest = Some(forest);
+        }
+        self.offer_worker(worker);
+        self.pool.task_ended(worker);
     }
 
     /// Lets those who wait for freed slots have a look at them.
     pub(crate) fn offer_freed(&mut self, worker: WorkerIndex, charges: &[Charge]) {
         let mut last = None;
-        for row in charges
-            .iter()
-            .filter_map(|c| self.charged_row(*c))
-            .collect::<Vec<_>>()
-        {
+        for charge in charges.iter().filter(|charge| charge.amount != 0) {
+            let Some(row) = self.charged_row(*charge) else {
+                continue;
+            };
             // Charges on one node stand together.
-            if last.replace(row) != Some(row) {
-                self.offer_node(row);
+            if last.replace(row) != Some(row)
+                && let Some(forest) = self.forest.take()
+            {
+                self.offer_node(&forest, row);
+                self.forest = Some(forest);
             }
         }
         self.offer_worker(worker);

@@ -241,6 +241,7 @@ impl Pair {
                 self.engine.handle_timeout(self.now);
             }
             9 => self.adopt_some(&mut dice),
+            13 => self.change_a_bit(&mut dice),
             10 => self.restate_some(&mut dice),
             11 => {
                 let task = self.some_task(&mut dice);
@@ -261,6 +262,40 @@ impl Pair {
                 self.plain.held.insert(self.key(task));
             }
         }
+    }
+
+    /// The configuration in force, but for one thing.
+    fn change_a_bit(&mut self, dice: &mut Dice) {
+        let Some(config) = &self.plain.config else {
+            return;
+        };
+        let mut config = Config::clone(config);
+        let resources = config.resources.len();
+        let name = dice.pick(&JOBS);
+        let place = config.jobs.iter().position(|j| j.name.as_str() == name);
+        match (dice.below(6), place) {
+            (0 | 1, _) if resources > 0 => {
+                let limit = dice.below(5) as i32;
+                config.resources[dice.below(resources)].limit = ResourceLimit::Fixed(limit);
+            }
+            (2, Some(place)) => {
+                config.jobs.remove(place);
+            }
+            (3, Some(place)) => config.jobs[place].enabled ^= true,
+            (4, Some(place)) if resources > 0 => {
+                let needs = &mut config.jobs[place].resources;
+                needs[dice.below(resources)] = dice.below(3) as i32;
+            }
+            (5, Some(place)) => {
+                let level = dice.chance(2).then_some(HOST);
+                config.jobs[place].level_for_host_placement = level;
+            }
+            (_, Some(place)) => config.jobs[place] = random_job(name, resources, dice),
+            (_, None) => config.jobs.push(random_job(name, resources, dice)),
+        }
+        let config = Arc::new(config);
+        self.plain.config = Some(Arc::clone(&config));
+        self.engine.apply_config(self.now, config);
     }
 
     fn worker_step(&mut self, kind: u8, dice: &mut Dice) {
@@ -403,6 +438,7 @@ impl Pair {
             }
             let counts = self.engine.counts(job);
             assert_eq!(counts, fresh.counts(job));
+            assert_eq!(self.engine.histogram(job, 2), fresh.histogram(job, 2));
             let all = self.engine.tasks(job);
             let done = all.filter(|t| self.engine.task_state(*t) == TaskState::Done);
             assert_eq!(counts.done, done.count() as u64);
@@ -441,11 +477,11 @@ fn run(order: NodeOrder, policy: SchedulerPolicy, steps: Vec<(u8, u64)>) {
 
 fn steps() -> impl Strategy<Value = Vec<(u8, u64)>> {
     let start = (any::<u64>(), any::<u64>(), any::<u64>());
-    let more = proptest::collection::vec((0u8..16, any::<u64>()), 1..40);
+    let more = proptest::collection::vec((0u8..18, any::<u64>()), 1..40);
     (start, more).prop_map(|((a, b, c), more)| {
         let more = more.into_iter().map(|(kind, seed)| {
             // Ends are the most frequent event.
-            (if kind > 12 { 5 } else { kind }, seed)
+            (if kind > 13 { 5 } else { kind }, seed)
         });
         [(0, a), (1, b), (2, c)].into_iter().chain(more).collect()
     })

@@ -14,6 +14,10 @@ impl Policy for RoundRobin {
         candidates.next_from(JobId(self.next))
     }
 
+    fn in_turn(&self) -> Option<JobId> {
+        Some(JobId(self.next))
+    }
+
     fn started(&mut self, job: JobId) {
         self.next = job.0.saturating_add(1);
     }

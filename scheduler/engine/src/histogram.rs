@@ -1,0 +1,116 @@
+//! How many nodes of each level have which status bits for a job.
+
+use std::collections::BTreeMap;
+
+use brasserie_common::{JobId, StatusBits};
+
+use crate::engine::Engine;
+use crate::forest::index::Forest;
+use crate::placement::Structure;
+use crate::statuses::job::Job;
+use crate::statuses::tally::Tally;
+use crate::types::{Histogram, Task};
+
+impl Engine {
+    /// For each level from `instance` down to the job's: how many nodes have which bits, the bits of a node being the union of
+    /// those of the job's tasks on it and below it, and up to `samples` names each. Empty for a job with errors.
+    ///
+    /// The first call counts all tasks of the job; from then on the numbers follow each change, until the job's columns are
+    /// rebuilt. Names are searched for until there are enough of each kind.
+    pub fn histogram(&self, id: JobId, samples: usize) -> Histogram {
+        let (Some(config), Some(forest), Some(job)) =
+            (&self.config, &self.forest, self.jobs.get(id.index()))
+        else {
+            return Vec::new();
+        };
+        let is_correct = |id| {
+            let config = self.job_config(id);
+            config.is_some_and(|config| config.errors.is_empty())
+        };
+        let Some(level) = job.level.filter(|_| is_correct(id)) else {
+            return Vec::new();
+        };
+        let tally = job.tally.get_or_init(|| {
+            let mut tally = Tally::new(forest.len(), level.index() + 1);
+            let rows = forest.order(level).iter();
+            for row in rows.flat_map(|canonical| forest.rows(*canonical)) {
+                tally.set(forest, row, self.task_bits(forest, job, id, row));
+            }
+            Box::new(tally)
+        });
+        let names = config.levels.iter();
+        let mut histogram: Histogram = names
+            .zip(tally.levels())
+            .map(|(name, buckets)| {
+                let counted = buckets
+                    .iter()
+                    .map(|(bits, count)| (*bits, (*count, Vec::new())));
+                (name.clone(), counted.collect::<BTreeMap<_, _>>())
+            })
+            .collect();
+        self.add_samples(forest, tally, samples, &mut histogram);
+        histogram
+    }
+
+    fn add_samples(
+        &self,
+        forest: &Forest,
+        tally: &Tally,
+        samples: usize,
+        histogram: &mut Histogram,
+    ) {
+        let buckets = histogram.iter().flat_map(|(_, buckets)| buckets.values());
+        let mut missing: usize = buckets
+            .map(|(count, _)| usize::try_from(*count).map_or(samples, |count| count.min(samples)))
+            .sum();
+        for row in 0..forest.len() as u32 {
+            if missing == 0 {
+                return;
+            }
+            let Some(bits) = tally.of(row) else { continue };
+            let buckets = forest
+                .level(row)
+                .and_then(|level| histogram.get_mut(level.index()));
+            if let Some((_, buckets)) = buckets
+                && let Some((_, names)) = buckets.get_mut(&bits)
+                && names.len() < samples
+            {
+                names.push(self.node_name(forest.node(row)));
+                missing -= 1;
+            }
+        }
+    }
+
+    /// A task's bits may have changed.
+    pub(crate) fn count_again(&mut self, forest: &Forest, id: JobId, canonical: u32) {
+        let Some(mut tally) = self.jobs[id.index()].tally.take() else {
+            return;
+        };
+        let job = &self.jobs[id.index()];
+        for row in forest.rows(canonical) {
+            tally.set(forest, row, self.task_bits(forest, job, id, row));
+        }
+        self.jobs[id.index()].tally = tally.into();
+    }
+
+    /// One task's bits as a histogram shows them: USES_BACKOFF means "in backoff now".
+    fn task_bits(&self, forest: &Forest, job: &Job, id: JobId, row: u32) -> StatusBits {
+        let node = forest.node(row);
+        let task = Task { job: id, node };
+        let (mask, fresh) = match self.structure(forest, job, id, row) {
+            Structure::Open => (StatusBits::EMPTY, StatusBits::UNSTARTED),
+            Structure::Avoided(_) => (StatusBits::AVOIDED, StatusBits::EMPTY),
+            Structure::Disabled(_) => (StatusBits::DISABLED, StatusBits::EMPTY),
+        };
+        let own = if job.running > 0 && self.is_running(task) {
+            StatusBits::RUNNING
+        } else {
+            match job.statuses.bits(node) {
+                None => fresh,
+                Some(bits) if self.waits.get(task).is_some() => bits,
+                Some(bits) => bits.without(StatusBits::USES_BACKOFF),
+            }
+        };
+        mask.with(own)
+    }
+}

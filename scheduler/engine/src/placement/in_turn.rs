@@ -1,0 +1,102 @@
+//! Places where many jobs wait: those who may have a look are called one at a time, in the order in which the policy takes jobs,
+//! so that a freed slot does not cost a look by each of ten thousand jobs.
+
+use brasserie_common::JobId;
+
+use super::resources::is_met;
+use super::wait_lists::WaitKey;
+use crate::engine::Engine;
+use crate::forest::index::Forest;
+
+/// Jobs at a place that are all called at once, which is cheaper for a few. One in tests, so that they see both ways.
+const FEW_JOBS: usize = if cfg!(test) { 1 } else { 16 };
+
+/// Open places at a time, each of which costs a look a start: where no worker has room they add up. Beyond, all who wait at one are
+/// called.
+const MAX_OPEN: usize = if cfg!(test) { 2 } else { 64 };
+
+/// Who is next at an open place.
+enum Next {
+    /// A job, and the rank of the first of its tasks there.
+    Job(JobId, usize),
+    /// No worker has room for those for whom the place has.
+    NoWorker,
+    Nobody,
+}
+
+impl Engine {
+    /// Slots of a node may have become free for those who wait there.
+    pub(crate) fn offer_place(&mut self, forest: &Forest, row: u32) {
+        let key = WaitKey::Node(row);
+        if self.policy.in_turn().is_none() || self.lists.jobs_at(key) <= FEW_JOBS {
+            return self.wake_all(forest, key);
+        }
+        if let Some(row) = self.lists.open(row, MAX_OPEN) {
+            self.wake_all(forest, WaitKey::Node(row));
+        }
+    }
+
+    /// Makes ready, of each open place, the job that the policy would take first of all there.
+    pub(crate) fn call_in_turn(&mut self, forest: &Forest) {
+        if !self.lists.has_open() {
+            return;
+        }
+        let start = self.policy.in_turn();
+        if start.is_some() && !self.pool.has_room_for_any() {
+            return;
+        }
+        for row in self.lists.open_rows() {
+            let key = WaitKey::Node(row);
+            let Some(start) = start else {
+                self.lists.close(row);
+                self.wake_all(forest, key);
+                continue;
+            };
+            match self.next_at(forest, row, start) {
+                Next::Job(id, rank) => {
+                    if let Some(below) = self.below(forest, id, key) {
+                        let position = below.position(rank) as usize;
+                        self.jobs[id.index()].ready.insert(position);
+                        self.sync_active(id);
+                    }
+                }
+                Next::NoWorker => {}
+                Next::Nobody => self.lists.close(row),
+            }
+        }
+    }
+
+    fn next_at(&self, forest: &Forest, row: u32, start: JobId) -> Next {
+        let (Some(level), node) = (forest.level(row), forest.node(row)) else {
+            return Next::Nobody;
+        };
+        let has = |need: i32, id| {
+            let used = self.ledger.used(node, self.plan.name(id));
+            is_met(need, self.plan.limit(id), used)
+        };
+        let mut ids = self.plan.at(level).iter();
+        if !ids.all(|id| has(self.needs.least(*id), *id)) {
+            return Next::Nobody;
+        }
+        let mut last = None;
+        let mut answer = Next::Nobody;
+        for (id, rank) in self.lists.in_turn(WaitKey::Node(row), start) {
+            let class = self.needs.class(id);
+            let has_room = match last {
+                Some((of, has_room)) if of == class => has_room,
+                Some(_) | None => {
+                    let needs = self.job_config(id).map_or(&[][..], |c| &c.resources);
+                    self.short_at(forest, needs, row).is_none()
+                }
+            };
+            last = Some((class, has_room));
+            if has_room {
+                if self.pool.has_room_for(self.jobs[id.index()].demand) {
+                    return Next::Job(id, rank);
+                }
+                answer = Next::NoWorker;
+            }
+        }
+        answer
+    }
+}

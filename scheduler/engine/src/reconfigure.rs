@@ -1,0 +1,368 @@
+//! How a configuration and a node table come into force.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use brasserie_common::{JobId, Time};
+use brasserie_common_config::{Config, JobConfig, LevelId, ResourceLimit};
+
+use crate::engine::Engine;
+use crate::forest::NodeTable;
+use crate::forest::filter::JobFilters;
+use crate::forest::index::Forest;
+use crate::placement::needs::Needs;
+use crate::placement::resources::{SlotPlan, need_of};
+use crate::placement::wait_lists::WaitKey;
+use crate::placement::{RunPath, policy};
+use crate::types::WorkerIndex;
+
+/// What a job's columns follow from, beside its statuses and the nodes: its settings are compared as they are in the
+/// configuration.
+#[derive(Clone, Debug, PartialEq)]
+struct Standing {
+    config_index: usize,
+    depends_on: Vec<JobId>,
+    cyclic: bool,
+    infeasible: bool,
+}
+
+/// How far a change of the configuration reaches into a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Nothing,
+    /// Its tasks may have to wait elsewhere, or no longer.
+    Waits,
+    /// The states of its tasks.
+    Columns,
+}
+
+/// Whether workers may have other slots than before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WorkerLimits {
+    Kept,
+    Changed,
+}
+
+impl Engine {
+    /// Puts a configuration in force for everything that starts from now on; what runs keeps its charges. Touches the jobs that have
+    /// changed, and those that depend on them; all of them only if levels, node order or resources have.
+    pub fn apply_config(&mut self, now: Time, config: Arc<Config>) {
+        self.expire(now);
+        let before = self.config.replace(Arc::clone(&config));
+        if before.as_ref().is_none_or(|b| b.policy != config.policy) {
+            self.policy = policy::make(config.policy, self.seed);
+        }
+        let standing = self.standing();
+        let plan_before = std::mem::take(&mut self.plan);
+        self.sources_shape = Default::default();
+        self.plan = SlotPlan::new(&config, &mut self.resource_names);
+        self.config_problems.clear();
+        self.adopt_jobs(&config);
+        self.link_dependencies(&config);
+        let limits = match &before {
+            Some(before) if same_worker_limits(before, &config) => WorkerLimits::Kept,
+            Some(_) | None => WorkerLimits::Changed,
+        };
+        self.rebuild_pool(&config, limits);
+        let kept_order = before
+            .as_ref()
+            .is_some_and(|b| b.levels == config.levels && b.node_order == config.node_order);
+        if !kept_order {
+            self.drop_forest();
+        }
+        match before.filter(|b| kept_order && same_resources(b, &config)) {
+            Some(before) if self.forest.is_some() => {
+                self.rebuild_changed(&before, &config, &standing, &plan_before);
+            }
+            Some(_) | None => {
+                self.keep_paths();
+                self.rebuild(now);
+            }
+        }
+    }
+
+    /// Puts a node table in force; what runs on nodes that are gone goes on.
+    pub fn apply_nodes(&mut self, now: Time, nodes: Arc<NodeTable>) {
+        self.nodes = Some(nodes);
+        self.sources_shape = Default::default();
+        self.drop_forest();
+        self.rebuild(now);
+    }
+
+    fn drop_forest(&mut self) {
+        self.keep_paths();
+        self.forest = None;
+    }
+
+    /// What runs remembers where it was placed, whatever becomes of forest and resources: its charges are then looked up by name.
+    fn keep_paths(&mut self) {
+        let Some(forest) = &self.forest else {
+            return;
+        };
+        self.running.values_mut().for_each(|run| {
+            if let RunPath::Row(row) = run.path {
+                run.path = RunPath::Nodes(forest.path(row));
+            }
+        });
+    }
+
+    fn standing(&self) -> BTreeMap<JobId, Standing> {
+        let of = |id: &JobId| {
+            let job = &self.jobs[id.index()];
+            let standing = Standing {
+                config_index: job.config_index?,
+                depends_on: job.depends_on.clone(),
+                cyclic: job.cyclic,
+                infeasible: job.infeasible,
+            };
+            Some((*id, standing))
+        };
+        self.configured.iter().filter_map(of).collect()
+    }
+
+    fn adopt_jobs(&mut self, config: &Config) {
+        for job in &mut self.jobs {
+            job.config_index = None;
+            job.can_run = false;
+            job.depends_on.clear();
+            job.dependents.clear();
+        }
+        self.configured.clear();
+        for (index, job_config) in config.jobs.iter().enumerate() {
+            let id = self.intern_job(&job_config.name);
+            let (filters, errors) = JobFilters::new(job_config);
+            self.config_problems
+                .extend(errors.iter().map(ToString::to_string));
+            let unmeetable = (0..=job_config.level_for_tasks.0)
+                .flat_map(|level| self.plan.at(LevelId(level)))
+                .copied()
+                .find(|r| {
+                    let need = need_of(&job_config.resources, *r);
+                    need > 0 && need > self.plan.limit(*r)
+                });
+            let job = &mut self.jobs[id.index()];
+            if job.config_index.is_some() {
+                self.config_problems
+                    .push(format!("job `{}` is configured twice", job_config.name));
+                continue;
+            }
+            job.config_index = Some(index);
+            job.level = Some(job_config.level_for_tasks);
+            job.can_run = job_config.can_run();
+            job.host_level = job_config.level_for_host_placement.filter(|_| {
+                job_config
+                    .host_placement
+                    .as_ref()
+                    .is_none_or(String::is_empty)
+            });
+            job.filters = filters;
+            job.unmeetable = unmeetable;
+            self.configured.push(id);
+        }
+        let indexed = self.configured.iter().filter_map(|id| {
+            let index = self.jobs[id.index()].config_index?;
+            Some((*id, &config.jobs[index]))
+        });
+        self.needs = Needs::new(indexed);
+    }
+
+    fn rebuild_pool(&mut self, config: &Config, limits: WorkerLimits) {
+        let worker_level = config.worker_level();
+        let jobs = self.configured.iter().filter_map(|id| {
+            let job = &self.jobs[id.index()];
+            let job_config = config.jobs.get(job.config_index?)?;
+            Some((job_config, job.filters.at(worker_level)))
+        });
+        let groups = self.pool.set_demands(config, &self.plan, jobs);
+        for (id, group) in self.configured.iter().zip(groups) {
+            self.jobs[id.index()].demand = group as usize;
+        }
+        let workers: Vec<WorkerIndex> = self.pool.present().map(|(index, _)| index).collect();
+        for worker in workers {
+            match limits {
+                WorkerLimits::Kept => {}
+                WorkerLimits::Changed => self.pool.set_limits(worker, config, &self.plan),
+            }
+            self.pool
+                .update(worker, &self.plan, self.plan.at(worker_level), &self.ledger);
+        }
+    }
+
+    /// Computes the columns of all jobs anew, and with them who is ready; nobody waits in a list until tried.
+    pub(crate) fn rebuild(&mut self, now: Time) {
+        let (Some(config), Some(nodes)) = (&self.config, &self.nodes) else {
+            return;
+        };
+        if self.forest.is_none() {
+            self.forest = Some(Box::new(Forest::new(
+                config,
+                Arc::clone(nodes),
+                &mut self.node_names,
+                &mut self.rng,
+            )));
+        }
+        self.expire_quietly(now);
+        self.lists.clear();
+        self.rebuild_columns();
+    }
+
+    /// Knows of each job which tasks are below which node where they may have to wait.
+    pub(crate) fn index_forest(&self, forest: &mut Forest) {
+        for id in &self.configured {
+            let job = &self.jobs[id.index()];
+            let Some(tasks) = job.level else { continue };
+            let above = (1..tasks.0).map(LevelId);
+            let with_slots = above.filter(|level| !self.plan.at(*level).is_empty());
+            for above in with_slots.chain(job.host_level) {
+                forest.index_below(tasks, above);
+            }
+        }
+    }
+
+    /// After a change that leaves the forest and the list of resources as they were.
+    fn rebuild_changed(
+        &mut self,
+        before: &Config,
+        config: &Config,
+        standing: &BTreeMap<JobId, Standing>,
+        plan_before: &SlotPlan,
+    ) {
+        let mut changed = BTreeSet::new();
+        let mut requeued = BTreeSet::new();
+        let ids: BTreeSet<JobId> = standing.keys().chain(&self.configured).copied().collect();
+        for id in ids {
+            match self.change_of(before, config, id, standing.get(&id)) {
+                Change::Nothing => {}
+                Change::Waits => {
+                    requeued.insert(id);
+                }
+                Change::Columns => {
+                    changed.insert(id);
+                }
+            }
+        }
+        self.rebuild_jobs(changed, &requeued);
+        let Some(forest) = self.forest.take() else {
+            return;
+        };
+        for id in self.configured.clone() {
+            self.sync_active(id);
+        }
+        self.look_at_root(&forest);
+        let is_raised = |level: LevelId| {
+            let mut ids = self.plan.at(level).iter();
+            ids.any(|id| self.plan.limit(*id) > plan_before.limit(*id))
+        };
+        let below_root = (1..config.worker_level().0).map(LevelId);
+        let raised: Vec<LevelId> = below_root.filter(|level| is_raised(*level)).collect();
+        let keys = self.lists.keys(|key| match key {
+            WaitKey::Node(row) => {
+                !raised.is_empty()
+                    && forest
+                        .level(row)
+                        .is_some_and(|level| raised.contains(&level))
+            }
+            // Workers may have got other limits.
+            WaitKey::Host(_) => true,
+        });
+        for key in keys {
+            match key {
+                WaitKey::Node(row) => self.offer_place(&forest, row),
+                WaitKey::Host(_) => self.wake_all(&forest, key),
+            }
+        }
+        self.forest = Some(forest);
+    }
+
+    /// By how much a job differs from what it was.
+    fn change_of(
+        &self,
+        before: &Config,
+        config: &Config,
+        id: JobId,
+        standing: Option<&Standing>,
+    ) -> Change {
+        let job = &self.jobs[id.index()];
+        let (Some(old), Some(index)) = (standing, job.config_index) else {
+            return Change::Columns;
+        };
+        let (was, is) = (&before.jobs[old.config_index], &config.jobs[index]);
+        let infeasible = job.unmeetable.is_some() || self.pool.is_infeasible(job.demand);
+        let same_columns = was.level_for_tasks == is.level_for_tasks
+            && was.can_run() == is.can_run()
+            && was.filters == is.filters
+            && old.depends_on == job.depends_on
+            && old.cyclic == job.cyclic
+            && old.infeasible == infeasible;
+        let placement = |j: &JobConfig| (j.host_placement.clone(), j.level_for_host_placement);
+        let same_waits = was.resources == is.resources
+            && placement(was) == placement(is)
+            && was.command.is_empty() == is.command.is_empty();
+        match (same_columns, same_waits) {
+            (true, true) => Change::Nothing,
+            (true, false) => Change::Waits,
+            (false, _) => Change::Columns,
+        }
+    }
+
+    /// Computes the columns of some jobs, and of those that depend on them, anew; none of their tasks waits in a list then, and
+    /// none of those of `requeued`.
+    pub(crate) fn rebuild_jobs(&mut self, changed: BTreeSet<JobId>, requeued: &BTreeSet<JobId>) {
+        let Some(mut forest) = self.forest.take() else {
+            return;
+        };
+        let changed = self.with_dependents(changed);
+        if !changed.is_empty() || !requeued.is_empty() {
+            self.index_forest(&mut forest);
+            self.lists
+                .forget(|job| changed.contains(&job) || requeued.contains(&job));
+        }
+        for id in &changed {
+            if self.jobs[id.index()].config_index.is_none() {
+                self.jobs[id.index()].reset_columns(0);
+            }
+        }
+        let in_order = self.by_dependency.iter().filter(|id| changed.contains(id));
+        for id in in_order.copied().collect::<Vec<_>>() {
+            self.rebuild_job(&forest, id);
+        }
+        for &id in requeued {
+            self.jobs[id.index()].requeue();
+            self.sync_active(id);
+        }
+        self.forest = Some(forest);
+    }
+
+    fn with_dependents(&self, changed: BTreeSet<JobId>) -> BTreeSet<JobId> {
+        let mut open: Vec<JobId> = changed.iter().copied().collect();
+        let mut all = changed;
+        while let Some(id) = open.pop() {
+            let dependents = self.jobs[id.index()].dependents.iter();
+            open.extend(dependents.filter(|job| all.insert(**job)));
+        }
+        all
+    }
+}
+
+/// Whether every worker has the same limits under both, if resource ids mean the same.
+fn same_worker_limits(a: &Config, b: &Config) -> bool {
+    let at_workers = |config: &Config| -> Vec<ResourceLimit> {
+        let level = config.worker_level();
+        let all = config.resources.iter().filter(|r| r.level == level);
+        all.map(|r| r.limit).collect()
+    };
+    a.levels == b.levels
+        && same_resources(a, b)
+        && at_workers(a) == at_workers(b)
+        && a.worker_resources_override == b.worker_resources_override
+        && a.physical_resources == b.physical_resources
+}
+
+/// Whether resource ids mean the same; limits may differ.
+fn same_resources(a: &Config, b: &Config) -> bool {
+    let declared = |config: &Config| -> Vec<(String, LevelId)> {
+        let all = config.resources.iter();
+        all.map(|r| (r.name.clone(), r.level)).collect()
+    };
+    declared(a) == declared(b)
+}

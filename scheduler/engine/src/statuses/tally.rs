@@ -1,0 +1,94 @@
+//! One job's histogram, kept up to date from the first time that somebody asks for it.
+
+use std::collections::BTreeMap;
+
+use brasserie_common::StatusBits;
+use brasserie_common::collections::IdMap;
+
+use crate::forest::index::Forest;
+
+/// All that a status can have.
+const BITS: usize = 12;
+
+/// No set of real bits.
+const ABSENT: StatusBits = StatusBits(u16::MAX);
+
+/// Invariant: a row above tasks has the union of its children's bits, and knows how many of them have each bit; `levels` counts the
+/// rows of each level by their bits.
+#[derive(Clone, Debug)]
+pub(crate) struct Tally {
+    /// By row; `ABSENT` for what is no task, nor above one.
+    bits: Vec<StatusBits>,
+    children: IdMap<u32, [u32; BITS]>,
+    levels: Vec<BTreeMap<StatusBits, u64>>,
+}
+
+impl Tally {
+    pub(crate) fn new(rows: usize, levels: usize) -> Self {
+        Tally {
+            bits: vec![ABSENT; rows],
+            children: IdMap::default(),
+            levels: vec![BTreeMap::new(); levels],
+        }
+    }
+
+    pub(crate) fn of(&self, row: u32) -> Option<StatusBits> {
+        Some(self.bits[row as usize]).filter(|bits| *bits != ABSENT)
+    }
+
+    /// How many rows have which bits, by level.
+    pub(crate) fn levels(&self) -> &[BTreeMap<StatusBits, u64>] {
+        &self.levels
+    }
+
+    /// The task of a row has these bits from now on.
+    pub(crate) fn set(&mut self, forest: &Forest, row: u32, bits: StatusBits) {
+        let mut before = self.replace(forest, row, bits);
+        let (mut row, mut now) = (row, bits);
+        while before != Some(now)
+            && let Some(parent) = forest.parent(row)
+        {
+            let above = self.of(parent);
+            let union = self.count(parent, before.unwrap_or_default(), now);
+            (row, now) = (parent, union);
+            before = above;
+            self.replace(forest, row, now);
+        }
+    }
+
+    /// Counts a child's new bits instead of its old ones; the bits of all children.
+    fn count(&mut self, parent: u32, old: StatusBits, new: StatusBits) -> StatusBits {
+        let counts = self.children.entry(parent).or_default();
+        let mut union = StatusBits::EMPTY;
+        for (i, count) in counts.iter_mut().enumerate() {
+            let bit = StatusBits(1 << i);
+            *count = *count + u32::from(new.has(bit)) - u32::from(old.has(bit));
+            if *count > 0 {
+                union = union.with(bit);
+            }
+        }
+        union
+    }
+
+    fn replace(&mut self, forest: &Forest, row: u32, bits: StatusBits) -> Option<StatusBits> {
+        let before = self.of(row);
+        self.bits[row as usize] = bits;
+        let level = forest.level(row).map_or(usize::MAX, |level| level.index());
+        let Some(buckets) = self.levels.get_mut(level) else {
+            return before;
+        };
+        if before == Some(bits) {
+            return before;
+        }
+        if let Some(before) = before
+            && let Some(count) = buckets.get_mut(&before)
+        {
+            *count -= 1;
+            if *count == 0 {
+                buckets.remove(&before);
+            }
+        }
+        *buckets.entry(bits).or_default() += 1;
+        before
+    }
+}
