@@ -84,11 +84,13 @@ pub enum Sabotage {
     AnyRunReplacesProvisional,
     /// A restarted scheduler forgets the safety backoffs of lost tasks.
     ForgetSafetyBackoffs,
+    /// Orphans are asked to end at once, whatever delay they have.
+    KillOrphansAtOnce,
 }
 
 impl Sabotage {
     /// Every one, in the order in which reports list them.
-    pub const ALL: [Sabotage; 39] = [
+    pub const ALL: [Sabotage; 40] = [
         Sabotage::SkipSequenceCheck,
         Sabotage::MarkRunningAfterSending,
         Sabotage::AcceptStatusInNew,
@@ -128,6 +130,7 @@ impl Sabotage {
         Sabotage::SuccessorBeforeTheDead,
         Sabotage::AnyRunReplacesProvisional,
         Sabotage::ForgetSafetyBackoffs,
+        Sabotage::KillOrphansAtOnce,
     ];
 
     /// The name on a command line and in reports.

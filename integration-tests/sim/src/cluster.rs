@@ -1,17 +1,20 @@
 //! The world: one queue of things to come, hosts around the real cores, and what lies between them. One step is one thing: mostly one
 //! input to one host.
 
+mod config;
 mod lives;
 mod mischief;
 mod packets;
 mod tasks;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::{CallId, CallOutcome, RecordSeq, Time, Timeouts, WallTime};
-use brasserie_scheduler_core::{CallReply as SchedulerCallReply, Durable, Message};
-use brasserie_worker_core::CallReply as WorkerCallReply;
+use brasserie_common::{RecordSeq, Time, Timeouts, WallTime};
+use brasserie_common_config::Config;
+use brasserie_scheduler_core::{Durable, Message};
+use brasserie_scheduler_engine::NodeTable;
 
 use crate::clock::MachineClock;
 use crate::dice::{Dice, Stream};
@@ -25,9 +28,11 @@ use crate::hosts::worker::{WorkerHost, WorkerInput, WorkerOutput};
 use crate::network::Network;
 use crate::processes::Processes;
 use crate::queue::Queue;
-use crate::swarm::{Start, Swarm, Variant};
+use crate::swarm::{Orphans, Start, Swarm, Variant};
 use crate::view::{Contract, Phase, World};
 use crate::workload::Workload;
+
+use packets::{Caller, Outcome};
 
 /// A thing to come.
 #[derive(Debug)]
@@ -89,6 +94,13 @@ enum Due {
         place: SchedulerPlace,
         generation: u32,
     },
+    /// Of a configuration that was loaded before.
+    LoadNodes {
+        place: SchedulerPlace,
+        generation: u32,
+        config: Arc<Config>,
+        nodes: Arc<NodeTable>,
+    },
     ThawScheduler {
         place: SchedulerPlace,
     },
@@ -110,32 +122,6 @@ enum Due {
     CrashAgain,
 }
 
-#[derive(Clone, Debug)]
-enum Outcome {
-    ToScheduler(CallOutcome<SchedulerCallReply>),
-    ToWorker(CallOutcome<WorkerCallReply>),
-    /// Of either: nothing is known.
-    TimedOut,
-    Refused,
-}
-
-/// Who waits for an answer.
-#[derive(Clone, Copy, Debug)]
-enum Caller {
-    Scheduler {
-        place: SchedulerPlace,
-        generation: u32,
-        call: CallId,
-        callee: WorkerPlace,
-    },
-    Worker {
-        place: WorkerPlace,
-        generation: u32,
-        call: CallId,
-        callee: SchedulerPlace,
-    },
-}
-
 /// What surrounds one scheduler process.
 #[derive(Clone, Debug)]
 struct SchedulerPost {
@@ -151,6 +137,8 @@ struct SchedulerPost {
     is_restored: bool,
     /// The operator sets the machine's clock before the next start, as the directory may not know the last instance.
     set_clock: bool,
+    /// Read last; nodes of an earlier one are not told any more.
+    config: Option<Arc<Config>>,
 }
 
 /// What surrounds one worker process.
@@ -244,6 +232,7 @@ impl Cluster {
             syncing: None,
             is_restored: false,
             set_clock: false,
+            config: None,
         };
         let worker_post = WorkerPost {
             frozen: None,
@@ -275,7 +264,10 @@ impl Cluster {
             queue: Queue::new(dice(Stream::Order)),
             network,
             processes,
-            workload: Workload::new(dice(Stream::Workload)),
+            workload: Workload::new(
+                dice(Stream::Workload),
+                (swarm.orphans == Orphans::End).then(|| dice(Stream::Orphans)),
+            ),
             open: BTreeMap::new(),
             backups: Vec::new(),
             store_failing: false,
@@ -415,6 +407,7 @@ impl Cluster {
             | Due::Known { .. }
             | Due::StoreHeals { .. }
             | Due::LoadConfig { .. }
+            | Due::LoadNodes { .. }
             | Due::ThawScheduler { .. }
             | Due::ThawWorker { .. }
             | Due::WakeMachine { .. }
@@ -474,6 +467,12 @@ impl Cluster {
             Due::StartScheduler { place } => self.start_scheduler(place),
             Due::StartWorker { place } => self.start_worker(place),
             Due::LoadConfig { place, generation } => self.load_config(place, generation),
+            Due::LoadNodes {
+                place,
+                generation,
+                config,
+                nodes,
+            } => self.load_nodes(place, generation, config, nodes),
             Due::ThawScheduler { place } => self.thaw_scheduler(place),
             Due::ThawWorker { place } => self.thaw_worker(place),
             Due::WakeMachine { machine } => self.wake_machine(machine),

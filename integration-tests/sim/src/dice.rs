@@ -17,6 +17,7 @@ pub enum Stream {
     Identities,
     Variants,
     Turns,
+    Orphans,
 }
 
 /// One stream.

@@ -169,10 +169,21 @@ pub enum Happening {
     SchedulerTurn {
         place: SchedulerPlace,
     },
-    /// A new configuration or node table reached a scheduler; the view has it.
+    /// A new configuration reached a scheduler; the view has it.
     ConfigLoaded {
         place: SchedulerPlace,
         scheduler: SchedulerId,
+    },
+    /// So did the nodes of the configuration in force.
+    NodesLoaded {
+        place: SchedulerPlace,
+        scheduler: SchedulerId,
+    },
+    /// An operator wants a task ended; if it runs, `killTask` leaves in this turn.
+    OperatorWishes {
+        place: SchedulerPlace,
+        scheduler: SchedulerId,
+        task: TaskId,
     },
 
     // --- worker processes

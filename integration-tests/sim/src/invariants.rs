@@ -31,6 +31,7 @@ mod no_status_in_new;
 mod nothing_unseen;
 mod obedience;
 mod one_scheduler_a_directory;
+mod orphans_end;
 mod own_record_first;
 mod predecessor_is_dead;
 mod recorded_before_healthy;
@@ -192,6 +193,7 @@ fn registry() -> Vec<Box<dyn Law>> {
         Box::new(every_viable_set::EveryViableSet::default()),
         Box::new(within_limits::WithinLimits::default()),
         Box::new(as_configured::AsConfigured),
+        Box::new(orphans_end::OrphansEnd::default()),
         Box::new(heartbeats_are_bounded::HeartbeatsAreBounded::default()),
         Box::new(calls_are_bounded::CallsAreBounded::default()),
         Box::new(joins_in_time::JoinsInTime::default()),

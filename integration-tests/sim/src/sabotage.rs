@@ -2,6 +2,7 @@
 //! there. The laws are the ordinary ones; nothing in them knows of a bug.
 
 mod foci;
+mod ingredients;
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::invariants::Laws;
 use crate::network::NetworkFaults;
 use crate::processes::ProcessFaults;
 use crate::run::{Broken, Outcome, Settings, run_swarm};
-use crate::swarm::{Restores, Start, StartSeconds, Swarm, Variant};
+use crate::swarm::{Orphans, Restores, Start, StartSeconds, Swarm, Variant};
 
 pub use foci::FOCI;
 
@@ -64,6 +65,7 @@ struct Wanted {
     joins: Option<Duration>,
     start_seconds: StartSeconds,
     restores: Restores,
+    orphans: Orphans,
 }
 
 impl Focus {
@@ -153,6 +155,7 @@ impl Wanted {
             spread_out_joins: self.joins.unwrap_or(drawn.spread_out_joins),
             start_seconds: self.start_seconds,
             restores: self.restores,
+            orphans: self.orphans,
             ..drawn
         }
     }

@@ -50,6 +50,15 @@ pub struct PlacePlan {
     pub is_rival: bool,
 }
 
+/// What becomes of tasks whose job or node is taken out of the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Orphans {
+    /// They run on.
+    Stay,
+    /// Jobs say when they are to end, and nodes come later than the configuration that they belong to.
+    End,
+}
+
 /// What a run is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
@@ -105,6 +114,7 @@ pub struct Swarm {
     pub restores: Restores,
     /// What reaches a scheduler so soon after a turn is taken together in the next one.
     pub turn_takes: Duration,
+    pub orphans: Orphans,
 }
 
 /// Kinds that are injected one by one; the others are properties of the network and of processes.
@@ -139,7 +149,8 @@ impl Swarm {
     pub fn of(seed: u64) -> Self {
         let dice = |stream| Dice::new(seed, stream);
         let drawn = Swarm::draw(&mut dice(Stream::Swarm), &mut dice(Stream::Variants));
-        drawn.take_turns(&mut dice(Stream::Turns))
+        let drawn = drawn.take_turns(&mut dice(Stream::Turns));
+        drawn.end_orphans(&mut dice(Stream::Orphans))
     }
 
     /// `variants`: a stream of its own, for what was added later.
@@ -195,6 +206,7 @@ impl Swarm {
             start_seconds: StartSeconds::Distinct,
             restores: Restores::AsDocumented,
             turn_takes: Duration::ZERO,
+            orphans: Orphans::Stay,
         };
         swarm.vary(variants, pace)
     }
@@ -286,6 +298,14 @@ impl Swarm {
         if dice.per_mille(500) && self.faults.iter().all(|(other, _)| *other != kind) {
             let mean = dice.around(self.fault_phase / 4);
             self.faults.push((kind, mean));
+        }
+        self
+    }
+
+    fn end_orphans(mut self, dice: &mut Dice) -> Self {
+        // Where workers have to join in time, nothing else happens.
+        if dice.per_mille(400) && self.variant != Variant::Turnover {
+            self.orphans = Orphans::End;
         }
         self
     }

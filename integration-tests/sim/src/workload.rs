@@ -1,5 +1,6 @@
 //! What the cluster has to do: a configuration that changes, jobs that come and go, nodes that come and go.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -20,6 +21,8 @@ struct Job {
     backoff: &'static str,
     depends_on: Option<u16>,
     slots: u8,
+    /// Keys about orphans, each with a comma before it.
+    orphans: String,
 }
 
 /// The workload of a run.
@@ -27,11 +30,16 @@ struct Job {
 pub struct Workload {
     jobs: Vec<Job>,
     nodes: Vec<u16>,
+    disabled: BTreeSet<u16>,
     next_job: u16,
     next_node: u16,
     worker_slots: usize,
     node_limit: usize,
     dice: Dice,
+    /// `None`: orphans run on.
+    orphan_dice: Option<Dice>,
+    /// As those of a job, for jobs that are gone.
+    settings: String,
     config: Arc<Config>,
     table: Arc<NodeTable>,
 }
@@ -45,13 +53,20 @@ const BACKOFFS: [&str; 5] = [
     r#"[1, 10, 120, "repeat"]"#,
 ];
 
+/// How long orphans may run.
+const ORPHANS_END_AFTER: [&str; 5] = ["false", "true", "2", "15", "90"];
+/// How they are ended.
+const ORPHANS_END_BY: [&str; 3] = ["term", "kill", "term_wait_kill"];
+
 impl Workload {
-    pub fn new(mut dice: Dice) -> Self {
+    /// With `orphans` jobs say when their orphans are to end, and nodes are also disabled.
+    pub fn new(mut dice: Dice, orphans: Option<Dice>) -> Self {
         let worker_slots = 1 + dice.below(4);
         let node_limit = 1 + dice.below(2);
         let mut workload = Workload {
             jobs: Vec::new(),
             nodes: Vec::new(),
+            disabled: BTreeSet::new(),
             next_job: 0,
             next_node: 0,
             worker_slots,
@@ -59,7 +74,10 @@ impl Workload {
             config: parse_config("{}"),
             table: Arc::new(NodeTableBuilder::new("instance", &parse_config("{}")).finish()),
             dice,
+            orphan_dice: orphans,
+            settings: String::new(),
         };
+        workload.settings = workload.orphan_keys();
         for _ in 0..=workload.dice.below(MAX_NODES) {
             workload.add_node();
         }
@@ -86,13 +104,26 @@ impl Workload {
             Some(_) | None => None,
         };
         let backoff = BACKOFFS[self.dice.below(BACKOFFS.len())];
+        let orphans = self.orphan_keys();
         self.jobs.push(Job {
             number,
             enabled: true,
             backoff,
             depends_on,
             slots: 1,
+            orphans,
         });
+    }
+
+    fn orphan_keys(&mut self) -> String {
+        let Some(dice) = &mut self.orphan_dice else {
+            return String::new();
+        };
+        let after = ORPHANS_END_AFTER[dice.below(ORPHANS_END_AFTER.len())];
+        let by = ORPHANS_END_BY[dice.below(ORPHANS_END_BY.len())];
+        format!(
+            r#", "kill_orphan_tasks_after_sec": {after}, "kill_subprocess": {{"method": "{by}", "kill_wait_ms": 2000}}"#
+        )
     }
 
     fn add_node(&mut self) {
@@ -127,6 +158,15 @@ impl Workload {
 
     /// The node source tells of other nodes.
     pub fn change_nodes(&mut self) {
+        if let Some(dice) = &mut self.orphan_dice
+            && dice.per_mille(300)
+            && let Some(node) = dice.pick(&self.nodes).copied()
+        {
+            if !self.disabled.remove(&node) {
+                self.disabled.insert(node);
+            }
+            return self.render();
+        }
         if self.nodes.len() >= MAX_NODES || (self.nodes.len() > 1 && self.dice.per_mille(500)) {
             let at = self.dice.below(self.nodes.len());
             self.nodes.remove(at);
@@ -141,6 +181,7 @@ impl Workload {
         for job in &mut self.jobs {
             job.enabled = true;
         }
+        self.disabled.clear();
         self.render();
     }
 
@@ -149,14 +190,18 @@ impl Workload {
         for node in &self.nodes {
             let comma = if nodes.is_empty() { "" } else { ", " };
             // Writing to a String cannot fail.
-            let _ = write!(nodes, r#"{comma}"n{node}": []"#);
+            let _ = if self.disabled.contains(node) {
+                write!(nodes, r#"{comma}"n{node}": {{"disabled": true}}"#)
+            } else {
+                write!(nodes, r#"{comma}"n{node}": []"#)
+            };
         }
         let mut text = format!(
             r#"{{"bistro_settings": {{"nodes": {{"levels": ["l"],
                 "node_sources": [{{"source": "manual", "prefs": {{{nodes}}}}}]}},
                 "resources": {{"worker": {{"slots": {{"default": 1, "limit": {}}}}},
-                               "l": {{"lock": {{"default": 1, "limit": {}}}}}}}}}"#,
-            self.worker_slots, self.node_limit
+                               "l": {{"lock": {{"default": 1, "limit": {}}}}}}}{}}}"#,
+            self.worker_slots, self.node_limit, self.settings
         );
         for job in &self.jobs {
             let known = |number: &u16| self.jobs.iter().any(|j| j.number == *number);
@@ -167,8 +212,8 @@ impl Workload {
             let _ = write!(
                 text,
                 r#", "bistro_job->j{}": {{"owner": "sim", "command": ["/bin/true"], "enabled": {},
-                    "backoff": {}, "resources": {{"slots": {}}}{depends_on}}}"#,
-                job.number, job.enabled, job.backoff, job.slots
+                    "backoff": {}, "resources": {{"slots": {}}}{depends_on}{}}}"#,
+                job.number, job.enabled, job.backoff, job.slots, job.orphans
             );
         }
         text.push('}');
@@ -207,7 +252,8 @@ mod tests {
     #[test]
     fn every_change_gives_a_configuration_without_errors() {
         for seed in 0..20 {
-            let mut workload = Workload::new(Dice::new(seed, Stream::Workload));
+            let orphans = (seed % 2 == 0).then(|| Dice::new(seed, Stream::Orphans));
+            let mut workload = Workload::new(Dice::new(seed, Stream::Workload), orphans);
             for _ in 0..30 {
                 workload.change_jobs();
                 workload.change_nodes();

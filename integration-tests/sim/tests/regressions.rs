@@ -1,7 +1,9 @@
 //! Seeds that once broke a law, each with what it found. A change of the world gives a seed another history: then look for the bug anew,
 //! with the bug put back, and replace the seed.
 
-use integration_tests_sim::run::{Settings, run_seed};
+use integration_tests_sim::invariants::Laws;
+use integration_tests_sim::run::{Settings, run_swarm};
+use integration_tests_sim::swarm::{Orphans, Swarm};
 
 /// The seed, and what it found.
 const FOUND: [(u64, &str); 19] = [
@@ -83,7 +85,17 @@ const FOUND: [(u64, &str); 19] = [
 #[test]
 fn seeds_that_found_something_keep_every_law() {
     for (seed, what) in FOUND {
-        let outcome = run_seed(seed, &Settings::default(), &mut |_| ());
+        // As in the worlds in which they were found.
+        let swarm = Swarm {
+            orphans: Orphans::Stay,
+            ..Swarm::of(seed)
+        };
+        let outcome = run_swarm(
+            (seed, swarm),
+            &Settings::default(),
+            Laws::all(),
+            &mut |_| (),
+        );
         assert_eq!(outcome.violations, [], "seed {seed}: {what}");
     }
 }

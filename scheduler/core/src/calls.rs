@@ -96,8 +96,15 @@ pub(crate) enum Purpose {
     Suicide {
         worker: WorkerId,
     },
+    /// Somebody asked for it and waits for the answer.
     Kill {
         request: RequestId,
+    },
+    /// Nobody wants the run any more.
+    EndOrphan {
+        shard: Shard,
+        task: Task,
+        invocation: InvocationId,
     },
 }
 
@@ -202,6 +209,11 @@ impl Scheduler {
                 self.calls_mut().suicides.remove(&worker);
             }
             Purpose::Kill { request } => self.kill_completed(request, outcome),
+            Purpose::EndOrphan {
+                shard,
+                task,
+                invocation,
+            } => self.orphan_asked(now, &shard, ((task, invocation), id), &outcome),
         }
         if let Some((shard, worker, older)) = obeyed
             && older < self.id()

@@ -51,13 +51,9 @@ pub enum Event {
         outcome: CallOutcome<CallReply>,
     },
     /// Every record up to this one is synced to disk.
-    Persisted {
-        up_to: RecordSeq,
-    },
+    Persisted { up_to: RecordSeq },
     /// The store cannot write; nothing is acknowledged or started until it can.
-    StoreFailed {
-        message: String,
-    },
+    StoreFailed { message: String },
     /// The store writes again.
     StoreRecovered,
     ConfigLoaded {
@@ -65,16 +61,14 @@ pub enum Event {
         warnings: Vec<String>,
     },
     /// The last good configuration stays in force.
-    ConfigFailed {
-        message: String,
-    },
+    ConfigFailed { message: String },
+    /// `config`: the one whose sources gave them, which another one may have replaced meanwhile.
     NodesLoaded {
         nodes: Arc<NodeTable>,
+        config: Arc<Config>,
     },
     /// The last good nodes stay in force.
-    NodesFailed {
-        message: String,
-    },
+    NodesFailed { message: String },
 }
 
 /// The end of a run, or "was not running", as a worker tells it.

@@ -8,6 +8,7 @@
 mod calls;
 mod effect;
 mod event;
+mod reconcile;
 mod record;
 mod scheduler;
 mod tasks;

@@ -16,6 +16,7 @@ use brasserie_scheduler_engine::{Engine, Task};
 use crate::calls::Calls;
 use crate::effect::{Call, Effect, ExitReason, Reply};
 use crate::event::Event;
+use crate::reconcile::Orphans;
 use crate::record::{ClusterId, Durable, Record};
 use crate::tasks::Tasks;
 use crate::view::Query;
@@ -61,6 +62,7 @@ pub struct Scheduler {
     engine: Engine,
     workers: Workers,
     tasks: Tasks,
+    orphans: Orphans,
     wait: InitialWait,
     calls: Calls,
     log: Log,
@@ -108,6 +110,7 @@ impl Scheduler {
             engine: Engine::new(options.seed),
             workers: Workers::new(id, &durable.left),
             tasks: Tasks::default(),
+            orphans: Orphans::default(),
             wait: InitialWait::new(&options, &durable, now),
             calls: Calls::default(),
             log: Log::default(),
@@ -175,13 +178,13 @@ impl Scheduler {
             Event::ConfigLoaded { config, warnings } => {
                 self.wait
                     .config_override(config.exit_initial_wait_before_timestamp);
-                self.engine.apply_config(now, config);
+                self.apply_config(now, config);
                 self.config_error = None;
                 self.config_warnings = warnings;
             }
             Event::ConfigFailed { message } => self.config_error = Some(message),
-            Event::NodesLoaded { nodes } => {
-                self.engine.apply_nodes(now, nodes);
+            Event::NodesLoaded { nodes, config } => {
+                self.apply_nodes(now, nodes, &config);
                 self.nodes_error = None;
             }
             Event::NodesFailed { message } => self.nodes_error = Some(message),
@@ -268,6 +271,14 @@ impl Scheduler {
 
     pub(crate) fn tasks_mut(&mut self) -> &mut Tasks {
         &mut self.tasks
+    }
+
+    pub(crate) fn orphans(&self) -> &Orphans {
+        &self.orphans
+    }
+
+    pub(crate) fn orphans_mut(&mut self) -> &mut Orphans {
+        &mut self.orphans
     }
 
     pub(crate) fn initial_wait(&self) -> &InitialWait {
@@ -399,6 +410,7 @@ impl Scheduler {
         errors.extend(self.workers.echo_problem());
         errors.extend(self.engine.problems());
         errors.extend(self.tasks_that_run_twice().take(MAX_RUN_TWICE_SHOWN));
+        errors.extend(self.stubborn_orphans(now));
         errors.extend(self.tasks.problems(now));
         errors
     }

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use brasserie_common::collections::IdMap;
 use brasserie_common::sabotage::{self, Sabotage};
-use brasserie_common::status::StoredStatus;
 use brasserie_common::{
     BackoffDuration, InvocationId, JobId, NodeId, RecordSeq, Shard, Time, Timeouts,
 };
@@ -20,9 +19,6 @@ use brasserie_scheduler_engine::Task;
 use beside::Besides;
 use unsure::UnsureChecks;
 
-/// A task that ended in INCOMPLETE or in an error without backoff restarts no sooner: the original's `working_wait`, without
-/// which a task that ends at once would be started as fast as the machine can.
-const WORKING_WAIT: Duration = Duration::from_millis(500);
 /// Problems kept for people.
 const MAX_PROBLEMS: usize = 20;
 /// Characters of one problem: a few names of the longest kind, and a sentence.
@@ -234,18 +230,6 @@ impl Tasks {
             }
         }
         released
-    }
-
-    /// When a task with this status may start again, if it may at all.
-    pub(crate) fn not_before(&self, now: Time, status: &StoredStatus) -> Option<Time> {
-        if status.is_done() || status.is_failed() {
-            return None;
-        }
-        Some(if status.uses_backoff() || status.safety_seconds > 0 {
-            now + Duration::from_secs(u64::from(status.backoff_seconds))
-        } else {
-            now + WORKING_WAIT
-        })
     }
 
     pub(crate) fn elapsed(&self, job: JobId, now: Time) -> Option<Duration> {

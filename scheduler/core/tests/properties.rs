@@ -39,6 +39,7 @@ enum Op {
     Store(bool),
     Restart { clock_back: bool },
     Kill(u8),
+    Config(u8),
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -55,6 +56,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => any::<bool>().prop_map(Op::Store),
         1 => any::<bool>().prop_map(|clock_back| Op::Restart { clock_back }),
         1 => any::<u8>().prop_map(Op::Kill),
+        1 => any::<u8>().prop_map(Op::Config),
     ]
 }
 
@@ -159,17 +161,34 @@ impl World {
     }
 
     fn load(&mut self) {
-        let config = one_job(3, r#", "backoff": [1, 3, "repeat"]"#);
+        self.configure(0);
+    }
+
+    /// All three nodes or two, the job on or off, its orphans left alone or ended, and the nodes told or not.
+    fn configure(&mut self, kind: u8) {
+        let end_after = ["false", "true", "5"][usize::from(kind % 3)];
+        let enabled = kind & 4 == 0;
+        let count = if kind & 8 == 0 { 3 } else { 2 };
+        let config = one_job(
+            count,
+            &format!(
+                r#", "backoff": [1, 3, "repeat"], "enabled": {enabled}, "kill_orphan_tasks_after_sec": {end_after}"#
+            ),
+        );
         let mut nodes = NodeTableBuilder::new("instance", &config);
         for source in &config.node_sources {
             if let brasserie_common_config::NodeSource::Manual(list) = source {
                 nodes.add_manual(list).expect("good nodes");
             }
         }
-        let warnings = Vec::new();
-        self.event(Event::ConfigLoaded { config, warnings });
-        let nodes = std::sync::Arc::new(nodes.finish());
-        self.event(Event::NodesLoaded { nodes });
+        self.event(Event::ConfigLoaded {
+            config: config.clone(),
+            warnings: Vec::new(),
+        });
+        if kind & 16 == 0 {
+            let nodes = std::sync::Arc::new(nodes.finish());
+            self.event(Event::NodesLoaded { nodes, config });
+        }
     }
 
     fn event(&mut self, event: Event) {
@@ -648,6 +667,7 @@ impl World {
                 Event::StoreRecovered
             }),
             Op::Restart { clock_back } => self.restart(clock_back),
+            Op::Config(kind) => self.configure(kind),
             Op::Kill(node) => {
                 let request = self.request(None);
                 self.event(Event::KillTask {

@@ -61,6 +61,12 @@ impl Engine {
         nodes.iter().map(|n| self.node_name(*n)).collect()
     }
 
+    /// Whether there is a node of this name that is enabled itself, at whatever level; what is above it does not matter.
+    pub fn has_enabled_node(&self, node: NodeId) -> bool {
+        let forest = self.forest.as_ref();
+        forest.is_some_and(|forest| forest.has_enabled(node))
+    }
+
     /// The JSON object that a run gets as its last argument.
     pub fn task_argument(&self, task: Task, shard: &Shard, hostname: &str) -> String {
         let path = self.path(task);

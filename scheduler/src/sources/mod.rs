@@ -128,8 +128,9 @@ impl Sources {
         match &self.config {
             None => Refresh::Idle,
             Some(config) => {
+                let config = Arc::clone(config);
                 let nodes = build_nodes(
-                    Arc::clone(config),
+                    Arc::clone(&config),
                     self.folder.clone(),
                     self.instance.clone(),
                 );
@@ -137,6 +138,7 @@ impl Sources {
                     match nodes.await {
                         Ok(nodes) => Event::NodesLoaded {
                             nodes: Arc::new(nodes),
+                            config,
                         },
                         Err(error) => Event::NodesFailed {
                             message: error.to_string(),

@@ -283,7 +283,7 @@ async fn failures_keep_what_was_good_and_are_retried() {
     write_script(&folder.path().join("list"), "#!/bin/sh\necho \"$1-x\"\n");
     let nodes = loop {
         match next(&mut lanes).await {
-            Event::NodesLoaded { nodes } => break nodes,
+            Event::NodesLoaded { nodes, .. } => break nodes,
             Event::NodesFailed { .. } => {}
             other => panic!("{other:?}"),
         }
@@ -294,10 +294,16 @@ async fn failures_keep_what_was_good_and_are_retried() {
     let failed = next(&mut lanes).await;
     assert!(matches!(failed, Event::ConfigFailed { .. }), "{failed:?}");
     replace(&path, &config_text(HOSTS));
-    assert!(matches!(next(&mut lanes).await, Event::ConfigLoaded { .. }));
-    let Event::NodesLoaded { nodes } = next(&mut lanes).await else {
+    let Event::ConfigLoaded { config: loaded, .. } = next(&mut lanes).await else {
+        panic!("a new configuration");
+    };
+    let Event::NodesLoaded { nodes, config } = next(&mut lanes).await else {
         panic!("nodes of the new configuration");
     };
+    assert!(
+        Arc::ptr_eq(&config, &loaded),
+        "whose nodes they are is told"
+    );
     assert_eq!(names(&nodes, 2), [""; 0]);
     stop.cancel();
     task.await.unwrap();

@@ -7,6 +7,7 @@
 
 mod answers;
 mod durability;
+mod orphans;
 mod starting;
 mod syncs;
 mod worker;

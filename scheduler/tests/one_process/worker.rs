@@ -15,9 +15,9 @@ use brasserie_thrift::generated::scheduler::{
 };
 use brasserie_thrift::generated::worker::{
     BistroWorkerGetJobLogsByIDArgs, BistroWorkerGetJobLogsByIDResult,
-    BistroWorkerGetRunningTasksArgs, BistroWorkerGetRunningTasksResult,
-    BistroWorkerNotifyIfTasksNotRunningArgs, BistroWorkerNotifyIfTasksNotRunningResult,
-    BistroWorkerRunTaskArgs, BistroWorkerRunTaskResult,
+    BistroWorkerGetRunningTasksArgs, BistroWorkerGetRunningTasksResult, BistroWorkerKillTaskArgs,
+    BistroWorkerKillTaskResult, BistroWorkerNotifyIfTasksNotRunningArgs,
+    BistroWorkerNotifyIfTasksNotRunningResult, BistroWorkerRunTaskArgs, BistroWorkerRunTaskResult,
 };
 use brasserie_thrift::rpc::{
     CallResult, ClientConfig, ClientPool, IncomingCall, Limits, PeerAddr, Server, Service,
@@ -38,6 +38,8 @@ pub struct FakeWorker {
     pub shard: &'static str,
     /// Tasks in the order of their starts; healthchecks are not among them.
     pub started: mpsc::UnboundedReceiver<BistroWorkerRunTaskArgs>,
+    /// Wishes to end tasks, in their order.
+    pub kills: mpsc::UnboundedReceiver<BistroWorkerKillTaskArgs>,
     pub reporter: Reporter,
     _stop: DropGuard,
 }
@@ -70,6 +72,7 @@ struct WorkerService {
     tasks: Tasks,
     reporter: Reporter,
     started: mpsc::UnboundedSender<BistroWorkerRunTaskArgs>,
+    kills: mpsc::UnboundedSender<BistroWorkerKillTaskArgs>,
 }
 
 impl Service for WorkerService {
@@ -97,6 +100,10 @@ impl Service for WorkerService {
                     to.reply(&BistroWorkerNotifyIfTasksNotRunningResult {});
                 });
             }
+            "killTask" => call.serve(|kill: BistroWorkerKillTaskArgs, to| {
+                to.reply(&BistroWorkerKillTaskResult { ex: None });
+                let _ = self.kills.send(kill);
+            }),
             "getJobLogsByID" => call.serve(|args: BistroWorkerGetJobLogsByIDArgs, to| {
                 let query = LogQuery::try_from(args).unwrap();
                 assert!(query.limit >= 100);
@@ -133,12 +140,14 @@ impl FakeWorker {
         let server = Server::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let port = server.local_addr().port();
         let (sender, started) = mpsc::unbounded_channel();
+        let (kill_sender, kills) = mpsc::unbounded_channel();
         let stop = CancellationToken::new();
         let service = WorkerService {
             shard,
             tasks,
             reporter: reporter.clone(),
             started: sender,
+            kills: kill_sender,
         };
         server.serve(service, Limits::default(), stop.clone());
         let description = WorkerDescription {
@@ -160,6 +169,7 @@ impl FakeWorker {
         FakeWorker {
             shard,
             started,
+            kills,
             reporter,
             _stop: stop.drop_guard(),
         }
@@ -169,6 +179,12 @@ impl FakeWorker {
         let started = tokio::time::timeout(super::PATIENCE, self.started.recv()).await;
         started
             .unwrap_or_else(|_| panic!("no task comes to {}", self.shard))
+            .unwrap()
+    }
+
+    pub async fn next_kill(&mut self) -> BistroWorkerKillTaskArgs {
+        let kill = tokio::time::timeout(super::PATIENCE, self.kills.recv()).await;
+        kill.unwrap_or_else(|_| panic!("nobody is asked to end on {}", self.shard))
             .unwrap()
     }
 

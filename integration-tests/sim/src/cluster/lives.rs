@@ -155,26 +155,6 @@ impl Cluster {
         self.start_scheduler_after(place, after);
     }
 
-    pub(super) fn load_config(&mut self, place: SchedulerPlace, generation: u32) {
-        if self.scheduler(place).generation() == generation {
-            let config = self.workload.config().clone();
-            let nodes = self.workload.nodes().clone();
-            self.drive_scheduler(place, SchedulerInput::Loaded { config, nodes });
-        }
-    }
-
-    /// The file has changed: each scheduler reads it a little later.
-    pub(super) fn config_changed(&mut self) {
-        for place in [FIRST, super::SECOND] {
-            if self.scheduler(place).core().is_some() {
-                let generation = self.scheduler(place).generation();
-                let after = self.chance.between(Duration::ZERO, Duration::from_secs(5));
-                self.queue
-                    .push(self.now + after, Due::LoadConfig { place, generation });
-            }
-        }
-    }
-
     pub(super) fn write_record(&mut self, place: SchedulerPlace, seq: RecordSeq, record: Record) {
         let directory = self.scheduler_post(place).directory;
         self.directories[usize::from(directory.0)].write(seq, record);

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use brasserie_common::{CallId, CallOutcome, ServiceAddress, Time};
-use brasserie_scheduler_core::{ExitReason, Message};
+use brasserie_scheduler_core::{CallReply as SchedulerCallReply, ExitReason, Message};
+use brasserie_worker_core::CallReply as WorkerCallReply;
 
-use super::{CALL_TIMEOUT, Caller, Cluster, Due, Outcome};
+use super::{CALL_TIMEOUT, Cluster, Due};
 use crate::event_log::{CallTag, MachineId, SchedulerPlace, WorkerPlace};
 use crate::hosts::ToScheduler;
 use crate::hosts::scheduler::{SchedulerInput, SchedulerOutput};
@@ -16,6 +17,32 @@ use crate::network::{ReplyFate, RequestFate};
 const COPY: u32 = 1 << 31;
 /// Ports of workers count from here.
 pub(super) const FIRST_PORT: u16 = 10_000;
+
+#[derive(Clone, Debug)]
+pub(super) enum Outcome {
+    ToScheduler(CallOutcome<SchedulerCallReply>),
+    ToWorker(CallOutcome<WorkerCallReply>),
+    /// Of either: nothing is known.
+    TimedOut,
+    Refused,
+}
+
+/// Who waits for an answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Caller {
+    Scheduler {
+        place: SchedulerPlace,
+        generation: u32,
+        call: CallId,
+        callee: WorkerPlace,
+    },
+    Worker {
+        place: WorkerPlace,
+        generation: u32,
+        call: CallId,
+        callee: SchedulerPlace,
+    },
+}
 
 impl Cluster {
     pub(super) fn drive_scheduler(&mut self, place: SchedulerPlace, input: SchedulerInput) {

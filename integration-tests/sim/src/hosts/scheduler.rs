@@ -1,26 +1,25 @@
 //! A scheduler process: the real core, replies and calls that wait for the disk, and what each request and call was about.
 
 mod effects;
+mod requests;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use brasserie_common::collections::IdMap;
 use brasserie_common::{
-    CallId, CallOutcome, Principal, RecordSeq, RefusalCode, RequestId, SchedulerId, ServiceAddress,
-    Shard, StatusBits, TaskKey, Time, WallTime, WorkerDescription, WorkerId,
+    CallId, CallOutcome, RecordSeq, RefusalCode, RequestId, ServiceAddress, Shard, StatusBits,
+    TaskKey, Time, WallTime, WorkerId,
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
     Answer, CallReply, Durable, Event, ExitReason, Message, Options, Query, Record, Scheduler,
 };
 use brasserie_scheduler_engine::NodeTable;
-use brasserie_worker_core::{CallReply as WorkerCallReply, Goodbye};
+use brasserie_worker_core::CallReply as WorkerCallReply;
 
 use super::ToScheduler;
-use crate::event_log::{
-    Ask, CallTag, DirectoryId, Happening, OutcomeKind, Run, SchedulerPlace, SetMark, TaskId,
-};
+use crate::event_log::{Ask, CallTag, DirectoryId, Happening, OutcomeKind, Run, SchedulerPlace};
 
 /// What reaches a scheduler process.
 #[derive(Clone, Debug)]
@@ -36,7 +35,15 @@ pub enum SchedulerInput {
     Persisted(RecordSeq),
     StoreFailed,
     StoreRecovered,
+    /// A configuration with its nodes.
     Loaded {
+        config: Arc<Config>,
+        nodes: Arc<NodeTable>,
+    },
+    /// Its nodes come later.
+    LoadedConfig(Arc<Config>),
+    /// Those of this configuration.
+    LoadedNodes {
         config: Arc<Config>,
         nodes: Arc<NodeTable>,
     },
@@ -317,26 +324,35 @@ impl Turn<'_> {
             },
             SchedulerInput::StoreRecovered => Event::StoreRecovered,
             SchedulerInput::Loaded { config, nodes } => {
-                let scheduler = self.process.core.id();
-                self.log.push(Happening::ConfigLoaded {
-                    place: self.place,
-                    scheduler,
-                });
-                let warnings = Vec::new();
-                self.process
-                    .core
-                    .handle(self.now, Event::ConfigLoaded { config, warnings });
-                Event::NodesLoaded { nodes }
+                let loaded = self.config_loaded(Arc::clone(&config));
+                self.process.core.handle(self.now, loaded);
+                self.nodes_loaded(config, nodes)
             }
-            SchedulerInput::Kill(TaskKey { job, node }) => Event::KillTask {
-                request: self.expect(Asked::Operator),
-                from: Principal::Own,
-                job,
-                node,
-            },
+            SchedulerInput::LoadedConfig(config) => self.config_loaded(config),
+            SchedulerInput::LoadedNodes { config, nodes } => self.nodes_loaded(config, nodes),
+            SchedulerInput::Kill(key) => self.operator_kills(key),
             SchedulerInput::Wake => return,
         };
         self.process.core.handle(self.now, event);
+    }
+
+    fn config_loaded(&mut self, config: Arc<Config>) -> Event {
+        self.log.push(Happening::ConfigLoaded {
+            place: self.place,
+            scheduler: self.process.core.id(),
+        });
+        Event::ConfigLoaded {
+            config,
+            warnings: Vec::new(),
+        }
+    }
+
+    fn nodes_loaded(&mut self, config: Arc<Config>, nodes: Arc<NodeTable>) -> Event {
+        self.log.push(Happening::NodesLoaded {
+            place: self.place,
+            scheduler: self.process.core.id(),
+        });
+        Event::NodesLoaded { nodes, config }
     }
 
     fn expect(&mut self, asked: Asked) -> RequestId {
@@ -344,95 +360,6 @@ impl Turn<'_> {
         let request = RequestId(self.process.next_request);
         self.process.requests.insert(request, asked);
         request
-    }
-
-    fn request(&mut self, tag: CallTag, request: ToScheduler) -> Event {
-        let (place, scheduler) = (self.place, self.process.core.id());
-        match request {
-            ToScheduler::Heartbeat {
-                worker,
-                set,
-                goodbye,
-            } => {
-                let goodbye = goodbye == Goodbye::TasksAreDead;
-                self.contest(&worker);
-                let knows_another = ![scheduler, SchedulerId::default()].contains(&set.scheduler);
-                self.process.wait_may_have_changed |= knows_another;
-                self.log.push(Happening::HeartbeatHeard {
-                    place,
-                    scheduler,
-                    worker: worker.id,
-                    shard: worker.shard.clone(),
-                    set: SetMark::from(&set),
-                    goodbye,
-                });
-                Event::Heartbeat {
-                    request: self.expect(Asked::Heartbeat {
-                        tag,
-                        held: Held {
-                            shard: worker.shard.clone(),
-                            worker: worker.id,
-                            lock_port: worker.machine_lock.port,
-                        },
-                    }),
-                    from: Principal::Own,
-                    worker,
-                    worker_set: set,
-                    goodbye,
-                }
-            }
-            ToScheduler::Status(update) => {
-                let run = Run {
-                    task: TaskId::from_names(update.job.as_str(), update.node.as_str()),
-                    invocation: update.invocation,
-                };
-                let (worker, bits) = (update.worker, update.status.bits());
-                self.log.push(Happening::StatusHeard {
-                    place,
-                    scheduler,
-                    worker,
-                    run,
-                    bits,
-                });
-                Event::UpdateStatus {
-                    request: self.expect(Asked::Status(StatusAsked {
-                        tag,
-                        worker,
-                        run,
-                        bits,
-                    })),
-                    from: Principal::Own,
-                    update,
-                }
-            }
-        }
-    }
-
-    /// Somebody else than before wants a shard: which row of the replacement table decides?
-    fn contest(&mut self, newcomer: &WorkerDescription) {
-        let known = self
-            .process
-            .incumbents
-            .iter()
-            .find(|held| held.shard == newcomer.shard);
-        let Some(known) = known.filter(|held| held.worker != newcomer.id) else {
-            return;
-        };
-        let (incumbent, lock) = (known.worker, known.lock_port);
-        let Answer::Status(status) = self.process.core.answer(self.now, &Query::Status) else {
-            return;
-        };
-        let mut workers = status.workers.iter();
-        if let Some(held) = workers.find(|w| w.shard == newcomer.shard && w.id == incumbent) {
-            self.log.push(Happening::ShardContested {
-                place: self.place,
-                scheduler: self.process.core.id(),
-                newcomer: newcomer.id,
-                incumbent,
-                incumbent_health: held.health,
-                same_lock: lock == newcomer.machine_lock.port,
-            });
-        }
     }
 
     fn call_over(&mut self, call: CallId, outcome: CallOutcome<CallReply>) {

@@ -179,9 +179,13 @@ mod tests {
             "{violation}"
         );
         let (config, warnings) = (Arc::new(config), Vec::new());
-        core.handle(now, Event::ConfigLoaded { config, warnings });
+        let loaded = Event::ConfigLoaded {
+            config: Arc::clone(&config),
+            warnings,
+        };
+        core.handle(now, loaded);
         let nodes = Arc::new(table);
-        core.handle(now, Event::NodesLoaded { nodes });
+        core.handle(now, Event::NodesLoaded { nodes, config });
         assert_eq!(judge(j1, &core), Ok(()));
         let violation = judge(j0, &core).unwrap_err();
         assert!(

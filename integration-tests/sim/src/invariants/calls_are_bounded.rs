@@ -1,4 +1,4 @@
-//! Law `calls_are_bounded`: A scheduler makes at most 64 calls other than runTask to one worker in any second, and a worker reports one end at most 8 times in any second.
+//! Law `calls_are_bounded`: A scheduler makes at most 64 calls other than runTask and killTask to one worker in any second, and a worker reports one end at most 8 times in any second.
 //!
 //! Source: C.4 16. Retries pause; a peer that refuses or is down costs little.
 
@@ -32,7 +32,7 @@ impl Law for CallsAreBounded {
     }
 
     fn statement(&self) -> &'static str {
-        "A scheduler makes at most 64 calls other than runTask to one worker in any second, and a worker reports one end at most 8 times in any second."
+        "A scheduler makes at most 64 calls other than runTask and killTask to one worker in any second, and a worker reports one end at most 8 times in any second."
     }
 
     fn observe(
@@ -48,7 +48,7 @@ impl Law for CallsAreBounded {
                 worker,
                 ask,
                 ..
-            } if !matches!(ask, Ask::Run { .. }) => {
+            } if !matches!(ask, Ask::Run { .. } | Ask::Kill { .. }) => {
                 let rate = self.calls.entry((scheduler, worker)).or_default();
                 if rate.exceeds(when, MAX_CALLS_A_SECOND, second) {
                     return Err(Violation::new(

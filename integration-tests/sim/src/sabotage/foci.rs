@@ -1,48 +1,12 @@
 //! The worlds themselves, one for each known bug.
 
-use std::time::Duration;
-
 use brasserie_common::sabotage::Sabotage;
 
+use super::ingredients::{FAILING, LOSSY, REPEATING, SLOW, SOUND, STUBBORN, ms, secs};
 use super::{Focus, Rivals, Timing, Wanted};
 use crate::event_log::FaultKind;
 use crate::network::NetworkFaults;
-use crate::processes::ProcessFaults;
-use crate::swarm::{Restores, Start, StartSeconds};
-
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-const fn secs(secs: u64) -> Duration {
-    Duration::from_secs(secs)
-}
-
-const SOUND: NetworkFaults = NetworkFaults {
-    delay: ms(5),
-    ..NetworkFaults::NONE
-};
-
-/// Packets get lost, either way.
-const LOSSY: NetworkFaults = NetworkFaults {
-    lose_request: 60,
-    lose_reply: 60,
-    ..SOUND
-};
-
-/// Packets come twice, soon or minutes later.
-const REPEATING: NetworkFaults = NetworkFaults {
-    duplicate: 100,
-    late_duplicate: 100,
-    ..SOUND
-};
-
-/// Some packets are on their way for long.
-const SLOW: NetworkFaults = NetworkFaults {
-    slow_packet: 100,
-    slow: secs(30),
-    ..SOUND
-};
+use crate::swarm::{Orphans, Restores, Start, StartSeconds};
 
 /// A sound world in which nothing but work happens.
 const CALM: Wanted = Wanted {
@@ -61,24 +25,7 @@ const CALM: Wanted = Wanted {
     joins: None,
     start_seconds: StartSeconds::Distinct,
     restores: Restores::AsDocumented,
-};
-
-/// Tasks that outlast what happens to their workers, and do not heed TERM.
-const STUBBORN: ProcessFaults = ProcessFaults {
-    spawn_failure: 0,
-    ends_badly: 0,
-    ignores_term: 1000,
-    slow_kill: 0,
-    longest: secs(2000),
-};
-
-/// Tasks that are over soon, most of them badly.
-const FAILING: ProcessFaults = ProcessFaults {
-    spawn_failure: 0,
-    ends_badly: 800,
-    ignores_term: 0,
-    slow_kill: 0,
-    longest: secs(2),
+    orphans: Orphans::Stay,
 };
 
 const fn focus(bug: Sabotage, laws: &'static [&'static str], world: Wanted) -> Focus {
@@ -512,6 +459,15 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
                 (FaultKind::SchedulerCrash, secs(20)),
             ],
             downtime: Some(ms(500)),
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::KillOrphansAtOnce,
+        &["orphans_end"],
+        Wanted {
+            faults: &[(FaultKind::ConfigChange, secs(10))],
+            orphans: Orphans::End,
             ..CALM
         },
     ),

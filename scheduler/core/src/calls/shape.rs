@@ -64,6 +64,14 @@ impl Purpose {
             }
             Purpose::Suicide { worker } => s.worker(*worker),
             Purpose::Kill { request } => s.request(*request),
+            Purpose::EndOrphan {
+                shard,
+                task,
+                invocation,
+            } => {
+                s.put((shard, task));
+                s.invocation(*invocation);
+            }
         }
     }
 }

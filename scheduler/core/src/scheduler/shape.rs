@@ -21,6 +21,7 @@ impl Scheduler {
         let persisted = self.log.persisted;
         self.workers.shape(s, persisted);
         self.tasks.shape(s, persisted, self.wall);
+        self.orphans.shape(s);
         self.wait.shape(s, persisted, self.wall);
         self.calls.shape(s);
         let Log {

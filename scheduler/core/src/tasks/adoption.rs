@@ -72,6 +72,7 @@ impl Scheduler {
             } else {
                 self.adopt_alone(now, shard, index, task, listed);
             }
+            self.reconcile_adopted(now, (task, invocation), shard);
         }
         // Its acknowledgement is wanted still, and comes with the worker's own report.
         if let Some(status) = ended {

@@ -1,11 +1,13 @@
 //! One run from its placement to its accepted end.
 
+use std::time::Duration;
+
 use brasserie_common::ids::InstanceId;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
-    BackoffDuration, CallOutcome, Health, InvocationId, RecordSeq, RefusalCode, ReportedStatus,
-    RequestId, Shard, TaskKey, Time, WorkerId,
+    BackoffDuration, CallOutcome, Health, InvocationId, JobId, KillRequest, RecordSeq, RefusalCode,
+    ReportedStatus, RequestId, Shard, TaskKey, Time, WorkerId,
 };
 use brasserie_scheduler_engine::{Placement, Restart, Task};
 
@@ -15,6 +17,10 @@ use crate::effect::{Call, CallReply, Rejection, Reply};
 use crate::event::StatusUpdate;
 use crate::record::{EndedTask, Record};
 use crate::scheduler::Scheduler;
+
+/// Of a task that ended in INCOMPLETE or in an error without backoff before there was a configuration, whose `working_wait` it
+/// is by default: without it a task that ends at once would be started as fast as the machine can.
+const WORKING_WAIT: Duration = Duration::from_millis(500);
 
 impl Scheduler {
     /// The engine has marked the task running; from here on so does everything else, before the call leaves.
@@ -151,6 +157,7 @@ impl Scheduler {
                 self.wall(),
             )
         });
+        self.orphans_mut().forget((task, invocation));
         self.tasks_mut().end(now, task, invocation, None);
         // It was ready to run, so its backoff is over; the worker's busy mark keeps it from being tried again at once.
         self.engine_mut()
@@ -314,7 +321,7 @@ impl Scheduler {
         let end = (update.invocation, &update.status);
         let (invocation, status) = self.closing_status(now, task, end, (update.next_backoff, 0));
         let seq = self.record_end(key_of(update), invocation, &status);
-        let not_before = self.tasks().not_before(now, &status);
+        let not_before = self.not_before(now, &status);
         self.tasks_mut().end(now, task, invocation, Some(seq));
         self.engine_mut()
             .restate(now, task, status, not_before, Restart::HeldUntilReleased);
@@ -370,6 +377,19 @@ impl Scheduler {
         (invocation, status.waiting_at_least(floor))
     }
 
+    /// When a task with this status may start again, if it may at all.
+    pub(crate) fn not_before(&self, now: Time, status: &StoredStatus) -> Option<Time> {
+        if status.is_done() || status.is_failed() {
+            return None;
+        }
+        Some(if status.uses_backoff() || status.safety_seconds > 0 {
+            now + Duration::from_secs(u64::from(status.backoff_seconds))
+        } else {
+            let config = self.engine().config();
+            now + config.map_or(WORKING_WAIT, |config| config.working_wait)
+        })
+    }
+
     fn record_end(
         &mut self,
         key: TaskKey,
@@ -391,13 +411,7 @@ impl Scheduler {
             let rejection = Rejection::NotRunning(format!("{} on {}", key.job, key.node));
             return self.reply(request, None, Reply::KillTask(Err(rejection)));
         };
-        let job_kill = self
-            .engine()
-            .job_config(task.job)
-            .map(|job| job.kill_subprocess);
-        let kill = job_kill
-            .or_else(|| self.engine().config().map(|c| c.kill_subprocess))
-            .unwrap_or_default();
+        let kill = self.kill_request(task.job);
         let Some(remote) = self.workers().get(&shard) else {
             let rejection = Rejection::UnknownShard {
                 shard: shard.as_str().to_owned(),
@@ -416,6 +430,14 @@ impl Scheduler {
             },
             Purpose::Kill { request },
         );
+    }
+
+    /// How runs of the job are ended: by its own method, or by that of the settings if it is not configured.
+    pub(crate) fn kill_request(&self, job: JobId) -> KillRequest {
+        let engine = self.engine();
+        let own = engine.job_config(job).map(|job| job.kill_subprocess);
+        own.or_else(|| engine.config().map(|config| config.kill_subprocess))
+            .unwrap_or_default()
     }
 
     fn find_run(&self, key: &TaskKey) -> Option<(Task, InvocationId, Shard)> {

@@ -229,7 +229,8 @@ impl Scheduler {
         (of, status): (InvocationId, StoredStatus),
         seq: RecordSeq,
     ) {
-        let not_before = self.tasks().not_before(now, &status);
+        self.orphans_mut().forget((task, invocation));
+        let not_before = self.not_before(now, &status);
         let not_before = not_before.map(|at| match status.safety_seconds {
             1.. if sabotage::on(Sabotage::IgnoreSafetyBackoff) => now,
             _ => at,

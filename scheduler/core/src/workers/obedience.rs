@@ -24,7 +24,10 @@ pub(crate) fn obeyed_instead(
         Purpose::Fetch { shard, worker }
         | Purpose::Start { shard, worker, .. }
         | Purpose::Notify { shard, worker, .. } => Some((shard.clone(), *worker, *obeyed)),
-        Purpose::Healthcheck { .. } | Purpose::Suicide { .. } | Purpose::Kill { .. } => None,
+        Purpose::Healthcheck { .. }
+        | Purpose::Suicide { .. }
+        | Purpose::Kill { .. }
+        | Purpose::EndOrphan { .. } => None,
     }
 }
 

@@ -400,6 +400,7 @@ impl Scheduler {
             self.fetch_if_due(now, shard);
             self.healthcheck_if_due(now, shard, poke);
             self.notify_if_due(now, shard);
+            self.kill_orphans_if_due(now, shard);
         }
         self.plan_wake(now, shard, poke);
     }
@@ -426,7 +427,8 @@ impl Scheduler {
                 at
             }
         });
-        let calls = [fetch_at, healthcheck_at, notify_at];
+        let orphan_at = self.next_orphan(now, shard);
+        let calls = [fetch_at, healthcheck_at, notify_at, orphan_at];
         // What must not be called yet would be due for ever.
         let calls = calls.map(|at| at.filter(|_| self.may_call()));
         let wake = calls

@@ -11,6 +11,7 @@ use brasserie_common_config::{ParseOptions, parse};
 use brasserie_scheduler_core::{Answer, CallReply, Event, Options, Query};
 
 use crate::behave::Unanswered;
+use crate::config_text::ConfigText;
 use crate::names::hash_of;
 use crate::show::timer_text;
 use crate::transcript::Words;
@@ -69,8 +70,23 @@ impl World {
                 self.sync()?;
             }
             // config n0 n1 [backoff 5 repeat | backoff 1 2 fail] [leave-wait-before 60s]
-            // Job j on these nodes. `leave-wait-before`: the operator's override, a time so far in the future.
+            //     [no-job | disabled | faulty] [switched-off] [without-node n2] [working-wait 2s]
+            //     [orphans-end-after 20s] [job-orphans-end-after 5s | job-orphans-stay]
+            //     [kill-by term_wait_kill] [job-kill-by kill] [nodes-later]
+            // Job j on these nodes. `leave-wait-before`: the operator's override, a time so far in the future. `no-job`: there
+            // is none; `faulty`: it has errors; `switched-off`: the settings say so; `without-node`: one that is disabled.
+            // Methods wait 7 s. `nodes-later`: the nodes come when the scenario says `nodes`.
             "config" => self.configure(w)?,
+            // nodes [of-before]
+            // The nodes of the last configuration that has not got them yet, or of the one before it.
+            "nodes" => {
+                let latest = self.nodes_to_come.pop();
+                let config = match w.take("of-before") {
+                    true => self.nodes_to_come.pop(),
+                    false => latest,
+                };
+                self.load_nodes(config.ok_or("no nodes are to come")?)?;
+            }
             // heartbeat w1 [fresh | echo S1/2] [goodbye] [shard b] [lock host:82] [period 30s]
             //     [protocol 1]
             // It echoes the set of the last answer that it got, unless said.
@@ -283,42 +299,22 @@ impl World {
     }
 
     fn configure(&mut self, w: &mut Words<'_>) -> Result<(), String> {
-        let (mut nodes, mut job, mut settings) = (Vec::new(), String::new(), String::new());
+        let wall = self.wall().as_secs();
+        let mut text = ConfigText::default();
         while let Some(word) = w.next() {
-            match word {
-                "backoff" => {
-                    let mut steps = Vec::new();
-                    loop {
-                        match w.word("`repeat` or `fail`")? {
-                            last @ ("repeat" | "fail") => {
-                                steps.push(format!("\"{last}\""));
-                                break;
-                            }
-                            step => steps.push(step.to_owned()),
-                        }
-                    }
-                    job = format!(r#", "backoff": [{}]"#, steps.join(", "));
-                }
-                "leave-wait-before" => {
-                    let ahead = w.duration("how far ahead")?.as_secs();
-                    let at =
-                        self.wall().as_secs() + i64::try_from(ahead).map_err(|e| e.to_string())?;
-                    settings = format!(r#", "CAUTION_exit_initial_wait_before_timestamp": {at}"#);
-                }
-                node => nodes.push(format!("\"{node}\": []")),
-            }
+            text.add(word, w, wall)?;
         }
-        let text = format!(
-            r#"{{"bistro_settings": {{"nodes": {{"levels": ["l"], "node_order": "original",
-                "node_sources": [{{"source": "manual", "prefs": {{{}}}}}]}}, "resources": {{}}{settings}}},
-                "bistro_job->j": {{"owner": "o", "command": ["/bin/true"] {job}}}}}"#,
-            nodes.join(", ")
-        );
-        let parsed = parse(&text, ParseOptions::default()).map_err(|e| format!("{e:?}"))?;
-        self.config = Some(Arc::new(parsed.config));
-        match (&self.scheduler, self.config.clone()) {
-            (Some(_), Some(config)) => self.load(config),
-            (None, _) | (_, None) => Ok(()),
+        let parsed =
+            parse(&text.render(), ParseOptions::default()).map_err(|e| format!("{e:?}"))?;
+        let config = Arc::new(parsed.config);
+        self.config = Some(Arc::clone(&config));
+        match &self.scheduler {
+            Some(_) if text.nodes_later => {
+                self.nodes_to_come.push(Arc::clone(&config));
+                self.load_without_nodes(config)
+            }
+            Some(_) => self.load(config),
+            None => Ok(()),
         }
     }
 

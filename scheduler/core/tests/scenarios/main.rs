@@ -4,6 +4,7 @@
 
 mod behave;
 mod commands;
+mod config_text;
 mod index;
 mod names;
 mod show;
@@ -27,7 +28,11 @@ fn the_index_is_complete() {
 #[test]
 fn every_word_of_the_vocabulary_is_used() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
-    let sources = [include_str!("commands.rs"), include_str!("world.rs")];
+    let sources = [
+        include_str!("commands.rs"),
+        include_str!("config_text.rs"),
+        include_str!("world.rs"),
+    ];
     index::check_vocabulary(&folder, &sources);
 }
 

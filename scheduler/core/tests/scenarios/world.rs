@@ -94,6 +94,8 @@ pub struct World {
     pub unsynced: Vec<(RecordSeq, Record)>,
     pub store: Store,
     pub config: Option<Arc<Config>>,
+    /// Configurations whose nodes the scenario tells later, latest last.
+    pub nodes_to_come: Vec<Arc<Config>>,
     /// Of the scheduler that runs.
     pub timeouts: Timeouts,
     pub names: Names,
@@ -121,6 +123,7 @@ impl World {
             unsynced: Vec::new(),
             store: Store::SyncsAtOnce,
             config: None,
+            nodes_to_come: Vec::new(),
             timeouts: Timeouts::default(),
             names: Names::default(),
             peers: BTreeMap::new(),
@@ -203,19 +206,29 @@ impl World {
     }
 
     pub fn load(&mut self, config: Arc<Config>) -> Result<(), String> {
+        self.load_without_nodes(Arc::clone(&config))?;
+        self.load_nodes(config)
+    }
+
+    pub fn load_without_nodes(&mut self, config: Arc<Config>) -> Result<(), String> {
+        self.config = Some(Arc::clone(&config));
+        self.event(Event::ConfigLoaded {
+            config,
+            warnings: Vec::new(),
+        })
+    }
+
+    /// The nodes that the sources of this configuration give.
+    pub fn load_nodes(&mut self, config: Arc<Config>) -> Result<(), String> {
         let mut nodes = NodeTableBuilder::new("instance", &config);
         for source in &config.node_sources {
             if let NodeSource::Manual(list) = source {
                 nodes.add_manual(list).map_err(|e| e.to_string())?;
             }
         }
-        self.config = Some(Arc::clone(&config));
-        self.event(Event::ConfigLoaded {
-            config,
-            warnings: Vec::new(),
-        })?;
         self.event(Event::NodesLoaded {
             nodes: Arc::new(nodes.finish()),
+            config,
         })
     }
 

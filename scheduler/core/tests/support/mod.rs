@@ -82,11 +82,12 @@ impl Script {
             }
         }
         self.event(Event::ConfigLoaded {
-            config,
+            config: Arc::clone(&config),
             warnings: Vec::new(),
         });
         self.event(Event::NodesLoaded {
             nodes: Arc::new(nodes.finish()),
+            config,
         });
     }
 

@@ -288,6 +288,13 @@ impl Forest {
         }
     }
 
+    /// Whether a node of this name, at whatever level and whichever replica, is enabled itself.
+    pub(crate) fn has_enabled(&self, node: NodeId) -> bool {
+        let more = self.more_rows.get(&node).into_iter().flatten().copied();
+        let mut canonical = self.any_row_of(node).into_iter().chain(more);
+        canonical.any(|row| self.rows(row).any(|replica| self.own_enabled(replica)))
+    }
+
     /// Number of rows.
     pub(crate) fn len(&self) -> usize {
         self.places.len()

@@ -1,10 +1,12 @@
 //! Counts, histograms and task arguments.
 
+use std::sync::Arc;
+
 use brasserie_common::{StatusBits, Time};
 use serde_json::{Value, json};
 
 use super::world::*;
-use crate::{Counts, Restart};
+use crate::{Counts, Engine, NodeTableBuilder, Restart, Row};
 
 const T0: Time = Time::ZERO;
 
@@ -125,4 +127,41 @@ fn the_argument_tells_a_task_all_about_itself() {
     assert_eq!(place_all(&mut engine, T0)[0].task, task);
     expected["prev_status"] = json!({"result_bits": 8, "time": 7});
     assert_eq!(argument(&engine), expected);
+}
+
+#[test]
+fn a_name_is_enabled_if_any_node_of_it_is() {
+    let config = config(Vec::new(), vec![job("j")]);
+    let mut builder = NodeTableBuilder::new("root", &config);
+    let off = builder.add_child(Row::ROOT, "off", false).unwrap();
+    let on = builder.add_child(Row::ROOT, "on", true).unwrap();
+    for (parent, name, enabled) in [
+        (off, "below", true),
+        (off, "replica", false),
+        (on, "replica", true),
+        // Also a host, which is disabled.
+        (on, "off", true),
+        (off, "gone", false),
+        (on, "gone", false),
+    ] {
+        builder.add_child(parent, name, enabled).unwrap();
+    }
+    let mut engine = Engine::new(1);
+    let node = |engine: &mut Engine, name: &str| engine.intern_node(&node_name(name));
+    engine.apply_config(T0, Arc::new(config));
+    let root = node(&mut engine, "root");
+    assert!(!engine.has_enabled_node(root), "before there are nodes");
+    engine.apply_nodes(T0, Arc::new(builder.finish()));
+    for (name, expected) in [
+        ("root", true),
+        ("on", true),
+        ("below", true),
+        ("replica", true),
+        ("off", true),
+        ("gone", false),
+        ("never", false),
+    ] {
+        let id = node(&mut engine, name);
+        assert_eq!(engine.has_enabled_node(id), expected, "{name}");
+    }
 }

@@ -1,0 +1,64 @@
+//! How configurations and nodes reach schedulers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common_config::Config;
+use brasserie_scheduler_engine::NodeTable;
+
+use super::{Cluster, Due, FIRST, SECOND};
+use crate::event_log::SchedulerPlace;
+use crate::hosts::scheduler::SchedulerInput;
+use crate::swarm::Orphans;
+
+/// The longest that the nodes of a configuration are on their way: longer than between two changes of it at times.
+const LATEST_NODES: Duration = Duration::from_secs(5);
+
+impl Cluster {
+    pub(super) fn load_config(&mut self, place: SchedulerPlace, generation: u32) {
+        if self.scheduler(place).generation() == generation {
+            let config = self.workload.config().clone();
+            let nodes = self.workload.nodes().clone();
+            if self.swarm.orphans == Orphans::Stay {
+                return self.drive_scheduler(place, SchedulerInput::Loaded { config, nodes });
+            }
+            self.scheduler_post_mut(place).config = Some(Arc::clone(&config));
+            self.drive_scheduler(place, SchedulerInput::LoadedConfig(Arc::clone(&config)));
+            let after = self.chance.skewed(Duration::from_millis(1), LATEST_NODES);
+            let due = Due::LoadNodes {
+                place,
+                generation,
+                config,
+                nodes,
+            };
+            self.queue.push(self.now + after, due);
+        }
+    }
+
+    /// The sources of a configuration are asked no more once there is another one.
+    pub(super) fn load_nodes(
+        &mut self,
+        place: SchedulerPlace,
+        generation: u32,
+        config: Arc<Config>,
+        nodes: Arc<NodeTable>,
+    ) {
+        let latest = self.scheduler_post(place).config.as_ref();
+        let is_latest = latest.is_some_and(|latest| Arc::ptr_eq(latest, &config));
+        if self.scheduler(place).generation() == generation && is_latest {
+            self.drive_scheduler(place, SchedulerInput::LoadedNodes { config, nodes });
+        }
+    }
+
+    /// The file has changed: each scheduler reads it a little later.
+    pub(super) fn config_changed(&mut self) {
+        for place in [FIRST, SECOND] {
+            if self.scheduler(place).core().is_some() {
+                let generation = self.scheduler(place).generation();
+                let after = self.chance.between(Duration::ZERO, Duration::from_secs(5));
+                self.queue
+                    .push(self.now + after, Due::LoadConfig { place, generation });
+            }
+        }
+    }
+}

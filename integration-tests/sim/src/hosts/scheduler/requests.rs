@@ -1,0 +1,114 @@
+//! What workers and operators ask a scheduler for, and the events that it becomes.
+
+use brasserie_common::{Principal, SchedulerId, TaskKey, WorkerDescription};
+use brasserie_scheduler_core::{Answer, Event, Query};
+use brasserie_worker_core::Goodbye;
+
+use super::{Asked, Held, StatusAsked, Turn};
+use crate::event_log::{CallTag, Happening, Run, SetMark, TaskId};
+use crate::hosts::ToScheduler;
+
+impl Turn<'_> {
+    pub(super) fn request(&mut self, tag: CallTag, request: ToScheduler) -> Event {
+        let (place, scheduler) = (self.place, self.process.core.id());
+        match request {
+            ToScheduler::Heartbeat {
+                worker,
+                set,
+                goodbye,
+            } => {
+                let goodbye = goodbye == Goodbye::TasksAreDead;
+                self.contest(&worker);
+                let knows_another = ![scheduler, SchedulerId::default()].contains(&set.scheduler);
+                self.process.wait_may_have_changed |= knows_another;
+                self.log.push(Happening::HeartbeatHeard {
+                    place,
+                    scheduler,
+                    worker: worker.id,
+                    shard: worker.shard.clone(),
+                    set: SetMark::from(&set),
+                    goodbye,
+                });
+                Event::Heartbeat {
+                    request: self.expect(Asked::Heartbeat {
+                        tag,
+                        held: Held {
+                            shard: worker.shard.clone(),
+                            worker: worker.id,
+                            lock_port: worker.machine_lock.port,
+                        },
+                    }),
+                    from: Principal::Own,
+                    worker,
+                    worker_set: set,
+                    goodbye,
+                }
+            }
+            ToScheduler::Status(update) => {
+                let run = Run {
+                    task: TaskId::from_names(update.job.as_str(), update.node.as_str()),
+                    invocation: update.invocation,
+                };
+                let (worker, bits) = (update.worker, update.status.bits());
+                self.log.push(Happening::StatusHeard {
+                    place,
+                    scheduler,
+                    worker,
+                    run,
+                    bits,
+                });
+                Event::UpdateStatus {
+                    request: self.expect(Asked::Status(StatusAsked {
+                        tag,
+                        worker,
+                        run,
+                        bits,
+                    })),
+                    from: Principal::Own,
+                    update,
+                }
+            }
+        }
+    }
+
+    /// Somebody else than before wants a shard: which row of the replacement table decides?
+    fn contest(&mut self, newcomer: &WorkerDescription) {
+        let known = self
+            .process
+            .incumbents
+            .iter()
+            .find(|held| held.shard == newcomer.shard);
+        let Some(known) = known.filter(|held| held.worker != newcomer.id) else {
+            return;
+        };
+        let (incumbent, lock) = (known.worker, known.lock_port);
+        let Answer::Status(status) = self.process.core.answer(self.now, &Query::Status) else {
+            return;
+        };
+        let mut workers = status.workers.iter();
+        if let Some(held) = workers.find(|w| w.shard == newcomer.shard && w.id == incumbent) {
+            self.log.push(Happening::ShardContested {
+                place: self.place,
+                scheduler: self.process.core.id(),
+                newcomer: newcomer.id,
+                incumbent,
+                incumbent_health: held.health,
+                same_lock: lock == newcomer.machine_lock.port,
+            });
+        }
+    }
+
+    pub(super) fn operator_kills(&mut self, TaskKey { job, node }: TaskKey) -> Event {
+        self.log.push(Happening::OperatorWishes {
+            place: self.place,
+            scheduler: self.process.core.id(),
+            task: TaskId::from_names(job.as_str(), node.as_str()),
+        });
+        Event::KillTask {
+            request: self.expect(Asked::Operator),
+            from: Principal::Own,
+            job,
+            node,
+        }
+    }
+}

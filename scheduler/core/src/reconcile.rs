@@ -1,0 +1,465 @@
+//! Wanted against running: a task whose job or node is gone runs on as an orphan, and is asked to end once it has been one for as
+//! long as its job, or else the settings, allow.
+
+mod shape;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::sabotage::{self, Sabotage};
+use brasserie_common::time::format_duration;
+use brasserie_common::{
+    CallId, CallOutcome, Health, InvocationId, JobId, KillMethod, NodeId, Shard, Time,
+};
+use brasserie_common_config::{Config, JobConfig};
+use brasserie_scheduler_engine::{NodeTable, Task};
+
+use crate::calls::Purpose;
+use crate::effect::{Call, CallReply};
+use crate::scheduler::Scheduler;
+use crate::tasks::RunState;
+
+/// `killTask` calls to one worker without an outcome: enough that a whole machine is told within a few round trips, and one that
+/// answers slowly is not buried.
+const MAX_OPEN_KILLS: usize = 16;
+/// Between two wishes to end one orphan, beside the wait that the kill itself may have: whoever heeds the first is gone by then,
+/// and has told so.
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
+/// Pauses double this often: 10 s, 20 s ... 2560 s, 2560 s ...: who heeds none of them within a minute needs a person, who is told.
+const MAX_DOUBLINGS: u32 = 8;
+/// Asked so often it is told to people: once may merely not have worked yet.
+const STUBBORN: u32 = 2;
+/// Stubborn orphans that are named: a page of them tells what is wrong with their job.
+const MAX_STUBBORN_SHOWN: usize = 20;
+
+/// A run beside the task's own one is an orphan as that one is.
+type RunKey = (Task, InvocationId);
+
+/// Every orphan that has a time to end, and when each worker is called for its sake.
+///
+/// What is wanted changes with the configuration and the nodes only, and what runs unwanted only by what workers list: so all is
+/// looked at once after such a change, and a listed run when it is adopted. What the engine places is wanted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Orphans {
+    nodes: Nodes,
+    /// Invariant: only of runs that are known.
+    by_run: BTreeMap<RunKey, Orphan>,
+    by_shard: BTreeMap<Shard, OnShard>,
+}
+
+/// Whether the nodes in force are those of the configuration in force. Between the two events those of its new sources look gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+enum Nodes {
+    /// Or one of the two was never loaded.
+    #[default]
+    OfAnother,
+    OfTheConfiguration,
+}
+
+#[derive(Clone, Debug)]
+struct Orphan {
+    shard: Shard,
+    /// When it was first seen that it is one.
+    since: Time,
+    step: Step,
+    /// Wishes that may have arrived.
+    asked: u32,
+    /// When it was asked last, and what came of it.
+    last: Option<(Time, String)>,
+}
+
+/// ```text
+///   Waiting --due, and its worker said that it runs--> Asked --outcome--> Waiting, each time twice as long
+/// ```
+/// Either ends with the run, with the loss of its worker, and when it is wanted again or may run on for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// It is left alone until then, and while it is not sure that it runs.
+    Waiting(Time),
+    /// This `killTask` has no outcome yet.
+    Asked(CallId),
+}
+
+#[derive(Clone, Debug, Default)]
+struct OnShard {
+    /// Those that wait. Invariant: of each the time of its step.
+    waiting: BTreeSet<(Time, RunKey)>,
+    open: BTreeSet<CallId>,
+}
+
+/// Why nobody wants a task any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unwanted {
+    JobGone,
+    JobDisabled,
+    JobHasErrors,
+    NodeGone,
+}
+
+impl fmt::Display for Unwanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unwanted::JobGone => "its job is not configured any more",
+            Unwanted::JobDisabled => "its job is disabled",
+            Unwanted::JobHasErrors => "its job has errors",
+            Unwanted::NodeGone => "no enabled node has its name",
+        })
+    }
+}
+
+impl Orphans {
+    /// An orphan may run for `delay`; when it was seen first counts.
+    fn note(&mut self, now: Time, run: RunKey, shard: &Shard, delay: Duration) {
+        match self.by_run.get(&run) {
+            None => {
+                let orphan = Orphan {
+                    shard: shard.clone(),
+                    since: now,
+                    step: Step::Waiting(now),
+                    asked: 0,
+                    last: None,
+                };
+                self.by_run.insert(run, orphan);
+                self.wait_until(run, now + delay);
+            }
+            // From the first wish on its pauses count.
+            Some(orphan) if orphan.last.is_none() => {
+                let at = orphan.since + delay;
+                self.wait_until(run, at);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// The run is over, wanted again, or may run on.
+    pub(crate) fn forget(&mut self, run: RunKey) {
+        self.leave_step(run);
+        self.by_run.remove(&run);
+    }
+
+    fn forget_all_but(&mut self, orphans: &BTreeMap<RunKey, (Shard, Duration)>) {
+        let is_gone = |run: &&RunKey| !orphans.contains_key(*run);
+        let gone: Vec<RunKey> = self.by_run.keys().filter(is_gone).copied().collect();
+        for run in gone {
+            self.forget(run);
+        }
+    }
+
+    fn wait_until(&mut self, run: RunKey, at: Time) {
+        self.leave_step(run);
+        if let Some(orphan) = self.by_run.get_mut(&run) {
+            orphan.step = Step::Waiting(at);
+            let on_shard = self.by_shard.entry(orphan.shard.clone()).or_default();
+            on_shard.waiting.insert((at, run));
+        }
+    }
+
+    fn leave_step(&mut self, run: RunKey) {
+        let Some(orphan) = self.by_run.get(&run) else {
+            return;
+        };
+        let shard = orphan.shard.clone();
+        if let Step::Waiting(at) = orphan.step
+            && let Some(on_shard) = self.by_shard.get_mut(&shard)
+        {
+            on_shard.waiting.remove(&(at, run));
+        }
+        self.tidy(&shard);
+    }
+
+    fn tidy(&mut self, shard: &Shard) {
+        let is_idle = |on: &OnShard| on.waiting.is_empty() && on.open.is_empty();
+        if self.by_shard.get(shard).is_some_and(is_idle) {
+            self.by_shard.remove(shard);
+        }
+    }
+
+    fn shards(&self) -> Vec<Shard> {
+        self.by_shard.keys().cloned().collect()
+    }
+
+    fn asked(&mut self, now: Time, run: RunKey, call: CallId) {
+        self.leave_step(run);
+        if let Some(orphan) = self.by_run.get_mut(&run) {
+            orphan.step = Step::Asked(call);
+            orphan.asked = orphan.asked.saturating_add(1);
+            orphan.last = Some((now, "no answer yet".to_owned()));
+            let on_shard = self.by_shard.entry(orphan.shard.clone()).or_default();
+            on_shard.open.insert(call);
+        }
+    }
+
+    fn call_over(&mut self, shard: &Shard, call: CallId) {
+        if let Some(on_shard) = self.by_shard.get_mut(shard) {
+            on_shard.open.remove(&call);
+        }
+        self.tidy(shard);
+    }
+
+    /// What came of a wish, if it is the last one of an orphan that still is one. `kill_wait`: what the kill itself takes.
+    fn answered(
+        &mut self,
+        now: Time,
+        (run, call): (RunKey, CallId),
+        kill_wait: Duration,
+        outcome: &CallOutcome<CallReply>,
+    ) {
+        let asked = |orphan: &&mut Orphan| orphan.step == Step::Asked(call);
+        let Some(orphan) = self.by_run.get_mut(&run).filter(asked) else {
+            return;
+        };
+        let text = match outcome {
+            CallOutcome::Done(_) => "its worker has signalled it".to_owned(),
+            CallOutcome::Refused(_, text) => format!("its worker refused: {text}"),
+            CallOutcome::Unknown(text) => {
+                format!("whether its worker heard it is not known: {text}")
+            }
+            CallOutcome::NotSent(text) => {
+                // Nobody was asked: the worker's end, or its loss, bounds how often this happens.
+                orphan.asked = orphan.asked.saturating_sub(1);
+                format!("its worker was not reached: {text}")
+            }
+        };
+        orphan.last = orphan.last.take().map(|(at, _)| (at, text));
+        let doublings = orphan.asked.saturating_sub(1).min(MAX_DOUBLINGS);
+        let pause = kill_wait + FIRST_PAUSE * (1 << doublings);
+        self.wait_until(run, now + pause);
+    }
+
+    fn room(&self, shard: &Shard) -> usize {
+        let open = self.by_shard.get(shard).map_or(0, |on| on.open.len());
+        MAX_OPEN_KILLS.saturating_sub(open)
+    }
+
+    fn due(&self, shard: &Shard, now: Time) -> impl Iterator<Item = RunKey> + '_ {
+        let waiting = self.by_shard.get(shard).into_iter();
+        let waiting = waiting.flat_map(|on| on.waiting.iter());
+        waiting
+            .take_while(move |(at, _)| *at <= now)
+            .map(|(_, run)| *run)
+    }
+
+    /// The first that becomes due. Those that are due already wait for an outcome or for what their worker says, not for a time.
+    fn next_due(&self, shard: &Shard, now: Time) -> Option<Time> {
+        let waiting = &self.by_shard.get(shard)?.waiting;
+        let last = (
+            Task {
+                job: JobId(u32::MAX),
+                node: NodeId(u32::MAX),
+            },
+            InvocationId::new(i64::MAX, i64::MAX),
+        );
+        let after = (Bound::Excluded((now, last)), Bound::Unbounded);
+        waiting.range(after).next().map(|(at, _)| *at)
+    }
+}
+
+impl Scheduler {
+    /// Puts a configuration in force. The nodes stay those of its sources if it has the same ones.
+    pub(crate) fn apply_config(&mut self, now: Time, config: Arc<Config>) {
+        let before = self.engine().config();
+        if !before.is_some_and(|before| has_same_nodes(before, &config)) {
+            self.orphans_mut().nodes = Nodes::OfAnother;
+        }
+        self.engine_mut().apply_config(now, config);
+        self.reconcile(now);
+    }
+
+    /// Puts nodes in force, which the sources of the configuration `of` gave.
+    pub(crate) fn apply_nodes(&mut self, now: Time, nodes: Arc<NodeTable>, of: &Config) {
+        let config = self.engine().config();
+        self.orphans_mut().nodes = match config.is_some_and(|config| has_same_nodes(config, of)) {
+            true => Nodes::OfTheConfiguration,
+            false => Nodes::OfAnother,
+        };
+        self.engine_mut().apply_nodes(now, nodes);
+        self.reconcile(now);
+    }
+
+    /// Whether it is known what is wanted. While it is not, nobody becomes an orphan, ceases to be one, or is asked to end.
+    fn knows_what_is_wanted(&self) -> bool {
+        let is_enabled = self.engine().config().is_some_and(|config| config.enabled);
+        is_enabled && self.orphans().nodes == Nodes::OfTheConfiguration
+    }
+
+    /// Looks at everything that runs, once after each change of what is wanted.
+    fn reconcile(&mut self, now: Time) {
+        if !self.knows_what_is_wanted() {
+            return;
+        }
+        let running = self.tasks().running();
+        let orphans: BTreeMap<RunKey, (Shard, Duration)> = running
+            .filter_map(|(task, run)| {
+                let delay = self.kill_delay(task)?;
+                Some(((task, run.invocation), (run.shard.clone(), delay)))
+            })
+            .collect();
+        self.orphans_mut().forget_all_but(&orphans);
+        for (run, (shard, delay)) in orphans {
+            self.orphans_mut().note(now, run, &shard, delay);
+        }
+        for shard in self.orphans().shards() {
+            self.evaluate(now, &shard);
+        }
+    }
+
+    /// A worker lists a run that nobody here has placed, or had placed before all this changed.
+    pub(crate) fn reconcile_adopted(&mut self, now: Time, run: RunKey, shard: &Shard) {
+        if self.knows_what_is_wanted()
+            && self.tasks().find(run.0, run.1).is_some()
+            && let Some(delay) = self.kill_delay(run.0)
+        {
+            self.orphans_mut().note(now, run, shard, delay);
+        }
+    }
+
+    /// How long a run of the task may go on, if it is an orphan that may not do so for ever.
+    fn kill_delay(&self, task: Task) -> Option<Duration> {
+        self.unwanted(task)?;
+        let config = self.engine().config()?;
+        let job = self.engine().job_config(task.job);
+        let delay = job.map_or(config.kill_orphan_tasks_after, |job| {
+            job.kill_orphan_tasks_after
+        });
+        delay.map(|delay| match sabotage::on(Sabotage::KillOrphansAtOnce) {
+            true => Duration::ZERO,
+            false => delay,
+        })
+    }
+
+    /// Disabled ancestors, filters, another level and fewer slots keep a task from starting; what runs they leave alone.
+    fn unwanted(&self, task: Task) -> Option<Unwanted> {
+        let job: Option<&JobConfig> = self.engine().job_config(task.job);
+        match job {
+            None => Some(Unwanted::JobGone),
+            Some(job) if !job.errors.is_empty() => Some(Unwanted::JobHasErrors),
+            Some(job) if !job.enabled => Some(Unwanted::JobDisabled),
+            Some(_) if !self.engine().has_enabled_node(task.node) => Some(Unwanted::NodeGone),
+            Some(_) => None,
+        }
+    }
+
+    /// Asks those orphans of a worker to end whose time has come, as far as it is sure that they run there.
+    pub(crate) fn kill_orphans_if_due(&mut self, now: Time, shard: &Shard) {
+        let Some(remote) = self.workers().get(shard) else {
+            return;
+        };
+        match remote.health() {
+            // What it runs is not known yet, or over.
+            Health::New | Health::MustDie => return,
+            Health::Healthy | Health::Unhealthy => {}
+        }
+        if !self.knows_what_is_wanted() {
+            return;
+        }
+        let (worker, peer) = (remote.id(), remote.address().clone());
+        let runs_there = |(task, invocation): &RunKey| {
+            let run = self.tasks().find(*task, *invocation);
+            run.is_some_and(|run| run.state == RunState::Running)
+        };
+        let due = self.orphans().due(shard, now).filter(runs_there);
+        let due: Vec<RunKey> = due.take(self.orphans().room(shard)).collect();
+        for run in due {
+            let (task, invocation) = run;
+            let kill = self.kill_request(task.job);
+            let call = Call::KillTask {
+                worker,
+                task,
+                invocation,
+                kill,
+            };
+            let purpose = Purpose::EndOrphan {
+                shard: shard.clone(),
+                task,
+                invocation,
+            };
+            let id = self.call(now, peer.clone(), call, purpose);
+            self.orphans_mut().asked(now, run, id);
+        }
+    }
+
+    /// When to look at a worker again for the sake of its orphans.
+    pub(crate) fn next_orphan(&self, now: Time, shard: &Shard) -> Option<Time> {
+        if !self.knows_what_is_wanted() {
+            return None;
+        }
+        self.orphans().next_due(shard, now)
+    }
+
+    pub(crate) fn orphan_asked(
+        &mut self,
+        now: Time,
+        shard: &Shard,
+        (run, call): (RunKey, CallId),
+        outcome: &CallOutcome<CallReply>,
+    ) {
+        self.orphans_mut().call_over(shard, call);
+        let kill = self.kill_request(run.0.job);
+        let kill_wait = match kill.method {
+            KillMethod::TermWaitKill => kill.wait,
+            KillMethod::Term | KillMethod::Kill => Duration::ZERO,
+        };
+        let answered = (run, call);
+        self.orphans_mut()
+            .answered(now, answered, kill_wait, outcome);
+        self.evaluate(now, shard);
+    }
+
+    /// Orphans that were asked to end again and again, and run on.
+    pub(crate) fn stubborn_orphans(&self, now: Time) -> Vec<String> {
+        let orphans = self.orphans().by_run.iter();
+        let mut stubborn = orphans.filter(|(_, orphan)| orphan.asked >= STUBBORN);
+        let shown = stubborn.by_ref().take(MAX_STUBBORN_SHOWN);
+        let mut lines: Vec<String> = shown
+            .map(|(run, orphan)| self.stubborn_orphan(now, *run, orphan))
+            .collect();
+        let more = stubborn.count();
+        if more > 0 {
+            lines.push(format!("{more} more orphans do not end either"));
+        }
+        lines
+    }
+
+    fn stubborn_orphan(
+        &self,
+        now: Time,
+        (task, invocation): RunKey,
+        Orphan {
+            shard,
+            since: _,
+            step: _,
+            asked,
+            last,
+        }: &Orphan,
+    ) -> String {
+        let key = self.task_key(task);
+        let why = self.unwanted(task).map(|why| format!(", as {why},"));
+        let last = last.as_ref().map(|(at, text)| {
+            let ago = Duration::from_secs(now.since(*at).as_secs());
+            format!(", last {} ago ({text})", format_duration(ago))
+        });
+        let advice = match self.kill_request(task.job).method {
+            KillMethod::Term => {
+                ". It may ignore SIGTERM; `\"kill_subprocess\": {\"method\": \"kill\"}` sends SIGKILL"
+            }
+            KillMethod::TermWaitKill | KillMethod::Kill => "",
+        };
+        format!(
+            "{} on {}, run {invocation} on worker `{shard}`, is not wanted any more{} and runs on although it was asked to end \
+             {asked} times{}{advice}",
+            key.job,
+            key.node,
+            why.unwrap_or_default(),
+            last.unwrap_or_default()
+        )
+    }
+}
+
+/// The same sources on the same levels give the same nodes, whatever else a configuration says.
+fn has_same_nodes(one: &Config, other: &Config) -> bool {
+    std::ptr::eq(one, other)
+        || (one.levels == other.levels && one.node_sources == other.node_sources)
+}
