@@ -147,10 +147,15 @@ const TIMED: [(FaultKind, u64); 23] = [
 impl Swarm {
     /// What this seed gives.
     pub fn of(seed: u64) -> Self {
+        let drawn = Swarm::whose_orphans_stay(seed);
+        drawn.end_orphans(&mut Dice::new(seed, Stream::Orphans))
+    }
+
+    /// The same in a world in which nobody ends orphans.
+    pub fn whose_orphans_stay(seed: u64) -> Self {
         let dice = |stream| Dice::new(seed, stream);
         let drawn = Swarm::draw(&mut dice(Stream::Swarm), &mut dice(Stream::Variants));
-        let drawn = drawn.take_turns(&mut dice(Stream::Turns));
-        drawn.end_orphans(&mut dice(Stream::Orphans))
+        drawn.take_turns(&mut dice(Stream::Turns))
     }
 
     /// `variants`: a stream of its own, for what was added later.
@@ -304,8 +309,16 @@ impl Swarm {
 
     fn end_orphans(mut self, dice: &mut Dice) -> Self {
         // Where workers have to join in time, nothing else happens.
-        if dice.per_mille(400) && self.variant != Variant::Turnover {
-            self.orphans = Orphans::End;
+        let is_chosen = dice.per_mille(400);
+        if !is_chosen || self.variant == Variant::Turnover {
+            return self;
+        }
+        self.orphans = Orphans::End;
+        // There are orphans only where the configuration changes while much runs.
+        for kind in [FaultKind::ConfigChange, FaultKind::NodesChange] {
+            self.faults.retain(|(other, _)| *other != kind);
+            let mean = dice.around(self.fault_phase / CHANGES_WITH_ORPHANS);
+            self.faults.push((kind, mean));
         }
         self
     }
@@ -334,6 +347,9 @@ impl Swarm {
         self.places.iter().map(|p| p.shard + 1).max().unwrap_or(0)
     }
 }
+
+/// Changes of jobs, and of nodes, in a run with orphans: one in a minute or two with the usual times.
+const CHANGES_WITH_ORPHANS: u32 = 50;
 
 /// Of a worker without flags.
 const DEFAULT_HEARTBEAT_PERIOD: Duration = Duration::from_secs(15);

@@ -3,7 +3,7 @@
 
 use integration_tests_sim::invariants::Laws;
 use integration_tests_sim::run::{Settings, run_swarm};
-use integration_tests_sim::swarm::{Orphans, Swarm};
+use integration_tests_sim::swarm::Swarm;
 
 /// The seed, and what it found.
 const FOUND: [(u64, &str); 19] = [
@@ -85,17 +85,10 @@ const FOUND: [(u64, &str); 19] = [
 #[test]
 fn seeds_that_found_something_keep_every_law() {
     for (seed, what) in FOUND {
-        // As in the worlds in which they were found.
-        let swarm = Swarm {
-            orphans: Orphans::Stay,
-            ..Swarm::of(seed)
-        };
-        let outcome = run_swarm(
-            (seed, swarm),
-            &Settings::default(),
-            Laws::all(),
-            &mut |_| (),
-        );
+        // The worlds in which they were found.
+        let swarm = Swarm::whose_orphans_stay(seed);
+        let settings = Settings::default();
+        let outcome = run_swarm((seed, swarm), &settings, Laws::all(), &mut |_| ());
         assert_eq!(outcome.violations, [], "seed {seed}: {what}");
     }
 }
