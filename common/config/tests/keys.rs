@@ -71,7 +71,7 @@ const JOB: &str = "bistro_job->NAME";
 const SHARED: &[(&str, Proof)] = &[
     (
         "kill_orphan_tasks_after_sec",
-        Open("orphan tasks are not ended yet"),
+        Tests(&["how_long_an_orphan_may_run"]),
     ),
     ("task_subprocess", Tests(&["how_its_output_is_read"])),
     (
@@ -116,7 +116,7 @@ const OF_SETTINGS: &[(&str, Proof)] = &[
     ("enabled", Tests(&["enabled"])),
     (
         "working_wait",
-        Open("tasks without backoff restart after a constant time"),
+        Tests(&["when_an_incomplete_task_starts_again"]),
     ),
     ("idle_wait", NoEffect("waiting_while_idle")),
     ("scheduler", Tests(&["scheduler_and_priority"])),

@@ -3,14 +3,18 @@
 #[expect(dead_code, reason = "other tests use the rest")]
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::{Arguments, CallOutcome, KillMethod, KillRequest, Principal, StatusFrom};
+use brasserie_common::{
+    Arguments, CallOutcome, KillMethod, KillRequest, Principal, ReportedStatus, StatusFrom,
+};
+use brasserie_common_config::Config;
 use brasserie_scheduler_core::{Call, CallReply, Durable, Event, Message, Options, RunTaskMessage};
 use support::{Script, config, one_job, options, worker};
 
 /// The message that starts the job's task.
-fn start_of(config: std::sync::Arc<brasserie_common_config::Config>) -> RunTaskMessage {
+fn start_of(config: Arc<Config>) -> RunTaskMessage {
     let mut s = Script::with_config(config);
     s.join(&worker("w", 1, 10));
     let found = s.take_call(|call| matches!(call, Call::RunTask { .. }));
@@ -43,12 +47,8 @@ fn how_its_output_is_read() {
     ));
     assert_eq!(own.options.poll, Duration::from_millis(77));
     assert_eq!(own.options.max_log_lines_per_poll_interval, 5);
-    let inherited = start_of(config(
-        r#"{"bistro_settings": {
-            "nodes": {"levels": ["l"], "node_source": "manual", "node_source_prefs": {"n0": []}},
-            "task_subprocess": {"poll_ms": 78, "max_log_lines_per_poll_interval": 6}
-        }, "bistro_job->j": {"command": ["/bin/true"]}}"#,
-    ));
+    let settings = r#", "task_subprocess": {"poll_ms": 78, "max_log_lines_per_poll_interval": 6}"#;
+    let inherited = start_of(with_settings(settings, ""));
     assert_eq!(inherited.options.poll, Duration::from_millis(78));
     assert_eq!(inherited.options.max_log_lines_per_poll_interval, 6);
 }
@@ -83,12 +83,8 @@ fn how_a_task_is_ended() {
     let other_name = r#", "kill_request": {"method": "kill", "kill_wait_ms": 7}"#;
     assert_eq!(kill_of(one_job(1, other_name)), kill(KillMethod::Kill, 7));
     let settings = |key: &str| {
-        config(&format!(
-            r#"{{"bistro_settings": {{
-                "nodes": {{"levels": ["l"], "node_source": "manual", "node_source_prefs": {{"n0": []}}}},
-                "{key}": {{"method": "kill", "kill_wait_ms": 9}}
-            }}, "bistro_job->j": {{"command": ["/bin/true"]}}}}"#
-        ))
+        let kill = format!(r#", "{key}": {{"method": "kill", "kill_wait_ms": 9}}"#);
+        with_settings(&kill, "")
     };
     for key in ["kill_subprocess", "kill_request"] {
         assert_eq!(kill_of(settings(key)), kill(KillMethod::Kill, 9), "{key}");
@@ -111,4 +107,59 @@ fn the_initial_wait_ends_at_the_word_of_the_file() {
     assert!(wait_with("").is_some());
     let far = r#", "CAUTION_exit_initial_wait_before_timestamp": 9000000000"#;
     assert_eq!(wait_with(far), None);
+}
+
+#[test]
+fn when_an_incomplete_task_starts_again() {
+    let starts_after = |settings: &str, wait: Duration| {
+        let mut s = Script::with_config(with_settings(settings, ""));
+        let w = worker("w", 1, 10);
+        s.join(&w);
+        let (call, task, _) = s.take_start();
+        s.complete(call, CallOutcome::Done(CallReply::Empty));
+        assert_eq!(s.update(&w, &task, ReportedStatus::incomplete()).1, Ok(()));
+        s.advance(wait.saturating_sub(Duration::from_millis(1)));
+        let early = s.starts().len();
+        s.advance(Duration::from_millis(1));
+        (early, s.starts().len())
+    };
+    assert_eq!(starts_after("", Duration::from_millis(500)), (0, 1));
+    let own = r#", "working_wait": 2.5"#;
+    assert_eq!(starts_after(own, Duration::from_millis(2500)), (0, 1));
+}
+
+#[test]
+fn how_long_an_orphan_may_run() {
+    // The job is disabled while its task runs; after how many seconds, if ever, the worker is asked to end it.
+    let asked_after = |settings: &str, job: &str| {
+        let mut s = Script::with_config(with_settings(settings, job));
+        s.join(&worker("w", 1, 10));
+        let (call, _, _) = s.take_start();
+        s.complete(call, CallOutcome::Done(CallReply::Empty));
+        s.load(with_settings(
+            settings,
+            &format!(r#", "enabled": false{job}"#),
+        ));
+        (0..60).find(|_| {
+            let is_kill = |(_, _, call, _): &(_, _, Call, _)| matches!(call, Call::KillTask { .. });
+            let asked = s.calls.iter().any(is_kill);
+            s.advance(Duration::from_secs(u64::from(!asked)));
+            asked
+        })
+    };
+    let key = |value: &str| format!(r#", "kill_orphan_tasks_after_sec": {value}"#);
+    assert_eq!(asked_after("", ""), None);
+    assert_eq!(asked_after(&key("7"), ""), Some(7));
+    assert_eq!(asked_after(&key("7"), &key("3")), Some(3));
+    assert_eq!(asked_after(&key("7"), &key("true")), Some(0));
+    assert_eq!(asked_after(&key("7"), &key("false")), None);
+}
+
+/// One job on one node; `settings` and `job` begin with a comma.
+fn with_settings(settings: &str, job: &str) -> Arc<Config> {
+    config(&format!(
+        r#"{{"bistro_settings": {{
+            "nodes": {{"levels": ["l"], "node_source": "manual", "node_source_prefs": {{"n0": []}}}}{settings}
+        }}, "bistro_job->j": {{"command": ["/bin/true"]{job}}}}}"#
+    ))
 }

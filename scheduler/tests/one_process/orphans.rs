@@ -27,7 +27,7 @@ async fn tasks_whose_job_leaves_the_file_are_asked_to_end() {
     for _ in 0..2 {
         let kill = worker.next_kill().await;
         assert_eq!(kill.rt.job.as_deref(), Some("copy"));
-        assert_eq!(kill.req.method, KillMethod::KILL);
+        assert_eq!(kill.req.method, Some(KillMethod::KILL));
         killed.insert(kill.rt.node);
     }
     assert_eq!(killed, started);
