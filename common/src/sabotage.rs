@@ -86,6 +86,8 @@ pub enum Sabotage {
     ForgetSafetyBackoffs,
     /// Orphans are asked to end at once, whatever delay they have.
     KillOrphansAtOnce,
+    /// Forgiving a lost task ends its safety backoff, too.
+    ForgiveSafetyToo,
 }
 
 impl Sabotage {
@@ -131,6 +133,7 @@ impl Sabotage {
         Sabotage::AnyRunReplacesProvisional,
         Sabotage::ForgetSafetyBackoffs,
         Sabotage::KillOrphansAtOnce,
+        Sabotage::ForgiveSafetyToo,
     ];
 
     /// The name on a command line and in reports.

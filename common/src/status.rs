@@ -410,6 +410,33 @@ impl StoredStatus {
         self
     }
 
+    /// The same without what failures have cost the task: nothing but DONE is final, and the next error takes the first step of the
+    /// backoff. What keeps a lost run and its successor apart stays. `None`: there is nothing to forgive.
+    pub fn forgiven(&self) -> Option<StoredStatus> {
+        if self.is_done() {
+            return None;
+        }
+        let mut bits = self.bits;
+        if self.is_failed() {
+            bits = bits.without(StatusBits::FAILED).with(StatusBits::ERROR);
+        }
+        let mut data = self.data.clone();
+        if bits.has(StatusBits::HAS_SAVED_BACKOFF) {
+            let mut fields = data.as_deref().cloned().unwrap_or_default();
+            fields.insert(SAVED_BACKOFF_KEY.to_owned(), json!(0));
+            data = Some(Arc::new(fields));
+        }
+        let forgiven = StoredStatus {
+            bits,
+            time: self.time,
+            backoff_seconds: 0,
+            safety_seconds: 0,
+            data,
+        }
+        .waiting_at_least(self.safety_seconds);
+        (forgiven != *self).then_some(forgiven)
+    }
+
     /// Bits and data of a provisional status that leaves this one's step and data in force: nothing ran, so the next run is
     /// the same one as before.
     fn carried_by(&self, bits: StatusBits) -> (StatusBits, Option<StatusData>) {

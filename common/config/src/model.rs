@@ -97,6 +97,38 @@ impl Config {
         }
     }
 
+    /// Whether [`crate::parse_job`] makes the same of every text under both: a job inherits from the settings, and its levels and
+    /// resources are positions in theirs.
+    pub fn reads_jobs_as(&self, other: &Config) -> bool {
+        let Config {
+            levels,
+            level_for_tasks,
+            policy,
+            backoff,
+            resources,
+            kill_orphan_tasks_after,
+            task_subprocess,
+            kill_subprocess,
+            enabled: _,
+            node_order: _,
+            node_sources: _,
+            worker_selector: _,
+            worker_resources_override: _,
+            working_wait: _,
+            physical_resources: _,
+            exit_initial_wait_before_timestamp: _,
+            jobs: _,
+        } = self;
+        *levels == other.levels
+            && *level_for_tasks == other.level_for_tasks
+            && *policy == other.policy
+            && *backoff == other.backoff
+            && *resources == other.resources
+            && *kill_orphan_tasks_after == other.kill_orphan_tasks_after
+            && *task_subprocess == other.task_subprocess
+            && *kill_subprocess == other.kill_subprocess
+    }
+
     pub fn job(&self, name: &str) -> Option<&JobConfig> {
         self.jobs.iter().find(|j| j.name.as_str() == name)
     }
@@ -219,11 +251,13 @@ pub struct JobConfig {
     pub version_id: i64,
     /// Why the job cannot run; each with its place.
     pub errors: Vec<String>,
+    /// An operator holds it. Neither a file nor an export says so: the scheduler remembers it beside the job.
+    pub paused: bool,
 }
 
 impl JobConfig {
     pub fn can_run(&self) -> bool {
-        self.enabled && self.errors.is_empty()
+        self.enabled && !self.paused && self.errors.is_empty()
     }
 
     pub fn status_from(&self) -> StatusFrom {

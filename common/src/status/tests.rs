@@ -201,6 +201,50 @@ fn was_not_running_keeps_the_step_and_the_data_of_the_status_before_but_not_its_
     );
 }
 
+#[test]
+fn what_is_forgiven_begins_anew_and_stays_safe() {
+    let failed = stored(&ReportedStatus::failed(), step(15, false));
+    let forgiven = failed.forgiven().unwrap();
+    assert_eq!(
+        (forgiven.bits, forgiven.forgiven()),
+        (StatusBits::ERROR, None)
+    );
+    // Its retries were used up.
+    let failed = stored(&ReportedStatus::error_backoff("x"), step(60, true));
+    let forgiven = failed.forgiven().unwrap();
+    assert_eq!(forgiven.configured_backoff(), step(0, false));
+    assert_eq!(
+        (forgiven.backoff_seconds, forgiven.exception()),
+        (0, Some("x"))
+    );
+    // It was lost: the safety wait stays, whatever the step was.
+    let shard = Shard::try_from("s").unwrap();
+    for (seconds, no_more) in [(5, false), (500, false), (60, true)] {
+        let next = step(seconds, no_more);
+        let lost = ReportedStatus::worker_lost(&shard, "gone", next);
+        let lost = StoredStatus::after(None, &lost, next, 66, WallTime(7));
+        let forgiven = lost.forgiven().unwrap();
+        assert!(forgiven.is_overwriteable() && !forgiven.is_failed());
+        assert_eq!(
+            (forgiven.backoff_seconds, forgiven.safety_seconds),
+            (66, 66)
+        );
+        assert_eq!(forgiven.configured_backoff(), step(0, false));
+        assert_eq!((forgiven.time, forgiven.forgiven()), (lost.time, None));
+    }
+    // A floor that another run set, below the step.
+    let floored = stored(&ReportedStatus::error_backoff("x"), step(100, false));
+    let forgiven = floored.waiting_at_least(30).forgiven().unwrap();
+    assert_eq!(
+        (forgiven.backoff_seconds, forgiven.safety_seconds),
+        (30, 30)
+    );
+    assert_eq!(forgiven.configured_backoff(), step(0, false));
+    for whole in [ReportedStatus::done(), ReportedStatus::incomplete()] {
+        assert_eq!(stored(&whole, step(15, false)).forgiven(), None);
+    }
+}
+
 proptest! {
     #[test]
     fn parsing_never_panics_and_valid_bits_survive_the_wire(text in ".{0,80}", bits in 0u16..4096) {

@@ -37,6 +37,9 @@ impl Engine {
                 } else if !job_config.enabled {
                     reasons.push(Reason::JobDisabled);
                 }
+                if job_config.paused {
+                    reasons.push(Reason::JobPaused);
+                }
                 self.explain_dependencies(forest, job, task, &mut reasons);
                 self.explain_limits(config, job, job_config, &mut reasons);
                 self.explain_place(config, forest, job_config, task, &mut reasons);
@@ -103,7 +106,7 @@ impl Engine {
             let why = match state {
                 _ if job.cyclic => "the jobs depend on each other in a circle",
                 _ if upstream.config_index.is_none() => "no such job is configured",
-                _ if !upstream.can_run => "that job is disabled",
+                _ if !upstream.can_run => "that job is disabled or paused",
                 TaskState::Failed => "it has failed for good there",
                 TaskState::Never => "it can never run there",
                 TaskState::Avoided => "its filters avoid that node",

@@ -35,6 +35,16 @@ impl Engine {
         self.jobs.get(task.job.index())?.statuses.get(task.node)
     }
 
+    /// Nodes on which the job has ended other than done, by id, whether or not they are in the forest.
+    pub fn unfinished_nodes(&self, job: JobId) -> Vec<NodeId> {
+        let statuses = self.jobs.get(job.index()).map(|job| &job.statuses);
+        let unfinished = statuses.into_iter().flatten();
+        let unfinished = unfinished.filter(|(_, status)| !status.is_done());
+        let mut nodes: Vec<NodeId> = unfinished.map(|(node, _)| *node).collect();
+        nodes.sort_unstable();
+        nodes
+    }
+
     /// Names on the path that a running task was placed along, else on its node's first path: root first, own last. Just the
     /// node if the forest does not have it.
     pub fn path(&self, task: Task) -> Vec<NodeName> {

@@ -167,6 +167,7 @@ prop_compose! {
             modify_time,
             version_id,
             errors,
+            paused: false,
         }
     }
 }

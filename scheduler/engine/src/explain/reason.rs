@@ -26,6 +26,8 @@ pub enum Reason {
     ConfigDisabled,
     UnknownJob,
     JobDisabled,
+    /// By an operator.
+    JobPaused,
     JobErrors(Vec<String>),
     NotAtLevel {
         node: NodeName,
@@ -114,6 +116,7 @@ impl fmt::Display for Reason {
             }
             Reason::UnknownJob => f.write_str("no such job is configured"),
             Reason::JobDisabled => f.write_str("the job is disabled"),
+            Reason::JobPaused => f.write_str("the job is paused; `brasserie job resume` lets it go on"),
             Reason::JobErrors(errors) => {
                 write!(f, "the job's configuration has errors: {}", errors.join("; "))
             }
