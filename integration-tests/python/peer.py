@@ -54,13 +54,48 @@ def ask(library, job, node_level):
         check([h.job for h in histograms] == [job], f"histograms: {histograms}")
         check(node_level in histograms[0].statuses, f"histograms: {histograms}")
         check(client.getJobHistograms(["nobody"], 3) == [], "histograms of unknown jobs are left out")
-        new = types.BistroJobConfig(name="new", enabled=True, config="{}")
-        message = refused(library, "saveJob", lambda: client.saveJob(new))
+        new = types.BistroJobConfig(name=job, enabled=False, config="{}")
+        message = refused(library, "saveJob of a job of the file", lambda: client.saveJob(new))
         check("config file" in message, message)
         message = refused(library, "logs", lambda: client.getJobLogsByID("stdout", job, "", -1, True, ""))
         check("no worker" in message, message)
         # The connection has survived the refusals.
         check(client.getStatus() == ALIVE, "the scheduler is still alive")
+
+
+def change(library, job):
+    """A job by API: given, changed on the version that was read, forgiven, deleted."""
+    types = library.types
+    with library.client() as client:
+        new = types.BistroJobConfig(name="new", enabled=False, owner="python", config='{"a": 1}')
+        client.saveJob(new)
+        saved = client.getJob("new")
+        check(saved.owner == "python" and not saved.enabled, f"saved: {saved}")
+        check(json.loads(saved.config) == {"a": 1} and saved.versionID > 0 and saved.createTime > 0, f"saved: {saved}")
+        message = refused(library, "a second creation", lambda: client.saveJob(new))
+        check(f"version {saved.versionID}" in message, message)
+        saved.priority = 7.5
+        client.saveJob(saved)
+        again = client.getJob("new")
+        check(again.priority == 7.5 and again.versionID > saved.versionID, f"changed: {again}")
+        message = refused(library, "a stale version", lambda: client.saveJob(saved))
+        check("somebody changed it" in message, message)
+        again.backoffValues = [2, 1]
+        message = refused(library, "a bad backoff", lambda: client.saveJob(again))
+        check("backoff" in message, message)
+        client.forgiveJob("new")
+        client.forgiveJob(job)
+        message = refused(library, "forgiving nobody", lambda: client.forgiveJob("nobody"))
+        check("nobody" in message, message)
+        client.deleteJob("new")
+        check([j.name for j in client.getJobs()] == [job], "the job is deleted")
+        for name, why in [("new", "no job"), (job, "config file")]:
+            try:
+                client.deleteJob(name)
+            except Exception as error:
+                check(why in error.message, f"deleting {name}: {error}")
+            else:
+                raise AssertionError(f"deleting {name}: not refused")
 
 
 class Handler:
@@ -196,6 +231,7 @@ def wait_until_done(library, job):
 
 def main(library, arguments):
     ask(library, arguments.job, "item")
+    change(library, arguments.job)
     work(library, arguments.job, arguments.node, arguments.command.split())
     print("all as expected")
     # Server threads need no goodbye.

@@ -163,7 +163,10 @@ impl Inbox {
             .await?;
         match reply {
             Reply::Answer(answer) => Ok(*answer),
-            Reply::Heartbeat(_) | Reply::UpdateStatus(_) | Reply::KillTask(_) => {
+            Reply::Heartbeat(_)
+            | Reply::UpdateStatus(_)
+            | Reply::KillTask(_)
+            | Reply::JobChanged(_) => {
                 unreachable!("Invariant: a query is replied to with an answer")
             }
         }

@@ -287,7 +287,10 @@ impl SchedulerHandle {
             .await?;
         match reply {
             Reply::KillTask(result) => Ok(result?),
-            Reply::Heartbeat(_) | Reply::UpdateStatus(_) | Reply::Answer(_) => {
+            Reply::Heartbeat(_)
+            | Reply::UpdateStatus(_)
+            | Reply::JobChanged(_)
+            | Reply::Answer(_) => {
                 unreachable!("Invariant: the wish to kill is replied to as one")
             }
         }

@@ -27,6 +27,10 @@ struct JobStatus {
   14: bool settled,
   // From the first start to the last end, or until now while something runs.
   15: optional i64 elapsedMs,
+  // An operator holds it.
+  16: bool paused,
+  // Of a job that was given by API; unset: it is in the config file.
+  17: optional i64 version,
 }
 
 struct SlotUse {
@@ -94,6 +98,20 @@ struct UnfinishedTask {
   4: list<string> reasons,
 }
 
+// A job that is on disk and in force.
+struct SubmittedJob {
+  1: i64 version,
+  // What is worth a look, each as LINE:COLUMN: KEY: TEXT.
+  2: list<string> warnings,
+}
+
+// Nothing has changed.
+exception JobRefusedException {
+  1: string message,
+  // What is wrong with the text of a job, each as LINE:COLUMN: KEY: TEXT.
+  2: list<string> problems,
+} (message = "message")
+
 service Brasserie extends scheduler.BistroScheduler {
   ClusterStatus getClusterStatus(),
 
@@ -110,5 +128,32 @@ service Brasserie extends scheduler.BistroScheduler {
   // Each reason why the task is not running; none if it runs or is done.
   list<string> explainTask(1: string job, 2: string node) throws (
     1: scheduler.BistroSchedulerUnknownJobException ex,
+  ),
+
+  // What follows is answered once it is on disk.
+
+  // text: the JSON object that a config file has as the job's value. It takes the place of the version that is expected; 0: there
+  // is no such job yet; -1: as the text's version_id says, without which there is none; -2: whatever there is.
+  SubmittedJob submitJob(1: string job, 2: string text, 3: i64 expectedVersion) throws (
+    1: JobRefusedException ex,
+  ),
+
+  // Of those that were given by API. expectedVersion as above, but only above 0 does it matter.
+  void removeJob(1: string job, 2: i64 expectedVersion) throws (
+    1: JobRefusedException ex,
+  ),
+
+  // No task of it starts until it is resumed, also after a restart; what runs goes on.
+  void pauseJob(1: string job) throws (
+    1: JobRefusedException ex,
+  ),
+
+  void resumeJob(1: string job) throws (
+    1: JobRefusedException ex,
+  ),
+
+  // As forgiveJob. How many tasks have other statuses now.
+  i64 forgiveTasks(1: string job) throws (
+    1: JobRefusedException ex,
   ),
 }

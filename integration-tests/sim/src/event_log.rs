@@ -49,6 +49,16 @@ pub enum Happening {
         backoff_seconds: u32,
         safety_seconds: u32,
     },
+    /// The end of a run was forgiven, part of record `seq`.
+    EndForgiven {
+        directory: DirectoryId,
+        scheduler: SchedulerId,
+        seq: RecordSeq,
+        run: Run,
+        bits: StatusBits,
+        backoff_seconds: u32,
+        safety_seconds: u32,
+    },
     /// Every record of this instance up to `up_to` survives a crash now; the core has not heard of it yet.
     Synced {
         directory: DirectoryId,

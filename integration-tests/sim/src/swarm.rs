@@ -240,6 +240,10 @@ impl Swarm {
         if dice.per_mille(50) {
             self.restores = Restores::Carelessly;
         }
+        if dice.per_mille(250) {
+            let mean = dice.around(Duration::from_secs(400) / pace);
+            self.faults.push((FaultKind::OperatorForgives, mean));
+        }
         self
     }
 

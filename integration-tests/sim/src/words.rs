@@ -215,6 +215,8 @@ pub enum Fact {
     },
     HoldBackOver,
     TaskEnded,
+    /// Jobs by API, pauses, and what was forgiven.
+    Jobs,
 }
 
 /// Why a scheduler process is gone.
@@ -311,6 +313,8 @@ pub enum FaultKind {
     ConfigChange,
     NodesChange,
     OperatorKill,
+    /// A job's tasks are forgiven.
+    OperatorForgives,
     MachineCrash,
     /// A heartbeat of another protocol version, or of a known instance with another shard or machine lock.
     StrayHeartbeat,

@@ -7,6 +7,7 @@ use brasserie_common::{
 };
 use brasserie_scheduler_engine::{Task, WorkerIndex};
 
+use crate::jobs::{JobChanged, JobRefusal};
 use crate::record::Record;
 use crate::view::Answer;
 
@@ -47,6 +48,7 @@ pub enum Reply {
     Heartbeat(Result<Box<HeartbeatResponse>, Rejection>),
     UpdateStatus(Result<(), Rejection>),
     KillTask(Result<(), Rejection>),
+    JobChanged(Result<JobChanged, JobRefusal>),
     Answer(Box<Answer>),
 }
 

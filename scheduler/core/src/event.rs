@@ -11,6 +11,7 @@ use brasserie_common_config::Config;
 use brasserie_scheduler_engine::NodeTable;
 
 use crate::effect::CallReply;
+use crate::record::JobVersion;
 use crate::view::Query;
 
 /// Plain data: what happened, and who asks.
@@ -38,6 +39,13 @@ pub enum Event {
         from: Principal,
         job: JobName,
         node: NodeName,
+    },
+    /// Somebody wants a job to be another, or to be treated otherwise.
+    ChangeJob {
+        request: RequestId,
+        from: Principal,
+        job: JobName,
+        change: JobChange,
     },
     /// Somebody wants to look.
     Query {
@@ -69,6 +77,36 @@ pub enum Event {
     },
     /// The last good nodes stay in force.
     NodesFailed { message: String },
+}
+
+/// What shall become of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub enum JobChange {
+    /// It is given by API: this JSON, as a file has it under the job's key.
+    Save {
+        text: Arc<str>,
+        expected: ExpectedVersion,
+    },
+    /// Of those that were given by API.
+    Delete {
+        expected: ExpectedVersion,
+    },
+    /// No task of it starts until it is resumed.
+    Pause,
+    Resume,
+    /// Its tasks' failures count no more: none has failed for good, and backoffs begin anew.
+    Forgive,
+}
+
+/// What a change of a job rests on: it is refused if somebody was faster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpectedVersion {
+    /// The text's `version_id`; without one, that there is no such job. A deletion has no text, and expects nothing.
+    AsTextSays,
+    Nothing,
+    Exactly(JobVersion),
+    /// Whatever there is.
+    Any,
 }
 
 /// The end of a run, or "was not running", as a worker tells it.

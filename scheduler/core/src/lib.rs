@@ -8,6 +8,7 @@
 mod calls;
 mod effect;
 mod event;
+mod jobs;
 mod reconcile;
 mod record;
 mod scheduler;
@@ -17,8 +18,12 @@ mod workers;
 
 pub use calls::{Message, RunTaskMessage};
 pub use effect::{Call, CallReply, Effect, ExitReason, NewWorker, Rejection, Reply};
-pub use event::{Event, StatusUpdate};
-pub use record::{ClusterId, Durable, EndedTask, InstanceRecord, LeftCause, MAX_LEFT, Record};
+pub use event::{Event, ExpectedVersion, JobChange, StatusUpdate};
+pub use jobs::{JobChanged, JobRefusal, MAX_JOB_BYTES, MAX_PAUSED_JOBS, MAX_SAVED_JOBS};
+pub use record::{
+    ClusterId, Durable, EndedTask, InstanceRecord, JobVersion, LeftCause, MAX_LEFT, Record,
+    SavedJob,
+};
 pub use scheduler::{Options, Scheduler};
 pub use view::{
     Answer, ClusterStatus, EndedTaskView, JobHistogram, JobStatus, LevelHistogram, LogPeers, Query,

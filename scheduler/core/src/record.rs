@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
     InvocationId, JobName, MachinePortLock, NodeName, SchedulerId, Shard, TaskKey, Timeouts,
-    WorkerId,
+    WallTime, WorkerId,
 };
 
 /// Instances that have left and are remembered: each can linger for minutes at most, so this is enough for a pool of a thousand
@@ -52,11 +53,64 @@ pub enum Record {
     },
     /// Who might run tasks is not known: should this scheduler end before it has waited, the next one waits this long anew.
     /// Without it a restart would take the directory, which has a record by then, for one that knows.
-    HoldBack { wait: Duration },
+    HoldBack {
+        wait: Duration,
+    },
     /// The hold-back has run its time.
     HoldBackOver,
     /// The accepted end of a run, with the backoff that follows.
     TaskEnded(EndedTask),
+    /// A job that was given by API is so from now on.
+    JobSaved {
+        job: JobName,
+        saved: SavedJob,
+    },
+    /// There is no such job any more, and it is not paused. What its tasks ended in stays.
+    JobDeleted {
+        job: JobName,
+        version: JobVersion,
+    },
+    /// No task of this job starts, whoever has given the job.
+    JobPaused {
+        job: JobName,
+    },
+    JobResumed {
+        job: JobName,
+    },
+    /// The last ends of these tasks are forgiven: as they say instead.
+    TasksForgiven {
+        tasks: Vec<EndedTask>,
+    },
+}
+
+/// What a job's changes are numbered by: one counter for all jobs of a directory, so that a job that was deleted and given again
+/// never has an earlier one's number.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct JobVersion(pub i64);
+
+impl JobVersion {
+    pub fn next(self) -> Self {
+        // Invariant: a thousand changes a second take 292 million years.
+        JobVersion(self.0.saturating_add(1))
+    }
+}
+
+impl fmt::Display for JobVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A job that was given by API.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SavedJob {
+    pub version: JobVersion,
+    pub created: WallTime,
+    pub modified: WallTime,
+    /// As it was given: what it inherits from the settings changes with them.
+    pub text: Arc<str>,
 }
 
 /// The end of one run.
@@ -103,6 +157,12 @@ pub struct Durable {
     /// Those that left, the latest [`MAX_LEFT`]: a later scheduler must not take one back either, as its tasks are given away.
     pub left: BTreeSet<WorkerId>,
     pub hold_back: Duration,
+    /// Jobs that were given by API.
+    pub jobs: BTreeMap<JobName, SavedJob>,
+    /// The latest number of a job, or of a deletion.
+    pub last_job_version: JobVersion,
+    /// Of whatever origin, and whether or not there are such jobs at present.
+    pub paused: BTreeSet<JobName>,
     /// The last end of each task.
     pub statuses: BTreeMap<TaskKey, (InvocationId, StoredStatus)>,
     /// The operator says that the directory was restored from a backup. No record: it holds for the next start.
@@ -145,6 +205,26 @@ impl Durable {
             Record::HoldBack { wait } => self.hold_back = self.hold_back.max(*wait),
             Record::HoldBackOver => self.hold_back = Duration::ZERO,
             Record::TaskEnded(task) => self.end(task),
+            Record::JobSaved { job, saved } => {
+                self.jobs.insert(job.clone(), saved.clone());
+                self.last_job_version = self.last_job_version.max(saved.version);
+            }
+            Record::JobDeleted { job, version } => {
+                self.jobs.remove(job);
+                self.paused.remove(job);
+                self.last_job_version = self.last_job_version.max(*version);
+            }
+            Record::JobPaused { job } => {
+                self.paused.insert(job.clone());
+            }
+            Record::JobResumed { job } => {
+                self.paused.remove(job);
+            }
+            Record::TasksForgiven { tasks } => {
+                for task in tasks {
+                    self.end(task);
+                }
+            }
         }
     }
 

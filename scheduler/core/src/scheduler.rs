@@ -17,6 +17,7 @@ use crate::calls::Calls;
 use crate::effect::{Call, Effect, ExitReason, Reply};
 use crate::event::Event;
 use crate::reconcile::Orphans;
+use crate::jobs::Jobs;
 use crate::record::{ClusterId, Durable, Record};
 use crate::tasks::Tasks;
 use crate::view::Query;
@@ -63,13 +64,13 @@ pub struct Scheduler {
     workers: Workers,
     tasks: Tasks,
     orphans: Orphans,
+    jobs: Jobs,
     wait: InitialWait,
     calls: Calls,
     log: Log,
     effects: VecDeque<Effect>,
     invocation_ids: Rng,
     config_error: Option<String>,
-    config_warnings: Vec<String>,
     nodes_error: Option<String>,
     /// The last turn stopped at its limit of placements.
     more_to_place: bool,
@@ -111,6 +112,7 @@ impl Scheduler {
             workers: Workers::new(id, &durable.left),
             tasks: Tasks::default(),
             orphans: Orphans::default(),
+            jobs: Jobs::new(&durable),
             wait: InitialWait::new(&options, &durable, now),
             calls: Calls::default(),
             log: Log::default(),
@@ -121,7 +123,6 @@ impl Scheduler {
                 Purpose::InvocationIds,
             ),
             config_error: None,
-            config_warnings: Vec::new(),
             nodes_error: None,
             more_to_place: false,
             stepped_down: None,
@@ -166,6 +167,12 @@ impl Scheduler {
                 job,
                 node,
             } => self.kill_task(now, request, TaskKey { job, node }),
+            Event::ChangeJob {
+                request,
+                from: _,
+                job,
+                change,
+            } => self.change_job(now, request, job, change),
             Event::Query {
                 request,
                 from: _,
@@ -176,16 +183,17 @@ impl Scheduler {
             Event::StoreFailed { message } => self.log.error = Some(message),
             Event::StoreRecovered => self.log.error = None,
             Event::ConfigLoaded { config, warnings } => {
-                self.wait
-                    .config_override(config.exit_initial_wait_before_timestamp);
-                self.apply_config(now, config);
                 self.config_error = None;
-                self.config_warnings = warnings;
+                self.jobs.load_file(config, warnings);
+                self.put_jobs_in_force(now);
             }
             Event::ConfigFailed { message } => self.config_error = Some(message),
             Event::NodesLoaded { nodes, config } => {
-                self.apply_nodes(now, nodes, &config);
                 self.nodes_error = None;
+                self.put_jobs_in_force(now);
+                if let Some(nodes) = self.jobs.nodes_of_file(nodes) {
+                    self.engine.apply_nodes(now, nodes);
+                }
             }
             Event::NodesFailed { message } => self.nodes_error = Some(message),
         }
@@ -196,6 +204,7 @@ impl Scheduler {
         if self.stepped_down.is_some() {
             return;
         }
+        self.put_jobs_in_force(now);
         self.evaluate_due_workers(now);
         self.forget_the_dead(now);
         self.expire_calls(now);
@@ -279,6 +288,12 @@ impl Scheduler {
 
     pub(crate) fn orphans_mut(&mut self) -> &mut Orphans {
         &mut self.orphans
+    pub(crate) fn jobs(&self) -> &Jobs {
+        &self.jobs
+    }
+
+    pub(crate) fn jobs_mut(&mut self) -> &mut Jobs {
+        &mut self.jobs
     }
 
     pub(crate) fn initial_wait(&self) -> &InitialWait {
@@ -324,6 +339,11 @@ impl Scheduler {
 
     pub(crate) fn is_persisted(&self, seq: RecordSeq) -> bool {
         seq <= self.log.persisted
+    }
+
+    /// Why nothing can be made durable at present.
+    pub(crate) fn store_error(&self) -> Option<&str> {
+        self.log.error.as_deref()
     }
 
     /// What the next record will be.
@@ -398,7 +418,7 @@ impl Scheduler {
             .map(|newer| ExitReason::SteppedDown { newer });
         errors.extend(stepped_down.map(|reason| reason.to_string()));
         errors.extend(self.config_error.clone());
-        errors.extend(self.config_warnings.iter().cloned());
+        errors.extend(self.jobs.problems());
         errors.extend(self.nodes_error.clone());
         errors.extend(
             self.log
@@ -416,6 +436,8 @@ impl Scheduler {
     }
 
     fn query(&mut self, now: Time, request: RequestId, query: &Query) {
+        // Whoever was told that a job is saved shall find it.
+        self.put_jobs_in_force(now);
         let answer = self.answer(now, query);
         self.reply(request, None, Reply::Answer(Box::new(answer)));
     }
@@ -462,6 +484,8 @@ impl Scheduler {
         for task in self.tasks.take_persisted(up_to) {
             self.engine.release(now, task);
         }
+        self.jobs.persisted(up_to);
+        self.go_on_forgiving(now);
         let recorded = self.workers.take_recorded(up_to);
         for shard in recorded {
             self.evaluate(now, &shard);

@@ -168,7 +168,7 @@ impl Tasks {
         }
     }
 
-    fn note_end(&mut self, task: Task, of: InvocationId, seq: RecordSeq) {
+    pub(crate) fn note_end(&mut self, task: Task, of: InvocationId, seq: RecordSeq) {
         self.ended.insert(task, of);
         self.pending.entry(seq).or_default().push(task);
         self.pending_by_task.insert(task, seq);

@@ -11,7 +11,7 @@ use brasserie_common::{
 use brasserie_common_config::Config;
 use brasserie_scheduler_engine::{Counts, Reason, Task};
 
-use crate::record::ClusterId;
+use crate::record::{ClusterId, JobVersion};
 use crate::scheduler::Scheduler;
 
 /// The most tasks that one answer lists: a page for people, and far below a frame.
@@ -86,6 +86,10 @@ pub struct ClusterStatus {
 pub struct JobStatus {
     pub name: JobName,
     pub enabled: bool,
+    /// An operator holds it.
+    pub paused: bool,
+    /// `None`: it comes from the file.
+    pub version: Option<JobVersion>,
     pub counts: Counts,
     /// Every task is DONE, FAILED or can never run, and no end waits for the disk.
     pub settled: bool,
@@ -194,6 +198,8 @@ impl Scheduler {
         JobStatus {
             name: job.name.clone(),
             enabled: job.can_run(),
+            paused: job.paused,
+            version: self.jobs().version(&job.name),
             settled: !ends_pending && id.is_some_and(|id| self.engine().is_settled(id)),
             next_backoff_end: id
                 .and_then(|id| self.engine().next_backoff_end(id))

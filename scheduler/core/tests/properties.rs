@@ -324,7 +324,7 @@ impl World {
                 }
             }
             Reply::Heartbeat(Err(_)) | Reply::UpdateStatus(Err(_)) => {}
-            Reply::KillTask(_) | Reply::Answer(_) => {}
+            Reply::KillTask(_) | Reply::JobChanged(_) | Reply::Answer(_) => {}
         }
     }
 

@@ -38,7 +38,12 @@ fn safety_seconds(records: &[Record]) -> Vec<u32> {
         | Record::WorkerAssociated { .. }
         | Record::HoldBack { .. }
         | Record::HoldBackOver
-        | Record::TaskEnded(_) => None,
+        | Record::TaskEnded(_)
+        | Record::JobSaved { .. }
+        | Record::JobDeleted { .. }
+        | Record::JobPaused { .. }
+        | Record::JobResumed { .. }
+        | Record::TasksForgiven { .. } => None,
     });
     left.flatten()
         .map(|task| task.status.safety_seconds)

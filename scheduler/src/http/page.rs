@@ -69,7 +69,11 @@ fn write_page(out: &mut String, status: &ClusterStatus) -> fmt::Result {
 
 fn write_job(out: &mut String, job: &JobStatus) -> fmt::Result {
     let c = &job.counts;
-    let note = if job.enabled { "" } else { " (disabled)" };
+    let note = match (job.paused, job.enabled) {
+        (true, _) => " (paused)",
+        (false, true) => "",
+        (false, false) => " (disabled)",
+    };
     write!(out, "<tr><td>{}{note}", Escaped(job.name.as_str()))?;
     for error in &job.errors {
         write!(out, "<br><span class=\"bad\">{}</span>", Escaped(error))?;

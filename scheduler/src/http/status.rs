@@ -22,6 +22,8 @@ fn job(job: &JobStatus) -> Value {
     json!({
         "name": job.name.as_str(),
         "enabled": job.enabled,
+        "paused": job.paused,
+        "version": job.version.map(|version| version.0),
         "settled": job.settled,
         "total": counts.total,
         "unstarted": counts.unstarted,

@@ -15,7 +15,7 @@ use brasserie_thrift::generated::brasserie::{
 };
 use brasserie_thrift::generated::common::LogLines;
 use brasserie_thrift::generated::scheduler::{
-    BistroSchedulerDeleteJobResult, BistroSchedulerGetJobArgs, BistroSchedulerGetJobHistogramsArgs,
+    BistroSchedulerGetJobArgs, BistroSchedulerGetJobHistogramsArgs,
     BistroSchedulerGetJobHistogramsResult, BistroSchedulerGetJobLogsByIDArgs,
     BistroSchedulerGetJobLogsByIDResult, BistroSchedulerGetJobLogsByTimeArgs,
     BistroSchedulerGetJobLogsByTimeResult, BistroSchedulerGetJobResult,
@@ -34,9 +34,6 @@ use crate::inbox::{Inbox, Stopped};
 const MAX_SAMPLES: usize = 1000;
 /// Tasks that one list of unfinished ones holds at most: a page for people.
 const MAX_UNFINISHED: usize = 1000;
-
-const JOBS_ARE_IN_THE_FILE: &str =
-    "jobs come from the config file: edit it, and the change is in force within seconds";
 
 /// Answers questions.
 pub(super) struct Answers {
@@ -112,20 +109,6 @@ impl Answers {
                 result_value: Some(export::job(&config, job)),
             })
         });
-    }
-
-    pub(super) fn save_job(&self, to: Responder) {
-        refuse(to, JOBS_ARE_IN_THE_FILE);
-    }
-
-    pub(super) fn delete_job(&self, to: Responder) {
-        to.reply(&BistroSchedulerDeleteJobResult {
-            ex: Some(unknown_job(JOBS_ARE_IN_THE_FILE)),
-        });
-    }
-
-    pub(super) fn forgive(&self, to: Responder) {
-        refuse(to, "this version cannot forgive the tasks of a job");
     }
 
     pub(super) fn levels(&self, from: Principal, to: Responder) {
@@ -349,7 +332,7 @@ async fn unfinished(
     Ok(tasks)
 }
 
-fn unknown_job(message: &str) -> BistroSchedulerUnknownJobException {
+pub(super) fn unknown_job(message: &str) -> BistroSchedulerUnknownJobException {
     BistroSchedulerUnknownJobException {
         message: Some(message.to_owned()),
     }

@@ -2,6 +2,8 @@
 
 mod answers;
 mod export;
+mod import;
+mod jobs;
 mod logs;
 pub(crate) mod pool;
 mod render;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use brasserie_common::{InvocationId, WallTime};
 use brasserie_scheduler_core::{
-    ClusterStatus, EndedTaskView, JobHistogram, JobStatus, RunningTaskView, WorkerStatus,
+    ClusterStatus, EndedTaskView, JobHistogram, JobStatus, JobVersion, RunningTaskView,
+    WorkerStatus,
 };
 use brasserie_thrift::generated::bits::BistroTaskStatusBits;
 use brasserie_thrift::generated::brasserie as wire;
@@ -58,6 +59,8 @@ fn job_status(job: JobStatus, wall: WallTime) -> wire::JobStatus {
         next_backoff_end_ms: job.next_backoff_end.map(|left| (wall + left).as_millis()),
         settled: Some(job.settled),
         elapsed_ms: job.elapsed.map(millis),
+        paused: Some(job.paused),
+        version: job.version.map(|JobVersion(version)| version),
     }
 }
 

@@ -14,15 +14,15 @@ use brasserie_thrift::generated::fb303::{
     FacebookServiceGetStatusArgs, FacebookServiceGetStatusResult, FbStatus,
 };
 use brasserie_thrift::generated::scheduler::{
-    BistroSchedulerDeleteJobArgs, BistroSchedulerForgiveJobArgs, BistroSchedulerGetJobsArgs,
-    BistroSchedulerGetLevelsArgs, BistroSchedulerProcessHeartbeatArgs,
-    BistroSchedulerProcessHeartbeatResult, BistroSchedulerSaveJobArgs,
-    BistroSchedulerUpdateStatusArgs, BistroSchedulerUpdateStatusResult,
+    BistroSchedulerGetJobsArgs, BistroSchedulerGetLevelsArgs, BistroSchedulerProcessHeartbeatArgs,
+    BistroSchedulerProcessHeartbeatResult, BistroSchedulerUpdateStatusArgs,
+    BistroSchedulerUpdateStatusResult,
 };
 use brasserie_thrift::rpc::{ClientProtocol, IncomingCall, Responder, Service};
 use thrift::ApplicationErrorKind;
 
 use super::answers::Answers;
+use super::jobs::Jobs;
 use super::logs::Logs;
 use super::pool::WorkerPool;
 use crate::inbox::{Inbox, Lane, Waiter};
@@ -34,12 +34,13 @@ pub(crate) struct SchedulerService {
     room: Arc<Room>,
     pool: WorkerPool,
     answers: Answers,
+    jobs: Jobs,
 }
 
 impl Service for SchedulerService {
     fn call(&self, call: IncomingCall<'_>) {
         let from = Principal::Unauthenticated(call.peer());
-        let answers = &self.answers;
+        let (answers, jobs) = (&self.answers, &self.jobs);
         match call.method() {
             "processHeartbeat" => {
                 let protocol = call.protocol();
@@ -49,9 +50,9 @@ impl Service for SchedulerService {
             "getStatus" => call.serve(|_: FacebookServiceGetStatusArgs, to| alive(to)),
             "getJobs" => call.serve(|_: BistroSchedulerGetJobsArgs, to| answers.jobs(from, to)),
             "getJob" => call.serve(|args, to| answers.job(from, args, to)),
-            "saveJob" => call.serve(|_: BistroSchedulerSaveJobArgs, to| answers.save_job(to)),
-            "deleteJob" => call.serve(|_: BistroSchedulerDeleteJobArgs, to| answers.delete_job(to)),
-            "forgiveJob" => call.serve(|_: BistroSchedulerForgiveJobArgs, to| answers.forgive(to)),
+            "saveJob" => call.serve(|args, to| jobs.save(from, args, to)),
+            "deleteJob" => call.serve(|args, to| jobs.delete(from, args, to)),
+            "forgiveJob" => call.serve(|args, to| jobs.forgive(from, args, to)),
             "getLevels" => {
                 call.serve(|_: BistroSchedulerGetLevelsArgs, to| answers.levels(from, to));
             }
@@ -63,6 +64,11 @@ impl Service for SchedulerService {
             }
             "getRunningTaskList" => call.serve(|args, to| answers.running(from, args, to)),
             "getUnfinishedTasks" => call.serve(|args, to| answers.unfinished(from, args, to)),
+            "submitJob" => call.serve(|args, to| jobs.submit(from, args, to)),
+            "removeJob" => call.serve(|args, to| jobs.remove(from, args, to)),
+            "pauseJob" => call.serve(|args, to| jobs.pause(from, args, to)),
+            "resumeJob" => call.serve(|args, to| jobs.resume(from, args, to)),
+            "forgiveTasks" => call.serve(|args, to| jobs.forgive_tasks(from, args, to)),
             "explainTask" => call.serve(|args, to| answers.explain(from, args, to)),
             _ => call.unknown_method(),
         }
@@ -73,11 +79,13 @@ impl SchedulerService {
     pub(crate) fn new(inbox: Inbox, room: Arc<Room>, pool: WorkerPool) -> Self {
         let logs = Logs::new(inbox.clone(), pool.clone());
         let answers = Answers::new(inbox.clone(), logs);
+        let jobs = Jobs::new(inbox.clone(), Arc::clone(&room));
         SchedulerService {
             inbox,
             room,
             pool,
             answers,
+            jobs,
         }
     }
 
@@ -108,7 +116,10 @@ impl SchedulerService {
                 result_value: Some((*response).into()),
             }),
             Reply::Heartbeat(Err(rejection)) => refuse(to, rejection),
-            Reply::UpdateStatus(_) | Reply::KillTask(_) | Reply::Answer(_) => {
+            Reply::UpdateStatus(_)
+            | Reply::KillTask(_)
+            | Reply::JobChanged(_)
+            | Reply::Answer(_) => {
                 unreachable!("Invariant: a heartbeat is replied to as one")
             }
         });
@@ -136,7 +147,7 @@ impl SchedulerService {
         let waiter: Waiter = Box::new(move |reply| match reply {
             Reply::UpdateStatus(Ok(())) => to.reply(&BistroSchedulerUpdateStatusResult {}),
             Reply::UpdateStatus(Err(rejection)) => refuse(to, rejection),
-            Reply::Heartbeat(_) | Reply::KillTask(_) | Reply::Answer(_) => {
+            Reply::Heartbeat(_) | Reply::KillTask(_) | Reply::JobChanged(_) | Reply::Answer(_) => {
                 unreachable!("Invariant: a status update is replied to as one")
             }
         });

@@ -1,6 +1,7 @@
 //! The durable store: one SQLite file, one thread that writes it, and a report when something is on disk.
 
 mod error;
+mod job_rows;
 mod queue;
 mod rows;
 mod schema;

@@ -16,6 +16,8 @@ const MAX_WAITING_RECORDS: usize = 65_536;
 const MAX_WAITING_BYTES: usize = 64 * 1024 * 1024;
 /// Records of one transaction: about 100 ms of work, which bounds how long the last of them waits for its sync.
 const MAX_BATCH_RECORDS: usize = 16_384;
+/// The same in bytes, for the texts of jobs, of which each may have a megabyte.
+const MAX_BATCH_BYTES: usize = 8 * 1024 * 1024;
 
 /// Whether the writer keeps up.
 #[derive(Debug, Default)]
@@ -121,7 +123,14 @@ impl Queue {
                 End::Closed => return Work::End,
             }
         }
-        let count = state.waiting.len().min(MAX_BATCH_RECORDS);
+        let mut bytes = 0;
+        let fits = |waiting: &&Waiting| {
+            let is_first = bytes == 0;
+            bytes += waiting.bytes;
+            is_first || bytes <= MAX_BATCH_BYTES
+        };
+        let batch = state.waiting.iter().take(MAX_BATCH_RECORDS);
+        let count = batch.take_while(fits).count();
         Work::Write(state.waiting.drain(..count).collect())
     }
 
@@ -158,8 +167,14 @@ fn weight(record: &Record) -> usize {
         Record::SchedulerStarted { .. }
         | Record::WorkerAssociated { .. }
         | Record::HoldBack { .. }
-        | Record::HoldBackOver => FIXED,
-        Record::WorkerLeft { tasks, .. } => FIXED + tasks.iter().map(task).sum::<usize>(),
+        | Record::HoldBackOver
+        | Record::JobDeleted { .. }
+        | Record::JobPaused { .. }
+        | Record::JobResumed { .. } => FIXED,
+        Record::JobSaved { job: _, saved } => FIXED + saved.text.len(),
+        Record::WorkerLeft { tasks, .. } | Record::TasksForgiven { tasks } => {
+            FIXED + tasks.iter().map(task).sum::<usize>()
+        }
         Record::TaskEnded(ended) => task(ended),
     }
 }

@@ -14,6 +14,7 @@ use brasserie_scheduler_core::{ClusterId, Durable, EndedTask, InstanceRecord, MA
 use rusqlite::{Connection, Row, Transaction, params};
 
 use super::error::StoreError;
+use super::job_rows;
 
 /// Names whose ids are kept in memory; more are looked up in the file again. They share their text with the scheduler's
 /// own tables, so this is some 100 MiB at most.
@@ -129,6 +130,15 @@ pub(super) fn apply(
             transaction.execute("UPDATE meta SET hold_back_ns = 0", ())?;
         }
         Record::TaskEnded(task) => end(transaction, names, task)?,
+        Record::JobSaved { .. }
+        | Record::JobDeleted { .. }
+        | Record::JobPaused { .. }
+        | Record::JobResumed { .. } => job_rows::apply(transaction, record)?,
+        Record::TasksForgiven { tasks } => {
+            for task in tasks {
+                end(transaction, names, task)?;
+            }
+        }
     }
     Ok(())
 }
@@ -238,6 +248,7 @@ pub(super) fn load(connection: &Connection) -> Result<Durable, StoreError> {
         let (worker, instance) = load_instance(row)?;
         durable.instances.insert(worker, instance);
     }
+    job_rows::load(connection, &mut durable)?;
     let mut statement = connection.prepare(
         "SELECT invocation_start, invocation_rand, bits, time_ms, backoff, safety, data, jobs.name, nodes.name
          FROM statuses JOIN jobs ON jobs.id = job_id JOIN nodes ON nodes.id = node_id",
@@ -344,7 +355,7 @@ fn duration(nanos: i64) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
 }
 
-fn damaged<E: Display>(table: &'static str) -> impl Fn(E) -> StoreError {
+pub(super) fn damaged<E: Display>(table: &'static str) -> impl Fn(E) -> StoreError {
     move |error| StoreError::Damaged {
         table,
         what: error.to_string(),

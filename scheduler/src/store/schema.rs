@@ -75,6 +75,20 @@ pub(super) const STEPS: &[Step] = &[
         ) STRICT, WITHOUT ROWID;
     ",
     },
+    Step {
+        to: 3,
+        sql: "
+        ALTER TABLE meta ADD COLUMN last_job_version INTEGER NOT NULL DEFAULT 0;
+        CREATE TABLE saved_jobs (
+            name TEXT PRIMARY KEY,
+            version INTEGER NOT NULL,
+            created_ms INTEGER NOT NULL,
+            modified_ms INTEGER NOT NULL,
+            text TEXT NOT NULL
+        ) STRICT;
+        CREATE TABLE paused_jobs (name TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+    ",
+    },
 ];
 
 /// An open file in the current format.

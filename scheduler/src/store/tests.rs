@@ -11,7 +11,8 @@ use brasserie_common::{
     WallTime, WorkerId,
 };
 use brasserie_scheduler_core::{
-    ClusterId, Durable, EndedTask, InstanceRecord, LeftCause, MAX_LEFT, Record,
+    ClusterId, Durable, EndedTask, InstanceRecord, JobVersion, LeftCause, MAX_LEFT, Record,
+    SavedJob,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use proptest::prelude::*;
@@ -74,6 +75,11 @@ fn worker() -> impl Strategy<Value = WorkerId> {
     (0..3_i64, 0..2_i64).prop_map(|(start, rand)| WorkerId::new(start, rand))
 }
 
+/// Few, so that records meet.
+fn job_name() -> impl Strategy<Value = JobName> {
+    (0..3_u8).prop_map(|n| JobName::try_from(format!("job '{n}")).unwrap())
+}
+
 fn record() -> impl Strategy<Value = Record> {
     let cause = prop_oneof![
         Just(LeftCause::CleanExit),
@@ -119,6 +125,25 @@ fn record() -> impl Strategy<Value = Record> {
                 tasks,
                 hold_back
             }),
+        (job_name(), any::<(i32, i64, i64)>(), "[{\u{e9}'\"}]{0,6}").prop_map(
+            |(job, (version, created, modified), text)| Record::JobSaved {
+                job,
+                saved: SavedJob {
+                    version: JobVersion(version.into()),
+                    created: WallTime::from_millis(created),
+                    modified: WallTime::from_millis(modified),
+                    text: text.into(),
+                },
+            }
+        ),
+        (job_name(), any::<i32>()).prop_map(|(job, version)| Record::JobDeleted {
+            job,
+            version: JobVersion(version.into())
+        }),
+        job_name().prop_map(|job| Record::JobPaused { job }),
+        job_name().prop_map(|job| Record::JobResumed { job }),
+        proptest::collection::vec(task_ended(), 0..4)
+            .prop_map(|tasks| Record::TasksForgiven { tasks }),
         nanos.prop_map(|wait| Record::HoldBack { wait }),
         Just(Record::HoldBackOver),
         task_ended().prop_map(Record::TaskEnded),
@@ -359,7 +384,7 @@ fn an_older_format_is_migrated_after_a_backup() {
         .unwrap();
     drop(database);
     let next = Step {
-        to: 3,
+        to: 4,
         sql: "ALTER TABLE meta ADD COLUMN colour TEXT",
     };
     let mut database = Database::open_with(&path, &[next]).unwrap();
@@ -368,18 +393,18 @@ fn an_older_format_is_migrated_after_a_backup() {
         .connection()
         .query_row("SELECT version FROM meta", (), |r| r.get(0))
         .unwrap();
-    assert_eq!(version, 3);
+    assert_eq!(version, 4);
     drop(database);
     assert!(matches!(
         Database::open(&path),
         Err(StoreError::Newer {
-            found: 3,
-            known: 2,
+            found: 4,
+            known: 3,
             ..
         })
     ));
     // The copy is a complete store of the old format.
-    let mut copy = Database::open(&folder.path().join("db.format-2")).unwrap();
+    let mut copy = Database::open(&folder.path().join("db.format-3")).unwrap();
     assert_eq!(copy.load().unwrap().statuses.len(), 1);
 }
 
@@ -391,6 +416,35 @@ fn the_first_format_learns_to_remember_who_left() {
     let mut database = Database::open(&path).unwrap();
     database.write([left(1), left(2)].iter()).unwrap();
     assert_eq!(database.load().unwrap().left.len(), 2);
+}
+
+/// A file as the program of that time wrote it: with statuses, and nothing about jobs.
+#[test]
+fn the_second_format_learns_of_jobs_and_keeps_what_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let mut old = Database::open_with(&path, &STEPS[..2]).unwrap();
+    let kept = [Record::TaskEnded(ended("j", "n", 1)), left(5)];
+    old.write(kept.iter()).unwrap();
+    drop(old);
+    let mut expected = Durable::default();
+    kept.iter().for_each(|record| expected.apply(record));
+    let mut database = Database::open(&path).unwrap();
+    assert_eq!(database.load().unwrap(), expected);
+    let saved = Record::JobSaved {
+        job: JobName::try_from("by API").unwrap(),
+        saved: SavedJob {
+            version: JobVersion(7),
+            created: WallTime::from_secs(1),
+            modified: WallTime::from_secs(2),
+            text: "{}".into(),
+        },
+    };
+    database.write([&saved].into_iter()).unwrap();
+    expected.apply(&saved);
+    drop(database);
+    assert_eq!(Database::open(&path).unwrap().load().unwrap(), expected);
+    assert!(folder.path().join("db.format-2").exists());
 }
 
 fn left(start: i64) -> Record {
@@ -423,15 +477,37 @@ fn a_migration_that_fails_changes_nothing() {
     let path = folder.path().join("db");
     drop(Database::open(&path).unwrap());
     let broken = [Step {
-        to: 3,
+        to: 4,
         sql: "DROP TABLE statuses; DROP TABLE nothing",
     }];
     let text = Database::open_with(&path, &broken).unwrap_err().to_string();
     assert!(
-        text.contains("format 2 to 3") && text.contains("Nothing was changed"),
+        text.contains("format 3 to 4") && text.contains("Nothing was changed"),
         "{text}"
     );
     assert!(Database::open(&path).unwrap().load().is_ok());
+}
+
+#[test]
+fn long_texts_are_written_in_several_transactions() {
+    let queue = Queue::default();
+    let text: Arc<str> = "x".repeat(3 * 1024 * 1024).into();
+    for i in 0..4 {
+        let saved = SavedJob {
+            version: JobVersion(i),
+            created: WallTime::from_secs(1),
+            modified: WallTime::from_secs(1),
+            text: Arc::clone(&text),
+        };
+        let job = JobName::try_from("j").unwrap();
+        queue.push(RecordSeq(i.unsigned_abs()), Record::JobSaved { job, saved });
+    }
+    for _ in 0..2 {
+        let Work::Write(batch) = queue.take() else {
+            panic!("work waits")
+        };
+        assert_eq!(batch.len(), 2);
+    }
 }
 
 #[test]

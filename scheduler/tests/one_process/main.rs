@@ -7,6 +7,7 @@
 
 mod answers;
 mod durability;
+mod jobs;
 mod orphans;
 mod starting;
 mod syncs;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use brasserie_common::{Health, Shard, TaskKey, WorkerId, WorkerSetId};
+use brasserie_common::{Health, JobName, Shard, TaskKey, WorkerId, WorkerSetId};
 use brasserie_worker_core::Goodbye;
 
 use super::{Cluster, Due, FIRST, SECOND};
@@ -96,6 +96,7 @@ impl Cluster {
                 true
             }
             FaultKind::OperatorKill => self.operator_kill(),
+            FaultKind::OperatorForgives => self.operator_forgives(),
             FaultKind::MachineCrash => self.machine_crash(),
             FaultKind::StrayHeartbeat => self.stray_heartbeat(),
             // Of packets and processes, drawn where they happen.
@@ -398,6 +399,16 @@ impl Cluster {
         self.scheduler_post_mut(SECOND).directory = own;
         // It is counted where the start fails.
         false
+    }
+
+    fn operator_forgives(&mut self) -> bool {
+        let jobs = &self.workload.config().jobs;
+        let names: Vec<JobName> = jobs.iter().map(|job| job.name.clone()).collect();
+        let Some(job) = self.chance.pick(&names).cloned() else {
+            return false;
+        };
+        self.drive_scheduler(FIRST, SchedulerInput::Forgive(job));
+        true
     }
 
     fn operator_kill(&mut self) -> bool {

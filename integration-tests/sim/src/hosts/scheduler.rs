@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use brasserie_common::collections::IdMap;
 use brasserie_common::{
-    CallId, CallOutcome, RecordSeq, RefusalCode, RequestId, ServiceAddress, Shard, StatusBits,
-    TaskKey, Time, WallTime, WorkerId,
+    CallId, CallOutcome, JobName, Principal, RecordSeq, RefusalCode, RequestId, ServiceAddress,
+    Shard, StatusBits, TaskKey, Time, WallTime, WorkerId,
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
@@ -47,8 +47,9 @@ pub enum SchedulerInput {
         config: Arc<Config>,
         nodes: Arc<NodeTable>,
     },
-    /// An operator's wish.
+    /// An operator's wishes.
     Kill(TaskKey),
+    Forgive(JobName),
     /// A timer of the core.
     Wake,
 }
@@ -331,6 +332,12 @@ impl Turn<'_> {
             SchedulerInput::LoadedConfig(config) => self.config_loaded(config),
             SchedulerInput::LoadedNodes { config, nodes } => self.nodes_loaded(config, nodes),
             SchedulerInput::Kill(key) => self.operator_kills(key),
+            SchedulerInput::Forgive(job) => Event::ChangeJob {
+                request: self.expect(Asked::Operator),
+                from: Principal::Own,
+                job,
+                change: brasserie_scheduler_core::JobChange::Forgive,
+            },
             SchedulerInput::Wake => return,
         };
         self.process.core.handle(self.now, event);

@@ -1,6 +1,6 @@
-//! Law `ends_are_not_undone`: A stored end gives way only to the end of a later run, lost and was-not-running also to the true end of their run, and to DONE all but DONE.
+//! Law `ends_are_not_undone`: A stored end gives way only to the end of a later run, lost and was-not-running also to the true end of their run, and to DONE all but DONE; forgiving it leaves what is done, whose end it is, whether a true end may still come, and how long a lost run may live.
 //!
-//! Source: R27, R17, spec 7.3, spec 15.5. The true end of a run is the last word on it, in whatever order the news come.
+//! Source: R27, R17, spec 7.3, spec 15.5, and 9.7 without its forgetting. The true end of a run is the last word on it, in whatever order the news come.
 
 use brasserie_common::{StatusBits, Time};
 
@@ -22,7 +22,7 @@ impl Law for EndsAreNotUndone {
     }
 
     fn statement(&self) -> &'static str {
-        "A stored end gives way only to the end of a later run, lost and was-not-running also to the true end of their run, and to DONE all but DONE."
+        "A stored end gives way only to the end of a later run, lost and was-not-running also to the true end of their run, and to DONE all but DONE; forgiving it leaves what is done, whose end it is, whether a true end may still come, and how long a lost run may live."
     }
 
     fn observe(
@@ -61,9 +61,57 @@ impl Law for EndsAreNotUndone {
                 ));
             }
         }
+        if let Happening::EndForgiven {
+            directory,
+            run,
+            bits,
+            backoff_seconds,
+            safety_seconds,
+            scheduler,
+            ..
+        } = *happening
+        {
+            let contents = self.directories.get(directory);
+            let old = contents.and_then(|contents| contents.written_end(run.task));
+            let new = Stored {
+                invocation: run.invocation,
+                bits,
+                backoff_seconds,
+                safety_seconds,
+                at: when,
+                by: scheduler,
+            };
+            if let Some(what) = not_only_forgiven(old, &new) {
+                return Err(Violation::new(
+                    NAME,
+                    format_args!("{} was forgiven, but {what}: {old:?}, {new:?}", run.task),
+                ));
+            }
+        }
         self.directories.note(when, happening, world);
         Ok(())
     }
+}
+
+/// What forgiving `old` has changed that it may not.
+fn not_only_forgiven(old: Option<&Stored>, new: &Stored) -> Option<&'static str> {
+    let Some(old) = old else {
+        return Some("it had not ended");
+    };
+    if old.is_done() || new.is_done() {
+        return Some("DONE is nothing to forgive");
+    }
+    if old.invocation != new.invocation {
+        return Some("the end is another run's");
+    }
+    if old.is_provisional() != new.is_provisional() {
+        return Some("whether a true end may come is another");
+    }
+    if old.safety_seconds != new.safety_seconds || new.backoff_seconds < new.safety_seconds {
+        return Some("a lost run has another time to live");
+    }
+    (new.bits.has(StatusBits::FAILED) || new.backoff_seconds > new.safety_seconds)
+        .then_some("something is left to forgive")
 }
 
 const RESULT: StatusBits = StatusBits::DONE
@@ -116,6 +164,62 @@ mod tests {
         ] {
             let (mut trial, end) = after(first, then);
             trial.sees(end);
+        }
+    }
+
+    fn forgiven(invocation: i64, bits: StatusBits, safety_seconds: u32) -> Happening {
+        let end = end_written(1, 3, run(invocation), bits, safety_seconds, safety_seconds);
+        let Happening::EndWritten {
+            directory,
+            scheduler,
+            seq,
+            run,
+            bits,
+            backoff_seconds,
+            safety_seconds,
+        } = end
+        else {
+            unreachable!("an end")
+        };
+        Happening::EndForgiven {
+            directory,
+            scheduler,
+            seq,
+            run,
+            bits,
+            backoff_seconds,
+            safety_seconds,
+        }
+    }
+
+    #[test]
+    fn forgiving_changes_the_cost_alone() {
+        let error = StatusBits::ERROR;
+        for (first, then, breaks) in [
+            ((1, StatusBits::FAILED), forgiven(1, error, 0), None),
+            ((1, LOST), forgiven(1, LOST, 0), None),
+            ((1, DONE), forgiven(1, error, 0), Some("DONE")),
+            ((2, error), forgiven(1, error, 0), Some("another run's")),
+            ((1, LOST), forgiven(1, error, 0), Some("true end")),
+            ((1, LOST), forgiven(1, LOST, 9), Some("time to live")),
+            (
+                (1, error),
+                forgiven(1, StatusBits::FAILED, 0),
+                Some("left to forgive"),
+            ),
+        ] {
+            let mut trial = Trial::of(EndsAreNotUndone::default());
+            trial.sees(started(1)).sees(wrote_start(1));
+            for happening in ended(1, 2, run(first.0), first.1) {
+                trial.sees(happening);
+            }
+            trial.sees(wrote(1, 3, crate::event_log::Fact::Jobs));
+            match breaks {
+                None => {
+                    trial.sees(then);
+                }
+                Some(text) => trial.breaks(then, text),
+            }
         }
     }
 

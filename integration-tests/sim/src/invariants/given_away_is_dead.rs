@@ -116,7 +116,8 @@ fn given_away(fact: &Fact) -> Option<WorkerId> {
         | Fact::WorkerAssociated { .. }
         | Fact::HoldBack { .. }
         | Fact::HoldBackOver
-        | Fact::TaskEnded => None,
+        | Fact::TaskEnded
+        | Fact::Jobs => None,
     }
 }
 

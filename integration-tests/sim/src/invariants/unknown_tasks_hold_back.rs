@@ -115,7 +115,8 @@ impl UnknownTasksHoldBack {
             | Fact::SchedulerStarted { .. }
             | Fact::HoldBack { .. }
             | Fact::HoldBackOver
-            | Fact::TaskEnded => Ok(()),
+            | Fact::TaskEnded
+            | Fact::Jobs => Ok(()),
         }
     }
 }

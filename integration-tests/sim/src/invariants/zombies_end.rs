@@ -125,7 +125,8 @@ impl ZombiesEnd {
             Fact::SchedulerStarted { .. }
             | Fact::HoldBack { .. }
             | Fact::HoldBackOver
-            | Fact::TaskEnded => {}
+            | Fact::TaskEnded
+            | Fact::Jobs => {}
         }
     }
 

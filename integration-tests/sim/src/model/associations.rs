@@ -124,7 +124,8 @@ impl Associations {
             Fact::SchedulerStarted { .. }
             | Fact::HoldBack { .. }
             | Fact::HoldBackOver
-            | Fact::TaskEnded => {}
+            | Fact::TaskEnded
+            | Fact::Jobs => {}
         }
     }
 }

@@ -65,7 +65,7 @@ impl State {
             }
             Fact::HoldBack { wait } => self.hold_back = self.hold_back.max(wait),
             Fact::HoldBackOver => self.hold_back = Duration::ZERO,
-            Fact::TaskEnded => {}
+            Fact::TaskEnded | Fact::Jobs => {}
         }
         self.ends.extend(entry.ends.iter().copied());
     }
@@ -240,6 +240,7 @@ impl Directories {
                 };
                 self.end_written(directory, run.task, stored);
             }
+            Happening::EndForgiven { .. } => self.end_forgiven(when, happening),
             Happening::Synced {
                 directory,
                 scheduler,
@@ -262,6 +263,32 @@ impl Directories {
             }
             _ => {}
         }
+    }
+
+    /// When the run ended is what its waits count from, forgiven or not.
+    fn end_forgiven(&mut self, when: Time, happening: &Happening) {
+        let Happening::EndForgiven {
+            directory,
+            scheduler,
+            seq: _,
+            run,
+            bits,
+            backoff_seconds,
+            safety_seconds,
+        } = *happening
+        else {
+            return;
+        };
+        let old = self.contents(directory).written_end(run.task).copied();
+        let stored = Stored {
+            invocation: run.invocation,
+            bits,
+            backoff_seconds,
+            safety_seconds,
+            at: old.map_or(when, |old| old.at),
+            by: old.map_or(scheduler, |old| old.by),
+        };
+        self.end_written(directory, run.task, stored);
     }
 
     /// Only the directory itself tells what an old copy holds.

@@ -138,7 +138,8 @@ impl WorkerSets {
             Fact::SchedulerStarted { .. }
             | Fact::HoldBack { .. }
             | Fact::HoldBackOver
-            | Fact::TaskEnded => {}
+            | Fact::TaskEnded
+            | Fact::Jobs => {}
         }
     }
 }

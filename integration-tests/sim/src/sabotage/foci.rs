@@ -28,6 +28,11 @@ const CALM: Wanted = Wanted {
     orphans: Orphans::Stay,
 };
 
+/// Where nothing goes wrong but this.
+const fn calm_but(faults: &'static [(FaultKind, Duration)]) -> Wanted {
+    Wanted { faults, ..CALM }
+}
+
 const fn focus(bug: Sabotage, laws: &'static [&'static str], world: Wanted) -> Focus {
     Focus {
         bug,
@@ -84,26 +89,17 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::EndWaitOneWorkerEarly,
         &["wait_ends_rightly"],
-        Wanted {
-            faults: &[(FaultKind::SchedulerCrash, secs(60))],
-            ..CALM
-        },
+        calm_but(&[(FaultKind::SchedulerCrash, secs(60))]),
     ),
     focus(
         Sabotage::IgnoreSafetyBackoff,
         &["safety_backoff", "backoff"],
-        Wanted {
-            faults: &[(FaultKind::WorkerKilled, secs(20))],
-            ..CALM
-        },
+        calm_but(&[(FaultKind::WorkerKilled, secs(20))]),
     ),
     focus(
         Sabotage::RestartLostAtConfiguredBackoff,
         &["left_in_one_commit"],
-        Wanted {
-            faults: &[(FaultKind::WorkerKilled, secs(20))],
-            ..CALM
-        },
+        calm_but(&[(FaultKind::WorkerKilled, secs(20))]),
     ),
     focus(
         Sabotage::KeepCounterForNewScheduler,
@@ -241,10 +237,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::ShareDirectory,
         &["one_scheduler_a_directory"],
-        Wanted {
-            faults: &[(FaultKind::LockRefused, secs(60))],
-            ..CALM
-        },
+        calm_but(&[(FaultKind::LockRefused, secs(60))]),
     ),
     focus(
         Sabotage::RecordAtFirstTask,
@@ -254,10 +247,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::LeaveRecordBeforeBackoff,
         &["left_in_one_commit"],
-        Wanted {
-            faults: &[(FaultKind::WorkerKilled, secs(30))],
-            ..CALM
-        },
+        calm_but(&[(FaultKind::WorkerKilled, secs(30))]),
     ),
     focus(
         Sabotage::TrustStaleRecord,
@@ -470,5 +460,13 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
             orphans: Orphans::End,
             ..CALM
         },
+    ),
+    focus(
+        Sabotage::ForgiveSafetyToo,
+        &["safety_backoff", "backoff"],
+        calm_but(&[
+            (FaultKind::WorkerKilled, secs(20)),
+            (FaultKind::OperatorForgives, secs(3)),
+        ]),
     ),
 ];

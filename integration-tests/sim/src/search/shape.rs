@@ -295,6 +295,9 @@ fn shape_durable(s: &mut S<'_>, durable: &Durable) {
         instances,
         left,
         hold_back,
+        jobs,
+        last_job_version,
+        paused,
         statuses,
         is_a_backup,
     } = durable;
@@ -307,6 +310,10 @@ fn shape_durable(s: &mut S<'_>, durable: &Durable) {
     });
     s.each(left, |s, id| s.worker(*id));
     s.put(hold_back);
+    s.each(jobs, |s, (name, saved)| {
+        s.put((name, saved.version, &saved.text));
+    });
+    s.put((last_job_version, paused));
     s.each(statuses, |s, (key, (invocation, status))| {
         s.put((&key.job, &key.node));
         s.invocation(*invocation);
@@ -352,6 +359,10 @@ fn shape_record(s: &mut S<'_>, record: &Record) {
         Record::HoldBack { wait } => s.put(wait),
         Record::HoldBackOver => {}
         Record::TaskEnded(task) => shape_end(s, task),
+        Record::JobSaved { job, saved } => s.put((job, saved.version, &saved.text)),
+        Record::JobDeleted { job, version } => s.put((job, version)),
+        Record::JobPaused { job } | Record::JobResumed { job } => s.put(job),
+        Record::TasksForgiven { tasks } => s.each(tasks, shape_end),
     }
 }
 

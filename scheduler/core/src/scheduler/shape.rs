@@ -22,6 +22,7 @@ impl Scheduler {
         self.workers.shape(s, persisted);
         self.tasks.shape(s, persisted, self.wall);
         self.orphans.shape(s);
+        self.jobs.shape(s, persisted);
         self.wait.shape(s, persisted, self.wall);
         self.calls.shape(s);
         let Log {

@@ -9,6 +9,7 @@ use brasserie_scheduler_engine::Eligibility;
 use crate::calls::Purpose;
 use crate::effect::{CallReply, Effect, ExitReason, Rejection, Reply};
 use crate::event::Event;
+use crate::jobs::JobRefusal;
 use crate::scheduler::Scheduler;
 
 /// The scheduler instance that a refusal names, and whose. Healthchecks and suicide requests go also to workers that do not
@@ -62,6 +63,10 @@ impl Scheduler {
             }
             Event::KillTask { request, .. } => {
                 self.reply(request, None, Reply::KillTask(Err(rejection)));
+            }
+            Event::ChangeJob { request, .. } => {
+                let refusal = JobRefusal::SteppedDown { newer };
+                self.reply(request, None, Reply::JobChanged(Err(refusal)));
             }
             Event::Query { request, query, .. } => {
                 let answer = self.answer(now, &query);

@@ -85,6 +85,18 @@ impl World {
             ),
             Record::HoldBackOver => "the hold-back is over".to_owned(),
             Record::TaskEnded(task) => self.ended(task),
+            Record::JobSaved { job, saved } => {
+                format!("job {job} is saved, version {}", saved.version)
+            }
+            Record::JobDeleted { job, version } => {
+                format!("job {job} is deleted, version {version}")
+            }
+            Record::JobPaused { job } => format!("job {job} is paused"),
+            Record::JobResumed { job } => format!("job {job} is resumed"),
+            Record::TasksForgiven { tasks } => {
+                let tasks: Vec<String> = tasks.iter().map(|task| self.ended(task)).collect();
+                format!("forgiven: {}", tasks.join("; "))
+            }
         }
     }
 
@@ -124,6 +136,8 @@ impl World {
             Reply::UpdateStatus(Err(rejection)) | Reply::KillTask(Err(rejection)) => {
                 self.refused(rejection)
             }
+            Reply::JobChanged(Ok(changed)) => format!("{changed:?}"),
+            Reply::JobChanged(Err(refusal)) => format!("refused: {refusal}"),
             Reply::Answer(answer) => return Err(format!("nobody asked: {answer:?}")),
         };
         let what = match &asked {

@@ -75,7 +75,7 @@ impl Turn<'_> {
             (Some(Asked::Status(about)), Reply::UpdateStatus(result)) => {
                 self.status_reply(about, after, result)
             }
-            (Some(Asked::Operator), Reply::KillTask(_)) => return,
+            (Some(Asked::Operator), Reply::KillTask(_) | Reply::JobChanged(_)) => return,
             (asked, reply) => panic!("Invariant: a reply fits its request: {asked:?} {reply:?}"),
         };
         self.emit(
@@ -225,7 +225,17 @@ impl Turn<'_> {
             Record::SchedulerStarted { .. }
             | Record::WorkerAssociated { .. }
             | Record::HoldBack { .. }
-            | Record::HoldBackOver => &[],
+            | Record::HoldBackOver
+            | Record::JobSaved { .. }
+            | Record::JobDeleted { .. }
+            | Record::JobPaused { .. }
+            | Record::JobResumed { .. }
+            // No run has ended.
+            | Record::TasksForgiven { .. } => &[],
+        };
+        let forgiven = match record {
+            Record::TasksForgiven { tasks } => tasks.as_slice(),
+            _ => &[],
         };
         self.log.push(Happening::RecordWritten {
             directory: self.process.directory,
@@ -236,6 +246,24 @@ impl Turn<'_> {
         for task in ended {
             self.note_end(seq, task);
         }
+        for task in forgiven {
+            self.note_forgiven(seq, task);
+        }
+    }
+
+    fn note_forgiven(&mut self, seq: RecordSeq, task: &EndedTask) {
+        self.log.push(Happening::EndForgiven {
+            directory: self.process.directory,
+            scheduler: self.process.core.id(),
+            seq,
+            run: Run {
+                task: TaskId::from_names(task.job.as_str(), task.node.as_str()),
+                invocation: task.invocation,
+            },
+            bits: task.status.bits,
+            backoff_seconds: task.status.backoff_seconds,
+            safety_seconds: task.status.safety_seconds,
+        });
     }
 
     fn note_end(&mut self, seq: RecordSeq, task: &EndedTask) {
@@ -313,5 +341,10 @@ fn fact(record: &Record) -> Fact {
         Record::HoldBack { wait } => Fact::HoldBack { wait: *wait },
         Record::HoldBackOver => Fact::HoldBackOver,
         Record::TaskEnded(_) => Fact::TaskEnded,
+        Record::JobSaved { .. }
+        | Record::JobDeleted { .. }
+        | Record::JobPaused { .. }
+        | Record::JobResumed { .. }
+        | Record::TasksForgiven { .. } => Fact::Jobs,
     }
 }

@@ -1,0 +1,374 @@
+//! Jobs by API beside those of the file: which there are, which are paused, and the one configuration that they make together.
+
+mod change;
+mod forgiving;
+mod refusal;
+mod shape;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use brasserie_common::{JobName, RecordSeq};
+use brasserie_common_config::{
+    Config, ConfigErrors, JobConfig, ParseOptions, ParsedJob, Problem, parse_job,
+};
+use brasserie_scheduler_engine::NodeTable;
+
+use crate::record::{Durable, JobVersion, SavedJob};
+
+use forgiving::Forgiving;
+pub use refusal::JobRefusal;
+
+/// One job's text: a filter that names ten thousand nodes takes a third of it, and the store writes it within a millisecond.
+pub const MAX_JOB_BYTES: usize = 1024 * 1024;
+/// Jobs by API: twice the most that anybody is known to keep waiting. Each change looks at all of them.
+pub const MAX_SAVED_JOBS: usize = 65_536;
+/// Their texts together. They are kept beside what was read from them, which is no longer.
+const MAX_SAVED_BYTES: usize = 256 * 1024 * 1024;
+/// Pauses outlive the jobs of a file, so they need a limit of their own: as many as there may be jobs by API.
+pub const MAX_PAUSED_JOBS: usize = MAX_SAVED_JOBS;
+
+/// What became of a wish about a job.
+#[derive(Clone, Debug, PartialEq)]
+pub enum JobChanged {
+    /// In force as soon as this is heard.
+    Saved {
+        version: JobVersion,
+        /// What is worth a look in its text.
+        warnings: Vec<Problem>,
+    },
+    Deleted,
+    Paused,
+    Resumed,
+    /// So many tasks have other statuses now.
+    Forgiven {
+        tasks: u64,
+    },
+}
+
+/// A job by API under the settings in force.
+#[derive(Clone, Debug)]
+struct Given {
+    saved: SavedJob,
+    /// Absent before there are settings.
+    read: Option<JobConfig>,
+}
+
+/// What takes effect once its record is durable, as tasks start because of it.
+#[derive(Clone, Debug)]
+enum Awaited {
+    Save(Box<Given>),
+    Resume,
+    /// Until then no file may have a job of that name.
+    Deletion,
+}
+
+/// The file's configuration, which has a job that was given by API. The nodes that come meanwhile are those of its sources.
+#[derive(Clone, Debug)]
+struct RefusedFile {
+    config: Arc<Config>,
+    warnings: Vec<String>,
+    nodes: Option<Arc<NodeTable>>,
+    /// The first of those jobs.
+    taken: JobName,
+}
+
+/// Whether the engine has the configuration that the jobs make.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Standing {
+    #[default]
+    InForce,
+    Changed,
+}
+
+/// All that the scheduler knows of jobs beside what their tasks do.
+///
+/// What stops tasks (a pause, a deletion) takes effect at once, before its record is durable; what lets them start takes effect
+/// afterwards. So no task runs by the word of a change that a crash takes back.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Jobs {
+    /// The last good one.
+    file: Option<Arc<Config>>,
+    file_warnings: Vec<String>,
+    refused: Option<RefusedFile>,
+    /// The nodes of a file that was refused and is not any more.
+    nodes: Option<Arc<NodeTable>>,
+    given: BTreeMap<JobName, Given>,
+    paused: BTreeSet<JobName>,
+    awaited: BTreeMap<RecordSeq, (JobName, Awaited)>,
+    last_version: JobVersion,
+    standing: Standing,
+    forgiving: Forgiving,
+}
+
+impl Jobs {
+    pub(crate) fn new(durable: &Durable) -> Self {
+        let given = durable.jobs.iter().map(|(name, saved)| {
+            let given = Given {
+                saved: saved.clone(),
+                read: None,
+            };
+            (name.clone(), given)
+        });
+        Jobs {
+            given: given.collect(),
+            paused: durable.paused.clone(),
+            last_version: durable.last_job_version,
+            ..Jobs::default()
+        }
+    }
+
+    /// The number of a job by API that is in force.
+    pub(crate) fn version(&self, job: &JobName) -> Option<JobVersion> {
+        self.given.get(job).map(|given| given.saved.version)
+    }
+
+    /// The last save of a job, also one that is not durable yet: what a change of it must know.
+    fn latest(&self, job: &JobName) -> Option<&Given> {
+        let awaited = self.awaited.values().rev();
+        let saves = awaited.filter_map(|(name, awaited)| match awaited {
+            Awaited::Save(given) if name == job => Some(&**given),
+            Awaited::Save(_) | Awaited::Resume | Awaited::Deletion => None,
+        });
+        saves.chain(self.given.get(job)).next()
+    }
+
+    /// A job by API has this name, or had it until a deletion that a crash may take back.
+    fn is_taken(&self, job: &JobName) -> bool {
+        let mut awaited = self.awaited.values();
+        let is_deletion = |(name, awaited): &(JobName, Awaited)| {
+            name == job && matches!(awaited, Awaited::Deletion)
+        };
+        self.latest(job).is_some() || awaited.any(is_deletion)
+    }
+
+    /// The file was read and is good in itself.
+    pub(crate) fn load_file(&mut self, config: Arc<Config>, warnings: Vec<String>) {
+        self.refused = Some(RefusedFile {
+            taken: JobName::default(),
+            config,
+            warnings,
+            nodes: None,
+        });
+        self.reconsider_file();
+    }
+
+    /// Puts the file in force that waits for it, unless it has a job that was given by API.
+    fn reconsider_file(&mut self) {
+        let Some(mut refused) = self.refused.take() else {
+            return;
+        };
+        let mut names = refused.config.jobs.iter().map(|job| &job.name);
+        if let Some(taken) = names.find(|name| self.is_taken(name)) {
+            refused.taken = taken.clone();
+            self.refused = Some(refused);
+            return;
+        }
+        let RefusedFile {
+            config,
+            warnings,
+            nodes,
+            taken: _,
+        } = refused;
+        let reads_alike = |before: &Arc<Config>| before.reads_jobs_as(&config);
+        if !self.file.as_ref().is_some_and(reads_alike) {
+            let awaited = self.awaited.iter_mut();
+            let awaited = awaited.filter_map(|(_, (name, awaited))| match awaited {
+                Awaited::Save(given) => Some((&*name, &mut **given)),
+                Awaited::Resume | Awaited::Deletion => None,
+            });
+            for (name, given) in self.given.iter_mut().chain(awaited) {
+                given.read = Some(read_again(name, &given.saved, &config));
+            }
+        }
+        self.file = Some(config);
+        self.file_warnings = warnings;
+        self.nodes = nodes;
+        self.standing = Standing::Changed;
+    }
+
+    /// A node table of the file as it was read last: for the engine, unless that file is refused.
+    pub(crate) fn nodes_of_file(&mut self, nodes: Arc<NodeTable>) -> Option<Arc<NodeTable>> {
+        match &mut self.refused {
+            Some(refused) => {
+                refused.nodes = Some(nodes);
+                None
+            }
+            None => Some(nodes),
+        }
+    }
+
+    /// What an operator should know of the file.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let refused = self.refused.as_ref().map(|refused| {
+            format!(
+                "the config file is not in force: its job `{0}` was also given by API, and no two jobs share a name. Take it out \
+                 of the file, or `brasserie job delete {0}`; until then the last good configuration stays",
+                refused.taken
+            )
+        });
+        refused
+            .into_iter()
+            .chain(self.file_warnings.iter().cloned())
+            .collect()
+    }
+
+    /// What became durable takes effect.
+    pub(crate) fn persisted(&mut self, up_to: RecordSeq) {
+        while let Some(entry) = self.awaited.first_entry() {
+            if *entry.key() > up_to {
+                return;
+            }
+            let (name, awaited) = entry.remove();
+            match awaited {
+                Awaited::Save(given) => {
+                    self.given.insert(name, *given);
+                }
+                Awaited::Resume => {
+                    self.paused.remove(&name);
+                }
+                Awaited::Deletion => self.reconsider_file(),
+            }
+            self.standing = Standing::Changed;
+        }
+    }
+
+    /// The configuration that the engine does not have yet, and the nodes that come with it.
+    pub(crate) fn take_changed(&mut self) -> Option<(Arc<Config>, Option<Arc<NodeTable>>)> {
+        let changed = std::mem::take(&mut self.standing) == Standing::Changed;
+        let file = self.file.as_ref().filter(|_| changed)?;
+        Some((self.together(file), self.nodes.take()))
+    }
+
+    /// Jobs of the file in its order, then those by API by name.
+    fn together(&self, file: &Arc<Config>) -> Arc<Config> {
+        if self.given.is_empty() && self.paused.is_empty() {
+            return Arc::clone(file);
+        }
+        let mut config = (**file).clone();
+        let given = self.given.values().filter_map(|given| given.read.clone());
+        config.jobs.extend(given);
+        for job in &mut config.jobs {
+            job.paused = self.paused.contains(&job.name);
+        }
+        Arc::new(config)
+    }
+
+    /// The job of the file, or of the file that waits.
+    fn in_file(&self, job: &JobName) -> bool {
+        let waiting = self.refused.as_ref().map(|refused| &refused.config);
+        let mut files = self.file.iter().chain(waiting);
+        files.any(|config| config.job(job.as_str()).is_some())
+    }
+
+    /// Every job that there will be once all is durable.
+    fn upcoming(&self) -> BTreeMap<&str, &JobConfig> {
+        let of_file = self.file.iter().flat_map(|file| &file.jobs);
+        let awaited = self
+            .awaited
+            .values()
+            .filter_map(|(_, awaited)| match awaited {
+                Awaited::Save(given) => Some(&**given),
+                Awaited::Resume | Awaited::Deletion => None,
+            });
+        let given = self.given.values().chain(awaited);
+        let given = given.filter_map(|given| given.read.as_ref());
+        of_file
+            .chain(given)
+            .map(|job| (job.name.as_str(), job))
+            .collect()
+    }
+
+    /// How many jobs by API there will be without this one, and how long their texts are.
+    fn others(&self, job: &JobName) -> (usize, usize) {
+        let mut bytes: BTreeMap<&JobName, usize> = BTreeMap::new();
+        for (name, given) in &self.given {
+            bytes.insert(name, given.saved.text.len());
+        }
+        for (name, awaited) in self.awaited.values() {
+            if let Awaited::Save(given) = awaited {
+                *bytes.entry(name).or_default() += given.saved.text.len();
+            }
+        }
+        bytes.remove(job);
+        (bytes.len(), bytes.values().sum())
+    }
+
+    /// What of its `depends_on` nobody has, as far as is known: to depend on a job that comes later is no mistake.
+    fn missing(&self, job: &JobConfig) -> Vec<Problem> {
+        if job.depends_on.is_empty() {
+            return Vec::new();
+        }
+        let jobs = self.upcoming();
+        let missing = job.depends_on.iter().enumerate();
+        let missing = missing.filter(|(_, on)| !jobs.contains_key(on.as_str()));
+        missing
+            .map(|(position, on)| Problem {
+                line: 1,
+                column: 1,
+                key_path: format!("depends_on[{position}]"),
+                message: format!("there is no job `{on}`, so no task will start"),
+                value: None,
+                help: None,
+            })
+            .collect()
+    }
+
+    /// A way from the job through `depends_on` back to itself, if it were like this.
+    fn circle(&self, job: &JobConfig) -> Option<Vec<JobName>> {
+        if job.depends_on.is_empty() {
+            return None;
+        }
+        let jobs = self.upcoming();
+        let mut came_from: BTreeMap<&JobName, &JobName> = BTreeMap::new();
+        let mut open: Vec<(&JobName, &JobName)> = Vec::new();
+        open.extend(job.depends_on.iter().map(|on| (on, &job.name)));
+        while let Some((at, from)) = open.pop() {
+            if *at == job.name {
+                let mut way = vec![at.clone(), from.clone()];
+                let mut last = from;
+                while let Some(&before) = came_from.get(last) {
+                    way.push(before.clone());
+                    last = before;
+                }
+                way.reverse();
+                return Some(way);
+            }
+            if came_from.contains_key(at) {
+                continue;
+            }
+            came_from.insert(at, from);
+            let further = jobs.get(at.as_str()).map(|job| &job.depends_on);
+            open.extend(further.into_iter().flatten().map(|on| (on, at)));
+        }
+        None
+    }
+}
+
+fn parse(name: &JobName, text: &str, config: &Config) -> Result<ParsedJob, ConfigErrors> {
+    parse_job(name, text, config, ParseOptions::default())
+}
+
+/// Whatever the text says, a job's number and its times are the scheduler's.
+fn stamp(job: &mut JobConfig, saved: &SavedJob) {
+    job.version_id = saved.version.0;
+    job.create_time = saved.created.as_secs();
+    job.modify_time = saved.modified.as_secs();
+}
+
+/// A job that was good under other settings: what is wrong with it now disables it.
+fn read_again(name: &JobName, saved: &SavedJob, config: &Config) -> JobConfig {
+    let mut job = match parse(name, &saved.text, config) {
+        Ok(parsed) => parsed.job,
+        Err(errors) => {
+            let nothing = parse(name, "{}", config);
+            let mut job = nothing
+                .expect("Invariant: a name that was taken before is one, and a job may say nothing")
+                .job;
+            job.errors = errors.0.iter().map(Problem::to_string).collect();
+            job
+        }
+    };
+    stamp(&mut job, saved);
+    job
+}

@@ -1,0 +1,242 @@
+//! Wishes about jobs, and what becomes of them.
+
+use std::sync::Arc;
+
+use brasserie_common::{JobName, RequestId, Time, WallTime};
+use brasserie_common_config::{JobConfig, ParsedJob, Problem};
+
+use super::{
+    Awaited, Given, JobChanged, JobRefusal, Jobs, MAX_JOB_BYTES, MAX_PAUSED_JOBS, MAX_SAVED_BYTES,
+    MAX_SAVED_JOBS, Standing, parse, stamp,
+};
+use crate::effect::Reply;
+use crate::event::{ExpectedVersion, JobChange};
+use crate::record::{JobVersion, Record, SavedJob};
+use crate::scheduler::Scheduler;
+
+impl Scheduler {
+    /// Puts changed jobs in force, all of a turn at once, since each time costs a look at every job.
+    pub(crate) fn put_jobs_in_force(&mut self, now: Time) {
+        let Some((config, nodes)) = self.jobs_mut().take_changed() else {
+            return;
+        };
+        self.initial_wait_mut()
+            .config_override(config.exit_initial_wait_before_timestamp);
+        self.engine_mut().apply_config(now, config);
+        if let Some(nodes) = nodes {
+            self.engine_mut().apply_nodes(now, nodes);
+        }
+    }
+
+    pub(crate) fn change_job(
+        &mut self,
+        now: Time,
+        request: RequestId,
+        job: JobName,
+        change: JobChange,
+    ) {
+        if let Some(why) = self.store_error() {
+            let refusal = JobRefusal::StoreFails(why.to_owned());
+            return self.reply(request, None, Reply::JobChanged(Err(refusal)));
+        }
+        let decided = match change {
+            JobChange::Save { text, expected } => self.save_job(&job, text, expected),
+            JobChange::Delete { expected } => self.delete_job(&job, expected),
+            JobChange::Pause => self.pause_job(&job),
+            JobChange::Resume => self.resume_job(&job),
+            JobChange::Forgive => match self.forgive_job(now, request, &job) {
+                // It answers when the last of the tasks is forgiven.
+                Ok(()) => return,
+                Err(refusal) => Err(refusal),
+            },
+        };
+        match decided {
+            Ok((record, changed)) => {
+                let seq = self.persist(record);
+                self.reply(request, Some(seq), Reply::JobChanged(Ok(changed)));
+            }
+            Err(refusal) => self.reply(request, None, Reply::JobChanged(Err(refusal))),
+        }
+    }
+
+    fn save_job(
+        &mut self,
+        job: &JobName,
+        text: Arc<str>,
+        expected: ExpectedVersion,
+    ) -> Result<(Record, JobChanged), JobRefusal> {
+        let wall = self.wall();
+        let (seq, jobs) = (self.next_record(), self.jobs_mut());
+        let (given, warnings) = jobs.consider(job, text, expected, wall)?;
+        let saved = given.saved.clone();
+        jobs.last_version = saved.version;
+        let save = Awaited::Save(Box::new(given));
+        jobs.awaited.insert(seq, (job.clone(), save));
+        let version = saved.version;
+        let job = job.clone();
+        let record = Record::JobSaved { job, saved };
+        Ok((record, JobChanged::Saved { version, warnings }))
+    }
+
+    fn delete_job(
+        &mut self,
+        job: &JobName,
+        expected: ExpectedVersion,
+    ) -> Result<(Record, JobChanged), JobRefusal> {
+        let (seq, jobs) = (self.next_record(), self.jobs_mut());
+        let Some(found) = jobs.latest(job).map(|given| given.saved.version) else {
+            return Err(jobs.not_given(job));
+        };
+        // A deletion has no text that could expect something, and to expect nothing is to delete nothing.
+        if let ExpectedVersion::Exactly(_) = expected {
+            expect(job, Some(found), expected)?;
+        }
+        jobs.given.remove(job);
+        jobs.awaited.retain(|_, (name, _)| name != job);
+        jobs.paused.remove(job);
+        jobs.last_version = jobs.last_version.next();
+        jobs.standing = Standing::Changed;
+        jobs.awaited.insert(seq, (job.clone(), Awaited::Deletion));
+        let version = jobs.last_version;
+        let job = job.clone();
+        Ok((Record::JobDeleted { job, version }, JobChanged::Deleted))
+    }
+
+    fn pause_job(&mut self, job: &JobName) -> Result<(Record, JobChanged), JobRefusal> {
+        let jobs = self.jobs_mut();
+        if !jobs.paused.contains(job) {
+            if jobs.latest(job).is_none() && !jobs.in_file(job) {
+                return Err(JobRefusal::Unknown(job.clone()));
+            }
+            if jobs.paused.len() >= MAX_PAUSED_JOBS {
+                return Err(JobRefusal::TooManyPaused);
+            }
+            jobs.paused.insert(job.clone());
+            jobs.standing = Standing::Changed;
+        }
+        jobs.awaited
+            .retain(|_, (name, awaited)| name != job || !matches!(awaited, Awaited::Resume));
+        let job = job.clone();
+        Ok((Record::JobPaused { job }, JobChanged::Paused))
+    }
+
+    fn resume_job(&mut self, job: &JobName) -> Result<(Record, JobChanged), JobRefusal> {
+        let (seq, jobs) = (self.next_record(), self.jobs_mut());
+        if jobs.paused.contains(job) {
+            jobs.awaited.insert(seq, (job.clone(), Awaited::Resume));
+        } else if jobs.latest(job).is_none() && !jobs.in_file(job) {
+            return Err(JobRefusal::Unknown(job.clone()));
+        }
+        let job = job.clone();
+        Ok((Record::JobResumed { job }, JobChanged::Resumed))
+    }
+}
+
+impl Jobs {
+    fn not_given(&self, job: &JobName) -> JobRefusal {
+        match self.in_file(job) {
+            true => JobRefusal::InFile(job.clone()),
+            false => JobRefusal::Unknown(job.clone()),
+        }
+    }
+
+    /// Whether a job may be saved so, and what it is then.
+    fn consider(
+        &self,
+        job: &JobName,
+        text: Arc<str>,
+        expected: ExpectedVersion,
+        wall: WallTime,
+    ) -> Result<(Given, Vec<Problem>), JobRefusal> {
+        if text.len() > MAX_JOB_BYTES {
+            return Err(JobRefusal::TooLong(text.len()));
+        }
+        if self.in_file(job) {
+            return Err(JobRefusal::InFile(job.clone()));
+        }
+        let config = self.file.as_ref().ok_or(JobRefusal::NoConfig)?;
+        let (count, bytes) = self.others(job);
+        if count >= MAX_SAVED_JOBS {
+            return Err(JobRefusal::TooMany);
+        }
+        if bytes + text.len() > MAX_SAVED_BYTES {
+            return Err(JobRefusal::TooMuch);
+        }
+        let before = self.latest(job).map(|given| &given.saved);
+        let saved = SavedJob {
+            version: self.last_version.next(),
+            created: before.map_or(wall, |before| before.created),
+            modified: wall,
+            text,
+        };
+        let ParsedJob {
+            job: mut read,
+            mut warnings,
+            problems,
+        } = parse(job, &saved.text, config).map_err(|errors| JobRefusal::Bad(errors.0))?;
+        if !problems.is_empty() {
+            return Err(JobRefusal::Bad(problems));
+        }
+        let expected = match expected {
+            ExpectedVersion::AsTextSays => match read.version_id {
+                ..0 => ExpectedVersion::Nothing,
+                version => ExpectedVersion::Exactly(JobVersion(version)),
+            },
+            ExpectedVersion::Nothing | ExpectedVersion::Exactly(_) | ExpectedVersion::Any => {
+                expected
+            }
+        };
+        expect(job, before.map(|before| before.version), expected)?;
+        self.check_alone(&read)?;
+        warnings.extend(self.missing(&read));
+        stamp(&mut read, &saved);
+        let read = Some(read);
+        Ok((Given { saved, read }, warnings))
+    }
+
+    /// What the parser cannot know.
+    fn check_alone(&self, job: &JobConfig) -> Result<(), JobRefusal> {
+        let program = job.command.first();
+        let is_relative =
+            |program: &&String| program.starts_with("./") || program.starts_with("../");
+        if let Some(program) = program.filter(is_relative) {
+            return Err(JobRefusal::RelativeCommand(program.clone()));
+        }
+        match self.circle(job) {
+            Some(way) => {
+                let names: Vec<&str> = way.iter().map(JobName::as_str).collect();
+                Err(JobRefusal::Circle(names.join(" -> ")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether what is there is what somebody expects.
+fn expect(
+    job: &JobName,
+    found: Option<JobVersion>,
+    expected: ExpectedVersion,
+) -> Result<(), JobRefusal> {
+    let job = || job.clone();
+    match (expected, found) {
+        (ExpectedVersion::Exactly(expected), Some(found)) if found != expected => {
+            Err(JobRefusal::Stale {
+                job: job(),
+                expected,
+                found,
+            })
+        }
+        (ExpectedVersion::Exactly(expected), None) => Err(JobRefusal::Gone {
+            job: job(),
+            expected,
+        }),
+        (ExpectedVersion::Nothing | ExpectedVersion::AsTextSays, Some(version)) => {
+            Err(JobRefusal::Exists {
+                job: job(),
+                version,
+            })
+        }
+        (_, Some(_) | None) => Ok(()),
+    }
+}

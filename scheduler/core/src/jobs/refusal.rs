@@ -1,0 +1,62 @@
+//! Why a change of a job is refused.
+
+use brasserie_common::{JobName, SchedulerId};
+use brasserie_common_config::Problem;
+
+use super::{MAX_JOB_BYTES, MAX_PAUSED_JOBS, MAX_SAVED_BYTES, MAX_SAVED_JOBS};
+use crate::record::JobVersion;
+
+/// Nothing has changed, for this reason.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JobRefusal {
+    #[error("this scheduler has stepped down for the newer instance {newer}")]
+    SteppedDown { newer: SchedulerId },
+    #[error("the store cannot write, so no change would last: {0}")]
+    StoreFails(String),
+    #[error("no configuration has been loaded yet, and a job is read against its settings")]
+    NoConfig,
+    #[error("no job is called `{0}`")]
+    Unknown(JobName),
+    #[error("job `{0}` is in the config file: change it there")]
+    InFile(JobName),
+    #[error(
+        "job `{job}` exists, with version {version}: to replace it, expect that version (`version_id`)"
+    )]
+    Exists { job: JobName, version: JobVersion },
+    #[error("job `{job}` has version {found}, not the expected {expected}: somebody changed it")]
+    Stale {
+        job: JobName,
+        expected: JobVersion,
+        found: JobVersion,
+    },
+    #[error("job `{job}` does not exist, so it has no version {expected}: somebody has deleted it")]
+    Gone { job: JobName, expected: JobVersion },
+    #[error("the job's text has {0} bytes; at most {MAX_JOB_BYTES} are allowed")]
+    TooLong(usize),
+    /// Each with its place in the text.
+    #[error("the job cannot be used: {}", lines(.0))]
+    Bad(Vec<Problem>),
+    #[error(
+        "the command `{0}` is relative to a folder, and a job by API lies in none: write the whole path"
+    )]
+    RelativeCommand(String),
+    #[error(
+        "the job would wait for itself through `depends_on`: {0}; remove one dependency of the circle"
+    )]
+    Circle(String),
+    #[error("there are {MAX_SAVED_JOBS} jobs by API, as many as there may be: delete some")]
+    TooMany,
+    #[error(
+        "the texts of all jobs by API have {MAX_SAVED_BYTES} bytes, as many as they may have: delete some"
+    )]
+    TooMuch,
+    #[error("{MAX_PAUSED_JOBS} jobs are paused, as many as may be: resume some")]
+    TooManyPaused,
+    #[error("too many jobs wait to be forgiven: try again later")]
+    TooManyForgiven,
+}
+
+fn lines(problems: &[Problem]) -> String {
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    lines.join("\n")
+}

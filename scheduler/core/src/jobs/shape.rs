@@ -1,0 +1,59 @@
+//! Fingerprints: what jobs there are beside those in force, which the engine tells of.
+
+use std::hash::Hasher;
+
+use brasserie_common::RecordSeq;
+use brasserie_common::fingerprint::Shape;
+
+use super::{Awaited, Given, Jobs, RefusedFile, Standing};
+use crate::workers::shape::until_synced;
+
+impl Jobs {
+    pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>, persisted: RecordSeq) {
+        let Jobs {
+            // Together with what follows it is the engine's configuration.
+            file: _,
+            file_warnings: _,
+            refused,
+            nodes,
+            given,
+            paused,
+            awaited,
+            last_version,
+            standing,
+            forgiving,
+        } = self;
+        s.opt(refused.as_ref(), |s, refused| {
+            let RefusedFile {
+                config,
+                warnings: _,
+                nodes,
+                taken: _,
+            } = refused;
+            s.put((format!("{config:?}"), format!("{nodes:?}")));
+        });
+        s.put(nodes.is_some());
+        s.each(given, |s, (name, given)| {
+            s.put(name);
+            given.shape(s);
+        });
+        s.each(paused, |s, name| s.put(name));
+        s.each(awaited, |s, (seq, (name, awaited))| {
+            s.put((until_synced(*seq, persisted), name));
+            match awaited {
+                Awaited::Save(given) => given.shape(s),
+                Awaited::Resume => s.put(false),
+                Awaited::Deletion => s.put(true),
+            }
+        });
+        s.put((last_version, *standing == Standing::Changed));
+        forgiving.shape(s, persisted);
+    }
+}
+
+impl Given {
+    /// Its times are told to people only.
+    fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        s.put((self.saved.version, &self.saved.text));
+    }
+}

@@ -1,0 +1,256 @@
+//! Jobs by API: what somebody wants changed goes to the core, whose answer comes once it is on disk.
+
+use std::sync::Arc;
+
+use brasserie_common::ids::NameError;
+use brasserie_common::{JobName, Principal};
+use brasserie_common_config::Problem;
+use brasserie_scheduler_core::{
+    Event, ExpectedVersion, JobChange, JobChanged, JobRefusal, JobVersion, Reply,
+};
+use brasserie_thrift::generated::brasserie::{
+    BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult, BrasseriePauseJobArgs,
+    BrasseriePauseJobResult, BrasserieRemoveJobArgs, BrasserieRemoveJobResult,
+    BrasserieResumeJobArgs, BrasserieResumeJobResult, BrasserieSubmitJobArgs,
+    BrasserieSubmitJobResult, JobRefusedException, SubmittedJob,
+};
+use brasserie_thrift::generated::scheduler::{
+    BistroSchedulerDeleteJobArgs, BistroSchedulerDeleteJobResult, BistroSchedulerForgiveJobArgs,
+    BistroSchedulerForgiveJobResult, BistroSchedulerSaveJobArgs, BistroSchedulerSaveJobResult,
+};
+use brasserie_thrift::rpc::Responder;
+use thrift::protocol::TSerializable;
+
+use super::answers::unknown_job;
+use super::import;
+use super::service::refuse;
+use crate::inbox::{Inbox, Lane, Stopped};
+use crate::store::Room;
+
+/// In `expectedVersion`: the text's `version_id` says it.
+const AS_TEXT_SAYS: i64 = -1;
+/// In `expectedVersion`: whatever there is.
+const ANY: i64 = -2;
+
+/// Changes jobs.
+pub(super) struct Jobs {
+    inbox: Inbox,
+    room: Arc<Room>,
+}
+
+/// Why a job was not changed.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("{0}")]
+    Refused(#[from] JobRefusal),
+    #[error("the job's name cannot be one: {0}")]
+    Name(#[from] NameError),
+    #[error(
+        "{0} is no version that could be expected: 1 or more, 0 for none, -1 for the text's `version_id`, -2 for any"
+    )]
+    Expected(i64),
+    #[error("the store cannot keep up; try again")]
+    StoreIsFull,
+    #[error("{0}")]
+    Stopped(#[from] Stopped),
+}
+
+impl Jobs {
+    pub(super) fn new(inbox: Inbox, room: Arc<Room>) -> Self {
+        Jobs { inbox, room }
+    }
+
+    /// Asks the core, on a task of its own that gives the outcome to `answer`.
+    fn change(
+        &self,
+        from: Principal,
+        job: String,
+        change: Result<JobChange, Failure>,
+        answer: impl FnOnce(Result<JobChanged, Failure>) + Send + 'static,
+    ) {
+        let (inbox, room) = (self.inbox.clone(), Arc::clone(&self.room));
+        tokio::spawn(async move { answer(ask(&inbox, &room, from, job, change).await) });
+    }
+
+    pub(super) fn save(&self, from: Principal, args: BistroSchedulerSaveJobArgs, to: Responder) {
+        let name = args.job.name.clone().unwrap_or_default();
+        let text = match import::job(args.job) {
+            Ok(text) => text.into(),
+            Err(error) => return refuse(to, error),
+        };
+        let expected = ExpectedVersion::AsTextSays;
+        let change = Ok(JobChange::Save { text, expected });
+        self.change(from, name, change, |outcome| match outcome {
+            Ok(_) => to.reply(&BistroSchedulerSaveJobResult {}),
+            // Nobody has seen the text, so places in it mean nothing.
+            Err(Failure::Refused(JobRefusal::Bad(problems))) => {
+                let lines: Vec<String> = problems.iter().map(without_place).collect();
+                refuse(to, format!("the job cannot be used: {}", lines.join("\n")));
+            }
+            Err(failure) => refuse(to, failure),
+        });
+    }
+
+    /// The original declares one exception, for every failure.
+    pub(super) fn delete(
+        &self,
+        from: Principal,
+        args: BistroSchedulerDeleteJobArgs,
+        to: Responder,
+    ) {
+        let expected = ExpectedVersion::Any;
+        let change = Ok(JobChange::Delete { expected });
+        self.change(from, args.job_name, change, |outcome| {
+            let ex = outcome.err().map(|f| unknown_job(&f.to_string()));
+            to.reply(&BistroSchedulerDeleteJobResult { ex });
+        });
+    }
+
+    pub(super) fn forgive(
+        &self,
+        from: Principal,
+        args: BistroSchedulerForgiveJobArgs,
+        to: Responder,
+    ) {
+        self.change(
+            from,
+            args.job_name,
+            Ok(JobChange::Forgive),
+            |outcome| match outcome {
+                Ok(_) => to.reply(&BistroSchedulerForgiveJobResult {}),
+                Err(failure) => refuse(to, failure),
+            },
+        );
+    }
+
+    pub(super) fn submit(&self, from: Principal, args: BrasserieSubmitJobArgs, to: Responder) {
+        let text = args.text.into();
+        let change =
+            expected(args.expected_version).map(|expected| JobChange::Save { text, expected });
+        self.change(from, args.job, change, |outcome| {
+            declared(to, outcome, |changed, ex| BrasserieSubmitJobResult {
+                result_value: changed.and_then(submitted),
+                ex,
+            });
+        });
+    }
+
+    pub(super) fn remove(&self, from: Principal, args: BrasserieRemoveJobArgs, to: Responder) {
+        let change = expected(args.expected_version).map(|expected| JobChange::Delete { expected });
+        self.change(from, args.job, change, |outcome| {
+            declared(to, outcome, |_, ex| BrasserieRemoveJobResult { ex });
+        });
+    }
+
+    pub(super) fn pause(&self, from: Principal, args: BrasseriePauseJobArgs, to: Responder) {
+        self.change(from, args.job, Ok(JobChange::Pause), |outcome| {
+            declared(to, outcome, |_, ex| BrasseriePauseJobResult { ex });
+        });
+    }
+
+    pub(super) fn resume(&self, from: Principal, args: BrasserieResumeJobArgs, to: Responder) {
+        self.change(from, args.job, Ok(JobChange::Resume), |outcome| {
+            declared(to, outcome, |_, ex| BrasserieResumeJobResult { ex });
+        });
+    }
+
+    pub(super) fn forgive_tasks(
+        &self,
+        from: Principal,
+        args: BrasserieForgiveTasksArgs,
+        to: Responder,
+    ) {
+        self.change(from, args.job, Ok(JobChange::Forgive), |outcome| {
+            declared(to, outcome, |changed, ex| BrasserieForgiveTasksResult {
+                result_value: changed.and_then(forgiven),
+                ex,
+            });
+        });
+    }
+}
+
+async fn ask(
+    inbox: &Inbox,
+    room: &Room,
+    from: Principal,
+    job: String,
+    change: Result<JobChange, Failure>,
+) -> Result<JobChanged, Failure> {
+    let change = change?;
+    let job = JobName::try_from(job)?;
+    if room.is_full() {
+        return Err(Failure::StoreIsFull);
+    }
+    let event = |request| Event::ChangeJob {
+        request,
+        from,
+        job,
+        change,
+    };
+    match inbox.request(Lane::Ordinary, event).await? {
+        Reply::JobChanged(result) => Ok(result?),
+        Reply::Heartbeat(_) | Reply::UpdateStatus(_) | Reply::KillTask(_) | Reply::Answer(_) => {
+            unreachable!("Invariant: a wish about a job is replied to as one")
+        }
+    }
+}
+
+fn expected(version: i64) -> Result<ExpectedVersion, Failure> {
+    match version {
+        AS_TEXT_SAYS => Ok(ExpectedVersion::AsTextSays),
+        ANY => Ok(ExpectedVersion::Any),
+        0 => Ok(ExpectedVersion::Nothing),
+        1.. => Ok(ExpectedVersion::Exactly(JobVersion(version))),
+        ..ANY => Err(Failure::Expected(version)),
+    }
+}
+
+fn submitted(changed: JobChanged) -> Option<SubmittedJob> {
+    match changed {
+        JobChanged::Saved { version, warnings } => Some(SubmittedJob {
+            version: Some(version.0),
+            warnings: Some(warnings.iter().map(ToString::to_string).collect()),
+        }),
+        JobChanged::Deleted
+        | JobChanged::Paused
+        | JobChanged::Resumed
+        | JobChanged::Forgiven { .. } => None,
+    }
+}
+
+fn forgiven(changed: JobChanged) -> Option<i64> {
+    match changed {
+        JobChanged::Forgiven { tasks } => Some(i64::try_from(tasks).unwrap_or(i64::MAX)),
+        JobChanged::Saved { .. }
+        | JobChanged::Deleted
+        | JobChanged::Paused
+        | JobChanged::Resumed => None,
+    }
+}
+
+/// A refusal is the declared exception; what leaves open whether it happened is not.
+fn declared<R: TSerializable>(
+    to: Responder,
+    outcome: Result<JobChanged, Failure>,
+    result: impl FnOnce(Option<JobChanged>, Option<JobRefusedException>) -> R,
+) {
+    let exception = match outcome {
+        Ok(changed) => return to.reply(&result(Some(changed), None)),
+        Err(Failure::Stopped(stopped)) => return refuse(to, stopped),
+        Err(Failure::Refused(JobRefusal::Bad(problems))) => JobRefusedException {
+            message: Some("the job cannot be used".to_owned()),
+            problems: Some(problems.iter().map(ToString::to_string).collect()),
+        },
+        Err(failure) => JobRefusedException {
+            message: Some(failure.to_string()),
+            problems: Some(Vec::new()),
+        },
+    };
+    to.reply(&result(None, Some(exception)));
+}
+
+fn without_place(problem: &Problem) -> String {
+    let text = problem.to_string();
+    let place = format!("{}:{}: ", problem.line, problem.column);
+    text.strip_prefix(&place).unwrap_or(&text).to_owned()
+}

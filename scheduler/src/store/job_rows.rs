@@ -1,0 +1,102 @@
+//! Jobs by API as rows, and which jobs are paused.
+
+use brasserie_common::{JobName, WallTime};
+use brasserie_scheduler_core::{Durable, JobVersion, Record, SavedJob};
+use rusqlite::{Connection, Transaction, params};
+
+use super::error::StoreError;
+use super::rows::damaged;
+
+/// The rows' counterpart of [`Durable::apply`], for records about jobs; others change nothing here.
+pub(super) fn apply(transaction: &Transaction<'_>, record: &Record) -> Result<(), StoreError> {
+    match record {
+        Record::JobSaved { job, saved } => {
+            let SavedJob {
+                version,
+                created,
+                modified,
+                text,
+            } = saved;
+            transaction
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO saved_jobs (name, version, created_ms, modified_ms, text)
+                     VALUES (?1, ?2, ?3, ?4, ?5)",
+                )?
+                .execute(params![
+                    job.as_str(),
+                    version.0,
+                    created.as_millis(),
+                    modified.as_millis(),
+                    &**text
+                ])?;
+            used(transaction, *version)?;
+        }
+        Record::JobDeleted { job, version } => {
+            transaction
+                .prepare_cached("DELETE FROM saved_jobs WHERE name = ?1")?
+                .execute([job.as_str()])?;
+            resume(transaction, job)?;
+            used(transaction, *version)?;
+        }
+        Record::JobPaused { job } => {
+            transaction
+                .prepare_cached(
+                    "INSERT INTO paused_jobs (name) VALUES (?1) ON CONFLICT DO NOTHING",
+                )?
+                .execute([job.as_str()])?;
+        }
+        Record::JobResumed { job } => resume(transaction, job)?,
+        Record::SchedulerStarted { .. }
+        | Record::WorkerAssociated { .. }
+        | Record::WorkerLeft { .. }
+        | Record::HoldBack { .. }
+        | Record::HoldBackOver
+        | Record::TaskEnded(_)
+        | Record::TasksForgiven { .. } => {}
+    }
+    Ok(())
+}
+
+fn resume(transaction: &Transaction<'_>, job: &JobName) -> Result<(), StoreError> {
+    transaction
+        .prepare_cached("DELETE FROM paused_jobs WHERE name = ?1")?
+        .execute([job.as_str()])?;
+    Ok(())
+}
+
+/// No later job may have this number.
+fn used(transaction: &Transaction<'_>, version: JobVersion) -> Result<(), StoreError> {
+    transaction
+        .prepare_cached("UPDATE meta SET last_job_version = max(last_job_version, ?1)")?
+        .execute([version.0])?;
+    Ok(())
+}
+
+pub(super) fn load(connection: &Connection, durable: &mut Durable) -> Result<(), StoreError> {
+    durable.last_job_version =
+        connection.query_row("SELECT last_job_version FROM meta", (), |row| {
+            row.get(0).map(JobVersion)
+        })?;
+    let mut statement = connection
+        .prepare("SELECT name, version, created_ms, modified_ms, text FROM saved_jobs")?;
+    let mut rows = statement.query(())?;
+    while let Some(row) = rows.next()? {
+        let saved = SavedJob {
+            version: JobVersion(row.get(1)?),
+            created: WallTime::from_millis(row.get(2)?),
+            modified: WallTime::from_millis(row.get(3)?),
+            text: row.get::<_, String>(4)?.into(),
+        };
+        let name = row.get::<_, String>(0)?;
+        let name = JobName::try_from(name).map_err(damaged("saved_jobs"))?;
+        durable.jobs.insert(name, saved);
+    }
+    let mut statement = connection.prepare("SELECT name FROM paused_jobs")?;
+    let mut rows = statement.query(())?;
+    while let Some(row) = rows.next()? {
+        let name = row.get::<_, String>(0)?;
+        let name = JobName::try_from(name).map_err(damaged("paused_jobs"))?;
+        durable.paused.insert(name);
+    }
+    Ok(())
+}
