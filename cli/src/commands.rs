@@ -2,6 +2,7 @@
 
 pub(crate) mod config;
 pub(crate) mod explain;
+pub(crate) mod job;
 pub(crate) mod logs;
 pub(crate) mod run;
 pub(crate) mod status;

@@ -1,18 +1,27 @@
 //! Calls of the command line to a running scheduler.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, anyhow, bail};
 use brasserie_common::logs::LogStream;
 use brasserie_thrift::generated::brasserie::{
-    BrasserieExplainTaskArgs, BrasserieExplainTaskResult, BrasserieGetClusterStatusArgs,
-    BrasserieGetClusterStatusResult, BrasserieGetUnfinishedTasksArgs,
-    BrasserieGetUnfinishedTasksResult, ClusterStatus, UnfinishedTask,
+    BrasserieExplainTaskArgs, BrasserieExplainTaskResult, BrasserieForgiveTasksArgs,
+    BrasserieForgiveTasksResult, BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult,
+    BrasserieGetUnfinishedTasksArgs, BrasserieGetUnfinishedTasksResult, BrasseriePauseJobArgs,
+    BrasseriePauseJobResult, BrasserieRemoveJobArgs, BrasserieRemoveJobResult,
+    BrasserieResumeJobArgs, BrasserieResumeJobResult, BrasserieSubmitJobArgs,
+    BrasserieSubmitJobResult, ClusterStatus, JobRefusedException, SubmittedJob, UnfinishedTask,
 };
 use brasserie_thrift::generated::common::LogLines;
 use brasserie_thrift::generated::scheduler::{
     BistroSchedulerGetJobLogsByIDArgs, BistroSchedulerGetJobLogsByIDResult,
     BistroSchedulerUnknownJobException,
 };
-use brasserie_thrift::rpc::{CallError, ClientConfig, ClientPool, PeerAddr};
+use brasserie_thrift::rpc::{CallError, ClientConfig, ClientPool, PeerAddr, Timeouts};
+use thrift::protocol::TSerializable;
+
+/// For what is answered only when it is on disk: forgiving a million tasks takes some ten seconds of a busy scheduler.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Where a scheduler is, as every command that talks to one takes it.
 #[derive(Clone, Debug, clap::Args)]
@@ -36,6 +45,38 @@ pub(crate) struct LogRequest {
     pub(crate) regex: String,
 }
 
+/// What a scheduler made of a wish.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome<T> {
+    /// It is done, and on disk.
+    Done(T),
+    /// Nothing has changed.
+    Refused {
+        message: String,
+        /// What is wrong with a text, each with its place.
+        problems: Vec<String>,
+    },
+}
+
+impl<T> Outcome<T> {
+    fn of(done: T, refused: Option<JobRefusedException>) -> Self {
+        match refused {
+            None => Outcome::Done(done),
+            Some(refused) => Outcome::Refused {
+                message: refused.message.unwrap_or_default(),
+                problems: refused.problems.unwrap_or_default(),
+            },
+        }
+    }
+
+    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Outcome<U> {
+        match self {
+            Outcome::Done(done) => Outcome::Done(change(done)),
+            Outcome::Refused { message, problems } => Outcome::Refused { message, problems },
+        }
+    }
+}
+
 /// A scheduler that can be asked.
 #[derive(Clone)]
 pub(crate) struct Connection {
@@ -44,7 +85,25 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// For questions.
     pub(crate) fn new(address: &str) -> Result<Self> {
+        Self::with(address, ClientConfig::default())
+    }
+
+    /// For wishes, which take longer.
+    pub(crate) fn patient(address: &str) -> Result<Self> {
+        let timeouts = Timeouts {
+            receive: PATIENCE,
+            ..Timeouts::DEFAULT
+        };
+        let config = ClientConfig {
+            timeouts,
+            ..ClientConfig::default()
+        };
+        Self::with(address, config)
+    }
+
+    fn with(address: &str, config: ClientConfig) -> Result<Self> {
         let (host, port) = address
             .rsplit_once(':')
             .and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)))
@@ -56,7 +115,7 @@ impl Connection {
             })?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
         Ok(Connection {
-            pool: ClientPool::new(ClientConfig::default()),
+            pool: ClientPool::new(config),
             peer: PeerAddr::new(host, port),
         })
     }
@@ -106,6 +165,65 @@ impl Connection {
             call.await.into_result().map_err(|e| self.unreachable(e))?;
         known(result.ex)?;
         result.result_value.context("the scheduler sent no reasons")
+    }
+
+    async fn ask<A: TSerializable, R: TSerializable + Send>(
+        &self,
+        method: &'static str,
+        arguments: &A,
+    ) -> Result<R> {
+        let call = self.pool.call(&self.peer, method, arguments);
+        call.await.into_result().map_err(|e| self.unreachable(e))
+    }
+
+    pub(crate) async fn submit_job(
+        &self,
+        job: &str,
+        text: &str,
+        expected_version: i64,
+    ) -> Result<Outcome<SubmittedJob>> {
+        let arguments = BrasserieSubmitJobArgs {
+            job: job.to_owned(),
+            text: text.to_owned(),
+            expected_version,
+        };
+        let result: BrasserieSubmitJobResult = self.ask("submitJob", &arguments).await?;
+        let submitted = result.result_value.unwrap_or_default();
+        Ok(Outcome::of(submitted, result.ex))
+    }
+
+    pub(crate) async fn remove_job(&self, job: &str, expected_version: i64) -> Result<Outcome<()>> {
+        let arguments = BrasserieRemoveJobArgs {
+            job: job.to_owned(),
+            expected_version,
+        };
+        let result: BrasserieRemoveJobResult = self.ask("removeJob", &arguments).await?;
+        Ok(Outcome::of((), result.ex))
+    }
+
+    pub(crate) async fn pause_job(&self, job: &str) -> Result<Outcome<()>> {
+        let job = job.to_owned();
+        let arguments = BrasseriePauseJobArgs { job };
+        let result: BrasseriePauseJobResult = self.ask("pauseJob", &arguments).await?;
+        Ok(Outcome::of((), result.ex))
+    }
+
+    pub(crate) async fn resume_job(&self, job: &str) -> Result<Outcome<()>> {
+        let job = job.to_owned();
+        let arguments = BrasserieResumeJobArgs { job };
+        let result: BrasserieResumeJobResult = self.ask("resumeJob", &arguments).await?;
+        Ok(Outcome::of((), result.ex))
+    }
+
+    /// How many tasks have other statuses now.
+    pub(crate) async fn forgive_tasks(&self, job: &str) -> Result<Outcome<i64>> {
+        let job = job.to_owned();
+        let arguments = BrasserieForgiveTasksArgs { job };
+        let result: BrasserieForgiveTasksResult = self.ask("forgiveTasks", &arguments).await?;
+        Ok(Outcome::of(
+            result.result_value.unwrap_or_default(),
+            result.ex,
+        ))
     }
 
     pub(crate) async fn logs(&self, request: &LogRequest) -> Result<LogLines> {

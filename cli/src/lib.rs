@@ -21,6 +21,7 @@ Try it:
   brasserie config check FILE                     everything that is wrong with a config, without running it
   brasserie status                                what a running scheduler is doing
   brasserie explain JOB NODE                      why a task is not running
+  brasserie job submit FILE                       one more job, beside those of the config file
   brasserie logs JOB NODE --stderr                what a task printed
 
 Exit codes:
@@ -46,6 +47,8 @@ enum Command {
     Status(commands::status::Args),
     /// Show every reason why a task is not running.
     Explain(commands::explain::Args),
+    /// Submit, delete, pause, resume and forgive jobs.
+    Job(commands::job::Args),
     /// Show what tasks printed, and the events of their lives.
     Logs(commands::logs::Args),
 }
@@ -90,6 +93,7 @@ pub fn main() -> ExitCode {
         Command::Config(args) => commands::config::run(&args),
         Command::Status(args) => commands::status::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
+        Command::Job(args) => commands::job::run(&args),
         Command::Logs(args) => commands::logs::run(&args),
     };
     match result {

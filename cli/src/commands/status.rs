@@ -116,7 +116,9 @@ fn job_row(job: &JobStatus, wall_ms: i64) -> Vec<String> {
     });
     let name = job.name.clone().unwrap_or_default();
     vec![
-        if job.enabled.unwrap_or(false) {
+        if job.paused.unwrap_or(false) {
+            format!("{name} (paused)")
+        } else if job.enabled.unwrap_or(false) {
             name
         } else {
             format!("{name} (disabled)")
@@ -174,7 +176,7 @@ fn to_json(status: &ClusterStatus) -> Value {
 
 fn job_json(job: &JobStatus) -> Value {
     json!({
-        "name": job.name, "enabled": job.enabled, "total": job.total, "unstarted": job.unstarted,
+        "name": job.name, "enabled": job.enabled, "paused": job.paused, "version": job.version, "total": job.total, "unstarted": job.unstarted,
         "running": job.running, "done": job.done, "incomplete": job.incomplete, "error": job.error,
         "in_backoff": job.in_backoff, "failed": job.failed, "never": job.infeasible, "settled": job.settled,
         "next_backoff_end_ms": job.next_backoff_end_ms, "elapsed_ms": job.elapsed_ms, "errors": job.errors,

@@ -1,0 +1,238 @@
+//! `brasserie job`: jobs by API, and what operators do with jobs.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use brasserie_common_config::MAX_CONFIG_BYTES;
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+use crate::Ending;
+use crate::connection::{Connection, Outcome, SchedulerArgs, block_on};
+use crate::output::{print, print_json};
+
+/// Whatever version there is.
+const ANY_VERSION: i64 = -2;
+/// The text's own `version_id`; without one, that there is no such job.
+const AS_TEXT_SAYS: i64 = -1;
+
+/// Submit, delete, pause, resume and forgive jobs of a running scheduler.
+///
+/// A job comes from the config file or by `job submit`, never from both: the names of the one are refused to the other. What is
+/// said here is on disk when the command ends, and holds after a restart.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Try it:
+  brasserie job submit dump.json                       a new job `dump`
+  brasserie job submit dump.json --expect-version 3    in place of version 3, and of no other
+  brasserie job pause dump                             nothing of it starts any more; what runs goes on
+  brasserie job forgive dump                           what has failed for good runs again
+  brasserie job delete dump
+
+Exit codes:
+  0  it is done, and on disk
+  1  refused, and nothing has changed; or the scheduler gave no answer, and `brasserie status` tells
+  2  wrong usage, or a job that cannot be used")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Put a job in force: a new one, or in place of an earlier version.
+    ///
+    /// FILE holds what a config file has under the job's key, as in {"command": ["/usr/bin/dump"], "owner": "ann"}. Its command
+    /// is a whole path or a program that workers find. What it leaves out is inherited from the settings, also when these change.
+    /// A mistake in it changes nothing and is told with its place.
+    Submit(Submit),
+    /// Delete a job that was submitted. Its tasks that run go on; how its tasks ended stays known, should it come again.
+    Delete(Delete),
+    /// Forget what failures have cost a job's tasks: those that failed for good run again, backoffs end and begin anew.
+    ///
+    /// A task whose lost run may still be alive waits for that, forgiven or not. Tasks that are done stay done.
+    Forgive(Named),
+    /// Start no task of a job any more, of the file or submitted. What runs goes on.
+    Pause(Named),
+    /// Let a paused job go on.
+    Resume(Named),
+}
+
+#[derive(Debug, clap::Args)]
+struct Submit {
+    /// The job as JSON; `-` reads standard input.
+    file: PathBuf,
+    /// The job's name [default: the file's name without its ending].
+    #[arg(long)]
+    name: Option<String>,
+    /// Replace exactly this version; 0: only if there is no such job [default: the file's `version_id`, else 0].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..), conflicts_with = "replace")]
+    expect_version: Option<i64>,
+    /// Replace whatever version there is.
+    #[arg(long)]
+    replace: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, clap::Args)]
+struct Delete {
+    job: String,
+    /// Only if it is this version.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
+    expect_version: Option<i64>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, clap::Args)]
+struct Named {
+    job: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, clap::Args)]
+struct Common {
+    #[command(flatten)]
+    scheduler: SchedulerArgs,
+    /// One JSON document instead of a sentence.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Common {
+    fn connect(&self) -> Result<Connection> {
+        Connection::patient(&self.scheduler.scheduler)
+    }
+
+    fn say(&self, sentence: &str, document: &Value) -> Result<()> {
+        match self.json {
+            true => print_json(document),
+            false => print(&format!("{sentence}\n")),
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<Ending> {
+    match &args.command {
+        Command::Submit(args) => submit(args),
+        Command::Delete(args) => {
+            let connection = args.common.connect()?;
+            let expected = args.expect_version.unwrap_or(ANY_VERSION);
+            let outcome = block_on(connection.remove_job(&args.job, expected))??;
+            end(&args.common, &args.job, "deleted", outcome.map(|()| None))
+        }
+        Command::Forgive(args) => {
+            let connection = args.common.connect()?;
+            let outcome = block_on(connection.forgive_tasks(&args.job))??;
+            end(&args.common, &args.job, "forgiven", outcome.map(Some))
+        }
+        Command::Pause(args) => {
+            let connection = args.common.connect()?;
+            let outcome = block_on(connection.pause_job(&args.job))??;
+            end(&args.common, &args.job, "paused", outcome.map(|()| None))
+        }
+        Command::Resume(args) => {
+            let connection = args.common.connect()?;
+            let outcome = block_on(connection.resume_job(&args.job))??;
+            end(&args.common, &args.job, "resumed", outcome.map(|()| None))
+        }
+    }
+}
+
+/// Says what was done, and to how many tasks where that is known.
+fn end(common: &Common, job: &str, what: &str, outcome: Outcome<Option<i64>>) -> Result<Ending> {
+    let tasks = match outcome {
+        Outcome::Done(tasks) => tasks,
+        Outcome::Refused { message, .. } => bail!("{message}"),
+    };
+    let mut document = json!({ "job": job, "outcome": what });
+    let mut sentence = format!("{job}: {what}");
+    if let Some(tasks) = tasks {
+        document["tasks"] = json!(tasks);
+        sentence.push_str(&format!(", {tasks} tasks"));
+    }
+    common.say(&sentence, &document)?;
+    Ok(Ending::Success)
+}
+
+fn submit(args: &Submit) -> Result<Ending> {
+    let is_stdin = args.file == Path::new("-");
+    let stem = args.file.file_stem().filter(|_| !is_stdin);
+    let name = args.name.clone();
+    let name = name.or_else(|| Some(stem?.to_str()?.to_owned()));
+    let name = name.context("a job from standard input needs a `--name`")?;
+    let text = match is_stdin {
+        true => read(std::io::stdin().lock()),
+        false => std::fs::File::open(&args.file)
+            .map_err(Into::into)
+            .and_then(read),
+    };
+    let shown = args.file.display().to_string();
+    let text = text.with_context(|| format!("cannot read {shown}"))?;
+    if let Some(problem) = whole_file(&text) {
+        eprintln!("brasserie: {shown}: {problem}");
+        return Ok(Ending::Usage);
+    }
+    let connection = args.common.connect()?;
+    let expected = match args.replace {
+        true => ANY_VERSION,
+        false => args.expect_version.unwrap_or(AS_TEXT_SAYS),
+    };
+    match block_on(connection.submit_job(&name, &text, expected))?? {
+        Outcome::Done(submitted) => {
+            let warnings = submitted.warnings.unwrap_or_default();
+            for warning in &warnings {
+                eprintln!("{shown}:{warning}");
+            }
+            let version = submitted.version.unwrap_or_default();
+            let document = json!({ "job": name, "outcome": "submitted", "version": version, "warnings": warnings });
+            let sentence = format!("{name}: submitted, version {version}");
+            args.common.say(&sentence, &document)?;
+            Ok(Ending::Success)
+        }
+        Outcome::Refused { message, problems } if problems.is_empty() => bail!("{message}"),
+        Outcome::Refused { problems, .. } => {
+            for problem in &problems {
+                eprintln!("{shown}:{problem}");
+            }
+            Ok(Ending::Usage)
+        }
+    }
+}
+
+/// As much as a config file may have: the scheduler says how much is too much for a job.
+fn read(from: impl std::io::Read) -> Result<String> {
+    let mut text = String::new();
+    from.take(MAX_CONFIG_BYTES as u64)
+        .read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// A config file taken for a job would be a job that says nothing, with warnings.
+fn whole_file(text: &str) -> Option<String> {
+    let Ok(Value::Object(fields)) = serde_json::from_str(text) else {
+        return None;
+    };
+    let key = fields.keys().find(|key| key.starts_with("bistro_"))?;
+    Some(format!(
+        "this is a config file, as it has a key `{key}`; a job's file holds only what stands under `bistro_job->NAME`"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_config_file_is_not_taken_for_a_job() {
+        let text = r#"{"bistro_settings": {}, "bistro_job->x": {}}"#;
+        assert!(whole_file(text).is_some_and(|problem| problem.contains("bistro_")));
+        // What is not JSON is for the scheduler to say, with its place.
+        for text in [r#"{"command": ["x"]}"#, "{", "[]"] {
+            assert_eq!(whole_file(text), None);
+        }
+    }
+}

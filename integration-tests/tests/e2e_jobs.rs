@@ -1,0 +1,116 @@
+//! Jobs by API with real programs: submitted by the command line, run, there after a killed scheduler, refused, paused, deleted.
+
+use std::time::Duration;
+
+use integration_tests::e2e::{Client, Finished, Stage};
+use serde_json::Value;
+
+/// `brasserie job ...` at the scheduler on this port.
+fn job(stage: &Stage, port: u16, arguments: &[&str]) -> Finished {
+    let address = format!("127.0.0.1:{port}");
+    let mut all = vec!["job"];
+    all.extend(arguments);
+    all.extend(["--scheduler", &address]);
+    stage.brasserie(&all)
+}
+
+fn succeeds(finished: &Finished, part: &str) {
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    assert!(finished.output.contains(part), "{finished:?}");
+}
+
+fn fails(finished: &Finished, code: i32, part: &str) {
+    assert_eq!(finished.code, Some(code), "{finished:?}");
+    assert!(finished.output.contains(part), "{finished:?}");
+}
+
+fn is_known(client: &Client, name: &str) -> Option<(Option<bool>, Option<i64>)> {
+    let status = client.wait_until("an answer", |_| true);
+    let mut jobs = status.jobs.into_iter().flatten();
+    let job = jobs.find(|job| job.name.as_deref() == Some(name))?;
+    Some((job.paused, job.version))
+}
+
+#[test]
+fn a_submitted_job_runs_and_outlives_its_scheduler() {
+    let stage = Stage::new();
+    let config = stage.write_work(2, Duration::ZERO);
+    let spec = stage.scheduler_spec(&config).with("--new-cluster");
+    let mut scheduler = stage.start_scheduler(&spec);
+    let _worker = stage.start_worker(&stage.worker_spec("one", &spec));
+    let client = Client::new(spec.port);
+    client.wait_all_done();
+
+    let mark = stage.path("mark");
+    let text = format!(
+        r#"{{"command": ["/bin/sh", "-c", "echo $BRASSERIE_NODE >> {}"], "arguments": "none"}}"#,
+        mark.display()
+    );
+    let file = stage.write("extra.json", &text);
+    let file = file.to_str().expect("a path of this test");
+    let submitted = job(&stage, spec.port, &["submit", file, "--json"]);
+    let document: Value = serde_json::from_str(&submitted.output).expect("one JSON document");
+    assert_eq!(document["job"], "extra", "{document}");
+    assert_eq!(document["version"], 1, "{document}");
+    client.wait_all_done();
+    let lines = || std::fs::read_to_string(&mark).unwrap_or_default();
+    assert_eq!(lines().lines().count(), 2, "{}", lines());
+
+    scheduler.kill_program();
+    let _scheduler = stage.start_scheduler(&spec);
+    client.wait_all_done();
+    assert_eq!(is_known(&client, "extra"), Some((Some(false), Some(1))));
+    assert_eq!(lines().lines().count(), 2, "done is done: {}", lines());
+
+    fails(&job(&stage, spec.port, &["submit", file]), 1, "version 1");
+    let stale = ["submit", file, "--expect-version", "7"];
+    fails(&job(&stage, spec.port, &stale), 1, "not the expected 7");
+    let fresh = ["submit", file, "--expect-version", "1"];
+    succeeds(&job(&stage, spec.port, &fresh), "version 2");
+    let replaced = ["submit", file, "--replace"];
+    succeeds(&job(&stage, spec.port, &replaced), "version 3");
+
+    succeeds(&job(&stage, spec.port, &["pause", "work"]), "paused");
+    assert_eq!(is_known(&client, "work"), Some((Some(true), None)));
+    succeeds(&job(&stage, spec.port, &["resume", "work"]), "resumed");
+    succeeds(&job(&stage, spec.port, &["forgive", "work"]), "0 tasks");
+    fails(&job(&stage, spec.port, &["pause", "nobody"]), 1, "`nobody`");
+
+    let old = ["delete", "extra", "--expect-version", "2"];
+    fails(&job(&stage, spec.port, &old), 1, "has version 3");
+    succeeds(&job(&stage, spec.port, &["delete", "extra"]), "deleted");
+    assert_eq!(is_known(&client, "extra"), None);
+    fails(
+        &job(&stage, spec.port, &["delete", "work"]),
+        1,
+        "config file",
+    );
+}
+
+#[test]
+fn a_job_with_mistakes_is_told_with_their_places() {
+    let stage = Stage::new();
+    let config = stage.write_work(1, Duration::ZERO);
+    let spec = stage.scheduler_spec(&config).with("--new-cluster");
+    let _scheduler = stage.start_scheduler(&spec);
+    let client = Client::new(spec.port);
+    client.wait_until("an answer", |_| true);
+    let file = stage.write("bad.json", "{\n  \"command\": \"echo\"\n}");
+    let shown = file.to_str().expect("a path of this test");
+    let place = format!("{shown}:2:14: command: ");
+    fails(&job(&stage, spec.port, &["submit", shown]), 2, &place);
+    let whole = config.to_str().expect("a path of this test");
+    fails(
+        &job(&stage, spec.port, &["submit", whole]),
+        2,
+        "config file",
+    );
+    let nobody = stage.path("nobody.json");
+    let nobody = nobody.to_str().expect("a path of this test");
+    fails(
+        &job(&stage, spec.port, &["submit", nobody]),
+        1,
+        "nobody.json",
+    );
+    assert_eq!(is_known(&client, "bad"), None);
+}
