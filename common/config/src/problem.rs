@@ -23,7 +23,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(crate) fn new(place: Place, key_path: String, message: String) -> Problem {
+    pub fn new(place: Place, key_path: String, message: String) -> Problem {
         Problem {
             line: place.line,
             column: place.column,

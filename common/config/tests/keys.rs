@@ -59,10 +59,8 @@ enum Proof {
     Tests(&'static [&'static str]),
     /// It never has one, and this test sees to it that whoever writes the key is told.
     NoEffect(&'static str),
-    /// There is no such test yet; why.
-    Open(&'static str),
 }
-use Proof::{NoEffect, Open, Tests};
+use Proof::{NoEffect, Tests};
 
 const SETTINGS: &str = "bistro_settings";
 const JOB: &str = "bistro_job->NAME";
@@ -355,7 +353,6 @@ file says reaches who acts on it, the second that he does. It is made by `cargo 
         let cell = match proof {
             Tests(tests) => names(tests),
             NoEffect(test) => format!("has no effect, and says so: {}", names(&[test])),
-            Open(why) => format!("**open**: {why}"),
         };
         text.push_str(&format!("| `{path}` | {cell} |\n"));
     }

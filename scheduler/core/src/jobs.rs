@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use brasserie_common::{JobName, RecordSeq};
 use brasserie_common_config::{
-    Config, ConfigErrors, JobConfig, ParseOptions, ParsedJob, Problem, parse_job,
+    Config, ConfigErrors, JobConfig, ParseOptions, ParsedJob, Place, Problem, parse_job,
 };
 use brasserie_scheduler_engine::NodeTable;
 
+use crate::reconcile::has_same_nodes;
 use crate::record::{Durable, JobVersion, SavedJob};
 
 use forgiving::Forgiving;
@@ -63,12 +64,19 @@ enum Awaited {
     Deletion,
 }
 
+/// A node table, and the configuration whose sources gave it.
+#[derive(Clone, Debug)]
+pub(crate) struct NodesOf {
+    pub(crate) nodes: Arc<NodeTable>,
+    pub(crate) config: Arc<Config>,
+}
+
 /// The file's configuration, which has a job that was given by API. The nodes that come meanwhile are those of its sources.
 #[derive(Clone, Debug)]
 struct RefusedFile {
     config: Arc<Config>,
     warnings: Vec<String>,
-    nodes: Option<Arc<NodeTable>>,
+    nodes: Option<NodesOf>,
     /// The first of those jobs.
     taken: JobName,
 }
@@ -92,7 +100,7 @@ pub(crate) struct Jobs {
     file_warnings: Vec<String>,
     refused: Option<RefusedFile>,
     /// The nodes of a file that was refused and is not any more.
-    nodes: Option<Arc<NodeTable>>,
+    nodes: Option<NodesOf>,
     given: BTreeMap<JobName, Given>,
     paused: BTreeSet<JobName>,
     awaited: BTreeMap<RecordSeq, (JobName, Awaited)>,
@@ -187,15 +195,16 @@ impl Jobs {
         self.standing = Standing::Changed;
     }
 
-    /// A node table of the file as it was read last: for the engine, unless that file is refused.
-    pub(crate) fn nodes_of_file(&mut self, nodes: Arc<NodeTable>) -> Option<Arc<NodeTable>> {
-        match &mut self.refused {
-            Some(refused) => {
-                refused.nodes = Some(nodes);
-                None
-            }
-            None => Some(nodes),
-        }
+    /// A node table of the file as it was read last: for the engine, unless that file is refused and has other sources than the
+    /// one in force.
+    pub(crate) fn nodes_of_file(&mut self, found: NodesOf) -> Option<NodesOf> {
+        let Some(refused) = &mut self.refused else {
+            return Some(found);
+        };
+        refused.nodes = Some(found.clone());
+        let file = self.file.as_ref();
+        file.is_some_and(|file| has_same_nodes(file, &found.config))
+            .then_some(found)
     }
 
     /// What an operator should know of the file.
@@ -234,7 +243,7 @@ impl Jobs {
     }
 
     /// The configuration that the engine does not have yet, and the nodes that come with it.
-    pub(crate) fn take_changed(&mut self) -> Option<(Arc<Config>, Option<Arc<NodeTable>>)> {
+    pub(crate) fn take_changed(&mut self) -> Option<(Arc<Config>, Option<NodesOf>)> {
         let changed = std::mem::take(&mut self.standing) == Standing::Changed;
         let file = self.file.as_ref().filter(|_| changed)?;
         Some((self.together(file), self.nodes.take()))
@@ -303,13 +312,9 @@ impl Jobs {
         let missing = job.depends_on.iter().enumerate();
         let missing = missing.filter(|(_, on)| !jobs.contains_key(on.as_str()));
         missing
-            .map(|(position, on)| Problem {
-                line: 1,
-                column: 1,
-                key_path: format!("depends_on[{position}]"),
-                message: format!("there is no job `{on}`, so no task will start"),
-                value: None,
-                help: None,
+            .map(|(position, on)| {
+                let message = format!("there is no job `{on}`, so no task will start");
+                Problem::new(Place::START, format!("depends_on[{position}]"), message)
             })
             .collect()
     }

@@ -15,10 +15,11 @@ use brasserie_common::{
     CallId, CallOutcome, Health, InvocationId, JobId, KillMethod, NodeId, Shard, Time,
 };
 use brasserie_common_config::{Config, JobConfig};
-use brasserie_scheduler_engine::{NodeTable, Task};
+use brasserie_scheduler_engine::Task;
 
 use crate::calls::Purpose;
 use crate::effect::{Call, CallReply};
+use crate::jobs::NodesOf;
 use crate::scheduler::Scheduler;
 use crate::tasks::RunState;
 
@@ -268,10 +269,9 @@ impl Scheduler {
         self.reconcile(now);
     }
 
-    /// Puts nodes in force, which the sources of the configuration `of` gave.
-    pub(crate) fn apply_nodes(&mut self, now: Time, nodes: Arc<NodeTable>, of: &Config) {
+    pub(crate) fn apply_nodes(&mut self, now: Time, NodesOf { nodes, config: of }: NodesOf) {
         let config = self.engine().config();
-        self.orphans_mut().nodes = match config.is_some_and(|config| has_same_nodes(config, of)) {
+        self.orphans_mut().nodes = match config.is_some_and(|config| has_same_nodes(config, &of)) {
             true => Nodes::OfTheConfiguration,
             false => Nodes::OfAnother,
         };
@@ -459,7 +459,7 @@ impl Scheduler {
 }
 
 /// The same sources on the same levels give the same nodes, whatever else a configuration says.
-fn has_same_nodes(one: &Config, other: &Config) -> bool {
+pub(crate) fn has_same_nodes(one: &Config, other: &Config) -> bool {
     std::ptr::eq(one, other)
         || (one.levels == other.levels && one.node_sources == other.node_sources)
 }

@@ -16,8 +16,8 @@ use brasserie_scheduler_engine::{Engine, Task};
 use crate::calls::Calls;
 use crate::effect::{Call, Effect, ExitReason, Reply};
 use crate::event::Event;
+use crate::jobs::{Jobs, NodesOf};
 use crate::reconcile::Orphans;
-use crate::jobs::Jobs;
 use crate::record::{ClusterId, Durable, Record};
 use crate::tasks::Tasks;
 use crate::view::Query;
@@ -191,8 +191,9 @@ impl Scheduler {
             Event::NodesLoaded { nodes, config } => {
                 self.nodes_error = None;
                 self.put_jobs_in_force(now);
-                if let Some(nodes) = self.jobs.nodes_of_file(nodes) {
-                    self.engine.apply_nodes(now, nodes);
+                let found = NodesOf { nodes, config };
+                if let Some(found) = self.jobs.nodes_of_file(found) {
+                    self.apply_nodes(now, found);
                 }
             }
             Event::NodesFailed { message } => self.nodes_error = Some(message),
@@ -288,6 +289,8 @@ impl Scheduler {
 
     pub(crate) fn orphans_mut(&mut self) -> &mut Orphans {
         &mut self.orphans
+    }
+
     pub(crate) fn jobs(&self) -> &Jobs {
         &self.jobs
     }

@@ -38,9 +38,9 @@ impl Engine {
     /// Nodes on which the job has ended other than done, by id, whether or not they are in the forest.
     pub fn unfinished_nodes(&self, job: JobId) -> Vec<NodeId> {
         let statuses = self.jobs.get(job.index()).map(|job| &job.statuses);
-        let unfinished = statuses.into_iter().flatten();
+        let unfinished = statuses.into_iter().flat_map(|all| all.iter());
         let unfinished = unfinished.filter(|(_, status)| !status.is_done());
-        let mut nodes: Vec<NodeId> = unfinished.map(|(node, _)| *node).collect();
+        let mut nodes: Vec<NodeId> = unfinished.map(|(node, _)| node).collect();
         nodes.sort_unstable();
         nodes
     }

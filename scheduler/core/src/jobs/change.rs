@@ -22,9 +22,9 @@ impl Scheduler {
         };
         self.initial_wait_mut()
             .config_override(config.exit_initial_wait_before_timestamp);
-        self.engine_mut().apply_config(now, config);
+        self.apply_config(now, config);
         if let Some(nodes) = nodes {
-            self.engine_mut().apply_nodes(now, nodes);
+            self.apply_nodes(now, nodes);
         }
     }
 
