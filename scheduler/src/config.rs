@@ -91,8 +91,8 @@ pub struct Flags {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Sources")]
 pub struct SourceFlags {
-    /// Look this often whether the config file has changed
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = positive)]
+    /// Look this often whether the config file has changed; a change counts once two looks in a row show the same file
+    #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = positive)]
     pub config_update: Duration,
 
     /// Read the node sources again this often

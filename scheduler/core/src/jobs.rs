@@ -207,19 +207,18 @@ impl Jobs {
             .then_some(found)
     }
 
-    /// What an operator should know of the file.
-    pub(crate) fn problems(&self) -> Vec<String> {
-        let refused = self.refused.as_ref().map(|refused| {
-            format!(
-                "the config file is not in force: its job `{0}` was also given by API, and no two jobs share a name. Take it out \
-                 of the file, or `brasserie job delete {0}`; until then the last good configuration stays",
-                refused.taken
-            )
-        });
-        refused
-            .into_iter()
-            .chain(self.file_warnings.iter().cloned())
-            .collect()
+    /// What is worth a look in the file in force.
+    pub(crate) fn file_warnings(&self) -> &[String] {
+        &self.file_warnings
+    }
+
+    /// Why the file that was read last is not in force.
+    pub(crate) fn refused_file(&self) -> Option<String> {
+        let taken = &self.refused.as_ref()?.taken;
+        Some(format!(
+            "the config file is not in force: its job `{taken}` was also given by API, and no two jobs share a name. Take it out \
+             of the file, or `brasserie job delete {taken}`; until then the last good configuration stays"
+        ))
     }
 
     /// What became durable takes effect.

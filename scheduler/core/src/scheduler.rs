@@ -413,6 +413,19 @@ impl Scheduler {
         reasons
     }
 
+    /// Why what a user has written in the config file is not what decides, if so.
+    pub(crate) fn config_is_older(&self) -> Option<String> {
+        let Some(error) = self.config_error.as_ref() else {
+            return self.jobs.refused_file();
+        };
+        Some(match self.engine.config() {
+            Some(_) => format!(
+                "the config file has changed but cannot be used, so the last good config decides: {error}"
+            ),
+            None => format!("the config file cannot be used: {error}"),
+        })
+    }
+
     /// What an operator should know.
     pub(crate) fn errors(&self, now: Time) -> Vec<String> {
         let mut errors: Vec<String> = Vec::new();
@@ -420,8 +433,8 @@ impl Scheduler {
             .stepped_down
             .map(|newer| ExitReason::SteppedDown { newer });
         errors.extend(stepped_down.map(|reason| reason.to_string()));
-        errors.extend(self.config_error.clone());
-        errors.extend(self.jobs.problems());
+        errors.extend(self.config_is_older());
+        errors.extend(self.jobs.file_warnings().iter().cloned());
         errors.extend(self.nodes_error.clone());
         errors.extend(
             self.log

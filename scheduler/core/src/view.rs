@@ -255,7 +255,15 @@ impl Scheduler {
     fn explain(&self, now: Time, job: &str, node: &str) -> Answer {
         match self.find_task(job, node) {
             Ok(task) => Answer::Explain(self.reasons(now, task)),
-            Err(unknown) => Answer::Unknown(unknown),
+            Err(unknown) => Answer::Unknown(self.and_config(unknown)),
+        }
+    }
+
+    /// Whoever asks about what he has just written should learn that it was not read.
+    fn and_config(&self, unknown: String) -> String {
+        match self.config_is_older() {
+            Some(why) => format!("{unknown}; {why}"),
+            None => unknown,
         }
     }
 
@@ -271,7 +279,7 @@ impl Scheduler {
             reasons.retain(|reason| *reason != Reason::Runnable);
         }
         let own = reasons.iter().map(ToString::to_string);
-        own.chain(held).collect()
+        own.chain(held).chain(self.config_is_older()).collect()
     }
 
     fn running_tasks(&self, now: Time, job: Option<&str>) -> Vec<RunningTaskView> {
@@ -291,7 +299,7 @@ impl Scheduler {
 
     fn unfinished(&self, now: Time, job: &str, limit: usize) -> Answer {
         let Some(id) = self.engine().find_job(job) else {
-            return Answer::Unknown(format!("no job is called `{job}`"));
+            return Answer::Unknown(self.and_config(format!("no job is called `{job}`")));
         };
         let mut failed = Vec::new();
         let mut others = Vec::new();

@@ -8,7 +8,7 @@ use brasserie_common::{
     CallOutcome, Health, InvocationId, RefusalCode, ReportedStatus, SequenceNumber, WorkerSetId,
 };
 use brasserie_scheduler_core::{
-    Call, CallReply, Durable, Event, LeftCause, Message, Options, Record, Rejection,
+    Answer, Call, CallReply, Durable, Event, LeftCause, Message, Options, Query, Record, Rejection,
 };
 
 use support::{SETTLE, Script, listed, one_job, options, worker};
@@ -579,4 +579,34 @@ fn a_late_answer_to_an_old_fetch_changes_nothing() {
         )])),
     );
     assert_eq!(s.status().jobs[0].counts.running, 0);
+}
+
+#[test]
+fn a_file_that_cannot_be_used_leaves_the_last_good_config_and_is_told_wherever_one_looks() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let explain = |s: &Script, job: &str| {
+        let (job, node) = (job.to_owned(), "n0".to_owned());
+        s.scheduler.answer(s.now, &Query::Explain { job, node })
+    };
+    s.event(Event::ConfigFailed {
+        message: "c.json:3:7: no such key".to_owned(),
+    });
+    let told = "the last good config decides: c.json:3:7: no such key";
+    let status = s.status();
+    assert!(status.errors[0].ends_with(told), "{:?}", status.errors);
+    assert_eq!(status.jobs.len(), 1);
+    let Answer::Explain(reasons) = explain(&s, "j") else {
+        panic!("the job is known");
+    };
+    assert!(reasons.last().unwrap().ends_with(told), "{reasons:?}");
+    let Answer::Unknown(why) = explain(&s, "new") else {
+        panic!("nobody knows it");
+    };
+    assert!(why.ends_with(told), "{why}");
+    // Tasks go on starting.
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    s.take_start();
+    s.load(one_job(1, ""));
+    assert!(s.status().errors.is_empty());
 }

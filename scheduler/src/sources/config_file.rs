@@ -8,6 +8,7 @@ use std::sync::Arc;
 use brasserie_common_config::{Config, Format, MAX_CONFIG_BYTES, ParseOptions, UnknownKeys};
 use brasserie_common_runtime::files;
 use brasserie_scheduler_core::Event;
+use sha2::{Digest, Sha256};
 
 /// A configuration and what is worth a look in it.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,10 +27,15 @@ impl LoadedConfig {
     }
 }
 
-/// What tells one content of a file from another without reading it. Editors that keep the modification time are rare,
-/// and ones that keep the length and the inode too are not known.
+/// Looks at a file that never look the same twice before that is told: ten seconds at the usual period, far more than a writer
+/// of a file of this size needs.
+const MAX_RESTLESS_LOOKS: u32 = 40;
+
+/// What tells one content of a file from another without reading it. Every write changes `changed`, whatever an editor does to
+/// the modification time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
+    changed: (i64, i64),
     modified: (i64, i64),
     length: u64,
     inode: (u64, u64),
@@ -39,6 +45,7 @@ impl Stamp {
     fn of(path: &Path) -> io::Result<Stamp> {
         let meta = std::fs::metadata(path)?;
         Ok(Stamp {
+            changed: (meta.ctime(), meta.ctime_nsec()),
             modified: (meta.mtime(), meta.mtime_nsec()),
             length: meta.len(),
             inode: (meta.dev(), meta.ino()),
@@ -46,30 +53,56 @@ impl Stamp {
     }
 }
 
-/// A watched file.
+/// What one look at the path showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Look {
+    File(Stamp),
+    Unreadable(String),
+}
+
+/// What the scheduler was last told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Told {
+    /// SHA-256 of the bytes, good or not: the same again is no news.
+    Content([u8; 32]),
+    /// Why there are none.
+    Problem(String),
+}
+
+/// A watched file. A half-written file may be a good one with half of the jobs missing, so a change is believed when two looks
+/// in a row show the same. The first look of all is believed at once, and looked at again: whoever starts wants to begin.
+///
+/// ```text
+///           looks the same again              another look
+///   Changed ---------------------> Settled ------------------> Changed
+/// ```
 #[derive(Clone, Debug)]
 pub struct ConfigFile {
     /// Absolute, so that it means the same after a change of the working directory.
     path: PathBuf,
     unknown_keys: UnknownKeys,
-    seen: Seen,
+    watch: Watch,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-enum Seen {
-    Nothing,
-    /// Read, well or not; the same content is not read again.
-    Content(Stamp),
-    /// Not even that, for this reason.
-    Unreadable(String),
+#[derive(Clone, Debug, Default)]
+struct Watch {
+    told: Option<Told>,
+    last: Option<Look>,
+    /// Believed; not read again while it looks like this.
+    settled: Option<Look>,
+    /// Looks since it last looked the same twice.
+    restless: u32,
 }
+
+/// What a look gave, if it is news.
+type News = Option<Result<LoadedConfig, String>>;
 
 impl ConfigFile {
     pub fn new(path: &Path) -> io::Result<Self> {
         Ok(ConfigFile {
             path: std::path::absolute(path)?,
             unknown_keys: UnknownKeys::default(),
-            seen: Seen::Nothing,
+            watch: Watch::default(),
         })
     }
 
@@ -89,54 +122,86 @@ impl ConfigFile {
     }
 
     /// The new content, or why there is none; `None` while nothing has changed. An error is told once.
-    pub async fn check(&mut self) -> Option<Result<LoadedConfig, String>> {
+    pub async fn check(&mut self) -> News {
         let path = self.path.clone();
-        let seen = self.seen.clone();
+        let watch = self.watch.clone();
         let unknown_keys = self.unknown_keys;
         // Config files are large at times, and disks are slow.
-        let looked = tokio::task::spawn_blocking(move || look(&path, unknown_keys, &seen)).await;
-        let (seen, outcome) = looked.unwrap_or_else(|error| {
-            (
-                Seen::Nothing,
-                Some(Err(format!(
-                    "{}: reading it failed: {error}",
-                    self.path.display()
-                ))),
-            )
-        });
-        self.seen = seen;
-        outcome
-    }
-}
-
-fn look(
-    path: &Path,
-    unknown_keys: UnknownKeys,
-    seen: &Seen,
-) -> (Seen, Option<Result<LoadedConfig, String>>) {
-    // Taken before reading: a change during the reading is seen the next time.
-    let stamp = match Stamp::of(path) {
-        Ok(stamp) => stamp,
-        Err(error) => {
-            return unreadable(seen, format!("{}: cannot read it: {error}", path.display()));
+        let looked = tokio::task::spawn_blocking(move || watch.look(&path, unknown_keys)).await;
+        match looked {
+            Ok((watch, news)) => {
+                self.watch = watch;
+                news
+            }
+            Err(error) => {
+                let problem = format!("{}: reading it failed: {error}", self.path.display());
+                self.watch = Watch::default();
+                self.watch.tell(problem)
+            }
         }
-    };
-    if *seen == Seen::Content(stamp) {
-        return (seen.clone(), None);
-    }
-    match files::read(path, MAX_CONFIG_BYTES as u64) {
-        Ok(bytes) => (
-            Seen::Content(stamp),
-            Some(parse(path, unknown_keys, &bytes)),
-        ),
-        Err(error) => unreadable(seen, error.to_string()),
     }
 }
 
-fn unreadable(seen: &Seen, why: String) -> (Seen, Option<Result<LoadedConfig, String>>) {
-    let now = Seen::Unreadable(why.clone());
-    let outcome = (*seen != now).then_some(Err(why));
-    (now, outcome)
+impl Watch {
+    fn look(mut self, path: &Path, unknown_keys: UnknownKeys) -> (Self, News) {
+        let look = match Stamp::of(path) {
+            Ok(stamp) => Look::File(stamp),
+            Err(error) => Look::Unreadable(format!("{}: cannot read it: {error}", path.display())),
+        };
+        let is_first = self.told.is_none();
+        let is_calm = self.last.replace(look.clone()).as_ref() == Some(&look);
+        if is_calm && self.settled.as_ref() == Some(&look) {
+            return (self, None);
+        }
+        if !is_calm && !is_first {
+            let news = self.grow_restless(path);
+            return (self, news);
+        }
+        self.restless = 0;
+        // The first look may have come in the middle of a write.
+        self.settled = (!is_first).then_some(look.clone());
+        let news = match look {
+            Look::File(_) => self.read(path, unknown_keys),
+            Look::Unreadable(why) => self.tell(why),
+        };
+        (self, news)
+    }
+
+    fn grow_restless(&mut self, path: &Path) -> News {
+        self.settled = None;
+        self.restless = self.restless.saturating_add(1);
+        let why = format!(
+            "{}: it changes all the time, so that it may never be whole; write another file and rename it to this one",
+            path.display()
+        );
+        (self.restless >= MAX_RESTLESS_LOOKS).then(|| self.tell(why))?
+    }
+
+    fn read(&mut self, path: &Path, unknown_keys: UnknownKeys) -> News {
+        let bytes = match files::read(path, MAX_CONFIG_BYTES as u64) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                // What a disk cannot give now it may give at the next look.
+                self.settled = None;
+                return self.tell(error.to_string());
+            }
+        };
+        let told = Some(Told::Content(Sha256::digest(&bytes).into()));
+        if self.told == told {
+            return None;
+        }
+        self.told = told;
+        Some(parse(path, unknown_keys, &bytes))
+    }
+
+    fn tell(&mut self, problem: String) -> News {
+        let told = Some(Told::Problem(problem.clone()));
+        if self.told == told {
+            return None;
+        }
+        self.told = told;
+        Some(Err(problem))
+    }
 }
 
 /// All problems, a line each, as FILE:LINE:COLUMN.
@@ -161,4 +226,26 @@ fn parse(path: &Path, unknown_keys: UnknownKeys, bytes: &[u8]) -> Result<LoadedC
         config: Arc::new(config),
         warnings,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_start_reads_in_the_middle_of_a_write_is_looked_at_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c.json");
+        let text = |level: &str| {
+            format!(r#"{{"bistro_settings": {{"nodes": {{"levels": ["{level}"]}}}}}}"#)
+        };
+        std::fs::write(&path, text("host")).unwrap();
+        let mut file = ConfigFile::new(&path).unwrap();
+        file.check().await.unwrap().unwrap();
+        std::fs::write(&path, text("rack")).unwrap();
+        // As if the clock of the file system had not moved between the two.
+        file.watch.last = Some(Look::File(Stamp::of(&path).unwrap()));
+        let loaded = file.check().await.unwrap().unwrap();
+        assert_eq!(loaded.config.levels[1], "rack");
+    }
 }

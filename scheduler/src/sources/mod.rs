@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::Event;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{MissedTickBehavior, Sleep, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::inbox::Inbox;
@@ -24,7 +24,7 @@ pub use nodes::{InstanceNode, build_nodes};
 /// How often sources are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Periods {
-    /// Whether the config file has changed.
+    /// Whether the config file has changed; believed after two looks, so that a change is in force within a second.
     pub config_update: Duration,
     /// The node sources, when all is well.
     pub nodes_update: Duration,
@@ -35,7 +35,7 @@ pub struct Periods {
 impl Default for Periods {
     fn default() -> Self {
         Periods {
-            config_update: Duration::from_secs(1),
+            config_update: Duration::from_millis(250),
             nodes_update: Duration::from_secs(300),
             nodes_retry: Duration::from_secs(30),
         }
@@ -70,7 +70,7 @@ pub(crate) struct Sources {
 ///            due                       done
 ///   Waiting -----> Running -----------------------> Waiting
 ///      |              |
-///      +--------------+---- the config changed ---> Running, from the beginning
+///      +--------------+---- other sources ---> Running, from the beginning
 ///   Idle: no configuration yet
 /// ```
 enum Refresh {
@@ -90,19 +90,24 @@ enum Woken {
 impl Sources {
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut refresh = self.refresh();
+        let mut looks = interval(self.periods.config_update);
+        // After a slow look the next one still comes a period later.
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let woken = tokio::select! {
                 () = stop.cancelled() => Woken::Stop,
-                () = sleep(self.periods.config_update), if self.file.is_some() => Woken::LookAtConfig,
+                _ = looks.tick(), if self.file.is_some() => Woken::LookAtConfig,
                 woken = next(&mut refresh) => woken,
             };
             match woken {
                 Woken::Stop => return,
                 Woken::LookAtConfig => {
                     if let Some(changed) = self.look_at_config().await {
-                        // The old run, with its scripts, ends here: its nodes could belong to other levels.
-                        self.config = Some(changed);
-                        refresh = self.refresh();
+                        let before = self.config.replace(changed);
+                        if !self.has_sources_of(before.as_deref()) {
+                            // The old run, with its scripts, ends here: its nodes could belong to other levels.
+                            refresh = self.refresh();
+                        }
                     }
                 }
                 Woken::NodesDue => refresh = self.refresh(),
@@ -122,6 +127,16 @@ impl Sources {
                 }
             }
         }
+    }
+
+    /// Whether nodes of that configuration are nodes of this one, so that nothing need be read again.
+    fn has_sources_of(&self, before: Option<&Config>) -> bool {
+        self.config
+            .as_deref()
+            .zip(before)
+            .is_some_and(|(now, before)| {
+                now.levels == before.levels && now.node_sources == before.node_sources
+            })
     }
 
     fn refresh(&self) -> Refresh {
@@ -158,6 +173,9 @@ impl Sources {
                     jobs = loaded.config.jobs.len(),
                     "read the configuration again"
                 );
+                for warning in &loaded.warnings {
+                    tracing::warn!("{warning}");
+                }
                 let config = Arc::clone(&loaded.config);
                 self.inbox.tell(loaded.into_event()).await;
                 Some(config)

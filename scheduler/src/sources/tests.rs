@@ -181,6 +181,12 @@ async fn commands_next_to_the_config_file_are_found_from_everywhere() {
     assert_eq!(Path::new(program), folder.path().join("x.sh"));
 }
 
+/// What two looks say of a change: the first one does not believe it.
+async fn change_of(file: &mut ConfigFile) -> Option<Result<LoadedConfig, String>> {
+    assert_eq!(file.check().await, None, "seen once");
+    file.check().await
+}
+
 #[tokio::test]
 async fn a_config_file_is_read_again_when_it_has_changed() {
     let folder = tempfile::tempdir().unwrap();
@@ -188,25 +194,25 @@ async fn a_config_file_is_read_again_when_it_has_changed() {
     let mut file = ConfigFile::new(&path).unwrap();
     let error = file.check().await.unwrap().unwrap_err();
     assert!(error.contains("c.json: cannot read it"), "{error}");
-    assert_eq!(file.check().await, None, "told once");
+    assert_eq!(change_of(&mut file).await, None, "told once");
 
     fs::write(&path, config_text("")).unwrap();
-    let loaded = file.check().await.unwrap().unwrap();
+    let loaded = change_of(&mut file).await.unwrap().unwrap();
     assert_eq!(loaded.config.levels, ["instance", "host", "db", "worker"]);
-    assert_eq!(file.check().await, None);
+    assert_eq!(change_of(&mut file).await, None);
 
     // Replaced, as editors do it.
     replace(&path, &config_text("").replace("host", "\\q"));
-    let error = file.check().await.unwrap().unwrap_err();
+    let error = change_of(&mut file).await.unwrap().unwrap_err();
     assert!(error.contains("c.json:1:"), "{error}");
-    assert_eq!(file.check().await, None);
+    assert_eq!(change_of(&mut file).await, None);
 
     fs::write(
         &path,
         config_text("").replacen('{', "{\"bistro_job->j\": {\"command\": 7},", 1),
     )
     .unwrap();
-    let loaded = file.check().await.unwrap().unwrap();
+    let loaded = change_of(&mut file).await.unwrap().unwrap();
     // The job's mistake comes first; that there are no nodes is worth a look, too.
     let warning = &loaded.warnings[0];
     assert!(
@@ -214,6 +220,82 @@ async fn a_config_file_is_read_again_when_it_has_changed() {
         "{warning}"
     );
     assert!(!loaded.config.job("j").unwrap().can_run());
+
+    fs::remove_file(&path).unwrap();
+    let error = change_of(&mut file).await.unwrap().unwrap_err();
+    assert!(error.contains("cannot read it"), "{error}");
+}
+
+#[tokio::test]
+async fn every_way_of_changing_a_file_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.json");
+    let levels = |text: &str| config_text("").replace("host", text);
+    fs::write(&path, levels("aaaa")).unwrap();
+    let mut file = ConfigFile::new(&path).unwrap();
+    file.check().await.unwrap().unwrap();
+    assert_eq!(change_of(&mut file).await, None);
+
+    // In place, of the same length, with the old time put back.
+    let old = fs::metadata(&path).unwrap().modified().unwrap();
+    fs::write(&path, levels("bbbb")).unwrap();
+    let rewritten = fs::File::options().write(true).open(&path).unwrap();
+    rewritten.set_modified(old).unwrap();
+    let loaded = change_of(&mut file).await.unwrap().unwrap();
+    assert_eq!(loaded.config.levels[1], "bbbb");
+
+    // A link that is made to point elsewhere.
+    let [one, two] = ["one", "two"].map(|name| folder.path().join(name));
+    fs::write(&one, levels("cccc")).unwrap();
+    fs::write(&two, levels("dddd")).unwrap();
+    let point_to = |target: &Path| {
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(target, &link).unwrap();
+        fs::rename(&link, &path).unwrap();
+    };
+    for (target, level) in [(&one, "cccc"), (&two, "dddd")] {
+        point_to(target);
+        let loaded = change_of(&mut file).await.unwrap().unwrap();
+        assert_eq!(loaded.config.levels[1], level);
+    }
+
+    // The same bytes again are no change, wherever they come from.
+    fs::write(&two, levels("dddd")).unwrap();
+    assert_eq!(change_of(&mut file).await, None);
+    replace(&path, &levels("dddd"));
+    assert_eq!(change_of(&mut file).await, None);
+}
+
+#[tokio::test]
+async fn a_half_written_file_is_not_believed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.json");
+    fs::write(&path, config_text("")).unwrap();
+    let mut file = ConfigFile::new(&path).unwrap();
+    file.check().await.unwrap().unwrap();
+    assert_eq!(change_of(&mut file).await, None);
+
+    // Each part is a good configuration by itself.
+    let mut written = fs::File::create(&path).unwrap();
+    let text = config_text(HOSTS).replace("host", "rack");
+    for part in [text.as_bytes(), b" ", b"\n"] {
+        written.write_all(part).unwrap();
+        assert_eq!(file.check().await, None, "half of it");
+    }
+    let loaded = file.check().await.unwrap().unwrap();
+    assert_eq!(loaded.config.levels[1], "rack");
+
+    // A writer that never ends is told, once, and believed when it does.
+    let mut told = Vec::new();
+    for _ in 0..100 {
+        written.write_all(b" ").unwrap();
+        told.extend(file.check().await);
+    }
+    assert_eq!(told.len(), 1, "{told:?}");
+    let error = told.remove(0).unwrap_err();
+    assert!(error.contains("changes all the time"), "{error}");
+    let loaded = file.check().await.unwrap().unwrap();
+    assert_eq!(loaded.config.levels[1], "rack");
 }
 
 #[tokio::test]
@@ -305,6 +387,46 @@ async fn failures_keep_what_was_good_and_are_retried() {
         "whose nodes they are is told"
     );
     assert_eq!(names(&nodes, 2), [""; 0]);
+    stop.cancel();
+    task.await.unwrap();
+}
+
+#[tokio::test]
+async fn scripts_run_again_only_for_other_sources() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.json");
+    let script = folder.path().join("list");
+    write_script(&script, "#!/bin/sh\necho run >> runs\necho \"$1-x\"\n");
+    let host = r#"{"source": "manual", "prefs": {"h1": []}}"#;
+    let text = config_text(&format!("{host}, {SCRIPT}"));
+    fs::write(&path, &text).unwrap();
+    let mut file = ConfigFile::new(&path).unwrap();
+    let config = file.check().await.unwrap().unwrap().config;
+    let (inbox, mut lanes) = lanes();
+    let hour = Duration::from_secs(3600);
+    let sources = Sources {
+        inbox,
+        periods: Periods {
+            config_update: Duration::from_millis(20),
+            nodes_update: hour,
+            nodes_retry: hour,
+        },
+        instance: InstanceNode("top".into()),
+        config: Some(config),
+        folder: file.folder().to_owned(),
+        file: Some(file),
+    };
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(sources.run(stop.clone()));
+    assert!(matches!(next(&mut lanes).await, Event::NodesLoaded { .. }));
+    let job = "{\"bistro_job->j\": {\"owner\": \"o\"},";
+    replace(&path, &text.replacen('{', job, 1));
+    assert!(matches!(next(&mut lanes).await, Event::ConfigLoaded { .. }));
+    replace(&path, &text.replace("h1", "h2"));
+    assert!(matches!(next(&mut lanes).await, Event::ConfigLoaded { .. }));
+    assert!(matches!(next(&mut lanes).await, Event::NodesLoaded { .. }));
+    let runs = fs::read_to_string(folder.path().join("runs")).unwrap();
+    assert_eq!(runs, "run\nrun\n");
     stop.cancel();
     task.await.unwrap();
 }
