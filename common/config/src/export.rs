@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use brasserie_common::backoff::AfterLast;
-use brasserie_common::{Arguments, BackoffPolicy, StatusFrom, TaskSubprocessOptions};
+use brasserie_common::{Arguments, BackoffPolicy, KillRequest, StatusFrom, TaskSubprocessOptions};
 use serde_json::{Map, Value, json};
 
 use crate::json;
@@ -32,7 +32,7 @@ pub fn export_job(config: &Config, job: &JobConfig) -> Value {
         orphans(job.kill_orphan_tasks_after),
     );
     put("task_subprocess", task_subprocess(&job.task_subprocess));
-    put("kill_subprocess", kill_subprocess(job));
+    put("kill_subprocess", kill_subprocess(&job.kill_subprocess));
     if !config.resources.is_empty() {
         let amounts = config.resources.iter().zip(&job.resources);
         let amounts: Map<String, Value> = amounts
@@ -102,11 +102,11 @@ fn rarely_set(config: &Config, job: &JobConfig, out: &mut Map<String, Value>) {
     );
 }
 
-fn level_name(config: &Config, level: LevelId) -> Value {
+pub(crate) fn level_name(config: &Config, level: LevelId) -> Value {
     json!(config.levels.get(level.index()))
 }
 
-fn backoff(policy: &BackoffPolicy) -> Value {
+pub(crate) fn backoff(policy: &BackoffPolicy) -> Value {
     let mut items: Vec<Value> = policy.values().iter().map(|v| json!(v)).collect();
     items.push(json!(match policy.after_last() {
         AfterLast::Repeat => "repeat",
@@ -115,7 +115,7 @@ fn backoff(policy: &BackoffPolicy) -> Value {
     Value::Array(items)
 }
 
-fn orphans(after: Option<Duration>) -> Value {
+pub(crate) fn orphans(after: Option<Duration>) -> Value {
     match after {
         None => json!(false),
         Some(after) => json!(after.as_secs_f64()),
@@ -126,7 +126,7 @@ fn milliseconds(duration: Duration) -> Value {
     json!(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
-fn task_subprocess(options: &TaskSubprocessOptions) -> Value {
+pub(crate) fn task_subprocess(options: &TaskSubprocessOptions) -> Value {
     json!({
         "poll_ms": milliseconds(options.poll),
         "max_log_lines_per_poll_interval": options.max_log_lines_per_poll_interval,
@@ -142,13 +142,13 @@ fn task_subprocess(options: &TaskSubprocessOptions) -> Value {
     })
 }
 
-fn kill_subprocess(job: &JobConfig) -> Value {
+pub(crate) fn kill_subprocess(request: &KillRequest) -> Value {
     let method = KILL_METHODS
         .iter()
-        .find(|(_, method)| *method == job.kill_subprocess.method);
+        .find(|(_, method)| *method == request.method);
     json!({
         "method": method.map(|(name, _)| *name),
-        "kill_wait_ms": milliseconds(job.kill_subprocess.wait),
+        "kill_wait_ms": milliseconds(request.wait),
     })
 }
 

@@ -61,6 +61,7 @@
 
 mod coerce;
 mod depends;
+mod diff;
 mod export;
 mod filters;
 mod format;
@@ -82,6 +83,7 @@ mod toml;
 mod tree;
 mod yaml;
 
+pub use diff::{Changes, KeyChange};
 pub use export::export_job;
 pub use format::{Format, MAX_CONFIG_BYTES, MAX_DEPTH, MAX_MARKUP_BYTES, MAX_VALUES};
 pub use manual::MAX_MANUAL_NODES;

@@ -123,6 +123,24 @@ const ORDERS: &[(&str, NodeOrder)] = &[
     ("random", NodeOrder::Random),
 ];
 
+fn name_of<T: PartialEq>(names: &'static [(&'static str, T)], value: &T) -> &'static str {
+    let found = names.iter().find(|(_, named)| named == value);
+    // Invariant: the tables name every variant.
+    found.map_or("", |(name, _)| name)
+}
+
+pub(crate) fn policy_name(policy: SchedulerPolicy) -> &'static str {
+    name_of(POLICIES, &policy)
+}
+
+pub(crate) fn selector_name(selector: WorkerSelector) -> &'static str {
+    name_of(SELECTORS, &selector)
+}
+
+pub(crate) fn order_name(order: NodeOrder) -> &'static str {
+    name_of(ORDERS, &order)
+}
+
 /// What holds where the file says nothing.
 pub(crate) fn defaults() -> Config {
     Config {

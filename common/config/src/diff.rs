@@ -1,0 +1,192 @@
+//! What one configuration changes of another, in the words of the file.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use brasserie_common::JobName;
+use serde_json::{Map, Value, json};
+
+use crate::export::{self, export_job};
+use crate::model::{Config, JobConfig, NodeSource, Resource, ResourceLimit};
+use crate::settings;
+
+/// One key; `None` where it is not said and has no default.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyChange {
+    /// As in `nodes.levels`.
+    pub key: String,
+    pub before: Option<Value>,
+    pub after: Option<Value>,
+}
+
+/// What differs between two configurations.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    pub settings: Vec<KeyChange>,
+    /// In the order of the later file.
+    pub added: Vec<JobName>,
+    /// In the order of the earlier one.
+    pub removed: Vec<JobName>,
+    /// In the order of the later file; what a job inherits from changed settings counts.
+    pub changed: Vec<(JobName, Vec<KeyChange>)>,
+}
+
+impl Changes {
+    pub fn between(before: &Config, after: &Config) -> Self {
+        let by_name = |config: &Config| -> BTreeMap<JobName, usize> {
+            let jobs = config.jobs.iter().enumerate();
+            jobs.map(|(i, job)| (job.name.clone(), i)).collect()
+        };
+        let (old, new) = (by_name(before), by_name(after));
+        let mut changes = Changes {
+            settings: key_changes(&settings_of(before), &settings_of(after)),
+            ..Changes::default()
+        };
+        let sources = &before.node_sources;
+        if *sources != after.node_sources {
+            changes
+                .settings
+                .push(sources_change(sources, &after.node_sources));
+        }
+        let gone = before
+            .jobs
+            .iter()
+            .filter(|job| !new.contains_key(&job.name));
+        changes.removed = gone.map(|job| job.name.clone()).collect();
+        for job in &after.jobs {
+            let Some(&at) = old.get(&job.name) else {
+                changes.added.push(job.name.clone());
+                continue;
+            };
+            let keys = key_changes(&job_of(before, &before.jobs[at]), &job_of(after, job));
+            if !keys.is_empty() {
+                changes.changed.push((job.name.clone(), keys));
+            }
+        }
+        changes
+    }
+
+    pub fn is_empty(&self) -> bool {
+        *self == Changes::default()
+    }
+}
+
+fn key_changes(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<KeyChange> {
+    let keys: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let changes = keys.into_iter().map(|key| KeyChange {
+        key: key.clone(),
+        before: before.get(key).cloned(),
+        after: after.get(key).cloned(),
+    });
+    changes.filter(|c| c.before != c.after).collect()
+}
+
+fn job_of(config: &Config, job: &JobConfig) -> Map<String, Value> {
+    match export_job(config, job) {
+        Value::Object(keys) => keys,
+        other => Map::from_iter([("job".to_owned(), other)]),
+    }
+}
+
+/// All but the node sources, which may be large.
+fn settings_of(config: &Config) -> Map<String, Value> {
+    let mut out = Map::new();
+    let mut put = |key: &str, value: Value| out.insert(key.to_owned(), value);
+    put("enabled", json!(config.enabled));
+    put("nodes.levels", json!(config.levels));
+    put(
+        "nodes.node_order",
+        json!(settings::order_name(config.node_order)),
+    );
+    put(
+        "level_for_tasks",
+        export::level_name(config, config.level_for_tasks),
+    );
+    put("scheduler", json!(settings::policy_name(config.policy)));
+    let selector = settings::selector_name(config.worker_selector);
+    put("remote_worker_selector", json!(selector));
+    put("backoff", export::backoff(&config.backoff));
+    put("working_wait", json!(config.working_wait.as_secs_f64()));
+    let orphans = config.kill_orphan_tasks_after;
+    put("kill_orphan_tasks_after_sec", export::orphans(orphans));
+    let subprocess = &config.task_subprocess;
+    put("task_subprocess", export::task_subprocess(subprocess));
+    put(
+        "kill_subprocess",
+        export::kill_subprocess(&config.kill_subprocess),
+    );
+    let until = config.exit_initial_wait_before_timestamp;
+    put("CAUTION_exit_initial_wait_before_timestamp", json!(until));
+    for resource in &config.resources {
+        let level = config.levels.get(resource.level.index());
+        let level = level.map_or("", String::as_str);
+        put(
+            &format!("resources.{level}.{}", resource.name),
+            describe_resource(resource),
+        );
+    }
+    let name = |id: usize| config.resources.get(id).map_or("", |r| r.name.as_str());
+    for (worker, amounts) in &config.worker_resources_override {
+        let amounts: BTreeMap<&str, i32> = amounts
+            .iter()
+            .map(|(id, amount)| (name(id.index()), *amount))
+            .collect();
+        put(
+            &format!("worker_resources_override.{worker}"),
+            json!(amounts),
+        );
+    }
+    for entry in &config.physical_resources {
+        let value = json!({
+            "logical_resource": name(entry.logical_resource.index()),
+            "multiply_logical_by": entry.multiply_logical_by,
+            "enforcement": entry.enforcement.as_str(),
+            "physical_reserve_amount": entry.physical_reserve_amount,
+        });
+        put(
+            &format!("physical_resources.{}", entry.kind.as_str()),
+            value,
+        );
+    }
+    out
+}
+
+fn describe_resource(resource: &Resource) -> Value {
+    let limit = match resource.limit {
+        ResourceLimit::Fixed(limit) => json!(limit),
+        ResourceLimit::ReportedCores => json!("as many as the worker reports cores"),
+    };
+    json!({"default": resource.default, "limit": limit, "weight": resource.weight})
+}
+
+fn sources_change(before: &[NodeSource], after: &[NodeSource]) -> KeyChange {
+    let (before, mut after) = (describe_all(before), describe_all(after));
+    if before == after {
+        after = json!("as before, with other nodes or flags");
+    }
+    KeyChange {
+        key: "nodes.node_sources".to_owned(),
+        before: Some(before),
+        after: Some(after),
+    }
+}
+
+fn describe_all(sources: &[NodeSource]) -> Value {
+    sources.iter().map(describe_source).collect()
+}
+
+/// Short: a manual source may have a million nodes.
+fn describe_source(source: &NodeSource) -> Value {
+    match source {
+        NodeSource::Empty => json!("empty"),
+        NodeSource::Manual(nodes) => json!(format!("manual, {} nodes", nodes.len())),
+        NodeSource::RangeLabel(range) => json!(format!(
+            "range_label {} from {} to {} below level {}",
+            range.format, range.start, range.end, range.parent_level.0
+        )),
+        NodeSource::Script(script) => json!(format!(
+            "script {} below level {}",
+            script.script.display(),
+            script.parent_level.0
+        )),
+    }
+}
