@@ -65,6 +65,12 @@ impl WallTime {
         self.0
     }
 
+    /// Zero when `later` is earlier.
+    pub fn until(self, later: WallTime) -> Duration {
+        let millis = later.0.saturating_sub(self.0);
+        Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+    }
+
     /// Whole Unix seconds, rounded down.
     pub fn as_secs(self) -> i64 {
         self.0.div_euclid(1000)
@@ -77,6 +83,16 @@ impl Add<Duration> for WallTime {
         WallTime(
             self.0
                 .saturating_add(i64::try_from(d.as_millis()).unwrap_or(i64::MAX)),
+        )
+    }
+}
+
+impl Sub<Duration> for WallTime {
+    type Output = WallTime;
+    fn sub(self, d: Duration) -> WallTime {
+        WallTime(
+            self.0
+                .saturating_sub(i64::try_from(d.as_millis()).unwrap_or(i64::MAX)),
         )
     }
 }

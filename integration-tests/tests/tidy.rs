@@ -421,6 +421,55 @@ const TRIPS: &[(&str, &str)] = &[
         "std::process::exit",
         "pub fn exit() { std::process::exit(1) }",
     ),
+    (
+        "jiff::Timestamp::now",
+        "pub fn timestamp_now() { let _ = jiff::Timestamp::now(); }",
+    ),
+    (
+        "jiff::Zoned::now",
+        "pub fn zoned_now() { let _ = jiff::Zoned::now(); }",
+    ),
+    (
+        "jiff::tz::TimeZone::system",
+        "pub fn zone() { let _ = jiff::tz::TimeZone::system(); }",
+    ),
+    (
+        "jiff::tz::TimeZone::try_system",
+        "pub fn try_zone() { let _ = jiff::tz::TimeZone::try_system(); }",
+    ),
+    (
+        "jiff::tz::TimeZone::get",
+        "pub fn get_zone() { let _ = jiff::tz::TimeZone::get(\"UTC\"); }",
+    ),
+    ("jiff::tz::db", "pub fn zones() { let _ = jiff::tz::db(); }"),
+    (
+        "jiff::tz::TimeZoneDatabase::from_env",
+        "pub fn zones_of_env() { let _ = jiff::tz::TimeZoneDatabase::from_env(); }",
+    ),
+    (
+        "jiff::tz::TimeZoneDatabase::from_dir",
+        "pub fn zones_of_dir() { let _ = jiff::tz::TimeZoneDatabase::from_dir(\"x\"); }",
+    ),
+    (
+        "jiff::tz::TimeZoneDatabase::from_concatenated_path",
+        "pub fn zones_of_file() { let _ = jiff::tz::TimeZoneDatabase::from_concatenated_path(\"x\"); }",
+    ),
+    (
+        "jiff::Timestamp::in_tz",
+        "pub fn timestamp_in(t: jiff::Timestamp) { let _ = t.in_tz(\"UTC\"); }",
+    ),
+    (
+        "jiff::Zoned::in_tz",
+        "pub fn zoned_in(t: jiff::Zoned) { let _ = t.in_tz(\"UTC\"); }",
+    ),
+    (
+        "jiff::civil::Date::in_tz",
+        "pub fn date_in(t: jiff::civil::Date) { let _ = t.in_tz(\"UTC\"); }",
+    ),
+    (
+        "jiff::civil::DateTime::in_tz",
+        "pub fn time_in(t: jiff::civil::DateTime) { let _ = t.in_tz(\"UTC\"); }",
+    ),
 ];
 
 /// Runs the real lint on a probe crate with the configuration of a pure crate: a ban that Clippy does not understand, or that
@@ -449,8 +498,11 @@ fn each_purity_ban_fires() {
     let probe = tempfile::tempdir().expect("a temporary folder");
     fs::create_dir(probe.path().join("src")).expect("a folder in it");
     fs::write(probe.path().join("clippy.toml"), &config).expect("a file in it");
-    let manifest = "[package]\nname = \"purity-probe\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n";
+    let manifest = "[package]\nname = \"purity-probe\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n\
+        [dependencies]\njiff = { version = \"0.2\", default-features = false, features = [\"std\", \"tzdb-bundle-always\"] }\n";
     fs::write(probe.path().join("Cargo.toml"), manifest).expect("a file in it");
+    // The same versions, which are at hand.
+    fs::copy(root().join("Cargo.lock"), probe.path().join("Cargo.lock")).expect("a file in it");
     let mut lib = String::from("#![deny(clippy::iter_over_hash_type)]\n");
     for (_, line) in TRIPS {
         lib.push_str(line);

@@ -188,5 +188,11 @@ fn describe_source(source: &NodeSource) -> Value {
             script.script.display(),
             script.parent_level.0
         )),
+        NodeSource::AddTime(times) => json!(format!(
+            "add_time {} below level {}, {} items",
+            times.format,
+            times.parent_level.0,
+            times.schedule.len()
+        )),
     }
 }

@@ -51,6 +51,11 @@ pub(crate) fn filters(at: &At, job: &mut JobConfig, config: &Config, notes: &mut
             let help = "filter a level from `instance` to the tasks' one, or `worker`";
             notes.warning(entry.key_problem(text).help(help));
         }
+        if level == config.worker_level()
+            && let Some(at) = entry.get("tag_whitelist")
+        {
+            notes.warning(at.key_problem("has no effect: workers have no tags"));
+        }
         // A filter that everything passes is none.
         if let Some(filter) = filter.filter(|f| *f != Filter::default()) {
             job.filters.insert(level, filter);

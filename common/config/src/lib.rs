@@ -48,6 +48,7 @@
 //!   `worker_resources_overrides`, and `node_order` beside `nodes`.
 //! * Without a resource at level `worker`, one is implied: `slots` (`worker_slots` where that name is taken), a slot a core of
 //!   the worker.
+//! * Items of an `add_time` schedule may name a `time_zone`; times are those of the zone data that is compiled in.
 //! * `disabled: false` of a `manual` node leaves it enabled; cycles are errors. A `script` has a `timeout`.
 //! * Jobs may say `status_from` (`auto`, `pipe`, `exit_code`) and `arguments` (`append`, `none`).
 //! * Errors instead of silence: keys that occur twice, levels called `instance` or `worker`, resource names used at two levels,
@@ -59,7 +60,9 @@
 
 #![deny(clippy::iter_over_hash_type)]
 
+mod add_time;
 mod coerce;
+mod cron;
 mod depends;
 mod diff;
 mod export;
@@ -83,6 +86,10 @@ mod toml;
 mod tree;
 mod yaml;
 
+pub use cron::{
+    Cron, Days, DueTime, DueTimes, ItemKey, ItemMemory, MAX_TIMES, Repeated, ScheduleMemory,
+    Selector, Since, Skipped, StandardCron, Stretch, TooManyTimes, Zone,
+};
 pub use diff::{Changes, KeyChange};
 pub use export::export_job;
 pub use format::{Format, MAX_CONFIG_BYTES, MAX_DEPTH, MAX_MARKUP_BYTES, MAX_VALUES};

@@ -8,6 +8,8 @@ use brasserie_common::{
     Arguments, BackoffPolicy, JobName, KillRequest, StatusFrom, TaskSubprocessOptions,
 };
 
+use crate::cron::Cron;
+
 /// Position of a level: 0 is `instance`, then the configured ones, the last is `worker`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LevelId(pub u16);
@@ -189,6 +191,7 @@ pub enum NodeSource {
     Manual(Vec<ManualNode>),
     RangeLabel(RangeLabel),
     Script(ScriptSource),
+    AddTime(AddTime),
 }
 
 /// One node of a `manual` source, parents before children; `parent` is an index into the same list.
@@ -220,6 +223,26 @@ pub struct ScriptSource {
     /// Relative paths are resolved against the config file's folder by the shell.
     pub script: PathBuf,
     pub timeout: Duration,
+}
+
+/// A child of every node of a level for each time of a schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddTime {
+    pub parent_level: LevelId,
+    /// With `{parent}` and `{time}`, Unix seconds.
+    pub format: String,
+    pub schedule: Vec<ScheduleItem>,
+}
+
+/// Times that come again, and how long each of them is a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScheduleItem {
+    pub cron: Cron,
+    /// Counted from the time itself; not zero.
+    pub lifetime: Duration,
+    /// For how much of the lifetime the node is enabled.
+    pub enabled_lifetime: Duration,
+    pub tags: Vec<String>,
 }
 
 /// One job.

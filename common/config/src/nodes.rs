@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::coerce::set;
 use crate::keys::{INT64, Key, Need, Shape, Tagged, Variant};
-use crate::manual;
 use crate::model::{Config, LevelId, NodeSource, RangeLabel, ScriptSource};
 use crate::read::{At, Notes, suggest};
 use crate::settings::level;
+use crate::{add_time, manual};
 
 /// Children that one `range_label` may give each parent: the largest forest that the engine is built for.
 pub const MAX_RANGE_NODES: i64 = 10_000_000;
@@ -20,7 +20,7 @@ const SOURCE_KEYS: &[Key] = &[
     Key::required("source", Shape::Words(source_names), "Which source."),
     Key::new("prefs", Shape::AnyObject, "What the source wants to know."),
 ];
-const PARENT_LEVEL: Key = Key::required(
+pub(crate) const PARENT_LEVEL: Key = Key::required(
     "parent_level",
     Shape::Name,
     "The level whose nodes get children.",
@@ -55,28 +55,27 @@ pub(crate) const SOURCES_SHAPE: Shape = Shape::List(&Shape::Tagged(Tagged {
     keys: SOURCE_KEYS,
     tag: "source",
     body: "prefs",
-    variants: || SOURCES.iter().filter_map(variant).collect(),
+    variants: || SOURCES.iter().map(variant).collect(),
 }));
 
 /// The sources that are served.
 pub(crate) fn source_names() -> Vec<&'static str> {
-    let variants = SOURCES.iter().filter_map(variant);
+    let variants = SOURCES.iter().map(variant);
     variants.map(|variant| variant.name).collect()
 }
 
-fn variant(&(name, kind): &(&'static str, SourceKind)) -> Option<Variant> {
+fn variant(&(name, kind): &(&'static str, SourceKind)) -> Variant {
     let (need, shape) = match kind {
         SourceKind::Empty => (Need::Optional, Shape::Fields(&[])),
         SourceKind::Manual => (Need::Required, manual::PREFS),
         SourceKind::RangeLabel => (Need::Required, Shape::Fields(RANGE_KEYS)),
         SourceKind::Script => (Need::Required, Shape::Fields(SCRIPT_KEYS)),
-        SourceKind::AddTime => return None,
+        SourceKind::AddTime => (Need::Required, Shape::Fields(add_time::KEYS)),
     };
-    Some(Variant { name, need, shape })
+    Variant { name, need, shape }
 }
 
-/// What can stand in braces in a `format`.
-const PLACEHOLDERS: &[&str] = &["parent", "i", "start", "end"];
+const RANGE_PLACEHOLDERS: &[&str] = &["parent", "i", "start", "end"];
 
 #[derive(Clone, Copy)]
 enum SourceKind {
@@ -84,7 +83,6 @@ enum SourceKind {
     Manual,
     RangeLabel,
     Script,
-    /// Known from Bistro, and not served yet.
     AddTime,
 }
 
@@ -151,7 +149,7 @@ fn source(
 ) -> Option<NodeSource> {
     let prefs = at.get(prefs_key);
     let prefs_are_wrong = prefs.as_ref().is_some_and(|p| !p.expect_object(notes));
-    let help = "one of empty, manual, range_label, script";
+    let help = "one of empty, manual, range_label, script, add_time";
     let name = at.required(name_key, help, notes)?;
     let kind = name.choice(SOURCES, notes)?;
     if prefs_are_wrong {
@@ -172,24 +170,18 @@ fn source(
             at.required(prefs_key, "an object of nodes and their children", notes);
             None
         }
-        SourceKind::RangeLabel | SourceKind::Script if !given => {
+        SourceKind::RangeLabel | SourceKind::Script | SourceKind::AddTime if !given => {
             at.required(prefs_key, "an object with the source's preferences", notes);
             None
         }
         SourceKind::RangeLabel => range_label(&prefs, config, notes).map(NodeSource::RangeLabel),
         SourceKind::Script => script(&prefs, config, notes).map(NodeSource::Script),
-        SourceKind::AddTime => {
-            notes.error(
-                name.problem("the node source `add_time` is not supported yet in this version")
-                    .help("use `script` with a program that prints the current time labels"),
-            );
-            None
-        }
+        SourceKind::AddTime => add_time::parse(&prefs, config, notes).map(NodeSource::AddTime),
     }
 }
 
 /// The level of the parents; their children's must be one that is configured.
-fn parent_level(prefs: &At, config: &Config, notes: &mut Notes) -> Option<LevelId> {
+pub(crate) fn parent_level(prefs: &At, config: &Config, notes: &mut Notes) -> Option<LevelId> {
     let help = "the level whose nodes get children";
     let at = prefs.required("parent_level", help, notes)?;
     let parent = level(&at, config, notes)?;
@@ -223,7 +215,7 @@ fn range_label(prefs: &At, config: &Config, notes: &mut Notes) -> Option<RangeLa
     }
     if let Some(at) = prefs.get("format") {
         set(&mut format, at.string(notes));
-        check_format(&at, &format, notes);
+        check_format(&at, &format, RANGE_PLACEHOLDERS, "i", notes);
     }
     let (start, end, end_at) = (start?, end?, end_at?);
     let more = end.checked_sub(start);
@@ -244,7 +236,14 @@ fn range_label(prefs: &At, config: &Config, notes: &mut Notes) -> Option<RangeLa
     })
 }
 
-fn check_format(at: &At, format: &str, notes: &mut Notes) {
+/// `known` can stand in braces; `distinct` tells the children of one node apart.
+pub(crate) fn check_format(
+    at: &At,
+    format: &str,
+    known: &[&str],
+    distinct: &str,
+    notes: &mut Notes,
+) {
     if format.is_empty() {
         notes.error(at.problem("the format is empty"));
         return;
@@ -254,17 +253,18 @@ fn check_format(at: &At, format: &str, notes: &mut Notes) {
         .skip(1)
         .filter_map(|rest| rest.split_once('}'));
     for (word, _) in inner {
-        if !PLACEHOLDERS.contains(&word) {
+        if !known.contains(&word) {
             notes.error(
                 at.problem(format!("unknown placeholder `{{{word}}}`"))
-                    .help(suggest(word, PLACEHOLDERS.iter().copied())),
+                    .help(suggest(word, known.iter().copied())),
             );
         }
     }
-    if !format.contains("{i}") {
-        notes.warning(
-            at.problem("without `{i}` all children have the same name, so they are one node"),
-        );
+    let distinct = format!("{{{distinct}}}");
+    if !format.contains(&distinct) {
+        notes.warning(at.problem(format!(
+            "without `{distinct}` all children have the same name, so they are one node"
+        )));
     }
 }
 

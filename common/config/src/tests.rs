@@ -1,5 +1,6 @@
 //! Whole files: what they mean, what they may not say, and that nothing is lost on the way out and back.
 
+mod add_time;
 mod differences;
 mod errors;
 mod formats;

@@ -1,5 +1,6 @@
 //! Tests of the engine as a whole: scenarios, and random histories against a plain scheduler that scans everything.
 
+mod add_time;
 mod explain;
 mod fingerprints;
 mod keys;

@@ -5,6 +5,7 @@ mod nodes;
 mod script;
 #[cfg(test)]
 mod tests;
+mod zone;
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -12,14 +13,23 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common_config::Config;
+use brasserie_common::{Time, WallTime};
+use brasserie_common_config::{Config, NodeSource, ScheduleMemory};
+use brasserie_common_runtime::Clock;
 use brasserie_scheduler_core::Event;
-use tokio::time::{MissedTickBehavior, Sleep, interval, sleep};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::inbox::Inbox;
 pub use config_file::{ConfigFile, LoadedConfig};
-pub use nodes::{InstanceNode, build_nodes};
+pub use nodes::{BuiltNodes, InstanceNode, Moment, build_nodes};
+use zone::system_zone;
+
+/// How long the nodes of one refresh stay at least, whatever a schedule says: a time a second is the finest that there is.
+const LEAST_STAY: Duration = Duration::from_secs(1);
+
+/// The longest sleep in one piece before a time of a schedule: people set the wall clock, and machines sleep.
+const LOOK_AT_THE_CLOCK: Duration = Duration::from_secs(1);
 
 /// How often sources are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,8 +85,17 @@ pub(crate) struct Sources {
 /// ```
 enum Refresh {
     Idle,
-    Waiting(Pin<Box<Sleep>>),
-    Running(Pin<Box<dyn Future<Output = Event> + Send>>),
+    Waiting(Pin<Box<dyn Future<Output = ()> + Send>>),
+    Running(Pin<Box<dyn Future<Output = Refreshed> + Send>>),
+}
+
+/// What a refresh has come to.
+struct Refreshed {
+    event: Event,
+    /// When the wall clock makes the nodes others.
+    until: Option<WallTime>,
+    /// Of schedules; none after a failure, which has given nothing.
+    memory: Option<ScheduleMemory>,
 }
 
 /// What happened while the task slept.
@@ -84,12 +103,13 @@ enum Woken {
     Stop,
     LookAtConfig,
     NodesDue,
-    NodesDone(Event),
+    NodesDone(Box<Refreshed>),
 }
 
 impl Sources {
     pub(crate) async fn run(mut self, stop: CancellationToken) {
-        let mut refresh = self.refresh();
+        let mut known = Known::default();
+        let mut refresh = self.refresh(&mut known);
         let mut looks = interval(self.periods.config_update);
         // After a slow look the next one still comes a period later.
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -106,12 +126,17 @@ impl Sources {
                         let before = self.config.replace(changed);
                         if !self.has_sources_of(before.as_deref()) {
                             // The old run, with its scripts, ends here: its nodes could belong to other levels.
-                            refresh = self.refresh();
+                            refresh = self.refresh(&mut known);
                         }
                     }
                 }
-                Woken::NodesDue => refresh = self.refresh(),
-                Woken::NodesDone(event) => {
+                Woken::NodesDue => refresh = self.refresh(&mut known),
+                Woken::NodesDone(refreshed) => {
+                    let Refreshed {
+                        event,
+                        until,
+                        memory,
+                    } = *refreshed;
                     let wait = match &event {
                         Event::NodesFailed { message } => {
                             tracing::error!(
@@ -123,7 +148,15 @@ impl Sources {
                         _ => self.periods.nodes_update,
                     };
                     self.inbox.tell(event).await;
-                    refresh = Refresh::Waiting(Box::pin(sleep(wait)));
+                    if let Some(memory) = memory {
+                        known.memory = Arc::new(memory);
+                    }
+                    let now = Clock.now();
+                    refresh = Refresh::Waiting(Box::pin(wait_until(
+                        now + LEAST_STAY.min(wait),
+                        now + wait,
+                        until,
+                    )));
                 }
             }
         }
@@ -139,29 +172,40 @@ impl Sources {
             })
     }
 
-    fn refresh(&self) -> Refresh {
-        match &self.config {
-            None => Refresh::Idle,
-            Some(config) => {
-                let config = Arc::clone(config);
-                let nodes = build_nodes(
-                    Arc::clone(&config),
-                    self.folder.clone(),
-                    self.instance.clone(),
-                );
-                Refresh::Running(Box::pin(async move {
-                    match nodes.await {
-                        Ok(nodes) => Event::NodesLoaded {
-                            nodes: Arc::new(nodes),
-                            config,
-                        },
-                        Err(error) => Event::NodesFailed {
-                            message: error.to_string(),
-                        },
-                    }
-                }))
+    fn refresh(&self, known: &mut Known) -> Refresh {
+        let Some(config) = &self.config else {
+            return Refresh::Idle;
+        };
+        let config = Arc::clone(config);
+        let nodes = build_nodes(
+            Arc::clone(&config),
+            self.folder.clone(),
+            self.instance.clone(),
+            moment(&config, known),
+        );
+        Refresh::Running(Box::pin(async move {
+            match nodes.await {
+                Ok(BuiltNodes {
+                    table,
+                    until,
+                    memory,
+                }) => Refreshed {
+                    event: Event::NodesLoaded {
+                        nodes: Arc::new(table),
+                        config,
+                    },
+                    until,
+                    memory: Some(memory),
+                },
+                Err(error) => Refreshed {
+                    event: Event::NodesFailed {
+                        message: error.to_string(),
+                    },
+                    until: None,
+                    memory: None,
+                },
             }
-        }
+        }))
     }
 
     /// The new configuration, if there is one; failures are told and change nothing.
@@ -192,14 +236,60 @@ impl Sources {
     }
 }
 
+/// What one refresh leaves to the next.
+#[derive(Debug, Default)]
+struct Known {
+    memory: Arc<ScheduleMemory>,
+    /// What was last said of the machine's zone, so that it is not said at each refresh.
+    doubt: Option<String>,
+}
+
+/// The zone is looked up each time: people change it while programs run.
+fn moment(config: &Config, known: &mut Known) -> Moment {
+    let found = system_zone();
+    let uses_zone = |source: &NodeSource| match source {
+        NodeSource::AddTime(source) => source.uses_default_zone(),
+        NodeSource::Empty
+        | NodeSource::Manual(_)
+        | NodeSource::RangeLabel(_)
+        | NodeSource::Script(_) => false,
+    };
+    if config.node_sources.iter().any(uses_zone) && known.doubt != found.doubt {
+        if let Some(doubt) = &found.doubt {
+            tracing::warn!(
+                "the machine's time zone is not known, so a schedule without `time_zone` is in UTC: {doubt}"
+            );
+        }
+        known.doubt = found.doubt;
+    }
+    Moment {
+        now: Clock.wall(),
+        zone: found.zone,
+        memory: Arc::clone(&known.memory),
+    }
+}
+
+/// Waits until `deadline`, or, but not before `earliest`, until the wall clock shows `until`.
+async fn wait_until(earliest: Time, deadline: Time, until: Option<WallTime>) {
+    Clock.sleep_until(earliest).await;
+    loop {
+        let (now, wall) = (Clock.now(), Clock.wall());
+        if now >= deadline || until.is_some_and(|until| wall >= until) {
+            return;
+        }
+        let left = until.map_or(LOOK_AT_THE_CLOCK, |until| wall.until(until));
+        sleep(left.min(deadline.since(now)).min(LOOK_AT_THE_CLOCK)).await;
+    }
+}
+
 /// Waits for the refresh; for ever when it is idle.
 async fn next(refresh: &mut Refresh) -> Woken {
     match refresh {
         Refresh::Idle => std::future::pending().await,
-        Refresh::Waiting(sleep) => {
-            sleep.await;
+        Refresh::Waiting(wait) => {
+            wait.await;
             Woken::NodesDue
         }
-        Refresh::Running(run) => Woken::NodesDone(run.await),
+        Refresh::Running(run) => Woken::NodesDone(Box::new(run.await)),
     }
 }

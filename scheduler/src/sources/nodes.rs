@@ -3,8 +3,12 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use brasserie_common_config::{Config, NodeSource, ScriptSource};
+use brasserie_common::WallTime;
+use brasserie_common_config::{
+    Config, NodeSource, ScheduleMemory, ScriptSource, Since, TooManyTimes, Zone,
+};
 use brasserie_scheduler_engine::{NodeError, NodeTable, NodeTableBuilder, Row};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -13,6 +17,10 @@ use super::script::{Script, ScriptError};
 /// Scripts that run at once: enough to hide the waiting of scripts that ask a server, few enough not to load the machine of
 /// a scheduler that starts thousands of them.
 const MAX_SCRIPTS_AT_ONCE: usize = 4;
+
+/// How much of what was missed, while the machine slept or a source failed, is caught up with: a day, within which somebody has
+/// looked. Older times are worth less than the burst of tasks would cost.
+const CATCH_UP: Duration = Duration::from_secs(86_400);
 
 /// The name of the node at the top.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +32,11 @@ pub enum NodesError {
     #[error("node source {position}: {error}")]
     Node { position: usize, error: NodeError },
     #[error("node source {position}: {error}")]
+    Times {
+        position: usize,
+        error: TooManyTimes,
+    },
+    #[error("node source {position}: {error}")]
     Script { position: usize, error: ScriptError },
     #[error("node source {position}: building the nodes failed: {error}")]
     Died {
@@ -32,13 +45,36 @@ pub enum NodesError {
     },
 }
 
+/// When nodes are built, for sources that follow the clock.
+#[derive(Clone, Debug)]
+pub struct Moment {
+    pub now: WallTime,
+    /// Of schedules that name none.
+    pub zone: Zone,
+    /// Of the refresh before; none at first.
+    pub memory: Arc<ScheduleMemory>,
+}
+
+/// The nodes of a moment.
+#[derive(Debug)]
+pub struct BuiltNodes {
+    pub table: NodeTable,
+    /// From then on they are others. `None`: the clock changes nothing.
+    pub until: Option<WallTime>,
+    /// For the next refresh.
+    pub memory: ScheduleMemory,
+}
+
 /// Runs all sources in order; the first failure fails the whole. Dropped before its end, it ends its scripts.
 pub async fn build_nodes(
     config: Arc<Config>,
     folder: PathBuf,
     instance: InstanceNode,
-) -> Result<NodeTable, NodesError> {
+    moment: Moment,
+) -> Result<BuiltNodes, NodesError> {
     let mut builder = NodeTableBuilder::new(&instance.0, &config);
+    let mut until: Option<WallTime> = None;
+    let mut memory = ScheduleMemory::default();
     for (index, source) in config.node_sources.iter().enumerate() {
         // People count from one.
         let position = index + 1;
@@ -48,9 +84,24 @@ pub async fn build_nodes(
                 build(position, builder, Arc::clone(&config), index).await?
             }
             NodeSource::Script(script) => run_scripts(position, builder, script, &folder).await?,
+            NodeSource::AddTime(_) => {
+                let config = Arc::clone(&config);
+                let timed = Timed {
+                    builder,
+                    until,
+                    memory,
+                };
+                let timed = add_time(position, timed, config, index, moment.clone()).await?;
+                (until, memory) = (timed.until, timed.memory);
+                timed.builder
+            }
         };
     }
-    Ok(builder.finish())
+    Ok(BuiltNodes {
+        table: builder.finish(),
+        until,
+        memory,
+    })
 }
 
 /// Off the runtime's threads: a source may have millions of nodes.
@@ -64,11 +115,50 @@ async fn build(
         match &config.node_sources[index] {
             NodeSource::Manual(nodes) => builder.add_manual(nodes)?,
             NodeSource::RangeLabel(range) => builder.add_range_label(range)?,
-            NodeSource::Empty | NodeSource::Script(_) => {}
+            NodeSource::Empty | NodeSource::Script(_) | NodeSource::AddTime(_) => {}
         }
         Ok(builder)
     });
     finish(position, built.await)
+}
+
+/// What sources that follow the clock add to.
+struct Timed {
+    builder: NodeTableBuilder,
+    until: Option<WallTime>,
+    memory: ScheduleMemory,
+}
+
+/// Off the runtime's threads, as calendars are slow.
+async fn add_time(
+    position: usize,
+    mut timed: Timed,
+    config: Arc<Config>,
+    index: usize,
+    moment: Moment,
+) -> Result<Timed, NodesError> {
+    let built = tokio::task::spawn_blocking(move || {
+        let NodeSource::AddTime(source) = &config.node_sources[index] else {
+            return Ok(timed);
+        };
+        let since = Since {
+            memory: &moment.memory,
+            window: CATCH_UP,
+        };
+        let due = source
+            .due_since(&since, moment.now, &moment.zone, &mut timed.memory)
+            .map_err(|error| NodesError::Times { position, error })?;
+        timed
+            .builder
+            .add_time(source, &due.times)
+            .map_err(|error| NodesError::Node { position, error })?;
+        timed.until = timed.until.into_iter().chain(due.until).min();
+        Ok(timed)
+    });
+    match built.await {
+        Ok(built) => built,
+        Err(error) => Err(NodesError::Died { position, error }),
+    }
 }
 
 fn finish(

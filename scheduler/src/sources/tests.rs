@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use brasserie_common_config::{LevelId, UnknownKeys, parse};
+use brasserie_common_config::{LevelId, UnknownKeys, Zone, parse};
 use brasserie_scheduler_engine::NodeTable;
 
 use super::script::Script;
@@ -45,8 +45,18 @@ const SCRIPT: &str =
 const HOSTS: &str = r#"{"source": "manual", "prefs": {"h1": [], "h2": [], "h3": []}}"#;
 
 async fn build(sources: &str, folder: &Path) -> Result<NodeTable, String> {
+    build_all(sources, folder).await.map(|built| built.table)
+}
+
+/// At a moment in Berlin.
+async fn build_all(sources: &str, folder: &Path) -> Result<BuiltNodes, String> {
     let instance = InstanceNode("top".into());
-    build_nodes(config(sources), folder.to_owned(), instance)
+    let moment = Moment {
+        now: WallTime::from_secs(1_000_000_000),
+        zone: Zone::named("Europe/Berlin").unwrap(),
+        memory: Arc::default(),
+    };
+    build_nodes(config(sources), folder.to_owned(), instance, moment)
         .await
         .map_err(|error| error.to_string())
 }
@@ -76,6 +86,112 @@ async fn sources_build_on_each_other_in_order() {
     let ran_in = fs::read_to_string(folder.path().join("where")).unwrap();
     let expected = fs::canonicalize(folder.path()).unwrap();
     assert_eq!(Path::new(ran_in.trim()), expected);
+}
+
+const TIMES: &str = r#"{"source": "add_time", "prefs": {"parent_level": "host", "schedule": [
+    {"cron": {"minute": 0, "hour": 3, "dst_fixes": ["skip", "repeat_use_both"]}, "lifetime": "3h", "tags": ["t"]}]}}"#;
+
+#[tokio::test]
+async fn times_are_nodes_until_the_clock_changes_them() {
+    let folder = tempfile::tempdir().unwrap();
+    // It is 03:46:40 in Berlin's summer.
+    let built = build_all(&format!("{HOSTS}, {TIMES}"), folder.path())
+        .await
+        .unwrap();
+    let at_three = 1_000_000_000 - 46 * 60 - 40;
+    let expected = ["h1", "h2", "h3"].map(|host| format!("{host}:{at_three}"));
+    assert_eq!(names(&built.table, 2), expected);
+    let last = built.table.rows().last().unwrap();
+    assert_eq!(built.table.tags(last), &["t".to_owned()].into());
+    assert_eq!(built.until, Some(WallTime::from_secs(at_three + 3 * 3600)));
+    // Of several sources the first change counts.
+    let sooner = r#"{"source": "add_time", "prefs": {"parent_level": "host", "schedule": [{"cron": {"epoch": 1000000005}, "lifetime": 1}]}}"#;
+    let built = build_all(&format!("{HOSTS}, {TIMES}, {sooner}"), folder.path()).await;
+    assert_eq!(
+        built.unwrap().until,
+        Some(WallTime::from_secs(1_000_000_005))
+    );
+    assert_eq!(build_all(HOSTS, folder.path()).await.unwrap().until, None);
+}
+
+#[tokio::test]
+async fn what_was_missed_is_caught_up_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let instance = InstanceNode("top".into());
+    let config = config(&format!("{HOSTS}, {TIMES}"));
+    let mut memory = Arc::default();
+    let mut found = Vec::new();
+    // Ten hours after the first: the lifetime is over, but nobody has seen the time of the night.
+    for now in [1_000_000_000 - 3 * 3600, 1_000_000_000 + 10 * 3600] {
+        let moment = Moment {
+            now: WallTime::from_secs(now),
+            zone: Zone::named("Europe/Berlin").unwrap(),
+            memory,
+        };
+        let folder = folder.path().to_owned();
+        let built = build_nodes(Arc::clone(&config), folder, instance.clone(), moment).await;
+        let built = built.unwrap();
+        found.push(names(&built.table, 2).len());
+        memory = Arc::new(built.memory);
+    }
+    assert_eq!(found, [0, 3]);
+}
+
+#[tokio::test]
+async fn too_many_times_fail_the_refresh() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = TIMES.replace(
+        "\"minute\": 0, \"hour\": 3",
+        "\"minute\": {}, \"year\": {\"start\": 2001, \"end\": 2001}",
+    );
+    let mut config = Arc::unwrap_or_clone(config(&format!("{HOSTS}, {long}")));
+    for source in &mut config.node_sources {
+        if let NodeSource::AddTime(source) = source {
+            source.schedule[0].lifetime = Duration::from_secs(100 * 86_400);
+        }
+    }
+    let moment = Moment {
+        now: WallTime::from_secs(1_000_000_000),
+        zone: Zone::utc(),
+        memory: Arc::default(),
+    };
+    let instance = InstanceNode("top".into());
+    let built = build_nodes(Arc::new(config), folder.path().to_owned(), instance, moment).await;
+    assert_eq!(
+        built.map(|_| ()).unwrap_err().to_string(),
+        "node source 2: item 1 of the schedule has more than 100000 times within its lifetime; shorten `lifetime`, or select fewer times"
+    );
+}
+
+/// The next refresh is an hour away, and a time begins or ends each second.
+#[tokio::test]
+async fn the_clock_refreshes_the_nodes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (inbox, mut lanes) = lanes();
+    let each_second = r#"{"source": "add_time", "prefs": {"parent_level": "instance", "schedule": [{"cron": {"epoch": {}}, "lifetime": 2}]}}"#;
+    let sources = Sources {
+        inbox,
+        periods: Periods {
+            nodes_update: Duration::from_secs(3600),
+            ..Periods::default()
+        },
+        instance: InstanceNode("top".into()),
+        config: Some(config(each_second)),
+        folder: folder.path().to_owned(),
+        file: None,
+    };
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(sources.run(stop.clone()));
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let Event::NodesLoaded { nodes, .. } = next(&mut lanes).await else {
+            panic!("nodes of this moment");
+        };
+        seen.push(names(&nodes, 1).join(" "));
+    }
+    assert_ne!(seen[0], seen[1]);
+    stop.cancel();
+    task.await.unwrap();
 }
 
 #[tokio::test]

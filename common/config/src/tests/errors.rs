@@ -351,15 +351,11 @@ fn node_sources() {
         ),
         (
             "{}",
-            "3:1: bistro_settings.nodes.node_sources[0].source: the key is missing; one of empty, manual, range_label, script",
+            "3:1: bistro_settings.nodes.node_sources[0].source: the key is missing; one of empty, manual, range_label, script, add_time",
         ),
         (
             r#"{"source": "range"}"#,
             r#"3:12: bistro_settings.nodes.node_sources[0].source: expected one of the allowed words, found "range"; allowed: empty, manual, range_label, script, add_time"#,
-        ),
-        (
-            r#"{"source": "add_time", "prefs": {"parent_level": "host"}}"#,
-            "3:12: bistro_settings.nodes.node_sources[0].source: the node source `add_time` is not supported yet in this version; use `script` with a program that prints the current time labels",
         ),
         (
             r#"{"source": "manual", "prefs": []}"#,

@@ -14,8 +14,8 @@ use proptest::prelude::*;
 use super::*;
 
 /// Keys that mean something, so that random files come past the first check.
-const KEYS: &str = "bistro_settings|bistro_job->x|bistro_job->y|nodes|levels|node_sources|source|prefs|resources|host|db|worker|disk|default|limit|weight|backoff|enabled|filters|depends_on|command|config|parent_level|start|end|format|script|timeout|children|disabled|task_subprocess|cgroups|kill_subprocess|method|physical_resources|ram_mb|logical_resource|worker_resources_override|level_for_tasks|errors|whitelist_regex|priority";
-const WORDS: &str = "manual|range_label|script|empty|add_time|host|db|worker|instance|disk|repeat|fail|x|y|term|\\(|";
+const KEYS: &str = "bistro_settings|bistro_job->x|bistro_job->y|nodes|levels|node_sources|source|prefs|resources|host|db|worker|disk|default|limit|weight|backoff|enabled|filters|depends_on|command|config|parent_level|start|end|format|script|timeout|children|disabled|task_subprocess|cgroups|kill_subprocess|method|physical_resources|ram_mb|logical_resource|worker_resources_override|level_for_tasks|errors|whitelist_regex|priority|schedule|cron|lifetime|enabled_lifetime|tags|minute|hour|day_of_month|day_of_week|month|year|dst_fixes|time_zone|epoch|period";
+const WORDS: &str = "manual|range_label|script|empty|add_time|host|db|worker|instance|disk|repeat|fail|x|y|term|\\(|jan|sunday|skip|unskip|repeat_use_both|UTC|";
 
 fn any_file() -> impl Strategy<Value = serde_json::Value> {
     let leaf = prop_oneof![
@@ -39,7 +39,9 @@ fn any_file() -> impl Strategy<Value = serde_json::Value> {
 /// A good file in which some values are replaced by any.
 fn mutated_file() -> impl Strategy<Value = String> {
     let good = r#"{"bistro_settings": {"nodes": {"levels": ["host", "db"], "node_sources": [{"source": "manual", "prefs": {"a": ["b"]}},
-        {"source": "range_label", "prefs": {"parent_level": "host", "start": 1, "end": 3}}]}, "resources": {"host": {"disk": {"default": 1,
+        {"source": "range_label", "prefs": {"parent_level": "host", "start": 1, "end": 3}},
+        {"source": "add_time", "prefs": {"parent_level": "host", "schedule": [{"cron": {"minute": 0, "hour": {"period": 2},
+        "dst_fixes": ["skip", "repeat_use_both"], "time_zone": "UTC"}, "lifetime": 60, "tags": ["t"]}]}}]}, "resources": {"host": {"disk": {"default": 1,
         "limit": 2}}}, "backoff": [1, 2, "repeat"]}, "bistro_job->x": {"command": ["a"], "depends_on": ["y"], "resources": {"disk": 1}},
         "bistro_job->y": {"filters": {"host": {"whitelist": ["a"]}}, "kill_subprocess": {"method": "term"}}}"#;
     let pieces = [
@@ -55,6 +57,11 @@ fn mutated_file() -> impl Strategy<Value = String> {
         "{\"disk\": 1}",
         "\"term\"",
         "\"x\"",
+        "\"add_time\"",
+        "{\"period\": 2}",
+        "[\"skip\", \"repeat_use_both\"]",
+        "\"UTC\"",
+        "60",
         "}",
         ",",
     ];

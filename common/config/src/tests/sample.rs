@@ -25,7 +25,14 @@ const SAMPLE: &str = r#"{
         }},
         {"source": "range_label", "prefs": {"parent_level": "volume", "start": 1, "end": 25}},
         {"source": "script", "prefs": {"parent_level": "volume", "script": "./dbs.sh", "timeout": "30s"}},
-        {"source": "empty"}
+        {"source": "empty"},
+        {"source": "add_time", "prefs": {"parent_level": "volume", "format": "{parent}@{time}", "schedule": [
+          {"cron": {"minute": 0, "hour": {"start": 6, "end": 20, "period": 2}, "day_of_week": ["mon", "friday"],
+                    "month": {}, "year": {"start": 2026}, "dst_fixes": ["unskip", "repeat_use_only_early"],
+                    "time_zone": "Europe/Berlin"},
+           "lifetime": "2d", "enabled_lifetime": 3600, "tags": ["work"]},
+          {"cron": {"epoch": {"period": 86400}}, "lifetime": 86400}
+        ]}}
       ]
     },
     "level_for_tasks": "db",
@@ -91,7 +98,7 @@ fn the_sample_reads_without_complaint() {
         names,
         [("total", 0), ("disk", 1), ("ram_gb", 4), ("cpu", 4)]
     );
-    assert_eq!(config.node_sources.len(), 4);
+    assert_eq!(config.node_sources.len(), 5);
     let jobs: Vec<_> = config.jobs.iter().map(|j| j.name.as_str()).collect();
     assert_eq!(jobs, ["dump", "check"]);
     assert_eq!(config.jobs[0].resources, [1, 1, 4, 1]);

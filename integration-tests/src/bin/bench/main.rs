@@ -35,9 +35,9 @@ struct Options {
     /// Restarts of each kind in `restart`
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Also the sizes of `schedule` that take minutes and gigabytes
-    #[arg(long)]
-    large: bool,
+    /// Sizes of `schedule`
+    #[arg(long, value_enum, default_value_t = schedule::Scale::Usual)]
+    scale: schedule::Scale,
     /// Only these parts of `schedule`
     #[arg(long, value_enum, value_delimiter = ',')]
     parts: Vec<schedule::Part>,
@@ -172,13 +172,8 @@ fn main() -> ExitCode {
     }
     let restart = matches!(options.which, Which::Restart | Which::All)
         .then(|| restart::measure(options.workers, options.rounds));
-    let scale = if options.large {
-        schedule::Scale::Large
-    } else {
-        schedule::Scale::Usual
-    };
     let schedule = matches!(options.which, Which::Schedule | Which::All)
-        .then(|| schedule::measure(scale, &options.parts));
+        .then(|| schedule::measure(options.scale, &options.parts));
     show(options.json, &outcomes, restart.as_ref(), schedule.as_ref());
     let is_kept = outcomes.iter().all(Outcome::is_kept)
         && restart.is_none_or(|report| report.is_kept())

@@ -25,13 +25,13 @@ pub enum Part {
 }
 
 /// How big.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Scale {
-    /// Says nothing about speed; for tests.
+    /// A second in all: whether it runs, not how fast
     Smoke,
-    /// What runs within a minute or two.
+    /// What runs within a minute or two
     Usual,
-    /// Also ten million nodes, and thirty million tasks.
+    /// Also ten million nodes and thirty million tasks: minutes and gigabytes
     Large,
 }
 

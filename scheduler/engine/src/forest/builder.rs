@@ -1,10 +1,12 @@
 //! Builds a node table from what the node sources give, source by source.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use brasserie_common::NodeName;
 use brasserie_common::ids::NameError;
-use brasserie_common_config::{Config, LevelId, ManualNode, RangeLabel};
+use brasserie_common_config::{AddTime, Config, DueTime, LevelId, ManualNode, RangeLabel};
 
-use super::table::{NodeTable, Row};
+use super::table::{NodeTable, Row, TagColumn, TagSet};
 
 /// The most nodes of one table: twice the ten million that one scheduler is built for, so that a mistyped range ends in an
 /// error and not in swap.
@@ -42,12 +44,15 @@ pub enum NodeError {
     },
     #[error("more than {MAX_NODES} nodes, or more than 4 GiB of names")]
     TooMany,
+    #[error("more than {} different sets of tags", u16::MAX)]
+    TooManyTagSets,
 }
 
 /// See [`NodeTable`].
 #[derive(Clone, Debug)]
 pub struct NodeTableBuilder {
     table: NodeTable,
+    tag_sets: BTreeMap<BTreeSet<String>, TagSet>,
 }
 
 impl NodeTableBuilder {
@@ -65,7 +70,9 @@ impl NodeTableBuilder {
                 enabled: vec![true],
                 name_ends: vec![u32::try_from(name.len()).unwrap_or(0)],
                 arena: name,
+                tags: TagColumn::default(),
             },
+            tag_sets: BTreeMap::from([(BTreeSet::new(), TagSet::EMPTY)]),
         }
     }
 
@@ -119,6 +126,41 @@ impl NodeTableBuilder {
             }
         }
         Ok(())
+    }
+
+    /// Adds the children of an `add_time` source, whose times are now these, to every node that is now at the parent level.
+    pub fn add_time(&mut self, source: &AddTime, times: &[DueTime]) -> Result<(), NodeError> {
+        let parents = self.rows_at(source.parent_level);
+        let room = MAX_NODES.saturating_sub(self.table.len());
+        if parents.len().saturating_mul(times.len()) > room {
+            return Err(NodeError::TooMany);
+        }
+        let mut labels = Vec::with_capacity(times.len());
+        for time in times {
+            let label = source
+                .format
+                .replace("{time}", &time.at.as_secs().to_string());
+            labels.push((label, time.enabled, self.tag_set(&time.tags)?));
+        }
+        for parent in parents {
+            let parent_name = self.name(parent).to_owned();
+            for (label, enabled, tags) in &labels {
+                let name = label.replace("{parent}", &parent_name);
+                let row = self.add_child(parent, &name, *enabled)?;
+                self.table.tags.put(row, *tags);
+            }
+        }
+        Ok(())
+    }
+
+    fn tag_set(&mut self, tags: &BTreeSet<String>) -> Result<TagSet, NodeError> {
+        if let Some(known) = self.tag_sets.get(tags) {
+            return Ok(*known);
+        }
+        let new = self.table.tags.add_set(tags.clone());
+        let new = new.ok_or(NodeError::TooManyTagSets)?;
+        self.tag_sets.insert(tags.clone(), new);
+        Ok(new)
     }
 
     /// All nodes that are now at a level, in the order in which they were added.
@@ -189,6 +231,7 @@ impl NodeTableBuilder {
         self.table.parents.shrink_to_fit();
         self.table.enabled.shrink_to_fit();
         self.table.name_ends.shrink_to_fit();
+        self.table.tags.shrink_to_fit();
         self.table
     }
 }

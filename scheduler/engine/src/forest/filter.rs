@@ -1,5 +1,7 @@
 //! Job filters, compiled: which names of a level a job runs on.
 
+use std::collections::BTreeSet;
+
 use brasserie_common::collections::SeededSet;
 use brasserie_common_config::{Filter, JobConfig, LevelId};
 use regex::{Regex, RegexBuilder};
@@ -27,8 +29,8 @@ pub(crate) struct CompiledFilter {
     whitelist_regex: Option<Regex>,
     blacklist: SeededSet<String>,
     blacklist_regex: Option<Regex>,
-    /// No node has tags yet, so any demand for one fails.
-    demands_tag: bool,
+    /// Empty: all nodes; else those with one of them at least.
+    tags: SeededSet<String>,
     /// `None`: all nodes.
     fraction: Option<f64>,
     broken: bool,
@@ -52,7 +54,7 @@ impl CompiledFilter {
             whitelist_regex: compile("whitelist_regex", &filter.whitelist_regex)?,
             blacklist: filter.blacklist.iter().cloned().collect(),
             blacklist_regex: compile("blacklist_regex", &filter.blacklist_regex)?,
-            demands_tag: !filter.tag_whitelist.is_empty(),
+            tags: filter.tag_whitelist.iter().cloned().collect(),
             fraction: (fraction > 0.0 && fraction < 1.0).then_some(fraction),
             broken: false,
         })
@@ -64,7 +66,7 @@ impl CompiledFilter {
             whitelist_regex: None,
             blacklist: SeededSet::default(),
             blacklist_regex: None,
-            demands_tag: false,
+            tags: SeededSet::default(),
             fraction: None,
             broken: true,
         }
@@ -75,9 +77,15 @@ impl CompiledFilter {
         self.fraction.is_some()
     }
 
-    pub(crate) fn passes(&self, job: &str, name: &str) -> bool {
+    /// Whether a node of this name with these tags passes.
+    pub(crate) fn passes(&self, job: &str, name: &str, tags: &BTreeSet<String>) -> bool {
+        let has_tag = self.tags.is_empty() || tags.iter().any(|tag| self.tags.contains(tag));
+        has_tag && self.passes_name(job, name)
+    }
+
+    /// The same of a worker's host, which has no tags: a demand for one does not concern it.
+    pub(crate) fn passes_name(&self, job: &str, name: &str) -> bool {
         !self.broken
-            && !self.demands_tag
             && (self.whitelist.is_empty() || self.whitelist.contains(name))
             && self
                 .whitelist_regex

@@ -1,6 +1,6 @@
 //! A node table under a configuration: order of the tasks of each level, replicas, disabled branches, ids of names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use brasserie_common::NodeId;
@@ -165,6 +165,10 @@ impl Forest {
 
     pub(crate) fn name(&self, row: u32) -> &str {
         self.table.name(Row(row))
+    }
+
+    pub(crate) fn tags(&self, row: u32) -> &BTreeSet<String> {
+        self.table.tags(Row(row))
     }
 
     pub(crate) fn own_enabled(&self, row: u32) -> bool {

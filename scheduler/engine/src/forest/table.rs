@@ -1,5 +1,7 @@
 //! A node table: what the node sources gave, as columns and one arena of names; parents come before children.
 
+use std::collections::BTreeSet;
+
 use brasserie_common_config::LevelId;
 
 /// Position of a node in a [`NodeTable`]. Replicas have a row each.
@@ -27,6 +29,60 @@ pub struct NodeTable {
     pub(crate) enabled: Vec<bool>,
     pub(crate) name_ends: Vec<u32>,
     pub(crate) arena: String,
+    pub(crate) tags: TagColumn,
+}
+
+/// One of the sets of tags that nodes have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TagSet(u16);
+
+impl TagSet {
+    pub(crate) const EMPTY: TagSet = TagSet(0);
+}
+
+/// The tags of nodes. Most nodes have none, and of sets there are few: as many as combinations of schedule items that share a
+/// time. So a set is kept once, and nodes behind the last one with tags take no space.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TagColumn {
+    /// The first is empty.
+    sets: Vec<BTreeSet<String>>,
+    /// By row.
+    of_row: Vec<TagSet>,
+}
+
+impl Default for TagColumn {
+    fn default() -> Self {
+        TagColumn {
+            sets: vec![BTreeSet::new()],
+            of_row: Vec::new(),
+        }
+    }
+}
+
+impl TagColumn {
+    /// A set that is not among them; `None` if there are too many.
+    pub(crate) fn add_set(&mut self, tags: BTreeSet<String>) -> Option<TagSet> {
+        let new = u16::try_from(self.sets.len()).ok().map(TagSet)?;
+        self.sets.push(tags);
+        Some(new)
+    }
+
+    /// For a row behind all that have tags.
+    pub(crate) fn put(&mut self, row: Row, set: TagSet) {
+        if set != TagSet::EMPTY {
+            self.of_row.resize(row.index(), TagSet::EMPTY);
+            self.of_row.push(set);
+        }
+    }
+
+    pub(crate) fn of(&self, row: Row) -> &BTreeSet<String> {
+        let set = self.of_row.get(row.index()).map_or(0, |set| set.0);
+        &self.sets[usize::from(set)]
+    }
+
+    pub(crate) fn shrink_to_fit(&mut self) {
+        self.of_row.shrink_to_fit();
+    }
 }
 
 impl NodeTable {
@@ -61,6 +117,11 @@ impl NodeTable {
     /// Whether the node itself is enabled; its ancestors may not be.
     pub fn enabled(&self, row: Row) -> bool {
         self.enabled[row.index()]
+    }
+
+    /// What filters may demand of the node; mostly nothing.
+    pub fn tags(&self, row: Row) -> &BTreeSet<String> {
+        self.tags.of(row)
     }
 
     pub fn name(&self, row: Row) -> &str {

@@ -135,7 +135,7 @@ impl Engine {
                 return Structure::Disabled(above);
             }
             let filter = forest.level(above).and_then(|level| job.filters.at(level));
-            if filter.is_some_and(|f| !f.passes(name, forest.name(above))) {
+            if filter.is_some_and(|f| !f.passes(name, forest.name(above), forest.tags(above))) {
                 return Structure::Avoided(above);
             }
         }

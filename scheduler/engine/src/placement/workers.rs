@@ -84,7 +84,7 @@ impl Demand {
             return Err(Refusal::OtherHost);
         }
         if let Some(filter) = &self.filter
-            && !filter.passes(&self.job, hostname)
+            && !filter.passes_name(&self.job, hostname)
         {
             return Err(Refusal::Filtered);
         }

@@ -221,10 +221,6 @@ impl Simulation {
         simulation
     }
 
-    pub fn running(&self) -> usize {
-        self.due.len()
-    }
-
     /// From now on tasks take another time.
     pub fn set_mean(&mut self, mean: Duration) {
         self.times.mean = mean;

@@ -13,22 +13,39 @@ fn filter(change: impl FnOnce(&mut Filter)) -> CompiledFilter {
 
 #[test]
 fn an_empty_filter_passes_everything() {
-    assert!(filter(|_| ()).passes("job", "node"));
-    assert!(filter(|f| f.fraction_of_nodes = -1.0).passes("job", "node"));
-    assert!(filter(|f| f.fraction_of_nodes = f64::NAN).passes("job", "node"));
+    assert!(filter(|_| ()).passes_name("job", "node"));
+    assert!(filter(|f| f.fraction_of_nodes = -1.0).passes_name("job", "node"));
+    assert!(filter(|f| f.fraction_of_nodes = f64::NAN).passes_name("job", "node"));
 }
 
 #[test]
 fn each_condition_can_refuse() {
     let white = filter(|f| f.whitelist = vec!["a".into()]);
-    assert!(white.passes("job", "a") && !white.passes("job", "b"));
+    assert!(white.passes_name("job", "a") && !white.passes_name("job", "b"));
     let black = filter(|f| f.blacklist = vec!["a".into()]);
-    assert!(!black.passes("job", "a") && black.passes("job", "b"));
+    assert!(!black.passes_name("job", "a") && black.passes_name("job", "b"));
     let white = filter(|f| f.whitelist_regex = "b+".into());
-    assert!(white.passes("job", "abc") && !white.passes("job", "ac"));
+    assert!(white.passes_name("job", "abc") && !white.passes_name("job", "ac"));
     let black = filter(|f| f.blacklist_regex = "^b".into());
-    assert!(black.passes("job", "ab") && !black.passes("job", "ba"));
-    assert!(!filter(|f| f.tag_whitelist = vec!["t".into()]).passes("job", "a"));
+    assert!(black.passes_name("job", "ab") && !black.passes_name("job", "ba"));
+}
+
+#[test]
+fn a_tag_of_the_list_is_enough() {
+    let tagged = filter(|f| f.tag_whitelist = vec!["day".into(), "week".into()]);
+    let passes = |tags: &[&str]| {
+        let tags = tags.iter().map(|&tag| tag.to_owned()).collect();
+        tagged.passes("job", "a", &tags)
+    };
+    assert!(passes(&["week", "year"]) && !passes(&["year"]) && !passes(&[]));
+    // The other conditions still hold.
+    let both = filter(|f| {
+        f.tag_whitelist = vec!["day".into()];
+        f.blacklist = vec!["a".into()];
+    });
+    assert!(!both.passes("job", "a", &["day".to_owned()].into()));
+    // Workers have no tags, and are not asked for any.
+    assert!(tagged.passes_name("job", "host"));
 }
 
 #[test]
@@ -41,7 +58,7 @@ fn a_bad_expression_is_an_error_and_not_a_panic() {
         CompiledFilter::new(&filter).map(|_| ()).unwrap_err().0,
         "whitelist_regex"
     );
-    assert!(!CompiledFilter::broken().passes("job", "a"));
+    assert!(!CompiledFilter::broken().passes_name("job", "a"));
 }
 
 #[test]
@@ -49,13 +66,13 @@ fn fractions_nest_and_are_about_right() {
     let small = filter(|f| f.fraction_of_nodes = 0.2);
     let large = filter(|f| f.fraction_of_nodes = 0.5);
     let names: Vec<String> = (0..10_000).map(|i| format!("node{i}")).collect();
-    let of = |f: &CompiledFilter| names.iter().filter(|n| f.passes("job", n)).count();
+    let of = |f: &CompiledFilter| names.iter().filter(|n| f.passes_name("job", n)).count();
     assert!((1_800..2_200).contains(&of(&small)), "{}", of(&small));
     assert!((4_700..5_300).contains(&of(&large)), "{}", of(&large));
     assert!(
         names
             .iter()
-            .all(|n| !small.passes("job", n) || large.passes("job", n))
+            .all(|n| !small.passes_name("job", n) || large.passes_name("job", n))
     );
 }
 

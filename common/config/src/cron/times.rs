@@ -1,0 +1,174 @@
+//! The times that an `add_time` source gives at a moment, and until when they stay as they are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use brasserie_common::WallTime;
+use jiff::civil::Date;
+
+use super::memory::{ItemKey, Living, ScheduleMemory};
+use super::{Cron, Zone};
+use crate::model::{AddTime, ScheduleItem};
+
+/// Times that one item may give: a node a minute for ten weeks. More is a mistake in its `lifetime`, and each is a node for each
+/// parent.
+pub const MAX_TIMES: usize = 100_000;
+
+/// Events are whole seconds, and the clock counts milliseconds: the next moment after one.
+pub(super) const INSTANT: Duration = Duration::from_millis(1);
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// An item has too many times at once.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "item {item} of the schedule has more than {MAX_TIMES} times within its lifetime; shorten `lifetime`, or select fewer times"
+)]
+pub struct TooManyTimes {
+    /// Counting from 1.
+    pub item: usize,
+}
+
+/// A time that is a node now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueTime {
+    pub at: WallTime,
+    pub enabled: bool,
+    pub tags: BTreeSet<String>,
+}
+
+/// All times of one source at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueTimes {
+    /// Ascending.
+    pub times: Vec<DueTime>,
+    /// When a time begins, is disabled, or ends: from then on `times` are others. `None`: never.
+    pub until: Option<WallTime>,
+}
+
+/// How a source goes on from what it has given before.
+#[derive(Clone, Debug)]
+pub struct Since<'a> {
+    pub memory: &'a ScheduleMemory,
+    /// How much of what was missed is caught up with, if it is longer than the item's lifetime.
+    pub window: Duration,
+}
+
+impl AddTime {
+    /// The times at `now`, as if nothing had been before; `default` is the zone of items that name none.
+    ///
+    /// A time that several items have carries the tags of them all, and is enabled if it is for each.
+    pub fn due(&self, now: WallTime, default: &Zone) -> Result<DueTimes, TooManyTimes> {
+        let since = Since {
+            memory: &ScheduleMemory::default(),
+            window: Duration::ZERO,
+        };
+        self.due_since(&since, now, default, &mut ScheduleMemory::default())
+    }
+
+    /// The same after earlier times; what is to be known next time goes into `next`.
+    pub fn due_since(
+        &self,
+        since: &Since,
+        now: WallTime,
+        default: &Zone,
+        next: &mut ScheduleMemory,
+    ) -> Result<DueTimes, TooManyTimes> {
+        let mut due = Gathered::default();
+        for (index, item) in self.schedule.iter().enumerate() {
+            let key = self.key(item, next);
+            let mut memory = since.memory.0.get(&key).cloned().unwrap_or_default();
+            let moment = memory.advance(item, default, now, since.window);
+            let mut on_time = 0;
+            for living in memory.living(item, moment) {
+                // Those that are late are bounded by the memory: they are not to block what is on time.
+                on_time += usize::from(living.born == living.at);
+                if on_time > MAX_TIMES {
+                    return Err(TooManyTimes { item: index + 1 });
+                }
+                due.add(item, living, moment);
+            }
+            if let Some(at) = item.cron.first_from(moment + INSTANT, default) {
+                due.change(at, moment);
+            }
+            next.0.insert(key, memory);
+        }
+        Ok(DueTimes {
+            times: due.times.into_values().collect(),
+            until: due.until,
+        })
+    }
+
+    /// Equal items of equal sources are told apart by their order.
+    fn key(&self, item: &ScheduleItem, taken: &ScheduleMemory) -> ItemKey {
+        let level = self.parent_level.0;
+        let numbered =
+            (1..).map(|n: u32| ItemKey(format!("{level} {} {:?} {n}", item.cron, self.format)));
+        let mut free = numbered.filter(|key| !taken.0.contains_key(key));
+        // Invariant: there are more numbers than items.
+        free.next().expect("a number that is not taken")
+    }
+
+    /// Whether the scheduler's zone has a say.
+    pub fn uses_default_zone(&self) -> bool {
+        self.schedule.iter().any(|i| i.cron.uses_default_zone())
+    }
+}
+
+/// Times of several items on their way into one list.
+#[derive(Default)]
+struct Gathered {
+    times: BTreeMap<WallTime, DueTime>,
+    until: Option<WallTime>,
+}
+
+impl Gathered {
+    fn add(&mut self, item: &ScheduleItem, living: Living, moment: WallTime) {
+        let Living { at, born } = living;
+        self.change(born + item.enabled_lifetime, moment);
+        self.change(born + item.lifetime, moment);
+        let time = self.times.entry(at).or_insert_with(|| DueTime {
+            at,
+            enabled: true,
+            tags: BTreeSet::new(),
+        });
+        time.enabled &= moment < born + item.enabled_lifetime;
+        time.tags.extend(item.tags.iter().cloned());
+    }
+
+    fn change(&mut self, at: WallTime, moment: WallTime) {
+        if at > moment && self.until.is_none_or(|until| at < until) {
+            self.until = Some(at);
+        }
+    }
+}
+
+impl ScheduleItem {
+    /// Whether the item must have more than [`MAX_TIMES`] at some moment, as far as that shows without a clock: of the calendar, in
+    /// the first whole days that it selects. What this does not see, [`AddTime::due`] refuses.
+    pub(crate) fn has_too_many_times(&self) -> bool {
+        let most = u64::try_from(MAX_TIMES).unwrap_or(u64::MAX);
+        let cron = match &self.cron {
+            Cron::Epoch(seconds) => return seconds.most_within(self.lifetime) > most,
+            Cron::Standard(cron) => cron,
+        };
+        let a_day = cron.minute.count() * cron.hour.count();
+        let mut days_left = self.lifetime.as_secs() / DAY.as_secs();
+        if a_day.saturating_mul(days_left) <= most {
+            return false;
+        }
+        let mut count = 0;
+        let mut next = cron.first_day(Date::ZERO);
+        while let Some(day) = next.filter(|_| days_left > 0) {
+            count += a_day;
+            if count > most {
+                return true;
+            }
+            let after = day.tomorrow().ok();
+            next = after.and_then(|after| cron.first_day(after));
+            let passed = next.map_or(0, |next| (next - day).get_days());
+            days_left = days_left.saturating_sub(u64::from(passed.unsigned_abs()));
+        }
+        false
+    }
+}

@@ -1,0 +1,141 @@
+//! The machine's time zone, for schedules that name none.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+use brasserie_common_config::Zone;
+use brasserie_common_runtime::files;
+
+/// Where a machine says its zone: a link into the zone data.
+const LOCALTIME: &str = "/etc/localtime";
+/// Where some machines say its name, above all those whose `LOCALTIME` is a copy.
+const TIMEZONE: &str = "/etc/timezone";
+/// What zone data is installed below, wherever that is.
+const ZONEINFO: &str = "/zoneinfo/";
+/// A zone's name has 30 bytes at most.
+const MAX_TIMEZONE_BYTES: u64 = 4096;
+
+/// The zone, and what is to be said of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SystemZone {
+    pub(crate) zone: Zone,
+    /// Why it may not be the one that the machine's people mean.
+    pub(crate) doubt: Option<String>,
+}
+
+/// As the C library finds it, but by its name: by `TZ`, else by the machine's setting, else UTC.
+pub(crate) fn system_zone() -> SystemZone {
+    let machine = Machine {
+        tz: env::var_os("TZ"),
+        localtime: fs::read_link(LOCALTIME),
+        timezone: files::read(Path::new(TIMEZONE), MAX_TIMEZONE_BYTES).ok(),
+    };
+    machine.zone()
+}
+
+/// What a machine says.
+struct Machine {
+    tz: Option<OsString>,
+    localtime: io::Result<PathBuf>,
+    timezone: Option<Vec<u8>>,
+}
+
+impl Machine {
+    fn zone(&self) -> SystemZone {
+        if let Some(tz) = &self.tz {
+            let text = tz.to_string_lossy();
+            return match text.strip_prefix(':').unwrap_or(&text) {
+                "" => known(Zone::utc()),
+                name => match named(name) {
+                    Some(zone) => known(zone),
+                    None => unknown(format!("TZ={text} is not a name of the IANA list")),
+                },
+            };
+        }
+        if let Ok(target) = &self.localtime
+            && let Some(zone) = named(&target.to_string_lossy())
+        {
+            return known(zone);
+        }
+        let written = self.timezone.as_deref().map(String::from_utf8_lossy);
+        if let Some(zone) = written.and_then(|text| named(text.trim())) {
+            return known(zone);
+        }
+        match &self.localtime {
+            // A machine that says nothing is in UTC, as for the C library.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => known(Zone::utc()),
+            Ok(_) | Err(_) => unknown(format!("{LOCALTIME} does not tell the zone's name")),
+        }
+    }
+}
+
+/// By a name, or by a path into the zone data.
+fn named(text: &str) -> Option<Zone> {
+    let name = text.rsplit_once(ZONEINFO).map_or(text, |(_, name)| name);
+    let name = name.strip_prefix("posix/").unwrap_or(name);
+    Zone::named(name)
+}
+
+fn known(zone: Zone) -> SystemZone {
+    SystemZone { zone, doubt: None }
+}
+
+fn unknown(why: String) -> SystemZone {
+    SystemZone {
+        zone: Zone::utc(),
+        doubt: Some(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn zone(tz: Option<&str>, localtime: io::Result<&str>, timezone: Option<&str>) -> SystemZone {
+        let machine = Machine {
+            tz: tz.map(OsString::from),
+            localtime: localtime.map(PathBuf::from),
+            timezone: timezone.map(|text| text.as_bytes().to_vec()),
+        };
+        machine.zone()
+    }
+
+    fn none() -> io::Result<&'static str> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    /// What the C library says of a file that is no link.
+    fn copied() -> io::Result<&'static str> {
+        Err(io::ErrorKind::InvalidInput.into())
+    }
+
+    #[test]
+    fn a_zone_is_found_where_machines_say_it() {
+        let berlin = known(Zone::named("Europe/Berlin").unwrap());
+        let link = "../usr/share/zoneinfo/Europe/Berlin";
+        let tokyo = "/usr/share/zoneinfo/Asia/Tokyo";
+        assert_eq!(zone(None, Ok(link), Some("Asia/Tokyo")), berlin);
+        assert_eq!(zone(None, copied(), Some("Europe/Berlin\n")), berlin);
+        assert_eq!(zone(Some("Europe/Berlin"), Ok(tokyo), None), berlin);
+        assert_eq!(zone(Some(":Europe/Berlin"), Ok(tokyo), None), berlin);
+        let path = "/usr/share/zoneinfo/posix/Europe/Berlin";
+        assert_eq!(zone(Some(path), Ok(tokyo), None), berlin);
+        assert_eq!(zone(Some(""), Ok(tokyo), None), known(Zone::utc()));
+        assert_eq!(zone(None, none(), None), known(Zone::utc()));
+    }
+
+    #[test]
+    fn what_is_not_known_is_utc_and_doubted() {
+        let by_rule = zone(
+            Some("CET-1CEST"),
+            Ok("/usr/share/zoneinfo/Asia/Tokyo"),
+            None,
+        );
+        assert_eq!(by_rule.zone, Zone::utc());
+        assert!(by_rule.doubt.unwrap().contains("TZ=CET-1CEST"));
+        let copy = zone(None, copied(), Some("Middle/Earth"));
+        assert_eq!(copy.zone, Zone::utc());
+        assert!(copy.doubt.unwrap().contains("/etc/localtime"));
+    }
+}
