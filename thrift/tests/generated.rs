@@ -245,9 +245,11 @@ structs! {
         BistroWorkerRequestSuicideArgs, BistroWorkerRequestSuicideResult, BistroWorkerKillTaskArgs,
         BistroWorkerKillTaskResult, BistroWorkerGetJobLogsByIDArgs, BistroWorkerGetJobLogsByIDResult;
     brasserie: JobStatus, SlotUse, WorkerStatus, ClusterStatus, RunningTaskStatus, UnfinishedTask,
-        BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult, BrasserieGetRunningTaskListArgs,
+        SubmittedJob, JobRefusedException, BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult, BrasserieGetRunningTaskListArgs,
         BrasserieGetRunningTaskListResult, BrasserieGetUnfinishedTasksArgs, BrasserieGetUnfinishedTasksResult,
-        BrasserieExplainTaskArgs, BrasserieExplainTaskResult;
+        BrasserieExplainTaskArgs, BrasserieExplainTaskResult, BrasserieSubmitJobArgs, BrasserieSubmitJobResult,
+        BrasserieRemoveJobArgs, BrasserieRemoveJobResult, BrasseriePauseJobArgs, BrasseriePauseJobResult,
+        BrasserieResumeJobArgs, BrasserieResumeJobResult, BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult;
 }
 
 #[test]

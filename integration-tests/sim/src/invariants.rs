@@ -16,6 +16,7 @@ mod calls_are_bounded;
 mod denied_never_starts;
 mod ends_are_not_undone;
 mod every_viable_set;
+mod explain_is_true;
 mod final_stays_final;
 mod first_health_after_echo;
 mod fresh_belief;
@@ -193,6 +194,7 @@ fn registry() -> Vec<Box<dyn Law>> {
         Box::new(every_viable_set::EveryViableSet::default()),
         Box::new(within_limits::WithinLimits::default()),
         Box::new(as_configured::AsConfigured),
+        Box::new(explain_is_true::ExplainIsTrue::default()),
         Box::new(orphans_end::OrphansEnd::default()),
         Box::new(heartbeats_are_bounded::HeartbeatsAreBounded::default()),
         Box::new(calls_are_bounded::CallsAreBounded::default()),

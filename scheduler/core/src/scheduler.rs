@@ -1,5 +1,6 @@
 //! The machine itself: owns everything; one `match` on the event, one line an arm.
 
+mod problems;
 mod shape;
 
 use std::collections::VecDeque;
@@ -27,9 +28,6 @@ use crate::workers::initial_wait::InitialWait;
 /// Placements of one turn: enough to fill a large pool quickly, few enough that a turn stays within milliseconds and
 /// heartbeats are not kept waiting.
 const MAX_STARTS_PER_TURN: usize = 256;
-
-/// Tasks that run twice and are named: there should be none, and a page of them is enough.
-const MAX_RUN_TWICE_SHOWN: usize = 20;
 
 /// The record that says that this instance uses the directory: always the first.
 pub(crate) const OWN_RECORD: RecordSeq = RecordSeq(1);
@@ -411,44 +409,6 @@ impl Scheduler {
             ));
         }
         reasons
-    }
-
-    /// Why what a user has written in the config file is not what decides, if so.
-    pub(crate) fn config_is_older(&self) -> Option<String> {
-        let Some(error) = self.config_error.as_ref() else {
-            return self.jobs.refused_file();
-        };
-        Some(match self.engine.config() {
-            Some(_) => format!(
-                "the config file has changed but cannot be used, so the last good config decides: {error}"
-            ),
-            None => format!("the config file cannot be used: {error}"),
-        })
-    }
-
-    /// What an operator should know.
-    pub(crate) fn errors(&self, now: Time) -> Vec<String> {
-        let mut errors: Vec<String> = Vec::new();
-        let stepped_down = self
-            .stepped_down
-            .map(|newer| ExitReason::SteppedDown { newer });
-        errors.extend(stepped_down.map(|reason| reason.to_string()));
-        errors.extend(self.config_is_older());
-        errors.extend(self.jobs.file_warnings().iter().cloned());
-        errors.extend(self.nodes_error.clone());
-        errors.extend(
-            self.log
-                .error
-                .as_ref()
-                .map(|e| format!("the store cannot write: {e}")),
-        );
-        errors.extend(self.wait.warning(now));
-        errors.extend(self.workers.echo_problem());
-        errors.extend(self.engine.problems());
-        errors.extend(self.tasks_that_run_twice().take(MAX_RUN_TWICE_SHOWN));
-        errors.extend(self.stubborn_orphans(now));
-        errors.extend(self.tasks.problems(now));
-        errors
     }
 
     fn query(&mut self, now: Time, request: RequestId, query: &Query) {

@@ -1,5 +1,7 @@
 //! The worlds themselves, one for each known bug.
 
+use std::time::Duration;
+
 use brasserie_common::sabotage::Sabotage;
 
 use super::ingredients::{FAILING, LOSSY, REPEATING, SLOW, SOUND, STUBBORN, ms, secs};
@@ -291,7 +293,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
             ..CALM
         },
     )
-    .beginning_at(16),
+    .beginning_at(285),
     focus(
         Sabotage::ConsensusOfUnsettledSets,
         &["wait_ends_rightly"],

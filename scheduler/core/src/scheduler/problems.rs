@@ -1,0 +1,49 @@
+//! What people should know: what is wrong, from all rooms together.
+
+use brasserie_common::Time;
+
+use super::Scheduler;
+use crate::effect::ExitReason;
+
+/// Tasks that run twice and are named: there should be none, and a page of them is enough.
+const MAX_RUN_TWICE_SHOWN: usize = 20;
+
+impl Scheduler {
+    /// Why what a user has written in the config file is not what decides, if so.
+    pub(crate) fn config_is_older(&self) -> Option<String> {
+        let Some(error) = self.config_error.as_ref() else {
+            return self.jobs.refused_file();
+        };
+        Some(match self.engine.config() {
+            Some(_) => format!(
+                "the config file has changed but cannot be used, so the last good config decides: {error}"
+            ),
+            None => format!("the config file cannot be used: {error}"),
+        })
+    }
+
+    /// What an operator should know.
+    pub(crate) fn errors(&self, now: Time) -> Vec<String> {
+        let mut errors: Vec<String> = Vec::new();
+        let stepped_down = self
+            .stepped_down
+            .map(|newer| ExitReason::SteppedDown { newer });
+        errors.extend(stepped_down.map(|reason| reason.to_string()));
+        errors.extend(self.config_is_older());
+        errors.extend(self.jobs.file_warnings().iter().cloned());
+        errors.extend(self.nodes_error.clone());
+        errors.extend(
+            self.log
+                .error
+                .as_ref()
+                .map(|e| format!("the store cannot write: {e}")),
+        );
+        errors.extend(self.wait.warning(now));
+        errors.extend(self.workers.echo_problem());
+        errors.extend(self.engine.problems());
+        errors.extend(self.tasks_that_run_twice().take(MAX_RUN_TWICE_SHOWN));
+        errors.extend(self.stubborn_orphans(now));
+        errors.extend(self.tasks.problems(now));
+        errors
+    }
+}
