@@ -12,13 +12,18 @@ use integration_tests::sabotage;
 use integration_tests_sim::report::{Total, replay};
 use integration_tests_sim::run::{Judges, Record, Settings, run_seed};
 
+/// A few seconds' worth.
+const USUAL_SEEDS: u64 = 200;
+/// The rarest of the bugs shows in one seed of sixty.
+const SABOTAGE_SEEDS: u64 = 1000;
+
 /// Plays clusters of the real cores under faults, and holds them to their laws.
 #[derive(Debug, Parser)]
 #[command(name = "simulate")]
 struct Options {
-    /// How many seeds to play
-    #[arg(long, default_value_t = 200)]
-    seeds: u64,
+    /// How many seeds to play; with `--sabotage` at most so many for each bug [default: 200, with `--sabotage` 1000]
+    #[arg(long)]
+    seeds: Option<u64>,
     /// The first of them
     #[arg(long, default_value_t = 1)]
     first_seed: u64,
@@ -74,7 +79,10 @@ fn main() -> ExitCode {
         },
     };
     if let Some(name) = &options.sabotage {
-        let seeds = options.first_seed..options.first_seed.saturating_add(options.seeds);
+        let seeds = options.first_seed
+            ..options
+                .first_seed
+                .saturating_add(options.seeds.unwrap_or(SABOTAGE_SEEDS));
         return match options.seed {
             Some(seed) => sabotage::replay(name, seed, &settings),
             None => sabotage::table(name, seeds),
@@ -105,7 +113,7 @@ fn play_one(seed: u64, settings: &Settings) -> Total {
 fn play_many(options: &Options, settings: &Settings) -> Total {
     let seeds = match options.minutes {
         Some(_) => u64::MAX - options.first_seed,
-        None => options.seeds,
+        None => options.seeds.unwrap_or(USUAL_SEEDS),
     };
     let until = options
         .minutes
@@ -151,7 +159,7 @@ fn play_many(options: &Options, settings: &Settings) -> Total {
 fn bar(options: &Options) -> ProgressBar {
     let bar = match options.minutes {
         Some(_) => ProgressBar::new_spinner(),
-        None => ProgressBar::new(options.seeds),
+        None => ProgressBar::new(options.seeds.unwrap_or(USUAL_SEEDS)),
     };
     let style = ProgressStyle::with_template("{bar:30} {pos} seeds, {per_sec}, {elapsed}")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
