@@ -11,6 +11,10 @@ use clap::{Parser, ValueEnum};
 use integration_tests::e2e::play_role;
 use serde_json::Value;
 
+/// As the scheduler has it.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Benchmarks with their baselines.
 #[derive(Debug, Parser)]
 #[command(name = "bench")]

@@ -190,7 +190,8 @@ fn changing(size: Size, changes_a_minute: u32) -> Line {
 pub fn memory(scale: Scale) -> Vec<Line> {
     let nodes = match scale {
         Scale::Smoke => 5000,
-        Scale::Usual => 1_000_000,
+        // Of fewer nodes the spare room of half-filled pages would count as if each node had some.
+        Scale::Usual => 4_000_000,
         Scale::Large => 10_000_000,
     };
     let promised = |line: Line, most: f64| match scale {
