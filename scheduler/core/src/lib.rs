@@ -9,6 +9,7 @@ mod calls;
 mod effect;
 mod event;
 mod jobs;
+mod plan;
 mod reconcile;
 mod record;
 mod scheduler;
@@ -20,6 +21,10 @@ pub use calls::{Message, RunTaskMessage};
 pub use effect::{Call, CallReply, Effect, ExitReason, NewWorker, Rejection, Reply};
 pub use event::{Event, ExpectedVersion, JobChange, StatusUpdate};
 pub use jobs::{JobChanged, JobRefusal, MAX_JOB_BYTES, MAX_PAUSED_JOBS, MAX_SAVED_JOBS};
+pub use plan::{
+    JobPlan, LevelChanges, Listed, MAX_PLANNED_NODES, NodeChanges, OrphanPlan, Plan, PlannedKill,
+    Proposal, ProposedNodes, TasksPlan, Total, WhatIf,
+};
 pub use record::{
     ClusterId, Durable, EndedTask, InstanceRecord, JobVersion, LeftCause, MAX_LEFT, Record,
     SavedJob,

@@ -37,7 +37,7 @@ const STUBBORN: u32 = 2;
 const MAX_STUBBORN_SHOWN: usize = 20;
 
 /// A run beside the task's own one is an orphan as that one is.
-type RunKey = (Task, InvocationId);
+pub(crate) type RunKey = (Task, InvocationId);
 
 /// Every orphan that has a time to end, and when each worker is called for its sake.
 ///
@@ -84,6 +84,14 @@ enum Step {
     Asked(CallId),
 }
 
+/// An orphan that has a time to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DueOrphan {
+    pub(crate) at: Time,
+    /// Wishes that may have arrived.
+    pub(crate) asked: u32,
+}
+
 #[derive(Clone, Debug, Default)]
 struct OnShard {
     /// Those that wait. Invariant: of each the time of its step.
@@ -93,7 +101,7 @@ struct OnShard {
 
 /// Why nobody wants a task any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unwanted {
+pub(crate) enum Unwanted {
     JobGone,
     JobDisabled,
     JobHasErrors,
@@ -340,6 +348,33 @@ impl Scheduler {
             Some(_) if !self.engine().has_enabled_node(task.node) => Some(Unwanted::NodeGone),
             Some(_) => None,
         }
+    }
+
+    /// Every run that nobody wants; none while it is not known what is wanted.
+    pub(crate) fn unwanted_runs(&self) -> BTreeMap<RunKey, Unwanted> {
+        if !self.knows_what_is_wanted() {
+            return BTreeMap::new();
+        }
+        let running = self.tasks().running();
+        running
+            .filter_map(|(task, run)| Some(((task, run.invocation), self.unwanted(task)?)))
+            .collect()
+    }
+
+    /// When those of them are asked to end, or asked again, that may not run on for ever.
+    pub(crate) fn due_orphans(&self, now: Time) -> BTreeMap<RunKey, DueOrphan> {
+        if !self.knows_what_is_wanted() {
+            return BTreeMap::new();
+        }
+        let due = self.orphans().by_run.iter().map(|(run, orphan)| {
+            let at = match orphan.step {
+                Step::Waiting(at) => at.max(now),
+                Step::Asked(_) => now,
+            };
+            let asked = orphan.asked;
+            (*run, DueOrphan { at, asked })
+        });
+        due.collect()
     }
 
     /// Asks those orphans of a worker to end whose time has come, as far as it is sure that they run there.

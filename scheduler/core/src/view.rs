@@ -11,6 +11,7 @@ use brasserie_common::{
 use brasserie_common_config::Config;
 use brasserie_scheduler_engine::{Counts, Reason, Task};
 
+use crate::plan::WhatIf;
 use crate::record::{ClusterId, JobVersion};
 use crate::scheduler::Scheduler;
 
@@ -43,6 +44,8 @@ pub enum Query {
     },
     /// Whom to ask for logs.
     LogPeers,
+    /// A copy, to try a configuration out on.
+    WhatIf,
 }
 
 /// An answer; `Unknown` names what does not exist.
@@ -55,6 +58,7 @@ pub enum Answer {
     RunningTasks(Vec<RunningTaskView>),
     Unfinished(Vec<EndedTaskView>),
     LogPeers(LogPeers),
+    WhatIf(Box<WhatIf>),
     Unknown(String),
 }
 
@@ -161,6 +165,7 @@ impl Scheduler {
             }
             Query::Unfinished { job, limit } => self.unfinished(now, job, *limit),
             Query::LogPeers => Answer::LogPeers(self.log_peers()),
+            Query::WhatIf => Answer::WhatIf(Box::new(WhatIf::of(self, now))),
         }
     }
 

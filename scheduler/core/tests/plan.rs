@@ -1,0 +1,686 @@
+//! What a plan says is what then happens, and asking for it changes nothing.
+
+#[expect(dead_code, reason = "other tests use the rest")]
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::{
+    CallOutcome, InvocationId, JobName, Principal, RecordSeq, ReportedStatus, TaskKey,
+    WorkerDescription,
+};
+use brasserie_common_config::{Changes, Config, NodeSource};
+use brasserie_scheduler_core::{
+    Answer, Call, CallReply, Durable, Event, ExpectedVersion, JobChange, MAX_PLANNED_NODES,
+    Message, Options, Plan, Proposal, ProposedNodes, Query, Total,
+};
+use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+use support::{Script, config, one_job, options, worker};
+
+/// The least time that a test lets pass.
+const STEP: Duration = Duration::from_millis(1);
+
+fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+fn table(config: &Config) -> Arc<NodeTable> {
+    let mut nodes = NodeTableBuilder::new("instance", config);
+    for source in &config.node_sources {
+        match source {
+            NodeSource::Manual(list) => nodes.add_manual(list).expect("good nodes"),
+            NodeSource::RangeLabel(range) => nodes.add_range_label(range).expect("good nodes"),
+            NodeSource::Empty | NodeSource::Script(_) | NodeSource::AddTime(_) => {}
+        }
+    }
+    Arc::new(nodes.finish())
+}
+
+fn in_force(s: &Script) -> Option<Arc<Config>> {
+    match s.scheduler.answer(s.now, &Query::Config) {
+        Answer::Config(config) => config,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The nodes of a new configuration, as the shell reads them: only if its sources are others.
+fn proposed(s: &Script, config: &Arc<Config>) -> ProposedNodes {
+    let same = in_force(s).is_some_and(|before| {
+        before.levels == config.levels && before.node_sources == config.node_sources
+    });
+    match same {
+        true => ProposedNodes::Kept,
+        false => ProposedNodes::Read(table(config)),
+    }
+}
+
+fn plan_with(s: &Script, config: &Arc<Config>, nodes: ProposedNodes) -> Plan {
+    let before = s.scheduler.fingerprint(s.now);
+    let Answer::WhatIf(copy) = s.scheduler.answer(s.now, &Query::WhatIf) else {
+        panic!("a copy");
+    };
+    let config = Arc::clone(config);
+    let plan = copy.plan(Proposal { config, nodes });
+    assert_eq!(
+        s.scheduler.fingerprint(s.now),
+        before,
+        "nothing has changed"
+    );
+    plan
+}
+
+fn plan(s: &Script, config: &Arc<Config>) -> Plan {
+    plan_with(s, config, proposed(s, config))
+}
+
+/// Reads a configuration and its nodes within one turn.
+fn load(s: &mut Script, config: &Arc<Config>) {
+    let nodes = proposed(s, config);
+    s.scheduler.handle(
+        s.now,
+        Event::ConfigLoaded {
+            config: Arc::clone(config),
+            warnings: Vec::new(),
+        },
+    );
+    match nodes {
+        ProposedNodes::Read(nodes) => s.event(Event::NodesLoaded {
+            nodes,
+            config: Arc::clone(config),
+        }),
+        ProposedNodes::Kept | ProposedNodes::Failed(_) => turn(s),
+    }
+}
+
+fn turn(s: &mut Script) {
+    s.event(Event::Persisted {
+        up_to: RecordSeq::default(),
+    });
+}
+
+fn submit(s: &mut Script, job: &str, text: &str) {
+    let request = s.request();
+    s.event(Event::ChangeJob {
+        request,
+        from: Principal::Own,
+        job: job.try_into().expect("a name"),
+        change: JobChange::Save {
+            text: text.into(),
+            expected: ExpectedVersion::Any,
+        },
+    });
+}
+
+fn accept_all(s: &mut Script) {
+    while let Some((call, ..)) = s.take_call(|call| matches!(call, Call::RunTask { .. })) {
+        s.complete(call, CallOutcome::Done(CallReply::Empty));
+    }
+}
+
+fn keys(tasks: impl IntoIterator<Item = (JobName, String)>) -> BTreeSet<(String, String)> {
+    let tasks = tasks.into_iter();
+    tasks.map(|(job, node)| (job.to_string(), node)).collect()
+}
+
+/// A worker that runs both tasks of `j`.
+fn at_work(job: &str) -> Script {
+    let mut s = Script::with_config(one_job(2, job));
+    s.join(&worker("w", 1, 10));
+    accept_all(&mut s);
+    s
+}
+
+#[test]
+fn the_configuration_in_force_changes_nothing() {
+    let mut s = at_work("");
+    submit(
+        &mut s,
+        "api",
+        r#"{"command": ["/bin/true"], "enabled": false}"#,
+    );
+    let plan = plan(&s, &one_job(2, ""));
+    assert!(plan.changes_nothing(), "{plan:#?}");
+    assert_eq!(
+        plan,
+        Plan {
+            nodes: plan.nodes.clone(),
+            ..Plan::default()
+        }
+    );
+    assert_eq!((plan.nodes.before, plan.nodes.after), (2, 2));
+}
+
+#[test]
+fn what_starts_is_counted_by_job_and_named() {
+    let mut s = Script::with_config(config(
+        r#"{"bistro_settings": {"nodes": {"levels": ["l"], "node_sources": []}, "resources": {}}}"#,
+    ));
+    s.join(&worker("w", 1, 10));
+    // Two cores, hence two slots.
+    let plan = plan(&s, &one_job(5, ""));
+    assert_eq!(plan.tasks.starts, Total::Exactly(2));
+    let job = &plan.tasks.jobs.first[0];
+    let named: Vec<&str> = job.first.iter().map(|node| node.as_str()).collect();
+    assert_eq!((job.name.as_str(), job.starts), ("j", 2));
+    assert_eq!(named, ["n0", "n1"]);
+    assert_eq!((job.counts.running, job.counts.unstarted), (2, 3));
+    assert_eq!(plan.nodes.levels[0].added.total, 5);
+    assert!(!plan.changes_nothing());
+    assert!(plan.notes[0].contains("until they are read"), "{plan:?}");
+}
+
+#[test]
+fn what_is_killed_says_when_how_and_why_and_what_runs_on_does_too() {
+    let after = r#", "kill_orphan_tasks_after_sec": 5, "kill_subprocess": {"method": "kill"}"#;
+    let mut s = at_work(after);
+    let plan_one_node = plan(&s, &one_job(1, after));
+    let killed = &plan_one_node.tasks.killed;
+    assert_eq!((killed.total, plan_one_node.tasks.left.total), (1, 0));
+    let orphan = &killed.first[0];
+    let kill = orphan.kill.expect("it is ended");
+    assert_eq!((orphan.task.node.as_str(), orphan.already), ("n1", false));
+    assert_eq!(orphan.why, "no enabled node has its name");
+    assert_eq!((kill.after, kill.asked), (secs(5), 0));
+    assert_eq!(kill.request.method, brasserie_common::KillMethod::Kill);
+    // Tasks of a job that is gone go by the settings, which let them run on.
+    let gone = config(
+        r#"{"bistro_settings": {"nodes": {"levels": ["l"], "node_sources": []}, "resources": {}}}"#,
+    );
+    let plan_gone = plan(&s, &gone);
+    assert_eq!(
+        (plan_gone.tasks.killed.total, plan_gone.tasks.left.total),
+        (0, 2)
+    );
+    let left = &plan_gone.tasks.left.first[0];
+    assert_eq!((left.kill, left.shard.as_str()), (None, "w"));
+    assert!(left.why.contains("not configured"), "{left:?}");
+
+    // Once it is loaded the rest of the time counts, and to take it back spares the task.
+    load(&mut s, &one_job(1, after));
+    s.advance(secs(2));
+    let again = plan(&s, &one_job(1, after));
+    assert!(again.changes_nothing(), "{again:#?}");
+    let kill = again.tasks.killed.first[0].kill.expect("it is ended");
+    assert_eq!(kill.after, secs(3));
+    let back = plan(&s, &one_job(2, after));
+    assert_eq!((back.tasks.killed.total, back.tasks.spared.total), (0, 1));
+    assert_eq!(back.tasks.spared.first[0].node.as_str(), "n1");
+    let sooner = plan(&s, &one_job(1, r#", "kill_orphan_tasks_after_sec": true"#));
+    assert!(!sooner.tasks.killed.first[0].already, "{sooner:?}");
+}
+
+#[test]
+fn a_name_of_a_job_by_api_refuses_the_file() {
+    let mut s = at_work("");
+    submit(&mut s, "api", r#"{"command": ["/bin/true"]}"#);
+    let taken = config(
+        r#"{"bistro_settings": {"nodes": {"levels": ["l"], "node_sources": []}},
+            "bistro_job->api": {"command": ["/bin/true"]}}"#,
+    );
+    let plan = plan(&s, &taken);
+    assert!(
+        plan.refused
+            .as_deref()
+            .is_some_and(|why| why.contains("`api`")),
+        "{plan:?}"
+    );
+    assert!(!plan.changes_nothing());
+    let rest = Plan {
+        refused: None,
+        ..plan
+    };
+    assert_eq!(rest, Plan::default(), "nothing of the rest happens");
+}
+
+#[test]
+fn jobs_by_api_inherit_from_the_new_settings() {
+    let mut s = at_work("");
+    submit(
+        &mut s,
+        "api",
+        r#"{"command": ["/bin/true"], "enabled": false}"#,
+    );
+    let mut other = (*one_job(2, "")).clone();
+    other.kill_orphan_tasks_after = Some(secs(9));
+    let plan = plan(&s, &Arc::new(other));
+    let changed: Vec<&str> = plan
+        .changes
+        .changed
+        .iter()
+        .map(|(job, _)| job.as_str())
+        .collect();
+    assert_eq!(changed, ["api"]);
+    assert_eq!(plan.changes.settings[0].key, "kill_orphan_tasks_after_sec");
+}
+
+#[test]
+fn what_holds_everything_back_is_said() {
+    let waits = Options {
+        new_cluster: false,
+        ..options()
+    };
+    let s = Script::new(waits, Durable::default());
+    let plan_waiting = plan(&s, &one_job(2, ""));
+    assert_eq!(plan_waiting.tasks.starts, Total::Exactly(0));
+    assert_eq!(plan_waiting.tasks.held.len(), 1, "{plan_waiting:?}");
+    assert!(
+        plan_waiting.tasks.held[0].contains("initial wait"),
+        "{plan_waiting:?}"
+    );
+    assert_eq!(plan_waiting.changes.added.len(), 1);
+
+    let s = at_work(r#", "kill_orphan_tasks_after_sec": true"#);
+    let mut off = (*one_job(1, "")).clone();
+    off.enabled = false;
+    let plan_off = plan(&s, &Arc::new(off));
+    assert_eq!(
+        (plan_off.tasks.killed.total, plan_off.tasks.starts),
+        (0, Total::Exactly(0))
+    );
+    assert!(
+        plan_off.notes[0].contains("`enabled` is false"),
+        "{plan_off:?}"
+    );
+}
+
+#[test]
+fn nodes_that_cannot_be_read_kill_nobody() {
+    let kill = r#", "kill_orphan_tasks_after_sec": true"#;
+    let s = at_work(kill);
+    let failed = ProposedNodes::Failed("the script is lost".to_owned());
+    let plan = plan_with(&s, &one_job(1, kill), failed);
+    assert_eq!(plan.nodes_error.as_deref(), Some("the script is lost"));
+    assert_eq!((plan.tasks.killed.total, plan.nodes.levels.len()), (0, 0));
+}
+
+#[test]
+fn problems_that_are_new_are_told() {
+    let s = at_work("");
+    let lost = config(
+        r#"{"bistro_settings": {"nodes": {"levels": ["l"], "node_order": "original",
+            "node_sources": [{"source": "manual", "prefs": {"n0": [], "n1": []}}]},
+            "resources": {"l": {"disk": {"default": 1, "limit": 1}}}},
+            "bistro_job->j": {"command": ["/bin/true"]},
+            "bistro_job->k": {"command": ["/bin/true"], "depends_on": ["nobody"]},
+            "bistro_job->m": {"command": ["/bin/true"], "resources": {"disk": 2}}}"#,
+    );
+    let plan = plan(&s, &lost);
+    assert_eq!(plan.problems.len(), 1, "{plan:#?}");
+    assert!(plan.problems[0].contains("`nobody`"), "{plan:?}");
+    let never: Vec<(&str, u64)> = plan
+        .tasks
+        .jobs
+        .first
+        .iter()
+        .map(|job| (job.name.as_str(), job.counts.never))
+        .collect();
+    assert_eq!(never, [("k", 2), ("m", 2)]);
+}
+
+#[test]
+fn what_is_too_large_is_not_counted_but_compared() {
+    let mut s = at_work("");
+    submit(&mut s, "api", r#"{"command": ["/bin/true"]}"#);
+    let large = config(&format!(
+        r#"{{"bistro_settings": {{"nodes": {{"levels": ["l"], "node_sources": [{{"source": "range_label",
+            "prefs": {{"parent_level": "instance", "format": "n{{i}}", "start": 0, "end": {MAX_PLANNED_NODES}}}}}]}}}},
+            "bistro_job->k": {{"command": ["/bin/true"]}}}}"#
+    ));
+    let nodes = table(&large);
+    let plan_large = plan_with(&s, &large, ProposedNodes::Read(nodes));
+    let why = plan_large.not_counted.as_deref().unwrap_or_default();
+    assert!(why.contains("1000002 nodes"), "{why}");
+    assert_eq!(plan_large.changes.added[0].as_str(), "k");
+    assert_eq!(plan_large.changes.removed[0].as_str(), "j");
+    assert!(!plan_large.changes_nothing());
+}
+
+/// One job of a random configuration.
+#[derive(Clone, Debug)]
+struct JobDraw {
+    name: usize,
+    off: bool,
+    bad: bool,
+    orphans: usize,
+    depends: usize,
+    disk: u8,
+    below_h0: bool,
+}
+
+#[derive(Clone, Debug)]
+struct ConfigDraw {
+    policy: usize,
+    order: usize,
+    off: bool,
+    slots: u8,
+    disk: u8,
+    orphans: usize,
+    nodes: u8,
+    disabled: u8,
+    jobs: Vec<JobDraw>,
+}
+
+#[derive(Clone, Debug)]
+struct HistoryDraw {
+    first: ConfigDraw,
+    second: Option<ConfigDraw>,
+    last: ConfigDraw,
+    workers: u8,
+    fates: Vec<u8>,
+    wait: u8,
+    api: bool,
+}
+
+const NAMES: [&str; 4] = ["a", "b", "c", "api"];
+const ORPHANS: [&str; 4] = ["false", "true", "3", "20"];
+
+fn job_draw() -> impl Strategy<Value = JobDraw> {
+    let name = prop_oneof![8 => 0..3_usize, 1 => Just(3_usize)];
+    let rare = || proptest::bool::weighted(0.12);
+    (
+        name,
+        rare(),
+        rare(),
+        0..5_usize,
+        0..12_usize,
+        0..4_u8,
+        rare(),
+    )
+        .prop_map(
+            |(name, off, bad, orphans, depends, disk, below_h0)| JobDraw {
+                name,
+                off,
+                bad,
+                orphans,
+                depends,
+                disk,
+                below_h0,
+            },
+        )
+}
+
+fn config_draw() -> impl Strategy<Value = ConfigDraw> {
+    let off = proptest::bool::weighted(0.06);
+    let jobs = proptest::collection::vec(job_draw(), 0..4);
+    let disabled = prop_oneof![2 => Just(0_u8), 1 => any::<u8>()];
+    (
+        (0..4_usize, 0..3_usize, off, 1..5_u8),
+        (1..4_u8, 0..4_usize, any::<u8>(), disabled),
+        jobs,
+    )
+        .prop_map(
+            |((policy, order, off, slots), (disk, orphans, nodes, disabled), jobs)| ConfigDraw {
+                policy,
+                order,
+                off,
+                slots,
+                disk,
+                orphans,
+                nodes,
+                disabled,
+                jobs,
+            },
+        )
+}
+
+fn history_draw() -> impl Strategy<Value = HistoryDraw> {
+    let second = proptest::option::of(config_draw());
+    let fates = proptest::collection::vec(0..6_u8, 0..16);
+    (
+        config_draw(),
+        second,
+        config_draw(),
+        0..3_u8,
+        fates,
+        0..8_u8,
+        any::<bool>(),
+    )
+        .prop_map(
+            |(first, second, last, workers, fates, wait, api)| HistoryDraw {
+                first,
+                second,
+                last,
+                workers,
+                fates,
+                wait,
+                api,
+            },
+        )
+}
+
+impl ConfigDraw {
+    /// Two hosts with four nodes each, of which some are left out and some disabled.
+    fn config(&self) -> Arc<Config> {
+        let policies = [
+            "roundrobin",
+            "ranked_priority",
+            "randomized_priority",
+            "long_tail",
+        ];
+        let orders = ["original", "lexicographic", "random"];
+        let is_in = |mask: u8, bit: usize| mask & (1 << bit) != 0;
+        let below = |host: usize| {
+            let nodes = (host * 4..host * 4 + 4).filter(|i| is_in(self.nodes, *i));
+            let names: Vec<String> = nodes.map(|i| format!(r#""n{i}""#)).collect();
+            let disabled = is_in(self.disabled, host);
+            let names = names.join(", ");
+            format!(r#""h{host}": {{"children": [{names}], "disabled": {disabled}}}"#)
+        };
+        let mut jobs: BTreeMap<&str, String> = BTreeMap::new();
+        for job in &self.jobs {
+            jobs.insert(NAMES[job.name], job.text());
+        }
+        let jobs: Vec<String> = jobs
+            .iter()
+            .map(|(name, text)| format!(r#", "bistro_job->{name}": {text}"#))
+            .collect();
+        let (policy, order) = (policies[self.policy], orders[self.order]);
+        let after = ORPHANS[self.orphans];
+        let (slots, disk, enabled) = (self.slots, self.disk, !self.off);
+        let hosts = format!("{}, {}", below(0), below(1));
+        let source = format!(r#"{{"source": "manual", "prefs": {{{hosts}}}}}"#);
+        config(&format!(
+            r#"{{"bistro_settings": {{"enabled": {enabled}, "scheduler": "{policy}",
+                "nodes": {{"levels": ["h", "l"], "node_order": "{order}", "node_sources": [{source}]}},
+                "resources": {{"h": {{"disk": {{"default": 1, "limit": {disk}}}}},
+                    "worker": {{"slots": {{"default": 1, "limit": {slots}}}}}}},
+                "kill_orphan_tasks_after_sec": {after}, "backoff": [1, 4, "fail"]}}{}}}"#,
+            jobs.concat()
+        ))
+    }
+}
+
+impl JobDraw {
+    fn text(&self) -> String {
+        let mut keys = vec![r#""command": ["/bin/true"]"#.to_owned()];
+        keys.push(format!(
+            r#""enabled": {}, "priority": {}"#,
+            !self.off,
+            self.disk + 1
+        ));
+        if self.bad {
+            keys.push(r#""owner": 7"#.to_owned());
+        }
+        if let Some(after) = ORPHANS.get(self.orphans) {
+            keys.push(format!(r#""kill_orphan_tasks_after_sec": {after}"#));
+        }
+        if let Some(on) = NAMES.get(self.depends).filter(|_| self.depends < self.name) {
+            keys.push(format!(r#""depends_on": ["{on}"]"#));
+        }
+        if self.disk < 3 {
+            keys.push(format!(r#""resources": {{"disk": {}}}"#, self.disk));
+        }
+        if self.below_h0 {
+            keys.push(r#""filters": {"h": {"whitelist": ["h0"]}}"#.to_owned());
+        }
+        format!("{{{}}}", keys.join(", "))
+    }
+}
+
+/// Tasks end, go on, or are on their way, as drawn.
+fn work(s: &mut Script, workers: &[WorkerDescription], fates: &[u8]) {
+    for fate in fates {
+        let Some((call, _, message)) = s.take_call(|call| matches!(call, Call::RunTask { .. }))
+        else {
+            return;
+        };
+        let Message::RunTask(run) = message else {
+            panic!("a start is a runTask");
+        };
+        s.complete(call, CallOutcome::Done(CallReply::Empty));
+        let status = match fate {
+            0 | 1 => ReportedStatus::done(),
+            2 => ReportedStatus::error_backoff("bad luck"),
+            3 => ReportedStatus::incomplete(),
+            _ => continue,
+        };
+        let on = workers.iter().find(|w| w.shard == run.task.shard);
+        let (_, result) = s.update(on.expect("one of them"), &run.task, status);
+        result.expect("it runs there");
+    }
+}
+
+fn settings() -> ProptestConfig {
+    let is_set = |name| std::env::var_os(name).is_some();
+    let asked = ProptestConfig::default();
+    ProptestConfig {
+        cases: if is_set("PROPTEST_CASES") {
+            asked.cases
+        } else {
+            400
+        },
+        rng_seed: if is_set("PROPTEST_RNG_SEED") {
+            asked.rng_seed
+        } else {
+            RngSeed::Fixed(7)
+        },
+        failure_persistence: None,
+        ..asked
+    }
+}
+
+/// A scheduler somewhere in its life.
+fn scheduler(draw: &HistoryDraw) -> Script {
+    let mut s = Script::with_config(draw.first.config());
+    let workers: Vec<WorkerDescription> = (0..draw.workers)
+        .map(|i| worker(["w", "v"][usize::from(i)], i32::from(i) + 1, 10))
+        .collect();
+    for w in &workers {
+        s.join(w);
+    }
+    if draw.api {
+        submit(
+            &mut s,
+            "api",
+            r#"{"command": ["/bin/true"], "kill_orphan_tasks_after_sec": 2}"#,
+        );
+    }
+    let (early, late) = draw.fates.split_at(draw.fates.len() / 2);
+    work(&mut s, &workers, early);
+    if let Some(second) = &draw.second {
+        load(&mut s, &second.config());
+        work(&mut s, &workers, late);
+    }
+    // What is on its way for too long would be asked about first.
+    for _ in 0..draw.wait {
+        accept_all(&mut s);
+        s.advance(secs(1));
+    }
+    for w in &workers {
+        s.echo(w);
+    }
+    accept_all(&mut s);
+    s
+}
+
+/// First wishes to end a run from now on, and when they leave.
+fn first_kills(s: &mut Script, within: Duration) -> BTreeMap<(TaskKey, InvocationId), Duration> {
+    let start = s.now;
+    let mut kills = BTreeMap::new();
+    loop {
+        let mut asked = Vec::new();
+        while let Some((call, _, message)) =
+            s.take_call(|call| matches!(call, Call::KillTask { .. }))
+        {
+            let Message::KillTask { task, .. } = message else {
+                panic!("a kill");
+            };
+            let key = TaskKey {
+                job: task.job,
+                node: task.node,
+            };
+            asked.push((call, (key, task.invocation)));
+        }
+        for (call, run) in asked {
+            kills.entry(run).or_insert(s.now.since(start));
+            s.complete(call, CallOutcome::Done(CallReply::Empty));
+        }
+        accept_all(s);
+        if s.now.since(start) >= within {
+            return kills;
+        }
+        let next = s.scheduler.poll_timeout().unwrap_or(start + within);
+        let step = next.since(s.now).clamp(STEP, secs(1));
+        s.advance(step);
+    }
+}
+
+proptest! {
+    #![proptest_config(settings())]
+    #[test]
+    fn what_is_planned_happens(draw in history_draw()) {
+        let mut s = scheduler(&draw);
+        let next = draw.last.config();
+        let before = in_force(&s).expect("a configuration");
+        let plan = plan(&s, &next);
+        // Wishes of before that have no outcome yet.
+        s.calls.retain(|(_, _, call, _)| !matches!(call, Call::KillTask { .. }));
+        load(&mut s, &next);
+        let after = in_force(&s).expect("a configuration");
+        let refused = s.status().errors.iter().any(|e| e.contains("also given by API"));
+        prop_assert_eq!(plan.refused.is_some(), refused);
+        prop_assert_eq!(&plan.changes, &Changes::between(&before, &after));
+
+        let started = s.starts();
+        let started = keys(started.into_iter().map(|t| (t.job, t.node.to_string())));
+        let jobs = &plan.tasks.jobs.first;
+        let total: u64 = jobs.iter().map(|job| job.starts).sum();
+        prop_assert_eq!(plan.tasks.starts, Total::Exactly(total));
+        let planned = jobs.iter().flat_map(|job| {
+            job.first.iter().map(|node| (job.name.clone(), node.to_string()))
+        });
+        let planned = keys(planned);
+        prop_assert_eq!(total, planned.len() as u64, "each is named");
+        if !refused {
+            prop_assert_eq!(started, planned);
+        }
+        accept_all(&mut s);
+
+        let within = secs(25);
+        let kills = first_kills(&mut s, within);
+        let killed = plan.tasks.killed.first.iter().filter_map(|orphan| {
+            let kill = orphan.kill?;
+            Some(((orphan.task.clone(), orphan.invocation), kill))
+        });
+        let (asked, fresh): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            killed.partition(|(_, kill)| kill.asked > 0);
+        if !refused {
+            for (run, at) in &kills {
+                if asked.contains_key(run) {
+                    continue;
+                }
+                let planned = fresh.get(run).map(|kill| kill.after);
+                let is_then = |planned: Duration| planned.abs_diff(*at) <= STEP;
+                prop_assert!(planned.is_some_and(is_then), "{:?} at {:?}, not {:?}", run, at, planned);
+            }
+            for (run, kill) in &fresh {
+                prop_assert!(kill.after > within || kills.contains_key(run), "{:?}", run);
+            }
+        }
+    }
+}
