@@ -12,7 +12,7 @@ use brasserie_common_config::{Changes, Config};
 use brasserie_scheduler_engine::NodeTable;
 
 use crate::event::Event;
-use crate::reconcile::has_same_nodes;
+use crate::reconcile::{RunNow, has_same_nodes};
 use crate::record::Durable;
 use crate::scheduler::Scheduler;
 
@@ -90,7 +90,7 @@ pub struct Plan {
     /// Why its nodes are not known, so that those in force would stay.
     pub nodes_error: Option<String>,
     pub tasks: TasksPlan,
-    /// Why nodes and tasks were not compared and counted.
+    /// Why nodes were not compared, and starts not counted.
     pub not_counted: Option<String>,
     /// What somebody should know of it that is not so now.
     pub problems: Vec<String>,
@@ -116,9 +116,19 @@ pub struct WhatIf {
     copy: Scheduler,
     config: Option<Arc<Config>>,
     nodes: Option<Arc<NodeTable>>,
+    standing: NodesStanding,
     problems: BTreeSet<String>,
+    /// Taken at once where the copy has no tasks.
+    runs: Option<Vec<RunNow>>,
     /// Why the copy has neither nodes nor tasks.
     not_counted: Option<String>,
+}
+
+/// Whether the nodes are those of the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NodesStanding {
+    OfTheConfiguration,
+    OfAnother,
 }
 
 impl WhatIf {
@@ -126,16 +136,21 @@ impl WhatIf {
         let engine = scheduler.engine();
         let (config, nodes) = (engine.config().cloned(), engine.nodes().cloned());
         let not_counted = too_large(config.as_deref(), nodes.as_deref());
-        let copy = match not_counted {
-            None => scheduler.clone(),
-            Some(_) => thin_copy(scheduler, now),
+        let (copy, runs) = match not_counted {
+            None => (scheduler.clone(), None),
+            Some(_) => (thin_copy(scheduler, now), Some(scheduler.runs_now())),
         };
         WhatIf {
             now,
             copy,
+            standing: match scheduler.has_nodes_of_its_config() {
+                true => NodesStanding::OfTheConfiguration,
+                false => NodesStanding::OfAnother,
+            },
             problems: engine.problems().into_iter().collect(),
             config,
             nodes,
+            runs,
             not_counted,
         }
     }
@@ -144,6 +159,7 @@ impl WhatIf {
     pub fn plan(mut self, proposal: Proposal) -> Plan {
         let now = self.now;
         let Proposal { config, nodes } = proposal;
+        let runs = self.runs.take().unwrap_or_else(|| self.copy.runs_now());
         if let ProposedNodes::Read(nodes) = &nodes
             && self.not_counted.is_none()
             && let Some(why) = too_large(Some(&config), Some(nodes))
@@ -151,16 +167,12 @@ impl WhatIf {
             self.copy = thin_copy(&self.copy, now);
             self.not_counted = Some(why);
         }
-        let before = tasks::Before::of(&self.copy, now);
-        let is_same = |before: &Arc<Config>| has_same_nodes(before, &config);
-        let other_sources = !self.config.as_ref().is_some_and(is_same);
-        self.copy.handle(
-            now,
-            Event::ConfigLoaded {
-                config: Arc::clone(&config),
-                warnings: Vec::new(),
-            },
-        );
+        let hopeless = tasks::hopeless(&self.copy);
+        let event = Event::ConfigLoaded {
+            config: Arc::clone(&config),
+            warnings: Vec::new(),
+        };
+        self.copy.handle(now, event);
         let mut plan = Plan {
             refused: self.refusal(),
             not_counted: self.not_counted.clone(),
@@ -169,26 +181,24 @@ impl WhatIf {
         if plan.refused.is_some() {
             return plan;
         }
-        let is_enabled = config.enabled;
+        plan.notes = self.notes(&config, &nodes);
+        let (standing, table) = self.nodes_after(&config, &nodes);
         plan.nodes_error = self.load_nodes(config, nodes);
         if let Some(after) = self.copy.engine().config() {
             plan.changes = changes(self.config.as_deref(), after);
+            let before = wanted(self.config.as_deref(), self.nodes.as_deref(), self.standing);
+            let after = wanted(Some(after), table.as_deref(), standing);
+            tasks::add_orphans(&mut plan.tasks, now, &runs, (before, after));
         }
+        plan.nodes = match plan.not_counted {
+            None => NodeChanges::between(self.nodes.as_deref(), table.as_deref()),
+            Some(_) => NodeChanges::counts(self.nodes.as_deref(), table.as_deref()),
+        };
         if plan.not_counted.is_none() {
-            let after = self.copy.engine().nodes();
-            plan.nodes = NodeChanges::between(self.nodes.as_deref(), after.map(|n| &**n));
-            plan.tasks = tasks::plan(&mut self.copy, now, &before);
+            tasks::add_starts(&mut plan.tasks, &mut self.copy, now, &hopeless);
         }
         let problems = self.copy.engine().problems().into_iter();
         plan.problems = problems.filter(|p| !self.problems.contains(p)).collect();
-        if !is_enabled {
-            let note = "`enabled` is false in the settings: nothing would start, and no orphan would be ended";
-            plan.notes.push(note.to_owned());
-        }
-        if other_sources && plan.nodes_error.is_none() {
-            let note = "the node sources are others: until they are read, tasks may start on nodes that are in force now";
-            plan.notes.push(note.to_owned());
-        }
         plan
     }
 
@@ -201,6 +211,46 @@ impl WhatIf {
         }
     }
 
+    fn has_sources_of(&self, config: &Config) -> bool {
+        let before = self.config.as_ref();
+        before.is_some_and(|before| has_same_nodes(before, config))
+    }
+
+    fn notes(&self, config: &Config, nodes: &ProposedNodes) -> Vec<String> {
+        let mut notes = Vec::new();
+        if !config.enabled {
+            let note = "`enabled` is false in the settings: nothing would start, and no orphan would be ended";
+            notes.push(note.to_owned());
+        }
+        match nodes {
+            ProposedNodes::Read(_) if !self.has_sources_of(config) => {
+                let note = "the node sources are others: until they are read, tasks may start on nodes that are in force now";
+                notes.push(note.to_owned());
+            }
+            ProposedNodes::Read(_) | ProposedNodes::Kept | ProposedNodes::Failed(_) => {}
+        }
+        notes
+    }
+
+    /// The nodes in force once these are heard of.
+    fn nodes_after(
+        &self,
+        config: &Config,
+        nodes: &ProposedNodes,
+    ) -> (NodesStanding, Option<Arc<NodeTable>>) {
+        match nodes {
+            ProposedNodes::Read(nodes) => {
+                (NodesStanding::OfTheConfiguration, Some(Arc::clone(nodes)))
+            }
+            ProposedNodes::Kept if self.has_sources_of(config) => {
+                (self.standing, self.nodes.clone())
+            }
+            ProposedNodes::Kept | ProposedNodes::Failed(_) => {
+                (NodesStanding::OfAnother, self.nodes.clone())
+            }
+        }
+    }
+
     /// The copy hears of the nodes; gives why there are none.
     fn load_nodes(&mut self, config: Arc<Config>, nodes: ProposedNodes) -> Option<String> {
         match nodes {
@@ -208,11 +258,24 @@ impl WhatIf {
             ProposedNodes::Failed(message) => Some(message),
             ProposedNodes::Read(_) if self.not_counted.is_some() => None,
             ProposedNodes::Read(nodes) => {
-                self.copy
-                    .handle(self.now, Event::NodesLoaded { nodes, config });
+                let event = Event::NodesLoaded { nodes, config };
+                self.copy.handle(self.now, event);
                 None
             }
         }
+    }
+}
+
+/// By what it is judged who is wanted, where that is known.
+fn wanted<'a>(
+    config: Option<&'a Config>,
+    nodes: Option<&'a NodeTable>,
+    standing: NodesStanding,
+) -> tasks::Wanted<'a> {
+    let config = config.filter(|config| config.enabled)?;
+    match standing {
+        NodesStanding::OfTheConfiguration => Some((config, nodes)),
+        NodesStanding::OfAnother => None,
     }
 }
 
@@ -245,7 +308,7 @@ fn too_large(config: Option<&Config>, nodes: Option<&NodeTable>) -> Option<Strin
     })
 }
 
-/// Only what decides whether a configuration comes into force, and how jobs by API read under it.
+/// Only what decides whether a configuration comes into force, and how jobs by API read under it: no nodes, and no tasks.
 fn thin_copy(scheduler: &Scheduler, now: Time) -> Scheduler {
     let options = scheduler.options().clone();
     let mut thin = Scheduler::new(options, Durable::default(), now, scheduler.wall());

@@ -1,6 +1,7 @@
 //! Wanted against running: a task whose job or node is gone runs on as an orphan, and is asked to end once it has been one for as
 //! long as its job, or else the settings, allow.
 
+mod now;
 mod shape;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,8 @@ use crate::jobs::NodesOf;
 use crate::scheduler::Scheduler;
 use crate::tasks::RunState;
 
+pub(crate) use now::RunNow;
+
 /// `killTask` calls to one worker without an outcome: enough that a whole machine is told within a few round trips, and one that
 /// answers slowly is not buried.
 const MAX_OPEN_KILLS: usize = 16;
@@ -37,7 +40,7 @@ const STUBBORN: u32 = 2;
 const MAX_STUBBORN_SHOWN: usize = 20;
 
 /// A run beside the task's own one is an orphan as that one is.
-pub(crate) type RunKey = (Task, InvocationId);
+type RunKey = (Task, InvocationId);
 
 /// Every orphan that has a time to end, and when each worker is called for its sake.
 ///
@@ -82,14 +85,6 @@ enum Step {
     Waiting(Time),
     /// This `killTask` has no outcome yet.
     Asked(CallId),
-}
-
-/// An orphan that has a time to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DueOrphan {
-    pub(crate) at: Time,
-    /// Wishes that may have arrived.
-    pub(crate) asked: u32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -328,53 +323,12 @@ impl Scheduler {
     fn kill_delay(&self, task: Task) -> Option<Duration> {
         self.unwanted(task)?;
         let config = self.engine().config()?;
-        let job = self.engine().job_config(task.job);
-        let delay = job.map_or(config.kill_orphan_tasks_after, |job| {
-            job.kill_orphan_tasks_after
-        });
-        delay.map(|delay| match sabotage::on(Sabotage::KillOrphansAtOnce) {
-            true => Duration::ZERO,
-            false => delay,
-        })
+        allowed(config, self.engine().job_config(task.job))
     }
 
-    /// Disabled ancestors, filters, another level and fewer slots keep a task from starting; what runs they leave alone.
     fn unwanted(&self, task: Task) -> Option<Unwanted> {
-        let job: Option<&JobConfig> = self.engine().job_config(task.job);
-        match job {
-            None => Some(Unwanted::JobGone),
-            Some(job) if !job.errors.is_empty() => Some(Unwanted::JobHasErrors),
-            Some(job) if !job.enabled => Some(Unwanted::JobDisabled),
-            Some(_) if !self.engine().has_enabled_node(task.node) => Some(Unwanted::NodeGone),
-            Some(_) => None,
-        }
-    }
-
-    /// Every run that nobody wants; none while it is not known what is wanted.
-    pub(crate) fn unwanted_runs(&self) -> BTreeMap<RunKey, Unwanted> {
-        if !self.knows_what_is_wanted() {
-            return BTreeMap::new();
-        }
-        let running = self.tasks().running();
-        running
-            .filter_map(|(task, run)| Some(((task, run.invocation), self.unwanted(task)?)))
-            .collect()
-    }
-
-    /// When those of them are asked to end, or asked again, that may not run on for ever.
-    pub(crate) fn due_orphans(&self, now: Time) -> BTreeMap<RunKey, DueOrphan> {
-        if !self.knows_what_is_wanted() {
-            return BTreeMap::new();
-        }
-        let due = self.orphans().by_run.iter().map(|(run, orphan)| {
-            let at = match orphan.step {
-                Step::Waiting(at) => at.max(now),
-                Step::Asked(_) => now,
-            };
-            let asked = orphan.asked;
-            (*run, DueOrphan { at, asked })
-        });
-        due.collect()
+        let job = self.engine().job_config(task.job);
+        why_unwanted(job, || self.engine().has_enabled_node(task.node))
     }
 
     /// Asks those orphans of a worker to end whose time has come, as far as it is sure that they run there.
@@ -491,6 +445,31 @@ impl Scheduler {
             last.unwrap_or_default()
         )
     }
+}
+
+/// Disabled ancestors, filters, another level and fewer slots keep a task from starting; what runs they leave alone.
+pub(crate) fn why_unwanted(
+    job: Option<&JobConfig>,
+    has_enabled_node: impl FnOnce() -> bool,
+) -> Option<Unwanted> {
+    match job {
+        None => Some(Unwanted::JobGone),
+        Some(job) if !job.errors.is_empty() => Some(Unwanted::JobHasErrors),
+        Some(job) if !job.enabled => Some(Unwanted::JobDisabled),
+        Some(_) if !has_enabled_node() => Some(Unwanted::NodeGone),
+        Some(_) => None,
+    }
+}
+
+/// How long a run may go on that nobody wants; `None`: for ever.
+pub(crate) fn allowed(config: &Config, job: Option<&JobConfig>) -> Option<Duration> {
+    let delay = job.map_or(config.kill_orphan_tasks_after, |job| {
+        job.kill_orphan_tasks_after
+    });
+    delay.map(|delay| match sabotage::on(Sabotage::KillOrphansAtOnce) {
+        true => Duration::ZERO,
+        false => delay,
+    })
 }
 
 /// The same sources on the same levels give the same nodes, whatever else a configuration says.

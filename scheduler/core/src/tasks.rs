@@ -17,6 +17,7 @@ use brasserie_common::{
 use brasserie_scheduler_engine::Task;
 
 use beside::Besides;
+pub(crate) use invocation::kill_request;
 use unsure::UnsureChecks;
 
 /// Problems kept for people.

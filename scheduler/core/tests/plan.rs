@@ -337,7 +337,50 @@ fn what_is_too_large_is_not_counted_but_compared() {
     assert!(why.contains("1000002 nodes"), "{why}");
     assert_eq!(plan_large.changes.added[0].as_str(), "k");
     assert_eq!(plan_large.changes.removed[0].as_str(), "j");
+    assert_eq!(
+        (plan_large.nodes.before, plan_large.nodes.after),
+        (2, MAX_PLANNED_NODES + 1)
+    );
+    assert_eq!(
+        (plan_large.tasks.left.total, plan_large.tasks.killed.total),
+        (2, 0)
+    );
     assert!(!plan_large.changes_nothing());
+}
+
+#[test]
+fn a_scheduler_that_is_too_large_says_whom_it_would_kill() {
+    let with = |job: &str| {
+        config(&format!(
+            r#"{{"bistro_settings": {{"nodes": {{"levels": ["l"], "node_order": "original", "node_sources": [{{
+                "source": "range_label", "prefs": {{"parent_level": "instance", "format": "n{{i}}", "start": 0,
+                "end": {MAX_PLANNED_NODES}}}}}]}}, "kill_orphan_tasks_after_sec": 7}}, "bistro_job->{job}": {{
+                "command": ["/bin/true"]}}}}"#
+        ))
+    };
+    let mut s = Script::with_config(one_job(2, ""));
+    load(&mut s, &with("j"));
+    s.join(&worker("w", 1, 10));
+    accept_all(&mut s);
+    let same = plan(&s, &with("j"));
+    assert_eq!((same.tasks.killed.total, same.tasks.left.total), (0, 0));
+    let other = plan(&s, &with("k"));
+    assert!(other.not_counted.is_some(), "{other:?}");
+    let killed: Vec<&str> = other
+        .tasks
+        .killed
+        .first
+        .iter()
+        .map(|o| o.task.node.as_str())
+        .collect();
+    assert_eq!(killed, ["n0", "n1"]);
+    let kill = other.tasks.killed.first[0].kill;
+    assert_eq!(kill.map(|kill| kill.after), Some(secs(7)));
+    let fewer = plan_with(&s, &with("j"), ProposedNodes::Failed("lost".to_owned()));
+    assert_eq!(
+        (fewer.tasks.killed.total, fewer.nodes_error.is_some()),
+        (0, true)
+    );
 }
 
 /// One job of a random configuration.

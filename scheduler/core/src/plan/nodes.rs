@@ -34,12 +34,7 @@ type Key<'a> = (&'a str, &'a str, &'a str);
 
 impl NodeChanges {
     pub(super) fn between(before: Option<&NodeTable>, after: Option<&NodeTable>) -> Self {
-        let count = |table: Option<&NodeTable>| table.map_or(0, |table| table.len() - 1);
-        let mut changes = NodeChanges {
-            before: count(before),
-            after: count(after),
-            levels: Vec::new(),
-        };
+        let mut changes = Self::counts(before, after);
         let is_same = match (before, after) {
             (Some(before), Some(after)) => std::ptr::eq(before, after) || before == after,
             (None, None) => true,
@@ -49,6 +44,16 @@ impl NodeChanges {
             changes.compare(before, after);
         }
         changes
+    }
+
+    /// Without a look at them.
+    pub(super) fn counts(before: Option<&NodeTable>, after: Option<&NodeTable>) -> Self {
+        let count = |table: Option<&NodeTable>| table.map_or(0, |table| table.len() - 1);
+        NodeChanges {
+            before: count(before),
+            after: count(after),
+            levels: Vec::new(),
+        }
     }
 
     /// Goes through both in the order of their keys.

@@ -1,14 +1,16 @@
-//! Which tasks the copy starts, and which of those that run it would end or leave alone.
+//! Which tasks would start, and which of those that run would be ended or left alone.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use brasserie_common::{InvocationId, JobId, JobName, KillRequest, NodeName, Shard, TaskKey, Time};
-use brasserie_scheduler_engine::{Counts, Task};
+use brasserie_common_config::{Config, JobConfig};
+use brasserie_scheduler_engine::{Counts, NodeTable, Task};
 
 use super::{Listed, MAX_LISTED};
-use crate::reconcile::{DueOrphan, RunKey};
+use crate::reconcile::{RunNow, allowed, why_unwanted};
 use crate::scheduler::Scheduler;
+use crate::tasks::kill_request;
 
 /// Starts that are counted: without limits a pool takes everything, and a million is many enough.
 const MAX_STARTS: u64 = 1_000_000;
@@ -89,35 +91,20 @@ impl TasksPlan {
     }
 }
 
-/// What is so without the configuration.
-pub(super) struct Before {
-    unwanted: Vec<RunKey>,
-    due: BTreeMap<RunKey, DueOrphan>,
-    never: BTreeMap<JobName, u64>,
+/// Of each job, how many of its tasks can never run as things are.
+pub(super) type Hopeless = BTreeMap<JobName, u64>;
+
+pub(super) fn hopeless(scheduler: &Scheduler) -> Hopeless {
+    let engine = scheduler.engine();
+    let never = engine
+        .jobs()
+        .map(|job| (engine.job_name(job).clone(), engine.counts(job).never));
+    never.collect()
 }
 
-impl Before {
-    pub(super) fn of(copy: &Scheduler, now: Time) -> Self {
-        let engine = copy.engine();
-        let never = engine
-            .jobs()
-            .map(|job| (engine.job_name(job).clone(), engine.counts(job).never));
-        Before {
-            // In order, as the map is.
-            unwanted: copy.unwanted_runs().into_keys().collect(),
-            due: copy.due_orphans(now),
-            never: never.collect(),
-        }
-    }
-}
-
-/// What the copy, which has the configuration, does now.
-pub(super) fn plan(copy: &mut Scheduler, now: Time, before: &Before) -> TasksPlan {
-    let mut plan = TasksPlan {
-        held: copy.why_nothing_starts(now),
-        ..TasksPlan::default()
-    };
-    plan.add_orphans(copy, now, before);
+/// What the copy, which has the configuration, would start now.
+pub(super) fn add_starts(plan: &mut TasksPlan, copy: &mut Scheduler, now: Time, before: &Hopeless) {
+    plan.held = copy.why_nothing_starts(now);
     let mut started: BTreeMap<JobId, (u64, Vec<NodeName>)> = BTreeMap::new();
     if plan.held.is_empty() {
         plan.starts = start_all(copy, now, |copy, task| {
@@ -132,7 +119,7 @@ pub(super) fn plan(copy: &mut Scheduler, now: Time, before: &Before) -> TasksPla
     for id in engine.jobs() {
         let counts = engine.counts(id);
         let name = engine.job_name(id);
-        let never = before.never.get(name).copied().unwrap_or(0);
+        let never = before.get(name).copied().unwrap_or(0);
         let (starts, first) = started.remove(&id).unwrap_or_default();
         if starts > 0 || counts.never > never {
             let job = JobPlan {
@@ -144,7 +131,6 @@ pub(super) fn plan(copy: &mut Scheduler, now: Time, before: &Before) -> TasksPla
             plan.jobs.push(MAX_LISTED, job);
         }
     }
-    plan
 }
 
 /// As the scheduler does in its turns, but with workers that take whatever they get.
@@ -161,43 +147,69 @@ fn start_all(copy: &mut Scheduler, now: Time, mut started: impl FnMut(&Scheduler
     Total::Exactly(count)
 }
 
-impl TasksPlan {
-    fn add_orphans(&mut self, copy: &Scheduler, now: Time, before: &Before) {
-        let due = copy.due_orphans(now);
-        let mut killed = Vec::new();
-        for (run, why) in copy.unwanted_runs() {
-            let (task, invocation) = run;
-            let Some(shard) = copy.tasks().find(task, invocation).map(|r| r.shard.clone()) else {
-                continue;
-            };
-            let kill = due.get(&run).map(|due| PlannedKill {
-                after: due.at.since(now),
-                request: copy.kill_request(task.job),
-                asked: due.asked,
-            });
-            let (was_due, is_due) = (before.due.get(&run), due.get(&run));
-            let already = match (was_due, is_due) {
-                (Some(was), Some(is)) => was.at <= is.at,
-                (None, None) => before.unwanted.binary_search(&run).is_ok(),
-                (Some(_), None) | (None, Some(_)) => false,
-            };
-            let orphan = OrphanPlan {
-                task: copy.task_key(task),
-                shard,
-                invocation,
-                why: why.to_string(),
-                kill,
-                already,
-            };
-            match kill {
-                Some(kill) => killed.push((kill.after, orphan)),
-                None => self.left.push(MAX_LISTED, orphan),
-            }
+/// What decides whether somebody wants a task. None: that is not known, so that nobody is ended.
+pub(super) type Wanted<'a> = Option<(&'a Config, Option<&'a NodeTable>)>;
+
+fn jobs_of<'a>(wanted: Wanted<'a>) -> BTreeMap<&'a str, &'a JobConfig> {
+    let jobs = wanted.into_iter().flat_map(|(config, _)| &config.jobs);
+    jobs.map(|job| (job.name.as_str(), job)).collect()
+}
+
+/// What would become of those that run, under what is wanted before and after.
+pub(super) fn add_orphans(
+    plan: &mut TasksPlan,
+    now: Time,
+    runs: &[RunNow],
+    (before, after): (Wanted<'_>, Wanted<'_>),
+) {
+    let (jobs_before, jobs_after) = (jobs_of(before), jobs_of(after));
+    let enabled = after.and_then(|(config, nodes)| {
+        let names = runs.iter().map(|run| run.task.node.as_str());
+        Some(nodes?.enabled_among(config, names))
+    });
+    let mut killed = Vec::new();
+    for run in runs {
+        let was_due = before.and_then(|(config, _)| {
+            let job = jobs_before.get(run.task.job.as_str()).copied();
+            Some(run.orphan?.due(now, allowed(config, job)?))
+        });
+        let job = jobs_after.get(run.task.job.as_str()).copied();
+        let has_node = || {
+            let enabled = enabled.as_ref();
+            enabled.is_some_and(|enabled| enabled.contains(run.task.node.as_str()))
+        };
+        let orphan = after.and_then(|(config, _)| Some((config, why_unwanted(job, has_node)?)));
+        let due = orphan.and_then(|(config, _)| {
+            let allowed = allowed(config, job)?;
+            Some(run.orphan.map_or(now + allowed, |o| o.due(now, allowed)))
+        });
+        if was_due.is_some() && due.is_none() {
+            plan.spared.push(MAX_LISTED, run.task.clone());
         }
-        killed.sort_by(|(a, x), (b, y)| (a, &x.task).cmp(&(b, &y.task)));
-        self.killed = Listed::of(killed.into_iter().map(|(_, orphan)| orphan).collect());
-        for (task, _) in before.due.keys().filter(|run| !due.contains_key(*run)) {
-            self.spared.push(MAX_LISTED, copy.task_key(*task));
+        let Some((config, why)) = orphan else {
+            continue;
+        };
+        let planned = OrphanPlan {
+            task: run.task.clone(),
+            shard: run.shard.clone(),
+            invocation: run.invocation,
+            why: why.to_string(),
+            kill: due.map(|due| PlannedKill {
+                after: due.since(now),
+                request: kill_request(Some(config), job),
+                asked: run.orphan.map_or(0, |orphan| orphan.asked),
+            }),
+            already: match (was_due, due) {
+                (Some(was), Some(is)) => was <= is,
+                (None, None) => run.is_unwanted,
+                (Some(_), None) | (None, Some(_)) => false,
+            },
+        };
+        match due {
+            Some(due) => killed.push((due, planned)),
+            None => plan.left.push(MAX_LISTED, planned),
         }
     }
+    killed.sort_by(|(a, x), (b, y)| (a, &x.task).cmp(&(b, &y.task)));
+    plan.killed = Listed::of(killed.into_iter().map(|(_, orphan)| orphan).collect());
 }

@@ -9,6 +9,7 @@ use brasserie_common::{
     BackoffDuration, CallOutcome, Health, InvocationId, JobId, KillRequest, RecordSeq, RefusalCode,
     ReportedStatus, RequestId, Shard, TaskKey, Time, WorkerId,
 };
+use brasserie_common_config::{Config, JobConfig};
 use brasserie_scheduler_engine::{Placement, Restart, Task};
 
 use super::{Run, RunState};
@@ -435,9 +436,8 @@ impl Scheduler {
     /// How runs of the job are ended: by its own method, or by that of the settings if it is not configured.
     pub(crate) fn kill_request(&self, job: JobId) -> KillRequest {
         let engine = self.engine();
-        let own = engine.job_config(job).map(|job| job.kill_subprocess);
-        own.or_else(|| engine.config().map(|config| config.kill_subprocess))
-            .unwrap_or_default()
+        let config = engine.config().map(|config| &**config);
+        kill_request(config, engine.job_config(job))
     }
 
     fn find_run(&self, key: &TaskKey) -> Option<(Task, InvocationId, Shard)> {
@@ -471,4 +471,11 @@ fn unknown_run(update: &StatusUpdate) -> Result<Option<RecordSeq>, Rejection> {
     Err(Rejection::UnknownRun {
         run: run_text(update),
     })
+}
+
+/// As the job says; what has none goes by the settings.
+pub(crate) fn kill_request(config: Option<&Config>, job: Option<&JobConfig>) -> KillRequest {
+    let own = job.map(|job| job.kill_subprocess);
+    own.or_else(|| config.map(|config| config.kill_subprocess))
+        .unwrap_or_default()
 }

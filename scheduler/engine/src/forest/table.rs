@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use brasserie_common_config::LevelId;
+use brasserie_common::collections::SeededSet;
+use brasserie_common_config::{Config, LevelId};
 
 /// Position of a node in a [`NodeTable`]. Replicas have a row each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -130,5 +131,25 @@ impl NodeTable {
             None => 0,
         };
         &self.arena[start..self.name_ends[row.index()] as usize]
+    }
+
+    /// Which of these names has a node that is enabled itself: what [`crate::Engine::has_enabled_node`] would say under this
+    /// configuration, without an engine.
+    pub fn enabled_among<'a>(
+        &self,
+        config: &Config,
+        names: impl Iterator<Item = &'a str>,
+    ) -> SeededSet<&'a str> {
+        let wanted: SeededSet<&'a str> = names.collect();
+        let is_known = |name: &String| {
+            let level = config.level(name);
+            level.is_some_and(|level| level != config.worker_level())
+        };
+        let known: Vec<bool> = self.level_names.iter().map(is_known).collect();
+        let enabled = self
+            .rows()
+            .filter(|row| self.enabled(*row) && known.get(self.level(*row).index()) == Some(&true));
+        let found = enabled.filter_map(|row| wanted.get(self.name(row)).copied());
+        found.collect()
     }
 }

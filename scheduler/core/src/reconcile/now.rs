@@ -1,0 +1,86 @@
+//! What runs at one moment, by names: for whoever asks what would become of it, whatever engine he looks at.
+
+use std::time::Duration;
+
+use brasserie_common::{InvocationId, Shard, TaskKey, Time};
+
+use super::{Nodes, Orphan, Step};
+use crate::scheduler::Scheduler;
+
+/// Something that runs.
+#[derive(Clone, Debug)]
+pub(crate) struct RunNow {
+    pub(crate) task: TaskKey,
+    pub(crate) shard: Shard,
+    pub(crate) invocation: InvocationId,
+    /// By what is wanted now, if that is known.
+    pub(crate) is_unwanted: bool,
+    pub(crate) orphan: Option<OrphanNow>,
+}
+
+/// An orphan that has a time to end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OrphanNow {
+    since: Time,
+    next: NextWish,
+    pub(crate) asked: u32,
+}
+
+/// When an orphan hears that it shall end.
+#[derive(Clone, Copy, Debug)]
+enum NextWish {
+    /// As long after it became one as it may run.
+    First,
+    /// At this time, as it has heard so before.
+    Again(Time),
+    UnderWay,
+}
+
+impl OrphanNow {
+    /// The next wish, if it may run so long.
+    pub(crate) fn due(&self, now: Time, allowed: Duration) -> Time {
+        let at = match self.next {
+            NextWish::First => self.since + allowed,
+            NextWish::Again(at) => at,
+            NextWish::UnderWay => now,
+        };
+        at.max(now)
+    }
+}
+
+impl Orphan {
+    fn now(&self) -> OrphanNow {
+        OrphanNow {
+            since: self.since,
+            next: match (self.step, &self.last) {
+                (Step::Waiting(_), None) => NextWish::First,
+                (Step::Waiting(at), Some(_)) => NextWish::Again(at),
+                (Step::Asked(_), _) => NextWish::UnderWay,
+            },
+            asked: self.asked,
+        }
+    }
+}
+
+impl Scheduler {
+    /// Whether the nodes in force are those of the configuration in force.
+    pub(crate) fn has_nodes_of_its_config(&self) -> bool {
+        self.orphans().nodes == Nodes::OfTheConfiguration
+    }
+
+    /// Everything that runs, by names.
+    pub(crate) fn runs_now(&self) -> Vec<RunNow> {
+        let knows = self.knows_what_is_wanted();
+        let running = self.tasks().running().map(|(task, run)| {
+            let orphan = self.orphans().by_run.get(&(task, run.invocation));
+            RunNow {
+                task: self.task_key(task),
+                shard: run.shard.clone(),
+                invocation: run.invocation,
+                is_unwanted: knows && self.unwanted(task).is_some(),
+                orphan: orphan.map(Orphan::now),
+            }
+        });
+        running.collect()
+    }
+}
