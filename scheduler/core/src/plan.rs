@@ -294,7 +294,8 @@ impl PartialEq for WhatIf {
 
 /// Why a copy would cost too much.
 fn too_large(config: Option<&Config>, nodes: Option<&NodeTable>) -> Option<String> {
-    let nodes = nodes?.len();
+    // The instance node is none of anybody's.
+    let nodes = nodes?.len() - 1;
     let jobs = config.map_or(0, |config| config.jobs.len());
     if nodes > MAX_PLANNED_NODES {
         return Some(format!(
