@@ -26,7 +26,9 @@ use crate::perform::Performer;
 use crate::rpc::pool::WorkerPool;
 use crate::rpc::service::SchedulerService;
 use crate::rpc::workers::Workers;
-use crate::sources::{ConfigFile, ConfigSource, InstanceNode, LoadedConfig, Periods, Sources};
+use crate::sources::{
+    ConfigFile, ConfigSource, InstanceNode, LoadedConfig, Periods, Proposals, SharedMemory, Sources,
+};
 use crate::store::{Store, StoreError, StoreHandle, StoreReport};
 
 /// Beyond its three timeouts a call may be delayed by our own machine only; after that the core gives it up.
@@ -200,7 +202,10 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let store = store.start(store_reporter(inbox.clone()))?;
 
     let (stop_outside, stop_driver) = (CancellationToken::new(), CancellationToken::new());
-    let service = SchedulerService::new(inbox.clone(), store.room(), pool.clone());
+    let instance = instance_node(options.instance_node_name);
+    let proposals = first.proposals(options.unknown_keys, instance.clone());
+    let memory = proposals.memory.clone();
+    let service = SchedulerService::new(inbox.clone(), store.room(), pool.clone(), proposals);
     let performer = Performer::new(store, Workers { pool }, inbox.clone(), call_deadline);
     let driver = Driver {
         scheduler,
@@ -213,10 +218,11 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let sources = Sources {
         inbox: inbox.clone(),
         periods: options.periods,
-        instance: instance_node(options.instance_node_name),
+        instance,
         config: first.config(),
         file: first.file,
         folder: first.folder,
+        memory,
     };
     let mut outside = vec![tokio::spawn(sources.run(stop_outside.clone()))];
     if let Some(listener) = http_listener {
@@ -393,6 +399,18 @@ impl FirstConfig {
             Err(message) => Event::ConfigFailed {
                 message: message.clone(),
             },
+        }
+    }
+
+    /// For what may come in its place.
+    fn proposals(&self, unknown_keys: UnknownKeys, instance: InstanceNode) -> Proposals {
+        Proposals {
+            file: self.file.as_ref().map(|file| file.path().to_owned()),
+            folder: self.folder.clone(),
+            unknown_keys,
+            instance,
+            memory: SharedMemory::default(),
+            room: Proposals::room(),
         }
     }
 

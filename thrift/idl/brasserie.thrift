@@ -112,6 +112,111 @@ exception JobRefusedException {
   2: list<string> problems,
 } (message = "message")
 
+// A key that a configuration would change. The values are JSON, cut where they are long; unset: not said, and without a default.
+struct PlannedKey {
+  1: string key,
+  2: optional string before,
+  3: optional string after,
+}
+
+struct PlannedJob {
+  1: string name,
+  2: list<PlannedKey> keys,
+}
+
+// The first of so many.
+struct PlannedNames {
+  1: i64 total,
+  2: list<string> first,
+}
+
+// Nodes of one level.
+struct PlannedNodes {
+  1: string level,
+  2: PlannedNames added,
+  3: PlannedNames removed,
+  // Enabled, disabled, or with other tags.
+  4: PlannedNames changed,
+}
+
+// A job of which tasks would start at once, or more than now could never run.
+struct PlannedStarts {
+  1: string job,
+  // The nodes of the tasks that would start.
+  2: PlannedNames nodes,
+  // Tasks that would wait for room, for other jobs or for a backoff.
+  3: i64 waiting,
+  4: i64 infeasible,
+}
+
+// A running task that nobody would want.
+struct PlannedOrphan {
+  1: string job,
+  2: string node,
+  3: string workerShard,
+  4: common.BistroInstanceID invocationID,
+  // Why nobody would want it.
+  5: string reason,
+  // When it would be asked to end; unset: it would run on for ever.
+  6: optional i64 killAfterMs,
+  7: optional common.KillRequest killRequest,
+  // So it is without the change.
+  8: bool already,
+}
+
+struct PlannedOrphans {
+  1: i64 total,
+  2: list<PlannedOrphan> first,
+}
+
+// What a config file would do. Nothing of 5 and what follows would happen with 4 set, or where it has errors in its settings.
+struct Plan {
+  // What is wrong with the text, each as LINE:COLUMN: KEY: TEXT.
+  1: list<string> errors,
+  // What is worth a look in it.
+  2: list<string> warnings,
+  // There are no errors in its settings; those of a job disable that job.
+  3: bool usable,
+  // Why it would not be in force.
+  4: optional string refused,
+  // Nothing would be another.
+  5: bool changesNothing,
+  // The file whose place it would take.
+  6: string file,
+  7: list<PlannedKey> settings,
+  8: PlannedNames jobsAdded,
+  9: PlannedNames jobsRemoved,
+  10: i64 jobsChanged,
+  11: list<PlannedJob> firstJobsChanged,
+  12: i64 nodesBefore,
+  13: i64 nodesAfter,
+  14: list<PlannedNodes> nodes,
+  // Why its nodes cannot be read, so that those in force would stay.
+  15: optional string nodesError,
+  // Why nodes were not compared, and starts not counted.
+  16: optional string notCounted,
+  // Why nothing starts at present, whatever the file says.
+  17: list<string> held,
+  // How many tasks would start at once.
+  18: i64 starts,
+  // Or more.
+  19: bool startsMore,
+  20: list<PlannedStarts> jobs,
+  21: PlannedOrphans killed,
+  22: PlannedOrphans left,
+  // Running tasks that will be asked to end, and would not be, as JOB on NODE.
+  23: PlannedNames spared,
+  // What would be wrong with the cluster that is not now.
+  24: list<string> problems,
+  // What else there is to know.
+  25: list<string> notes,
+}
+
+// No plan was made, and nothing is known of the text.
+exception PlanRefusedException {
+  1: string message,
+} (message = "message")
+
 service Brasserie extends scheduler.BistroScheduler {
   ClusterStatus getClusterStatus(),
 
@@ -155,5 +260,12 @@ service Brasserie extends scheduler.BistroScheduler {
   // As forgiveJob. How many tasks have other statuses now.
   i64 forgiveTasks(1: string job) throws (
     1: JobRefusedException ex,
+  ),
+
+  // What the text of a config file would do in place of the file in force, which stays. format: "json", "toml" or "yaml". folder: on
+  // the scheduler's machine, where its relative paths begin; empty: where those of the file in force do. Its node sources are read
+  // if they are others than those in force, which runs their scripts.
+  Plan planConfig(1: binary text, 2: string format, 3: string folder) throws (
+    1: PlanRefusedException ex,
   ),
 }

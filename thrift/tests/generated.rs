@@ -245,11 +245,14 @@ structs! {
         BistroWorkerRequestSuicideArgs, BistroWorkerRequestSuicideResult, BistroWorkerKillTaskArgs,
         BistroWorkerKillTaskResult, BistroWorkerGetJobLogsByIDArgs, BistroWorkerGetJobLogsByIDResult;
     brasserie: JobStatus, SlotUse, WorkerStatus, ClusterStatus, RunningTaskStatus, UnfinishedTask,
-        SubmittedJob, JobRefusedException, BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult, BrasserieGetRunningTaskListArgs,
+        BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult, BrasserieGetRunningTaskListArgs,
         BrasserieGetRunningTaskListResult, BrasserieGetUnfinishedTasksArgs, BrasserieGetUnfinishedTasksResult,
-        BrasserieExplainTaskArgs, BrasserieExplainTaskResult, BrasserieSubmitJobArgs, BrasserieSubmitJobResult,
+        BrasserieExplainTaskArgs, BrasserieExplainTaskResult,
+        SubmittedJob, JobRefusedException, PlannedKey, PlannedJob, PlannedNames, PlannedNodes, PlannedStarts,
+        PlannedOrphan, PlannedOrphans, Plan, PlanRefusedException, BrasserieSubmitJobArgs, BrasserieSubmitJobResult,
         BrasserieRemoveJobArgs, BrasserieRemoveJobResult, BrasseriePauseJobArgs, BrasseriePauseJobResult,
-        BrasserieResumeJobArgs, BrasserieResumeJobResult, BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult;
+        BrasserieResumeJobArgs, BrasserieResumeJobResult, BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult,
+        BrasseriePlanConfigArgs, BrasseriePlanConfigResult;
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use brasserie_thrift::generated::brasserie::{
     BrasserieExplainTaskArgs, BrasserieGetClusterStatusArgs, BrasserieGetRunningTaskListArgs,
-    BrasserieGetUnfinishedTasksArgs,
+    BrasserieGetUnfinishedTasksArgs, BrasseriePlanConfigArgs,
 };
 use brasserie_thrift::generated::common::{
     BackoffDuration, BistroInstanceID, BistroWorker, GPUInfo, KillRequest, MachinePortLock,
@@ -209,6 +209,14 @@ fn scheduler_calls() -> Calls {
             Box::new(BrasserieExplainTaskArgs {
                 job: job_name,
                 node: "n1".to_owned(),
+            }),
+        ),
+        (
+            "planConfig",
+            Box::new(BrasseriePlanConfigArgs {
+                text: br#"{"bistro_settings": {"nodes": {"levels": ["l"]}}}"#.to_vec(),
+                format: "json".to_owned(),
+                folder: String::new(),
             }),
         ),
         ("noSuchMethod", Box::new(FacebookServiceGetStatusArgs {})),

@@ -5,6 +5,7 @@ mod export;
 mod import;
 mod jobs;
 mod logs;
+mod plans;
 pub(crate) mod pool;
 mod render;
 pub(crate) mod service;

@@ -24,8 +24,10 @@ use thrift::ApplicationErrorKind;
 use super::answers::Answers;
 use super::jobs::Jobs;
 use super::logs::Logs;
+use super::plans::Plans;
 use super::pool::WorkerPool;
 use crate::inbox::{Inbox, Lane, Waiter};
+use crate::sources::Proposals;
 use crate::store::Room;
 
 /// Serves `BistroScheduler` and `Brasserie` on one port.
@@ -35,6 +37,7 @@ pub(crate) struct SchedulerService {
     pool: WorkerPool,
     answers: Answers,
     jobs: Jobs,
+    plans: Plans,
 }
 
 impl Service for SchedulerService {
@@ -70,22 +73,30 @@ impl Service for SchedulerService {
             "resumeJob" => call.serve(|args, to| jobs.resume(from, args, to)),
             "forgiveTasks" => call.serve(|args, to| jobs.forgive_tasks(from, args, to)),
             "explainTask" => call.serve(|args, to| answers.explain(from, args, to)),
+            "planConfig" => call.serve(|args, to| self.plans.plan(from, args, to)),
             _ => call.unknown_method(),
         }
     }
 }
 
 impl SchedulerService {
-    pub(crate) fn new(inbox: Inbox, room: Arc<Room>, pool: WorkerPool) -> Self {
+    pub(crate) fn new(
+        inbox: Inbox,
+        room: Arc<Room>,
+        pool: WorkerPool,
+        proposals: Proposals,
+    ) -> Self {
         let logs = Logs::new(inbox.clone(), pool.clone());
         let answers = Answers::new(inbox.clone(), logs);
         let jobs = Jobs::new(inbox.clone(), Arc::clone(&room));
+        let plans = Plans::new(inbox.clone(), proposals);
         SchedulerService {
             inbox,
             room,
             pool,
             answers,
             jobs,
+            plans,
         }
     }
 

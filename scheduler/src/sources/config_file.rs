@@ -5,7 +5,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use brasserie_common_config::{Config, Format, MAX_CONFIG_BYTES, ParseOptions, UnknownKeys};
+use brasserie_common_config::{
+    Config, ConfigErrors, Format, MAX_CONFIG_BYTES, ParseOptions, Parsed, UnknownKeys,
+};
 use brasserie_common_runtime::files;
 use brasserie_scheduler_core::Event;
 use sha2::{Digest, Sha256};
@@ -211,21 +213,29 @@ fn parse(path: &Path, unknown_keys: UnknownKeys, bytes: &[u8]) -> Result<LoadedC
         format: Format::of_path(path),
         unknown_keys,
     };
-    let parsed = brasserie_common_config::parse_bytes(bytes, options)
-        .map_err(|errors| errors.display_with(&file))?;
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let parsed =
+        read_config(bytes, options, folder).map_err(|errors| errors.display_with(&file))?;
     // A job with problems does not run, but the others do: for the file as a whole that is a warning.
     let warnings = parsed.job_problems().iter().chain(&parsed.warnings);
     let warnings = warnings
         .map(|problem| problem.display_with(&file).to_string())
         .collect();
-    let mut config = parsed.config;
-    if let Some(folder) = path.parent() {
-        config.resolve_commands(folder);
-    }
     Ok(LoadedConfig {
-        config: Arc::new(config),
         warnings,
+        config: Arc::new(parsed.config),
     })
+}
+
+/// The configuration in a file's bytes; relative paths in it begin in this folder.
+pub(super) fn read_config(
+    bytes: &[u8],
+    options: ParseOptions,
+    folder: &Path,
+) -> Result<Parsed, ConfigErrors> {
+    let mut parsed = brasserie_common_config::parse_bytes(bytes, options)?;
+    parsed.config.resolve_commands(folder);
+    Ok(parsed)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod config_file;
 mod nodes;
+mod proposals;
 mod script;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use crate::inbox::Inbox;
 pub use config_file::{ConfigFile, LoadedConfig};
 pub use nodes::{BuiltNodes, InstanceNode, Moment, build_nodes};
+pub(crate) use proposals::{Draft, NotBegun, Proposals, SharedMemory};
 use zone::system_zone;
 
 /// How long the nodes of one refresh stay at least, whatever a schedule says: a time a second is the finest that there is.
@@ -74,6 +76,8 @@ pub(crate) struct Sources {
     /// `None`: the configuration never changes.
     pub(crate) file: Option<ConfigFile>,
     pub(crate) folder: PathBuf,
+    /// For plans.
+    pub(crate) memory: SharedMemory,
 }
 
 /// ```text
@@ -150,6 +154,7 @@ impl Sources {
                     self.inbox.tell(event).await;
                     if let Some(memory) = memory {
                         known.memory = Arc::new(memory);
+                        self.memory.set(&known.memory);
                     }
                     let now = Clock.now();
                     refresh = Refresh::Waiting(Box::pin(wait_until(

@@ -179,6 +179,7 @@ async fn the_clock_refreshes_the_nodes() {
         config: Some(config(each_second)),
         folder: folder.path().to_owned(),
         file: None,
+        memory: SharedMemory::default(),
     };
     let stop = CancellationToken::new();
     let task = tokio::spawn(sources.run(stop.clone()));
@@ -474,6 +475,7 @@ async fn failures_keep_what_was_good_and_are_retried() {
         config: Some(config),
         folder: file.folder().to_owned(),
         file: Some(file),
+        memory: SharedMemory::default(),
     };
     let stop = CancellationToken::new();
     let task = tokio::spawn(sources.run(stop.clone()));
@@ -531,6 +533,7 @@ async fn scripts_run_again_only_for_other_sources() {
         config: Some(config),
         folder: file.folder().to_owned(),
         file: Some(file),
+        memory: SharedMemory::default(),
     };
     let stop = CancellationToken::new();
     let task = tokio::spawn(sources.run(stop.clone()));

@@ -9,6 +9,7 @@ mod answers;
 mod durability;
 mod jobs;
 mod orphans;
+mod plans;
 mod starting;
 mod syncs;
 mod worker;

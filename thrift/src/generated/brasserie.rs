@@ -1153,6 +1153,1167 @@ impl Display for JobRefusedException {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct PlannedKey {
+    pub key: Option<String>,
+    pub before: Option<String>,
+    pub after: Option<String>,
+}
+
+impl TSerializable for PlannedKey {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<PlannedKey> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<String> = None;
+        let mut f_3: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = PlannedKey {
+            key: f_1,
+            before: f_2,
+            after: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("PlannedKey");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.key {
+            o_prot.write_field_begin(&TFieldIdentifier::new("key", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.before {
+            o_prot.write_field_begin(&TFieldIdentifier::new("before", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.after {
+            o_prot.write_field_begin(&TFieldIdentifier::new("after", TType::String, 3))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for PlannedKey {
+    fn default() -> Self {
+        PlannedKey {
+            key: Some("".to_owned()),
+            before: None,
+            after: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct PlannedJob {
+    pub name: Option<String>,
+    pub keys: Option<Vec<PlannedKey>>,
+}
+
+impl TSerializable for PlannedJob {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<PlannedJob> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<Vec<PlannedKey>> = Some(Vec::new());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<PlannedKey> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_9 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_9);
+                    }
+                    i_prot.read_list_end()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = PlannedJob {
+            name: f_1,
+            keys: f_2,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("PlannedJob");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.name {
+            o_prot.write_field_begin(&TFieldIdentifier::new("name", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.keys {
+            o_prot.write_field_begin(&TFieldIdentifier::new("keys", TType::List, 2))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for PlannedJob {
+    fn default() -> Self {
+        PlannedJob {
+            name: Some("".to_owned()),
+            keys: Some(Vec::new()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct PlannedNames {
+    pub total: Option<i64>,
+    pub first: Option<Vec<String>>,
+}
+
+impl TSerializable for PlannedNames {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<PlannedNames> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<i64> = Some(0);
+        let mut f_2: Option<Vec<String>> = Some(Vec::new());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_10 = i_prot.read_string()?;
+                        val.push(list_elem_10);
+                    }
+                    i_prot.read_list_end()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = PlannedNames {
+            total: f_1,
+            first: f_2,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("PlannedNames");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.total {
+            o_prot.write_field_begin(&TFieldIdentifier::new("total", TType::I64, 1))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.first {
+            o_prot.write_field_begin(&TFieldIdentifier::new("first", TType::List, 2))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for PlannedNames {
+    fn default() -> Self {
+        PlannedNames {
+            total: Some(0),
+            first: Some(Vec::new()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct PlannedNodes {
+    pub level: Option<String>,
+    pub added: Option<PlannedNames>,
+    pub removed: Option<PlannedNames>,
+    pub changed: Option<PlannedNames>,
+}
+
+impl TSerializable for PlannedNodes {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<PlannedNodes> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<PlannedNames> = None;
+        let mut f_3: Option<PlannedNames> = None;
+        let mut f_4: Option<PlannedNames> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Struct => {
+                    let val = PlannedNames::read_from_in_protocol(i_prot)?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Struct => {
+                    let val = PlannedNames::read_from_in_protocol(i_prot)?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::Struct => {
+                    let val = PlannedNames::read_from_in_protocol(i_prot)?;
+                    f_4 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = PlannedNodes {
+            level: f_1,
+            added: f_2,
+            removed: f_3,
+            changed: f_4,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("PlannedNodes");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.level {
+            o_prot.write_field_begin(&TFieldIdentifier::new("level", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.added {
+            o_prot.write_field_begin(&TFieldIdentifier::new("added", TType::Struct, 2))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.removed {
+            o_prot.write_field_begin(&TFieldIdentifier::new("removed", TType::Struct, 3))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.changed {
+            o_prot.write_field_begin(&TFieldIdentifier::new("changed", TType::Struct, 4))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for PlannedNodes {
+    fn default() -> Self {
+        PlannedNodes {
+            level: Some("".to_owned()),
+            added: None,
+            removed: None,
+            changed: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct PlannedStarts {
+    pub job: Option<String>,
+    pub nodes: Option<PlannedNames>,
+    pub waiting: Option<i64>,
+    pub infeasible: Option<i64>,
+}
+
+impl TSerializable for PlannedStarts {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<PlannedStarts> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<PlannedNames> = None;
+        let mut f_3: Option<i64> = Some(0);
+        let mut f_4: Option<i64> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Struct => {
+                    let val = PlannedNames::read_from_in_protocol(i_prot)?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_4 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = PlannedStarts {
+            job: f_1,
+            nodes: f_2,
+            waiting: f_3,
+            infeasible: f_4,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("PlannedStarts");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.job {
+            o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.nodes {
+            o_prot.write_field_begin(&TFieldIdentifier::new("nodes", TType::Struct, 2))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.waiting {
+            o_prot.write_field_begin(&TFieldIdentifier::new("waiting", TType::I64, 3))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.infeasible {
+            o_prot.write_field_begin(&TFieldIdentifier::new("infeasible", TType::I64, 4))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for PlannedStarts {
+    fn default() -> Self {
+        PlannedStarts {
+            job: Some("".to_owned()),
+            nodes: None,
+            waiting: Some(0),
+            infeasible: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct PlannedOrphan {
+    pub job: Option<String>,
+    pub node: Option<String>,
+    pub worker_shard: Option<String>,
+    pub invocation_id: Option<common::BistroInstanceID>,
+    pub reason: Option<String>,
+    pub kill_after_ms: Option<i64>,
+    pub kill_request: Option<common::KillRequest>,
+    pub already: Option<bool>,
+}
+
+impl TSerializable for PlannedOrphan {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<PlannedOrphan> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<String> = Some("".to_owned());
+        let mut f_4: Option<common::BistroInstanceID> = None;
+        let mut f_5: Option<String> = Some("".to_owned());
+        let mut f_6: Option<i64> = None;
+        let mut f_7: Option<common::KillRequest> = None;
+        let mut f_8: Option<bool> = Some(false);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::Struct => {
+                    let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::Struct => {
+                    let val = common::KillRequest::read_from_in_protocol(i_prot)?;
+                    f_7 = Some(val);
+                }
+                8 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_8 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = PlannedOrphan {
+            job: f_1,
+            node: f_2,
+            worker_shard: f_3,
+            invocation_id: f_4,
+            reason: f_5,
+            kill_after_ms: f_6,
+            kill_request: f_7,
+            already: f_8,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("PlannedOrphan");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.job {
+            o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.node {
+            o_prot.write_field_begin(&TFieldIdentifier::new("node", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.worker_shard {
+            o_prot.write_field_begin(&TFieldIdentifier::new("workerShard", TType::String, 3))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.invocation_id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("invocationID", TType::Struct, 4))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.reason {
+            o_prot.write_field_begin(&TFieldIdentifier::new("reason", TType::String, 5))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.kill_after_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("killAfterMs", TType::I64, 6))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.kill_request {
+            o_prot.write_field_begin(&TFieldIdentifier::new("killRequest", TType::Struct, 7))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.already {
+            o_prot.write_field_begin(&TFieldIdentifier::new("already", TType::Bool, 8))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for PlannedOrphan {
+    fn default() -> Self {
+        PlannedOrphan {
+            job: Some("".to_owned()),
+            node: Some("".to_owned()),
+            worker_shard: Some("".to_owned()),
+            invocation_id: None,
+            reason: Some("".to_owned()),
+            kill_after_ms: None,
+            kill_request: None,
+            already: Some(false),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct PlannedOrphans {
+    pub total: Option<i64>,
+    pub first: Option<Vec<PlannedOrphan>>,
+}
+
+impl TSerializable for PlannedOrphans {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<PlannedOrphans> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<i64> = Some(0);
+        let mut f_2: Option<Vec<PlannedOrphan>> = Some(Vec::new());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<PlannedOrphan> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_11 = PlannedOrphan::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_11);
+                    }
+                    i_prot.read_list_end()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = PlannedOrphans {
+            total: f_1,
+            first: f_2,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("PlannedOrphans");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.total {
+            o_prot.write_field_begin(&TFieldIdentifier::new("total", TType::I64, 1))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.first {
+            o_prot.write_field_begin(&TFieldIdentifier::new("first", TType::List, 2))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for PlannedOrphans {
+    fn default() -> Self {
+        PlannedOrphans {
+            total: Some(0),
+            first: Some(Vec::new()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Plan {
+    pub errors: Option<Vec<String>>,
+    pub warnings: Option<Vec<String>>,
+    pub usable: Option<bool>,
+    pub refused: Option<String>,
+    pub changes_nothing: Option<bool>,
+    pub file: Option<String>,
+    pub settings: Option<Vec<PlannedKey>>,
+    pub jobs_added: Option<PlannedNames>,
+    pub jobs_removed: Option<PlannedNames>,
+    pub jobs_changed: Option<i64>,
+    pub first_jobs_changed: Option<Vec<PlannedJob>>,
+    pub nodes_before: Option<i64>,
+    pub nodes_after: Option<i64>,
+    pub nodes: Option<Vec<PlannedNodes>>,
+    pub nodes_error: Option<String>,
+    pub not_counted: Option<String>,
+    pub held: Option<Vec<String>>,
+    pub starts: Option<i64>,
+    pub starts_more: Option<bool>,
+    pub jobs: Option<Vec<PlannedStarts>>,
+    pub killed: Option<PlannedOrphans>,
+    pub left: Option<PlannedOrphans>,
+    pub spared: Option<PlannedNames>,
+    pub problems: Option<Vec<String>>,
+    pub notes: Option<Vec<String>>,
+}
+
+impl TSerializable for Plan {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<Plan> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<Vec<String>> = Some(Vec::new());
+        let mut f_2: Option<Vec<String>> = Some(Vec::new());
+        let mut f_3: Option<bool> = Some(false);
+        let mut f_4: Option<String> = None;
+        let mut f_5: Option<bool> = Some(false);
+        let mut f_6: Option<String> = Some("".to_owned());
+        let mut f_7: Option<Vec<PlannedKey>> = Some(Vec::new());
+        let mut f_8: Option<PlannedNames> = None;
+        let mut f_9: Option<PlannedNames> = None;
+        let mut f_10: Option<i64> = Some(0);
+        let mut f_11: Option<Vec<PlannedJob>> = Some(Vec::new());
+        let mut f_12: Option<i64> = Some(0);
+        let mut f_13: Option<i64> = Some(0);
+        let mut f_14: Option<Vec<PlannedNodes>> = Some(Vec::new());
+        let mut f_15: Option<String> = None;
+        let mut f_16: Option<String> = None;
+        let mut f_17: Option<Vec<String>> = Some(Vec::new());
+        let mut f_18: Option<i64> = Some(0);
+        let mut f_19: Option<bool> = Some(false);
+        let mut f_20: Option<Vec<PlannedStarts>> = Some(Vec::new());
+        let mut f_21: Option<PlannedOrphans> = None;
+        let mut f_22: Option<PlannedOrphans> = None;
+        let mut f_23: Option<PlannedNames> = None;
+        let mut f_24: Option<Vec<String>> = Some(Vec::new());
+        let mut f_25: Option<Vec<String>> = Some(Vec::new());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_12 = i_prot.read_string()?;
+                        val.push(list_elem_12);
+                    }
+                    i_prot.read_list_end()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_13 = i_prot.read_string()?;
+                        val.push(list_elem_13);
+                    }
+                    i_prot.read_list_end()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<PlannedKey> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_14 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_14);
+                    }
+                    i_prot.read_list_end()?;
+                    f_7 = Some(val);
+                }
+                8 if field_ident.field_type == TType::Struct => {
+                    let val = PlannedNames::read_from_in_protocol(i_prot)?;
+                    f_8 = Some(val);
+                }
+                9 if field_ident.field_type == TType::Struct => {
+                    let val = PlannedNames::read_from_in_protocol(i_prot)?;
+                    f_9 = Some(val);
+                }
+                10 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_10 = Some(val);
+                }
+                11 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<PlannedJob> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_15 = PlannedJob::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_15);
+                    }
+                    i_prot.read_list_end()?;
+                    f_11 = Some(val);
+                }
+                12 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_12 = Some(val);
+                }
+                13 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_13 = Some(val);
+                }
+                14 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<PlannedNodes> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_16 = PlannedNodes::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_16);
+                    }
+                    i_prot.read_list_end()?;
+                    f_14 = Some(val);
+                }
+                15 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_15 = Some(val);
+                }
+                16 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_16 = Some(val);
+                }
+                17 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_17 = i_prot.read_string()?;
+                        val.push(list_elem_17);
+                    }
+                    i_prot.read_list_end()?;
+                    f_17 = Some(val);
+                }
+                18 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_18 = Some(val);
+                }
+                19 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_19 = Some(val);
+                }
+                20 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<PlannedStarts> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_18 = PlannedStarts::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_18);
+                    }
+                    i_prot.read_list_end()?;
+                    f_20 = Some(val);
+                }
+                21 if field_ident.field_type == TType::Struct => {
+                    let val = PlannedOrphans::read_from_in_protocol(i_prot)?;
+                    f_21 = Some(val);
+                }
+                22 if field_ident.field_type == TType::Struct => {
+                    let val = PlannedOrphans::read_from_in_protocol(i_prot)?;
+                    f_22 = Some(val);
+                }
+                23 if field_ident.field_type == TType::Struct => {
+                    let val = PlannedNames::read_from_in_protocol(i_prot)?;
+                    f_23 = Some(val);
+                }
+                24 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_19 = i_prot.read_string()?;
+                        val.push(list_elem_19);
+                    }
+                    i_prot.read_list_end()?;
+                    f_24 = Some(val);
+                }
+                25 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_20 = i_prot.read_string()?;
+                        val.push(list_elem_20);
+                    }
+                    i_prot.read_list_end()?;
+                    f_25 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = Plan {
+            errors: f_1,
+            warnings: f_2,
+            usable: f_3,
+            refused: f_4,
+            changes_nothing: f_5,
+            file: f_6,
+            settings: f_7,
+            jobs_added: f_8,
+            jobs_removed: f_9,
+            jobs_changed: f_10,
+            first_jobs_changed: f_11,
+            nodes_before: f_12,
+            nodes_after: f_13,
+            nodes: f_14,
+            nodes_error: f_15,
+            not_counted: f_16,
+            held: f_17,
+            starts: f_18,
+            starts_more: f_19,
+            jobs: f_20,
+            killed: f_21,
+            left: f_22,
+            spared: f_23,
+            problems: f_24,
+            notes: f_25,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("Plan");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.errors {
+            o_prot.write_field_begin(&TFieldIdentifier::new("errors", TType::List, 1))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.warnings {
+            o_prot.write_field_begin(&TFieldIdentifier::new("warnings", TType::List, 2))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.usable {
+            o_prot.write_field_begin(&TFieldIdentifier::new("usable", TType::Bool, 3))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.refused {
+            o_prot.write_field_begin(&TFieldIdentifier::new("refused", TType::String, 4))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.changes_nothing {
+            o_prot.write_field_begin(&TFieldIdentifier::new("changesNothing", TType::Bool, 5))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.file {
+            o_prot.write_field_begin(&TFieldIdentifier::new("file", TType::String, 6))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.settings {
+            o_prot.write_field_begin(&TFieldIdentifier::new("settings", TType::List, 7))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.jobs_added {
+            o_prot.write_field_begin(&TFieldIdentifier::new("jobsAdded", TType::Struct, 8))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.jobs_removed {
+            o_prot.write_field_begin(&TFieldIdentifier::new("jobsRemoved", TType::Struct, 9))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.jobs_changed {
+            o_prot.write_field_begin(&TFieldIdentifier::new("jobsChanged", TType::I64, 10))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.first_jobs_changed {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "firstJobsChanged",
+                TType::List,
+                11,
+            ))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.nodes_before {
+            o_prot.write_field_begin(&TFieldIdentifier::new("nodesBefore", TType::I64, 12))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.nodes_after {
+            o_prot.write_field_begin(&TFieldIdentifier::new("nodesAfter", TType::I64, 13))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.nodes {
+            o_prot.write_field_begin(&TFieldIdentifier::new("nodes", TType::List, 14))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.nodes_error {
+            o_prot.write_field_begin(&TFieldIdentifier::new("nodesError", TType::String, 15))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.not_counted {
+            o_prot.write_field_begin(&TFieldIdentifier::new("notCounted", TType::String, 16))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.held {
+            o_prot.write_field_begin(&TFieldIdentifier::new("held", TType::List, 17))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.starts {
+            o_prot.write_field_begin(&TFieldIdentifier::new("starts", TType::I64, 18))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.starts_more {
+            o_prot.write_field_begin(&TFieldIdentifier::new("startsMore", TType::Bool, 19))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.jobs {
+            o_prot.write_field_begin(&TFieldIdentifier::new("jobs", TType::List, 20))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.killed {
+            o_prot.write_field_begin(&TFieldIdentifier::new("killed", TType::Struct, 21))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.left {
+            o_prot.write_field_begin(&TFieldIdentifier::new("left", TType::Struct, 22))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.spared {
+            o_prot.write_field_begin(&TFieldIdentifier::new("spared", TType::Struct, 23))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.problems {
+            o_prot.write_field_begin(&TFieldIdentifier::new("problems", TType::List, 24))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.notes {
+            o_prot.write_field_begin(&TFieldIdentifier::new("notes", TType::List, 25))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Plan {
+            errors: Some(Vec::new()),
+            warnings: Some(Vec::new()),
+            usable: Some(false),
+            refused: None,
+            changes_nothing: Some(false),
+            file: Some("".to_owned()),
+            settings: Some(Vec::new()),
+            jobs_added: None,
+            jobs_removed: None,
+            jobs_changed: Some(0),
+            first_jobs_changed: Some(Vec::new()),
+            nodes_before: Some(0),
+            nodes_after: Some(0),
+            nodes: Some(Vec::new()),
+            nodes_error: None,
+            not_counted: None,
+            held: Some(Vec::new()),
+            starts: Some(0),
+            starts_more: Some(false),
+            jobs: Some(Vec::new()),
+            killed: None,
+            left: None,
+            spared: None,
+            problems: Some(Vec::new()),
+            notes: Some(Vec::new()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct PlanRefusedException {
+    pub message: Option<String>,
+}
+
+impl TSerializable for PlanRefusedException {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<PlanRefusedException> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = PlanRefusedException { message: f_1 };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("PlanRefusedException");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.message {
+            o_prot.write_field_begin(&TFieldIdentifier::new("message", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for PlanRefusedException {
+    fn default() -> Self {
+        PlanRefusedException {
+            message: Some("".to_owned()),
+        }
+    }
+}
+
+impl Error for PlanRefusedException {}
+
+impl From<PlanRefusedException> for thrift::Error {
+    fn from(e: PlanRefusedException) -> Self {
+        thrift::Error::User(Box::new(e))
+    }
+}
+
+impl Display for PlanRefusedException {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        write!(f, "remote service threw PlanRefusedException")
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct BrasserieGetClusterStatusArgs {}
 
 impl TSerializable for BrasserieGetClusterStatusArgs {
@@ -1296,8 +2457,8 @@ impl TSerializable for BrasserieGetRunningTaskListResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<RunningTaskStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_9 = RunningTaskStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_9);
+                        let list_elem_21 = RunningTaskStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_21);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -1426,8 +2587,8 @@ impl TSerializable for BrasserieGetUnfinishedTasksResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<UnfinishedTask> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_10 = UnfinishedTask::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_10);
+                        let list_elem_22 = UnfinishedTask::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_22);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -1556,8 +2717,8 @@ impl TSerializable for BrasserieExplainTaskResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_11 = i_prot.read_string()?;
-                        val.push(list_elem_11);
+                        let list_elem_23 = i_prot.read_string()?;
+                        val.push(list_elem_23);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -2115,6 +3276,136 @@ impl TSerializable for BrasserieForgiveTasksResult {
         if let Some(fld_var) = self.result_value {
             o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::I64, 0))?;
             o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.ex {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ex", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasseriePlanConfigArgs {
+    pub text: Vec<u8>,
+    pub format: String,
+    pub folder: String,
+}
+
+impl TSerializable for BrasseriePlanConfigArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasseriePlanConfigArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<Vec<u8>> = None;
+        let mut f_2: Option<String> = None;
+        let mut f_3: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_bytes()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BrasseriePlanConfigArgs.text", &f_1)?;
+        verify_required_field_exists("BrasseriePlanConfigArgs.format", &f_2)?;
+        verify_required_field_exists("BrasseriePlanConfigArgs.folder", &f_3)?;
+        let ret = BrasseriePlanConfigArgs {
+            text: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            format: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+            folder: f_3
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("planConfig_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("text", TType::String, 1))?;
+        o_prot.write_bytes(&self.text)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("format", TType::String, 2))?;
+        o_prot.write_string(&self.format)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("folder", TType::String, 3))?;
+        o_prot.write_string(&self.folder)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasseriePlanConfigResult {
+    pub result_value: Option<Plan>,
+    pub ex: Option<PlanRefusedException>,
+}
+
+impl TSerializable for BrasseriePlanConfigResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasseriePlanConfigResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<Plan> = None;
+        let mut f_1: Option<PlanRefusedException> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::Struct => {
+                    let val = Plan::read_from_in_protocol(i_prot)?;
+                    f_0 = Some(val);
+                }
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = PlanRefusedException::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasseriePlanConfigResult {
+            result_value: f_0,
+            ex: f_1,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BrasseriePlanConfigResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
+            fld_var.write_to_out_protocol(o_prot)?;
             o_prot.write_field_end()?
         }
         if let Some(ref fld_var) = self.ex {

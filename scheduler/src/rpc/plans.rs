@@ -1,0 +1,168 @@
+//! Plans: a draft of a configuration is read as the file is, and tried out on a copy of the scheduler.
+
+mod wire;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use brasserie_common::Principal;
+use brasserie_common_config::{Config, ConfigErrors, Format, Parsed, Problem};
+use brasserie_scheduler_core::{Answer, Plan, Proposal, ProposedNodes, Query, WhatIf};
+use brasserie_thrift::generated::brasserie as generated;
+use brasserie_thrift::generated::brasserie::{
+    BrasseriePlanConfigArgs, BrasseriePlanConfigResult, PlanRefusedException,
+};
+use brasserie_thrift::rpc::Responder;
+
+use super::service::refuse;
+use crate::inbox::{Inbox, Stopped};
+use crate::sources::{Draft, NotBegun, Proposals};
+
+/// Makes plans.
+pub(super) struct Plans {
+    inbox: Inbox,
+    proposals: Arc<Proposals>,
+}
+
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("{0}")]
+    NotBegun(#[from] NotBegun),
+    #[error("`{0}` is no format of config files; those are json, toml and yaml")]
+    Format(String),
+    #[error("the folder {0} is relative, and to what is not known here")]
+    Folder(String),
+    #[error("{0}")]
+    Stopped(#[from] Stopped),
+    #[error("the scheduler gave the answer to another question")]
+    AnotherAnswer,
+    #[error("making the plan failed: {0}")]
+    Died(#[from] tokio::task::JoinError),
+}
+
+/// What a draft would do, as far as it can be read.
+struct Made {
+    /// The file whose place it would take.
+    file: PathBuf,
+    errors: Vec<Problem>,
+    warnings: Vec<Problem>,
+    /// `None`: the errors make it no configuration.
+    plan: Option<Plan>,
+}
+
+impl Plans {
+    pub(super) fn new(inbox: Inbox, proposals: Proposals) -> Self {
+        Plans {
+            inbox,
+            proposals: Arc::new(proposals),
+        }
+    }
+
+    /// Answers later, on a task of its own.
+    pub(super) fn plan(&self, from: Principal, args: BrasseriePlanConfigArgs, to: Responder) {
+        let (inbox, proposals) = (self.inbox.clone(), Arc::clone(&self.proposals));
+        tokio::spawn(async move {
+            let (result_value, ex) = match make(&inbox, &proposals, from, args).await {
+                Ok(made) => (Some(wire::plan(made)), None),
+                Err(Failure::Stopped(stopped)) => return refuse(to, stopped),
+                Err(failure) => {
+                    let message = Some(failure.to_string());
+                    (None, Some(PlanRefusedException { message }))
+                }
+            };
+            to.reply(&BrasseriePlanConfigResult { result_value, ex });
+        });
+    }
+}
+
+async fn make(
+    inbox: &Inbox,
+    proposals: &Proposals,
+    from: Principal,
+    args: BrasseriePlanConfigArgs,
+) -> Result<Made, Failure> {
+    let draft = draft(args)?;
+    let (format, folder) = (draft.format, proposals.folder_of(&draft));
+    let begun = proposals.begin()?;
+    let mut made = Made {
+        file: begun.file.to_owned(),
+        errors: Vec::new(),
+        warnings: Vec::new(),
+        plan: None,
+    };
+    let config = match proposals.read(draft).await? {
+        Ok(parsed) => {
+            made.errors = parsed.job_problems().to_vec();
+            let Parsed {
+                config, warnings, ..
+            } = parsed;
+            made.warnings = warnings;
+            Arc::new(config)
+        }
+        Err(ConfigErrors(errors)) => {
+            made.errors = errors;
+            return Ok(made);
+        }
+    };
+    let nodes = match same_sources(inbox, from.clone(), &config).await? {
+        true => ProposedNodes::Kept,
+        false => proposals.nodes(&config, folder).await,
+    };
+    let Answer::WhatIf(copy) = inbox.query(from, Query::WhatIf).await? else {
+        return Err(Failure::AnotherAnswer);
+    };
+    let mut plan = try_out(copy, Proposal { config, nodes }).await?;
+    plan.notes.extend(other_format(begun.file, format));
+    made.plan = Some(plan);
+    drop(begun.room);
+    Ok(made)
+}
+
+/// Off the runtime's threads: it takes seconds at times, and the copy is large.
+async fn try_out(copy: Box<WhatIf>, proposal: Proposal) -> Result<Plan, tokio::task::JoinError> {
+    tokio::task::spawn_blocking(move || copy.plan(proposal)).await
+}
+
+fn draft(args: BrasseriePlanConfigArgs) -> Result<Draft, Failure> {
+    let BrasseriePlanConfigArgs {
+        text,
+        format,
+        folder,
+    } = args;
+    let format = match format.as_str() {
+        "json" => Format::Json,
+        "toml" => Format::Toml,
+        "yaml" => Format::Yaml,
+        _ => return Err(Failure::Format(format)),
+    };
+    let folder = Some(folder).filter(|folder| !folder.is_empty());
+    if let Some(relative) = folder.as_ref().filter(|f| !Path::new(f).is_absolute()) {
+        return Err(Failure::Folder(relative.clone()));
+    }
+    Ok(Draft {
+        text,
+        format,
+        folder: folder.map(PathBuf::from),
+    })
+}
+
+/// Whether the scheduler would read no nodes because of it.
+async fn same_sources(inbox: &Inbox, from: Principal, config: &Config) -> Result<bool, Failure> {
+    match inbox.query(from, Query::Config).await? {
+        Answer::Config(before) => Ok(before.is_some_and(|before| {
+            before.levels == config.levels && before.node_sources == config.node_sources
+        })),
+        _ => Err(Failure::AnotherAnswer),
+    }
+}
+
+/// Whoever moves the text into the file's place would have it read otherwise.
+fn other_format(file: &Path, format: Format) -> Option<String> {
+    (Format::of_path(file) != format).then(|| {
+        format!(
+            "{} is read as another format by its name: start the scheduler with another `--config`",
+            file.display()
+        )
+    })
+}

@@ -1,0 +1,213 @@
+//! A plan as the wire has it, cut to what fits a frame many times.
+
+use std::time::Duration;
+
+use brasserie_common::{InvocationId, TaskKey};
+use brasserie_common_config::{Changes, KeyChange, Problem};
+use brasserie_scheduler_core::{
+    JobPlan, LevelChanges, Listed, OrphanPlan, Plan, PlannedKill, TasksPlan, Total,
+};
+use serde_json::Value;
+
+use super::{Made, generated as wire};
+
+/// Of one value: a page of names in a filter says enough of what it was. A plan has some ten thousand values at most.
+const MAX_VALUE_BYTES: usize = 400;
+/// Jobs that are listed with what changes of them: pages of them.
+const MAX_CHANGED_JOBS: usize = 200;
+/// Changed keys of the settings, or of one job.
+const MAX_KEYS: usize = 100;
+/// Names, errors and texts of one kind.
+const MAX_LISTED: usize = 1000;
+
+fn i64_of(count: impl TryInto<i64>) -> i64 {
+    count.try_into().unwrap_or(i64::MAX)
+}
+
+pub(super) fn plan(made: Made) -> wire::Plan {
+    let Made {
+        file,
+        errors,
+        warnings,
+        plan,
+    } = made;
+    let mut out = wire::Plan {
+        errors: Some(problems(&errors)),
+        warnings: Some(problems(&warnings)),
+        usable: Some(plan.is_some()),
+        file: Some(file.display().to_string()),
+        ..wire::Plan::default()
+    };
+    if let Some(plan) = plan {
+        out.changes_nothing = Some(plan.changes_nothing());
+        add_plan(&mut out, plan);
+    }
+    out
+}
+
+fn add_plan(out: &mut wire::Plan, plan: Plan) {
+    let Plan {
+        refused,
+        changes,
+        nodes,
+        nodes_error,
+        tasks,
+        not_counted,
+        problems,
+        notes,
+    } = plan;
+    add_changes(out, &changes);
+    add_tasks(out, tasks);
+    out.refused = refused;
+    out.nodes_before = Some(i64_of(nodes.before));
+    out.nodes_after = Some(i64_of(nodes.after));
+    out.nodes = Some(nodes.levels.into_iter().map(level).collect());
+    out.nodes_error = nodes_error;
+    out.not_counted = not_counted;
+    out.problems = Some(problems);
+    out.notes = Some(notes);
+}
+
+fn add_changes(out: &mut wire::Plan, changes: &Changes) {
+    out.settings = Some(keys(&changes.settings));
+    out.jobs_added = Some(names(&changes.added));
+    out.jobs_removed = Some(names(&changes.removed));
+    out.jobs_changed = Some(i64_of(changes.changed.len()));
+    let changed = changes.changed.iter().take(MAX_CHANGED_JOBS);
+    let changed = changed.map(|(job, changes)| wire::PlannedJob {
+        name: Some(job.to_string()),
+        keys: Some(keys(changes)),
+    });
+    out.first_jobs_changed = Some(changed.collect());
+}
+
+fn add_tasks(out: &mut wire::Plan, tasks: TasksPlan) {
+    let TasksPlan {
+        held,
+        starts,
+        jobs,
+        killed,
+        left,
+        spared,
+    } = tasks;
+    let (count, more) = match starts {
+        Total::Exactly(count) => (count, false),
+        Total::AtLeast(count) => (count, true),
+    };
+    out.held = Some(held);
+    out.starts = Some(i64_of(count));
+    out.starts_more = Some(more);
+    out.jobs = Some(jobs.first.into_iter().map(job).collect());
+    out.killed = Some(orphans(killed));
+    out.left = Some(orphans(left));
+    out.spared = Some(listed(spared, |TaskKey { job, node }| {
+        format!("{job} on {node}")
+    }));
+}
+
+fn problems(problems: &[Problem]) -> Vec<String> {
+    let shown = problems.iter().take(MAX_LISTED);
+    let mut lines: Vec<String> = shown.map(ToString::to_string).collect();
+    if problems.len() > MAX_LISTED {
+        lines.push(format!("and {} more", problems.len() - MAX_LISTED));
+    }
+    lines
+}
+
+fn keys(changes: &[KeyChange]) -> Vec<wire::PlannedKey> {
+    let keys = changes.iter().take(MAX_KEYS);
+    keys.map(|change| wire::PlannedKey {
+        key: Some(change.key.clone()),
+        before: change.before.as_ref().map(value),
+        after: change.after.as_ref().map(value),
+    })
+    .collect()
+}
+
+/// JSON, and no longer than a page.
+fn value(value: &Value) -> String {
+    let mut text = value.to_string();
+    if text.len() > MAX_VALUE_BYTES {
+        let whole = text.len();
+        let mut ends = (0..=MAX_VALUE_BYTES).rev();
+        let end = ends.find(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or(0));
+        text.push_str(&format!("... ({whole} bytes)"));
+    }
+    text
+}
+
+fn names<T: ToString>(all: &[T]) -> wire::PlannedNames {
+    wire::PlannedNames {
+        total: Some(i64_of(all.len())),
+        first: Some(all.iter().take(MAX_LISTED).map(T::to_string).collect()),
+    }
+}
+
+fn listed<T>(list: Listed<T>, name: impl Fn(T) -> String) -> wire::PlannedNames {
+    wire::PlannedNames {
+        total: Some(i64_of(list.total)),
+        first: Some(list.first.into_iter().map(name).collect()),
+    }
+}
+
+fn level(changes: LevelChanges) -> wire::PlannedNodes {
+    let names = |list: Listed<String>| Some(listed(list, |name| name));
+    wire::PlannedNodes {
+        level: Some(changes.level),
+        added: names(changes.added),
+        removed: names(changes.removed),
+        changed: names(changes.changed),
+    }
+}
+
+fn job(job: JobPlan) -> wire::PlannedStarts {
+    let counts = job.counts;
+    let waiting = counts.unstarted + counts.incomplete + counts.error + counts.in_backoff;
+    wire::PlannedStarts {
+        job: Some(job.name.to_string()),
+        nodes: Some(wire::PlannedNames {
+            total: Some(i64_of(job.starts)),
+            first: Some(job.first.iter().map(ToString::to_string).collect()),
+        }),
+        waiting: Some(i64_of(waiting)),
+        infeasible: Some(i64_of(counts.never)),
+    }
+}
+
+fn orphans(list: Listed<OrphanPlan>) -> wire::PlannedOrphans {
+    wire::PlannedOrphans {
+        total: Some(i64_of(list.total)),
+        first: Some(list.first.into_iter().map(orphan).collect()),
+    }
+}
+
+fn orphan(orphan: OrphanPlan) -> wire::PlannedOrphan {
+    let InvocationId(invocation) = orphan.invocation;
+    let millis = |after: Duration| i64_of(after.as_millis());
+    let kill: Option<PlannedKill> = orphan.kill;
+    wire::PlannedOrphan {
+        job: Some(orphan.task.job.to_string()),
+        node: Some(orphan.task.node.to_string()),
+        worker_shard: Some(orphan.shard.to_string()),
+        invocation_id: Some(invocation.into()),
+        reason: Some(orphan.why),
+        kill_after_ms: kill.map(|kill| millis(kill.after)),
+        kill_request: kill.map(|kill| kill.request.into()),
+        already: Some(orphan.already),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn long_values_are_cut_between_characters() {
+        assert_eq!(value(&json!({"a": 1})), r#"{"a":1}"#);
+        let long = value(&json!("ä".repeat(300)));
+        assert!(long.ends_with("ä... (602 bytes)"), "{long}");
+        assert!(long.len() < MAX_VALUE_BYTES + 20, "{long}");
+    }
+}

@@ -1,0 +1,122 @@
+//! Configurations that somebody thinks of: read as the file in force is, with the nodes of their sources.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::time::format_duration;
+use brasserie_common_config::{
+    Config, ConfigErrors, Format, ParseOptions, Parsed, ScheduleMemory, UnknownKeys,
+};
+use brasserie_common_runtime::Clock;
+use brasserie_scheduler_core::ProposedNodes;
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::config_file::read_config;
+use super::nodes::{InstanceNode, Moment, build_nodes};
+use super::zone::system_zone;
+
+/// Plans at once: each may hold a copy of a large scheduler, and runs as many scripts at a time as a refresh does.
+const MAX_PLANS: usize = 2;
+/// For reading the nodes of a plan, of however many scripts: whoever asks waits two minutes, and the rest takes seconds.
+const NODES_DEADLINE: Duration = Duration::from_secs(90);
+
+/// Which times schedules have given; the sources write it, and plans begin from it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SharedMemory(Arc<Mutex<Arc<ScheduleMemory>>>);
+
+impl SharedMemory {
+    pub(super) fn set(&self, memory: &Arc<ScheduleMemory>) {
+        *self.0.lock() = Arc::clone(memory);
+    }
+
+    fn get(&self) -> Arc<ScheduleMemory> {
+        Arc::clone(&self.0.lock())
+    }
+}
+
+/// Why a plan is not begun.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotBegun {
+    #[error("{MAX_PLANS} plans are being made already; try again when they are done")]
+    TooMany,
+    #[error("this scheduler was started with a configuration that never changes")]
+    NoFile,
+}
+
+/// A text that may become the configuration.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
+    pub(crate) text: Vec<u8>,
+    pub(crate) format: Format,
+    /// Where its relative paths begin; `None`: where those of the file in force do.
+    pub(crate) folder: Option<PathBuf>,
+}
+
+/// Reads drafts, with what the scheduler was told of its own file.
+pub(crate) struct Proposals {
+    /// `None`: the configuration never changes.
+    pub(crate) file: Option<PathBuf>,
+    /// Of that file.
+    pub(crate) folder: PathBuf,
+    pub(crate) unknown_keys: UnknownKeys,
+    pub(crate) instance: InstanceNode,
+    pub(crate) memory: SharedMemory,
+    pub(crate) room: Arc<Semaphore>,
+}
+
+/// Room for one plan until it is dropped, and the file whose place a draft would take.
+pub(crate) struct Begun<'a> {
+    pub(crate) file: &'a Path,
+    pub(crate) room: OwnedSemaphorePermit,
+}
+
+impl Proposals {
+    pub(crate) fn room() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(MAX_PLANS))
+    }
+
+    pub(crate) fn begin(&self) -> Result<Begun<'_>, NotBegun> {
+        let file = self.file.as_deref().ok_or(NotBegun::NoFile)?;
+        let room = Arc::clone(&self.room).try_acquire_owned();
+        let room = room.map_err(|_| NotBegun::TooMany)?;
+        Ok(Begun { file, room })
+    }
+
+    /// Where a draft's relative paths begin.
+    pub(crate) fn folder_of(&self, draft: &Draft) -> PathBuf {
+        draft.folder.clone().unwrap_or_else(|| self.folder.clone())
+    }
+
+    /// The configuration of a draft, off the runtime's threads: texts are long at times.
+    pub(crate) async fn read(
+        &self,
+        draft: Draft,
+    ) -> Result<Result<Parsed, ConfigErrors>, tokio::task::JoinError> {
+        let options = ParseOptions {
+            format: draft.format,
+            unknown_keys: self.unknown_keys,
+        };
+        let folder = self.folder_of(&draft);
+        tokio::task::spawn_blocking(move || read_config(&draft.text, options, &folder)).await
+    }
+
+    /// The nodes that a refresh would give now. Dropped before its end, it ends its scripts.
+    pub(crate) async fn nodes(&self, config: &Arc<Config>, folder: PathBuf) -> ProposedNodes {
+        let moment = Moment {
+            now: Clock.wall(),
+            zone: system_zone().zone,
+            memory: self.memory.get(),
+        };
+        let nodes = build_nodes(Arc::clone(config), folder, self.instance.clone(), moment);
+        match tokio::time::timeout(NODES_DEADLINE, nodes).await {
+            Ok(Ok(built)) => ProposedNodes::Read(Arc::new(built.table)),
+            Ok(Err(error)) => ProposedNodes::Failed(error.to_string()),
+            Err(_) => ProposedNodes::Failed(format!(
+                "they were not read within {}, which is all the time that a plan has",
+                format_duration(NODES_DEADLINE)
+            )),
+        }
+    }
+}
