@@ -4,5 +4,6 @@ pub(crate) mod config;
 pub(crate) mod explain;
 pub(crate) mod job;
 pub(crate) mod logs;
+pub(crate) mod plan;
 pub(crate) mod run;
 pub(crate) mod status;

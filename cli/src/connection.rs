@@ -8,9 +8,10 @@ use brasserie_thrift::generated::brasserie::{
     BrasserieExplainTaskArgs, BrasserieExplainTaskResult, BrasserieForgiveTasksArgs,
     BrasserieForgiveTasksResult, BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult,
     BrasserieGetUnfinishedTasksArgs, BrasserieGetUnfinishedTasksResult, BrasseriePauseJobArgs,
-    BrasseriePauseJobResult, BrasserieRemoveJobArgs, BrasserieRemoveJobResult,
-    BrasserieResumeJobArgs, BrasserieResumeJobResult, BrasserieSubmitJobArgs,
-    BrasserieSubmitJobResult, ClusterStatus, JobRefusedException, SubmittedJob, UnfinishedTask,
+    BrasseriePauseJobResult, BrasseriePlanConfigArgs, BrasseriePlanConfigResult,
+    BrasserieRemoveJobArgs, BrasserieRemoveJobResult, BrasserieResumeJobArgs,
+    BrasserieResumeJobResult, BrasserieSubmitJobArgs, BrasserieSubmitJobResult, ClusterStatus,
+    JobRefusedException, Plan, SubmittedJob, UnfinishedTask,
 };
 use brasserie_thrift::generated::common::LogLines;
 use brasserie_thrift::generated::scheduler::{
@@ -165,6 +166,15 @@ impl Connection {
             call.await.into_result().map_err(|e| self.unreachable(e))?;
         known(result.ex)?;
         result.result_value.context("the scheduler sent no reasons")
+    }
+
+    /// What the text of a config file would do.
+    pub(crate) async fn plan_config(&self, arguments: &BrasseriePlanConfigArgs) -> Result<Plan> {
+        let result: BrasseriePlanConfigResult = self.ask("planConfig", arguments).await?;
+        match result.ex {
+            Some(refused) => bail!("no plan was made: {}", refused.message.unwrap_or_default()),
+            None => result.result_value.context("the scheduler sent no plan"),
+        }
     }
 
     async fn ask<A: TSerializable, R: TSerializable + Send>(

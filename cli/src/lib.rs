@@ -19,6 +19,7 @@ use clap::{Parser, Subcommand};
 Try it:
   brasserie run examples/quickstart.json          one config, to its end, on this machine
   brasserie config check FILE                     everything that is wrong with a config, without running it
+  brasserie plan FILE                             what a changed config would start, kill and change
   brasserie status                                what a running scheduler is doing
   brasserie explain JOB NODE                      why a task is not running
   brasserie job submit FILE                       one more job, beside those of the config file
@@ -28,6 +29,7 @@ Exit codes:
   0  success; for `run`: every task of every enabled job is done
   1  failure; for `run`: a task failed or can never run
   2  wrong usage or a config file with errors
+  3  only `plan --detailed-exitcode`: something would change
   130  interrupted
 
 BRASSERIE_LOG sets the detail of the program's own log (error, warn, info, debug, trace)."
@@ -43,6 +45,8 @@ enum Command {
     Run(commands::run::Args),
     /// Check a config file, export its jobs, or print the schema of config files.
     Config(commands::config::Args),
+    /// Show what a config file would do to a running scheduler, before anything happens.
+    Plan(commands::plan::Args),
     /// Show jobs, workers and problems of a running scheduler.
     Status(commands::status::Args),
     /// Show every reason why a task is not running.
@@ -59,6 +63,8 @@ pub(crate) enum Ending {
     Success,
     Failure,
     Usage,
+    /// Nothing is wrong, and something would change.
+    Changes,
     Interrupted,
 }
 
@@ -68,6 +74,7 @@ impl From<Ending> for ExitCode {
             Ending::Success => ExitCode::SUCCESS,
             Ending::Failure => ExitCode::FAILURE,
             Ending::Usage => ExitCode::from(2),
+            Ending::Changes => ExitCode::from(3),
             Ending::Interrupted => ExitCode::from(130),
         }
     }
@@ -91,6 +98,7 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Run(args) => commands::run::run(args),
         Command::Config(args) => commands::config::run(&args),
+        Command::Plan(args) => commands::plan::run(&args),
         Command::Status(args) => commands::status::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Job(args) => commands::job::run(&args),

@@ -1,0 +1,102 @@
+//! `brasserie plan`: what a config file would do to a running scheduler, before anything happens.
+
+mod json;
+mod text;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use brasserie_common_config::Format;
+use brasserie_common_runtime::files;
+use brasserie_thrift::generated::brasserie::{BrasseriePlanConfigArgs, Plan};
+
+use crate::Ending;
+use crate::connection::{Connection, SchedulerArgs, block_on};
+use crate::output::{print, print_json};
+
+/// A file that is planned goes in one frame of 16 MiB, with room for the rest of the call.
+const MAX_PLANNED_BYTES: u64 = 15 * 1024 * 1024;
+
+/// Show what a config file would do in place of the one that the scheduler watches. Nothing happens.
+///
+/// It shows what would be added, changed and removed of settings, nodes and jobs; which tasks would start at once; which running
+/// tasks would be killed, when and how, and which would run on although nobody wants them; and every mistake in the file with its
+/// place. If its node sources are others than those in force, they are read for it: the scheduler runs their scripts, too.
+///
+/// Relative commands and scripts in FILE begin where those of the scheduler's own file do, as if FILE had been moved into its place.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Try it:
+  brasserie plan new.json && mv new.json /etc/brasserie/jobs.json
+
+Exit codes:
+  0  a plan without errors; with `--detailed-exitcode`: nothing would change
+  1  there is no plan: the scheduler gave no answer, or makes no plans now
+  2  wrong usage; or errors in the file or in its node sources, or the file would not be in force
+  3  only with `--detailed-exitcode`: something would change")]
+pub(crate) struct Args {
+    /// The config file: JSON, or TOML (.toml) or YAML (.yaml, .yml).
+    file: PathBuf,
+    #[command(flatten)]
+    scheduler: SchedulerArgs,
+    /// On the scheduler's machine: relative commands and scripts begin here [default: the folder of its config file].
+    #[arg(long, value_name = "DIR")]
+    folder: Option<String>,
+    /// End with code 3 if something would change.
+    #[arg(long)]
+    detailed_exitcode: bool,
+    /// One JSON document instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Ending> {
+    let shown = args.file.display().to_string();
+    let text = match files::read(&args.file, MAX_PLANNED_BYTES) {
+        Ok(text) => text,
+        Err(error) => {
+            eprintln!("brasserie: {error}");
+            return Ok(Ending::Usage);
+        }
+    };
+    let folder = args.folder.clone().unwrap_or_default();
+    if !folder.is_empty() && !folder.starts_with('/') {
+        eprintln!(
+            "brasserie: `--folder {folder}` is relative, and the scheduler may be on another machine; write the whole path"
+        );
+        return Ok(Ending::Usage);
+    }
+    let arguments = BrasseriePlanConfigArgs {
+        text,
+        format: format_name(Format::of_path(&args.file)).to_owned(),
+        folder,
+    };
+    let connection = Connection::patient(&args.scheduler.scheduler)?;
+    let plan = block_on(connection.plan_config(&arguments))?;
+    let plan = plan.with_context(|| format!("cannot plan {shown}"))?;
+    match args.json {
+        true => print_json(&json::of(&plan, &shown))?,
+        false => print(&text::of(&plan, &shown))?,
+    }
+    Ok(match is_good(&plan) {
+        false => Ending::Usage,
+        true if args.detailed_exitcode && plan.changes_nothing != Some(true) => Ending::Changes,
+        true => Ending::Success,
+    })
+}
+
+fn format_name(format: Format) -> &'static str {
+    match format {
+        Format::Json => "json",
+        Format::Toml => "toml",
+        Format::Yaml => "yaml",
+    }
+}
+
+/// Whether the file would be in force as it was meant.
+fn is_good(plan: &Plan) -> bool {
+    plan.usable == Some(true)
+        && plan.errors.as_ref().is_none_or(Vec::is_empty)
+        && plan.refused.is_none()
+        && plan.nodes_error.is_none()
+}

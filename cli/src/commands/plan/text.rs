@@ -1,0 +1,445 @@
+//! A plan for people: what is wrong, what changes, what starts, what is killed.
+
+use std::time::Duration;
+
+use brasserie_thrift::generated::brasserie::{
+    Plan, PlannedKey, PlannedNames, PlannedNodes, PlannedOrphan, PlannedOrphans, PlannedStarts,
+};
+use brasserie_thrift::generated::common::{KillMethod, KillRequest};
+
+use crate::output::{duration, table};
+
+/// Names in one line.
+const NAMED: usize = 5;
+/// Rows of one table; `--json` has more.
+const ROWS: usize = 20;
+
+pub(super) fn of(plan: &Plan, shown: &str) -> String {
+    let mut text = String::new();
+    for line in plan.errors.iter().flatten() {
+        text.push_str(&format!("{shown}:{line}\n"));
+    }
+    for line in plan.warnings.iter().flatten() {
+        text.push_str(&format!("warning: {shown}:{line}\n"));
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    let file = plan.file.as_deref().unwrap_or_default();
+    if plan.usable != Some(true) {
+        text.push_str(&format!(
+            "With these errors {shown} would not be used: the last good configuration would stay in force.\n"
+        ));
+        return text;
+    }
+    if let Some(why) = &plan.refused {
+        text.push_str(&format!("{shown} would not be used: {why}.\n"));
+        return text;
+    }
+    if plan.changes_nothing == Some(true) && plan.nodes_error.is_none() {
+        text.push_str(&format!("{shown} in place of {file} changes nothing.\n"));
+        add_remarks(plan, &mut text);
+        return text;
+    }
+    text.push_str(&format!("{shown} in place of {file}:\n"));
+    add_config(plan, &mut text);
+    add_nodes(plan, &mut text);
+    add_starts(plan, &mut text);
+    add_orphans(plan, &mut text);
+    add_remarks(plan, &mut text);
+    text
+}
+
+fn add_config(plan: &Plan, text: &mut String) {
+    let settings = plan.settings.as_deref().unwrap_or_default();
+    if !settings.is_empty() {
+        text.push_str("\nsettings\n");
+        settings.iter().for_each(|key| add_key("  ", key, text));
+    }
+    let added = listed(plan.jobs_added.as_ref());
+    let removed = listed(plan.jobs_removed.as_ref());
+    let changed = plan.first_jobs_changed.as_deref().unwrap_or_default();
+    if added.is_none() && removed.is_none() && changed.is_empty() {
+        return;
+    }
+    text.push_str("\njobs\n");
+    for (sign, names) in [('+', added), ('-', removed)] {
+        if let Some(names) = names {
+            text.push_str(&format!("  {sign} {names}\n"));
+        }
+    }
+    for job in changed.iter().take(ROWS) {
+        text.push_str(&format!(
+            "  ~ {}\n",
+            job.name.as_deref().unwrap_or_default()
+        ));
+        let keys = job.keys.iter().flatten();
+        keys.for_each(|key| add_key("      ", key, text));
+    }
+    let more = plan.jobs_changed.unwrap_or(0) - i64_of(changed.len().min(ROWS));
+    if more > 0 {
+        text.push_str(&format!("  ~ and {more} more\n"));
+    }
+}
+
+fn add_key(indent: &str, key: &PlannedKey, text: &mut String) {
+    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
+    text.push_str(&format!(
+        "{indent}{}: {} -> {}\n",
+        key.key.as_deref().unwrap_or_default(),
+        value(&key.before),
+        value(&key.after)
+    ));
+}
+
+fn add_nodes(plan: &Plan, text: &mut String) {
+    if let Some(why) = &plan.nodes_error {
+        text.push_str(&format!(
+            "\n! its nodes cannot be read, so those in force would stay: {why}\n"
+        ));
+    }
+    let levels = plan.nodes.as_deref().unwrap_or_default();
+    if levels.is_empty() {
+        return;
+    }
+    let (before, after) = (
+        plan.nodes_before.unwrap_or(0),
+        plan.nodes_after.unwrap_or(0),
+    );
+    text.push_str(&format!("\nnodes: {before} -> {after}\n"));
+    for nodes in levels {
+        add_level(nodes, text);
+    }
+}
+
+fn add_level(nodes: &PlannedNodes, text: &mut String) {
+    let level = nodes.level.as_deref().unwrap_or_default();
+    let kinds = [
+        ('+', &nodes.added, ""),
+        ('-', &nodes.removed, ""),
+        (
+            '~',
+            &nodes.changed,
+            " enabled, disabled, or with other tags",
+        ),
+    ];
+    for (sign, names, what) in kinds {
+        let total = names.as_ref().and_then(|names| names.total).unwrap_or(0);
+        if let Some(names) = listed(names.as_ref()) {
+            text.push_str(&format!("  {sign} {total} {level}{what}: {names}\n"));
+        }
+    }
+}
+
+fn add_starts(plan: &Plan, text: &mut String) {
+    if let Some(why) = &plan.not_counted {
+        text.push_str(&format!(
+            "\n! which nodes would be others, and which tasks would start, is not known: {why}\n"
+        ));
+        return;
+    }
+    let held = plan.held.as_deref().unwrap_or_default();
+    for why in held {
+        text.push_str(&format!("\n! nothing starts at present: {why}\n"));
+    }
+    let starts = plan.starts.unwrap_or(0);
+    let count = match plan.starts_more {
+        Some(true) => format!("{starts} tasks or more start"),
+        Some(false) | None => count(starts, "task starts", "tasks start"),
+    };
+    if held.is_empty() {
+        text.push_str(&format!("\n{count} at once\n"));
+    }
+    let jobs = plan.jobs.as_deref().unwrap_or_default();
+    if jobs.is_empty() {
+        return;
+    }
+    let rows: Vec<Vec<String>> = jobs.iter().take(ROWS).map(starts_row).collect();
+    let headers = ["job", "starts", "waiting", "never", "first"];
+    text.push_str(&table(&headers, &rows));
+    add_more(jobs.len(), text);
+}
+
+fn starts_row(job: &PlannedStarts) -> Vec<String> {
+    let starts = job.nodes.as_ref().and_then(|nodes| nodes.total);
+    let number = |n: Option<i64>| n.unwrap_or(0).to_string();
+    vec![
+        job.job.clone().unwrap_or_default(),
+        number(starts),
+        number(job.waiting),
+        number(job.infeasible),
+        listed(job.nodes.as_ref()).unwrap_or_default(),
+    ]
+}
+
+fn add_orphans(plan: &Plan, text: &mut String) {
+    let total = |orphans: &Option<PlannedOrphans>| {
+        let total = orphans.as_ref().and_then(|orphans| orphans.total);
+        total.unwrap_or(0)
+    };
+    let rows = |orphans: &Option<PlannedOrphans>, row: &dyn Fn(&PlannedOrphan) -> Vec<String>| {
+        let first = orphans.as_ref().and_then(|orphans| orphans.first.as_ref());
+        let first = first.into_iter().flatten();
+        first.take(ROWS).map(row).collect::<Vec<_>>()
+    };
+    let killed = total(&plan.killed);
+    if killed > 0 {
+        let killed = count(killed, "running task is killed", "running tasks are killed");
+        text.push_str(&format!("\n{killed}\n"));
+        let rows = rows(&plan.killed, &killed_row);
+        let headers = ["task", "worker", "when", "how", "why"];
+        text.push_str(&table(&headers, &rows));
+        add_more(usize_of(total(&plan.killed)), text);
+    } else {
+        text.push_str("\nno running task is killed\n");
+    }
+    let left = total(&plan.left);
+    if left > 0 {
+        let left = count(left, "running task", "running tasks");
+        text.push_str(&format!(
+            "\n{left} nobody wants any more, and run on to their end (see `kill_orphan_tasks_after_sec`)\n"
+        ));
+        let rows = rows(&plan.left, &left_row);
+        text.push_str(&table(&["task", "worker", "why"], &rows));
+        add_more(usize_of(total(&plan.left)), text);
+    }
+    if let Some(names) = listed(plan.spared.as_ref()) {
+        text.push_str(&format!("\nno longer killed: {names}\n"));
+    }
+}
+
+fn task(orphan: &PlannedOrphan) -> String {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    format!("{} on {}", text(&orphan.job), text(&orphan.node))
+}
+
+fn killed_row(orphan: &PlannedOrphan) -> Vec<String> {
+    let after = u64::try_from(orphan.kill_after_ms.unwrap_or(0)).unwrap_or(0);
+    let when = match after {
+        0 => "at once".to_owned(),
+        ms => format!("in {}", duration(Duration::from_millis(ms))),
+    };
+    let when = match orphan.already {
+        Some(true) => format!("{when}, as without this"),
+        Some(false) | None => when,
+    };
+    vec![
+        task(orphan),
+        orphan.worker_shard.clone().unwrap_or_default(),
+        when,
+        orphan.kill_request.as_ref().map(how).unwrap_or_default(),
+        orphan.reason.clone().unwrap_or_default(),
+    ]
+}
+
+fn left_row(orphan: &PlannedOrphan) -> Vec<String> {
+    vec![
+        task(orphan),
+        orphan.worker_shard.clone().unwrap_or_default(),
+        orphan.reason.clone().unwrap_or_default(),
+    ]
+}
+
+/// As a config file says it.
+pub(super) fn method(request: &KillRequest) -> &'static str {
+    match request.method {
+        Some(KillMethod::KILL) => "kill",
+        Some(KillMethod::TERM_WAIT_KILL) => "term_wait_kill",
+        Some(_) | None => "term",
+    }
+}
+
+fn how(request: &KillRequest) -> String {
+    let wait = u64::try_from(request.kill_wait_ms.unwrap_or(0)).unwrap_or(0);
+    match request.method {
+        Some(KillMethod::KILL) => "SIGKILL".to_owned(),
+        Some(KillMethod::TERM_WAIT_KILL) => format!(
+            "SIGTERM, {} later SIGKILL",
+            duration(Duration::from_millis(wait))
+        ),
+        Some(_) | None => "SIGTERM".to_owned(),
+    }
+}
+
+fn add_remarks(plan: &Plan, text: &mut String) {
+    let problems = plan.problems.as_deref().unwrap_or_default();
+    let notes = plan.notes.as_deref().unwrap_or_default();
+    if problems.is_empty() && notes.is_empty() {
+        return;
+    }
+    text.push('\n');
+    for line in problems.iter().chain(notes) {
+        text.push_str(&format!("! {line}\n"));
+    }
+}
+
+/// `a, b, c and 7 more`; none if there are none.
+fn listed(names: Option<&PlannedNames>) -> Option<String> {
+    let names = names?;
+    let total = names.total.unwrap_or(0);
+    let first = names.first.as_deref().unwrap_or_default();
+    let shown = &first[..first.len().min(NAMED)];
+    let more = total - i64_of(shown.len());
+    let text = shown.join(", ");
+    match (total, more) {
+        (..=0, _) => None,
+        (_, ..=0) => Some(text),
+        (_, more) => Some(format!("{text} and {more} more")),
+    }
+}
+
+fn add_more(all: usize, text: &mut String) {
+    if all > ROWS {
+        text.push_str(&format!("and {} more\n", all - ROWS));
+    }
+}
+
+fn count(n: i64, one: &str, many: &str) -> String {
+    match n {
+        0 => format!("no {one}"),
+        1 => format!("1 {one}"),
+        n => format!("{n} {many}"),
+    }
+}
+
+fn i64_of(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+fn usize_of(n: i64) -> usize {
+    usize::try_from(n).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(total: i64, first: &[&str]) -> Option<PlannedNames> {
+        Some(PlannedNames {
+            total: Some(total),
+            first: Some(first.iter().map(|&name| name.to_owned()).collect()),
+        })
+    }
+
+    fn usable() -> Plan {
+        Plan {
+            usable: Some(true),
+            file: Some("/etc/jobs.json".to_owned()),
+            ..Plan::default()
+        }
+    }
+
+    fn orphan() -> PlannedOrphan {
+        PlannedOrphan {
+            job: Some("old".to_owned()),
+            node: Some("db1".to_owned()),
+            worker_shard: Some("w1".to_owned()),
+            reason: Some("its job is not configured any more".to_owned()),
+            kill_after_ms: Some(5000),
+            kill_request: Some(KillRequest {
+                method: Some(KillMethod::TERM_WAIT_KILL),
+                kill_wait_ms: Some(2000),
+            }),
+            ..PlannedOrphan::default()
+        }
+    }
+
+    #[test]
+    fn a_plan_reads_from_what_changes_to_what_is_killed() {
+        let plan = Plan {
+            settings: Some(vec![PlannedKey {
+                key: Some("scheduler".to_owned()),
+                before: Some("\"roundrobin\"".to_owned()),
+                after: Some("\"long_tail\"".to_owned()),
+            }]),
+            jobs_added: names(7, &["a", "b", "c", "d", "e", "f", "g"]),
+            jobs_removed: names(1, &["old"]),
+            nodes_before: Some(2),
+            nodes_after: Some(3),
+            nodes: Some(vec![PlannedNodes {
+                level: Some("db".to_owned()),
+                added: names(1, &["db3"]),
+                ..PlannedNodes::default()
+            }]),
+            starts: Some(2),
+            jobs: Some(vec![PlannedStarts {
+                job: Some("a".to_owned()),
+                nodes: names(2, &["db2", "db3"]),
+                waiting: Some(1),
+                infeasible: Some(0),
+            }]),
+            killed: Some(PlannedOrphans {
+                total: Some(1),
+                first: Some(vec![orphan()]),
+            }),
+            problems: Some(vec!["something is odd".to_owned()]),
+            ..usable()
+        };
+        let expected = "\
+new.json in place of /etc/jobs.json:
+
+settings
+  scheduler: \"roundrobin\" -> \"long_tail\"
+
+jobs
+  + a, b, c, d, e and 2 more
+  - old
+
+nodes: 2 -> 3
+  + 1 db: db3
+
+2 tasks start at once
+job  starts  waiting  never  first
+a         2        1      0  db2, db3
+
+1 running task is killed
+task        worker  when      how                        why
+old on db1  w1      in 5.0 s  SIGTERM, 2.0 s later SIGKILL  its job is not configured any more
+
+! something is odd
+";
+        let text = of(&plan, "new.json");
+        // Columns are the table's business.
+        let words = |text: &str| -> Vec<Vec<String>> {
+            let lines = text.lines();
+            lines
+                .map(|line| {
+                    line.split("  ")
+                        .map(str::trim)
+                        .filter(|w| !w.is_empty())
+                        .map(str::to_owned)
+                        .collect()
+                })
+                .collect()
+        };
+        assert_eq!(words(&text), words(expected), "{text}");
+    }
+
+    #[test]
+    fn errors_come_first_and_say_that_the_last_good_configuration_stays() {
+        let plan = Plan {
+            usable: Some(false),
+            errors: Some(vec!["3:4: bistro_settings: bad".to_owned()]),
+            warnings: Some(vec!["1:1: odd".to_owned()]),
+            ..Plan::default()
+        };
+        let text = of(&plan, "new.json");
+        assert!(
+            text.starts_with("new.json:3:4: bistro_settings: bad\nwarning: new.json:1:1: odd\n"),
+            "{text}"
+        );
+        assert!(text.contains("would not be used"), "{text}");
+    }
+
+    #[test]
+    fn nothing_is_said_in_one_line() {
+        let plan = Plan {
+            changes_nothing: Some(true),
+            ..usable()
+        };
+        assert_eq!(
+            of(&plan, "new.json"),
+            "new.json in place of /etc/jobs.json changes nothing.\n"
+        );
+    }
+}
