@@ -25,6 +25,7 @@ pub use plan::{
     JobPlan, LevelChanges, Listed, MAX_PLANNED_NODES, NodeChanges, OrphanPlan, Plan, PlannedKill,
     Proposal, ProposedNodes, TasksPlan, Total, WhatIf,
 };
+pub use reconcile::has_same_nodes;
 pub use record::{
     ClusterId, Durable, EndedTask, InstanceRecord, JobVersion, LeftCause, MAX_LEFT, Record,
     SavedJob,

@@ -19,7 +19,7 @@ use crate::scheduler::Scheduler;
 pub use nodes::{LevelChanges, NodeChanges};
 pub use tasks::{JobPlan, OrphanPlan, PlannedKill, TasksPlan, Total};
 
-/// The largest node table that is copied: a hundred megabytes, within some fifty milliseconds of the scheduler's own time.
+/// The largest node table that is copied: a hundred megabytes, and a tenth of a second of the scheduler's own time.
 pub const MAX_PLANNED_NODES: usize = 1_000_000;
 /// Jobs times nodes at most: eight bytes each, so that a copy stays below some two hundred megabytes, and some seconds to look at.
 const MAX_PLANNED_TASKS: usize = 20_000_000;

@@ -473,7 +473,7 @@ pub(crate) fn allowed(config: &Config, job: Option<&JobConfig>) -> Option<Durati
 }
 
 /// The same sources on the same levels give the same nodes, whatever else a configuration says.
-pub(crate) fn has_same_nodes(one: &Config, other: &Config) -> bool {
+pub fn has_same_nodes(one: &Config, other: &Config) -> bool {
     std::ptr::eq(one, other)
         || (one.levels == other.levels && one.node_sources == other.node_sources)
 }

@@ -413,6 +413,8 @@ struct ConfigDraw {
 struct HistoryDraw {
     first: ConfigDraw,
     second: Option<ConfigDraw>,
+    /// Its nodes have not come yet.
+    unread: bool,
     last: ConfigDraw,
     workers: u8,
     fates: Vec<u8>,
@@ -476,18 +478,14 @@ fn history_draw() -> impl Strategy<Value = HistoryDraw> {
     let second = proptest::option::of(config_draw());
     let fates = proptest::collection::vec(0..6_u8, 0..16);
     (
-        config_draw(),
-        second,
-        config_draw(),
-        0..3_u8,
-        fates,
-        0..8_u8,
-        any::<bool>(),
+        (config_draw(), second, proptest::bool::weighted(0.2)),
+        (config_draw(), 0..3_u8, fates, 0..8_u8, any::<bool>()),
     )
         .prop_map(
-            |(first, second, last, workers, fates, wait, api)| HistoryDraw {
+            |((first, second, unread), (last, workers, fates, wait, api))| HistoryDraw {
                 first,
                 second,
+                unread,
                 last,
                 workers,
                 fates,
@@ -627,7 +625,13 @@ fn scheduler(draw: &HistoryDraw) -> Script {
     let (early, late) = draw.fates.split_at(draw.fates.len() / 2);
     work(&mut s, &workers, early);
     if let Some(second) = &draw.second {
-        load(&mut s, &second.config());
+        match draw.unread {
+            true => s.event(Event::ConfigLoaded {
+                config: second.config(),
+                warnings: Vec::new(),
+            }),
+            false => load(&mut s, &second.config()),
+        }
         work(&mut s, &workers, late);
     }
     // What is on its way for too long would be asked about first.

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use brasserie_common::Principal;
 use brasserie_common_config::{Config, ConfigErrors, Format, Parsed, Problem};
-use brasserie_scheduler_core::{Answer, Plan, Proposal, ProposedNodes, Query, WhatIf};
+use brasserie_scheduler_core::{
+    Answer, Plan, Proposal, ProposedNodes, Query, WhatIf, has_same_nodes,
+};
 use brasserie_thrift::generated::brasserie as generated;
 use brasserie_thrift::generated::brasserie::{
     BrasseriePlanConfigArgs, BrasseriePlanConfigResult, PlanRefusedException,
@@ -150,9 +152,7 @@ fn draft(args: BrasseriePlanConfigArgs) -> Result<Draft, Failure> {
 /// Whether the scheduler would read no nodes because of it.
 async fn same_sources(inbox: &Inbox, from: Principal, config: &Config) -> Result<bool, Failure> {
     match inbox.query(from, Query::Config).await? {
-        Answer::Config(before) => Ok(before.is_some_and(|before| {
-            before.levels == config.levels && before.node_sources == config.node_sources
-        })),
+        Answer::Config(before) => Ok(before.is_some_and(|before| has_same_nodes(&before, config))),
         _ => Err(Failure::AnotherAnswer),
     }
 }

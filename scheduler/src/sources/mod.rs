@@ -17,7 +17,7 @@ use std::time::Duration;
 use brasserie_common::{Time, WallTime};
 use brasserie_common_config::{Config, NodeSource, ScheduleMemory};
 use brasserie_common_runtime::Clock;
-use brasserie_scheduler_core::Event;
+use brasserie_scheduler_core::{Event, has_same_nodes};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -169,12 +169,8 @@ impl Sources {
 
     /// Whether nodes of that configuration are nodes of this one, so that nothing need be read again.
     fn has_sources_of(&self, before: Option<&Config>) -> bool {
-        self.config
-            .as_deref()
-            .zip(before)
-            .is_some_and(|(now, before)| {
-                now.levels == before.levels && now.node_sources == before.node_sources
-            })
+        let both = self.config.as_deref().zip(before);
+        both.is_some_and(|(now, before)| has_same_nodes(before, now))
     }
 
     fn refresh(&self, known: &mut Known) -> Refresh {
