@@ -1,10 +1,12 @@
-//! `depends_on` between jobs: names that nobody has, and cycles, which would wait for ever.
+//! Jobs that wait for other jobs, on the same node or as a whole: names that nobody has, and cycles, which would wait for ever.
 
 use std::collections::BTreeMap;
 
-use crate::jobs::Draft;
+use brasserie_common::JobName;
+
+use crate::jobs::{AFTER_ALL, DEPENDS_ON, Draft};
 use crate::problem::{Problem, nearest};
-use crate::tree::quote;
+use crate::tree::{Place, quote};
 
 /// Names of a cycle that a message lists.
 const LISTED: usize = 10;
@@ -25,12 +27,13 @@ pub(crate) fn check(drafts: &mut [Draft], levels: &[String]) {
     let edges: Vec<Vec<Option<usize>>> = drafts
         .iter()
         .map(|draft| {
-            let names = draft.job.depends_on.iter();
+            let names = draft.job.waits_for();
             names.map(|n| by_name.get(n.as_str()).copied()).collect()
         })
         .collect();
     report_unknown(drafts, &edges, &by_name);
     report_other_levels(drafts, &edges, levels);
+    report_never_done(drafts, &edges);
     let component = components(&edges);
     let mut members: BTreeMap<usize, usize> = BTreeMap::new();
     for &number in &component {
@@ -69,13 +72,25 @@ fn show_cycle(cycle: &[usize], drafts: &[Draft]) -> String {
     shown.join(" -> ")
 }
 
+/// One of the names of [`crate::JobConfig::waits_for`], where it stands.
+fn named(draft: &Draft, position: usize) -> (&'static str, usize, Place, &JobName) {
+    let job = &draft.job;
+    match position.checked_sub(job.depends_on.len()) {
+        None => {
+            let place = draft.depends_on_places[position];
+            (DEPENDS_ON, position, place, &job.depends_on[position])
+        }
+        Some(position) => {
+            let name = &job.run_only_after_all_nodes_are_done_for[position];
+            (AFTER_ALL, position, draft.after_all_places[position], name)
+        }
+    }
+}
+
 fn dependency_problem(draft: &Draft, position: usize, text: String) -> Problem {
-    Problem::new(
-        draft.depends_on_places[position],
-        format!("{}.depends_on[{position}]", draft.key_path),
-        text,
-    )
-    .value(quote(draft.job.depends_on[position].as_str()))
+    let (key, position, place, name) = named(draft, position);
+    let path = format!("{}.{key}[{position}]", draft.key_path);
+    Problem::new(place, path, text).value(quote(name.as_str()))
 }
 
 fn report_unknown(
@@ -87,7 +102,7 @@ fn report_unknown(
     for (draft, edges) in drafts.iter_mut().zip(edges) {
         let unknown = edges.iter().enumerate().filter(|(_, e)| e.is_none());
         for (position, _) in unknown {
-            let name = draft.job.depends_on[position].as_str().to_owned();
+            let name = named(draft, position).3.as_str().to_owned();
             let text = format!("there is no job {}, so no task will start", quote(&name));
             let mut problem = dependency_problem(draft, position, text);
             reported += 1;
@@ -104,7 +119,8 @@ fn report_unknown(
 /// Tasks wait for tasks of nodes with their name, which are rarely found at another level.
 fn report_other_levels(drafts: &mut [Draft], edges: &[Vec<Option<usize>>], levels: &[String]) {
     for (index, edges) in edges.iter().enumerate() {
-        for (position, target) in edges.iter().enumerate() {
+        let of_same_node = drafts[index].job.depends_on.len();
+        for (position, target) in edges[..of_same_node].iter().enumerate() {
             let Some(target) = *target else {
                 continue;
             };
@@ -122,6 +138,33 @@ fn report_other_levels(drafts: &mut [Draft], edges: &[Vec<Option<usize>>], level
             );
             let problem = dependency_problem(&drafts[index], position, text)
                 .help("let both jobs have the same `level_for_tasks`");
+            drafts[index].notes.warning(problem);
+        }
+    }
+}
+
+/// Who waits until all of a job is done waits for ever if the job cannot run.
+fn report_never_done(drafts: &mut [Draft], edges: &[Vec<Option<usize>>]) {
+    for (index, edges) in edges.iter().enumerate() {
+        let of_same_node = drafts[index].job.depends_on.len();
+        for (position, target) in edges.iter().enumerate().skip(of_same_node) {
+            let Some(target) = target.filter(|target| *target != index) else {
+                continue;
+            };
+            let on = &drafts[target];
+            let why = if !on.notes.errors.is_empty() || on.old_errors.is_some() {
+                "has errors"
+            } else if !on.job.enabled {
+                "is disabled"
+            } else {
+                continue;
+            };
+            let name = quote(on.job.name.as_str());
+            let text = format!("the job {name} {why}, so no task will start");
+            if !drafts[index].notes.warning_is_kept() {
+                continue;
+            }
+            let problem = dependency_problem(&drafts[index], position, text);
             drafts[index].notes.warning(problem);
         }
     }

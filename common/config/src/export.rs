@@ -6,6 +6,7 @@ use brasserie_common::backoff::AfterLast;
 use brasserie_common::{Arguments, BackoffPolicy, KillRequest, StatusFrom, TaskSubprocessOptions};
 use serde_json::{Map, Value, json};
 
+use crate::jobs::{AFTER_ALL, DEPENDS_ON};
 use crate::json;
 use crate::model::{Config, Filter, JobConfig, LevelId};
 use crate::subprocess::KILL_METHODS;
@@ -65,11 +66,13 @@ fn rarely_set(config: &Config, job: &JobConfig, out: &mut Map<String, Value>) {
         "host_placement",
         job.host_placement.as_ref().map(|h| json!(h)),
     );
-    let depends_on: Vec<&str> = job.depends_on.iter().map(|n| n.as_str()).collect();
-    put(
-        "depends_on",
-        (!depends_on.is_empty()).then_some(json!(depends_on)),
-    );
+    for (key, names) in [
+        (DEPENDS_ON, &job.depends_on),
+        (AFTER_ALL, &job.run_only_after_all_nodes_are_done_for),
+    ] {
+        let names: Vec<&str> = names.iter().map(|n| n.as_str()).collect();
+        put(key, (!names.is_empty()).then_some(json!(names)));
+    }
     put(
         "create_time",
         (job.create_time != 0).then_some(json!(job.create_time)),

@@ -58,9 +58,14 @@ pub(crate) const KEYS: &[Key] = &[
         "When a task runs again after an error.",
     ),
     Key::new(
-        "depends_on",
+        DEPENDS_ON,
         Shape::List(&Shape::Name),
         "Jobs that must be done on the same node before.",
+    ),
+    Key::new(
+        AFTER_ALL,
+        Shape::List(&Shape::Name),
+        "Jobs that must be done on all of their nodes before.",
     ),
     Key::new("create_time", INT64, "When the job was made; passed on."),
     Key::new("modify_time", INT64, "When the job was changed; passed on."),
@@ -90,8 +95,8 @@ pub(crate) const KEYS: &[Key] = &[
         "What is added to the command.",
     ),
 ];
-/// Documented by the original, and served by nobody yet; ignoring it would start tasks too early.
-const AFTER_ALL: &str = "run_only_after_all_nodes_are_done_for";
+pub(crate) const DEPENDS_ON: &str = "depends_on";
+pub(crate) const AFTER_ALL: &str = "run_only_after_all_nodes_are_done_for";
 
 const STATUS_FROM: [StatusFrom; 3] = [StatusFrom::Auto, StatusFrom::Pipe, StatusFrom::ExitCode];
 const ARGUMENTS: [Arguments; 2] = [Arguments::Append, Arguments::None];
@@ -103,6 +108,8 @@ pub(crate) struct Draft {
     pub key_path: String,
     /// Where each of [`JobConfig::depends_on`] stands.
     pub depends_on_places: Vec<Place>,
+    /// The same of [`JobConfig::run_only_after_all_nodes_are_done_for`].
+    pub after_all_places: Vec<Place>,
     /// Why an exported job could not run.
     pub old_errors: Option<(Place, Vec<String>)>,
 }
@@ -141,6 +148,7 @@ fn defaults(name: JobName, config: &Config) -> JobConfig {
         host_placement: None,
         backoff: config.backoff.clone(),
         depends_on: Vec::new(),
+        run_only_after_all_nodes_are_done_for: Vec::new(),
         kill_orphan_tasks_after: config.kill_orphan_tasks_after,
         task_subprocess: config.task_subprocess.clone(),
         kill_subprocess: config.kill_subprocess,
@@ -156,23 +164,20 @@ fn defaults(name: JobName, config: &Config) -> JobConfig {
 pub(crate) fn parse(at: &At, name: JobName, config: &Config, unknown: UnknownKeys) -> Draft {
     let mut notes = Notes::new(unknown);
     let mut job = defaults(name, config);
-    let mut depends_on_places = Vec::new();
+    let (mut depends_on_places, mut after_all_places) = (Vec::new(), Vec::new());
     let mut old_errors = None;
     if at.expect_object(&mut notes) {
         at.check_duplicates(&mut notes);
-        let known: Vec<&str> = KEYS.iter().map(|key| key.name).chain([AFTER_ALL]).collect();
-        at.check_keys(&known, &mut notes);
+        at.check_keys(KEYS, &mut notes);
         placement(at, &mut job, config, &mut notes);
         process(at, &mut job, &mut notes);
         labels(at, &mut job, &mut notes);
-        if let Some(at) = at.get("depends_on") {
-            depends_on_places = depends_on(&at, &mut job, &mut notes);
+        if let Some(at) = at.get(DEPENDS_ON) {
+            depends_on_places = job_names(&at, &mut job.depends_on, &mut notes);
         }
         if let Some(at) = at.get(AFTER_ALL) {
-            notes.error(
-                at.key_problem("is not supported yet in this version")
-                    .help("use `depends_on`, which waits for the same node"),
-            );
+            let names = &mut job.run_only_after_all_nodes_are_done_for;
+            after_all_places = job_names(&at, names, &mut notes);
         }
         old_errors = at
             .get("errors")
@@ -183,6 +188,7 @@ pub(crate) fn parse(at: &At, name: JobName, config: &Config, unknown: UnknownKey
         notes,
         key_path: at.path_text(),
         depends_on_places,
+        after_all_places,
         old_errors,
     }
 }
@@ -328,7 +334,8 @@ fn labels(at: &At, job: &mut JobConfig, notes: &mut Notes) {
     }
 }
 
-fn depends_on(at: &At, job: &mut JobConfig, notes: &mut Notes) -> Vec<Place> {
+/// Returns where each name stands.
+fn job_names(at: &At, names: &mut Vec<JobName>, notes: &mut Notes) -> Vec<Place> {
     let mut places = Vec::new();
     if !at.expect_array("job names", notes) {
         return places;
@@ -337,7 +344,7 @@ fn depends_on(at: &At, job: &mut JobConfig, notes: &mut Notes) -> Vec<Place> {
         if let Some(name) = item.name(notes)
             && let Ok(name) = JobName::try_from(name)
         {
-            job.depends_on.push(name);
+            names.push(name);
             places.push(item.place());
         }
     }

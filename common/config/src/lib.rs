@@ -345,6 +345,7 @@ fn finish_job(draft: Draft) -> (JobConfig, Vec<Problem>, Vec<Problem>) {
         notes,
         key_path,
         depends_on_places: _,
+        after_all_places: _,
         old_errors,
     } = draft;
     let (mut problems, warnings) = notes.finish();

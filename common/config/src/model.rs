@@ -263,6 +263,8 @@ pub struct JobConfig {
     pub backoff: BackoffPolicy,
     /// Names need not exist; see the engine's explanations.
     pub depends_on: Vec<JobName>,
+    /// As [`JobConfig::depends_on`], but nothing starts before all tasks of these jobs are done, on whatever node.
+    pub run_only_after_all_nodes_are_done_for: Vec<JobName>,
     pub kill_orphan_tasks_after: Option<Duration>,
     pub task_subprocess: TaskSubprocessOptions,
     pub kill_subprocess: KillRequest,
@@ -281,6 +283,17 @@ pub struct JobConfig {
 impl JobConfig {
     pub fn can_run(&self) -> bool {
         self.enabled && !self.paused && self.errors.is_empty()
+    }
+
+    /// Whether other jobs may wait until all its tasks are done: a pause ends, the rest is for good.
+    pub fn can_be_waited_for(&self) -> bool {
+        self.enabled && self.errors.is_empty()
+    }
+
+    /// All jobs that it names as those to wait for, in whatever way.
+    pub fn waits_for(&self) -> impl Iterator<Item = &JobName> {
+        let all = &self.run_only_after_all_nodes_are_done_for;
+        self.depends_on.iter().chain(all)
     }
 
     pub fn status_from(&self) -> StatusFrom {

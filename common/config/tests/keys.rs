@@ -430,6 +430,10 @@ const OF_JOBS: &[(&str, Proof)] = &[
     ("host_placement", Tests(&["placement_on_hosts"])),
     ("backoff", Tests(&["backoff"])),
     ("depends_on", Tests(&["depends_on"])),
+    (
+        "run_only_after_all_nodes_are_done_for",
+        Tests(&["run_only_after_all_nodes_are_done_for"]),
+    ),
     ("create_time", Tests(&["a_job_survives_its_export"])),
     ("modify_time", Tests(&["a_job_survives_its_export"])),
     (

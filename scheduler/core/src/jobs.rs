@@ -302,31 +302,45 @@ impl Jobs {
         (bytes.len(), bytes.values().sum())
     }
 
-    /// What of its `depends_on` nobody has, as far as is known: to depend on a job that comes later is no mistake.
+    /// What of the jobs that it waits for nobody has, or will never be done, as far as is known: to depend on a job that comes
+    /// later is no mistake.
     fn missing(&self, job: &JobConfig) -> Vec<Problem> {
-        if job.depends_on.is_empty() {
+        if job.waits_for().next().is_none() {
             return Vec::new();
         }
         let jobs = self.upcoming();
-        let missing = job.depends_on.iter().enumerate();
-        let missing = missing.filter(|(_, on)| !jobs.contains_key(on.as_str()));
-        missing
-            .map(|(position, on)| {
-                let message = format!("there is no job `{on}`, so no task will start");
-                Problem::new(Place::START, format!("depends_on[{position}]"), message)
-            })
-            .collect()
+        let problem = |key: &str, position: usize, message: String| {
+            Problem::new(Place::START, format!("{key}[{position}]"), message)
+        };
+        let is_missing = |on: &JobName| !jobs.contains_key(on.as_str());
+        let of_same_node = job.depends_on.iter().enumerate();
+        let of_same_node = of_same_node.filter(|(_, on)| is_missing(on));
+        let of_same_node = of_same_node.map(|(position, on)| {
+            let message = format!("there is no job `{on}`, so no task will start");
+            problem("depends_on", position, message)
+        });
+        let all = &job.run_only_after_all_nodes_are_done_for;
+        let of_all = all.iter().enumerate().filter_map(|(position, on)| {
+            let message = match jobs.get(on.as_str()) {
+                None => format!("there is no job `{on}`, so no task will start"),
+                Some(on) if !on.can_be_waited_for() => {
+                    format!("job `{}` is disabled, so no task will start", on.name)
+                }
+                Some(_) => return None,
+            };
+            let key = "run_only_after_all_nodes_are_done_for";
+            Some(problem(key, position, message))
+        });
+        of_same_node.chain(of_all).collect()
     }
 
-    /// A way from the job through `depends_on` back to itself, if it were like this.
+    /// A way from the job through those that it waits for back to itself, if it were like this.
     fn circle(&self, job: &JobConfig) -> Option<Vec<JobName>> {
-        if job.depends_on.is_empty() {
-            return None;
-        }
+        job.waits_for().next()?;
         let jobs = self.upcoming();
         let mut came_from: BTreeMap<&JobName, &JobName> = BTreeMap::new();
         let mut open: Vec<(&JobName, &JobName)> = Vec::new();
-        open.extend(job.depends_on.iter().map(|on| (on, &job.name)));
+        open.extend(job.waits_for().map(|on| (on, &job.name)));
         while let Some((at, from)) = open.pop() {
             if *at == job.name {
                 let mut way = vec![at.clone(), from.clone()];
@@ -342,7 +356,7 @@ impl Jobs {
                 continue;
             }
             came_from.insert(at, from);
-            let further = jobs.get(at.as_str()).map(|job| &job.depends_on);
+            let further = jobs.get(at.as_str()).map(|job| job.waits_for());
             open.extend(further.into_iter().flatten().map(|on| (on, at)));
         }
         None

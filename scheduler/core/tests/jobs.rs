@@ -392,6 +392,10 @@ fn a_text_that_makes_no_job_changes_nothing_and_says_why() {
     let circle = save(&mut s, "api", r#"{"depends_on": ["c"]}"#, exactly(1));
     let way = "api -> c -> b -> api".to_owned();
     assert_eq!(circle, Err(JobRefusal::Circle(way)));
+    let all = r#"{"run_only_after_all_nodes_are_done_for": ["c"]}"#;
+    let way = "api -> c -> b -> api".to_owned();
+    let circle = save(&mut s, "api", all, exactly(1));
+    assert_eq!(circle, Err(JobRefusal::Circle(way)));
     assert_eq!(job(&s, "api").unwrap().owner, "ann");
     assert_eq!(s.durable.last_job_version, JobVersion(3));
 }
@@ -414,6 +418,22 @@ fn unknown_keys_and_dependencies_are_told_and_harm_nothing() {
     assert!(
         warnings[1].contains("depends_on[0]: there is no job `later`"),
         "{warnings:?}"
+    );
+    create(&mut s, "off", r#"{"enabled": false}"#);
+    let key = "run_only_after_all_nodes_are_done_for";
+    let text = format!(r#"{{"{key}": ["api", "later", "off"]}}"#).into();
+    let expected = ExpectedVersion::Nothing;
+    let saved = change(&mut s, "last", JobChange::Save { text, expected }).1;
+    let Ok(JobChanged::Saved { warnings, .. }) = saved else {
+        panic!("{saved:?}")
+    };
+    let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        [
+            format!("1:1: {key}[1]: there is no job `later`, so no task will start"),
+            format!("1:1: {key}[2]: job `off` is disabled, so no task will start"),
+        ]
     );
 }
 

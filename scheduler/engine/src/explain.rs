@@ -10,6 +10,7 @@ use crate::forest::index::Forest;
 use crate::placement::resources::{is_met, need_of};
 use crate::placement::workers::Refusal;
 use crate::placement::{Dependency, Structure};
+use crate::statuses::gate::Gate;
 use crate::statuses::job::Job;
 use crate::types::{Task, TaskState};
 
@@ -41,6 +42,7 @@ impl Engine {
                     reasons.push(Reason::JobPaused);
                 }
                 self.explain_dependencies(forest, job, task, &mut reasons);
+                self.explain_gates(forest, job, &mut reasons);
                 self.explain_limits(config, job, job_config, &mut reasons);
                 self.explain_place(config, forest, job_config, task, &mut reasons);
             }
@@ -130,6 +132,48 @@ impl Engine {
                     node,
                     state,
                 }
+            });
+        }
+    }
+
+    /// Which jobs must be done as a whole before.
+    fn explain_gates(&self, forest: &Forest, job: &Job, reasons: &mut Vec<Reason>) {
+        for &on in &job.after_all {
+            let gate = self.gate_of(on);
+            if gate == Gate::Open {
+                continue;
+            }
+            let (upstream, settings) = (&self.jobs[on.index()], self.job_config(on));
+            let first = self.first_not_done(forest, on);
+            let first = first.map(|(node, state)| (self.node_name(node), state));
+            let left = upstream.not_done();
+            let name = self.job_name(on).clone();
+            let why = match (gate, settings) {
+                _ if job.cyclic => "the jobs wait for each other in a circle",
+                (Gate::Open | Gate::Closed, _) => {
+                    reasons.push(Reason::WaitsForAll {
+                        job: name,
+                        left,
+                        first,
+                    });
+                    continue;
+                }
+                (Gate::Hopeless, None) => "no such job is configured",
+                (Gate::Hopeless, Some(job)) if !job.errors.is_empty() => "that job has errors",
+                (Gate::Hopeless, Some(job)) if !job.enabled => "that job is disabled",
+                (Gate::Hopeless, Some(_)) if upstream.count(TaskState::Failed) > 0 => {
+                    "it has failed for good"
+                }
+                (Gate::Hopeless, Some(_)) if upstream.count(TaskState::Never) > 0 => {
+                    "some of its tasks can never run"
+                }
+                (Gate::Hopeless, Some(_)) => "that job is paused",
+            };
+            reasons.push(Reason::NeverAllDone {
+                job: name,
+                why,
+                left,
+                first,
             });
         }
     }

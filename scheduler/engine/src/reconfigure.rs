@@ -22,6 +22,7 @@ use crate::types::WorkerIndex;
 struct Standing {
     config_index: usize,
     depends_on: Vec<JobId>,
+    after_all: Vec<JobId>,
     cyclic: bool,
     infeasible: bool,
 }
@@ -112,6 +113,7 @@ impl Engine {
             let standing = Standing {
                 config_index: job.config_index?,
                 depends_on: job.depends_on.clone(),
+                after_all: job.after_all.clone(),
                 cyclic: job.cyclic,
                 infeasible: job.infeasible,
             };
@@ -126,6 +128,8 @@ impl Engine {
             job.can_run = false;
             job.depends_on.clear();
             job.dependents.clear();
+            job.after_all.clear();
+            job.followers.clear();
         }
         self.configured.clear();
         for (index, job_config) in config.jobs.iter().enumerate() {
@@ -292,6 +296,7 @@ impl Engine {
             && was.can_run() == is.can_run()
             && was.filters == is.filters
             && old.depends_on == job.depends_on
+            && old.after_all == job.after_all
             && old.cyclic == job.cyclic
             && old.infeasible == infeasible;
         let placement = |j: &JobConfig| (j.host_placement.clone(), j.level_for_host_placement);
@@ -314,18 +319,9 @@ impl Engine {
         let changed = self.with_dependents(changed);
         if !changed.is_empty() || !requeued.is_empty() {
             self.index_forest(&mut forest);
-            self.lists
-                .forget(|job| changed.contains(&job) || requeued.contains(&job));
+            self.lists.forget(|job| requeued.contains(&job));
         }
-        for id in &changed {
-            if self.jobs[id.index()].config_index.is_none() {
-                self.jobs[id.index()].reset_columns(0);
-            }
-        }
-        let in_order = self.by_dependency.iter().filter(|id| changed.contains(id));
-        for id in in_order.copied().collect::<Vec<_>>() {
-            self.rebuild_job(&forest, id);
-        }
+        self.rebuild_in_order(&forest, changed);
         for &id in requeued {
             self.jobs[id.index()].requeue();
             self.sync_active(id);
@@ -333,7 +329,7 @@ impl Engine {
         self.forest = Some(forest);
     }
 
-    fn with_dependents(&self, changed: BTreeSet<JobId>) -> BTreeSet<JobId> {
+    pub(crate) fn with_dependents(&self, changed: BTreeSet<JobId>) -> BTreeSet<JobId> {
         let mut open: Vec<JobId> = changed.iter().copied().collect();
         let mut all = changed;
         while let Some(id) = open.pop() {

@@ -3,6 +3,7 @@
 mod add_time;
 mod explain;
 mod fingerprints;
+mod gates;
 mod keys;
 mod listing;
 mod plain;

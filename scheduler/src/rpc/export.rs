@@ -47,7 +47,12 @@ pub(super) fn job(config: &Config, job: &JobConfig) -> BistroJobConfig {
         kill_request: Some(job.kill_subprocess.into()),
         command: Some(job.command.clone()),
         backoff_fail: Some(job.backoff.after_last() == AfterLast::Fail),
-        run_only_after_all_nodes_are_done_for: None,
+        run_only_after_all_nodes_are_done_for: Some(
+            job.run_only_after_all_nodes_are_done_for
+                .iter()
+                .map(|name| name.as_str().to_owned())
+                .collect(),
+        ),
         timeout_sec: None,
         status_from: Some(job.status_from().as_str().to_owned()),
         arguments: Some(job.arguments().as_str().to_owned()),

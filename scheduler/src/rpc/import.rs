@@ -202,6 +202,7 @@ mod tests {
             "filters": {"db": {"whitelist": ["x"], "whitelist_regex": "x+", "blacklist": ["y"], "blacklist_regex": "^y",
                 "tag_whitelist": ["t"], "fraction_of_nodes": 0.5}},
             "level_for_host_placement": "host", "host_placement": "h", "backoff": [1, 2, "fail"], "depends_on": ["plain"],
+            "run_only_after_all_nodes_are_done_for": ["plain", "never"],
             "kill_orphan_tasks_after_sec": 1.5, "command": ["/bin/true", "x"],
             "task_subprocess": {"poll_ms": 20, "max_log_lines_per_poll_interval": 7, "parent_death_signal": 15,
                 "process_group_leader": true, "use_canary_pipe": false,

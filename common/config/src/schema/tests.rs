@@ -131,7 +131,7 @@ fn good_files_are_good_to_both() {
     }
     for job in [
         json!({"enabled": "y", "owner": 5, "level_for_tasks": "host", "priority": "2.5", "resources": {"disk": 0}}),
-        json!({"config": {"a": [null, {"b": 1}]}, "backoff": [true, 5], "depends_on": ["other"], "version_id": 3}),
+        json!({"config": {"a": [null, {"b": 1}]}, "backoff": [true, 5], "depends_on": ["other"], "run_only_after_all_nodes_are_done_for": ["more"], "version_id": 3}),
         json!({"filters": {"host": {"whitelist": ["a", 1], "whitelist_regex": "^a", "blacklist": [], "blacklist_regex": "", "tag_whitelist": ["t"], "fraction_of_nodes": 0.5}}}),
         json!({"level_for_host_placement": "host", "host_placement": "h", "create_time": 1, "modify_time": "2"}),
         json!({"command": ["a", 5], "status_from": "pipe", "arguments": "none", "kill_subprocess": {"method": "term"}}),

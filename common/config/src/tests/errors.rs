@@ -610,8 +610,8 @@ fn jobs() {
             "3:33: bistro_job->x.version_id: expected an integer, found 1.5; an integer from -9223372036854775808 to 9223372036854775807",
         ),
         (
-            r#""run_only_after_all_nodes_are_done_for": ["y"]"#,
-            "3:19: bistro_job->x.run_only_after_all_nodes_are_done_for: is not supported yet in this version; use `depends_on`, which waits for the same node",
+            r#""run_only_after_all_nodes_are_done_for": [{}]"#,
+            "3:61: bistro_job->x.run_only_after_all_nodes_are_done_for[0]: expected a string, found an empty object",
         ),
         (
             r#""enabled": true, "enabled": true"#,
@@ -689,6 +689,32 @@ fn cycles_disable_each_job_in_them_and_no_other() {
     );
     let can_run: Vec<bool> = parsed.config.jobs.iter().map(JobConfig::can_run).collect();
     assert_eq!(can_run, [false, false, false, true, true]);
+}
+
+#[test]
+fn a_cycle_may_go_over_both_ways_to_wait() {
+    let parsed = good(
+        "",
+        "\"bistro_job->a\": {\"run_only_after_all_nodes_are_done_for\": [\"ok\", \"b\"]},\n\
+         \"bistro_job->b\": {\"depends_on\": [\"a\"]},\n\
+         \"bistro_job->ok\": {},\n\
+         \"bistro_job->own\": {\"run_only_after_all_nodes_are_done_for\": [\"own\"]}",
+    );
+    let help = "remove one dependency of the cycle";
+    assert_eq!(
+        lines(parsed.job_problems()),
+        [
+            format!(
+                "3:67: bistro_job->a.run_only_after_all_nodes_are_done_for[1]: the job waits for itself: a -> b -> a; {help}"
+            ),
+            format!(
+                "4:34: bistro_job->b.depends_on[0]: the job waits for itself: b -> a -> b; {help}"
+            ),
+            format!(
+                "6:63: bistro_job->own.run_only_after_all_nodes_are_done_for[0]: the job waits for itself: own -> own; {help}"
+            ),
+        ]
+    );
 }
 
 #[test]
@@ -773,7 +799,7 @@ fn an_unknown_key_of_a_job_refuses_the_file_too() {
         lines(&of("\"priority\": [], \"prio\": 2").unwrap_err().0),
         [
             "3:31: bistro_job->x.priority: expected a number, found an empty array",
-            "3:35: bistro_job->x.prio: unknown key; known are enabled, owner, level_for_tasks, priority, resources, config, filters, level_for_host_placement, host_placement, backoff, depends_on, create_time, modify_time, kill_orphan_tasks_after_sec, task_subprocess, kill_subprocess, kill_request, command, version_id, errors, status_from, arguments, run_only_after_all_nodes_are_done_for",
+            "3:35: bistro_job->x.prio: unknown key; known are enabled, owner, level_for_tasks, priority, resources, config, filters, level_for_host_placement, host_placement, backoff, depends_on, run_only_after_all_nodes_are_done_for, create_time, modify_time, kill_orphan_tasks_after_sec, task_subprocess, kill_subprocess, kill_request, command, version_id, errors, status_from, arguments",
         ]
     );
 }
@@ -789,6 +815,19 @@ fn warnings() {
         [
             "3:34: bistro_job->x.depends_on[0]: there is no job \"yy\", so no task will start",
             "3:40: bistro_job->x.depends_on[1]: there is no job \"x1\", so no task will start; did you mean `x`?",
+        ]
+    );
+    assert_eq!(
+        warnings(
+            "",
+            "\"bistro_job->x\": {\"run_only_after_all_nodes_are_done_for\": [\"yy\", \"off\", \"bad\", \"on\"]},\n\
+             \"bistro_job->off\": {\"enabled\": false}, \"bistro_job->bad\": {\"priority\": []},\n\
+             \"bistro_job->on\": {\"level_for_tasks\": \"host\"}"
+        ),
+        [
+            "3:61: bistro_job->x.run_only_after_all_nodes_are_done_for[0]: there is no job \"yy\", so no task will start",
+            "3:67: bistro_job->x.run_only_after_all_nodes_are_done_for[1]: the job \"off\" is disabled, so no task will start",
+            "3:74: bistro_job->x.run_only_after_all_nodes_are_done_for[2]: the job \"bad\" has errors, so no task will start",
         ]
     );
     assert_eq!(

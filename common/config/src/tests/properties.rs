@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Keys that mean something, so that random files come past the first check.
-const KEYS: &str = "bistro_settings|bistro_job->x|bistro_job->y|nodes|levels|node_sources|source|prefs|resources|host|db|worker|disk|default|limit|weight|backoff|enabled|filters|depends_on|command|config|parent_level|start|end|format|script|timeout|children|disabled|task_subprocess|cgroups|kill_subprocess|method|physical_resources|ram_mb|logical_resource|worker_resources_override|level_for_tasks|errors|whitelist_regex|priority|schedule|cron|lifetime|enabled_lifetime|tags|minute|hour|day_of_month|day_of_week|month|year|dst_fixes|time_zone|epoch|period";
+const KEYS: &str = "bistro_settings|bistro_job->x|bistro_job->y|nodes|levels|node_sources|source|prefs|resources|host|db|worker|disk|default|limit|weight|backoff|enabled|filters|depends_on|run_only_after_all_nodes_are_done_for|command|config|parent_level|start|end|format|script|timeout|children|disabled|task_subprocess|cgroups|kill_subprocess|method|physical_resources|ram_mb|logical_resource|worker_resources_override|level_for_tasks|errors|whitelist_regex|priority|schedule|cron|lifetime|enabled_lifetime|tags|minute|hour|day_of_month|day_of_week|month|year|dst_fixes|time_zone|epoch|period";
 const WORDS: &str = "manual|range_label|script|empty|add_time|host|db|worker|instance|disk|repeat|fail|x|y|term|\\(|jan|sunday|skip|unskip|repeat_use_both|UTC|";
 
 fn any_file() -> impl Strategy<Value = serde_json::Value> {
@@ -142,7 +142,7 @@ prop_compose! {
         filters in filters(),
         (host_level, host) in (option::of(0u16..3), option::of(name())),
         backoff in backoff(),
-        depends_on in vec(name(), 0..3),
+        (depends_on, after_all) in (vec(name(), 0..3), vec(name(), 0..3)),
         orphans in option::of(0u64..=i32::MAX as u64 * 1000),
         task_subprocess in task_subprocess(),
         (method, wait) in (proptest::sample::select(vec![KillMethod::Term, KillMethod::Kill, KillMethod::TermWaitKill]), 0u64..=i32::MAX as u64),
@@ -166,6 +166,7 @@ prop_compose! {
             host_placement: host,
             backoff,
             depends_on: depends_on.into_iter().map(|n| JobName::try_from(n).unwrap()).collect(),
+            run_only_after_all_nodes_are_done_for: after_all.into_iter().map(|n| JobName::try_from(n).unwrap()).collect(),
             kill_orphan_tasks_after: orphans.map(Duration::from_millis),
             task_subprocess,
             kill_subprocess: KillRequest { method, wait: Duration::from_millis(wait) },

@@ -248,7 +248,7 @@ fn keys_of_a_job_reach_the_model() {
     let job = job(
         r#""enabled": false, "owner": "ann", "level_for_tasks": "host", "priority": "2.5", "resources": {"slots": 0},
         "config": {"z": [1, {"y": null}], "a": 0.1}, "level_for_host_placement": "host", "host_placement": "h1",
-        "backoff": ["fail"], "depends_on": ["y"], "create_time": 1, "modify_time": "2", "version_id": 3,
+        "backoff": ["fail"], "depends_on": ["y"], "run_only_after_all_nodes_are_done_for": ["z"], "create_time": 1, "modify_time": "2", "version_id": 3,
         "kill_orphan_tasks_after_sec": 0.5, "command": ["sleep", 5], "status_from": "exit_code", "arguments": "none""#,
     );
     assert!(!job.enabled && !job.can_run() && job.errors.is_empty());
@@ -261,6 +261,8 @@ fn keys_of_a_job_reach_the_model() {
     assert_eq!(job.host_placement.as_deref(), Some("h1"));
     assert!(job.backoff.values().is_empty());
     assert_eq!(job.depends_on[0].as_str(), "y");
+    let waits_for: Vec<&str> = job.waits_for().map(JobName::as_str).collect();
+    assert_eq!(waits_for, ["y", "z"]);
     assert_eq!(
         (job.create_time, job.modify_time, job.version_id),
         (1, 2, 3)

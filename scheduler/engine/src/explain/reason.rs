@@ -63,6 +63,22 @@ pub enum Reason {
         node: NodeName,
         why: &'static str,
     },
+    /// Nothing of the job starts before all of another one is done.
+    WaitsForAll {
+        job: JobName,
+        /// How many of its tasks are not done.
+        left: u64,
+        /// The first of them; `None` if the nodes of those that run are gone.
+        first: Option<(NodeName, TaskState)>,
+    },
+    /// As [`Reason::WaitsForAll`], for ever unless something changes.
+    NeverAllDone {
+        job: JobName,
+        why: &'static str,
+        left: u64,
+        /// The first task that is in the way of all.
+        first: Option<(NodeName, TaskState)>,
+    },
     Short {
         node: NodeName,
         need: Need,
@@ -148,6 +164,12 @@ impl fmt::Display for Reason {
             Reason::NeverDone { job, node, why } => {
                 write!(f, "it depends on job `{job}` on `{node}`, which cannot get done: {why}")
             }
+            Reason::WaitsForAll { job, left, first } => {
+                fmt_all(f, job, None, *left, first.as_ref())
+            }
+            Reason::NeverAllDone { job, why, left, first } => {
+                fmt_all(f, job, Some(why), *left, first.as_ref())
+            }
             Reason::Short { node, need } => write!(f, "node `{node}` {need}"),
             Reason::AboveLimit {
                 level,
@@ -202,6 +224,29 @@ impl Reason {
             Some((shard, need)) => write!(f, " (worker `{shard}` {need})"),
             None => Ok(()),
         }
+    }
+}
+
+/// That a job waits for all of another one, of which so many tasks are not done; and why they will not be.
+fn fmt_all(
+    f: &mut fmt::Formatter<'_>,
+    job: &JobName,
+    why_never: Option<&str>,
+    left: u64,
+    first: Option<&(NodeName, TaskState)>,
+) -> fmt::Result {
+    write!(f, "it waits until all of job `{job}` is done")?;
+    if let Some(why) = why_never {
+        write!(f, ", which cannot be: {why}")?;
+    }
+    match left {
+        0 => return Ok(()),
+        1 => f.write_str("; 1 of its tasks is not done")?,
+        left => write!(f, "; {left} of its tasks are not done")?,
+    }
+    match first {
+        Some((node, state)) => write!(f, ", the first on `{node}`: {state}"),
+        None => Ok(()),
     }
 }
 

@@ -1,9 +1,12 @@
 //! Which tasks could start but for slots, kept in small columns; the predicates that placement and explanations share.
 
+use std::collections::BTreeSet;
+
 use brasserie_common::{JobId, NodeId, StatusBits, Time};
 
 use crate::engine::{Engine, Reach};
 use crate::forest::index::Forest;
+use crate::statuses::gate::Gate;
 use crate::statuses::job::Job;
 use crate::types::{Task, TaskState};
 
@@ -39,10 +42,7 @@ impl Engine {
         for job in self.jobs.iter_mut().filter(|j| j.config_index.is_none()) {
             job.reset_columns(0);
         }
-        for i in 0..self.by_dependency.len() {
-            let id = self.by_dependency[i];
-            self.rebuild_job(&forest, id);
-        }
+        self.rebuild_in_order(&forest, self.configured.iter().copied().collect());
         self.look_at_root(&forest);
         self.forest = Some(forest);
     }
@@ -51,10 +51,12 @@ impl Engine {
         let demand = self.jobs[id.index()].demand;
         let infeasible =
             self.jobs[id.index()].unmeetable.is_some() || self.pool.is_infeasible(demand);
+        let gate = self.gate_before(&self.jobs[id.index()]);
         // Taken out so that the columns can be written while everything else is read; nothing that is read for a job is in
         // its own columns.
         let mut job = std::mem::take(&mut self.jobs[id.index()]);
         job.infeasible = infeasible;
+        job.gate = gate;
         let level = job.level;
         job.reset_columns(level.map_or(0, |level| forest.order(level).len()));
         for row in level
@@ -95,7 +97,8 @@ impl Engine {
             }
         }
         let dependencies = self.dependencies(forest, job, node);
-        if job.infeasible || dependencies == Dependency::Hopeless {
+        let is_hopeless = dependencies == Dependency::Hopeless || job.gate == Gate::Hopeless;
+        if job.infeasible || is_hopeless {
             return (TaskState::Never, false);
         }
         if self.waits.get(task).is_some() {
@@ -202,10 +205,12 @@ impl Engine {
         reach: Reach,
     ) {
         let mut open = Vec::new();
+        let mut turned = BTreeSet::new();
         let mut next = Some((task, row, reach));
         // Ends: without circles, which `dependencies` cuts, hopelessness spreads along a finite graph without a way back.
         while let Some((task, row, reach)) = next.take().or_else(|| open.pop()) {
             let hope_changed = row.is_some_and(|row| self.refresh_one(forest, task, row));
+            turned.extend(self.move_gates(task.job));
             if hope_changed || reach == Reach::Dependents {
                 let dependents = self.jobs[task.job.index()].dependents.iter();
                 open.extend(dependents.map(|&job| {
@@ -214,6 +219,10 @@ impl Engine {
                     (task, self.row_of(forest, task), Reach::Own)
                 }));
             }
+        }
+        if !turned.is_empty() {
+            let turned = self.with_dependents(turned);
+            self.rebuild_in_order(forest, turned);
         }
     }
 
@@ -252,7 +261,7 @@ impl Engine {
         let Some(demand) = self.pool.demands.get_mut(job.demand) else {
             return;
         };
-        if job.ready.is_empty() || job.config_index.is_none() {
+        if job.ready.is_empty() || job.config_index.is_none() || job.gate != Gate::Open {
             demand.active.remove(id.index());
         } else {
             demand.active.insert(id.index());

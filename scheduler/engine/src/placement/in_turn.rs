@@ -7,6 +7,7 @@ use super::resources::is_met;
 use super::wait_lists::WaitKey;
 use crate::engine::Engine;
 use crate::forest::index::Forest;
+use crate::statuses::gate::Gate;
 
 /// Jobs at a place that are all called at once, which is cheaper for a few. One in tests, so that they see both ways.
 const FEW_JOBS: usize = if cfg!(test) { 1 } else { 16 };
@@ -52,21 +53,36 @@ impl Engine {
                 self.wake_all(forest, key);
                 continue;
             };
-            match self.next_at(forest, row, start) {
-                Next::Job(id, rank) => {
-                    if let Some(below) = self.below(forest, id, key) {
-                        let position = below.position(rank) as usize;
-                        self.jobs[id.index()].ready.insert(position);
-                        self.sync_active(id);
-                    }
-                }
+            let mut behind_gates = Vec::new();
+            match self.next_at(forest, row, start, &mut behind_gates) {
+                Next::Job(id, rank) => self.call(forest, key, id, rank),
                 Next::NoWorker => {}
                 Next::Nobody => self.lists.close(row),
+            }
+            for (id, rank) in behind_gates {
+                self.call(forest, key, id, rank);
             }
         }
     }
 
-    fn next_at(&self, forest: &Forest, row: u32, start: JobId) -> Next {
+    /// Makes one of a job's tasks that wait at a place ready.
+    fn call(&mut self, forest: &Forest, key: WaitKey, id: JobId, rank: usize) {
+        if let Some(below) = self.below(forest, id, key) {
+            let position = below.position(rank) as usize;
+            self.jobs[id.index()].ready.insert(position);
+            self.sync_active(id);
+        }
+    }
+
+    /// Jobs that wait for others as a whole are no candidates, and nobody calls them when they become some: so they are told apart,
+    /// to be ready then.
+    fn next_at(
+        &self,
+        forest: &Forest,
+        row: u32,
+        start: JobId,
+        behind_gates: &mut Vec<(JobId, usize)>,
+    ) -> Next {
         let (Some(level), node) = (forest.level(row), forest.node(row)) else {
             return Next::Nobody;
         };
@@ -90,7 +106,9 @@ impl Engine {
                 }
             };
             last = Some((class, has_room));
-            if has_room {
+            if has_room && self.jobs[id.index()].gate != Gate::Open {
+                behind_gates.push((id, rank));
+            } else if has_room {
                 if self.pool.has_room_for(self.jobs[id.index()].demand) {
                     return Next::Job(id, rank);
                 }

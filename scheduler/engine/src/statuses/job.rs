@@ -8,6 +8,7 @@ use brasserie_common_config::{LevelId, ResourceId};
 use crate::forest::filter::JobFilters;
 use crate::placement::bit_tree::BitTree;
 use crate::statuses::column::Statuses;
+use crate::statuses::gate::Gate;
 use crate::statuses::tally::Tally;
 use crate::types::{TASK_STATES, TaskState};
 
@@ -41,6 +42,14 @@ pub(crate) struct Job {
     pub(crate) infeasible: bool,
     pub(crate) depends_on: Vec<JobId>,
     pub(crate) dependents: Vec<JobId>,
+    /// Jobs all of whose tasks must be done before one of this job starts.
+    pub(crate) after_all: Vec<JobId>,
+    /// Jobs that have this one in `after_all`.
+    pub(crate) followers: Vec<JobId>,
+    /// Nothing of the job starts unless it is open. Follows `after_all`.
+    pub(crate) gate: Gate,
+    /// What `followers` were told last.
+    pub(crate) seen_as: Gate,
     /// Its tasks run on workers of the host that is named as the node above them of this level.
     pub(crate) host_level: Option<LevelId>,
     /// It depends on itself, by whatever way round.

@@ -331,6 +331,19 @@ fn depends_on() {
 }
 
 #[test]
+fn run_only_after_all_nodes_are_done_for() {
+    let key = "run_only_after_all_nodes_are_done_for";
+    let jobs = json!({"first": {}, "then": {key: ["first"]}});
+    let mut engine = engine_of(&json!({}), &jobs);
+    let placed = place_all(&mut engine, T0);
+    assert_eq!(names(&engine, &placed), ["first a", "first b", "first c"]);
+    for (placement, starts) in placed.iter().zip([0, 0, 3]) {
+        end(&mut engine, T0, placement.task, StatusBits::DONE);
+        assert_eq!(place_all(&mut engine, T0).len(), starts);
+    }
+}
+
+#[test]
 fn config_of_a_job() {
     let mut engine = engine_of(&json!({}), &json!({"x": {"config": {"to": ["there"]}}}));
     let placed = place_all(&mut engine, T0);

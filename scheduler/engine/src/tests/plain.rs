@@ -56,7 +56,20 @@ impl Plain {
     }
 
     fn row_could_run(&self, job: &JobConfig, row: Row) -> bool {
-        let (Some(config), Some(nodes)) = (&self.config, &self.nodes) else {
+        let Some(config) = &self.config else {
+            return false;
+        };
+        let limit = |i: usize| match config.resources[i].limit {
+            ResourceLimit::Fixed(limit) => i64::from(limit),
+            ResourceLimit::ReportedCores => i64::MAX,
+        };
+        let has_room = |name: &str, level| self.fits(name, level, job, limit);
+        self.is_open(job, row, &has_room)
+    }
+
+    /// Whether all above the row, and it itself, is enabled, passes the filters, and has room.
+    fn is_open(&self, job: &JobConfig, row: Row, has_room: &dyn Fn(&str, LevelId) -> bool) -> bool {
+        let Some(nodes) = &self.nodes else {
             return false;
         };
         std::iter::successors(Some(row), |r| nodes.parent(*r)).all(|r| {
@@ -66,12 +79,25 @@ impl Plain {
                 !filter.blacklist.iter().any(|b| b == name)
                     && (filter.whitelist.is_empty() || filter.whitelist.iter().any(|w| w == name))
             });
-            let limit = |i: usize| match config.resources[i].limit {
-                ResourceLimit::Fixed(limit) => i64::from(limit),
-                ResourceLimit::ReportedCores => i64::MAX,
-            };
-            nodes.enabled(r) && passes && self.fits(name, level, job, limit)
+            nodes.enabled(r) && passes && has_room(name, level)
         })
+    }
+
+    /// Whether every task that the job has is done, and nothing of it runs.
+    fn is_all_done(&self, name: &str) -> bool {
+        let (Some(config), Some(nodes)) = (&self.config, &self.nodes) else {
+            return false;
+        };
+        let Some(job) = config.job(name).filter(|job| job.can_be_waited_for()) else {
+            return false;
+        };
+        let mut rows = nodes.rows();
+        rows.all(|row| {
+            let key = (name.to_owned(), nodes.name(row).to_owned());
+            nodes.level(row) != job.level_for_tasks
+                || self.statuses.get(&key).is_some_and(StoredStatus::is_done)
+                || !self.is_open(job, row, &|_, _| true)
+        }) && !self.running.keys().any(|(running, _)| running == name)
     }
 
     /// Workers that could take the task on this row now.
@@ -135,7 +161,8 @@ impl Plain {
             self.statuses.get(&on).is_some_and(StoredStatus::is_done)
                 && !self.running.contains_key(&on)
         });
-        if hindered || !depends {
+        let names = &job.run_only_after_all_nodes_are_done_for;
+        if hindered || !depends || !names.iter().all(|on| self.is_all_done(on.as_str())) {
             return BTreeSet::new();
         }
         nodes

@@ -84,12 +84,21 @@ fn random_job(name: &str, resources: usize, dice: &mut Dice) -> brasserie_common
     let mut job = job(name);
     job.resources = (0..resources).map(|_| dice.below(3) as i32).collect();
     job.enabled = !dice.chance(8);
+    job.paused = dice.chance(8);
     job.priority = dice.below(4) as f64;
     if dice.chance(4) {
         job.level_for_tasks = HOST;
     }
     if dice.chance(3) {
         job.depends_on = vec![job_name(dice.pick(&["j0", "j1", "j2", "j3", "nowhere"]))];
+    }
+    if dice.chance(3) {
+        let on = job_name(dice.pick(&["j0", "j1", "j2", "j3", "nowhere"]));
+        job.run_only_after_all_nodes_are_done_for.push(on);
+        if dice.chance(3) {
+            let on = job_name(dice.pick(&["j0", "j1"]));
+            job.run_only_after_all_nodes_are_done_for.push(on);
+        }
     }
     if dice.chance(3) {
         let level = if dice.chance(2) { HOST } else { DB };

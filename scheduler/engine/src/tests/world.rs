@@ -79,6 +79,7 @@ pub(super) fn job(name: &str) -> JobConfig {
         host_placement: None,
         backoff: BackoffPolicy::default(),
         depends_on: Vec::new(),
+        run_only_after_all_nodes_are_done_for: Vec::new(),
         kill_orphan_tasks_after: None,
         task_subprocess: TaskSubprocessOptions::default(),
         kill_subprocess: KillRequest::default(),

@@ -1,0 +1,176 @@
+//! Jobs that wait until other jobs are done as a whole: a gate a job, so that opening it costs one look and not one a task.
+
+use std::collections::BTreeSet;
+
+use brasserie_common::{JobId, NodeId};
+
+use crate::engine::Engine;
+use crate::forest::index::Forest;
+use crate::statuses::job::Job;
+use crate::types::TaskState;
+
+/// Whether a job lets those start that wait until all of it is done; and of a job that waits for several, whether all do.
+///
+/// ```text
+///   Open  <---- its last task is done / gets a node, is forgiven ---->  Closed
+///   either  <---- a task fails or cannot run, the job is disabled / the reverse ---->  Hopeless
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Gate {
+    /// Every task is done, and none runs.
+    #[default]
+    Open,
+    /// Some task is not done, and each of them may still become so.
+    Closed,
+    /// Some task will not be done without a change of the configuration, the nodes, the workers or by a person.
+    Hopeless,
+}
+
+/// States of tasks that may run later.
+const WAITING: [TaskState; 4] = [
+    TaskState::Unstarted,
+    TaskState::Incomplete,
+    TaskState::Error,
+    TaskState::InBackoff,
+];
+/// States of tasks that count and will not be done.
+const HOPELESS: [TaskState; 2] = [TaskState::Failed, TaskState::Never];
+
+impl Job {
+    fn count_all(&self, states: &[TaskState]) -> u64 {
+        states.iter().map(|state| self.count(*state)).sum()
+    }
+
+    /// Tasks that those who wait for the whole job wait for. One that runs counts wherever it is: it may be writing what they
+    /// want to read.
+    pub(crate) fn not_done(&self) -> u64 {
+        self.count_all(&WAITING) + self.count_all(&HOPELESS) + u64::from(self.running)
+    }
+}
+
+impl Engine {
+    /// How a job looks to those that wait until all of it is done, from the counts that are kept at each transition.
+    pub(crate) fn gate_of(&self, id: JobId) -> Gate {
+        let job = &self.jobs[id.index()];
+        let may_be_done = self
+            .job_config(id)
+            .is_some_and(|config| config.can_be_waited_for());
+        let waiting = job.count_all(&WAITING);
+        if !may_be_done || job.count_all(&HOPELESS) > 0 || (waiting > 0 && !job.can_run) {
+            Gate::Hopeless
+        } else if waiting > 0 || job.running > 0 {
+            Gate::Closed
+        } else {
+            Gate::Open
+        }
+    }
+
+    /// The worst of all that a job waits for. For a job that waits for itself it depends on nothing but what is done: whether there
+    /// is hope would follow from the answer.
+    pub(crate) fn gate_before(&self, job: &Job) -> Gate {
+        let gates = job.after_all.iter().map(|on| self.gate_of(*on));
+        let gate = gates.max().unwrap_or_default();
+        match gate {
+            Gate::Closed if job.cyclic => Gate::Hopeless,
+            Gate::Open | Gate::Closed | Gate::Hopeless => gate,
+        }
+    }
+
+    /// One of a job's tasks, or its configuration, has changed: opens or closes the gates of those that wait for it. Returns those
+    /// of them whose tasks have got, or lost, all hope, and so need new columns.
+    pub(crate) fn move_gates(&mut self, id: JobId) -> Vec<JobId> {
+        if self.jobs[id.index()].followers.is_empty() {
+            return Vec::new();
+        }
+        let now = self.gate_of(id);
+        let before = std::mem::replace(&mut self.jobs[id.index()].seen_as, now);
+        if before == now {
+            return Vec::new();
+        }
+        let mut followers = self.jobs[id.index()].followers.clone();
+        followers.retain(|follower| self.move_gate(*follower));
+        followers
+    }
+
+    /// Whether its tasks have got, or lost, all hope.
+    fn move_gate(&mut self, id: JobId) -> bool {
+        let gate = self.gate_before(&self.jobs[id.index()]);
+        let before = std::mem::replace(&mut self.jobs[id.index()].gate, gate);
+        self.sync_active(id);
+        (before == Gate::Hopeless) != (gate == Gate::Hopeless)
+    }
+
+    /// Computes the columns of some jobs anew, those first that others wait for, and of all that see them differently then. None of
+    /// their tasks is in a wait list afterwards.
+    ///
+    /// Ends: whether a task is done depends on no gate. So one pass is enough for what follows in order, and another one, for jobs
+    /// that wait for themselves, finds all that is done as it is.
+    pub(crate) fn rebuild_in_order(&mut self, forest: &Forest, changed: BTreeSet<JobId>) {
+        self.lists.forget(|job| changed.contains(&job));
+        for id in &changed {
+            if self.jobs[id.index()].config_index.is_none() {
+                self.jobs[id.index()].reset_columns(0);
+            }
+        }
+        let mut open = changed;
+        loop {
+            for i in 0..self.by_dependency.len() {
+                let id = self.by_dependency[i];
+                if open.remove(&id) {
+                    self.rebuild_job(forest, id);
+                    // Those of a circle read of each other only what is done.
+                    let dependents = self.jobs[id.index()].dependents.iter();
+                    open.extend(dependents.filter(|job| !self.jobs[job.index()].cyclic));
+                }
+                let turned = self.move_gates(id);
+                self.add_turned(turned, &mut open);
+            }
+            let turned = self.settle_gates();
+            open.retain(|id| self.jobs[id.index()].config_index.is_some());
+            self.add_turned(turned, &mut open);
+            if open.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn add_turned(&mut self, turned: Vec<JobId>, open: &mut BTreeSet<JobId>) {
+        if !turned.is_empty() {
+            let more = self.with_dependents(turned.into_iter().collect());
+            self.lists.forget(|job| more.contains(&job));
+            open.extend(more);
+        }
+    }
+
+    /// Looks at every gate, whatever has changed; as [`Engine::move_gates`].
+    fn settle_gates(&mut self) -> Vec<JobId> {
+        let mut turned = Vec::new();
+        for i in 0..self.jobs.len() {
+            let id = JobId(i as u32);
+            if !self.jobs[i].followers.is_empty() {
+                self.jobs[i].seen_as = self.gate_of(id);
+            }
+            let waits = !self.jobs[i].after_all.is_empty();
+            if waits && self.move_gate(id) {
+                turned.push(id);
+            }
+        }
+        turned
+    }
+
+    /// The first task, in the order in which they are tried, that keeps a job from being done as a whole: a hopeless one if there
+    /// is any.
+    pub(crate) fn first_not_done(&self, forest: &Forest, id: JobId) -> Option<(NodeId, TaskState)> {
+        let job = &self.jobs[id.index()];
+        let order = forest.order(job.level?);
+        let is = |states: &'static [TaskState]| {
+            let position = (0..job.len() as u32).find(|p| states.contains(&job.state(*p)))?;
+            let row = *order.get(position as usize)?;
+            Some((forest.node(row), job.state(position)))
+        };
+        match job.count_all(&HOPELESS) {
+            0 => is(&WAITING).or_else(|| is(&[TaskState::Running])),
+            _ => is(&HOPELESS),
+        }
+    }
+}
