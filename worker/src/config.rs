@@ -1,5 +1,6 @@
 //! The command line of `brasserie-worker`: flags, their help, and what they become.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -106,6 +107,11 @@ pub struct Cli {
     #[arg(long, value_name = "PROGRAM")]
     worker_command: Option<String>,
 
+    /// The program `nvidia-smi`, which lists this machine's graphics cards for the resources that follow them. Without it, or
+    /// with an empty PATH, the worker tells of none.
+    #[arg(long, value_name = "PATH")]
+    nvidia_smi: Option<OsString>,
+
     /// How often the scheduler hears from this worker; at least 1s, counted in whole seconds. A long period endangers no task, as
     /// healthchecks bound the time for which a worker that is cut off lives; but a scheduler that has restarted may wait for as long.
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = parse_heartbeat_period)]
@@ -188,6 +194,10 @@ impl Cli {
             listen,
             advertise: self.advertise,
             worker_command: self.worker_command,
+            nvidia_smi: self
+                .nvidia_smi
+                .filter(|path| !path.is_empty())
+                .map(PathBuf::from),
             heartbeat_period: self.heartbeat_period,
             kill_wait: self.kill_wait,
             logs: LogRetention {
@@ -283,6 +293,17 @@ mod tests {
         assert_eq!(options.listen, ListenAddress::ANY_LOOPBACK_PORT);
         assert_eq!(options.timeouts, Timeouts::DEFAULT);
         assert_eq!(options.logs.max_bytes, 10 << 30);
+        assert_eq!(options.nvidia_smi, None);
+    }
+
+    #[test]
+    fn cards_are_looked_for_by_a_path() {
+        let smi = |path: &str| options(&["--nvidia-smi", path]).expect("usable").nvidia_smi;
+        assert_eq!(
+            smi("/usr/bin/nvidia-smi"),
+            Some("/usr/bin/nvidia-smi".into())
+        );
+        assert_eq!(smi(""), None);
     }
 
     #[test]

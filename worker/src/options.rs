@@ -19,6 +19,8 @@ pub struct StartOptions {
     pub advertise: Option<ServiceAddress>,
     /// Program for jobs without a command.
     pub worker_command: Option<String>,
+    /// Lists the machine's graphics cards; `None`: nobody looks for them.
+    pub nvidia_smi: Option<PathBuf>,
     pub heartbeat_period: Duration,
     /// Between TERM and KILL when the operator ends the worker.
     pub kill_wait: Duration,
@@ -54,6 +56,7 @@ impl StartOptions {
             listen: ListenAddress::ANY_LOOPBACK_PORT,
             advertise: None,
             worker_command: None,
+            nvidia_smi: None,
             heartbeat_period: Duration::from_secs(15),
             kill_wait: Duration::from_secs(5),
             logs: LogRetention::default(),

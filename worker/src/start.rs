@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common::worker::PROTOCOL_VERSION;
 use brasserie_common::{ServiceAddress, WorkerDescription};
 use brasserie_common_runtime::Clock;
@@ -23,7 +24,7 @@ use crate::options::StartOptions;
 use crate::perform::{OwnEvents, Performer, Supervised};
 use crate::process::{self, ProcessRunner, RunnerConfig};
 use crate::rpc::{SchedulerClient, WorkerService};
-use crate::usage::usable;
+use crate::usage::Monitor;
 
 /// How often the machine is looked at: cores and memory change when a control group is changed, which is rare.
 const USABLE_INTERVAL: Duration = Duration::from_secs(60);
@@ -140,8 +141,10 @@ pub(crate) async fn start_kept(
         })?;
     let address = server.local_addr();
     let identity = directory.identity().clone();
+    let mut monitor = Monitor::new(options.nvidia_smi.clone());
+    let usable = monitor.usable(clock.wall()).await;
     let worker = Worker::new(
-        core_options(&options, &identity, address, clock)?,
+        core_options(&options, &identity, address, usable)?,
         clock.now(),
     );
     let (own, own_events) = mpsc::unbounded_channel();
@@ -164,7 +167,7 @@ pub(crate) async fn start_kept(
     let server = server.serve(service, Limits::DEFAULT, stop.child_token());
     let performer = Performer::new(runner, client, own.clone());
     let driver = Driver::new(worker, clock, performer, own_events, lanes, losses, lease);
-    tokio::spawn(watch_usage(own.clone(), clock, stop.clone()));
+    tokio::spawn(watch_usage(monitor, own.clone(), clock, stop.clone()));
     let data_dir = directory.path().to_owned();
     tracing::info!(
         shard = options.shard.as_str(), instance = %identity.instance, %address, scheduler = %options.scheduler,
@@ -227,7 +230,7 @@ fn core_options(
     options: &StartOptions,
     identity: &Identity,
     address: SocketAddr,
-    clock: Clock,
+    usable: UsablePhysicalResources,
 ) -> Result<Options, StartError> {
     let advertised = options.advertise.clone().unwrap_or_else(|| ServiceAddress {
         host: address.ip().to_string().into(),
@@ -245,7 +248,7 @@ fn core_options(
         id: identity.instance,
         heartbeat_period: options.heartbeat_period,
         protocol_version: PROTOCOL_VERSION,
-        usable: usable(clock.wall()),
+        usable,
         has_worker_command: worker_command.is_some(),
     };
     Ok(Options {
@@ -275,16 +278,14 @@ fn absolute(program: &str) -> Result<String, StartError> {
     })
 }
 
-async fn watch_usage(own: OwnEvents, clock: Clock, stop: CancellationToken) {
+async fn watch_usage(mut monitor: Monitor, own: OwnEvents, clock: Clock, stop: CancellationToken) {
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(USABLE_INTERVAL) => {}
         }
-        if own
-            .send(Event::UsableResources(usable(clock.wall())))
-            .is_err()
-        {
+        let usable = monitor.usable(clock.wall()).await;
+        if own.send(Event::UsableResources(usable)).is_err() {
             return;
         }
     }

@@ -98,7 +98,7 @@ pub use model::*;
 pub use nodes::MAX_RANGE_NODES;
 pub use problem::{ConfigErrors, Problem};
 pub use read::UnknownKeys;
-pub use resources::MAX_RESOURCES;
+pub use resources::{CARD_PREFIX, MAX_RESOURCES};
 pub use schema::{config_schema, key_paths};
 pub use settings::MAX_LEVELS;
 pub use tree::Place;

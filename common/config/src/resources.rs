@@ -38,7 +38,7 @@ const PHYSICAL_KEYS: &[Key] = &[
     Key::new(
         "enforcement",
         Shape::Words(enforcements),
-        "Read and checked; has no effect.",
+        "How a task is held to what it took; workers are told, and those of this version do not act on it.",
     ),
     Key::new(
         "physical_reserve_amount",
@@ -71,6 +71,9 @@ pub const MAX_RESOURCES: usize = 1024;
 
 /// A physical amount a slot that is nearer to 0 than this cannot be divided by.
 const LEAST_MULTIPLIER: f64 = 1e-12;
+
+/// With the model of a graphics card behind it, the name of a resource that has a slot for each such card of a worker.
+pub const CARD_PREFIX: &str = "GPU: ";
 
 /// What workers have where the file declares nothing for them: a slot a core.
 const IMPLIED: &str = "slots";
@@ -223,28 +226,38 @@ pub(crate) fn physical(at: &At, config: &mut Config, notes: &mut Notes) {
         }
         if let Some(resource) = physical_entry(&entry, kind, config, notes) {
             warn_of_no_effect(&entry, &resource, notes);
+            if kind == PhysicalKind::GpuCard {
+                warn_of_other_levels(&entry, config, notes);
+            }
             config.physical_resources.push(resource);
         }
     }
 }
 
-/// Cores are measured and set limits; everything else about machines waits for workers that tell it.
+/// What a task is held to is told to its worker, which leaves it at that.
 fn warn_of_no_effect(entry: &At, resource: &PhysicalResource, notes: &mut Notes) {
-    match resource.kind {
-        PhysicalKind::CpuCore => {}
-        PhysicalKind::RamMb | PhysicalKind::GpuCard => notes.warning(
-            entry
-                .key_problem("has no effect yet in this version")
-                .help("the resource's `limit` holds; `worker_resources_override` sets that of single workers"),
-        ),
-    }
     if let Some(at) = entry.get("enforcement")
         && resource.enforcement != Enforcement::None
     {
         notes.warning(
-            at.key_problem("has no effect yet in this version")
+            at.key_problem("workers of this version are told, and do not enforce it yet")
                 .help("put the worker itself into a control group to limit all of its tasks"),
         );
+    }
+}
+
+/// A model's cards count for a resource of its name at the level of workers only.
+fn warn_of_other_levels(entry: &At, config: &Config, notes: &mut Notes) {
+    let worker = config.worker_level();
+    let models = config.resources.iter().filter(|r| r.level != worker);
+    for resource in models.filter(|r| r.name.starts_with(CARD_PREFIX)) {
+        let level = &config.levels[resource.level.index()];
+        let text = format!(
+            "the resource `{}` is one of level `{level}`, so no card counts for it",
+            resource.name
+        );
+        let problem = entry.key_problem(text).help("declare it at level `worker`");
+        notes.warning(problem);
     }
 }
 

@@ -348,19 +348,25 @@ const OF_SETTINGS: &[(&str, Proof)] = &[
         Tests(&["resources_of_workers"]),
     ),
     ("physical_resources", Tests(&["resources_of_workers"])),
-    ("physical_resources.ram_mb", NoEffect(MACHINES)),
+    (
+        "physical_resources.ram_mb",
+        Tests(&["resources_of_workers"]),
+    ),
     (
         "physical_resources.ram_mb.logical_resource",
-        NoEffect(MACHINES),
+        Tests(&["resources_of_workers"]),
     ),
     (
         "physical_resources.ram_mb.multiply_logical_by",
-        NoEffect(MACHINES),
+        Tests(&["resources_of_workers"]),
     ),
-    ("physical_resources.ram_mb.enforcement", NoEffect(MACHINES)),
+    (
+        "physical_resources.ram_mb.enforcement",
+        Tests(&["what_a_task_is_held_to"]),
+    ),
     (
         "physical_resources.ram_mb.physical_reserve_amount",
-        NoEffect(MACHINES),
+        Tests(&["resources_of_workers"]),
     ),
     (
         "physical_resources.cpu_core",
@@ -376,20 +382,23 @@ const OF_SETTINGS: &[(&str, Proof)] = &[
     ),
     (
         "physical_resources.cpu_core.enforcement",
-        NoEffect(MACHINES),
+        Tests(&["what_a_task_is_held_to"]),
     ),
     (
         "physical_resources.cpu_core.physical_reserve_amount",
         Tests(&["resources_of_workers"]),
     ),
-    ("physical_resources.gpu_card", NoEffect(MACHINES)),
+    (
+        "physical_resources.gpu_card",
+        Tests(&["resources_of_workers"]),
+    ),
     (
         "physical_resources.gpu_card.logical_resource",
-        NoEffect(MACHINES),
+        Tests(&["resources_of_workers"]),
     ),
     (
         "physical_resources.gpu_card.multiply_logical_by",
-        NoEffect(MACHINES),
+        Tests(&["resources_of_workers"]),
     ),
     (
         "physical_resources.gpu_card.enforcement",
@@ -397,7 +406,7 @@ const OF_SETTINGS: &[(&str, Proof)] = &[
     ),
     (
         "physical_resources.gpu_card.physical_reserve_amount",
-        NoEffect(MACHINES),
+        Tests(&["resources_of_workers"]),
     ),
     (
         "CAUTION_exit_initial_wait_before_timestamp",

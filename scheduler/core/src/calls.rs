@@ -305,6 +305,10 @@ impl Scheduler {
     ) -> RunTaskMessage {
         let (shard, hostname) = self.workers().place_of(index);
         let job = self.engine().job_config(task.job);
+        let mut options = job.map(|j| j.task_subprocess.clone()).unwrap_or_default();
+        let limits = self.engine().machine_limits(task);
+        options.cgroups.memory_limit_in_bytes = limits.memory_bytes;
+        options.cgroups.cpu_shares = limits.cpu_shares;
         RunTaskMessage {
             task: self.wire_task(worker, task, invocation),
             config: self.engine().task_argument(task, &shard, &hostname),
@@ -312,7 +316,7 @@ impl Scheduler {
             scheduler: self.id(),
             worker,
             sequence,
-            options: job.map(|j| j.task_subprocess.clone()).unwrap_or_default(),
+            options,
         }
     }
 

@@ -54,6 +54,28 @@ fn how_its_output_is_read() {
 }
 
 #[test]
+fn what_a_task_is_held_to() {
+    let held_to = |ram: &str, cpu: &str| {
+        let settings = format!(
+            r#", "resources": {{"worker": {{
+                "ram_gb": {{"default": 3, "limit": 9}}, "cpu": {{"default": 270, "limit": 900}}
+            }}}}, "physical_resources": {{
+                "ram_mb": {{"logical_resource": "ram_gb", "multiply_logical_by": 1024, "enforcement": "{ram}"}},
+                "cpu_core": {{"logical_resource": "cpu", "multiply_logical_by": 0.01, "enforcement": "{cpu}",
+                    "physical_reserve_amount": -9}}
+            }}"#
+        );
+        let groups = start_of(with_settings(&settings, "")).options.cgroups;
+        (groups.memory_limit_in_bytes, groups.cpu_shares)
+    };
+    assert_eq!(held_to("none", "none"), (0, 0));
+    // Bytes are what the worker is told.
+    assert_eq!(held_to("hard", "none"), (3 << 30, 0));
+    // Twice the cores, rounded.
+    assert_eq!(held_to("none", "soft"), (0, 6));
+}
+
+#[test]
 fn how_a_task_is_ended() {
     let kill_of = |config| {
         let mut s = Script::with_config(config);

@@ -9,7 +9,7 @@ pub(crate) mod resources;
 mod running;
 mod start;
 pub(crate) mod wait_lists;
-mod worker_limits;
+pub(crate) mod worker_limits;
 pub(crate) mod workers;
 
 pub(crate) use eligible::{Dependency, Structure};

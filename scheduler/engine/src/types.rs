@@ -30,8 +30,19 @@ pub struct WorkerResources {
     pub port: i32,
     /// 0 = unknown.
     pub cpu_cores: f64,
+    /// 0 = unknown.
+    pub memory_mb: f64,
+    /// Graphics cards by model.
+    pub cards: BTreeMap<String, u32>,
     /// Whether jobs without a `command` can run there; true for workers that do not say.
     pub has_worker_command: bool,
+}
+
+/// What a task may use of its machine, as the configuration wants it; 0 = as much as there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MachineLimits {
+    pub memory_bytes: i64,
+    pub cpu_shares: i16,
 }
 
 /// Whether a worker may get tasks now: its health and its busy marks, as the protocol machine sees them.

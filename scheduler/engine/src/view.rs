@@ -11,7 +11,9 @@ use serde_json::{Map, Value, json};
 use crate::engine::Engine;
 use crate::placement::RunPath;
 use crate::placement::eligible::position_of;
-use crate::types::{Counts, Task, TaskState};
+use crate::placement::resources::Charge;
+use crate::placement::worker_limits::machine_limits;
+use crate::types::{Counts, MachineLimits, Task, TaskState};
 
 /// The most problems that are listed: more than anybody reads, few enough for one frame.
 const MAX_PROBLEMS: usize = 200;
@@ -106,6 +108,21 @@ impl Engine {
             fields.insert("prev_status".to_owned(), status.to_json());
         }
         argument.to_string()
+    }
+
+    /// What a running task may use of its machine: by what it took at its start, and the configuration in force.
+    pub fn machine_limits(&self, task: Task) -> MachineLimits {
+        let (Some(config), Some(run)) = (&self.config, self.running.get(&task)) else {
+            return MachineLimits::default();
+        };
+        let worker = self.pool.get_any(run.worker).map(|w| w.node);
+        let of_worker = |charge: &&Charge| Some(charge.node) == worker;
+        machine_limits(config, |id| {
+            let taken = run.charges.iter().filter(of_worker);
+            taken
+                .filter(|charge| self.plan.find(charge.resource) == Some(id))
+                .fold(0, |sum: i32, charge| sum.saturating_add(charge.amount))
+        })
     }
 
     /// Kept at each transition.

@@ -1,24 +1,72 @@
-//! What this machine offers to tasks: cores and memory, as far as affinity and control groups let this process use them.
+//! What this machine offers to tasks: cores and memory, as far as affinity and control groups let this process use them, and
+//! graphics cards, if a program is named that lists them.
 
-use std::path::Path;
+mod gpus;
+
+use std::path::{Path, PathBuf};
 
 use brasserie_common::WallTime;
-use brasserie_common::resources::UsablePhysicalResources;
+use brasserie_common::resources::{GpuInfo, UsablePhysicalResources};
 use brasserie_common_runtime::files::read_to_string;
+use tracing::{info, warn};
 
 /// Far more than the files of `/proc` and of control groups that are read here ever hold.
 const MAX_FILE_BYTES: u64 = 64 * 1024;
 const BYTES_PER_MIB: f64 = 1_048_576.0;
 const KIB_PER_MIB: f64 = 1024.0;
 
-/// Reads it anew; what cannot be read is 0, which means unknown.
-pub(crate) fn usable(now: WallTime) -> UsablePhysicalResources {
-    UsablePhysicalResources {
-        ms_since_epoch: now.as_millis(),
-        cpu_cores: std::thread::available_parallelism().map_or(0.0, |n| n.get() as f64),
-        memory_mb: memory_mb(Path::new("/")),
-        // Cards are found by the runtime's monitors, which a later version has.
-        gpus: Vec::new(),
+/// Looks at the machine again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Monitor {
+    /// `None`: nobody looks for graphics cards.
+    nvidia_smi: Option<PathBuf>,
+    /// As they were listed last: a program that fails once takes no card away.
+    cards: Vec<GpuInfo>,
+    /// What it failed with last, so that the log tells of a change and not of each look.
+    failure: Option<String>,
+}
+
+impl Monitor {
+    pub(crate) fn new(nvidia_smi: Option<PathBuf>) -> Self {
+        Monitor {
+            nvidia_smi,
+            ..Monitor::default()
+        }
+    }
+
+    /// Reads it anew; what cannot be read is 0, which means unknown.
+    pub(crate) async fn usable(&mut self, now: WallTime) -> UsablePhysicalResources {
+        self.look_for_cards().await;
+        UsablePhysicalResources {
+            ms_since_epoch: now.as_millis(),
+            cpu_cores: std::thread::available_parallelism().map_or(0.0, |n| n.get() as f64),
+            memory_mb: memory_mb(Path::new("/")),
+            gpus: self.cards.clone(),
+        }
+    }
+
+    async fn look_for_cards(&mut self) {
+        let Some(program) = &self.nvidia_smi else {
+            return;
+        };
+        let failure = match gpus::cards(program).await {
+            Ok(cards) => {
+                if self.failure.is_some() {
+                    info!(program = %program.display(), "graphics cards are listed again");
+                }
+                self.cards = cards;
+                None
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(error) = failure.as_ref().filter(|_| failure != self.failure) {
+            warn!(
+                program = %program.display(),
+                cards = self.cards.len(),
+                "graphics cards cannot be listed, those known stay: {error}"
+            );
+        }
+        self.failure = failure;
     }
 }
 
@@ -73,11 +121,28 @@ mod tests {
         root
     }
 
-    #[test]
-    fn this_machine_has_cores_and_memory() {
-        let usable = usable(WallTime::from_secs(5));
+    #[tokio::test]
+    async fn this_machine_has_cores_and_memory() {
+        let usable = Monitor::default().usable(WallTime::from_secs(5)).await;
         assert!(usable.cpu_cores >= 1.0 && usable.memory_mb > 1.0);
-        assert_eq!(usable.ms_since_epoch, 5000);
+        assert_eq!((usable.ms_since_epoch, usable.gpus), (5000, Vec::new()));
+    }
+
+    #[tokio::test]
+    async fn a_program_that_fails_takes_no_card_away() {
+        let card = GpuInfo {
+            name: "K40".to_owned(),
+            ..GpuInfo::default()
+        };
+        let mut monitor = Monitor::new(Some("/nowhere/nvidia-smi".into()));
+        monitor.cards = vec![card.clone()];
+        let usable = monitor.usable(WallTime::from_secs(5)).await;
+        assert_eq!(usable.gpus, [card]);
+        assert!(monitor.failure.is_some());
+        // This one lists none.
+        monitor.nvidia_smi = Some("/bin/true".into());
+        let usable = monitor.usable(WallTime::from_secs(6)).await;
+        assert_eq!((usable.gpus, &monitor.failure), (Vec::new(), &None));
     }
 
     #[test]

@@ -87,19 +87,39 @@ fn what_machines_offer() {
     assert_eq!(
         of(r#""cpu_core": {"logical_resource": "a", "enforcement": "soft"}"#),
         [format!(
-            "3:40: bistro_settings.physical_resources.cpu_core.enforcement: has no effect yet in this version; {CGROUPS}"
+            "3:40: bistro_settings.physical_resources.cpu_core.enforcement: workers of this version are told, and do not enforce it yet; {CGROUPS}"
         )]
     );
-    let limit =
-        "the resource's `limit` holds; `worker_resources_override` sets that of single workers";
+    assert_eq!(
+        of(r#""ram_mb": {"logical_resource": "a", "enforcement": "hard"}"#),
+        [format!(
+            "3:38: bistro_settings.physical_resources.ram_mb.enforcement: workers of this version are told, and do not enforce it yet; {CGROUPS}"
+        )]
+    );
     for kind in ["ram_mb", "gpu_card"] {
         assert_eq!(
-            of(&format!("\"{kind}\": {{\"logical_resource\": \"a\"}}")),
-            [format!(
-                "3:2: bistro_settings.physical_resources.{kind}: has no effect yet in this version; {limit}"
-            )]
+            of(&format!(
+                "\"{kind}\": {{\"logical_resource\": \"a\", \"enforcement\": \"none\"}}"
+            )),
+            [""; 0]
         );
     }
+    assert_eq!(
+        warnings(
+            "\"resources\": {\"host\": {\"GPU: K40\": {\"default\": 0, \"limit\": 0}}},\n\"physical_resources\": {\"gpu_card\": {\"logical_resource\": \"slots\"}}",
+            ""
+        ),
+        [
+            "3:24: bistro_settings.physical_resources.gpu_card: the resource `GPU: K40` is one of level `host`, so no card counts for it; declare it at level `worker`"
+        ]
+    );
+    // Nothing but `none` may be said of cards, so the key says nothing there.
+    let card = r#""physical_resources": {"gpu_card": {"logical_resource": "slots", "enforcement": "hard"}}"#;
+    let text = format!("{{\"bistro_settings\": {{\"nodes\": {{\"levels\": []}},\n{card}}}}}");
+    let errors = parse(&text, ParseOptions::default()).unwrap_err();
+    let errors = lines(&errors.0);
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(errors[0].contains("gpu_card.enforcement: "), "{errors:?}");
 }
 
 #[test]

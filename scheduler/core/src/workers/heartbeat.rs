@@ -1,5 +1,6 @@
 //! Heartbeats: joining, refreshing, replacing and leaving.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use brasserie_common::health::Health;
@@ -284,10 +285,16 @@ impl Scheduler {
 }
 
 fn resources_of(worker: &WorkerDescription) -> WorkerResources {
+    let mut cards: BTreeMap<String, u32> = BTreeMap::new();
+    for card in &worker.usable.gpus {
+        *cards.entry(card.name.clone()).or_default() += 1;
+    }
     WorkerResources {
         hostname: worker.machine_lock.hostname.clone(),
         port: worker.machine_lock.port,
         cpu_cores: worker.usable.cpu_cores,
+        memory_mb: worker.usable.memory_mb,
+        cards,
         has_worker_command: worker.has_worker_command,
     }
 }

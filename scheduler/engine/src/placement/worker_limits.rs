@@ -1,9 +1,31 @@
-//! How many slots a worker has, from the configuration and from what its machine reports.
+//! How many slots a worker has, from the configuration and from what its machine reports; and what a task is held to of the
+//! machine.
 
-use brasserie_common_config::{Config, PhysicalKind, ResourceId, ResourceLimit};
+use brasserie_common_config::{
+    CARD_PREFIX, Config, Enforcement, PhysicalKind, PhysicalResource, ResourceId, ResourceLimit,
+};
+
+use crate::types::{MachineLimits, WorkerResources};
+
+const BYTES_PER_MB: f64 = 1_048_576.0;
+
+/// Shares of a task that took one core: the kernel takes no fewer than 2, so they are counted in twos.
+const SHARES_PER_CORE: i16 = 2;
+
+/// Slots of a worker's resource, before anything that is said of this one worker.
+pub(super) fn slots(config: &Config, id: ResourceId, worker: &WorkerResources) -> i32 {
+    let resource = &config.resources[id.index()];
+    let slots = match resource.limit {
+        ResourceLimit::Fixed(limit) => measured_slots(config, id, worker).unwrap_or(limit),
+        ResourceLimit::ReportedCores => slots_for_cores(worker.cpu_cores),
+    };
+    let model = model_of(config, id);
+    let cards = model.and_then(|model| worker.cards.get(model)).copied();
+    slots.saturating_add(cards.map_or(0, |cards| i32::try_from(cards).unwrap_or(i32::MAX)))
+}
 
 /// A machine that reports a fraction of a core still runs one task.
-pub(super) fn slots_for_cores(cores: f64) -> i32 {
+fn slots_for_cores(cores: f64) -> i32 {
     if cores > 0.0 {
         // A float cast saturates, which is what a limit should do.
         (cores as i32).max(1)
@@ -12,15 +34,25 @@ pub(super) fn slots_for_cores(cores: f64) -> i32 {
     }
 }
 
-/// Slots of a resource that stands for physical cores; `None` if it does not, or the machine does not say.
-pub(super) fn measured_slots(config: &Config, id: ResourceId, cores: f64) -> Option<i32> {
-    let entry = config
-        .physical_resources
-        .iter()
-        .find(|p| p.kind == PhysicalKind::CpuCore && p.logical_resource == id)?;
-    let slots = (cores - entry.physical_reserve_amount) / entry.multiply_logical_by;
+/// Slots of a resource that stands for something physical; `None` if it does not, or the machine does not say.
+fn measured_slots(config: &Config, id: ResourceId, worker: &WorkerResources) -> Option<i32> {
+    let mut entries = config.physical_resources.iter();
+    let entry = entries.find(|p| p.logical_resource == id)?;
+    let amount = match entry.kind {
+        PhysicalKind::RamMb => worker.memory_mb,
+        PhysicalKind::CpuCore => worker.cpu_cores,
+        PhysicalKind::GpuCard => worker.cards.values().map(|count| f64::from(*count)).sum(),
+    };
+    let slots = (amount - entry.physical_reserve_amount) / entry.multiply_logical_by;
     // A float cast truncates and saturates.
-    (cores > 0.0).then_some((slots as i32).max(0))
+    (amount > 0.0).then_some((slots as i32).max(0))
+}
+
+/// The model whose cards a resource counts, if cards are looked at at all.
+fn model_of(config: &Config, id: ResourceId) -> Option<&str> {
+    let mut entries = config.physical_resources.iter();
+    entries.find(|p| p.kind == PhysicalKind::GpuCard)?;
+    config.resources[id.index()].name.strip_prefix(CARD_PREFIX)
 }
 
 /// Whether a need exceeds a limit that every worker has, whoever may still join.
@@ -35,10 +67,36 @@ pub(super) fn over_fixed_limits(config: &Config, resources: &[ResourceId], needs
             .values()
             .filter_map(|amounts| amounts.get(id))
             .any(|amount| amount >= need);
-        let measured = config
-            .physical_resources
-            .iter()
-            .any(|p| p.logical_resource == *id);
+        let mut entries = config.physical_resources.iter();
+        let measured =
+            entries.any(|p| p.logical_resource == *id) || model_of(config, *id).is_some();
         *need > 0 && *need > fixed && !replaced && !measured
     })
+}
+
+/// What a task that took so much of each worker resource may use of its machine.
+pub(crate) fn machine_limits(config: &Config, taken: impl Fn(ResourceId) -> i32) -> MachineLimits {
+    let mut limits = MachineLimits::default();
+    for entry in &config.physical_resources {
+        let amount = physical_amount(entry, taken(entry.logical_resource));
+        match (entry.kind, entry.enforcement) {
+            (PhysicalKind::RamMb, Enforcement::Hard) => {
+                // Float casts saturate, and limits are not below 0.
+                limits.memory_bytes = ((amount * BYTES_PER_MB).round() as i64).max(0);
+            }
+            (PhysicalKind::CpuCore, Enforcement::Soft) => {
+                let cores = (amount.round() as i16).max(0);
+                limits.cpu_shares = cores.saturating_mul(SHARES_PER_CORE);
+            }
+            (
+                PhysicalKind::RamMb | PhysicalKind::CpuCore | PhysicalKind::GpuCard,
+                Enforcement::None | Enforcement::Soft | Enforcement::Hard,
+            ) => {}
+        }
+    }
+    limits
+}
+
+fn physical_amount(entry: &PhysicalResource, slots: i32) -> f64 {
+    f64::from(slots) * entry.multiply_logical_by
 }

@@ -7,13 +7,11 @@ use std::hash::Hasher;
 use brasserie_common::collections::{IdMap, SeededMap};
 use brasserie_common::fingerprint::Shape;
 use brasserie_common::{JobId, NodeId, Shard};
-use brasserie_common_config::{
-    Config, JobConfig, LevelId, ResourceId, ResourceLimit, WorkerSelector,
-};
+use brasserie_common_config::{Config, JobConfig, LevelId, ResourceId, WorkerSelector};
 
 use super::bit_tree::BitTree;
 use super::resources::{Ledger, SlotPlan, is_met, need_of};
-use super::worker_limits::{measured_slots, over_fixed_limits, slots_for_cores};
+use super::worker_limits::{over_fixed_limits, slots};
 use crate::forest::filter::CompiledFilter;
 use crate::types::{Eligibility, WorkerIndex, WorkerResources};
 
@@ -272,21 +270,14 @@ impl Pool {
         let replaced = keys
             .iter()
             .find_map(|key| config.worker_resources_override.get(key));
-        let cores = r.cpu_cores;
         slot.limits = plan
             .at(config.worker_level())
             .iter()
             .map(|id| {
-                let configured = match config.resources[id.index()].limit {
-                    ResourceLimit::Fixed(limit) => {
-                        measured_slots(config, *id, cores).unwrap_or(limit)
-                    }
-                    ResourceLimit::ReportedCores => slots_for_cores(cores),
-                };
                 replaced
                     .and_then(|r| r.get(id))
                     .copied()
-                    .unwrap_or(configured)
+                    .unwrap_or_else(|| slots(config, *id, r))
             })
             .collect();
     }
@@ -463,6 +454,7 @@ impl Pool {
             s.put((worker.eligibility, worker.presence));
             let resources = &worker.resources;
             s.put((resources.port, resources.cpu_cores.to_bits()));
+            s.put((resources.memory_mb.to_bits(), &resources.cards));
             s.put(resources.has_worker_command);
         });
         s.put((&self.unused, self.cursor));

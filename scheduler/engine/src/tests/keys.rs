@@ -292,6 +292,51 @@ fn resources_of_workers() {
         ),
         0
     );
+    memory_and_cards();
+}
+
+/// Slots of `res`, and of the resource of a model of cards, on a worker with 10,000 MB and three cards of two models.
+fn slots_of(physical: Value, more: Value) -> (i32, i32) {
+    let mut settings = json!({
+        "resources": {"worker": {
+            "res": {"default": 1, "limit": 7}, "GPU: K40": {"default": 0, "limit": 0},
+        }},
+        "physical_resources": physical,
+    });
+    for (key, value) in more.as_object().unwrap() {
+        settings[key] = value.clone();
+    }
+    let mut engine = engine_of(&settings, &json!({"x": {}}));
+    let mut worker = on_host("m1");
+    worker.memory_mb = 10_000.0;
+    worker.cards = [("K40".to_owned(), 2), ("H100".to_owned(), 1)].into();
+    let index = engine.upsert_worker(&shard("w1"), worker);
+    let limits = engine.pool.get(index).unwrap().limits.clone();
+    let silent = engine.upsert_worker(&shard("w3"), on_host("m3"));
+    // A machine that does not say keeps the configured limit.
+    assert_eq!(engine.pool.get(silent).unwrap().limits, [0, 7]);
+    (limits[1], limits[0])
+}
+
+fn memory_and_cards() {
+    let ram = |multiply: f64, reserve: f64| {
+        json!({"ram_mb": {"logical_resource": "res", "multiply_logical_by": multiply,
+            "physical_reserve_amount": reserve}})
+    };
+    let none = || json!({});
+    assert_eq!(slots_of(none(), none()), (7, 0));
+    assert_eq!(slots_of(ram(1024.0, 0.0), none()), (9, 0));
+    assert_eq!(slots_of(ram(1024.0, 1000.0), none()), (8, 0));
+    assert_eq!(slots_of(ram(1024.0, 20_000.0), none()), (0, 0));
+    assert_eq!(slots_of(ram(1.0, -1.5), none()), (10_001, 0));
+    let cards = |multiply: f64, reserve: f64| {
+        json!({"gpu_card": {"logical_resource": "res", "multiply_logical_by": multiply,
+            "physical_reserve_amount": reserve}})
+    };
+    assert_eq!(slots_of(cards(1.0, 0.0), none()), (3, 2));
+    assert_eq!(slots_of(cards(0.5, 1.0), none()), (4, 2));
+    let replaced = json!({"worker_resources_override": {"w1": {"res": 1, "GPU: K40": 5}}});
+    assert_eq!(slots_of(cards(1.0, 0.0), replaced), (1, 5));
 }
 
 #[test]

@@ -129,6 +129,8 @@ pub(super) fn on_host(hostname: &str) -> WorkerResources {
         hostname: hostname.into(),
         port: 1,
         cpu_cores: 4.0,
+        memory_mb: 0.0,
+        cards: BTreeMap::new(),
         has_worker_command: true,
     }
 }

@@ -107,6 +107,8 @@ impl Size {
                 hostname: Arc::from(format!("machine{number}")),
                 port: 1,
                 cpu_cores: 0.0,
+                memory_mb: 0.0,
+                cards: Default::default(),
                 has_worker_command: false,
             };
             let worker = engine.upsert_worker(&shard, resources);

@@ -1,0 +1,255 @@
+//! Graphics cards, as `nvidia-smi` lists them.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use brasserie_common::resources::GpuInfo;
+use brasserie_common::time::format_duration;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, Command};
+
+const ARGUMENTS: [&str; 2] = [
+    "--format=csv,noheader,nounits",
+    "--query-gpu=gpu_bus_id,memory.total,name",
+];
+/// A driver that nobody has in use takes a second or two to wake up; one that takes longer hangs.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// A row has less than 128 bytes, and no machine has 512 cards.
+const MAX_OUTPUT_BYTES: u64 = 64 * 1024;
+
+/// Why the cards are not known.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum GpuError {
+    #[error("it cannot be started: {0}")]
+    Start(io::Error),
+    #[error("its output cannot be read: {0}")]
+    Read(io::Error),
+    #[error("it has not ended within {}", format_duration(*.limit))]
+    Timeout { limit: Duration },
+    #[error("{0}")]
+    Failed(ExitStatus),
+    #[error("it printed more than {MAX_OUTPUT_BYTES} bytes")]
+    TooMuch,
+    #[error("line {line} of its output: {problem}")]
+    Row { line: usize, problem: RowProblem },
+}
+
+/// What is wrong with one line.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum RowProblem {
+    #[error("not UTF-8 text")]
+    NotText,
+    #[error("{0} fields, and not bus, memory and name")]
+    Fields(usize),
+    #[error("the bus or the name is empty")]
+    Empty,
+    #[error("the memory is no number of 0 or more")]
+    Memory,
+    #[error("the bus occurs twice")]
+    Twice,
+}
+
+/// A process group that ends with this value, unless it has ended by itself.
+struct Group(Child);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Known until the child has been waited for: till then nobody else can have this id.
+        if let Some(id) = self.0.id().and_then(|id| i32::try_from(id).ok()) {
+            // It fails only when the group is gone, which is what is wanted.
+            let _ = killpg(Pid::from_raw(id), Signal::SIGKILL);
+        }
+    }
+}
+
+/// Asks the program. It has ended, or is killed, when this is over.
+pub(super) async fn cards(program: &Path) -> Result<Vec<GpuInfo>, GpuError> {
+    cards_within(TIMEOUT, program).await
+}
+
+async fn cards_within(limit: Duration, program: &Path) -> Result<Vec<GpuInfo>, GpuError> {
+    let output = tokio::time::timeout(limit, output_of(program)).await;
+    parse(&output.map_err(|_| GpuError::Timeout { limit })??)
+}
+
+async fn output_of(program: &Path) -> Result<Vec<u8>, GpuError> {
+    let child = Command::new(program)
+        .args(ARGUMENTS)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(GpuError::Start)?;
+    let mut group = Group(child);
+    let mut output = Vec::new();
+    if let Some(stdout) = group.0.stdout.take() {
+        let mut bounded = stdout.take(MAX_OUTPUT_BYTES + 1);
+        let read = bounded.read_to_end(&mut output).await;
+        read.map_err(GpuError::Read)?;
+    }
+    if output.len() as u64 > MAX_OUTPUT_BYTES {
+        return Err(GpuError::TooMuch);
+    }
+    let status = group.0.wait().await.map_err(GpuError::Read)?;
+    match status.success() {
+        true => Ok(output),
+        false => Err(GpuError::Failed(status)),
+    }
+}
+
+/// A line a card: `0000:28:00.0, 11519, Tesla K40m`.
+fn parse(output: &[u8]) -> Result<Vec<GpuInfo>, GpuError> {
+    let output = output.strip_suffix(b"\n").unwrap_or(output);
+    if output.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut seen = BTreeSet::new();
+    let lines = output.split(|byte| *byte == b'\n').enumerate();
+    lines
+        .map(|(i, line)| {
+            let card = row(line).and_then(|card| match seen.insert(card.pci_bus_id.clone()) {
+                true => Ok(card),
+                false => Err(RowProblem::Twice),
+            });
+            card.map_err(|problem| GpuError::Row {
+                line: i + 1,
+                problem,
+            })
+        })
+        .collect()
+}
+
+fn row(line: &[u8]) -> Result<GpuInfo, RowProblem> {
+    let text = str::from_utf8(line).map_err(|_| RowProblem::NotText)?;
+    let fields: Vec<&str> = text.split(", ").collect();
+    let [bus, memory, name] = fields[..] else {
+        return Err(RowProblem::Fields(fields.len()));
+    };
+    if bus.is_empty() || name.is_empty() {
+        return Err(RowProblem::Empty);
+    }
+    let memory_mb: f64 = memory.parse().map_err(|_| RowProblem::Memory)?;
+    if !memory_mb.is_finite() || memory_mb < 0.0 {
+        return Err(RowProblem::Memory);
+    }
+    Ok(GpuInfo {
+        name: name.to_owned(),
+        pci_bus_id: bus.to_owned(),
+        memory_mb,
+        compute: 1.0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::PathBuf;
+
+    /// A script in the program's place. Another process writes it: what this one starts meanwhile would inherit a file that is
+    /// open for writing, which nobody can execute.
+    fn fake(folder: &tempfile::TempDir, body: &str) -> PathBuf {
+        let path = folder.path().join("nvidia-smi");
+        let write = "printf '%s\\n' '#!/bin/sh' \"$1\" > \"$0\" && chmod 700 \"$0\"";
+        let mut shell = std::process::Command::new("/bin/sh");
+        let written = shell.arg("-c").arg(write).arg(&path).arg(body).status();
+        assert!(written.expect("a shell").success());
+        path
+    }
+
+    #[tokio::test]
+    async fn cards_are_listed_by_their_rows() {
+        let folder = tempfile::tempdir().expect("a folder");
+        // It answers only to the very question.
+        let program = fake(
+            &folder,
+            "[ \"$*\" = '--format=csv,noheader,nounits --query-gpu=gpu_bus_id,memory.total,name' ] || exit 9
+echo '0000:28:00.0, 11519, Tesla K40m'; echo '0000:29:00.0, 81559, NVIDIA H100 80GB HBM3'",
+        );
+        let found = cards(&program).await.expect("cards");
+        let card = |bus: &str, memory_mb, name: &str| GpuInfo {
+            name: name.to_owned(),
+            pci_bus_id: bus.to_owned(),
+            memory_mb,
+            compute: 1.0,
+        };
+        assert_eq!(
+            found,
+            [
+                card("0000:28:00.0", 11519.0, "Tesla K40m"),
+                card("0000:29:00.0", 81559.0, "NVIDIA H100 80GB HBM3"),
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_program_that_fails_is_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let told = async |body: &str| {
+            let found = cards(&fake(&folder, body)).await;
+            found.expect_err("no cards").to_string()
+        };
+        assert_eq!(
+            told("echo '0000:28:00.0, 1, K'; exit 6").await,
+            "exit status: 6"
+        );
+        assert_eq!(
+            told("exec cat /dev/zero").await,
+            "it printed more than 65536 bytes"
+        );
+        let missing = cards(Path::new("/nowhere/nvidia-smi")).await;
+        assert!(matches!(missing, Err(GpuError::Start(_))));
+    }
+
+    #[tokio::test]
+    async fn a_program_that_hangs_is_killed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let own = folder.path().join("pid");
+        let program = fake(
+            &folder,
+            &format!("echo $$ > {}; exec sleep 1000", own.display()),
+        );
+        // It is given as long as it needs to start.
+        let mut limit = Duration::from_millis(100);
+        while !own.exists() {
+            let found = cards_within(limit, &program).await;
+            assert!(matches!(found, Err(GpuError::Timeout { .. })), "{found:?}");
+            limit *= 2;
+        }
+        let pid = fs::read_to_string(own).expect("a file");
+        let pid = Pid::from_raw(pid.trim().parse().expect("a number"));
+        let is_gone = async || {
+            while nix::sys::signal::kill(pid, None).is_ok() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let gone = tokio::time::timeout(Duration::from_secs(10), is_gone()).await;
+        assert_eq!(gone, Ok(()));
+    }
+
+    #[test]
+    fn rows_are_read_strictly() {
+        let problem = |text: &str| match parse(text.as_bytes()) {
+            Err(GpuError::Row { line, problem }) => (line, problem),
+            other => panic!("{other:?}"),
+        };
+        assert!(parse(b"").expect("none").is_empty());
+        assert_eq!(parse(b"a, 0, b").expect("one").len(), 1);
+        assert_eq!(problem("a, 1"), (1, RowProblem::Fields(2)));
+        assert_eq!(problem("a, 1, b, c\n"), (1, RowProblem::Fields(4)));
+        assert_eq!(problem("a, 1, b\n\n"), (2, RowProblem::Fields(1)));
+        assert_eq!(problem("a, [N/A], b\n"), (1, RowProblem::Memory));
+        assert_eq!(problem("a, -1, b\n"), (1, RowProblem::Memory));
+        assert_eq!(problem("a, inf, b\n"), (1, RowProblem::Memory));
+        assert_eq!(problem(", 1, b\n"), (1, RowProblem::Empty));
+        assert_eq!(problem("a, 1, b\na, 2, c\n"), (2, RowProblem::Twice));
+        assert!(matches!(parse(b"\xff, 1, b"), Err(GpuError::Row { .. })));
+    }
+}
