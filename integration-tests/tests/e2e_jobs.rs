@@ -76,6 +76,14 @@ fn a_submitted_job_runs_and_outlives_its_scheduler() {
     succeeds(&job(&stage, spec.port, &["forgive", "work"]), "0 tasks");
     fails(&job(&stage, spec.port, &["pause", "nobody"]), 1, "`nobody`");
 
+    // It is taken, and what is the matter is told.
+    let big = r#"{"command": ["true"], "resources": {"slots": 1000000}}"#;
+    let big = stage.write("big.json", big);
+    let big = big.to_str().expect("a path of this test");
+    let told = "it can never run on the connected workers: it needs ";
+    succeeds(&job(&stage, spec.port, &["submit", big]), told);
+    succeeds(&job(&stage, spec.port, &["delete", "big"]), "deleted");
+
     let old = ["delete", "extra", "--expect-version", "2"];
     fails(&job(&stage, spec.port, &old), 1, "has version 3");
     succeeds(&job(&stage, spec.port, &["delete", "extra"]), "deleted");

@@ -403,7 +403,7 @@ fn a_text_that_makes_no_job_changes_nothing_and_says_why() {
 #[test]
 fn unknown_keys_and_dependencies_are_told_and_harm_nothing() {
     let mut s = quiet();
-    let text = r#"{"comand": [], "depends_on": ["later", "j"]}"#.into();
+    let text = r#"{"comand": [], "command": ["x"], "depends_on": ["later", "j"]}"#.into();
     let expected = ExpectedVersion::Nothing;
     let saved = change(&mut s, "api", JobChange::Save { text, expected }).1;
     let Ok(JobChanged::Saved { warnings, .. }) = saved else {
@@ -421,7 +421,7 @@ fn unknown_keys_and_dependencies_are_told_and_harm_nothing() {
     );
     create(&mut s, "off", r#"{"enabled": false}"#);
     let key = "run_only_after_all_nodes_are_done_for";
-    let text = format!(r#"{{"{key}": ["api", "later", "off"]}}"#).into();
+    let text = format!(r#"{{"command": ["x"], "{key}": ["api", "later", "off"]}}"#).into();
     let expected = ExpectedVersion::Nothing;
     let saved = change(&mut s, "last", JobChange::Save { text, expected }).1;
     let Ok(JobChanged::Saved { warnings, .. }) = saved else {
@@ -435,6 +435,31 @@ fn unknown_keys_and_dependencies_are_told_and_harm_nothing() {
             format!("1:1: {key}[2]: job `off` is disabled, so no task will start"),
         ]
     );
+}
+
+#[test]
+fn what_can_never_start_is_told_and_taken() {
+    let mut s = quiet();
+    let text = r#"{"command": ["x"], "resources": {"slots": 9}, "filters": {"l": {"blacklist_regex": "."}}}"#;
+    let expected = ExpectedVersion::Nothing;
+    let save = JobChange::Save {
+        text: text.into(),
+        expected,
+    };
+    let Ok(JobChanged::Saved { warnings, .. }) = change(&mut s, "big", save).1 else {
+        panic!("it is taken")
+    };
+    let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(
+        warnings[0].contains("it needs 9 of `slots`, and `w` has 2"),
+        "{warnings:?}"
+    );
+    assert!(
+        warnings[1].contains("none is enabled and passes its filters"),
+        "{warnings:?}"
+    );
+    assert!(job(&s, "big").is_some());
 }
 
 #[test]

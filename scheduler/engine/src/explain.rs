@@ -1,5 +1,6 @@
 //! Why a task is not running: all reasons, from the same predicates that placement uses.
 
+mod infeasible;
 mod reason;
 
 use brasserie_common::{JobId, Time};
@@ -7,8 +8,8 @@ use brasserie_common_config::{Config, JobConfig};
 
 use crate::engine::Engine;
 use crate::forest::index::Forest;
+use crate::placement::demand::Refusal;
 use crate::placement::resources::{is_met, need_of};
-use crate::placement::workers::Refusal;
 use crate::placement::{Dependency, Structure};
 use crate::statuses::gate::Gate;
 use crate::statuses::job::Job;
@@ -176,62 +177,6 @@ impl Engine {
                 first,
             });
         }
-    }
-
-    fn explain_limits(
-        &self,
-        config: &Config,
-        job: &Job,
-        job_config: &JobConfig,
-        reasons: &mut Vec<Reason>,
-    ) {
-        if let Some(id) = job.unmeetable {
-            let resource = &config.resources[id.index()];
-            reasons.push(Reason::AboveLimit {
-                level: config.levels[resource.level.index()].clone(),
-                resource: resource.name.clone(),
-                need: need_of(&job_config.resources, id),
-                limit: self.plan.limit(id),
-            });
-        }
-        if self.pool.is_infeasible(job.demand) {
-            reasons.push(self.explain_pool(config, job, job_config));
-        }
-    }
-
-    /// Why no connected worker could ever take the job.
-    fn explain_pool(&self, config: &Config, job: &Job, job_config: &JobConfig) -> Reason {
-        let level = self.plan.at(config.worker_level());
-        let mut only_command = !self.pool.is_empty();
-        let mut why = None;
-        for (_, worker) in self.pool.present() {
-            // Judged as if nothing ran, since the question is what could ever run.
-            let idle = Default::default();
-            let refusal = self
-                .pool
-                .refusal(worker, job.demand, &self.plan, level, &idle);
-            only_command &= refusal == Some(Refusal::NoCommand);
-            let shard = &worker.shard;
-            why = why.or(match refusal {
-                Some(Refusal::OtherHost) | Some(Refusal::Ineligible) | None => None,
-                Some(Refusal::Filtered) => Some(format!("its filter does not pass `{shard}`")),
-                Some(Refusal::NoCommand) => Some(format!("`{shard}` has no command for it")),
-                Some(Refusal::Short(id, limit)) => Some(format!(
-                    "it needs {} of `{}`, and `{shard}` has {limit}",
-                    need_of(&job_config.resources, id),
-                    config.resources[id.index()].name,
-                )),
-            });
-        }
-        if only_command {
-            return Reason::NoCommand;
-        }
-        let host = job_config.host_placement.as_deref().unwrap_or_default();
-        let why = why.unwrap_or_else(|| match host {
-            "" => "it needs more than the configured limit of a worker resource".to_owned(),
-            host => format!("none is on host `{host}`"),
-        });
-        Reason::NoWorkerEver { why }
     }
 
     /// Forest, slots and workers. With replicas, what stands in the way of each; nothing if one of them is free.

@@ -11,7 +11,7 @@ use crate::forest::NodeTable;
 use crate::forest::filter::JobFilters;
 use crate::forest::index::Forest;
 use crate::placement::needs::Needs;
-use crate::placement::resources::{SlotPlan, need_of};
+use crate::placement::resources::SlotPlan;
 use crate::placement::wait_lists::WaitKey;
 use crate::placement::{RunPath, policy};
 use crate::types::WorkerIndex;
@@ -137,13 +137,7 @@ impl Engine {
             let (filters, errors) = JobFilters::new(job_config);
             self.config_problems
                 .extend(errors.iter().map(ToString::to_string));
-            let unmeetable = (0..=job_config.level_for_tasks.0)
-                .flat_map(|level| self.plan.at(LevelId(level)))
-                .copied()
-                .find(|r| {
-                    let need = need_of(&job_config.resources, *r);
-                    need > 0 && need > self.plan.limit(*r)
-                });
+            let unmeetable = self.above_limit(job_config);
             let job = &mut self.jobs[id.index()];
             if job.config_index.is_some() {
                 self.config_problems

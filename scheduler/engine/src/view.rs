@@ -218,6 +218,8 @@ impl Engine {
             }
         }
         self.add_overcommitted(&mut problems);
+        let room = MAX_PROBLEMS.saturating_sub(problems.len());
+        problems.extend(self.infeasible_jobs().take(room));
         if problems.len() > MAX_PROBLEMS {
             let more = problems.len() - MAX_PROBLEMS;
             problems.truncate(MAX_PROBLEMS);

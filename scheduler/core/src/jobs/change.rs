@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use brasserie_common::{JobName, RequestId, Time, WallTime};
-use brasserie_common_config::{JobConfig, ParsedJob, Problem};
+use brasserie_common_config::{Config, JobConfig, ParsedJob, Place, Problem};
+use brasserie_scheduler_engine::Reason;
 
 use super::{
     Awaited, Given, JobChanged, JobRefusal, Jobs, MAX_JOB_BYTES, MAX_PAUSED_JOBS, MAX_SAVED_BYTES,
@@ -67,7 +68,10 @@ impl Scheduler {
     ) -> Result<(Record, JobChanged), JobRefusal> {
         let wall = self.wall();
         let (seq, jobs) = (self.next_record(), self.jobs_mut());
-        let (given, warnings) = jobs.consider(job, text, expected, wall)?;
+        let (given, mut warnings) = jobs.consider(job, text, expected, wall)?;
+        let file = jobs.file.clone();
+        warnings.extend(self.never_starts(file.as_deref(), given.read.as_ref()));
+        let jobs = self.jobs_mut();
         let saved = given.saved.clone();
         jobs.last_version = saved.version;
         let save = Awaited::Save(Box::new(given));
@@ -76,6 +80,21 @@ impl Scheduler {
         let job = job.clone();
         let record = Record::JobSaved { job, saved };
         Ok((record, JobChanged::Saved { version, warnings }))
+    }
+
+    /// Why nothing of a job could start with the nodes and workers that there are: it is taken all the same, as more may come.
+    fn never_starts(&self, file: Option<&Config>, job: Option<&JobConfig>) -> Vec<Problem> {
+        let (Some(file), Some(job), Some(config)) = (file, job, self.engine().config()) else {
+            return Vec::new();
+        };
+        // A file that has just changed is not the engine's yet, and may mean others by the same numbers.
+        if !config.reads_jobs_as(file) {
+            return Vec::new();
+        }
+        let reasons = self.engine().infeasible(job).into_iter();
+        let problem =
+            |reason: Reason| Problem::new(Place::START, String::new(), reason.to_string());
+        reasons.map(problem).collect()
     }
 
     fn delete_job(

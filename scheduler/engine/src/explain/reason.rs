@@ -104,6 +104,11 @@ pub enum Reason {
     NoWorkerEver {
         why: String,
     },
+    /// Infeasible with the nodes there are: none of so many of its level is enabled and passes its filters.
+    NoNode {
+        level: String,
+        nodes: u64,
+    },
     /// Infeasible: neither the job nor any worker has a command.
     NoCommand,
     /// Nothing is in the way: the next placement may start it.
@@ -185,6 +190,7 @@ impl fmt::Display for Reason {
             Reason::NoWorkerEver { why } => {
                 write!(f, "it can never run on the connected workers: {why}")
             }
+            Reason::NoNode { level, nodes } => fmt_no_node(f, level, *nodes),
             Reason::NoCommand => f.write_str(
                 "it can never run: the job has no `command`, and no worker was started with --worker-command",
             ),
@@ -247,6 +253,16 @@ fn fmt_all(
     match first {
         Some((node, state)) => write!(f, ", the first on `{node}`: {state}"),
         None => Ok(()),
+    }
+}
+
+fn fmt_no_node(f: &mut fmt::Formatter<'_>, level: &str, nodes: u64) -> fmt::Result {
+    match nodes {
+        0 => write!(f, "it has no task: there is no node at level `{level}`"),
+        nodes => write!(
+            f,
+            "it has no task: of the {nodes} nodes at level `{level}`, none is enabled and passes its filters"
+        ),
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use brasserie_common::{JobId, NodeId, StatusBits, Time};
 
 use crate::engine::{Engine, Reach};
+use crate::forest::filter::JobFilters;
 use crate::forest::index::Forest;
 use crate::statuses::gate::Gate;
 use crate::statuses::job::Job;
@@ -129,20 +130,7 @@ impl Engine {
 
     /// From the node to the root; the first negative answer wins.
     pub(crate) fn structure(&self, forest: &Forest, job: &Job, id: JobId, row: u32) -> Structure {
-        if job.filters.is_empty() && forest.is_open(row) {
-            return Structure::Open;
-        }
-        let name = self.job_names.get(id.0).as_str();
-        for above in forest.upward(row) {
-            if !forest.own_enabled(above) {
-                return Structure::Disabled(above);
-            }
-            let filter = forest.level(above).and_then(|level| job.filters.at(level));
-            if filter.is_some_and(|f| !f.passes(name, forest.name(above), forest.tags(above))) {
-                return Structure::Avoided(above);
-            }
-        }
-        Structure::Open
+        structure_of(forest, &job.filters, self.job_names.get(id.0).as_str(), row)
     }
 
     fn dependencies(&self, forest: &Forest, job: &Job, node: NodeId) -> Dependency {
@@ -272,6 +260,28 @@ impl Engine {
     pub(crate) fn expire_quietly(&mut self, now: Time) {
         while self.waits.pop(now).is_some() {}
     }
+}
+
+/// Whether a job of this name and with these filters runs on a row; from the node to the root, the first negative answer wins.
+pub(crate) fn structure_of(
+    forest: &Forest,
+    filters: &JobFilters,
+    name: &str,
+    row: u32,
+) -> Structure {
+    if filters.is_empty() && forest.is_open(row) {
+        return Structure::Open;
+    }
+    for above in forest.upward(row) {
+        if !forest.own_enabled(above) {
+            return Structure::Disabled(above);
+        }
+        let filter = forest.level(above).and_then(|level| filters.at(level));
+        if filter.is_some_and(|f| !f.passes(name, forest.name(above), forest.tags(above))) {
+            return Structure::Avoided(above);
+        }
+    }
+    Structure::Open
 }
 
 /// Where a task is in its job's columns.

@@ -6,11 +6,12 @@ use brasserie_common::{JobId, NodeId, Time};
 use brasserie_common_config::{Config, JobConfig, LevelId, ResourceId};
 
 use super::Structure;
+use super::demand::Demand;
 use super::policy::Candidates;
 use super::resources::{Charge, ChargeGroup, Ledger, SlotPlan, is_met, need_of};
 use super::running::{Run, RunPath};
 use super::wait_lists::{WaitKey, WaitLists};
-use super::workers::{Demand, Worker};
+use super::workers::Worker;
 use crate::engine::Engine;
 use crate::forest::Row;
 use crate::forest::below::Below;

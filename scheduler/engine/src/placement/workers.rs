@@ -7,11 +7,11 @@ use std::hash::Hasher;
 use brasserie_common::collections::{IdMap, SeededMap};
 use brasserie_common::fingerprint::Shape;
 use brasserie_common::{JobId, NodeId, Shard};
-use brasserie_common_config::{Config, JobConfig, LevelId, ResourceId, WorkerSelector};
+use brasserie_common_config::{Config, JobConfig, ResourceId, WorkerSelector};
 
-use super::bit_tree::BitTree;
-use super::resources::{Ledger, SlotPlan, is_met, need_of};
-use super::worker_limits::{over_fixed_limits, slots};
+use super::demand::{Demand, Refusal};
+use super::resources::{Ledger, SlotPlan, is_met};
+use super::worker_limits::slots;
 use crate::forest::filter::CompiledFilter;
 use crate::types::{Eligibility, WorkerIndex, WorkerResources};
 
@@ -37,60 +37,6 @@ pub(crate) enum Presence {
     Present,
     /// Removed; kept while tasks are charged to it, and reused after that.
     Gone,
-}
-
-/// What a group of jobs demands of a worker.
-#[derive(Clone, Debug)]
-pub(crate) struct Demand {
-    /// By position in the plan's list of worker resources.
-    pub(crate) needs: Vec<i32>,
-    /// By position in the plan's list of resources of the root.
-    root_needs: Vec<i32>,
-    /// The root has them now.
-    root_has_room: bool,
-    filter: Option<CompiledFilter>,
-    /// The filter's outcome may depend on it.
-    job: String,
-    pub(crate) host: Option<String>,
-    pub(crate) needs_worker_command: bool,
-    /// Eligible workers with room. Empty: no job of the group can start anything.
-    pub(crate) fits: BitTree,
-    /// Workers that would have room if they were idle and eligible.
-    pub(crate) feasible: BitTree,
-    /// Even the limits of the configuration are too low for it.
-    over_fixed_limits: bool,
-    /// Jobs of the group with a task that is ready.
-    pub(crate) active: BitTree,
-}
-
-/// Why a worker cannot take a task now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    Ineligible,
-    Filtered,
-    OtherHost,
-    NoCommand,
-    /// First resource that is short, and its limit there.
-    Short(ResourceId, i32),
-}
-
-impl Demand {
-    /// Conditions that do not depend on what runs or on health.
-    fn accepts(&self, worker: &Worker) -> Result<(), Refusal> {
-        let hostname = &*worker.resources.hostname;
-        if self.host.as_ref().is_some_and(|h| h != hostname) {
-            return Err(Refusal::OtherHost);
-        }
-        if let Some(filter) = &self.filter
-            && !filter.passes_name(&self.job, hostname)
-        {
-            return Err(Refusal::Filtered);
-        }
-        if self.needs_worker_command && !worker.resources.has_worker_command {
-            return Err(Refusal::NoCommand);
-        }
-        Ok(())
-    }
 }
 
 /// All workers and demands.
@@ -291,19 +237,15 @@ impl Pool {
     ) -> Vec<u32> {
         self.demands.clear();
         let mut groups: SeededMap<String, u32> = SeededMap::default();
-        let worker_resources = plan.at(config.worker_level());
         let mut group_of = Vec::new();
         for (job, filter) in jobs {
-            let needs: Vec<i32> = worker_resources
-                .iter()
-                .map(|id| need_of(&job.resources, *id))
-                .collect();
-            let of_root = plan.at(LevelId::INSTANCE).iter();
-            let root_needs: Vec<i32> = of_root.map(|id| need_of(&job.resources, *id)).collect();
-            let needs_worker_command = job.command.is_empty();
+            let demand = Demand::new(config, plan, job, filter);
             let per_job = filter.is_some_and(CompiledFilter::is_per_job);
             let key = format!(
-                "{needs:?} {root_needs:?} {needs_worker_command} {:?} {:?} {:?}",
+                "{:?} {:?} {} {:?} {:?} {:?}",
+                demand.needs,
+                demand.root_needs,
+                demand.needs_worker_command,
                 job.host_placement,
                 job.filters.get(&config.worker_level()),
                 per_job.then_some(&job.name),
@@ -311,19 +253,7 @@ impl Pool {
             let next = u32::try_from(self.demands.len()).unwrap_or(u32::MAX);
             let group = *groups.entry(key).or_insert(next);
             if group == next {
-                self.demands.push(Demand {
-                    over_fixed_limits: over_fixed_limits(config, worker_resources, &needs),
-                    needs,
-                    root_needs,
-                    root_has_room: true,
-                    filter: filter.cloned(),
-                    job: job.name.to_string(),
-                    host: job.host_placement.clone().filter(|h| !h.is_empty()),
-                    needs_worker_command,
-                    fits: BitTree::default(),
-                    feasible: BitTree::default(),
-                    active: BitTree::default(),
-                });
+                self.demands.push(demand);
             }
             group_of.push(group);
         }
@@ -470,16 +400,7 @@ impl Pool {
         ledger: &Ledger,
     ) -> Option<Refusal> {
         let wanted = self.demands.get(demand)?;
-        if let Err(refusal) = wanted.accepts(worker) {
-            return Some(refusal);
-        }
-        let slots = level.iter().zip(&worker.limits).zip(&wanted.needs);
-        for ((id, limit), need) in slots {
-            if !is_met(*need, *limit, ledger.used(worker.node, plan.name(*id))) {
-                return Some(Refusal::Short(*id, *limit));
-            }
-        }
-        (worker.eligibility == Eligibility::Ineligible).then_some(Refusal::Ineligible)
+        wanted.refusal(worker, plan, level, ledger)
     }
 
     /// The first job with something ready, from `start` on and then from the beginning, whose demand has room at the root and at

@@ -1,6 +1,7 @@
 //! Each reason appears when it holds, with its numbers.
 
 use brasserie_common::{StatusBits, Time};
+use brasserie_common_config::JobConfig;
 
 use super::world::*;
 use crate::{Eligibility, Engine, Restart};
@@ -190,5 +191,91 @@ fn dependencies() {
     assert_eq!(
         explain(&mut engine, T0, "after", "a")[0],
         "it depends on job `first` on `a`, which cannot get done: it has failed for good there"
+    );
+}
+
+#[test]
+fn what_can_never_start_is_known_before_the_job_is_configured() {
+    let resources = vec![
+        resource("disk", HOST, 1, 2),
+        resource("slots", WORKER, 1, 3),
+    ];
+    let all = config(resources, vec![job("good")]);
+    let (mut engine, worker) = engine(all, &[("m1", &["a"]), ("h2", &["b"])]);
+    let why = |engine: &Engine, change: &dyn Fn(&mut JobConfig)| -> Vec<String> {
+        let mut new = job("new");
+        new.resources = vec![1, 1];
+        change(&mut new);
+        let reasons = engine.infeasible(&new);
+        reasons.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(why(&engine, &|_| {}), [""; 0]);
+    assert_eq!(
+        why(&engine, &|job| job.resources = vec![3, 4]),
+        [
+            "it can never run: it needs 3 of `disk`, and nodes of level `host` have 2",
+            "it can never run on the connected workers: it needs 4 of `slots`, and `w1` has 3",
+        ]
+    );
+    assert_eq!(
+        why(&engine, &|job| job.host_placement = Some("h9".to_owned())),
+        ["it can never run on the connected workers: none is on host `h9`"]
+    );
+    // Its worker is on `m1`, which is a host, and not a database.
+    assert_eq!(
+        why(&engine, &|job| job.level_for_host_placement = Some(HOST)),
+        [""; 0]
+    );
+    assert_eq!(
+        why(&engine, &|job| job.level_for_host_placement = Some(DB)),
+        [
+            "it can never run on the connected workers: none that could is on a host that a node of level `db` names"
+        ]
+    );
+    let avoid_all = |job: &mut JobConfig| {
+        job.filters.insert(DB, blacklist(&["a", "b"]));
+    };
+    assert_eq!(
+        why(&engine, &avoid_all),
+        ["it has no task: of the 2 nodes at level `db`, none is enabled and passes its filters"]
+    );
+    let mut without = on_host("m1");
+    without.has_worker_command = false;
+    engine.upsert_worker(&shard("w1"), without);
+    assert_eq!(
+        why(&engine, &|job| job.command.clear()),
+        [
+            "it can never run: the job has no `command`, and no worker was started with --worker-command"
+        ]
+    );
+    // An empty pool proves nothing but what every worker has.
+    engine.remove_worker(worker);
+    assert_eq!(
+        why(&engine, &|job| job.host_placement = Some("h9".to_owned())),
+        [""; 0]
+    );
+    assert_eq!(
+        why(&engine, &|job| job.resources = vec![0, 4]),
+        [
+            "it can never run on the connected workers: it needs more than the configured limit of a worker resource"
+        ]
+    );
+}
+
+#[test]
+fn jobs_that_can_never_start_are_problems_if_they_could_run_otherwise() {
+    let resources = vec![
+        resource("disk", HOST, 1, 2),
+        resource("slots", WORKER, 1, 3),
+    ];
+    let mut big = job("big");
+    big.resources = vec![3, 1];
+    let mut off = job("off");
+    off.resources = vec![3, 1];
+    off.enabled = false;
+    let (engine, _) = engine(config(resources, vec![big, off]), &[("h", &["a"])]);
+    assert_eq!(
+        engine.problems(),
+        ["job `big`: it can never run: it needs 3 of `disk`, and nodes of level `host` have 2"]
     );
 }

@@ -1,0 +1,170 @@
+//! What no wait will change: a need above every limit, no worker big enough in the whole pool, no node to run on.
+
+use brasserie_common_config::{Config, JobConfig, LevelId, ResourceId};
+
+use super::Reason;
+use crate::engine::Engine;
+use crate::forest::filter::JobFilters;
+use crate::forest::index::Forest;
+use crate::placement::Structure;
+use crate::placement::demand::{Demand, Refusal};
+use crate::placement::eligible::structure_of;
+use crate::placement::resources::need_of;
+use crate::statuses::job::Job;
+
+/// Nodes that are looked at for one that a job, which is not configured yet, could run on. A filter takes about 100 ns a node, so
+/// that whoever saves a job waits for 10 ms at most; of a job that nearly no node passes, nothing is said.
+const MAX_LOOKED_AT: usize = 100_000;
+
+impl Engine {
+    /// Why no task of a job could ever start with the configuration, the nodes and the workers as they are now; empty if one could,
+    /// but for other jobs. The job need not be configured; it was read under settings that [`Config::reads_jobs_as`] those in force.
+    pub fn infeasible(&self, job: &JobConfig) -> Vec<Reason> {
+        let (Some(config), Some(forest)) = (&self.config, &self.forest) else {
+            return Vec::new();
+        };
+        let mut reasons = Vec::new();
+        if let Some(id) = self.above_limit(job) {
+            reasons.push(self.above_limit_reason(config, job, id));
+        }
+        let (filters, _) = JobFilters::new(job);
+        let filter = filters.at(config.worker_level());
+        let demand = Demand::new(config, &self.plan, job, filter);
+        let level = self.plan.at(config.worker_level());
+        let idle = Default::default();
+        let present = self.pool.present().map(|(_, worker)| worker);
+        let mut able = present.filter(|worker| {
+            let refusal = demand.refusal(worker, &self.plan, level, &idle);
+            matches!(refusal, None | Some(Refusal::Ineligible))
+        });
+        let first = able.next();
+        let host_level = job
+            .level_for_host_placement
+            .filter(|_| demand.host.is_none());
+        if self.pool.is_empty() {
+            if demand.over_fixed_limits {
+                reasons.push(self.explain_pool(config, &demand, job));
+            }
+        } else if first.is_none() {
+            reasons.push(self.explain_pool(config, &demand, job));
+        } else if let Some(hosts) = host_level
+            && !first
+                .into_iter()
+                .chain(able)
+                .any(|worker| forest.row_of(hosts, worker.host).is_some())
+        {
+            let level = &config.levels[hosts.index()];
+            let why = format!("none that could is on a host that a node of level `{level}` names");
+            reasons.push(Reason::NoWorkerEver { why });
+        }
+        reasons.extend(self.no_node_for(config, forest, job, &filters));
+        reasons
+    }
+
+    /// Jobs that could run but for what is the matter with them for good, as long as it stays so; by file order.
+    pub(crate) fn infeasible_jobs(&self) -> impl Iterator<Item = String> + '_ {
+        let (config, forest) = (self.config.as_ref(), self.forest.as_ref());
+        let of_job = move |id: &brasserie_common::JobId| {
+            let (job, settings, _) = (&self.jobs[id.index()], self.job_config(*id)?, forest?);
+            let mut reasons = Vec::new();
+            if job.can_run && job.infeasible {
+                self.explain_limits(config?, job, settings, &mut reasons);
+            }
+            let reason = reasons.first()?;
+            Some(format!("job `{}`: {reason}", settings.name))
+        };
+        self.configured.iter().filter_map(of_job)
+    }
+
+    /// A resource on the way from a job's tasks to the root of which no node has enough.
+    pub(crate) fn above_limit(&self, job: &JobConfig) -> Option<ResourceId> {
+        let levels = (0..=job.level_for_tasks.0).map(LevelId);
+        let mut ids = levels.flat_map(|level| self.plan.at(level)).copied();
+        ids.find(|id| {
+            let need = need_of(&job.resources, *id);
+            need > 0 && need > self.plan.limit(*id)
+        })
+    }
+
+    fn above_limit_reason(&self, config: &Config, job: &JobConfig, id: ResourceId) -> Reason {
+        let resource = &config.resources[id.index()];
+        Reason::AboveLimit {
+            level: config.levels[resource.level.index()].clone(),
+            resource: resource.name.clone(),
+            need: need_of(&job.resources, id),
+            limit: self.plan.limit(id),
+        }
+    }
+
+    pub(super) fn explain_limits(
+        &self,
+        config: &Config,
+        job: &Job,
+        job_config: &JobConfig,
+        reasons: &mut Vec<Reason>,
+    ) {
+        if let Some(id) = job.unmeetable {
+            reasons.push(self.above_limit_reason(config, job_config, id));
+        }
+        if self.pool.is_infeasible(job.demand)
+            && let Some(demand) = self.pool.demands.get(job.demand)
+        {
+            reasons.push(self.explain_pool(config, demand, job_config));
+        }
+    }
+
+    /// Why no connected worker could ever take the job.
+    fn explain_pool(&self, config: &Config, demand: &Demand, job_config: &JobConfig) -> Reason {
+        let level = self.plan.at(config.worker_level());
+        let mut only_command = !self.pool.is_empty();
+        let mut why = None;
+        for (_, worker) in self.pool.present() {
+            // Judged as if nothing ran, since the question is what could ever run.
+            let idle = Default::default();
+            let refusal = demand.refusal(worker, &self.plan, level, &idle);
+            only_command &= refusal == Some(Refusal::NoCommand);
+            let shard = &worker.shard;
+            why = why.or(match refusal {
+                Some(Refusal::OtherHost) | Some(Refusal::Ineligible) | None => None,
+                Some(Refusal::Filtered) => Some(format!("its filter does not pass `{shard}`")),
+                Some(Refusal::NoCommand) => Some(format!("`{shard}` has no command for it")),
+                Some(Refusal::Short(id, limit)) => Some(format!(
+                    "it needs {} of `{}`, and `{shard}` has {limit}",
+                    need_of(&job_config.resources, id),
+                    config.resources[id.index()].name,
+                )),
+            });
+        }
+        if only_command {
+            return Reason::NoCommand;
+        }
+        let host = job_config.host_placement.as_deref().unwrap_or_default();
+        let why = why.unwrap_or_else(|| match host {
+            "" => "it needs more than the configured limit of a worker resource".to_owned(),
+            host => format!("none is on host `{host}`"),
+        });
+        Reason::NoWorkerEver { why }
+    }
+
+    fn no_node_for(
+        &self,
+        config: &Config,
+        forest: &Forest,
+        job: &JobConfig,
+        filters: &JobFilters,
+    ) -> Option<Reason> {
+        let level = config.levels.get(job.level_for_tasks.index())?;
+        let order = forest.order(job.level_for_tasks);
+        let is_open =
+            |row| structure_of(forest, filters, job.name.as_str(), row) == Structure::Open;
+        let mut looked_at = order.iter().take(MAX_LOOKED_AT);
+        if looked_at.any(|canonical| forest.rows(*canonical).any(is_open)) {
+            return None;
+        }
+        let nodes = order.len();
+        (nodes <= MAX_LOOKED_AT).then(|| Reason::NoNode {
+            level: level.clone(),
+            nodes: nodes as u64,
+        })
+    }
+}
