@@ -191,6 +191,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let (inbox, lanes) = lanes();
     let core_options = options.core_options(clock.seed());
     let call_deadline = core_options.call_deadline;
+    let memory = SharedMemory::new(durable.schedule_memory());
     let durable = options.directory.of(durable);
     let mut scheduler = Scheduler::new(core_options, durable, clock.now(), clock.wall());
     scheduler.handle(clock.now(), first.event());
@@ -203,8 +204,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
 
     let (stop_outside, stop_driver) = (CancellationToken::new(), CancellationToken::new());
     let instance = instance_node(options.instance_node_name);
-    let proposals = first.proposals(options.unknown_keys, instance.clone());
-    let memory = proposals.memory.clone();
+    let proposals = first.proposals(options.unknown_keys, instance.clone(), memory.clone());
     let service = SchedulerService::new(inbox.clone(), store.room(), pool.clone(), proposals);
     let performer = Performer::new(store, Workers { pool }, inbox.clone(), call_deadline);
     let driver = Driver {
@@ -403,13 +403,18 @@ impl FirstConfig {
     }
 
     /// For what may come in its place.
-    fn proposals(&self, unknown_keys: UnknownKeys, instance: InstanceNode) -> Proposals {
+    fn proposals(
+        &self,
+        unknown_keys: UnknownKeys,
+        instance: InstanceNode,
+        memory: SharedMemory,
+    ) -> Proposals {
         Proposals {
             file: self.file.as_ref().map(|file| file.path().to_owned()),
             folder: self.folder.clone(),
             unknown_keys,
             instance,
-            memory: SharedMemory::default(),
+            memory,
             room: Proposals::room(),
         }
     }

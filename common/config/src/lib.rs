@@ -87,8 +87,9 @@ mod tree;
 mod yaml;
 
 pub use cron::{
-    Cron, Days, DueTime, DueTimes, ItemKey, ItemMemory, MAX_TIMES, Repeated, ScheduleMemory,
-    Selector, Since, Skipped, StandardCron, Stretch, TooManyTimes, Zone,
+    Cron, Days, DueTime, DueTimes, GivenUp, ItemKey, ItemMemory, MAX_TIMES, Repeated,
+    ScheduleChanges, ScheduleMemory, Selector, Since, Skipped, StandardCron, Stretch, TooManyTimes,
+    Zone,
 };
 pub use diff::{Changes, KeyChange};
 pub use export::export_job;

@@ -215,7 +215,7 @@ pub enum Fact {
     },
     HoldBackOver,
     TaskEnded,
-    /// Jobs by API, pauses, and what was forgiven.
+    /// Jobs by API, pauses, what was forgiven, and what schedules gave.
     Jobs,
 }
 

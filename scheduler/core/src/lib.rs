@@ -14,6 +14,7 @@ mod reconcile;
 mod record;
 mod scheduler;
 mod tasks;
+mod times;
 mod view;
 mod workers;
 
@@ -31,6 +32,7 @@ pub use record::{
     SavedJob,
 };
 pub use scheduler::{Options, Scheduler};
+pub use times::{GivenStretch, GivenTimes, ItemName};
 pub use view::{
     Answer, ClusterStatus, EndedTaskView, JobHistogram, JobStatus, LevelHistogram, LogPeers, Query,
     RunningTaskView, WorkerStatus,

@@ -278,6 +278,7 @@ impl Scheduler {
             true => Nodes::OfTheConfiguration,
             false => Nodes::OfAnother,
         };
+        self.record_times(now, nodes.times());
         self.engine_mut().apply_nodes(now, nodes);
         self.reconcile(now);
     }

@@ -13,6 +13,8 @@ use brasserie_common::{
     WallTime, WorkerId,
 };
 
+use crate::times::{GivenTimes, ItemName};
+
 /// Instances that have left and are remembered: each can linger for minutes at most, so this is enough for a pool of a thousand
 /// workers that are all replaced each minute. One that is forgotten and comes back makes the record stale, which is safe.
 pub const MAX_LEFT: usize = 16_384;
@@ -80,6 +82,12 @@ pub enum Record {
     /// The last ends of these tasks are forgiven: as they say instead.
     TasksForgiven {
         tasks: Vec<EndedTask>,
+    },
+    /// Schedules have given times up to where these say, and nodes have come in force that follow from it.
+    TimesGiven {
+        changed: Vec<(ItemName, GivenTimes)>,
+        /// These items will not be asked for any more.
+        forgotten: Vec<ItemName>,
     },
 }
 
@@ -163,6 +171,8 @@ pub struct Durable {
     pub last_job_version: JobVersion,
     /// Of whatever origin, and whether or not there are such jobs at present.
     pub paused: BTreeSet<JobName>,
+    /// How far each item of a schedule has given its times.
+    pub times: BTreeMap<ItemName, GivenTimes>,
     /// The last end of each task.
     pub statuses: BTreeMap<TaskKey, (InvocationId, StoredStatus)>,
     /// The operator says that the directory was restored from a backup. No record: it holds for the next start.
@@ -224,6 +234,12 @@ impl Durable {
                 for task in tasks {
                     self.end(task);
                 }
+            }
+            Record::TimesGiven { changed, forgotten } => {
+                for item in forgotten {
+                    self.times.remove(item);
+                }
+                self.times.extend(changed.iter().cloned());
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The machine itself: owns everything; one `match` on the event, one line an arm.
 
+mod parts;
 mod problems;
 mod shape;
 
@@ -12,6 +13,7 @@ use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
     CallId, RecordSeq, RequestId, SchedulerId, TaskKey, Time, Timeouts, WallTime,
 };
+use brasserie_common_config::ScheduleMemory;
 use brasserie_scheduler_engine::{Engine, Task};
 
 use crate::calls::Calls;
@@ -63,6 +65,8 @@ pub struct Scheduler {
     tasks: Tasks,
     orphans: Orphans,
     jobs: Jobs,
+    /// What is recorded of schedules.
+    times: ScheduleMemory,
     wait: InitialWait,
     calls: Calls,
     log: Log,
@@ -111,6 +115,7 @@ impl Scheduler {
             tasks: Tasks::default(),
             orphans: Orphans::default(),
             jobs: Jobs::new(&durable),
+            times: durable.schedule_memory(),
             wait: InitialWait::new(&options, &durable, now),
             calls: Calls::default(),
             log: Log::default(),
@@ -251,70 +256,6 @@ impl Scheduler {
     /// The latest wall clock that the shell told.
     pub fn wall(&self) -> WallTime {
         self.wall
-    }
-
-    pub fn engine(&self) -> &Engine {
-        &self.engine
-    }
-
-    pub(crate) fn engine_mut(&mut self) -> &mut Engine {
-        &mut self.engine
-    }
-
-    pub(crate) fn options(&self) -> &Options {
-        &self.options
-    }
-
-    pub(crate) fn workers(&self) -> &Workers {
-        &self.workers
-    }
-
-    pub(crate) fn workers_mut(&mut self) -> &mut Workers {
-        &mut self.workers
-    }
-
-    pub(crate) fn tasks(&self) -> &Tasks {
-        &self.tasks
-    }
-
-    pub(crate) fn tasks_mut(&mut self) -> &mut Tasks {
-        &mut self.tasks
-    }
-
-    pub(crate) fn orphans(&self) -> &Orphans {
-        &self.orphans
-    }
-
-    pub(crate) fn orphans_mut(&mut self) -> &mut Orphans {
-        &mut self.orphans
-    }
-
-    pub(crate) fn jobs(&self) -> &Jobs {
-        &self.jobs
-    }
-
-    pub(crate) fn jobs_mut(&mut self) -> &mut Jobs {
-        &mut self.jobs
-    }
-
-    pub(crate) fn initial_wait(&self) -> &InitialWait {
-        &self.wait
-    }
-
-    pub(crate) fn initial_wait_mut(&mut self) -> &mut InitialWait {
-        &mut self.wait
-    }
-
-    pub(crate) fn calls(&self) -> &Calls {
-        &self.calls
-    }
-
-    pub(crate) fn calls_mut(&mut self) -> &mut Calls {
-        &mut self.calls
-    }
-
-    pub(crate) fn effects_mut(&mut self) -> &mut VecDeque<Effect> {
-        &mut self.effects
     }
 
     /// The newer instance for which this one has stepped down.

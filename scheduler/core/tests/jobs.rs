@@ -1,6 +1,8 @@
 //! Jobs by API beside those of the file: whose name it is, when they take effect, and what survives.
 
 mod support;
+#[path = "jobs/times.rs"]
+mod times;
 
 use std::time::Duration;
 

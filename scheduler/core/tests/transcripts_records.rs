@@ -43,7 +43,8 @@ fn safety_seconds(records: &[Record]) -> Vec<u32> {
         | Record::JobDeleted { .. }
         | Record::JobPaused { .. }
         | Record::JobResumed { .. }
-        | Record::TasksForgiven { .. } => None,
+        | Record::TasksForgiven { .. }
+        | Record::TimesGiven { .. } => None,
     });
     left.flatten()
         .map(|task| task.status.safety_seconds)

@@ -7,4 +7,4 @@ pub(crate) mod index;
 mod table;
 
 pub use builder::{MAX_NODES, NodeError, NodeTableBuilder};
-pub use table::{NodeTable, Row};
+pub use table::{NodeTable, Row, TimesGiven};

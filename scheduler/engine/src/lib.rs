@@ -17,7 +17,7 @@ mod view;
 
 pub use engine::Engine;
 pub use explain::{Need, Reason};
-pub use forest::{MAX_NODES, NodeError, NodeTable, NodeTableBuilder, Row};
+pub use forest::{MAX_NODES, NodeError, NodeTable, NodeTableBuilder, Row, TimesGiven};
 pub use types::{
     AdoptOutcome, Counts, Eligibility, Histogram, HoldBack, MachineLimits, Placement, Restart,
     Task, TaskState, WorkerIndex, WorkerResources,

@@ -76,7 +76,7 @@ pub(crate) struct Sources {
     /// `None`: the configuration never changes.
     pub(crate) file: Option<ConfigFile>,
     pub(crate) folder: PathBuf,
-    /// For plans.
+    /// Which times schedules have given: at first those of the scheduler before. Plans begin from it, too.
     pub(crate) memory: SharedMemory,
 }
 
@@ -98,8 +98,6 @@ struct Refreshed {
     event: Event,
     /// When the wall clock makes the nodes others.
     until: Option<WallTime>,
-    /// Of schedules; none after a failure, which has given nothing.
-    memory: Option<ScheduleMemory>,
 }
 
 /// What happened while the task slept.
@@ -112,7 +110,10 @@ enum Woken {
 
 impl Sources {
     pub(crate) async fn run(mut self, stop: CancellationToken) {
-        let mut known = Known::default();
+        let mut known = Known {
+            memory: self.memory.get(),
+            doubt: None,
+        };
         let mut refresh = self.refresh(&mut known);
         let mut looks = interval(self.periods.config_update);
         // After a slow look the next one still comes a period later.
@@ -136,11 +137,7 @@ impl Sources {
                 }
                 Woken::NodesDue => refresh = self.refresh(&mut known),
                 Woken::NodesDone(refreshed) => {
-                    let Refreshed {
-                        event,
-                        until,
-                        memory,
-                    } = *refreshed;
+                    let Refreshed { event, until } = *refreshed;
                     let wait = match &event {
                         Event::NodesFailed { message } => {
                             tracing::error!(
@@ -151,11 +148,9 @@ impl Sources {
                         }
                         _ => self.periods.nodes_update,
                     };
+                    known.go_on(&event);
                     self.inbox.tell(event).await;
-                    if let Some(memory) = memory {
-                        known.memory = Arc::new(memory);
-                        self.memory.set(&known.memory);
-                    }
+                    self.memory.set(&known.memory);
                     let now = Clock.now();
                     refresh = Refresh::Waiting(Box::pin(wait_until(
                         now + LEAST_STAY.min(wait),
@@ -186,24 +181,18 @@ impl Sources {
         );
         Refresh::Running(Box::pin(async move {
             match nodes.await {
-                Ok(BuiltNodes {
-                    table,
-                    until,
-                    memory,
-                }) => Refreshed {
+                Ok(BuiltNodes { table, until }) => Refreshed {
                     event: Event::NodesLoaded {
                         nodes: Arc::new(table),
                         config,
                     },
                     until,
-                    memory: Some(memory),
                 },
                 Err(error) => Refreshed {
                     event: Event::NodesFailed {
                         message: error.to_string(),
                     },
                     until: None,
-                    memory: None,
                 },
             }
         }))
@@ -238,11 +227,24 @@ impl Sources {
 }
 
 /// What one refresh leaves to the next.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Known {
     memory: Arc<ScheduleMemory>,
     /// What was last said of the machine's zone, so that it is not said at each refresh.
     doubt: Option<String>,
+}
+
+impl Known {
+    /// The next refresh goes on from this one; one that failed has given nothing.
+    fn go_on(&mut self, refreshed: &Event) {
+        if let Event::NodesLoaded { nodes, .. } = refreshed {
+            let times = nodes.times();
+            for given_up in &times.given_up {
+                tracing::warn!("{given_up}");
+            }
+            self.memory = Arc::new(times.memory.clone());
+        }
+    }
 }
 
 /// The zone is looked up each time: people change it while programs run.

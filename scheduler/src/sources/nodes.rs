@@ -9,7 +9,7 @@ use brasserie_common::WallTime;
 use brasserie_common_config::{
     Config, NodeSource, ScheduleMemory, ScriptSource, Since, TooManyTimes, Zone,
 };
-use brasserie_scheduler_engine::{NodeError, NodeTable, NodeTableBuilder, Row};
+use brasserie_scheduler_engine::{NodeError, NodeTable, NodeTableBuilder, Row, TimesGiven};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::script::{Script, ScriptError};
@@ -18,8 +18,9 @@ use super::script::{Script, ScriptError};
 /// a scheduler that starts thousands of them.
 const MAX_SCRIPTS_AT_ONCE: usize = 4;
 
-/// How much of what was missed, while the machine slept or a source failed, is caught up with: a day, within which somebody has
-/// looked. Older times are worth less than the burst of tasks would cost.
+/// How much of what was missed, while no scheduler ran, the machine slept or a source failed, is caught up with: a day, within which
+/// somebody has looked. Older times are worth less than the burst of tasks would cost. It is also how long an item is remembered that
+/// is in no configuration any more.
 const CATCH_UP: Duration = Duration::from_secs(86_400);
 
 /// The name of the node at the top.
@@ -51,7 +52,7 @@ pub struct Moment {
     pub now: WallTime,
     /// Of schedules that name none.
     pub zone: Zone,
-    /// Of the refresh before; none at first.
+    /// Of the refresh before; at first of the last one that an earlier scheduler has recorded.
     pub memory: Arc<ScheduleMemory>,
 }
 
@@ -61,8 +62,6 @@ pub struct BuiltNodes {
     pub table: NodeTable,
     /// From then on they are others. `None`: the clock changes nothing.
     pub until: Option<WallTime>,
-    /// For the next refresh.
-    pub memory: ScheduleMemory,
 }
 
 /// Runs all sources in order; the first failure fails the whole. Dropped before its end, it ends its scripts.
@@ -74,7 +73,7 @@ pub async fn build_nodes(
 ) -> Result<BuiltNodes, NodesError> {
     let mut builder = NodeTableBuilder::new(&instance.0, &config);
     let mut until: Option<WallTime> = None;
-    let mut memory = ScheduleMemory::default();
+    let mut times = TimesGiven::default();
     for (index, source) in config.node_sources.iter().enumerate() {
         // People count from one.
         let position = index + 1;
@@ -89,18 +88,19 @@ pub async fn build_nodes(
                 let timed = Timed {
                     builder,
                     until,
-                    memory,
+                    times,
                 };
                 let timed = add_time(position, timed, config, index, moment.clone()).await?;
-                (until, memory) = (timed.until, timed.memory);
+                (until, times) = (timed.until, timed.times);
                 timed.builder
             }
         };
     }
+    let before = &moment.memory;
+    times.memory.remember_absent(before, moment.now, CATCH_UP);
     Ok(BuiltNodes {
-        table: builder.finish(),
+        table: builder.finish().with_times(times),
         until,
-        memory,
     })
 }
 
@@ -126,7 +126,7 @@ async fn build(
 struct Timed {
     builder: NodeTableBuilder,
     until: Option<WallTime>,
-    memory: ScheduleMemory,
+    times: TimesGiven,
 }
 
 /// Off the runtime's threads, as calendars are slow.
@@ -146,8 +146,11 @@ async fn add_time(
             window: CATCH_UP,
         };
         let due = source
-            .due_since(&since, moment.now, &moment.zone, &mut timed.memory)
+            .due_since(&since, moment.now, &moment.zone, &mut timed.times.memory)
             .map_err(|error| NodesError::Times { position, error })?;
+        let given_up = due.given_up.iter();
+        let given_up = given_up.map(|times| format!("node source {position}: {times}"));
+        timed.times.given_up.extend(given_up);
         timed
             .builder
             .add_time(source, &due.times)

@@ -27,11 +27,15 @@ const NODES_DEADLINE: Duration = Duration::from_secs(90);
 pub(crate) struct SharedMemory(Arc<Mutex<Arc<ScheduleMemory>>>);
 
 impl SharedMemory {
+    pub(crate) fn new(memory: ScheduleMemory) -> Self {
+        SharedMemory(Arc::new(Mutex::new(Arc::new(memory))))
+    }
+
     pub(super) fn set(&self, memory: &Arc<ScheduleMemory>) {
         *self.0.lock() = Arc::clone(memory);
     }
 
-    fn get(&self) -> Arc<ScheduleMemory> {
+    pub(super) fn get(&self) -> Arc<ScheduleMemory> {
         Arc::clone(&self.0.lock())
     }
 }

@@ -132,7 +132,7 @@ async fn what_was_missed_is_caught_up_with() {
         let built = build_nodes(Arc::clone(&config), folder, instance.clone(), moment).await;
         let built = built.unwrap();
         found.push(names(&built.table, 2).len());
-        memory = Arc::new(built.memory);
+        memory = Arc::new(built.table.times().memory.clone());
     }
     assert_eq!(found, [0, 3]);
 }

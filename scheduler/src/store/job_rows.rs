@@ -52,7 +52,8 @@ pub(super) fn apply(transaction: &Transaction<'_>, record: &Record) -> Result<()
         | Record::HoldBack { .. }
         | Record::HoldBackOver
         | Record::TaskEnded(_)
-        | Record::TasksForgiven { .. } => {}
+        | Record::TasksForgiven { .. }
+        | Record::TimesGiven { .. } => {}
     }
     Ok(())
 }

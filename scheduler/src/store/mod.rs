@@ -5,6 +5,7 @@ mod job_rows;
 mod queue;
 mod rows;
 mod schema;
+mod source_rows;
 #[cfg(test)]
 mod tests;
 mod writer;

@@ -14,7 +14,7 @@ use brasserie_scheduler_core::{ClusterId, Durable, EndedTask, InstanceRecord, MA
 use rusqlite::{Connection, Row, Transaction, params};
 
 use super::error::StoreError;
-use super::job_rows;
+use super::{job_rows, source_rows};
 
 /// Names whose ids are kept in memory; more are looked up in the file again. They share their text with the scheduler's
 /// own tables, so this is some 100 MiB at most.
@@ -139,6 +139,9 @@ pub(super) fn apply(
                 end(transaction, names, task)?;
             }
         }
+        Record::TimesGiven { changed, forgotten } => {
+            source_rows::apply_times(transaction, changed, forgotten)?;
+        }
     }
     Ok(())
 }
@@ -249,6 +252,7 @@ pub(super) fn load(connection: &Connection) -> Result<Durable, StoreError> {
         durable.instances.insert(worker, instance);
     }
     job_rows::load(connection, &mut durable)?;
+    source_rows::load(connection, &mut durable)?;
     let mut statement = connection.prepare(
         "SELECT invocation_start, invocation_rand, bits, time_ms, backoff, safety, data, jobs.name, nodes.name
          FROM statuses JOIN jobs ON jobs.id = job_id JOIN nodes ON nodes.id = node_id",

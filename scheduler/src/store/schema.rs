@@ -89,6 +89,12 @@ pub(super) const STEPS: &[Step] = &[
         CREATE TABLE paused_jobs (name TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
     ",
     },
+    Step {
+        to: 4,
+        sql: "
+        CREATE TABLE schedule_items (name TEXT PRIMARY KEY, given TEXT NOT NULL) STRICT;
+    ",
+    },
 ];
 
 /// An open file in the current format.

@@ -11,8 +11,8 @@ use brasserie_common::{
     WallTime, WorkerId,
 };
 use brasserie_scheduler_core::{
-    ClusterId, Durable, EndedTask, InstanceRecord, JobVersion, LeftCause, MAX_LEFT, Record,
-    SavedJob,
+    ClusterId, Durable, EndedTask, GivenStretch, GivenTimes, InstanceRecord, ItemName, JobVersion,
+    LeftCause, MAX_LEFT, Record, SavedJob,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use proptest::prelude::*;
@@ -144,10 +144,30 @@ fn record() -> impl Strategy<Value = Record> {
         job_name().prop_map(|job| Record::JobResumed { job }),
         proptest::collection::vec(task_ended(), 0..4)
             .prop_map(|tasks| Record::TasksForgiven { tasks }),
+        times_given(),
         nanos.prop_map(|wait| Record::HoldBack { wait }),
         Just(Record::HoldBackOver),
         task_ended().prop_map(Record::TaskEnded),
     ]
+}
+
+fn times_given() -> impl Strategy<Value = Record> {
+    let item = || (0..3_u8).prop_map(|n| ItemName(format!("item '{n}")));
+    let stretch = any::<(i32, i64, i64)>().prop_map(|(after, up_to, seen)| GivenStretch {
+        after: WallTime::from_millis(after.into()),
+        up_to: WallTime::from_millis(up_to),
+        seen: WallTime::from_millis(seen),
+        zone: "Europe/Berlin".to_owned(),
+    });
+    let stretches = proptest::collection::vec(stretch, 0..3);
+    let absent = proptest::option::of(any::<i64>().prop_map(WallTime::from_millis));
+    let given = (stretches, absent).prop_map(|(stretches, absent_since)| GivenTimes {
+        stretches,
+        absent_since,
+    });
+    let changed = proptest::collection::vec((item(), given), 0..3);
+    let forgotten = proptest::collection::vec(item(), 0..2);
+    (changed, forgotten).prop_map(|(changed, forgotten)| Record::TimesGiven { changed, forgotten })
 }
 
 proptest! {
@@ -384,7 +404,7 @@ fn an_older_format_is_migrated_after_a_backup() {
         .unwrap();
     drop(database);
     let next = Step {
-        to: 4,
+        to: 5,
         sql: "ALTER TABLE meta ADD COLUMN colour TEXT",
     };
     let mut database = Database::open_with(&path, &[next]).unwrap();
@@ -393,18 +413,18 @@ fn an_older_format_is_migrated_after_a_backup() {
         .connection()
         .query_row("SELECT version FROM meta", (), |r| r.get(0))
         .unwrap();
-    assert_eq!(version, 4);
+    assert_eq!(version, 5);
     drop(database);
     assert!(matches!(
         Database::open(&path),
         Err(StoreError::Newer {
-            found: 4,
-            known: 3,
+            found: 5,
+            known: 4,
             ..
         })
     ));
     // The copy is a complete store of the old format.
-    let mut copy = Database::open(&folder.path().join("db.format-3")).unwrap();
+    let mut copy = Database::open(&folder.path().join("db.format-4")).unwrap();
     assert_eq!(copy.load().unwrap().statuses.len(), 1);
 }
 
@@ -477,12 +497,12 @@ fn a_migration_that_fails_changes_nothing() {
     let path = folder.path().join("db");
     drop(Database::open(&path).unwrap());
     let broken = [Step {
-        to: 4,
+        to: 5,
         sql: "DROP TABLE statuses; DROP TABLE nothing",
     }];
     let text = Database::open_with(&path, &broken).unwrap_err().to_string();
     assert!(
-        text.contains("format 3 to 4") && text.contains("Nothing was changed"),
+        text.contains("format 4 to 5") && text.contains("Nothing was changed"),
         "{text}"
     );
     assert!(Database::open(&path).unwrap().load().is_ok());

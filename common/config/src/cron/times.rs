@@ -1,12 +1,14 @@
 //! The times that an `add_time` source gives at a moment, and until when they stay as they are.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
 use brasserie_common::WallTime;
+use brasserie_common::time::format_duration;
 use jiff::civil::Date;
 
-use super::memory::{ItemKey, Living, ScheduleMemory};
+use super::memory::{Advanced, ItemKey, Living, ScheduleMemory};
 use super::{Cron, Zone};
 use crate::model::{AddTime, ScheduleItem};
 
@@ -37,11 +39,41 @@ pub struct DueTime {
     pub tags: BTreeSet<String>,
 }
 
+/// Missed times of an item that get no node any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenUp {
+    /// Counting from 1.
+    pub item: usize,
+    /// [`MAX_TIMES`]: that many or more.
+    pub times: usize,
+    /// What is longer ago is not caught up with.
+    pub window: Duration,
+}
+
+impl fmt::Display for GivenUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let GivenUp {
+            item,
+            times,
+            window,
+        } = self;
+        let or_more = if *times == MAX_TIMES { " or more" } else { "" };
+        let window = format_duration(*window);
+        write!(
+            f,
+            "{times}{or_more} missed times of item {item} of the schedule get no node: what is longer ago than {window} is not \
+             caught up with, nor are more than {MAX_TIMES} times"
+        )
+    }
+}
+
 /// All times of one source at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueTimes {
     /// Ascending.
     pub times: Vec<DueTime>,
+    /// Told once: from now on nobody remembers them.
+    pub given_up: Vec<GivenUp>,
     /// When a time begins, is disabled, or ends: from then on `times` are others. `None`: never.
     pub until: Option<WallTime>,
 }
@@ -78,7 +110,14 @@ impl AddTime {
         for (index, item) in self.schedule.iter().enumerate() {
             let key = self.key(item, next);
             let mut memory = since.memory.0.get(&key).cloned().unwrap_or_default();
-            let moment = memory.advance(item, default, now, since.window);
+            let Advanced { moment, given_up } = memory.advance(item, default, now, since.window);
+            if given_up > 0 {
+                due.given_up.push(GivenUp {
+                    item: index + 1,
+                    times: given_up,
+                    window: since.window.max(item.lifetime),
+                });
+            }
             let mut on_time = 0;
             for living in memory.living(item, moment) {
                 // Those that are late are bounded by the memory: they are not to block what is on time.
@@ -95,6 +134,7 @@ impl AddTime {
         }
         Ok(DueTimes {
             times: due.times.into_values().collect(),
+            given_up: due.given_up,
             until: due.until,
         })
     }
@@ -119,6 +159,7 @@ impl AddTime {
 #[derive(Default)]
 struct Gathered {
     times: BTreeMap<WallTime, DueTime>,
+    given_up: Vec<GivenUp>,
     until: Option<WallTime>,
 }
 

@@ -363,6 +363,7 @@ fn shape_record(s: &mut S<'_>, record: &Record) {
         Record::JobDeleted { job, version } => s.put((job, version)),
         Record::JobPaused { job } | Record::JobResumed { job } => s.put(job),
         Record::TasksForgiven { tasks } => s.each(tasks, shape_end),
+        Record::TimesGiven { changed, forgotten } => s.put((changed, forgotten)),
     }
 }
 

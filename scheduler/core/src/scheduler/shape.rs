@@ -23,6 +23,7 @@ impl Scheduler {
         self.tasks.shape(s, persisted, self.wall);
         self.orphans.shape(s);
         self.jobs.shape(s, persisted);
+        s.put(format!("{:?}", self.times));
         self.wait.shape(s, persisted, self.wall);
         self.calls.shape(s);
         let Log {

@@ -72,10 +72,11 @@ impl World {
             // config n0 n1 [backoff 5 repeat | backoff 1 2 fail] [leave-wait-before 60s]
             //     [no-job | disabled | faulty] [switched-off] [without-node n2] [working-wait 2s]
             //     [orphans-end-after 20s] [job-orphans-end-after 5s | job-orphans-stay]
-            //     [kill-by term_wait_kill] [job-kill-by kill] [nodes-later]
+            //     [kill-by term_wait_kill] [job-kill-by kill] [nodes-later] [each 60s 90s]
             // Job j on these nodes. `leave-wait-before`: the operator's override, a time so far in the future. `no-job`: there
             // is none; `faulty`: it has errors; `switched-off`: the settings say so; `without-node`: one that is disabled.
-            // Methods wait 7 s. `nodes-later`: the nodes come when the scenario says `nodes`.
+            // Methods wait 7 s. `nodes-later`: the nodes come when the scenario says `nodes`. `each`: a node for each such time of the
+            // clock, with that lifetime.
             "config" => self.configure(w)?,
             // nodes [of-before]
             // The nodes of the last configuration that has not got them yet, or of the one before it.
@@ -86,6 +87,12 @@ impl World {
                     false => latest,
                 };
                 self.load_nodes(config.ok_or("no nodes are to come")?)?;
+            }
+            // refresh
+            // The sources of the latest configuration are asked again.
+            "refresh" => {
+                let config = self.config.clone();
+                self.load_nodes(config.ok_or("there is no configuration")?)?;
             }
             // heartbeat w1 [fresh | echo S1/2] [goodbye] [shard b] [lock host:82] [period 30s]
             //     [protocol 1]

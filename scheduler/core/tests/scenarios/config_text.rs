@@ -9,6 +9,8 @@ pub struct ConfigText {
     settings: String,
     job: String,
     no_job: bool,
+    /// Items of a schedule.
+    schedule: Vec<String>,
     pub nodes_later: bool,
 }
 
@@ -53,6 +55,13 @@ impl ConfigText {
             "kill-by" => self.settings += &method(w)?,
             "job-kill-by" => self.job += &method(w)?,
             "nodes-later" => self.nodes_later = true,
+            "each" => {
+                let period = w.duration("a period")?.as_secs();
+                let lifetime = w.duration("a lifetime")?.as_secs();
+                self.schedule.push(format!(
+                    r#"{{"cron": {{"epoch": {{"period": {period}}}}}, "lifetime": {lifetime}}}"#
+                ));
+            }
             node => self.nodes.push(format!(r#""{node}": []"#)),
         }
         Ok(())
@@ -66,10 +75,21 @@ impl ConfigText {
                 self.job
             ),
         };
+        let mut sources = Vec::new();
+        if !self.nodes.is_empty() || self.schedule.is_empty() {
+            let nodes = self.nodes.join(", ");
+            sources.push(format!(r#"{{"source": "manual", "prefs": {{{nodes}}}}}"#));
+        }
+        if !self.schedule.is_empty() {
+            let schedule = self.schedule.join(", ");
+            sources.push(format!(
+                r#"{{"source": "add_time", "prefs": {{"parent_level": "instance", "format": "t{{time}}", "schedule": [{schedule}]}}}}"#
+            ));
+        }
         format!(
             r#"{{"bistro_settings": {{"nodes": {{"levels": ["l"], "node_order": "original",
-                "node_sources": [{{"source": "manual", "prefs": {{{}}}}}]}}, "resources": {{}}{}}}{job}}}"#,
-            self.nodes.join(", "),
+                "node_sources": [{}]}}, "resources": {{}}{}}}{job}}}"#,
+            sources.join(", "),
             self.settings
         )
     }

@@ -6,8 +6,8 @@ use brasserie_common::status::StoredStatus;
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{BackoffDuration, RecordSeq, RequestId, StatusBits};
 use brasserie_scheduler_core::{
-    Call, ClusterStatus, Effect, EndedTask, ExitReason, Message, NewWorker, Record, Rejection,
-    Reply,
+    Call, ClusterStatus, Effect, EndedTask, ExitReason, GivenTimes, ItemName, Message, NewWorker,
+    Record, Rejection, Reply,
 };
 
 use crate::transcript::show_duration;
@@ -97,6 +97,7 @@ impl World {
                 let tasks: Vec<String> = tasks.iter().map(|task| self.ended(task)).collect();
                 format!("forgiven: {}", tasks.join("; "))
             }
+            Record::TimesGiven { changed, forgotten } => times(changed, forgotten),
         }
     }
 
@@ -395,4 +396,20 @@ pub fn timer_text(wait: Option<Duration>) -> String {
         Some(Duration::ZERO) => "a timer is due".to_owned(),
         Some(wait) => format!("the next timer is due in {}", show_duration(wait)),
     }
+}
+
+fn times(changed: &[(ItemName, GivenTimes)], forgotten: &[ItemName]) -> String {
+    let mut text = "times are given".to_owned();
+    for (item, given) in changed {
+        let last = given.stretches.last();
+        let up_to = last.map_or(0, |stretch| stretch.up_to.as_secs());
+        text += &format!("; by {} up to {up_to}", item.0);
+        if given.absent_since.is_some() {
+            text += ", which no configuration has";
+        }
+    }
+    for item in forgotten {
+        text += &format!("; {} is forgotten", item.0);
+    }
+    text
 }

@@ -10,9 +10,9 @@ use brasserie_common::{
     CallId, CallOutcome, MachinePortLock, Principal, RecordSeq, RequestId, RunningTask,
     ServiceAddress, Standing, Time, Timeouts, WallTime, WorkerDescription, WorkerId, WorkerSetId,
 };
-use brasserie_common_config::{Config, NodeSource};
+use brasserie_common_config::{Config, NodeSource, ScheduleMemory, Since, Zone};
 use brasserie_scheduler_core::{CallReply, Durable, Event, Options, Record, Scheduler};
-use brasserie_scheduler_engine::NodeTableBuilder;
+use brasserie_scheduler_engine::{NodeTableBuilder, TimesGiven};
 
 use crate::behave::Routine;
 use crate::names::Names;
@@ -22,6 +22,8 @@ use crate::transcript::{Player, Words};
 pub const EPOCH: i64 = 1_700_000_000;
 /// Above every deadline of the default timeouts, so that nothing counts from before time began.
 const FIRST_TIME: Duration = Duration::from_secs(1000);
+/// How much of what was missed schedules catch up with.
+const CATCH_UP: Duration = Duration::from_secs(600);
 /// After this long the core itself gives a call up.
 const CALL_DEADLINE: Duration = Duration::from_secs(5);
 
@@ -96,6 +98,8 @@ pub struct World {
     pub config: Option<Arc<Config>>,
     /// Configurations whose nodes the scenario tells later, latest last.
     pub nodes_to_come: Vec<Arc<Config>>,
+    /// What schedules have given, as the process knows it.
+    schedule_memory: ScheduleMemory,
     /// Of the scheduler that runs.
     pub timeouts: Timeouts,
     pub names: Names,
@@ -124,6 +128,7 @@ impl World {
             store: Store::SyncsAtOnce,
             config: None,
             nodes_to_come: Vec::new(),
+            schedule_memory: ScheduleMemory::default(),
             timeouts: Timeouts::default(),
             names: Names::default(),
             peers: BTreeMap::new(),
@@ -160,6 +165,7 @@ impl World {
         }
         let (now, wall) = (self.now, self.wall());
         self.timeouts = options.timeouts;
+        self.schedule_memory = self.durable.schedule_memory();
         let scheduler = Scheduler::new(options, self.durable.clone(), now, wall);
         let name = self.names.next_scheduler(scheduler.id());
         self.scheduler = Some(scheduler);
@@ -221,13 +227,31 @@ impl World {
     /// The nodes that the sources of this configuration give.
     pub fn load_nodes(&mut self, config: Arc<Config>) -> Result<(), String> {
         let mut nodes = NodeTableBuilder::new("instance", &config);
+        let mut times = TimesGiven::default();
+        let now = self.wall();
         for source in &config.node_sources {
-            if let NodeSource::Manual(list) = source {
-                nodes.add_manual(list).map_err(|e| e.to_string())?;
+            match source {
+                NodeSource::Manual(list) => nodes.add_manual(list).map_err(|e| e.to_string())?,
+                NodeSource::AddTime(source) => {
+                    let since = Since {
+                        memory: &self.schedule_memory,
+                        window: CATCH_UP,
+                    };
+                    let due = source.due_since(&since, now, &Zone::utc(), &mut times.memory);
+                    let due = due.map_err(|e| e.to_string())?;
+                    let given_up = due.given_up.iter().map(ToString::to_string);
+                    times.given_up.extend(given_up);
+                    let added = nodes.add_time(source, &due.times);
+                    added.map_err(|e| e.to_string())?;
+                }
+                NodeSource::Empty | NodeSource::RangeLabel(_) | NodeSource::Script(_) => {}
             }
         }
+        let before = &self.schedule_memory;
+        times.memory.remember_absent(before, now, CATCH_UP);
+        self.schedule_memory = times.memory.clone();
         self.event(Event::NodesLoaded {
-            nodes: Arc::new(nodes.finish()),
+            nodes: Arc::new(nodes.finish().with_times(times)),
             config,
         })
     }

@@ -6,7 +6,7 @@ use brasserie_common::NodeName;
 use brasserie_common::ids::NameError;
 use brasserie_common_config::{AddTime, Config, DueTime, LevelId, ManualNode, RangeLabel};
 
-use super::table::{NodeTable, Row, TagColumn, TagSet};
+use super::table::{NodeTable, Row, TagColumn, TagSet, TimesGiven};
 
 /// The most nodes of one table: twice the ten million that one scheduler is built for, so that a mistyped range ends in an
 /// error and not in swap.
@@ -71,6 +71,7 @@ impl NodeTableBuilder {
                 name_ends: vec![u32::try_from(name.len()).unwrap_or(0)],
                 arena: name,
                 tags: TagColumn::default(),
+                times: TimesGiven::default(),
             },
             tag_sets: BTreeMap::from([(BTreeSet::new(), TagSet::EMPTY)]),
         }

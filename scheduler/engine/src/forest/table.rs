@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use brasserie_common::collections::SeededSet;
-use brasserie_common_config::{Config, LevelId};
+use brasserie_common_config::{Config, LevelId, ScheduleMemory};
 
 /// Position of a node in a [`NodeTable`]. Replicas have a row each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,6 +31,16 @@ pub struct NodeTable {
     pub(crate) name_ends: Vec<u32>,
     pub(crate) arena: String,
     pub(crate) tags: TagColumn,
+    pub(crate) times: TimesGiven,
+}
+
+/// What schedules gave together with the nodes of a table. The engine only carries it, to where the nodes come in force.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TimesGiven {
+    /// Everything that they have given so far.
+    pub memory: ScheduleMemory,
+    /// What they will never give, for people.
+    pub given_up: Vec<String>,
 }
 
 /// One of the sets of tags that nodes have.
@@ -99,6 +109,15 @@ impl NodeTable {
 
     pub fn rows(&self) -> impl Iterator<Item = Row> + use<> {
         (0..u32::try_from(self.levels.len()).unwrap_or(u32::MAX)).map(Row)
+    }
+
+    /// Says what schedules gave for it.
+    pub fn with_times(self, times: TimesGiven) -> NodeTable {
+        NodeTable { times, ..self }
+    }
+
+    pub fn times(&self) -> &TimesGiven {
+        &self.times
     }
 
     /// Level by the numbering of [`NodeTable::level_names`].

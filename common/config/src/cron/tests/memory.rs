@@ -25,10 +25,20 @@ fn source(text: &str, lifetime: u64) -> AddTime {
     }
 }
 
-/// A scheduler that refreshes, and is restarted before each refresh.
+/// As another process finds it.
+fn restored(item: &ItemMemory) -> ItemMemory {
+    ItemMemory::restore(item.stretches().to_vec(), item.absent_since())
+}
+
+/// A scheduler that refreshes, and is restarted before each refresh unless it is told not to be.
 struct Machine {
     source: AddTime,
     memory: ScheduleMemory,
+    /// What a restart finds.
+    record: ScheduleMemory,
+    restarts: bool,
+    /// Items whose record was written.
+    written: usize,
     window: Duration,
     zone: Zone,
 }
@@ -38,12 +48,18 @@ impl Machine {
         Machine {
             source,
             memory: ScheduleMemory::default(),
+            record: ScheduleMemory::default(),
+            restarts: true,
+            written: 0,
             window,
             zone: Zone::named(zone).unwrap(),
         }
     }
 
     fn refresh(&mut self, now: i64) -> DueTimes {
+        if self.restarts {
+            self.memory = self.record.clone();
+        }
         let since = Since {
             memory: &self.memory,
             window: self.window,
@@ -54,12 +70,19 @@ impl Machine {
             .source
             .due_since(&since, now, &self.zone, &mut next)
             .unwrap();
-        let kept = next.0.into_iter().map(|(key, item)| {
-            let restored = ItemMemory::restore(item.stretches().to_vec());
-            assert_eq!(restored, item);
-            (key, restored)
-        });
-        self.memory = ScheduleMemory(kept.collect());
+        next.remember_absent(&self.memory, now, self.window);
+        self.memory = next;
+        let changes = self.memory.changes_since(&self.record);
+        self.written += changes.changed.len();
+        self.record.change(&changes);
+        let changes = self.memory.changes_since(&self.record);
+        assert!(changes.is_empty(), "{changes:?}");
+        for item in self.record.0.values_mut() {
+            let kept = restored(item);
+            assert_eq!(kept.stretches(), item.stretches());
+            assert_eq!(kept.absent_since(), item.absent_since());
+            *item = kept;
+        }
         due
     }
 
@@ -77,7 +100,7 @@ proptest! {
         period in 1i64..50,
         lifetime in 1u64..300,
         window in 1u64..400,
-        steps in vec((any::<bool>(), 0.0..=1.0f64), 1..30),
+        steps in vec((any::<bool>(), any::<bool>(), 0.0..=1.0f64), 1..30),
     ) {
         let every = format!("{{\"epoch\": {{\"period\": {period}}}}}");
         let mut machine = Machine::new(source(&every, lifetime), Duration::from_secs(window), "UTC");
@@ -86,7 +109,8 @@ proptest! {
         let first = now - lifetime + 1;
         let mut latest = now;
         let mut born: BTreeMap<i64, i64> = BTreeMap::new();
-        for (forward, part) in steps {
+        for (forward, restarts, part) in steps {
+            machine.restarts = restarts;
             latest = latest.max(now);
             for at in (first..=latest).filter(|at| at % period == 0) {
                 let is_over = at + lifetime <= latest;
@@ -196,7 +220,10 @@ fn what_cannot_be_is_not_restored() {
         seen: WallTime::from_secs(up_to),
         zone: Zone::utc(),
     };
-    let kept = |stretches: &[Stretch]| ItemMemory::restore(stretches.to_vec()).stretches().len();
+    let kept = |stretches: &[Stretch]| {
+        let restored = ItemMemory::restore(stretches.to_vec(), None);
+        restored.stretches().len()
+    };
     assert_eq!(kept(&[stretch(0, 5), stretch(5, 6), stretch(9, 9)]), 3);
     assert_eq!(kept(&[stretch(0, 5), stretch(4, 6), stretch(9, 9)]), 1);
     assert_eq!(kept(&[stretch(5, 4)]), 0);
@@ -223,8 +250,85 @@ fn each_item_has_a_memory_of_its_own() {
             "1 minute=1,5 hour=* day_of_week=1-7:2 month=1 year=* unskip repeat_use_only_late UTC \"{time}\" 1",
         ]
     );
-    // An item that is gone is forgotten.
+    // An item that is gone is forgotten once it can give nothing twice any more.
     machine.source.schedule.truncate(1);
     machine.refresh(1_000_001);
+    machine.refresh(1_086_400);
+    assert_eq!(machine.memory.0.len(), 3);
+    machine.refresh(1_086_401);
     assert_eq!(machine.memory.0.len(), 1);
+    assert_eq!(machine.record.0.len(), 1);
+}
+
+#[test]
+fn what_is_given_up_is_counted_once() {
+    let mut machine = Machine::new(source(r#"{"epoch": {"period": 60}}"#, 60), DAY, "UTC");
+    let given_up = |due: DueTimes| {
+        due.given_up
+            .iter()
+            .map(GivenUp::to_string)
+            .collect::<Vec<_>>()
+    };
+    let start = 1_000_020;
+    assert_eq!(given_up(machine.refresh(start)), [""; 0]);
+    // Two hours more than a day.
+    let back = start + 26 * 3600;
+    assert_eq!(
+        given_up(machine.refresh(back)),
+        [
+            "120 missed times of item 1 of the schedule get no node: what is longer ago than 24h is not caught up with, nor are more than 100000 times"
+        ]
+    );
+    assert_eq!(given_up(machine.refresh(back + 1)), [""; 0]);
+    let mut machine = Machine::new(source(r#"{"epoch": {}}"#, 10), DAY * 7, "UTC");
+    machine.refresh(start);
+    let due = machine.refresh(start + 500_000);
+    assert_eq!(
+        (due.times.len(), due.given_up[0].times),
+        (MAX_TIMES, MAX_TIMES)
+    );
+}
+
+/// What passes while an item is in no configuration is not missed, and what it gave before is not given again.
+#[test]
+fn an_item_that_comes_back_goes_on() {
+    let gone = AddTime {
+        schedule: Vec::new(),
+        ..source("{\"epoch\": {\"period\": 60}}", 90)
+    };
+    let there = source("{\"epoch\": {\"period\": 60}}", 90);
+    let mut machine = Machine::new(there.clone(), DAY, "UTC");
+    let start = 1_000_020;
+    machine.refresh(start);
+    // Down for ten minutes: late times live from now on.
+    assert_eq!(machine.times(start + 600).len(), 10);
+    machine.source = gone.clone();
+    assert_eq!(machine.times(start + 601), [0; 0]);
+    machine.source = there.clone();
+    assert_eq!(machine.times(start + 602).len(), 10, "the same ones");
+    machine.source = gone;
+    assert_eq!(machine.times(start + 603), [0; 0]);
+    machine.source = there;
+    let back = machine.times(start + 3600);
+    assert_eq!(back, [start + 3540, start + 3600]);
+    // The clock is set back by an hour: what was given then was given.
+    assert_eq!(machine.times(start + 1800), back);
+}
+
+/// An item that gives nothing for hours is not written at each refresh.
+#[test]
+fn a_record_is_written_for_what_it_says() {
+    let daily = r#"{"minute": 0, "hour": 12, "dst_fixes": ["skip", "repeat_use_both"]}"#;
+    let mut machine = Machine::new(source(daily, 3600), DAY, "UTC");
+    machine.restarts = false;
+    let noon = 20_000 * 86_400 + 12 * 3600;
+    for second in 7200..7800 {
+        machine.refresh(noon + second);
+    }
+    assert_eq!(machine.written, 2, "the first, and what lay behind too far");
+    // The first refresh after a long silence, the next noon, and when it is disabled.
+    for (second, written) in [(-2, 3), (-1, 3), (0, 4), (1, 4), (1800, 5), (1801, 5)] {
+        machine.refresh(noon + 86_400 + second);
+        assert_eq!(machine.written, written, "{second}");
+    }
 }

@@ -231,7 +231,8 @@ impl Turn<'_> {
             | Record::JobPaused { .. }
             | Record::JobResumed { .. }
             // No run has ended.
-            | Record::TasksForgiven { .. } => &[],
+            | Record::TasksForgiven { .. }
+            | Record::TimesGiven { .. } => &[],
         };
         let forgiven = match record {
             Record::TasksForgiven { tasks } => tasks.as_slice(),
@@ -345,6 +346,7 @@ fn fact(record: &Record) -> Fact {
         | Record::JobDeleted { .. }
         | Record::JobPaused { .. }
         | Record::JobResumed { .. }
-        | Record::TasksForgiven { .. } => Fact::Jobs,
+        | Record::TasksForgiven { .. }
+        | Record::TimesGiven { .. } => Fact::Jobs,
     }
 }

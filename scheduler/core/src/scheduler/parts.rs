@@ -1,0 +1,89 @@
+//! The parts of the machine, for the rooms that decide about them.
+
+use std::collections::VecDeque;
+
+use brasserie_common_config::ScheduleMemory;
+use brasserie_scheduler_engine::Engine;
+
+use super::{Options, Scheduler};
+use crate::calls::Calls;
+use crate::effect::Effect;
+use crate::jobs::Jobs;
+use crate::reconcile::Orphans;
+use crate::tasks::Tasks;
+use crate::workers::Workers;
+use crate::workers::initial_wait::InitialWait;
+
+impl Scheduler {
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub(crate) fn engine_mut(&mut self) -> &mut Engine {
+        &mut self.engine
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub(crate) fn workers(&self) -> &Workers {
+        &self.workers
+    }
+
+    pub(crate) fn workers_mut(&mut self) -> &mut Workers {
+        &mut self.workers
+    }
+
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
+    pub(crate) fn tasks_mut(&mut self) -> &mut Tasks {
+        &mut self.tasks
+    }
+
+    pub(crate) fn orphans(&self) -> &Orphans {
+        &self.orphans
+    }
+
+    pub(crate) fn orphans_mut(&mut self) -> &mut Orphans {
+        &mut self.orphans
+    }
+
+    pub(crate) fn jobs(&self) -> &Jobs {
+        &self.jobs
+    }
+
+    pub(crate) fn jobs_mut(&mut self) -> &mut Jobs {
+        &mut self.jobs
+    }
+
+    pub(crate) fn recorded_times(&self) -> &ScheduleMemory {
+        &self.times
+    }
+
+    pub(crate) fn recorded_times_mut(&mut self) -> &mut ScheduleMemory {
+        &mut self.times
+    }
+
+    pub(crate) fn initial_wait(&self) -> &InitialWait {
+        &self.wait
+    }
+
+    pub(crate) fn initial_wait_mut(&mut self) -> &mut InitialWait {
+        &mut self.wait
+    }
+
+    pub(crate) fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    pub(crate) fn calls_mut(&mut self) -> &mut Calls {
+        &mut self.calls
+    }
+
+    pub(crate) fn effects_mut(&mut self) -> &mut VecDeque<Effect> {
+        &mut self.effects
+    }
+}

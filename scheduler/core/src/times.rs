@@ -1,0 +1,104 @@
+//! Which times schedules have given, so that a restart neither loses one nor gives it twice.
+//!
+//! A time counts as given when nodes come in force that have it, and the record of that is written then: in the log it stands before
+//! the end of any task on them, and before anything else that follows from them. So a crash has two outcomes. The record is on disk:
+//! the nodes were in force, and are given again for what is left of their lives only. It is not: then no end on them is on disk
+//! either, and the times are given again as if they had been missed; what their tasks did meanwhile is known to their workers, which
+//! tell it to the next scheduler before it starts anything.
+//!
+//! If it were written earlier, a crash before the nodes are in force, and a downtime that outlasts their lives, would lose a time.
+
+use std::collections::BTreeMap;
+
+use brasserie_common::{Time, WallTime};
+use brasserie_common_config::{
+    ItemKey, ItemMemory, ScheduleChanges, ScheduleMemory, Stretch, Zone,
+};
+use brasserie_scheduler_engine::TimesGiven;
+use serde::{Deserialize, Serialize};
+
+use crate::record::{Durable, Record};
+use crate::scheduler::Scheduler;
+
+/// Names an item of a schedule by what it says.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ItemName(pub String);
+
+/// How far an item has given its times: an [`ItemMemory`] for the disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct GivenTimes {
+    pub stretches: Vec<GivenStretch>,
+    /// No configuration has had the item since.
+    pub absent_since: Option<WallTime>,
+}
+
+/// A [`Stretch`] whose zone goes by its name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct GivenStretch {
+    pub after: WallTime,
+    pub up_to: WallTime,
+    pub seen: WallTime,
+    pub zone: String,
+}
+
+impl GivenTimes {
+    fn of(memory: &ItemMemory) -> GivenTimes {
+        let stretches = memory.stretches().iter().map(|stretch| GivenStretch {
+            after: stretch.after,
+            up_to: stretch.up_to,
+            seen: stretch.seen,
+            zone: stretch.zone.name().to_owned(),
+        });
+        GivenTimes {
+            stretches: stretches.collect(),
+            absent_since: memory.absent_since(),
+        }
+    }
+
+    fn memory(&self) -> ItemMemory {
+        let stretches = self.stretches.iter().map(|stretch| {
+            let zone = Zone::named(&stretch.zone);
+            Stretch {
+                // In a zone that is not on the list any more nobody knows which times these were; that they were given is known.
+                after: match zone {
+                    Some(_) => stretch.after,
+                    None => stretch.up_to,
+                },
+                up_to: stretch.up_to,
+                seen: stretch.seen,
+                zone: zone.unwrap_or_else(Zone::utc),
+            }
+        });
+        ItemMemory::restore(stretches.collect(), self.absent_since)
+    }
+}
+
+impl Durable {
+    /// What schedules have given, for who goes on with them.
+    pub fn schedule_memory(&self) -> ScheduleMemory {
+        let items = self.times.iter();
+        let items = items.map(|(item, given)| (ItemKey(item.0.clone()), given.memory()));
+        ScheduleMemory(items.collect::<BTreeMap<_, _>>())
+    }
+}
+
+impl Scheduler {
+    /// Nodes come in force in this turn: records what schedules gave for them.
+    pub(crate) fn record_times(&mut self, now: Time, times: &TimesGiven) {
+        for given_up in &times.given_up {
+            self.tasks_mut().note_problem(now, given_up.clone());
+        }
+        let changes = times.memory.changes_since(self.recorded_times());
+        if changes.is_empty() {
+            return;
+        }
+        self.recorded_times_mut().change(&changes);
+        let ScheduleChanges { changed, forgotten } = changes;
+        let changed = changed.iter();
+        let changed = changed.map(|(key, item)| (ItemName(key.0.clone()), GivenTimes::of(item)));
+        self.persist(Record::TimesGiven {
+            changed: changed.collect(),
+            forgotten: forgotten.into_iter().map(|key| ItemName(key.0)).collect(),
+        });
+    }
+}

@@ -1,0 +1,158 @@
+//! What schedules give is recorded when it comes in force: before what follows from it, once, and no earlier.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::{ReportedStatus, Time, WallTime};
+use brasserie_common_config::{Config, NodeSource, ScheduleMemory, Since, Zone};
+use brasserie_scheduler_core::{Durable, Event, JobChange, Record};
+use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder, TimesGiven};
+
+use crate::support::{EPOCH, Script, config, options, worker};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// A node a minute, each for a minute.
+fn each_minute(more: &str) -> Arc<Config> {
+    config(&format!(
+        r#"{{"bistro_settings": {{"nodes": {{"levels": ["time"], "node_sources": [{{"source": "add_time", "prefs": {{
+            "parent_level": "instance", "schedule": [{{"cron": {{"epoch": {{"period": 60}}}}, "lifetime": 60}}]}}}}]}},
+            "resources": {{}}}}, "bistro_job->j": {{"command": ["/bin/true"]}} {more}}}"#
+    ))
+}
+
+/// As the shell builds it.
+fn build(config: &Config, memory: &ScheduleMemory, now: WallTime) -> Arc<NodeTable> {
+    let mut nodes = NodeTableBuilder::new("top", config);
+    let mut times = TimesGiven::default();
+    for source in &config.node_sources {
+        if let NodeSource::AddTime(source) = source {
+            let since = Since {
+                memory,
+                window: DAY,
+            };
+            let due = source.due_since(&since, now, &Zone::utc(), &mut times.memory);
+            let due = due.expect("few times");
+            times
+                .given_up
+                .extend(due.given_up.iter().map(ToString::to_string));
+            nodes.add_time(source, &due.times).expect("good nodes");
+        }
+    }
+    times.memory.remember_absent(memory, now, DAY);
+    Arc::new(nodes.finish().with_times(times))
+}
+
+fn wall(s: &Script) -> WallTime {
+    WallTime::from_secs(EPOCH) + s.now.since(Time::ZERO)
+}
+
+fn load(s: &mut Script, config: &Arc<Config>) {
+    s.event(Event::ConfigLoaded {
+        config: Arc::clone(config),
+        warnings: Vec::new(),
+    });
+}
+
+fn refresh(s: &mut Script, config: &Arc<Config>, memory: &ScheduleMemory) -> ScheduleMemory {
+    let nodes = build(config, memory, wall(s));
+    let memory = nodes.times().memory.clone();
+    s.event(Event::NodesLoaded {
+        nodes,
+        config: Arc::clone(config),
+    });
+    memory
+}
+
+fn given(s: &Script) -> usize {
+    let is_given = |record: &&Record| matches!(record, Record::TimesGiven { .. });
+    s.records.iter().filter(is_given).count()
+}
+
+#[test]
+fn what_was_given_is_recorded_once_and_before_what_follows() {
+    let mut s = Script::new(options(), Durable::default());
+    let config = each_minute("");
+    load(&mut s, &config);
+    let memory = refresh(&mut s, &config, &ScheduleMemory::default());
+    assert_eq!(given(&s), 1);
+    assert_eq!(s.durable.schedule_memory().0.len(), 1);
+    // Nothing new, nothing to write.
+    let memory = refresh(&mut s, &config, &memory);
+    assert_eq!(given(&s), 1);
+    s.advance(Duration::from_secs(60));
+    refresh(&mut s, &config, &memory);
+    assert_eq!(given(&s), 2);
+    // An end on a node stands behind the record of its time.
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let (call, run, _) = s.take_start();
+    s.complete(
+        call,
+        brasserie_common::CallOutcome::Done(brasserie_scheduler_core::CallReply::Empty),
+    );
+    s.update(&w, &run, ReportedStatus::done())
+        .1
+        .expect("its end");
+    let at = |is: fn(&Record) -> bool| s.records.iter().rposition(is).expect("a record");
+    let times = at(|record| matches!(record, Record::TimesGiven { .. }));
+    assert!(times < at(|record| matches!(record, Record::TaskEnded(_))));
+}
+
+/// The nodes came in force a moment before the crash, and their record did not get to the disk: they are given again.
+#[test]
+fn what_is_not_durable_was_not_given() {
+    let mut s = Script::new(options(), Durable::default());
+    let config = each_minute("");
+    load(&mut s, &config);
+    let memory = refresh(&mut s, &config, &ScheduleMemory::default());
+    let known = s.durable.schedule_memory();
+    assert_eq!(known.changes_since(&memory).changed, []);
+    s.sync_at_once = false;
+    s.advance(Duration::from_secs(60));
+    refresh(&mut s, &config, &memory);
+    assert_eq!(given(&s), 2);
+    let later = s.now + Duration::from_secs(600);
+    let s = Script::at(options(), s.durable, later);
+    let nodes = build(&config, &s.durable.schedule_memory(), wall(&s));
+    // The top, and eleven minutes: the first was given and is over.
+    assert_eq!(nodes.len(), 1 + 11);
+}
+
+/// Nodes of a file that is not in force have given nothing.
+#[test]
+fn what_waits_for_its_file_is_recorded_when_it_comes_in_force() {
+    let mut s = Script::with_config(config(
+        r#"{"bistro_settings": {"nodes": {"levels": ["l"], "node_sources": []}, "resources": {}}}"#,
+    ));
+    let change = |s: &mut Script, change: JobChange| {
+        let request = s.request();
+        s.event(Event::ChangeJob {
+            request,
+            from: brasserie_common::Principal::Own,
+            job: "api".try_into().expect("a name"),
+            change,
+        });
+    };
+    let expected = brasserie_scheduler_core::ExpectedVersion::Any;
+    let text = "{}".into();
+    change(&mut s, JobChange::Save { text, expected });
+    let taken = each_minute(r#", "bistro_job->api": {}"#);
+    load(&mut s, &taken);
+    refresh(&mut s, &taken, &ScheduleMemory::default());
+    assert_eq!(given(&s), 0, "{:?}", s.status().errors);
+    change(&mut s, JobChange::Delete { expected });
+    assert_eq!(given(&s), 1, "{:?}", s.status().errors);
+}
+
+#[test]
+fn what_is_given_up_is_told() {
+    let mut s = Script::new(options(), Durable::default());
+    let config = each_minute("");
+    load(&mut s, &config);
+    let memory = refresh(&mut s, &config, &ScheduleMemory::default());
+    s.advance(DAY + Duration::from_secs(600));
+    refresh(&mut s, &config, &memory);
+    let errors = s.status().errors.join("\n");
+    assert!(errors.contains("10 missed times of item 1"), "{errors}");
+}

@@ -1,0 +1,39 @@
+//! What comes from the sources, as rows: how far schedules have given their times.
+
+use brasserie_scheduler_core::{Durable, GivenTimes, ItemName};
+use rusqlite::{Connection, Transaction, params};
+
+use super::error::StoreError;
+use super::rows::damaged;
+
+/// The rows' counterpart of [`Durable::apply`] for [`brasserie_scheduler_core::Record::TimesGiven`].
+pub(super) fn apply_times(
+    transaction: &Transaction<'_>,
+    changed: &[(ItemName, GivenTimes)],
+    forgotten: &[ItemName],
+) -> Result<(), StoreError> {
+    let mut delete = transaction.prepare_cached("DELETE FROM schedule_items WHERE name = ?1")?;
+    for item in forgotten {
+        delete.execute([&item.0])?;
+    }
+    let mut insert = transaction
+        .prepare_cached("INSERT OR REPLACE INTO schedule_items (name, given) VALUES (?1, ?2)")?;
+    for (item, given) in changed {
+        insert.execute(params![item.0, serde_json::to_string(given)?])?;
+    }
+    Ok(())
+}
+
+pub(super) fn load(connection: &Connection, durable: &mut Durable) -> Result<(), StoreError> {
+    let mut statement = connection.prepare("SELECT name, given FROM schedule_items")?;
+    let mut rows = statement.query(())?;
+    while let Some(row) = rows.next()? {
+        let given = row
+            .get_ref(1)?
+            .as_str()
+            .map_err(damaged("schedule_items"))?;
+        let given = serde_json::from_str(given).map_err(damaged("schedule_items"))?;
+        durable.times.insert(ItemName(row.get(0)?), given);
+    }
+    Ok(())
+}
