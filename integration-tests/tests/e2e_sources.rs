@@ -1,4 +1,5 @@
-//! What comes from the sources outlives a killed scheduler: each time of a schedule has its node once.
+//! What comes from the sources outlives a killed scheduler: each time of a schedule has its node once, and the last good config file
+//! decides until the file is good again.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -92,4 +93,85 @@ fn each_second_has_its_node_once_though_the_scheduler_is_killed() {
     );
     // Those that were missed ran late, and not before.
     assert!((killed + 3..killed + down).all(|second| !before.contains_key(&second)));
+}
+
+/// What `status` says of the config file in force: whether it was kept, and since when it is in force.
+fn kept(client: &Client) -> (Option<bool>, Option<i64>) {
+    let status = client.wait_until("a configuration", |status| status.config.is_some());
+    let config = status.config.expect("it was waited for");
+    (config.is_kept, config.since_ms)
+}
+
+fn shown(stage: &Stage, port: u16) -> String {
+    let address = format!("127.0.0.1:{port}");
+    let finished = stage.brasserie(&["status", "--scheduler", &address]);
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    finished.output
+}
+
+#[test]
+fn the_last_good_file_decides_until_the_file_is_good_again() {
+    let stage = Stage::new();
+    let file = stage.write_work(2, Duration::ZERO);
+    let good = std::fs::read_to_string(&file).expect("it was written");
+    // An unknown key, which only `--strict-config` minds.
+    let good = good.replace("\"owner\": \"test\"", "\"owner\": \"test\", \"prio\": 5");
+    std::fs::write(&file, &good).expect("one's own file");
+    let spec = stage.scheduler_spec(&file).with("--new-cluster");
+    let mut scheduler = stage.start_scheduler(&spec);
+    let _worker = stage.start_worker(&stage.worker_spec("one", &spec));
+    let client = Client::new(spec.port);
+    client.wait_all_done();
+    let (is_kept, since) = kept(&client);
+    assert_eq!(is_kept, Some(false));
+    assert!(!shown(&stage, spec.port).contains("kept"));
+
+    // Bad, then gone.
+    let break_it: [&dyn Fn(); 2] = [
+        &|| std::fs::write(&file, "{ not json").expect("one's own file"),
+        &|| std::fs::remove_file(&file).expect("one's own file"),
+    ];
+    for break_it in break_it {
+        scheduler.kill_program();
+        break_it();
+        scheduler = stage.start_scheduler(&spec);
+        let status = client.wait_all_done();
+        assert_eq!(kept(&client), (Some(true), since));
+        let errors = status.errors.unwrap_or_default().join("\n");
+        assert!(errors.contains("last good config"), "{errors}");
+        let shown = shown(&stage, spec.port);
+        for part in ["kept by an earlier scheduler", "last good config"] {
+            assert!(shown.contains(part), "{shown}");
+        }
+    }
+
+    // Whoever wants no unknown keys does not get them from the copy either.
+    scheduler.kill_program();
+    let strict = spec.clone().with("--strict-config");
+    scheduler = stage.start_scheduler(&strict);
+    let status = client.wait_until("errors", |status| {
+        status
+            .errors
+            .as_ref()
+            .is_some_and(|errors| !errors.is_empty())
+    });
+    assert_eq!(status.config, None);
+    let errors = status.errors.unwrap_or_default().join("\n");
+    assert!(errors.contains("prio: unknown key"), "{errors}");
+
+    scheduler.kill_program();
+    let _scheduler = stage.start_scheduler(&spec);
+    client.wait_all_done();
+    std::fs::write(&file, &good).expect("one's own file");
+    client.wait_until("the file", |status| {
+        status
+            .config
+            .as_ref()
+            .is_some_and(|config| config.is_kept == Some(false))
+    });
+    assert_eq!(
+        kept(&client),
+        (Some(false), since),
+        "the same text as before"
+    );
 }

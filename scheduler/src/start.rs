@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use brasserie_common::{JobName, NodeName, Principal, SchedulerId, Timeouts};
 use brasserie_common_config::{Config, UnknownKeys};
 use brasserie_common_runtime::{Clock, DataDir, DataDirError, ListenAddress};
 use brasserie_scheduler_core::{
-    Answer, Durable, Event, ExitReason, Options, Query, Rejection, Reply, Scheduler,
+    Answer, ConfigOrigin, Durable, Event, ExitReason, Options, Query, Rejection, Reply, Scheduler,
 };
 use brasserie_thrift::rpc::{
     ClientConfig, ClientPool, Limits, Server, ServerHandle, Timeouts as CallTimeouts,
@@ -181,8 +181,8 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     // The lock comes before anything is read.
     let directory = DataDir::open(&options.data_dir)?;
     let (store, durable) = Store::open(&directory)?;
-    let first = FirstConfig::read(options.config.clone(), options.unknown_keys).await?;
-    first.check(&durable)?;
+    let mut first = FirstConfig::read(options.config.clone(), options.unknown_keys).await?;
+    first.check(&durable, options.unknown_keys)?;
     let server = bind_thrift(options.listen).await?;
     let http_listener = bind_http(options.http_listen).await?;
     let http_address = http_listener.as_ref().and_then(|l| l.local_addr().ok());
@@ -194,7 +194,9 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let memory = SharedMemory::new(durable.schedule_memory());
     let durable = options.directory.of(durable);
     let mut scheduler = Scheduler::new(core_options, durable, clock.now(), clock.wall());
-    scheduler.handle(clock.now(), first.event());
+    for event in first.events() {
+        scheduler.handle(clock.now(), event);
+    }
     let id = scheduler.id();
     let pool = WorkerPool::new(ClientPool::new(ClientConfig {
         timeouts: options.call_timeouts,
@@ -343,6 +345,8 @@ struct FirstConfig {
     file: Option<ConfigFile>,
     folder: PathBuf,
     outcome: Result<LoadedConfig, String>,
+    /// What stands in for a file that cannot be used.
+    kept: Option<LoadedConfig>,
 }
 
 impl FirstConfig {
@@ -352,11 +356,13 @@ impl FirstConfig {
                 let outcome = Ok(LoadedConfig {
                     config,
                     warnings: Vec::new(),
+                    origin: ConfigOrigin::Given,
                 });
                 Ok(FirstConfig {
                     file: None,
                     folder,
                     outcome,
+                    kept: None,
                 })
             }
             ConfigSource::File(path) => {
@@ -375,31 +381,53 @@ impl FirstConfig {
                     folder: file.folder().to_owned(),
                     file: Some(file),
                     outcome,
+                    kept: None,
                 })
             }
         }
     }
 
     /// In a directory that has worked before, running tasks and their statuses are worth more than a config file that is
-    /// broken just now; whoever starts a first scheduler wants to know at once.
-    fn check(&self, durable: &Durable) -> Result<(), StartError> {
-        match &self.outcome {
-            Err(problems) if durable.cluster.is_none() => Err(StartError::Config(problems.clone())),
-            Err(problems) => {
-                tracing::error!("the configuration is not usable, so nothing starts: {problems}");
-                Ok(())
-            }
-            Ok(_) => Ok(()),
+    /// broken just now, and the last good one decides on; whoever starts a first scheduler wants to know at once.
+    fn check(&mut self, durable: &Durable, unknown_keys: UnknownKeys) -> Result<(), StartError> {
+        let Err(problems) = &mut self.outcome else {
+            return Ok(());
+        };
+        if durable.cluster.is_none() {
+            return Err(StartError::Config(problems.clone()));
         }
+        let Some(kept) = &durable.config else {
+            tracing::error!("the configuration is not usable, so nothing starts: {problems}");
+            return Ok(());
+        };
+        match LoadedConfig::of_kept(kept, unknown_keys) {
+            Ok(loaded) => {
+                tracing::error!(
+                    "the configuration is not usable; the last good one, which was kept, stays in force: {problems}"
+                );
+                if let Some(folder) = Path::new(&*kept.path).parent() {
+                    self.folder = folder.to_owned();
+                }
+                self.kept = Some(loaded);
+            }
+            Err(others) => {
+                problems.push_str("\nnor can the last good one be used that was kept:\n");
+                problems.push_str(&others);
+                tracing::error!("the configuration is not usable, so nothing starts: {problems}");
+            }
+        }
+        Ok(())
     }
 
-    fn event(&self) -> Event {
-        match &self.outcome {
+    fn events(&self) -> Vec<Event> {
+        let kept = self.kept.clone().map(LoadedConfig::into_event);
+        let own = match &self.outcome {
             Ok(loaded) => loaded.clone().into_event(),
             Err(message) => Event::ConfigFailed {
                 message: message.clone(),
             },
-        }
+        };
+        kept.into_iter().chain([own]).collect()
     }
 
     /// For what may come in its place.
@@ -420,10 +448,8 @@ impl FirstConfig {
     }
 
     fn config(&self) -> Option<Arc<Config>> {
-        self.outcome
-            .as_ref()
-            .ok()
-            .map(|loaded| Arc::clone(&loaded.config))
+        let loaded = self.outcome.as_ref().ok().or(self.kept.as_ref());
+        loaded.map(|loaded| Arc::clone(&loaded.config))
     }
 }
 

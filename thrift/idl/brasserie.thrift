@@ -61,6 +61,16 @@ struct WorkerStatus {
   12: i32 begunAnew,
 }
 
+// The configuration in force.
+struct ConfigStatus {
+  // Unset: from no file.
+  1: optional string path,
+  // It was kept by an earlier scheduler, as the file cannot be used since this one has started.
+  2: bool isKept,
+  // When it came in force first with this text: milliseconds since the epoch, by the scheduler's clock.
+  3: i64 sinceMs,
+}
+
 struct ClusterStatus {
   1: common.BistroInstanceID scheduler,
   2: string clusterID,
@@ -76,6 +86,8 @@ struct ClusterStatus {
   8: optional string waitEnded,
   // Before that the counts of tasks mean nothing.
   9: bool nodesLoaded,
+  // Unset: there is none yet.
+  10: optional ConfigStatus config,
 }
 
 struct RunningTaskStatus {

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use brasserie_thrift::generated::brasserie::{ClusterStatus, JobStatus, WorkerStatus};
+use brasserie_thrift::generated::brasserie::{
+    ClusterStatus, ConfigStatus, JobStatus, WorkerStatus,
+};
 use brasserie_thrift::generated::common::BistroInstanceID;
 use serde_json::{Value, json};
 
@@ -42,6 +44,9 @@ fn to_text(status: &ClusterStatus) -> String {
         text.push_str(&format!("{wait}\n\n"));
     } else if let Some(why) = &status.wait_ended {
         text.push_str(&format!("The initial wait is over: {why}.\n\n"));
+    }
+    if let Some(config) = &status.config {
+        text.push_str(&config_line(config, status.wall_time_ms.unwrap_or(0)));
     }
     for error in status.errors.iter().flatten() {
         text.push_str(&format!("! {error}\n"));
@@ -95,6 +100,20 @@ fn to_text(status: &ClusterStatus) -> String {
             .for_each(|worker| worker_notes(worker, &mut text));
     }
     text
+}
+
+/// Which configuration decides, and since when.
+fn config_line(config: &ConfigStatus, wall_ms: i64) -> String {
+    let Some(path) = &config.path else {
+        return String::new();
+    };
+    let passed = wall_ms.saturating_sub(config.since_ms.unwrap_or(wall_ms));
+    let passed = Duration::from_millis(u64::try_from(passed).unwrap_or(0));
+    let kept = match config.is_kept {
+        Some(true) => ", kept by an earlier scheduler",
+        Some(false) | None => "",
+    };
+    format!("config {path}, in force for {}{kept}\n", duration(passed))
 }
 
 /// What keeps a worker from working, and what is odd about it.
@@ -169,9 +188,14 @@ fn to_json(status: &ClusterStatus) -> Value {
         "wait_ended": status.wait_ended,
         "nodes_loaded": status.nodes_loaded,
         "errors": status.errors,
+        "config": status.config.as_ref().map(config_json),
         "jobs": jobs,
         "workers": workers,
     })
+}
+
+fn config_json(config: &ConfigStatus) -> Value {
+    json!({ "path": config.path, "kept": config.is_kept, "since_ms": config.since_ms })
 }
 
 fn job_json(job: &JobStatus) -> Value {

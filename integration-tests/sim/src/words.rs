@@ -215,7 +215,7 @@ pub enum Fact {
     },
     HoldBackOver,
     TaskEnded,
-    /// Jobs by API, pauses, what was forgiven, and what schedules gave.
+    /// Jobs by API, pauses, what was forgiven, the config file, and what schedules gave.
     Jobs,
 }
 

@@ -67,6 +67,7 @@ pub enum Event {
     ConfigLoaded {
         config: Arc<Config>,
         warnings: Vec<String>,
+        origin: ConfigOrigin,
     },
     /// The last good configuration stays in force.
     ConfigFailed { message: String },
@@ -77,6 +78,25 @@ pub enum Event {
     },
     /// The last good nodes stay in force.
     NodesFailed { message: String },
+}
+
+/// Where a configuration comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ConfigOrigin {
+    /// From no file: whoever gives it, gives it again at each start.
+    Given,
+    /// A file was read. Once it is in force, its text is kept.
+    File(FileText),
+    /// What an earlier scheduler has kept, as the file cannot be used.
+    Kept,
+}
+
+/// A config file as it was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileText {
+    /// Absolute: its ending tells the format, its folder what relative paths in it mean.
+    pub path: Arc<str>,
+    pub text: Arc<str>,
 }
 
 /// What shall become of a job.

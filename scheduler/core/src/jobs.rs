@@ -1,6 +1,7 @@
 //! Jobs by API beside those of the file: which there are, which are paused, and the one configuration that they make together.
 
 mod change;
+mod file;
 mod forgiving;
 mod refusal;
 mod shape;
@@ -14,9 +15,12 @@ use brasserie_common_config::{
 };
 use brasserie_scheduler_engine::NodeTable;
 
+use crate::event::ConfigOrigin;
 use crate::reconcile::has_same_nodes;
 use crate::record::{Durable, JobVersion, SavedJob};
 
+use file::Source;
+pub use file::{ConfigInForce, ReadBy};
 use forgiving::Forgiving;
 pub use refusal::JobRefusal;
 
@@ -76,6 +80,7 @@ pub(crate) struct NodesOf {
 struct RefusedFile {
     config: Arc<Config>,
     warnings: Vec<String>,
+    origin: ConfigOrigin,
     nodes: Option<NodesOf>,
     /// The first of those jobs.
     taken: JobName,
@@ -98,6 +103,7 @@ pub(crate) struct Jobs {
     /// The last good one.
     file: Option<Arc<Config>>,
     file_warnings: Vec<String>,
+    source: Source,
     refused: Option<RefusedFile>,
     /// The nodes of a file that was refused and is not any more.
     nodes: Option<NodesOf>,
@@ -122,6 +128,7 @@ impl Jobs {
             given: given.collect(),
             paused: durable.paused.clone(),
             last_version: durable.last_job_version,
+            source: Source::new(durable.config.clone()),
             ..Jobs::default()
         }
     }
@@ -151,11 +158,17 @@ impl Jobs {
     }
 
     /// The file was read and is good in itself.
-    pub(crate) fn load_file(&mut self, config: Arc<Config>, warnings: Vec<String>) {
+    pub(crate) fn load_file(
+        &mut self,
+        config: Arc<Config>,
+        warnings: Vec<String>,
+        origin: ConfigOrigin,
+    ) {
         self.refused = Some(RefusedFile {
             taken: JobName::default(),
             config,
             warnings,
+            origin,
             nodes: None,
         });
         self.reconsider_file();
@@ -175,6 +188,7 @@ impl Jobs {
         let RefusedFile {
             config,
             warnings,
+            origin,
             nodes,
             taken: _,
         } = refused;
@@ -191,6 +205,7 @@ impl Jobs {
         }
         self.file = Some(config);
         self.file_warnings = warnings;
+        self.source.comes(origin);
         self.nodes = nodes;
         self.standing = Standing::Changed;
     }
@@ -205,6 +220,11 @@ impl Jobs {
         let file = self.file.as_ref();
         file.is_some_and(|file| has_same_nodes(file, &found.config))
             .then_some(found)
+    }
+
+    /// The file in force, or what stands in its place.
+    pub(crate) fn in_force(&self) -> Option<&ConfigInForce> {
+        self.source.in_force()
     }
 
     /// What is worth a look in the file in force.

@@ -20,16 +20,18 @@ mod workers;
 
 pub use calls::{Message, RunTaskMessage};
 pub use effect::{Call, CallReply, Effect, ExitReason, NewWorker, Rejection, Reply};
-pub use event::{Event, ExpectedVersion, JobChange, StatusUpdate};
-pub use jobs::{JobChanged, JobRefusal, MAX_JOB_BYTES, MAX_PAUSED_JOBS, MAX_SAVED_JOBS};
+pub use event::{ConfigOrigin, Event, ExpectedVersion, FileText, JobChange, StatusUpdate};
+pub use jobs::{
+    ConfigInForce, JobChanged, JobRefusal, MAX_JOB_BYTES, MAX_PAUSED_JOBS, MAX_SAVED_JOBS, ReadBy,
+};
 pub use plan::{
     JobPlan, LevelChanges, Listed, MAX_PLANNED_NODES, NodeChanges, OrphanPlan, Plan, PlannedKill,
     Proposal, ProposedNodes, TasksPlan, Total, WhatIf,
 };
 pub use reconcile::has_same_nodes;
 pub use record::{
-    ClusterId, Durable, EndedTask, InstanceRecord, JobVersion, LeftCause, MAX_LEFT, Record,
-    SavedJob,
+    ClusterId, Durable, EndedTask, InstanceRecord, JobVersion, KeptConfig, LeftCause, MAX_LEFT,
+    Record, SavedJob,
 };
 pub use scheduler::{Options, Scheduler};
 pub use times::{GivenStretch, GivenTimes, ItemName};

@@ -83,6 +83,10 @@ pub enum Record {
     TasksForgiven {
         tasks: Vec<EndedTask>,
     },
+    /// This config file is in force: it stays so when a later scheduler cannot use the file.
+    ConfigKept {
+        config: KeptConfig,
+    },
     /// Schedules have given times up to where these say, and nodes have come in force that follow from it.
     TimesGiven {
         changed: Vec<(ItemName, GivenTimes)>,
@@ -119,6 +123,15 @@ pub struct SavedJob {
     pub modified: WallTime,
     /// As it was given: what it inherits from the settings changes with them.
     pub text: Arc<str>,
+}
+
+/// A config file that was in force, as it was read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KeptConfig {
+    pub path: Arc<str>,
+    pub text: Arc<str>,
+    /// When it came in force first with this text.
+    pub since: WallTime,
 }
 
 /// The end of one run.
@@ -171,6 +184,8 @@ pub struct Durable {
     pub last_job_version: JobVersion,
     /// Of whatever origin, and whether or not there are such jobs at present.
     pub paused: BTreeSet<JobName>,
+    /// The last config file that was in force.
+    pub config: Option<KeptConfig>,
     /// How far each item of a schedule has given its times.
     pub times: BTreeMap<ItemName, GivenTimes>,
     /// The last end of each task.
@@ -235,6 +250,7 @@ impl Durable {
                     self.end(task);
                 }
             }
+            Record::ConfigKept { config } => self.config = Some(config.clone()),
             Record::TimesGiven { changed, forgotten } => {
                 for item in forgotten {
                     self.times.remove(item);

@@ -19,7 +19,7 @@ use brasserie_scheduler_engine::{Engine, Task};
 use crate::calls::Calls;
 use crate::effect::{Call, Effect, ExitReason, Reply};
 use crate::event::Event;
-use crate::jobs::{Jobs, NodesOf};
+use crate::jobs::{Jobs, NodesOf, ReadBy};
 use crate::reconcile::Orphans;
 use crate::record::{ClusterId, Durable, Record};
 use crate::tasks::Tasks;
@@ -185,9 +185,13 @@ impl Scheduler {
             Event::Persisted { up_to } => self.persisted(now, up_to),
             Event::StoreFailed { message } => self.log.error = Some(message),
             Event::StoreRecovered => self.log.error = None,
-            Event::ConfigLoaded { config, warnings } => {
+            Event::ConfigLoaded {
+                config,
+                warnings,
+                origin,
+            } => {
                 self.config_error = None;
-                self.jobs.load_file(config, warnings);
+                self.jobs.load_file(config, warnings, origin);
                 self.put_jobs_in_force(now);
             }
             Event::ConfigFailed { message } => self.config_error = Some(message),

@@ -11,6 +11,7 @@ use brasserie_common::{
 use brasserie_common_config::Config;
 use brasserie_scheduler_engine::{Counts, Reason, Task};
 
+use crate::jobs::ConfigInForce;
 use crate::plan::WhatIf;
 use crate::record::{ClusterId, JobVersion};
 use crate::scheduler::Scheduler;
@@ -83,6 +84,8 @@ pub struct ClusterStatus {
     pub errors: Vec<String>,
     /// Nodes are known, so that the counts mean something.
     pub nodes_loaded: bool,
+    /// `None`: there is no configuration yet.
+    pub config: Option<ConfigInForce>,
 }
 
 /// One job.
@@ -193,6 +196,7 @@ impl Scheduler {
                 .collect(),
             errors: self.errors(now),
             nodes_loaded: self.engine().nodes().is_some(),
+            config: self.jobs().in_force().cloned(),
         }
     }
 

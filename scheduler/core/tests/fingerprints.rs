@@ -9,7 +9,9 @@ use brasserie_common::{
     CallOutcome, InvocationId, Principal, RecordSeq, RefusalCode, ReportedStatus, RequestId, Time,
     WallTime, WorkerSetId,
 };
-use brasserie_scheduler_core::{Call, CallReply, Durable, Event, Options, StatusUpdate};
+use brasserie_scheduler_core::{
+    Call, CallReply, ConfigOrigin, Durable, Event, Options, StatusUpdate,
+};
 
 use support::{EPOCH, SETTLE, Script, listed, one_job, options, worker};
 
@@ -147,6 +149,7 @@ fn whatever_changes_the_future_changes_the_fingerprint() {
         Event::ConfigLoaded {
             config: one_job(1, r#", "priority": 2"#),
             warnings: Vec::new(),
+            origin: ConfigOrigin::Given,
         },
     ];
     let mut prints = BTreeSet::from([s.scheduler.fingerprint(s.now)]);

@@ -1,5 +1,7 @@
 //! Jobs by API beside those of the file: whose name it is, when they take effect, and what survives.
 
+#[path = "jobs/file.rs"]
+mod file;
 mod support;
 #[path = "jobs/times.rs"]
 mod times;

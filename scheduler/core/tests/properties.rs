@@ -14,8 +14,8 @@ use brasserie_common::{
     RequestId, RunningTask, SchedulerId, Time, WallTime, WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_scheduler_core::{
-    Answer, Call, CallReply, Durable, Effect, Event, LeftCause, Message, Options, Query, Record,
-    Reply, Scheduler, StatusUpdate,
+    Answer, Call, CallReply, ConfigOrigin, Durable, Effect, Event, LeftCause, Message, Options,
+    Query, Record, Reply, Scheduler, StatusUpdate,
 };
 use brasserie_scheduler_engine::NodeTableBuilder;
 
@@ -184,6 +184,7 @@ impl World {
         self.event(Event::ConfigLoaded {
             config: config.clone(),
             warnings: Vec::new(),
+            origin: ConfigOrigin::Given,
         });
         if kind & 16 == 0 {
             let nodes = std::sync::Arc::new(nodes.finish());

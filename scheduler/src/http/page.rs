@@ -3,8 +3,9 @@
 use std::fmt::{self, Display, Write};
 use std::time::Duration;
 
+use brasserie_common::WallTime;
 use brasserie_common::time::format_duration;
-use brasserie_scheduler_core::{ClusterStatus, JobStatus, WorkerStatus};
+use brasserie_scheduler_core::{ClusterStatus, ConfigInForce, JobStatus, ReadBy, WorkerStatus};
 
 const STYLE: &str = "body{font-family:sans-serif;margin:2em}table{border-collapse:collapse;margin-bottom:2em}\
     td,th{padding:.2em .8em;text-align:right;border-bottom:1px solid #ccc}\
@@ -49,6 +50,9 @@ fn write_page(out: &mut String, status: &ClusterStatus) -> fmt::Result {
     } else if let Some(why) = &status.wait_ended {
         write!(out, "<p>The initial wait is over: {}.</p>", Escaped(why))?;
     }
+    if let Some(config) = &status.config {
+        write_config(out, config, status.wall)?;
+    }
     if !status.errors.is_empty() {
         out.push_str("<ul class=\"bad\">");
         for error in &status.errors {
@@ -65,6 +69,23 @@ fn write_page(out: &mut String, status: &ClusterStatus) -> fmt::Result {
     write_workers(out, &status.workers)?;
     out.push_str("</body></html>\n");
     Ok(())
+}
+
+fn write_config(out: &mut String, config: &ConfigInForce, wall: WallTime) -> fmt::Result {
+    let Some(path) = &config.path else {
+        return Ok(());
+    };
+    let (class, kept) = match config.read_by {
+        ReadBy::ThisScheduler => ("", ""),
+        ReadBy::AnEarlierScheduler => (" class=\"bad\"", ", kept by an earlier scheduler"),
+    };
+    let seconds = config.since.until(wall).as_secs();
+    write!(
+        out,
+        "<p{class}>Config {}, in force for {}{kept}.</p>",
+        Escaped(path),
+        format_duration(Duration::from_secs(seconds))
+    )
 }
 
 fn write_job(out: &mut String, job: &JobStatus) -> fmt::Result {
@@ -155,6 +176,7 @@ mod tests {
             workers: Vec::new(),
             errors: Vec::new(),
             nodes_loaded: true,
+            config: None,
         }
     }
 

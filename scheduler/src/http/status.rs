@@ -1,6 +1,6 @@
 //! The cluster at a glance as JSON. Times and durations are in milliseconds, as their names say.
 
-use brasserie_scheduler_core::{ClusterStatus, JobStatus, WorkerStatus};
+use brasserie_scheduler_core::{ClusterStatus, ConfigInForce, JobStatus, ReadBy, WorkerStatus};
 use serde_json::{Value, json};
 
 pub(super) fn json(status: &ClusterStatus) -> Value {
@@ -12,8 +12,17 @@ pub(super) fn json(status: &ClusterStatus) -> Value {
         "wait_ended": status.wait_ended,
         "nodes_loaded": status.nodes_loaded,
         "errors": status.errors,
+        "config": status.config.as_ref().map(config),
         "jobs": status.jobs.iter().map(job).collect::<Vec<_>>(),
         "workers": status.workers.iter().map(worker).collect::<Vec<_>>(),
+    })
+}
+
+fn config(config: &ConfigInForce) -> Value {
+    json!({
+        "path": config.path,
+        "kept": config.read_by == ReadBy::AnEarlierScheduler,
+        "since_ms": config.since.as_millis(),
     })
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use brasserie_common::{InvocationId, WallTime};
 use brasserie_scheduler_core::{
-    ClusterStatus, EndedTaskView, JobHistogram, JobStatus, JobVersion, RunningTaskView,
-    WorkerStatus,
+    ClusterStatus, ConfigInForce, EndedTaskView, JobHistogram, JobStatus, JobVersion, ReadBy,
+    RunningTaskView, WorkerStatus,
 };
 use brasserie_thrift::generated::bits::BistroTaskStatusBits;
 use brasserie_thrift::generated::brasserie as wire;
@@ -38,6 +38,15 @@ pub(super) fn cluster_status(status: ClusterStatus) -> wire::ClusterStatus {
         wall_time_ms: Some(wall.as_millis()),
         wait_ended: status.wait_ended,
         nodes_loaded: Some(status.nodes_loaded),
+        config: status.config.map(config_status),
+    }
+}
+
+fn config_status(config: ConfigInForce) -> wire::ConfigStatus {
+    wire::ConfigStatus {
+        path: config.path.map(|path| path.to_string()),
+        is_kept: Some(config.read_by == ReadBy::AnEarlierScheduler),
+        since_ms: Some(config.since.as_millis()),
     }
 }
 

@@ -9,7 +9,7 @@ use brasserie_common_config::{
     Config, ConfigErrors, Format, MAX_CONFIG_BYTES, ParseOptions, Parsed, UnknownKeys,
 };
 use brasserie_common_runtime::files;
-use brasserie_scheduler_core::Event;
+use brasserie_scheduler_core::{ConfigOrigin, Event, FileText, KeptConfig};
 use sha2::{Digest, Sha256};
 
 /// A configuration and what is worth a look in it.
@@ -18,6 +18,7 @@ pub struct LoadedConfig {
     pub config: Arc<Config>,
     /// Each with its place in the file.
     pub warnings: Vec<String>,
+    pub origin: ConfigOrigin,
 }
 
 impl LoadedConfig {
@@ -25,7 +26,21 @@ impl LoadedConfig {
         Event::ConfigLoaded {
             config: self.config,
             warnings: self.warnings,
+            origin: self.origin,
         }
+    }
+
+    /// What an earlier scheduler has kept of a file, read as the file would be.
+    pub(crate) fn of_kept(
+        kept: &KeptConfig,
+        unknown_keys: UnknownKeys,
+    ) -> Result<LoadedConfig, String> {
+        let path = Path::new(&*kept.path);
+        let loaded = parse(path, unknown_keys, kept.text.as_bytes())?;
+        Ok(LoadedConfig {
+            origin: ConfigOrigin::Kept,
+            ..loaded
+        })
     }
 }
 
@@ -221,9 +236,15 @@ fn parse(path: &Path, unknown_keys: UnknownKeys, bytes: &[u8]) -> Result<LoadedC
     let warnings = warnings
         .map(|problem| problem.display_with(&file).to_string())
         .collect();
+    let text = std::str::from_utf8(bytes);
+    let origin = ConfigOrigin::File(FileText {
+        path: file.into(),
+        text: text.expect("Invariant: only UTF-8 is a config").into(),
+    });
     Ok(LoadedConfig {
         warnings,
         config: Arc::new(parsed.config),
+        origin,
     })
 }
 

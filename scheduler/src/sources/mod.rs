@@ -127,9 +127,10 @@ impl Sources {
             match woken {
                 Woken::Stop => return,
                 Woken::LookAtConfig => {
+                    let folder = self.folder.clone();
                     if let Some(changed) = self.look_at_config().await {
                         let before = self.config.replace(changed);
-                        if !self.has_sources_of(before.as_deref()) {
+                        if !self.has_sources_of(before.as_deref()) || self.folder != folder {
                             // The old run, with its scripts, ends here: its nodes could belong to other levels.
                             refresh = self.refresh(&mut known);
                         }
@@ -211,6 +212,10 @@ impl Sources {
                     tracing::warn!("{warning}");
                 }
                 let config = Arc::clone(&loaded.config);
+                if let Some(file) = &self.file {
+                    // That of a file that was kept may have been another one.
+                    self.folder = file.folder().to_owned();
+                }
                 self.inbox.tell(loaded.into_event()).await;
                 Some(config)
             }

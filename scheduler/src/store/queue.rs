@@ -176,6 +176,7 @@ fn weight(record: &Record) -> usize {
             FIXED + tasks.iter().map(task).sum::<usize>()
         }
         Record::TaskEnded(ended) => task(ended),
+        Record::ConfigKept { config } => FIXED + config.text.len(),
         Record::TimesGiven { changed, forgotten } => {
             let names = changed.iter().map(|(item, _)| item).chain(forgotten);
             FIXED + names.map(|item| FIXED + item.0.len()).sum::<usize>()

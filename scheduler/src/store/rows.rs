@@ -139,6 +139,7 @@ pub(super) fn apply(
                 end(transaction, names, task)?;
             }
         }
+        Record::ConfigKept { config } => source_rows::apply_config(transaction, config)?,
         Record::TimesGiven { changed, forgotten } => {
             source_rows::apply_times(transaction, changed, forgotten)?;
         }

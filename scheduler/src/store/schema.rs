@@ -93,6 +93,12 @@ pub(super) const STEPS: &[Step] = &[
         to: 4,
         sql: "
         CREATE TABLE schedule_items (name TEXT PRIMARY KEY, given TEXT NOT NULL) STRICT;
+        CREATE TABLE config_file (
+            only INTEGER PRIMARY KEY CHECK (only = 1),
+            path TEXT NOT NULL,
+            since_ms INTEGER NOT NULL,
+            text TEXT NOT NULL
+        ) STRICT;
     ",
     },
 ];

@@ -1,7 +1,10 @@
-//! What comes from the sources, as rows: how far schedules have given their times.
+//! What comes from the sources, as rows: the last good config file, and how far schedules have given their times.
 
-use brasserie_scheduler_core::{Durable, GivenTimes, ItemName};
-use rusqlite::{Connection, Transaction, params};
+use std::sync::Arc;
+
+use brasserie_common::WallTime;
+use brasserie_scheduler_core::{Durable, GivenTimes, ItemName, KeptConfig};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::error::StoreError;
 use super::rows::damaged;
@@ -24,6 +27,19 @@ pub(super) fn apply_times(
     Ok(())
 }
 
+/// The same for [`brasserie_scheduler_core::Record::ConfigKept`].
+pub(super) fn apply_config(
+    transaction: &Transaction<'_>,
+    config: &KeptConfig,
+) -> Result<(), StoreError> {
+    let KeptConfig { path, text, since } = config;
+    transaction.execute(
+        "INSERT OR REPLACE INTO config_file (only, path, since_ms, text) VALUES (1, ?1, ?2, ?3)",
+        params![&**path, since.as_millis(), &**text],
+    )?;
+    Ok(())
+}
+
 pub(super) fn load(connection: &Connection, durable: &mut Durable) -> Result<(), StoreError> {
     let mut statement = connection.prepare("SELECT name, given FROM schedule_items")?;
     let mut rows = statement.query(())?;
@@ -35,5 +51,13 @@ pub(super) fn load(connection: &Connection, durable: &mut Durable) -> Result<(),
         let given = serde_json::from_str(given).map_err(damaged("schedule_items"))?;
         durable.times.insert(ItemName(row.get(0)?), given);
     }
+    let kept = connection.query_row("SELECT path, since_ms, text FROM config_file", (), |row| {
+        Ok(KeptConfig {
+            path: row.get::<_, Arc<str>>(0)?,
+            since: WallTime::from_millis(row.get(1)?),
+            text: row.get::<_, Arc<str>>(2)?,
+        })
+    });
+    durable.config = kept.optional()?;
     Ok(())
 }

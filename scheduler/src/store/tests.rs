@@ -12,7 +12,7 @@ use brasserie_common::{
 };
 use brasserie_scheduler_core::{
     ClusterId, Durable, EndedTask, GivenStretch, GivenTimes, InstanceRecord, ItemName, JobVersion,
-    LeftCause, MAX_LEFT, Record, SavedJob,
+    KeptConfig, LeftCause, MAX_LEFT, Record, SavedJob,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use proptest::prelude::*;
@@ -145,6 +145,14 @@ fn record() -> impl Strategy<Value = Record> {
         proptest::collection::vec(task_ended(), 0..4)
             .prop_map(|tasks| Record::TasksForgiven { tasks }),
         times_given(),
+        ("[a-z/.']{0,6}", "[{\u{e9}'\"}]{0,6}", any::<i64>()).prop_map(|(path, text, since)| {
+            let config = KeptConfig {
+                path: path.into(),
+                text: text.into(),
+                since: WallTime::from_millis(since),
+            };
+            Record::ConfigKept { config }
+        }),
         nanos.prop_map(|wait| Record::HoldBack { wait }),
         Just(Record::HoldBackOver),
         task_ended().prop_map(Record::TaskEnded),

@@ -3,6 +3,7 @@
 use brasserie_common::{JobName, NodeName};
 use brasserie_common_runtime::{ListenAddress, NetworkExposure};
 use brasserie_scheduler::{KillError, StartError, StartOptions, start};
+use brasserie_scheduler_core::ReadBy;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -48,7 +49,7 @@ async fn a_port_in_use_is_named() {
 }
 
 #[tokio::test]
-async fn a_first_start_wants_a_good_config_and_a_later_one_waits_for_it() {
+async fn a_first_start_wants_a_good_config_and_a_later_one_goes_on_with_the_last() {
     let place = Place::new();
     let good = read(&place.config());
     let bad = good.replace("\"db\"]", "\"worker\"]");
@@ -70,14 +71,21 @@ async fn a_first_start_wants_a_good_config_and_a_later_one_waits_for_it() {
     let scheduler = start(options).await.unwrap();
     let found = status(&scheduler).await;
     assert!(
-        found.jobs.is_empty() && found.errors[0].contains("jobs.json:4:"),
+        found.jobs.len() == 2 && found.errors[0].contains("jobs.json:4:"),
         "{found:?}"
     );
+    let kept = found.config.expect("the last good one");
+    assert_eq!(kept.read_by, ReadBy::AnEarlierScheduler);
     std::fs::write(place.config(), &good).unwrap();
     until(&scheduler, "mended", |s| {
         s.jobs.len() == 2 && s.errors.is_empty()
     })
     .await;
+    let mended = status(&scheduler).await.config.expect("the file");
+    assert_eq!(
+        (mended.read_by, mended.since),
+        (ReadBy::ThisScheduler, kept.since)
+    );
     scheduler.shutdown().await.unwrap();
 }
 

@@ -578,6 +578,85 @@ impl Default for WorkerStatus {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ConfigStatus {
+    pub path: Option<String>,
+    pub is_kept: Option<bool>,
+    pub since_ms: Option<i64>,
+}
+
+impl TSerializable for ConfigStatus {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ConfigStatus> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        let mut f_2: Option<bool> = Some(false);
+        let mut f_3: Option<i64> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ConfigStatus {
+            path: f_1,
+            is_kept: f_2,
+            since_ms: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ConfigStatus");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.path {
+            o_prot.write_field_begin(&TFieldIdentifier::new("path", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.is_kept {
+            o_prot.write_field_begin(&TFieldIdentifier::new("isKept", TType::Bool, 2))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.since_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("sinceMs", TType::I64, 3))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ConfigStatus {
+    fn default() -> Self {
+        ConfigStatus {
+            path: None,
+            is_kept: Some(false),
+            since_ms: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ClusterStatus {
     pub scheduler: Option<common::BistroInstanceID>,
     pub cluster_id: Option<String>,
@@ -588,6 +667,7 @@ pub struct ClusterStatus {
     pub wall_time_ms: Option<i64>,
     pub wait_ended: Option<String>,
     pub nodes_loaded: Option<bool>,
+    pub config: Option<ConfigStatus>,
 }
 
 impl TSerializable for ClusterStatus {
@@ -602,6 +682,7 @@ impl TSerializable for ClusterStatus {
         let mut f_7: Option<i64> = Some(0);
         let mut f_8: Option<String> = None;
         let mut f_9: Option<bool> = Some(false);
+        let mut f_10: Option<ConfigStatus> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -663,6 +744,10 @@ impl TSerializable for ClusterStatus {
                     let val = i_prot.read_bool()?;
                     f_9 = Some(val);
                 }
+                10 if field_ident.field_type == TType::Struct => {
+                    let val = ConfigStatus::read_from_in_protocol(i_prot)?;
+                    f_10 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -680,6 +765,7 @@ impl TSerializable for ClusterStatus {
             wall_time_ms: f_7,
             wait_ended: f_8,
             nodes_loaded: f_9,
+            config: f_10,
         };
         Ok(ret)
     }
@@ -743,6 +829,11 @@ impl TSerializable for ClusterStatus {
             o_prot.write_bool(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.config {
+            o_prot.write_field_begin(&TFieldIdentifier::new("config", TType::Struct, 10))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -760,6 +851,7 @@ impl Default for ClusterStatus {
             wall_time_ms: Some(0),
             wait_ended: None,
             nodes_loaded: Some(false),
+            config: None,
         }
     }
 }

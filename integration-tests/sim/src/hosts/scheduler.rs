@@ -13,7 +13,8 @@ use brasserie_common::{
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
-    Answer, CallReply, Durable, Event, ExitReason, Message, Options, Query, Record, Scheduler,
+    Answer, CallReply, ConfigOrigin, Durable, Event, ExitReason, Message, Options, Query, Record,
+    Scheduler,
 };
 use brasserie_scheduler_engine::NodeTable;
 use brasserie_worker_core::CallReply as WorkerCallReply;
@@ -351,6 +352,7 @@ impl Turn<'_> {
         Event::ConfigLoaded {
             config,
             warnings: Vec::new(),
+            origin: ConfigOrigin::Given,
         }
     }
 

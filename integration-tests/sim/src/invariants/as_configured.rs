@@ -115,7 +115,7 @@ mod tests {
 
     use brasserie_common::{Timeouts, WallTime};
     use brasserie_common_config::{NodeSource, ParseOptions, parse};
-    use brasserie_scheduler_core::{Durable, Event, Options};
+    use brasserie_scheduler_core::{ConfigOrigin, Durable, Event, Options};
     use brasserie_scheduler_engine::NodeTableBuilder;
 
     fn world(job: &str) -> (Config, NodeTable) {
@@ -182,6 +182,7 @@ mod tests {
         let loaded = Event::ConfigLoaded {
             config: Arc::clone(&config),
             warnings,
+            origin: ConfigOrigin::Given,
         };
         core.handle(now, loaded);
         let nodes = Arc::new(table);

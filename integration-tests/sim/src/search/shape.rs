@@ -298,6 +298,8 @@ fn shape_durable(s: &mut S<'_>, durable: &Durable) {
         jobs,
         last_job_version,
         paused,
+        config,
+        times,
         statuses,
         is_a_backup,
     } = durable;
@@ -313,7 +315,8 @@ fn shape_durable(s: &mut S<'_>, durable: &Durable) {
     s.each(jobs, |s, (name, saved)| {
         s.put((name, saved.version, &saved.text));
     });
-    s.put((last_job_version, paused));
+    s.put((last_job_version, paused, times));
+    s.opt(config.as_ref(), |s, kept| s.put((&kept.path, &kept.text)));
     s.each(statuses, |s, (key, (invocation, status))| {
         s.put((&key.job, &key.node));
         s.invocation(*invocation);
@@ -363,6 +366,7 @@ fn shape_record(s: &mut S<'_>, record: &Record) {
         Record::JobDeleted { job, version } => s.put((job, version)),
         Record::JobPaused { job } | Record::JobResumed { job } => s.put(job),
         Record::TasksForgiven { tasks } => s.each(tasks, shape_end),
+        Record::ConfigKept { config } => s.put((&config.path, &config.text)),
         Record::TimesGiven { changed, forgotten } => s.put((changed, forgotten)),
     }
 }

@@ -21,6 +21,7 @@ impl Scheduler {
         let Some((config, nodes)) = self.jobs_mut().take_changed() else {
             return;
         };
+        self.keep_config();
         self.initial_wait_mut()
             .config_override(config.exit_initial_wait_before_timestamp);
         self.apply_config(now, config);

@@ -14,6 +14,7 @@ impl Jobs {
             // Together with what follows it is the engine's configuration.
             file: _,
             file_warnings: _,
+            source,
             refused,
             nodes,
             given,
@@ -27,11 +28,14 @@ impl Jobs {
             let RefusedFile {
                 config,
                 warnings: _,
+                origin,
                 nodes,
                 taken: _,
             } = refused;
             s.put((format!("{config:?}"), format!("{nodes:?}")));
+            s.put(format!("{origin:?}"));
         });
+        source.shape(s);
         s.put(nodes.is_some());
         s.each(given, |s, (name, given)| {
             s.put(name);

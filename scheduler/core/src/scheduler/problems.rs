@@ -4,6 +4,7 @@ use brasserie_common::Time;
 
 use super::Scheduler;
 use crate::effect::ExitReason;
+use crate::jobs::ReadBy;
 
 /// Tasks that run twice and are named: there should be none, and a page of them is enough.
 const MAX_RUN_TWICE_SHOWN: usize = 20;
@@ -14,11 +15,16 @@ impl Scheduler {
         let Some(error) = self.config_error.as_ref() else {
             return self.jobs.refused_file();
         };
-        Some(match self.engine.config() {
-            Some(_) => format!(
+        let Some(in_force) = self.jobs.in_force() else {
+            return Some(format!("the config file cannot be used: {error}"));
+        };
+        Some(match in_force.read_by {
+            ReadBy::ThisScheduler => format!(
                 "the config file has changed but cannot be used, so the last good config decides: {error}"
             ),
-            None => format!("the config file cannot be used: {error}"),
+            ReadBy::AnEarlierScheduler => format!(
+                "the config file cannot be used, so the last good config decides, which an earlier scheduler has kept: {error}"
+            ),
         })
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use brasserie_common::{ReportedStatus, Time, WallTime};
 use brasserie_common_config::{Config, NodeSource, ScheduleMemory, Since, Zone};
-use brasserie_scheduler_core::{Durable, Event, JobChange, Record};
+use brasserie_scheduler_core::{ConfigOrigin, Durable, Event, JobChange, Record};
 use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder, TimesGiven};
 
 use crate::support::{EPOCH, Script, config, options, worker};
@@ -51,6 +51,7 @@ fn load(s: &mut Script, config: &Arc<Config>) {
     s.event(Event::ConfigLoaded {
         config: Arc::clone(config),
         warnings: Vec::new(),
+        origin: ConfigOrigin::Given,
     });
 }
 

@@ -97,6 +97,7 @@ impl World {
                 let tasks: Vec<String> = tasks.iter().map(|task| self.ended(task)).collect();
                 format!("forgiven: {}", tasks.join("; "))
             }
+            Record::ConfigKept { config } => format!("the config file {} is kept", config.path),
             Record::TimesGiven { changed, forgotten } => times(changed, forgotten),
         }
     }

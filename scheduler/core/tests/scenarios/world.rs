@@ -11,7 +11,9 @@ use brasserie_common::{
     ServiceAddress, Standing, Time, Timeouts, WallTime, WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_common_config::{Config, NodeSource, ScheduleMemory, Since, Zone};
-use brasserie_scheduler_core::{CallReply, Durable, Event, Options, Record, Scheduler};
+use brasserie_scheduler_core::{
+    CallReply, ConfigOrigin, Durable, Event, Options, Record, Scheduler,
+};
 use brasserie_scheduler_engine::{NodeTableBuilder, TimesGiven};
 
 use crate::behave::Routine;
@@ -221,6 +223,7 @@ impl World {
         self.event(Event::ConfigLoaded {
             config,
             warnings: Vec::new(),
+            origin: ConfigOrigin::Given,
         })
     }
 

@@ -13,8 +13,8 @@ use brasserie_common::{
 };
 use brasserie_common_config::{Config, NodeSource};
 use brasserie_scheduler_core::{
-    Answer, Call, CallReply, ClusterStatus, Durable, Effect, Event, ExitReason, Message, Options,
-    Query, Record, Rejection, Reply, Scheduler, StatusUpdate,
+    Answer, Call, CallReply, ClusterStatus, ConfigOrigin, Durable, Effect, Event, ExitReason,
+    Message, Options, Query, Record, Rejection, Reply, Scheduler, StatusUpdate,
 };
 use brasserie_scheduler_engine::NodeTableBuilder;
 
@@ -84,6 +84,7 @@ impl Script {
         self.event(Event::ConfigLoaded {
             config: Arc::clone(&config),
             warnings: Vec::new(),
+            origin: ConfigOrigin::Given,
         });
         self.event(Event::NodesLoaded {
             nodes: Arc::new(nodes.finish()),

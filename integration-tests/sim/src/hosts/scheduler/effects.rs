@@ -232,6 +232,7 @@ impl Turn<'_> {
             | Record::JobResumed { .. }
             // No run has ended.
             | Record::TasksForgiven { .. }
+            | Record::ConfigKept { .. }
             | Record::TimesGiven { .. } => &[],
         };
         let forgiven = match record {
@@ -347,6 +348,7 @@ fn fact(record: &Record) -> Fact {
         | Record::JobPaused { .. }
         | Record::JobResumed { .. }
         | Record::TasksForgiven { .. }
+        | Record::ConfigKept { .. }
         | Record::TimesGiven { .. } => Fact::Jobs,
     }
 }

@@ -1,0 +1,110 @@
+//! Which configuration is in force and since when, and what is kept of it for a scheduler that cannot use the file.
+
+use std::hash::Hasher;
+use std::sync::Arc;
+
+use brasserie_common::WallTime;
+use brasserie_common::fingerprint::Shape;
+
+use crate::event::{ConfigOrigin, FileText};
+use crate::record::{KeptConfig, Record};
+use crate::scheduler::Scheduler;
+
+/// The configuration in force.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConfigInForce {
+    /// `None`: from no file.
+    pub path: Option<Arc<str>>,
+    pub read_by: ReadBy,
+    /// When it came in force first with this text, whichever scheduler that was.
+    pub since: WallTime,
+}
+
+/// Who has read the configuration in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadBy {
+    ThisScheduler,
+    /// It was kept, as the file cannot be used since this one has started.
+    AnEarlierScheduler,
+}
+
+/// What is known of the configuration in force beside what it says.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Source {
+    /// It comes in force in this turn.
+    coming: Option<ConfigOrigin>,
+    in_force: Option<ConfigInForce>,
+    /// As the last record says.
+    kept: Option<KeptConfig>,
+}
+
+impl Source {
+    pub(super) fn new(kept: Option<KeptConfig>) -> Self {
+        Source {
+            kept,
+            ..Source::default()
+        }
+    }
+
+    pub(super) fn comes(&mut self, origin: ConfigOrigin) {
+        self.coming = Some(origin);
+    }
+
+    pub(super) fn in_force(&self) -> Option<&ConfigInForce> {
+        self.in_force.as_ref()
+    }
+
+    /// What came is in force; gives what is to be recorded of it. The same text is recorded once.
+    fn settle(&mut self, wall: WallTime) -> Option<KeptConfig> {
+        let (read_by, file) = match self.coming.take()? {
+            ConfigOrigin::Given => {
+                self.in_force = Some(ConfigInForce {
+                    path: None,
+                    read_by: ReadBy::ThisScheduler,
+                    since: wall,
+                });
+                return None;
+            }
+            ConfigOrigin::Kept => (ReadBy::AnEarlierScheduler, None),
+            ConfigOrigin::File(file) => (ReadBy::ThisScheduler, Some(file)),
+        };
+        let is_kept = |file: &FileText| {
+            let kept = self.kept.as_ref();
+            kept.is_some_and(|kept| (&kept.path, &kept.text) == (&file.path, &file.text))
+        };
+        let news = file.filter(|file| !is_kept(file)).map(|file| KeptConfig {
+            path: file.path,
+            text: file.text,
+            since: wall,
+        });
+        self.kept = news.clone().or(self.kept.take());
+        self.in_force = self.kept.as_ref().map(|kept| ConfigInForce {
+            path: Some(Arc::clone(&kept.path)),
+            read_by,
+            since: kept.since,
+        });
+        news
+    }
+
+    pub(super) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        let Source {
+            coming,
+            // For people.
+            in_force: _,
+            kept,
+        } = self;
+        s.put(format!("{coming:?}"));
+        s.opt(kept.as_ref(), |s, kept| s.put((&kept.path, &kept.text)));
+    }
+}
+
+impl Scheduler {
+    /// The file that came in force is kept. A crash before that is on disk leaves the one before it, which is no worse than a file
+    /// that was changed a moment later.
+    pub(super) fn keep_config(&mut self) {
+        let wall = self.wall();
+        if let Some(config) = self.jobs_mut().source.settle(wall) {
+            self.persist(Record::ConfigKept { config });
+        }
+    }
+}
