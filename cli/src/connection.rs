@@ -5,13 +5,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use brasserie_common::logs::LogStream;
 use brasserie_thrift::generated::brasserie::{
-    BrasserieExplainTaskArgs, BrasserieExplainTaskResult, BrasserieForgiveTasksArgs,
-    BrasserieForgiveTasksResult, BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult,
+    BrasserieDeleteHistoryArgs, BrasserieDeleteHistoryResult, BrasserieExplainTaskArgs,
+    BrasserieExplainTaskResult, BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult,
+    BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult,
     BrasserieGetUnfinishedTasksArgs, BrasserieGetUnfinishedTasksResult, BrasseriePauseJobArgs,
     BrasseriePauseJobResult, BrasseriePlanConfigArgs, BrasseriePlanConfigResult,
     BrasserieRemoveJobArgs, BrasserieRemoveJobResult, BrasserieResumeJobArgs,
     BrasserieResumeJobResult, BrasserieSubmitJobArgs, BrasserieSubmitJobResult, ClusterStatus,
-    JobRefusedException, Plan, SubmittedJob, UnfinishedTask,
+    DeletedHistory, JobRefusedException, Plan, SubmittedJob, UnfinishedTask,
 };
 use brasserie_thrift::generated::common::LogLines;
 use brasserie_thrift::generated::scheduler::{
@@ -234,6 +235,21 @@ impl Connection {
             result.result_value.unwrap_or_default(),
             result.ex,
         ))
+    }
+
+    /// No nodes: all.
+    pub(crate) async fn delete_history(
+        &self,
+        job: &str,
+        nodes: &[String],
+    ) -> Result<Outcome<DeletedHistory>> {
+        let arguments = BrasserieDeleteHistoryArgs {
+            job: job.to_owned(),
+            nodes: nodes.to_vec(),
+        };
+        let result: BrasserieDeleteHistoryResult = self.ask("deleteHistory", &arguments).await?;
+        let deleted = result.result_value.unwrap_or_default();
+        Ok(Outcome::of(deleted, result.ex))
     }
 
     pub(crate) async fn logs(&self, request: &LogRequest) -> Result<LogLines> {

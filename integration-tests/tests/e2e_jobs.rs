@@ -83,11 +83,29 @@ fn a_submitted_job_runs_and_outlives_its_scheduler() {
     let told = "it can never run on the connected workers: it needs ";
     succeeds(&job(&stage, spec.port, &["submit", big]), told);
     succeeds(&job(&stage, spec.port, &["delete", "big"]), "deleted");
+    // Without history all of it runs again; with it, on one node.
+    let history = job(&stage, spec.port, &["delete-history", "extra"]);
+    succeeds(&history, "history deleted, 2 tasks");
+    client.wait_all_done();
+    assert_eq!(lines().lines().count(), 4, "{}", lines());
+    let one = ["delete-history", "extra", "--node", "n1", "--json"];
+    let document: Value =
+        serde_json::from_str(&job(&stage, spec.port, &one).output).expect("one JSON document");
+    assert_eq!(
+        (&document["tasks"], &document["running"]),
+        (&Value::from(1), &Value::from(0))
+    );
+    client.wait_all_done();
+    assert_eq!(lines().lines().count(), 5, "{}", lines());
+    let nobody = ["delete-history", "nobody"];
+    fails(&job(&stage, spec.port, &nobody), 1, "`nobody`");
 
     let old = ["delete", "extra", "--expect-version", "2"];
     fails(&job(&stage, spec.port, &old), 1, "has version 3");
     succeeds(&job(&stage, spec.port, &["delete", "extra"]), "deleted");
     assert_eq!(is_known(&client, "extra"), None);
+    let gone = job(&stage, spec.port, &["delete-history", "extra"]);
+    succeeds(&gone, "history deleted, 2 tasks");
     fails(
         &job(&stage, spec.port, &["delete", "work"]),
         1,

@@ -117,6 +117,15 @@ struct SubmittedJob {
   2: list<string> warnings,
 }
 
+struct DeletedHistory {
+  // How many tasks have no history now.
+  1: i64 tasks,
+  // How many were left alone, as they run, or nobody knows whether they do.
+  2: i64 running,
+  // How many were left alone, as they were lost and may still be alive.
+  3: i64 maybeAlive,
+}
+
 // Nothing has changed.
 exception JobRefusedException {
   1: string message,
@@ -279,5 +288,10 @@ service Brasserie extends scheduler.BistroScheduler {
   // if they are others than those in force, which runs their scripts.
   Plan planConfig(1: binary text, 2: string format, 3: string folder) throws (
     1: PlanRefusedException ex,
+  ),
+
+  // How the job's tasks have ended is forgotten, on these nodes; none: on all. Also of a job that exists no more.
+  DeletedHistory deleteHistory(1: string job, 2: list<string> nodes) throws (
+    1: JobRefusedException ex,
   ),
 }

@@ -17,7 +17,7 @@ const ANY_VERSION: i64 = -2;
 /// The text's own `version_id`; without one, that there is no such job.
 const AS_TEXT_SAYS: i64 = -1;
 
-/// Submit, delete, pause, resume and forgive jobs of a running scheduler.
+/// Submit, delete, pause, resume and forgive jobs of a running scheduler, and delete their history.
 ///
 /// A job comes from the config file or by `job submit`, never from both: the names of the one are refused to the other. What is
 /// said here is on disk when the command ends, and holds after a restart.
@@ -29,6 +29,7 @@ Try it:
   brasserie job pause dump                             nothing of it starts any more; what runs goes on
   brasserie job forgive dump                           what has failed for good runs again
   brasserie job delete dump
+  brasserie job delete-history dump                    how its tasks have ended is forgotten
 
 Exit codes:
   0  it is done, and on disk
@@ -53,6 +54,11 @@ enum Command {
     ///
     /// A task whose lost run may still be alive waits for that, forgiven or not. Tasks that are done stay done.
     Forgive(Named),
+    /// Forget how a job's tasks have ended, so that each is as if it had never run: it runs again if the job wants it.
+    ///
+    /// Also for jobs that exist no more. What runs keeps its history, and so does a task whose lost run may still be alive: how many
+    /// these are is told, and asking again later does the rest.
+    DeleteHistory(DeleteHistory),
     /// Start no task of a job any more, of the file or submitted. What runs goes on.
     Pause(Named),
     /// Let a paused job go on.
@@ -82,6 +88,16 @@ struct Delete {
     /// Only if it is this version.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     expect_version: Option<i64>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, clap::Args)]
+struct DeleteHistory {
+    job: String,
+    /// Only on this node; may be given several times [default: on all].
+    #[arg(long = "node", value_name = "NODE")]
+    nodes: Vec<String>,
     #[command(flatten)]
     common: Common,
 }
@@ -129,6 +145,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
             let outcome = block_on(connection.forgive_tasks(&args.job))??;
             end(&args.common, &args.job, "forgiven", outcome.map(Some))
         }
+        Command::DeleteHistory(args) => delete_history(args),
         Command::Pause(args) => {
             let connection = args.common.connect()?;
             let outcome = block_on(connection.pause_job(&args.job))??;
@@ -155,6 +172,33 @@ fn end(common: &Common, job: &str, what: &str, outcome: Outcome<Option<i64>>) ->
         sentence.push_str(&format!(", {tasks} tasks"));
     }
     common.say(&sentence, &document)?;
+    Ok(Ending::Success)
+}
+
+fn delete_history(args: &DeleteHistory) -> Result<Ending> {
+    let connection = args.common.connect()?;
+    let outcome = block_on(connection.delete_history(&args.job, &args.nodes))??;
+    let deleted = match outcome {
+        Outcome::Done(deleted) => deleted,
+        Outcome::Refused { message, .. } => bail!("{message}"),
+    };
+    let job = &args.job;
+    let tasks = deleted.tasks.unwrap_or_default();
+    let running = deleted.running.unwrap_or_default();
+    let maybe_alive = deleted.maybe_alive.unwrap_or_default();
+    let mut sentence = format!("{job}: history deleted, {tasks} tasks");
+    if running > 0 {
+        sentence.push_str(&format!("; {running} left alone, as they run"));
+    }
+    if maybe_alive > 0 {
+        sentence.push_str(&format!(
+            "; {maybe_alive} left alone, as they were lost and may still be alive: ask again later"
+        ));
+    }
+    let document = json!({
+        "job": job, "outcome": "history deleted", "tasks": tasks, "running": running, "maybe_alive": maybe_alive,
+    });
+    args.common.say(&sentence, &document)?;
     Ok(Ending::Success)
 }
 

@@ -116,6 +116,10 @@ pub enum JobChange {
     Resume,
     /// Its tasks' failures count no more: none has failed for good, and backoffs begin anew.
     Forgive,
+    /// How its tasks have ended is forgotten, on these nodes; none: on all. Also of a job that exists no more.
+    DeleteHistory {
+        nodes: Vec<NodeName>,
+    },
 }
 
 /// What a change of a job rests on: it is refused if somebody was faster.

@@ -5,6 +5,7 @@ mod file;
 mod forgiving;
 mod refusal;
 mod shape;
+mod slices;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,8 +22,9 @@ use crate::record::{Durable, JobVersion, SavedJob};
 
 use file::Source;
 pub use file::{ConfigInForce, ReadBy};
-use forgiving::Forgiving;
 pub use refusal::JobRefusal;
+pub use slices::MAX_NAMED_NODES;
+use slices::Slices;
 
 /// One job's text: a filter that names ten thousand nodes takes a third of it, and the store writes it within a millisecond.
 pub const MAX_JOB_BYTES: usize = 1024 * 1024;
@@ -48,6 +50,14 @@ pub enum JobChanged {
     /// So many tasks have other statuses now.
     Forgiven {
         tasks: u64,
+    },
+    /// So many tasks have no history now.
+    HistoryDeleted {
+        tasks: u64,
+        /// Left alone, as they run, or nobody knows whether they do.
+        running: u64,
+        /// Left alone, as they were lost and may still be alive.
+        maybe_alive: u64,
     },
 }
 
@@ -112,7 +122,7 @@ pub(crate) struct Jobs {
     awaited: BTreeMap<RecordSeq, (JobName, Awaited)>,
     last_version: JobVersion,
     standing: Standing,
-    forgiving: Forgiving,
+    slices: Slices,
 }
 
 impl Jobs {

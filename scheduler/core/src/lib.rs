@@ -22,7 +22,8 @@ pub use calls::{Message, RunTaskMessage};
 pub use effect::{Call, CallReply, Effect, ExitReason, NewWorker, Rejection, Reply};
 pub use event::{ConfigOrigin, Event, ExpectedVersion, FileText, JobChange, StatusUpdate};
 pub use jobs::{
-    ConfigInForce, JobChanged, JobRefusal, MAX_JOB_BYTES, MAX_PAUSED_JOBS, MAX_SAVED_JOBS, ReadBy,
+    ConfigInForce, JobChanged, JobRefusal, MAX_JOB_BYTES, MAX_NAMED_NODES, MAX_PAUSED_JOBS,
+    MAX_SAVED_JOBS, ReadBy,
 };
 pub use plan::{
     JobPlan, LevelChanges, Listed, MAX_PLANNED_NODES, NodeChanges, OrphanPlan, Plan, PlannedKill,
@@ -30,8 +31,8 @@ pub use plan::{
 };
 pub use reconcile::has_same_nodes;
 pub use record::{
-    ClusterId, Durable, EndedTask, InstanceRecord, JobVersion, KeptConfig, LeftCause, MAX_LEFT,
-    Record, SavedJob,
+    ClusterId, Durable, EndedTask, ForgottenTask, InstanceRecord, JobVersion, KeptConfig,
+    LeftCause, MAX_LEFT, Record, SavedJob,
 };
 pub use scheduler::{Options, Scheduler};
 pub use times::{GivenStretch, GivenTimes, ItemName};

@@ -83,6 +83,12 @@ pub enum Record {
     TasksForgiven {
         tasks: Vec<EndedTask>,
     },
+    /// Nobody asks any more how these tasks have ended.
+    HistoryDeleted {
+        tasks: Vec<ForgottenTask>,
+        /// Of tasks that were lost and may be alive only the failures are forgiven, so that the wait for their end is counted.
+        forgiven: Vec<EndedTask>,
+    },
     /// This config file is in force: it stays so when a later scheduler cannot use the file.
     ConfigKept {
         config: KeptConfig,
@@ -143,6 +149,15 @@ pub struct EndedTask {
     pub status: StoredStatus,
 }
 
+/// A task whose history was deleted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ForgottenTask {
+    pub job: JobName,
+    pub node: NodeName,
+    /// The run whose end was stored: ends up to this one are no news.
+    pub up_to: InvocationId,
+}
+
 /// What must be known of a worker instance to know when it is certainly dead.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InstanceRecord {
@@ -190,6 +205,8 @@ pub struct Durable {
     pub times: BTreeMap<ItemName, GivenTimes>,
     /// The last end of each task.
     pub statuses: BTreeMap<TaskKey, (InvocationId, StoredStatus)>,
+    /// Up to which run the ends of a task were deleted, as long as some worker might repeat one.
+    pub forgotten: BTreeMap<TaskKey, InvocationId>,
     /// The operator says that the directory was restored from a backup. No record: it holds for the next start.
     pub is_a_backup: bool,
 }
@@ -216,12 +233,7 @@ impl Durable {
                 tasks,
                 hold_back,
             } => {
-                self.instances.remove(worker);
-                self.left.insert(*worker);
-                if self.left.len() > MAX_LEFT {
-                    // Ids are ordered by start time: the oldest goes.
-                    self.left.pop_first();
-                }
+                self.leave(*worker);
                 self.hold_back = self.hold_back.max(*hold_back);
                 for task in tasks {
                     self.end(task);
@@ -250,6 +262,14 @@ impl Durable {
                     self.end(task);
                 }
             }
+            Record::HistoryDeleted { tasks, forgiven } => {
+                for task in forgiven {
+                    self.end(task);
+                }
+                for task in tasks {
+                    self.forget(task);
+                }
+            }
             Record::ConfigKept { config } => self.config = Some(config.clone()),
             Record::TimesGiven { changed, forgotten } => {
                 for item in forgotten {
@@ -267,6 +287,29 @@ impl Durable {
             is_a_backup: true,
             ..self
         }
+    }
+
+    fn leave(&mut self, worker: WorkerId) {
+        self.instances.remove(&worker);
+        if self.instances.is_empty() {
+            // Nobody is left who could repeat an end; those who left are not heard again.
+            self.forgotten.clear();
+        }
+        self.left.insert(worker);
+        if self.left.len() > MAX_LEFT {
+            // Ids are ordered by start time: the oldest goes.
+            self.left.pop_first();
+        }
+    }
+
+    fn forget(&mut self, task: &ForgottenTask) {
+        let key = TaskKey {
+            job: task.job.clone(),
+            node: task.node.clone(),
+        };
+        self.statuses.remove(&key);
+        let known = self.forgotten.entry(key).or_insert(task.up_to);
+        *known = (*known).max(task.up_to);
     }
 
     fn end(&mut self, task: &EndedTask) {

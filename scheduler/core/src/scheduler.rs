@@ -364,6 +364,11 @@ impl Scheduler {
     }
 
     fn load(&mut self, now: Time, durable: Durable) {
+        for (key, up_to) in durable.forgotten {
+            let job = self.engine.intern_job(&key.job);
+            let node = self.engine.intern_node(&key.node);
+            self.tasks.remember_forgotten(Task { job, node }, up_to);
+        }
         for (key, (invocation, status)) in durable.statuses {
             let job = self.engine.intern_job(&key.job);
             let node = self.engine.intern_node(&key.node);
@@ -406,7 +411,7 @@ impl Scheduler {
             self.engine.release(now, task);
         }
         self.jobs.persisted(up_to);
-        self.go_on_forgiving(now);
+        self.go_on_with_slices(now);
         let recorded = self.workers.take_recorded(up_to);
         for shard in recorded {
             self.evaluate(now, &shard);

@@ -73,6 +73,8 @@ pub(crate) struct Tasks {
     on_shard: BTreeMap<Shard, BTreeSet<(Task, InvocationId)>>,
     /// The invocation of each task's stored end.
     ended: IdMap<Task, InvocationId>,
+    /// Up to which run ends were deleted: a repeat of one is acknowledged, and is no news, whatever has ended since.
+    forgotten: IdMap<Task, InvocationId>,
     /// Ends whose record is not durable yet.
     pending: BTreeMap<RecordSeq, Vec<Task>>,
     pending_by_task: BTreeMap<Task, RecordSeq>,
@@ -188,6 +190,36 @@ impl Tasks {
 
     pub(crate) fn remember_end(&mut self, task: Task, invocation: InvocationId) {
         self.ended.insert(task, invocation);
+    }
+
+    /// The stored end of the task is forgotten, by the record `seq`.
+    pub(crate) fn forget_end(&mut self, task: Task, up_to: InvocationId, seq: RecordSeq) {
+        self.ended.remove(&task);
+        self.remember_forgotten(task, up_to);
+        self.pending.entry(seq).or_default().push(task);
+        self.pending_by_task.insert(task, seq);
+    }
+
+    pub(crate) fn remember_forgotten(&mut self, task: Task, up_to: InvocationId) {
+        let known = self.forgotten.entry(task).or_insert(up_to);
+        *known = (*known).max(up_to);
+    }
+
+    /// Whether ends of this run were deleted, taken or not.
+    pub(crate) fn is_forgotten(&self, task: Task, invocation: InvocationId) -> bool {
+        self.forgotten
+            .get(&task)
+            .is_some_and(|up_to| invocation <= *up_to)
+    }
+
+    /// The last run whose end was deleted.
+    pub(crate) fn forgotten(&self, task: Task) -> Option<InvocationId> {
+        self.forgotten.get(&task).copied()
+    }
+
+    /// The latest run of the task that has ended, whether or not it is known how.
+    pub(crate) fn last_ended(&self, task: Task) -> Option<InvocationId> {
+        self.ended(task).max(self.forgotten(task))
     }
 
     pub(crate) fn ended(&self, task: Task) -> Option<InvocationId> {

@@ -2,6 +2,8 @@
 
 #[path = "jobs/file.rs"]
 mod file;
+#[path = "jobs/history.rs"]
+mod history;
 mod support;
 #[path = "jobs/times.rs"]
 mod times;

@@ -44,6 +44,7 @@ fn safety_seconds(records: &[Record]) -> Vec<u32> {
         | Record::JobPaused { .. }
         | Record::JobResumed { .. }
         | Record::TasksForgiven { .. }
+        | Record::HistoryDeleted { .. }
         | Record::ConfigKept { .. }
         | Record::TimesGiven { .. } => None,
     });

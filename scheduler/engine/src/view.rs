@@ -47,6 +47,15 @@ impl Engine {
         nodes
     }
 
+    /// Nodes on which the job has ended, by id, whether or not they are in the forest.
+    pub fn ended_nodes(&self, job: JobId) -> Vec<NodeId> {
+        let statuses = self.jobs.get(job.index()).map(|job| &job.statuses);
+        let all = statuses.into_iter().flat_map(|all| all.iter());
+        let mut nodes: Vec<NodeId> = all.map(|(node, _)| node).collect();
+        nodes.sort_unstable();
+        nodes
+    }
+
     /// Names on the path that a running task was placed along, else on its node's first path: root first, own last. Just the
     /// node if the forest does not have it.
     pub fn path(&self, task: Task) -> Vec<NodeName> {

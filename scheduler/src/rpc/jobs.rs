@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use brasserie_common::ids::NameError;
-use brasserie_common::{JobName, Principal};
+use brasserie_common::{JobName, NodeName, Principal};
 use brasserie_common_config::Problem;
 use brasserie_scheduler_core::{
     Event, ExpectedVersion, JobChange, JobChanged, JobRefusal, JobVersion, Reply,
 };
 use brasserie_thrift::generated::brasserie::{
-    BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult, BrasseriePauseJobArgs,
-    BrasseriePauseJobResult, BrasserieRemoveJobArgs, BrasserieRemoveJobResult,
-    BrasserieResumeJobArgs, BrasserieResumeJobResult, BrasserieSubmitJobArgs,
-    BrasserieSubmitJobResult, JobRefusedException, SubmittedJob,
+    BrasserieDeleteHistoryArgs, BrasserieDeleteHistoryResult, BrasserieForgiveTasksArgs,
+    BrasserieForgiveTasksResult, BrasseriePauseJobArgs, BrasseriePauseJobResult,
+    BrasserieRemoveJobArgs, BrasserieRemoveJobResult, BrasserieResumeJobArgs,
+    BrasserieResumeJobResult, BrasserieSubmitJobArgs, BrasserieSubmitJobResult, DeletedHistory,
+    JobRefusedException, SubmittedJob,
 };
 use brasserie_thrift::generated::scheduler::{
     BistroSchedulerDeleteJobArgs, BistroSchedulerDeleteJobResult, BistroSchedulerForgiveJobArgs,
@@ -45,6 +46,8 @@ enum Failure {
     Refused(#[from] JobRefusal),
     #[error("the job's name cannot be one: {0}")]
     Name(#[from] NameError),
+    #[error("a node's name cannot be one: {0}")]
+    Node(NameError),
     #[error(
         "{0} is no version that could be expected: 1 or more, 0 for none, -1 for the text's `version_id`, -2 for any"
     )]
@@ -167,6 +170,25 @@ impl Jobs {
             });
         });
     }
+
+    pub(super) fn delete_history(
+        &self,
+        from: Principal,
+        args: BrasserieDeleteHistoryArgs,
+        to: Responder,
+    ) {
+        let nodes: Result<Vec<NodeName>, NameError> =
+            args.nodes.into_iter().map(NodeName::try_from).collect();
+        let change = nodes
+            .map(|nodes| JobChange::DeleteHistory { nodes })
+            .map_err(Failure::Node);
+        self.change(from, args.job, change, |outcome| {
+            declared(to, outcome, |changed, ex| BrasserieDeleteHistoryResult {
+                result_value: changed.and_then(history_deleted),
+                ex,
+            });
+        });
+    }
 }
 
 async fn ask(
@@ -214,7 +236,8 @@ fn submitted(changed: JobChanged) -> Option<SubmittedJob> {
         JobChanged::Deleted
         | JobChanged::Paused
         | JobChanged::Resumed
-        | JobChanged::Forgiven { .. } => None,
+        | JobChanged::Forgiven { .. }
+        | JobChanged::HistoryDeleted { .. } => None,
     }
 }
 
@@ -224,7 +247,28 @@ fn forgiven(changed: JobChanged) -> Option<i64> {
         JobChanged::Saved { .. }
         | JobChanged::Deleted
         | JobChanged::Paused
-        | JobChanged::Resumed => None,
+        | JobChanged::Resumed
+        | JobChanged::HistoryDeleted { .. } => None,
+    }
+}
+
+fn history_deleted(changed: JobChanged) -> Option<DeletedHistory> {
+    let count = |count| Some(i64::try_from(count).unwrap_or(i64::MAX));
+    match changed {
+        JobChanged::HistoryDeleted {
+            tasks,
+            running,
+            maybe_alive,
+        } => Some(DeletedHistory {
+            tasks: count(tasks),
+            running: count(running),
+            maybe_alive: count(maybe_alive),
+        }),
+        JobChanged::Saved { .. }
+        | JobChanged::Deleted
+        | JobChanged::Paused
+        | JobChanged::Resumed
+        | JobChanged::Forgiven { .. } => None,
     }
 }
 

@@ -72,6 +72,7 @@ impl Service for SchedulerService {
             "pauseJob" => call.serve(|args, to| jobs.pause(from, args, to)),
             "resumeJob" => call.serve(|args, to| jobs.resume(from, args, to)),
             "forgiveTasks" => call.serve(|args, to| jobs.forgive_tasks(from, args, to)),
+            "deleteHistory" => call.serve(|args, to| jobs.delete_history(from, args, to)),
             "explainTask" => call.serve(|args, to| answers.explain(from, args, to)),
             "planConfig" => call.serve(|args, to| self.plans.plan(from, args, to)),
             _ => call.unknown_method(),

@@ -53,6 +53,7 @@ pub(super) fn apply(transaction: &Transaction<'_>, record: &Record) -> Result<()
         | Record::HoldBackOver
         | Record::TaskEnded(_)
         | Record::TasksForgiven { .. }
+        | Record::HistoryDeleted { .. }
         | Record::ConfigKept { .. }
         | Record::TimesGiven { .. } => {}
     }

@@ -10,7 +10,9 @@ use brasserie_common::status::{StatusBits, StoredStatus};
 use brasserie_common::{
     InvocationId, JobName, MachinePortLock, NodeName, SchedulerId, TaskKey, WallTime, WorkerId,
 };
-use brasserie_scheduler_core::{ClusterId, Durable, EndedTask, InstanceRecord, MAX_LEFT, Record};
+use brasserie_scheduler_core::{
+    ClusterId, Durable, EndedTask, ForgottenTask, InstanceRecord, MAX_LEFT, Record,
+};
 use rusqlite::{Connection, Row, Transaction, params};
 
 use super::error::StoreError;
@@ -104,14 +106,7 @@ pub(super) fn apply(
             tasks,
             hold_back,
         } => {
-            transaction.execute(
-                "DELETE FROM instances WHERE start_time = ?1 AND rand = ?2",
-                params![worker.0.start_time, worker.0.rand],
-            )?;
-            transaction.prepare_cached(
-                "INSERT INTO left_instances (start_time, rand) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
-            )?
-            .execute(params![worker.0.start_time, worker.0.rand])?;
+            leave(transaction, *worker)?;
             transaction.execute(
                 "UPDATE meta SET hold_back_ns = max(hold_back_ns, ?1)",
                 [nanos(*hold_back)],
@@ -139,11 +134,35 @@ pub(super) fn apply(
                 end(transaction, names, task)?;
             }
         }
+        Record::HistoryDeleted { tasks, forgiven } => {
+            for task in forgiven {
+                end(transaction, names, task)?;
+            }
+            for task in tasks {
+                forget(transaction, names, task)?;
+            }
+        }
         Record::ConfigKept { config } => source_rows::apply_config(transaction, config)?,
         Record::TimesGiven { changed, forgotten } => {
             source_rows::apply_times(transaction, changed, forgotten)?;
         }
     }
+    Ok(())
+}
+
+fn leave(transaction: &Transaction<'_>, worker: WorkerId) -> Result<(), StoreError> {
+    transaction.execute(
+        "DELETE FROM instances WHERE start_time = ?1 AND rand = ?2",
+        params![worker.0.start_time, worker.0.rand],
+    )?;
+    transaction
+        .prepare_cached("DELETE FROM forgotten WHERE NOT EXISTS (SELECT 1 FROM instances)")?
+        .execute(())?;
+    transaction
+        .prepare_cached(
+            "INSERT INTO left_instances (start_time, rand) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+        )?
+        .execute(params![worker.0.start_time, worker.0.rand])?;
     Ok(())
 }
 
@@ -226,6 +245,26 @@ fn end(
     Ok(())
 }
 
+fn forget(
+    transaction: &Transaction<'_>,
+    names: &mut Names,
+    task: &ForgottenTask,
+) -> Result<(), StoreError> {
+    let ForgottenTask { job, node, up_to } = task;
+    let job = names.job(transaction, job)?;
+    let node = names.node(transaction, node)?;
+    transaction
+        .prepare_cached("DELETE FROM statuses WHERE job_id = ?1 AND node_id = ?2")?
+        .execute([job, node])?;
+    let mut statement = transaction.prepare_cached(
+        "INSERT INTO forgotten (job_id, node_id, up_to_start, up_to_rand) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT DO UPDATE SET up_to_start = excluded.up_to_start, up_to_rand = excluded.up_to_rand
+         WHERE (excluded.up_to_start, excluded.up_to_rand) > (up_to_start, up_to_rand)",
+    )?;
+    statement.execute([job, node, up_to.0.start_time, up_to.0.rand])?;
+    Ok(())
+}
+
 /// Everything in the file.
 pub(super) fn load(connection: &Connection) -> Result<Durable, StoreError> {
     let mut durable = Durable::default();
@@ -261,15 +300,18 @@ pub(super) fn load(connection: &Connection) -> Result<Durable, StoreError> {
     let mut rows = statement.query(())?;
     let mut shared = Shared::default();
     while let Some(row) = rows.next()? {
-        let key = TaskKey {
-            job: shared
-                .jobs
-                .share(row.get_ref(7)?.as_str().map_err(damaged("jobs"))?)?,
-            node: shared
-                .nodes
-                .share(row.get_ref(8)?.as_str().map_err(damaged("nodes"))?)?,
-        };
+        let key = shared.key(row, 7)?;
         durable.statuses.insert(key, load_status(row)?);
+    }
+    let mut statement = connection.prepare(
+        "SELECT up_to_start, up_to_rand, jobs.name, nodes.name
+         FROM forgotten JOIN jobs ON jobs.id = job_id JOIN nodes ON nodes.id = node_id",
+    )?;
+    let mut rows = statement.query(())?;
+    while let Some(row) = rows.next()? {
+        let key = shared.key(row, 2)?;
+        let up_to = InvocationId(instance_id(row, 0)?);
+        durable.forgotten.insert(key, up_to);
     }
     Ok(durable)
 }
@@ -316,6 +358,17 @@ fn load_status(row: &Row<'_>) -> Result<(InvocationId, StoredStatus), StoreError
 struct Shared {
     jobs: Interned<JobName>,
     nodes: Interned<NodeName>,
+}
+
+impl Shared {
+    /// A job's name, and a node's in the next column.
+    fn key(&mut self, row: &Row<'_>, column: usize) -> Result<TaskKey, StoreError> {
+        let (job, node) = (row.get_ref(column)?, row.get_ref(column + 1)?);
+        Ok(TaskKey {
+            job: self.jobs.share(job.as_str().map_err(damaged("jobs"))?)?,
+            node: self.nodes.share(node.as_str().map_err(damaged("nodes"))?)?,
+        })
+    }
 }
 
 struct Interned<N>(SeededMap<N, ()>);

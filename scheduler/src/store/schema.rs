@@ -99,6 +99,13 @@ pub(super) const STEPS: &[Step] = &[
             since_ms INTEGER NOT NULL,
             text TEXT NOT NULL
         ) STRICT;
+        CREATE TABLE forgotten (
+            job_id INTEGER NOT NULL REFERENCES jobs,
+            node_id INTEGER NOT NULL REFERENCES nodes,
+            up_to_start INTEGER NOT NULL,
+            up_to_rand INTEGER NOT NULL,
+            PRIMARY KEY (job_id, node_id)
+        ) STRICT, WITHOUT ROWID;
     ",
     },
 ];

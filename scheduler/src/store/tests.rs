@@ -11,8 +11,8 @@ use brasserie_common::{
     WallTime, WorkerId,
 };
 use brasserie_scheduler_core::{
-    ClusterId, Durable, EndedTask, GivenStretch, GivenTimes, InstanceRecord, ItemName, JobVersion,
-    KeptConfig, LeftCause, MAX_LEFT, Record, SavedJob,
+    ClusterId, Durable, EndedTask, ForgottenTask, GivenStretch, GivenTimes, InstanceRecord,
+    ItemName, JobVersion, KeptConfig, LeftCause, MAX_LEFT, Record, SavedJob,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use proptest::prelude::*;
@@ -125,6 +125,16 @@ fn record() -> impl Strategy<Value = Record> {
                 tasks,
                 hold_back
             }),
+        of_jobs(),
+        nanos.prop_map(|wait| Record::HoldBack { wait }),
+        Just(Record::HoldBackOver),
+        task_ended().prop_map(Record::TaskEnded),
+    ]
+}
+
+/// What is about jobs and sources.
+fn of_jobs() -> impl Strategy<Value = Record> {
+    prop_oneof![
         (job_name(), any::<(i32, i64, i64)>(), "[{\u{e9}'\"}]{0,6}").prop_map(
             |(job, (version, created, modified), text)| Record::JobSaved {
                 job,
@@ -145,6 +155,7 @@ fn record() -> impl Strategy<Value = Record> {
         proptest::collection::vec(task_ended(), 0..4)
             .prop_map(|tasks| Record::TasksForgiven { tasks }),
         times_given(),
+        history_deleted(),
         ("[a-z/.']{0,6}", "[{\u{e9}'\"}]{0,6}", any::<i64>()).prop_map(|(path, text, since)| {
             let config = KeptConfig {
                 path: path.into(),
@@ -153,10 +164,18 @@ fn record() -> impl Strategy<Value = Record> {
             };
             Record::ConfigKept { config }
         }),
-        nanos.prop_map(|wait| Record::HoldBack { wait }),
-        Just(Record::HoldBackOver),
-        task_ended().prop_map(Record::TaskEnded),
     ]
+}
+
+fn history_deleted() -> impl Strategy<Value = Record> {
+    let forgotten = task_ended().prop_map(|task| ForgottenTask {
+        job: task.job,
+        node: task.node,
+        up_to: task.invocation,
+    });
+    let tasks = proptest::collection::vec(forgotten, 0..4);
+    let forgiven = proptest::collection::vec(task_ended(), 0..2);
+    (tasks, forgiven).prop_map(|(tasks, forgiven)| Record::HistoryDeleted { tasks, forgiven })
 }
 
 fn times_given() -> impl Strategy<Value = Record> {
@@ -452,7 +471,11 @@ fn the_second_format_learns_of_jobs_and_keeps_what_it_has() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
     let mut old = Database::open_with(&path, &STEPS[..2]).unwrap();
-    let kept = [Record::TaskEnded(ended("j", "n", 1)), left(5)];
+    let wait = Duration::from_secs(5);
+    let kept = [
+        Record::TaskEnded(ended("j", "n", 1)),
+        Record::HoldBack { wait },
+    ];
     old.write(kept.iter()).unwrap();
     drop(old);
     let mut expected = Durable::default();
@@ -473,6 +496,33 @@ fn the_second_format_learns_of_jobs_and_keeps_what_it_has() {
     drop(database);
     assert_eq!(Database::open(&path).unwrap().load().unwrap(), expected);
     assert!(folder.path().join("db.format-2").exists());
+}
+
+#[test]
+fn the_third_format_learns_of_sources_and_keeps_its_jobs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let mut old = Database::open_with(&path, &STEPS[..3]).unwrap();
+    let job = JobName::try_from("held").unwrap();
+    let mut expected = Durable::default();
+    let mut write = |database: &mut Database, record: Record| {
+        expected.apply(&record);
+        database.write([&record].into_iter()).unwrap();
+        expected.clone()
+    };
+    let kept = write(&mut old, Record::JobPaused { job });
+    drop(old);
+    let mut database = Database::open(&path).unwrap();
+    assert_eq!(database.load().unwrap(), kept);
+    let config = KeptConfig {
+        path: "/c.yaml".into(),
+        text: "a: 1".into(),
+        since: WallTime::from_secs(1),
+    };
+    let all = write(&mut database, Record::ConfigKept { config });
+    drop(database);
+    assert_eq!(Database::open(&path).unwrap().load().unwrap(), all);
+    assert!(folder.path().join("db.format-3").exists());
 }
 
 fn left(start: i64) -> Record {

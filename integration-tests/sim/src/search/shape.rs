@@ -301,6 +301,7 @@ fn shape_durable(s: &mut S<'_>, durable: &Durable) {
         config,
         times,
         statuses,
+        forgotten,
         is_a_backup,
     } = durable;
     s.put(is_a_backup);
@@ -321,6 +322,10 @@ fn shape_durable(s: &mut S<'_>, durable: &Durable) {
         s.put((&key.job, &key.node));
         s.invocation(*invocation);
         s.stored(status);
+    });
+    s.each(forgotten, |s, (key, up_to)| {
+        s.put((&key.job, &key.node));
+        s.invocation(*up_to);
     });
 }
 
@@ -366,6 +371,13 @@ fn shape_record(s: &mut S<'_>, record: &Record) {
         Record::JobDeleted { job, version } => s.put((job, version)),
         Record::JobPaused { job } | Record::JobResumed { job } => s.put(job),
         Record::TasksForgiven { tasks } => s.each(tasks, shape_end),
+        Record::HistoryDeleted { tasks, forgiven } => {
+            s.each(tasks, |s, task| {
+                s.put((&task.job, &task.node));
+                s.invocation(task.up_to);
+            });
+            s.each(forgiven, shape_end);
+        }
         Record::ConfigKept { config } => s.put((&config.path, &config.text)),
         Record::TimesGiven { changed, forgotten } => s.put((changed, forgotten)),
     }

@@ -51,6 +51,13 @@ impl Scheduler {
                 Ok(()) => return,
                 Err(refusal) => Err(refusal),
             },
+            JobChange::DeleteHistory { nodes } => {
+                match self.delete_history(now, request, &job, &nodes) {
+                    // So does this one.
+                    Ok(()) => return,
+                    Err(refusal) => Err(refusal),
+                }
+            }
         };
         match decided {
             Ok((record, changed)) => {

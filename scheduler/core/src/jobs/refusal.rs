@@ -3,7 +3,7 @@
 use brasserie_common::{JobName, SchedulerId};
 use brasserie_common_config::Problem;
 
-use super::{MAX_JOB_BYTES, MAX_PAUSED_JOBS, MAX_SAVED_BYTES, MAX_SAVED_JOBS};
+use super::{MAX_JOB_BYTES, MAX_NAMED_NODES, MAX_PAUSED_JOBS, MAX_SAVED_BYTES, MAX_SAVED_JOBS};
 use crate::record::JobVersion;
 
 /// Nothing has changed, for this reason.
@@ -50,7 +50,11 @@ pub enum JobRefusal {
     TooMuch,
     #[error("{MAX_PAUSED_JOBS} jobs are paused, as many as may be: resume some")]
     TooManyPaused,
-    #[error("too many jobs wait to be forgiven: try again later")]
+    #[error(
+        "{0} nodes are named, more than {MAX_NAMED_NODES}: name fewer at once, or none for all of the job"
+    )]
+    TooManyNodes(usize),
+    #[error("too many jobs wait to be forgiven or forgotten: try again later")]
     TooManyForgiven,
 }
 

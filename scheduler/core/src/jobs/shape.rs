@@ -22,7 +22,7 @@ impl Jobs {
             awaited,
             last_version,
             standing,
-            forgiving,
+            slices,
         } = self;
         s.opt(refused.as_ref(), |s, refused| {
             let RefusedFile {
@@ -51,7 +51,7 @@ impl Jobs {
             }
         });
         s.put((last_version, *standing == Standing::Changed));
-        forgiving.shape(s, persisted);
+        slices.shape(s, persisted);
     }
 }
 

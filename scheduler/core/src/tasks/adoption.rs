@@ -66,6 +66,9 @@ impl Scheduler {
             if is_ended && !self.is_provisional(task) {
                 return;
             }
+            if self.is_of_deleted_history(task, &listed) {
+                return;
+            }
             self.keep_safety(now, task, invocation);
             if self.tasks().run(task).is_some() {
                 self.adopt_beside(now, shard, task, listed);
@@ -78,6 +81,14 @@ impl Scheduler {
         if let Some(status) = ended {
             self.end_as(now, task, key, (invocation, &status));
         }
+    }
+
+    /// The run whose end was deleted, which the worker holds only for want of the acknowledgement, or an earlier one that it says has
+    /// ended. An earlier one that still runs is known as running, whatever was deleted.
+    fn is_of_deleted_history(&self, task: Task, listed: &RunningTask) -> bool {
+        let is_last = self.tasks().forgotten(task) == Some(listed.invocation);
+        let is_forgotten = self.tasks().is_forgotten(task, listed.invocation);
+        is_last || (is_forgotten && listed.ended.is_some())
     }
 
     /// One run on two workers is nobody's mistake but a lie or a copied identity: who said it first has it.

@@ -83,14 +83,14 @@ impl Scheduler {
         self.call(now, peer, call, purpose);
     }
 
-    /// Later than the one of the task's stored end, even if the wall clock went back: so of two runs that a worker tells of it
+    /// Later than the one of the task's stored end, or of the last one that was deleted, even if the wall clock went back: so of two runs that a worker tells of it
     /// is known which is the earlier one.
     fn new_invocation(&mut self, task: Task) -> InvocationId {
         let drawn = InvocationId(InstanceId {
             start_time: self.wall().as_secs(),
             rand: self.draw_invocation(),
         });
-        match self.tasks().ended(task) {
+        match self.tasks().last_ended(task) {
             Some(last) if drawn <= last => InvocationId(InstanceId {
                 start_time: last.0.start_time.saturating_add(1),
                 ..drawn.0
@@ -240,6 +240,10 @@ impl Scheduler {
         };
         let task = Task { job, node };
         let reported = self.tasks().find(task, update.invocation);
+        if reported.is_none() && self.tasks().is_forgotten(task, update.invocation) {
+            // It was taken before it was deleted, or gave way to one that was.
+            return Ok(self.tasks().pending_record(task));
+        }
         match reported.or_else(|| self.tasks().run(task)) {
             Some(run) if run.invocation == update.invocation && run.shard == update.shard => {
                 // Freed slots may start other tasks in this very turn.

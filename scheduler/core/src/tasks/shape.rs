@@ -21,6 +21,7 @@ impl Tasks {
             beside,
             on_shard: _,
             ended,
+            forgotten,
             pending,
             pending_by_task: _,
             unsure,
@@ -52,6 +53,13 @@ impl Tasks {
                     .saturating_sub(wall.as_secs())
                     .max(0),
             );
+        });
+        let mut forgotten: Vec<_> = forgotten.iter().collect();
+        forgotten.sort_unstable_by_key(|(task, _)| **task);
+        s.each(forgotten, |s, (task, up_to)| {
+            s.put(task);
+            s.invocation(*up_to);
+            s.put(up_to.0.start_time.saturating_sub(wall.as_secs()).max(0));
         });
         s.each(pending, |s, (seq, tasks)| {
             s.put((until_synced(*seq, persisted), tasks));

@@ -8,7 +8,7 @@ use brasserie_common::{
     ReportedStatus, RunningTask, SchedulerId, Standing, WorkerId, WorkerSetId,
 };
 use brasserie_common_config::{ParseOptions, parse};
-use brasserie_scheduler_core::{Answer, CallReply, Event, Options, Query};
+use brasserie_scheduler_core::{Answer, CallReply, Event, JobChange, Options, Query};
 
 use crate::behave::Unanswered;
 use crate::config_text::ConfigText;
@@ -133,6 +133,9 @@ impl World {
             // kill n0
             // An operator wants j on n0 ended.
             "kill" => self.hear_kill(w)?,
+            // delete-history [n0 n1]
+            // An operator wants forgotten how j has ended: on these nodes, or on all.
+            "delete-history" => self.hear_deletion(w)?,
             other => self.question(other, w)?,
         }
         words.finish()
@@ -444,6 +447,22 @@ impl World {
             from: Principal::Own,
             job: JobName::try_from("j").map_err(|e| e.to_string())?,
             node: NodeName::try_from(node).map_err(|e| e.to_string())?,
+        })
+    }
+
+    fn hear_deletion(&mut self, w: &mut Words<'_>) -> Result<(), String> {
+        let mut nodes = Vec::new();
+        while let Some(node) = w.next() {
+            nodes.push(NodeName::try_from(node).map_err(|e| e.to_string())?);
+        }
+        let request = self.ask(Asked::Other {
+            text: "delete-history".to_owned(),
+        });
+        self.event(Event::ChangeJob {
+            request,
+            from: Principal::Own,
+            job: JobName::try_from("j").map_err(|e| e.to_string())?,
+            change: JobChange::DeleteHistory { nodes },
         })
     }
 

@@ -6,8 +6,8 @@ use brasserie_common::status::StoredStatus;
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{BackoffDuration, RecordSeq, RequestId, StatusBits};
 use brasserie_scheduler_core::{
-    Call, ClusterStatus, Effect, EndedTask, ExitReason, GivenTimes, ItemName, Message, NewWorker,
-    Record, Rejection, Reply,
+    Call, ClusterStatus, Effect, EndedTask, ExitReason, ForgottenTask, GivenTimes, ItemName,
+    Message, NewWorker, Record, Rejection, Reply,
 };
 
 use crate::transcript::show_duration;
@@ -97,9 +97,21 @@ impl World {
                 let tasks: Vec<String> = tasks.iter().map(|task| self.ended(task)).collect();
                 format!("forgiven: {}", tasks.join("; "))
             }
+            Record::HistoryDeleted { tasks, forgiven } => self.history(tasks, forgiven),
             Record::ConfigKept { config } => format!("the config file {} is kept", config.path),
             Record::TimesGiven { changed, forgotten } => times(changed, forgotten),
         }
+    }
+
+    fn history(&self, tasks: &[ForgottenTask], forgiven: &[EndedTask]) -> String {
+        let forgiven = forgiven.iter();
+        let forgiven = forgiven.map(|task| format!("forgiven {}", self.ended(task)));
+        let mut texts: Vec<String> = forgiven.collect();
+        texts.extend(tasks.iter().map(|task| {
+            let run = self.names.run(task.up_to);
+            format!("{} on {} up to {run}", task.job, task.node)
+        }));
+        format!("history is deleted: {}", texts.join("; "))
     }
 
     fn ended(&self, task: &EndedTask) -> String {

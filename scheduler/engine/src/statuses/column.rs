@@ -93,6 +93,22 @@ impl Statuses {
         }
     }
 
+    /// As if the job had never run there.
+    pub(crate) fn remove(&mut self, node: NodeId) {
+        let (page, place) = (node.index() / PAGE, node.index() % PAGE);
+        let Some(slot) = self.pages.get_mut(page) else {
+            return;
+        };
+        let Some(page) = slot else { return };
+        if unpack(page[place]).0 == LONG {
+            self.long.remove(&node);
+        }
+        page[place] = pack(NONE, 0);
+        if page.iter().all(|short| unpack(*short).0 == NONE) {
+            *slot = None;
+        }
+    }
+
     fn shorten(&mut self, status: &StoredStatus) -> Option<Short> {
         let is_plain =
             status.backoff_seconds == 0 && status.safety_seconds == 0 && status.data.is_none();
@@ -144,13 +160,18 @@ mod tests {
         #[test]
         fn gives_back_what_was_put_in(
             steps in proptest::collection::vec(
-                (0u32..300, 0u8..6, 0u16..100, prop_oneof![-5i64..1 << 41, (1i64 << 42) - 2..(1 << 42) + 2]),
+                (0u32..300, 0u8..8, 0u16..100, prop_oneof![-5i64..1 << 41, (1i64 << 42) - 2..(1 << 42) + 2]),
                 1..200,
             ),
         ) {
             let mut statuses = Statuses::default();
             let mut model = BTreeMap::new();
             for (node, kind, bits, millis) in steps {
+                if kind > 5 {
+                    statuses.remove(NodeId(node));
+                    model.remove(&NodeId(node));
+                    continue;
+                }
                 let status = status(kind, bits, millis);
                 statuses.insert(NodeId(node), status.clone());
                 model.insert(NodeId(node), status);
@@ -173,5 +194,8 @@ mod tests {
         assert_eq!(statuses.long.len(), 1);
         statuses.insert(NodeId(1000), status(0, 4, 5));
         assert!(statuses.long.is_empty());
+        statuses.remove(NodeId(1000));
+        statuses.remove(NodeId(5000));
+        assert_eq!(statuses.pages.iter().flatten().count(), 0);
     }
 }

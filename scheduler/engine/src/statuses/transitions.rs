@@ -69,6 +69,17 @@ impl Engine {
         }
     }
 
+    /// Forgets the status of a task that is not running, with what it waits for; ignored if it is. It starts again once it is
+    /// released.
+    pub fn forget_status(&mut self, task: Task) {
+        if self.knows(task) && !self.is_running(task) {
+            self.jobs[task.job.index()].statuses.remove(task.node);
+            self.waits.set(task, None);
+            self.held.insert(task);
+            self.refresh(task, Reach::Dependents);
+        }
+    }
+
     /// Takes the status of another run of a task that runs, and goes on running. Its waits are told when the last run ends.
     pub fn note_status(&mut self, task: Task, status: StoredStatus) {
         if self.knows(task) && self.is_running(task) {

@@ -354,6 +354,14 @@ impl Pair {
         if self.engine.is_running(task) {
             return;
         }
+        if dice.chance(4) {
+            self.engine.forget_status(task);
+            let key = self.key(task);
+            self.plain.statuses.remove(&key);
+            self.plain.waits.remove(&key);
+            self.plain.held.insert(key);
+            return;
+        }
         let (status, until, restart) = Self::random_status(dice, self.now);
         self.engine
             .restate(self.now, task, status.clone(), until, restart);

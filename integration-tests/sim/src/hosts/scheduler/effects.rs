@@ -232,11 +232,15 @@ impl Turn<'_> {
             | Record::JobResumed { .. }
             // No run has ended.
             | Record::TasksForgiven { .. }
+            | Record::HistoryDeleted { .. }
             | Record::ConfigKept { .. }
             | Record::TimesGiven { .. } => &[],
         };
         let forgiven = match record {
-            Record::TasksForgiven { tasks } => tasks.as_slice(),
+            Record::TasksForgiven { tasks }
+            | Record::HistoryDeleted {
+                forgiven: tasks, ..
+            } => tasks.as_slice(),
             _ => &[],
         };
         self.log.push(Happening::RecordWritten {
@@ -348,6 +352,7 @@ fn fact(record: &Record) -> Fact {
         | Record::JobPaused { .. }
         | Record::JobResumed { .. }
         | Record::TasksForgiven { .. }
+        | Record::HistoryDeleted { .. }
         | Record::ConfigKept { .. }
         | Record::TimesGiven { .. } => Fact::Jobs,
     }

@@ -1,0 +1,299 @@
+//! What is done to all tasks of a job: slice by slice, since there may be millions, each durable before the next begins.
+
+use std::collections::VecDeque;
+use std::hash::Hasher;
+
+use brasserie_common::fingerprint::Shape;
+use brasserie_common::{JobId, JobName, NodeId, NodeName, RecordSeq, RequestId, Time};
+use brasserie_scheduler_engine::Task;
+
+use super::{JobChanged, JobRefusal};
+use crate::effect::Reply;
+use crate::record::{EndedTask, ForgottenTask, Record};
+use crate::scheduler::Scheduler;
+use crate::workers::shape::until_synced;
+
+/// Tasks of one slice: some milliseconds of a turn, and one record. A million tasks take a thousand commits, thus seconds.
+const SLICE: usize = 1024;
+/// Wishes that wait: each costs no more than a job's name and the nodes that it names, and somebody waits for its answer.
+const MAX_WAITING: usize = 1024;
+/// Nodes that one wish names: more than anybody types, and with [`MAX_WAITING`] wishes 16 MiB of ids. Who wants more asks again, or
+/// wants all.
+pub const MAX_NAMED_NODES: usize = 4096;
+
+/// ```text
+///   waiting ---- the one before is over ----> under way ---- its last slice ----> answered, once that is durable
+///                                              |     ^
+///                                              +-----+  a slice is durable
+/// ```
+#[derive(Clone, Debug, Default)]
+pub(super) struct Slices {
+    waiting: VecDeque<Wish>,
+    under_way: Option<UnderWay>,
+}
+
+#[derive(Clone, Debug)]
+struct Wish {
+    request: RequestId,
+    job: JobId,
+    what: What,
+}
+
+/// What is done to the tasks.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum What {
+    Forgive,
+    DeleteHistory(Nodes),
+}
+
+/// Of which tasks of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Nodes {
+    All,
+    These(Vec<NodeId>),
+}
+
+#[derive(Clone, Debug)]
+struct UnderWay {
+    wish: Wish,
+    /// Not looked at yet, last first.
+    rest: Vec<NodeId>,
+    counts: Counts,
+    /// The record of the last slice.
+    after: Option<RecordSeq>,
+}
+
+/// What became of the tasks so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Counts {
+    changed: u64,
+    running: u64,
+    maybe_alive: u64,
+}
+
+/// What becomes of one task.
+pub(super) enum Fate {
+    /// There is nothing to do.
+    Untouched,
+    Forgiven(EndedTask),
+    Forgotten(ForgottenTask),
+    /// It runs, or nobody knows whether it does.
+    Runs,
+    /// It was lost, and its process may still be alive. It may have had to be forgiven, so that the wait for that is counted.
+    MaybeAlive(Option<EndedTask>),
+}
+
+impl Slices {
+    pub(super) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>, persisted: RecordSeq) {
+        let Slices { waiting, under_way } = self;
+        s.each(waiting, |s, wish| wish.shape(s));
+        s.opt(under_way.as_ref(), |s, under_way| {
+            under_way.wish.shape(s);
+            s.put((&under_way.rest, under_way.counts));
+            s.put(under_way.after.map(|seq| until_synced(seq, persisted)));
+        });
+    }
+}
+
+impl Wish {
+    fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        let Wish { request, job, what } = self;
+        s.request(*request);
+        s.put((job, what));
+    }
+
+    fn answer(&self, counts: Counts) -> JobChanged {
+        match self.what {
+            What::Forgive => JobChanged::Forgiven {
+                tasks: counts.changed,
+            },
+            What::DeleteHistory(_) => JobChanged::HistoryDeleted {
+                tasks: counts.changed,
+                running: counts.running,
+                maybe_alive: counts.maybe_alive,
+            },
+        }
+    }
+}
+
+impl Scheduler {
+    pub(super) fn forgive_job(
+        &mut self,
+        now: Time,
+        request: RequestId,
+        job: &JobName,
+    ) -> Result<(), JobRefusal> {
+        let id = self.engine().find_job(job.as_str());
+        let has_tasks = id.is_some_and(|id| !self.engine().unfinished_nodes(id).is_empty());
+        self.wish(now, request, job, (id.filter(|_| has_tasks), What::Forgive))
+    }
+
+    pub(super) fn delete_history(
+        &mut self,
+        now: Time,
+        request: RequestId,
+        job: &JobName,
+        nodes: &[NodeName],
+    ) -> Result<(), JobRefusal> {
+        if nodes.len() > MAX_NAMED_NODES {
+            return Err(JobRefusal::TooManyNodes(nodes.len()));
+        }
+        let id = self.engine().find_job(job.as_str());
+        let has_tasks = id.is_some_and(|id| !self.nodes_of(id).is_empty());
+        let named = nodes.iter();
+        let named = named.filter_map(|node| self.engine().find_node(node.as_str()));
+        let nodes = match nodes.is_empty() {
+            true => Nodes::All,
+            false => Nodes::These(named.collect()),
+        };
+        let what = What::DeleteHistory(nodes);
+        self.wish(now, request, job, (id.filter(|_| has_tasks), what))
+    }
+
+    /// `id`: of a job with tasks that this may be about.
+    fn wish(
+        &mut self,
+        now: Time,
+        request: RequestId,
+        job: &JobName,
+        (id, what): (Option<JobId>, What),
+    ) -> Result<(), JobRefusal> {
+        let is_known = self.jobs().latest(job).is_some() || self.jobs().in_file(job);
+        let Some(id) = id.or_else(|| self.engine().find_job(job.as_str()).filter(|_| is_known))
+        else {
+            // One that nothing has happened to.
+            if is_known {
+                let wish = Wish {
+                    request,
+                    job: JobId(0),
+                    what,
+                };
+                let nothing = wish.answer(Counts::default());
+                self.reply(request, None, Reply::JobChanged(Ok(nothing)));
+                return Ok(());
+            }
+            return Err(JobRefusal::Unknown(job.clone()));
+        };
+        let slices = &mut self.jobs_mut().slices;
+        if slices.waiting.len() >= MAX_WAITING {
+            return Err(JobRefusal::TooManyForgiven);
+        }
+        slices.waiting.push_back(Wish {
+            request,
+            job: id,
+            what,
+        });
+        self.go_on_with_slices(now);
+        Ok(())
+    }
+
+    /// One slice, unless the one before is not durable yet: so neither a turn nor the store's queue gets long.
+    pub(crate) fn go_on_with_slices(&mut self, now: Time) {
+        loop {
+            let mut under_way = match self.jobs_mut().slices.under_way.take() {
+                Some(under_way) => under_way,
+                None => {
+                    let Some(wish) = self.jobs_mut().slices.waiting.pop_front() else {
+                        return;
+                    };
+                    let mut rest = match &wish.what {
+                        What::Forgive => self.engine().unfinished_nodes(wish.job),
+                        What::DeleteHistory(Nodes::All) => self.nodes_of(wish.job),
+                        What::DeleteHistory(Nodes::These(nodes)) => nodes.clone(),
+                    };
+                    rest.reverse();
+                    UnderWay {
+                        wish,
+                        rest,
+                        counts: Counts::default(),
+                        after: None,
+                    }
+                }
+            };
+            if under_way.after.is_some_and(|seq| !self.is_persisted(seq))
+                && !under_way.rest.is_empty()
+            {
+                self.jobs_mut().slices.under_way = Some(under_way);
+                return;
+            }
+            self.do_slice(now, &mut under_way);
+            if !under_way.rest.is_empty() {
+                self.jobs_mut().slices.under_way = Some(under_way);
+                continue;
+            }
+            let UnderWay {
+                wish,
+                counts,
+                after,
+                ..
+            } = under_way;
+            let changed = wish.answer(counts);
+            self.reply(wish.request, after, Reply::JobChanged(Ok(changed)));
+            if after.is_some_and(|seq| !self.is_persisted(seq)) {
+                return;
+            }
+        }
+    }
+
+    /// Where the job has ended, or runs: what runs for the first time will have a history.
+    fn nodes_of(&self, job: JobId) -> Vec<NodeId> {
+        let running = self.tasks().running();
+        let running = running.filter(|(task, _)| task.job == job);
+        let mut nodes = self.engine().ended_nodes(job);
+        nodes.extend(running.map(|(task, _)| task.node));
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
+    /// Looks at so many tasks, and writes one record for what it changes. What is deleted and what has to be forgiven for it are two
+    /// facts: the slice ends where the other one begins.
+    fn do_slice(&mut self, now: Time, under_way: &mut UnderWay) {
+        let seq = self.next_record();
+        let (mut forgiven, mut forgotten) = (Vec::new(), Vec::new());
+        for _ in 0..SLICE {
+            let Some(node) = under_way.rest.pop() else {
+                break;
+            };
+            let task = Task {
+                job: under_way.wish.job,
+                node,
+            };
+            let fate = match under_way.wish.what {
+                What::Forgive => self.forgive(now, task, seq),
+                What::DeleteHistory(_) => self.delete_end(now, task, seq),
+            };
+            let counts = &mut under_way.counts;
+            match fate {
+                Fate::Untouched => {}
+                Fate::Forgiven(task) => {
+                    counts.changed += 1;
+                    forgiven.push(task);
+                }
+                Fate::Forgotten(task) => {
+                    counts.changed += 1;
+                    forgotten.push(task);
+                }
+                Fate::Runs => counts.running += 1,
+                Fate::MaybeAlive(task) => {
+                    counts.maybe_alive += 1;
+                    forgiven.extend(task);
+                }
+            }
+        }
+        let record = match (forgiven.is_empty(), forgotten.is_empty()) {
+            (true, true) => return,
+            (false, true) => Record::TasksForgiven { tasks: forgiven },
+            (_, false) => Record::HistoryDeleted {
+                tasks: forgotten,
+                forgiven,
+            },
+        };
+        under_way.after = Some(seq);
+        let persisted = self.persist(record);
+        assert_eq!(
+            seq, persisted,
+            "Invariant: what is done to a task records nothing itself"
+        );
+    }
+}

@@ -1,0 +1,433 @@
+//! A job's history is deleted: what is forgotten stays so, what runs or may be alive is left alone, and no late repeat is news.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use brasserie_common::status::StoredStatus;
+use brasserie_common::{
+    CallOutcome, InvocationId, NodeName, RecordSeq, ReportedStatus, RunningTask, TaskKey, Time,
+    WorkerDescription, WorkerSetId,
+};
+use brasserie_scheduler_core::{
+    CallReply, Durable, Event, ExpectedVersion, JobChange, JobChanged, JobRefusal, MAX_NAMED_NODES,
+    Record,
+};
+
+use crate::support::{Script, one_job, options, worker};
+use crate::{JOB, change, create, delete, failed, name, reasons, restarted, started};
+
+/// Deleted, running, maybe alive.
+type Counts = (u64, u64, u64);
+
+fn delete_history(s: &mut Script, job: &str, nodes: &[&str]) -> (Option<RecordSeq>, Counts) {
+    let nodes = nodes.iter().map(|node| node_name(node)).collect();
+    match change(s, job, JobChange::DeleteHistory { nodes }) {
+        (
+            after,
+            Ok(JobChanged::HistoryDeleted {
+                tasks,
+                running,
+                maybe_alive,
+            }),
+        ) => (after, (tasks, running, maybe_alive)),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn node_name(node: &str) -> NodeName {
+    node.try_into().expect("a name")
+}
+
+fn stored(s: &Script, node: &str) -> Option<(InvocationId, StoredStatus)> {
+    let key = TaskKey {
+        job: name("j"),
+        node: node_name(node),
+    };
+    s.durable.statuses.get(&key).cloned()
+}
+
+/// Starts the task that is due; its worker has it.
+fn begin(s: &mut Script) -> RunningTask {
+    let (call, task, _) = s.take_start();
+    s.complete(call, CallOutcome::Done(CallReply::Empty));
+    task
+}
+
+fn end(s: &mut Script, w: &WorkerDescription, task: &RunningTask, status: ReportedStatus) {
+    assert_eq!(s.update(w, task, status).1, Ok(()));
+}
+
+/// A job on `n0`, and its worker.
+fn one(job: &str) -> (Script, WorkerDescription) {
+    let mut s = Script::with_config(one_job(1, job));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    (s, w)
+}
+
+#[test]
+fn a_task_without_history_runs_again_once_that_is_durable() {
+    let mut s = failed();
+    let (old, _) = stored(&s, "n0").expect("its end");
+    s.sync_at_once = false;
+    let (after, counts) = delete_history(&mut s, "j", &[]);
+    assert_eq!((after.is_some(), counts), (true, (1, 0, 0)));
+    assert_eq!(s.status().jobs[0].counts.unstarted, 1);
+    s.advance(Duration::from_secs(60));
+    assert_eq!(started(&s), Vec::<String>::new());
+    s.sync();
+    assert_eq!(started(&s), ["j"]);
+    assert_eq!(stored(&s, "n0"), None);
+    assert_eq!(
+        s.durable.forgotten.values().copied().collect::<Vec<_>>(),
+        [old]
+    );
+    assert_eq!(
+        delete_history(&mut s, "j", &[]),
+        (None, (0, 1, 0)),
+        "it runs without any"
+    );
+    assert!(s.starts()[0].invocation > old);
+    // So is the first one after a restart with a clock that went back.
+    let earlier = Time::ZERO + Duration::from_secs(10);
+    let mut s = Script::at(restarted(), s.durable, earlier);
+    s.load(one_job(1, ""));
+    s.join(&worker("w", 1, 10));
+    assert!(s.starts()[0].invocation > old);
+}
+
+#[test]
+fn a_crash_before_it_is_durable_deletes_nothing() {
+    let mut s = failed();
+    s.sync_at_once = false;
+    delete_history(&mut s, "j", &[]);
+    let mut s = s.restart(restarted());
+    s.load(one_job(1, ""));
+    assert!(reasons(&s, "j", "n0").contains("failed for good"));
+    assert_eq!(delete_history(&mut s, "j", &[]).1, (1, 0, 0));
+    let mut s = s.restart(restarted());
+    s.load(one_job(1, ""));
+    assert!(!reasons(&s, "j", "n0").contains("failed for good"));
+    assert_eq!(s.status().jobs[0].counts.unstarted, 1);
+}
+
+#[test]
+fn what_runs_or_may_run_keeps_its_history() {
+    let mut s = Script::with_config(one_job(2, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    // Each has an end and a further run.
+    for _ in 0..2 {
+        let task = begin(&mut s);
+        end(&mut s, &w, &task, ReportedStatus::incomplete());
+    }
+    s.advance(Duration::from_secs(1));
+    begin(&mut s);
+    let (call, _, _) = s.take_start();
+    s.complete(call, CallOutcome::Unknown("a broken connection".to_owned()));
+    assert_eq!(s.status().workers[0].unsure, 1);
+    let before = s.durable.statuses.clone();
+    assert_eq!(before.len(), 2);
+    assert_eq!(delete_history(&mut s, "j", &[]), (None, (0, 2, 0)));
+    assert_eq!(s.durable.statuses, before);
+}
+
+#[test]
+fn a_lost_run_that_may_be_alive_keeps_its_wait() {
+    for backoff in [r#", "backoff": ["fail"]"#, r#", "backoff": [1, "repeat"]"#] {
+        let (mut s, _) = one(backoff);
+        begin(&mut s);
+        let is_lost = |record: &Record| matches!(record, Record::WorkerLeft { .. });
+        while !s.records.iter().any(is_lost) {
+            s.advance(Duration::from_secs(1));
+        }
+        let (_, lost) = stored(&s, "n0").expect("it was lost");
+        let safety = u64::from(lost.safety_seconds);
+        assert!(safety > 10, "{lost:?}");
+        for _ in 0..2 {
+            // The first time a run that had failed for good begins to wait; nothing makes it wait for longer.
+            assert_eq!(delete_history(&mut s, "j", &[]).1, (0, 0, 1));
+            let text = reasons(&s, "j", "n0");
+            assert!(text.contains("it may start again in"), "{text}");
+            s.advance(Duration::from_secs(2));
+        }
+        assert!(stored(&s, "n0").is_some());
+        s.advance(Duration::from_secs(safety - 5));
+        assert_eq!(delete_history(&mut s, "j", &[]).1, (0, 0, 1));
+        s.advance(Duration::from_secs(5));
+        assert_eq!(delete_history(&mut s, "j", &[]).1, (1, 0, 0));
+        assert_eq!(stored(&s, "n0"), None);
+    }
+}
+
+/// The worker did not get the acknowledgement of an end, and repeats it for as long as it takes.
+#[test]
+fn a_late_repeat_of_a_deleted_end_is_acknowledged_and_is_no_news() {
+    let (mut s, w) = one(r#", "backoff": [1, "repeat"]"#);
+    let first = begin(&mut s);
+    s.sync_at_once = false;
+    let (taken, _) = s.update(&w, &first, ReportedStatus::done());
+    let (deleted, counts) = delete_history(&mut s, "j", &[]);
+    assert_eq!(counts, (1, 0, 0));
+    assert!(deleted > taken);
+    // While it is on its way to the disk, and afterwards.
+    assert_eq!(
+        s.update(&w, &first, ReportedStatus::done()),
+        (deleted, Ok(()))
+    );
+    s.sync_at_once = true;
+    s.sync();
+    assert_eq!(s.update(&w, &first, ReportedStatus::done()), (None, Ok(())));
+    assert_eq!(stored(&s, "n0"), None);
+    // While the next run is under way, and after its end: done is not done any more.
+    let second = begin(&mut s);
+    assert_eq!(s.update(&w, &first, ReportedStatus::done()), (None, Ok(())));
+    end(&mut s, &w, &second, ReportedStatus::error_backoff("no"));
+    assert_eq!(s.update(&w, &first, ReportedStatus::done()), (None, Ok(())));
+    let (of, status) = stored(&s, "n0").expect("the second end");
+    assert_eq!((of, status.is_done()), (second.invocation, false));
+    // And after a restart, in which the worker lists it as one that has ended.
+    let mut s = s.restart(restarted());
+    s.load(one_job(1, ""));
+    s.heartbeat(&w, WorkerSetId::default())
+        .expect("it is known");
+    let mut listed = first.clone();
+    listed.ended = Some(ReportedStatus::done());
+    s.answer_fetch(vec![listed]);
+    assert_eq!(s.status().workers[0].running, 0);
+    assert_eq!(s.update(&w, &first, ReportedStatus::done()), (None, Ok(())));
+    assert_eq!(stored(&s, "n0").map(|(of, _)| of), Some(second.invocation));
+}
+
+/// A worker of the original interface lists what it holds without saying that it has ended.
+#[test]
+fn a_listed_run_whose_end_was_deleted_is_not_adopted() {
+    let (mut s, w) = one("");
+    let first = begin(&mut s);
+    end(&mut s, &w, &first, ReportedStatus::done());
+    delete_history(&mut s, "j", &[]);
+    let mut s = s.restart(restarted());
+    s.load(one_job(1, ""));
+    s.heartbeat(&w, WorkerSetId::default())
+        .expect("it is known");
+    s.answer_fetch(vec![first.clone()]);
+    assert_eq!(s.status().workers[0].running, 0);
+    assert_eq!(s.update(&w, &first, ReportedStatus::done()), (None, Ok(())));
+    assert_eq!(stored(&s, "n0"), None);
+}
+
+/// A later run, of which nobody has told yet.
+#[test]
+fn a_run_that_nobody_knew_of_is_adopted_and_ends() {
+    let (mut s, w) = one(r#", "backoff": [1, "repeat"]"#);
+    let first = begin(&mut s);
+    end(&mut s, &w, &first, ReportedStatus::error_backoff("no"));
+    s.advance(Duration::from_secs(2));
+    let second = begin(&mut s);
+    // The next scheduler deletes the history before the worker is back.
+    let mut s = s.restart(restarted());
+    s.load(one_job(1, ""));
+    assert_eq!(delete_history(&mut s, "j", &[]).1, (1, 0, 0));
+    s.heartbeat(&w, WorkerSetId::default())
+        .expect("it is known");
+    s.answer_fetch(vec![second.clone()]);
+    assert_eq!(s.status().workers[0].running, 1);
+    end(&mut s, &w, &second, ReportedStatus::done());
+    assert_eq!(stored(&s, "n0").map(|(of, _)| of), Some(second.invocation));
+}
+
+#[test]
+fn a_job_that_exists_no_more_loses_its_history() {
+    let mut s = Script::with_config(one_job(1, r#", "enabled": false"#));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    create(&mut s, "api", JOB);
+    let task = begin(&mut s);
+    end(&mut s, &w, &task, ReportedStatus::done());
+    delete(&mut s, "api", ExpectedVersion::Any).expect("it was given");
+    let mut s = s.restart(restarted());
+    s.load(one_job(1, r#", "enabled": false"#));
+    assert_eq!(s.durable.statuses.len(), 1);
+    assert_eq!(delete_history(&mut s, "api", &[]).1, (1, 0, 0));
+    assert_eq!(s.durable.statuses.len(), 0);
+    let nodes = Vec::new();
+    let again = change(&mut s, "api", JobChange::DeleteHistory { nodes }).1;
+    assert_eq!(again, Err(JobRefusal::Unknown(name("api"))));
+    // One of the file that nothing has happened to.
+    assert_eq!(delete_history(&mut s, "j", &[]), (None, (0, 0, 0)));
+}
+
+#[test]
+fn only_the_nodes_that_are_named_lose_their_history() {
+    let mut s = Script::with_config(one_job(3, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    for _ in 0..3 {
+        let task = begin(&mut s);
+        end(&mut s, &w, &task, ReportedStatus::done());
+    }
+    let named = ["n2", "n0", "n0", "nobody"];
+    assert_eq!(delete_history(&mut s, "j", &named).1, (2, 0, 0));
+    assert!(stored(&s, "n1").is_some());
+    assert_eq!(s.durable.statuses.len(), 1);
+    let nodes = vec![node_name("n1"); MAX_NAMED_NODES + 1];
+    let refused = change(&mut s, "j", JobChange::DeleteHistory { nodes }).1;
+    assert_eq!(refused, Err(JobRefusal::TooManyNodes(MAX_NAMED_NODES + 1)));
+}
+
+#[test]
+fn many_tasks_are_forgotten_in_slices_each_after_the_one_before_is_durable() {
+    const NODES: usize = 2500;
+    let mut durable = Durable::default();
+    let end = stored(&failed(), "n0").expect("an end");
+    for i in 0..NODES {
+        let key = TaskKey {
+            job: name("j"),
+            node: node_name(&format!("n{i}")),
+        };
+        durable.statuses.insert(key, end.clone());
+    }
+    let mut s = Script::new(options(), durable);
+    s.load(one_job(NODES, ""));
+    s.sync_at_once = false;
+    let request = s.request();
+    s.event(Event::ChangeJob {
+        request,
+        from: brasserie_common::Principal::Own,
+        job: name("j"),
+        change: JobChange::DeleteHistory { nodes: Vec::new() },
+    });
+    let slices = |s: &Script| -> Vec<usize> {
+        let slices = s.records.iter().filter_map(|record| match record {
+            Record::HistoryDeleted { tasks, .. } => Some(tasks.len()),
+            _ => None,
+        });
+        slices.collect()
+    };
+    assert_eq!(slices(&s), [1024]);
+    s.sync();
+    s.sync();
+    assert_eq!(slices(&s), [1024, 1024, 452]);
+    let (after, reply) = s.reply_to(request);
+    assert!(after.is_some());
+    let all = JobChanged::HistoryDeleted {
+        tasks: NODES as u64,
+        running: 0,
+        maybe_alive: 0,
+    };
+    assert_eq!(reply, brasserie_scheduler_core::Reply::JobChanged(Ok(all)));
+    s.sync();
+    assert_eq!(
+        (s.durable.statuses.len(), s.durable.forgotten.len()),
+        (0, NODES)
+    );
+}
+
+/// When no worker is left that could repeat an end, nobody need know of it.
+#[test]
+fn what_nobody_can_repeat_is_not_remembered() {
+    let (mut s, w) = one("");
+    let task = begin(&mut s);
+    end(&mut s, &w, &task, ReportedStatus::done());
+    delete_history(&mut s, "j", &[]);
+    assert_eq!(s.durable.forgotten.len(), 1);
+    let set = WorkerSetId::default();
+    s.heartbeat_with(&w, set, true).expect("a goodbye");
+    assert_eq!(s.durable.instances.len(), 0);
+    assert_eq!(s.durable.forgotten.len(), 0);
+}
+
+/// One task whose worker never hears an acknowledgement, so that it repeats any end at any time.
+struct Repeater {
+    s: Script,
+    w: WorkerDescription,
+    ended: Vec<(RunningTask, ReportedStatus)>,
+    /// The last end, unless it was deleted.
+    expected: Option<InvocationId>,
+}
+
+impl Repeater {
+    fn config() -> std::sync::Arc<brasserie_common_config::Config> {
+        one_job(1, r#", "backoff": [1, "repeat"]"#)
+    }
+
+    fn step(&mut self, kind: u8, pick: usize) {
+        let repeated = (!self.ended.is_empty()).then(|| pick % self.ended.len());
+        match (kind, repeated) {
+            (0..=2, _) => self.run(kind),
+            (3, _) => {
+                let is_running = !self.s.starts().is_empty();
+                let (_, counts) = delete_history(&mut self.s, "j", &[]);
+                assert_eq!(counts.1, u64::from(is_running));
+                if !is_running {
+                    self.expected = None;
+                }
+            }
+            (4, _) => self.restart(repeated),
+            (_, Some(at)) => {
+                let (task, status) = self.ended[at].clone();
+                assert_eq!(self.s.update(&self.w, &task, status).1, Ok(()));
+            }
+            (_, None) => {}
+        }
+        let stored = stored(&self.s, "n0").map(|(of, _)| of);
+        assert_eq!(stored, self.expected);
+    }
+
+    /// The next run, if the task is not done.
+    fn run(&mut self, kind: u8) {
+        self.s.advance(Duration::from_secs(2));
+        self.s.echo(&self.w);
+        if self.s.starts().is_empty() {
+            return;
+        }
+        let task = begin(&mut self.s);
+        let before = self.ended.iter().map(|(task, _)| task.invocation);
+        assert!(
+            before.max() < Some(task.invocation),
+            "later than all before"
+        );
+        let status = match kind {
+            0 => ReportedStatus::done(),
+            1 => ReportedStatus::error_backoff("no"),
+            _ => ReportedStatus::failed(),
+        };
+        end(&mut self.s, &self.w, &task, status.clone());
+        self.expected = Some(task.invocation);
+        self.ended.push((task, status));
+    }
+
+    /// The worker lists one of the ends that it holds.
+    fn restart(&mut self, listed: Option<usize>) {
+        let durable = std::mem::take(&mut self.s.durable);
+        self.s = Script::at(restarted(), durable, self.s.now);
+        self.s.load(Self::config());
+        let first = WorkerSetId::default();
+        let answer = self.s.heartbeat(&self.w, first).expect("it is known");
+        let listed = listed.map(|at| {
+            let (mut task, status) = self.ended[at].clone();
+            task.ended = Some(status);
+            task
+        });
+        self.s.answer_fetch(listed.into_iter().collect());
+        self.s.answer_healthcheck(&self.w);
+        let told = answer.worker_set;
+        self.s.heartbeat(&self.w, told).expect("it is known");
+        self.s.advance(crate::support::SETTLE);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+    /// What was taken and deleted never comes back, and what was taken and not deleted stays; every repeat is acknowledged; and each
+    /// run is later than all before.
+    #[test]
+    fn whatever_is_repeated_after_a_deletion_is_no_news(steps in proptest::collection::vec((0u8..8, 0usize..100), 1..25)) {
+        let (s, w) = one(r#", "backoff": [1, "repeat"]"#);
+        let mut repeater = Repeater { s, w, ended: Vec::new(), expected: None };
+        for (kind, pick) in steps {
+            repeater.step(kind, pick);
+        }
+    }
+}
