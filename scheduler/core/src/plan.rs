@@ -11,7 +11,7 @@ use brasserie_common::Time;
 use brasserie_common_config::{Changes, Config};
 use brasserie_scheduler_engine::NodeTable;
 
-use crate::event::Event;
+use crate::event::{ConfigOrigin, Event};
 use crate::reconcile::{RunNow, has_same_nodes};
 use crate::record::Durable;
 use crate::scheduler::Scheduler;
@@ -171,6 +171,7 @@ impl WhatIf {
         let event = Event::ConfigLoaded {
             config: Arc::clone(&config),
             warnings: Vec::new(),
+            origin: ConfigOrigin::Given,
         };
         self.copy.handle(now, event);
         let mut plan = Plan {

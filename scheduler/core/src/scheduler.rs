@@ -19,7 +19,7 @@ use brasserie_scheduler_engine::{Engine, Task};
 use crate::calls::Calls;
 use crate::effect::{Call, Effect, ExitReason, Reply};
 use crate::event::Event;
-use crate::jobs::{Jobs, NodesOf, ReadBy};
+use crate::jobs::{Jobs, NodesOf};
 use crate::reconcile::Orphans;
 use crate::record::{ClusterId, Durable, Record};
 use crate::tasks::Tasks;

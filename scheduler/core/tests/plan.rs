@@ -14,8 +14,8 @@ use brasserie_common::{
 };
 use brasserie_common_config::{Changes, Config, NodeSource};
 use brasserie_scheduler_core::{
-    Answer, Call, CallReply, Durable, Event, ExpectedVersion, JobChange, MAX_PLANNED_NODES,
-    Message, Options, OrphanPlan, Plan, Proposal, ProposedNodes, Query, Total,
+    Answer, Call, CallReply, ConfigOrigin, Durable, Event, ExpectedVersion, JobChange,
+    MAX_PLANNED_NODES, Message, Options, OrphanPlan, Plan, Proposal, ProposedNodes, Query, Total,
 };
 use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder};
 use proptest::prelude::*;
@@ -87,6 +87,7 @@ fn load(s: &mut Script, config: &Arc<Config>) {
         Event::ConfigLoaded {
             config: Arc::clone(config),
             warnings: Vec::new(),
+            origin: ConfigOrigin::Given,
         },
     );
     match nodes {
@@ -629,6 +630,7 @@ fn scheduler(draw: &HistoryDraw) -> Script {
             true => s.event(Event::ConfigLoaded {
                 config: second.config(),
                 warnings: Vec::new(),
+                origin: ConfigOrigin::Given,
             }),
             false => load(&mut s, &second.config()),
         }

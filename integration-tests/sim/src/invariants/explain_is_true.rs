@@ -134,7 +134,7 @@ mod tests {
 
     use brasserie_common::Timeouts;
     use brasserie_common_config::{NodeSource, ParseOptions, parse};
-    use brasserie_scheduler_core::{Durable, Event, Options};
+    use brasserie_scheduler_core::{ConfigOrigin, Durable, Event, Options};
     use brasserie_scheduler_engine::{Eligibility, NodeTableBuilder, WorkerResources};
 
     use super::*;
@@ -165,6 +165,7 @@ mod tests {
         let loaded = Event::ConfigLoaded {
             config: Arc::clone(&config),
             warnings: Vec::new(),
+            origin: ConfigOrigin::Given,
         };
         core.handle(Time::ZERO, loaded);
         core.handle(Time::ZERO, Event::NodesLoaded { nodes, config });
@@ -181,6 +182,8 @@ mod tests {
                 hostname: "host".into(),
                 port: 1,
                 cpu_cores: 1.0,
+                memory_mb: 0.0,
+                cards: std::collections::BTreeMap::new(),
                 has_worker_command: false,
             },
         );
