@@ -244,7 +244,7 @@ structs! {
         BistroWorkerRunTaskResult, BistroWorkerNotifyIfTasksNotRunningArgs, BistroWorkerNotifyIfTasksNotRunningResult,
         BistroWorkerRequestSuicideArgs, BistroWorkerRequestSuicideResult, BistroWorkerKillTaskArgs,
         BistroWorkerKillTaskResult, BistroWorkerGetJobLogsByIDArgs, BistroWorkerGetJobLogsByIDResult;
-    brasserie: JobStatus, SlotUse, WorkerStatus, ClusterStatus, RunningTaskStatus, UnfinishedTask,
+    brasserie: JobStatus, SlotUse, WorkerStatus, ConfigStatus, ClusterStatus, RunningTaskStatus, UnfinishedTask,
         BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult, BrasserieGetRunningTaskListArgs,
         BrasserieGetRunningTaskListResult, BrasserieGetUnfinishedTasksArgs, BrasserieGetUnfinishedTasksResult,
         BrasserieExplainTaskArgs, BrasserieExplainTaskResult,
@@ -252,7 +252,8 @@ structs! {
         PlannedOrphan, PlannedOrphans, Plan, PlanRefusedException, BrasserieSubmitJobArgs, BrasserieSubmitJobResult,
         BrasserieRemoveJobArgs, BrasserieRemoveJobResult, BrasseriePauseJobArgs, BrasseriePauseJobResult,
         BrasserieResumeJobArgs, BrasserieResumeJobResult, BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult,
-        BrasseriePlanConfigArgs, BrasseriePlanConfigResult;
+        BrasseriePlanConfigArgs, BrasseriePlanConfigResult,
+        DeletedHistory, BrasserieDeleteHistoryArgs, BrasserieDeleteHistoryResult;
 }
 
 #[test]
