@@ -81,6 +81,7 @@ mod read;
 mod resources;
 mod schema;
 mod settings;
+mod shared;
 mod subprocess;
 mod toml;
 mod tree;
@@ -102,6 +103,7 @@ pub use read::UnknownKeys;
 pub use resources::{CARD_PREFIX, MAX_RESOURCES};
 pub use schema::{config_schema, key_paths};
 pub use settings::MAX_LEVELS;
+pub use shared::Shared;
 pub use tree::Place;
 
 use brasserie_common::JobName;
@@ -298,7 +300,7 @@ fn tree_outcome(tree: &Node, options: ParseOptions) -> Outcome {
     errors.extend(nameless.finish().0);
     for draft in drafts {
         let (job, problems, more_warnings) = finish_job(draft);
-        config.jobs.push(job);
+        config.jobs.push(job.into());
         errors.extend(problems);
         warnings.extend(more_warnings);
     }

@@ -9,6 +9,7 @@ use brasserie_common::{
 };
 
 use crate::cron::Cron;
+use crate::shared::Shared;
 
 /// Position of a level: 0 is `instance`, then the configured ones, the last is `worker`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,7 +43,7 @@ pub struct Config {
     pub levels: Vec<String>,
     pub level_for_tasks: LevelId,
     pub node_order: NodeOrder,
-    pub node_sources: Vec<NodeSource>,
+    pub node_sources: Shared<Vec<NodeSource>>,
     pub policy: SchedulerPolicy,
     pub worker_selector: WorkerSelector,
     pub backoff: BackoffPolicy,
@@ -60,7 +61,7 @@ pub struct Config {
     /// Unix seconds; a value in the future ends the initial wait.
     pub exit_initial_wait_before_timestamp: i64,
     /// In file order.
-    pub jobs: Vec<JobConfig>,
+    pub jobs: Vec<Shared<JobConfig>>,
 }
 
 impl Config {
@@ -131,8 +132,48 @@ impl Config {
             && *kill_subprocess == other.kill_subprocess
     }
 
+    /// Whether nothing but the jobs differs.
+    pub fn has_settings_of(&self, other: &Config) -> bool {
+        let Config {
+            enabled,
+            levels,
+            level_for_tasks,
+            node_order,
+            node_sources,
+            policy,
+            worker_selector,
+            backoff,
+            resources,
+            worker_resources_override,
+            kill_orphan_tasks_after,
+            task_subprocess,
+            kill_subprocess,
+            working_wait,
+            physical_resources,
+            exit_initial_wait_before_timestamp,
+            jobs: _,
+        } = self;
+        *enabled == other.enabled
+            && *levels == other.levels
+            && *level_for_tasks == other.level_for_tasks
+            && *node_order == other.node_order
+            && *node_sources == other.node_sources
+            && *policy == other.policy
+            && *worker_selector == other.worker_selector
+            && *backoff == other.backoff
+            && *resources == other.resources
+            && *worker_resources_override == other.worker_resources_override
+            && *kill_orphan_tasks_after == other.kill_orphan_tasks_after
+            && *task_subprocess == other.task_subprocess
+            && *kill_subprocess == other.kill_subprocess
+            && *working_wait == other.working_wait
+            && *physical_resources == other.physical_resources
+            && *exit_initial_wait_before_timestamp == other.exit_initial_wait_before_timestamp
+    }
+
     pub fn job(&self, name: &str) -> Option<&JobConfig> {
-        self.jobs.iter().find(|j| j.name.as_str() == name)
+        let job = self.jobs.iter().find(|j| j.name.as_str() == name);
+        job.map(|job| &**job)
     }
 }
 

@@ -134,9 +134,10 @@ fn single_source(nodes: &At, config: &mut Config, notes: &mut Notes) {
                 .key_problem("has no effect without `node_source`")
                 .help("name the source, in `node_source` or in `node_sources`"),
         ),
-        (Some(_), _) => config
-            .node_sources
-            .extend(source(nodes, keys, config, notes)),
+        (Some(_), _) => {
+            let source = source(nodes, keys, config, notes);
+            config.node_sources.extend(source);
+        }
     }
 }
 

@@ -148,7 +148,7 @@ pub(crate) fn defaults() -> Config {
         levels: vec!["instance".to_owned(), "worker".to_owned()],
         level_for_tasks: LevelId::INSTANCE,
         node_order: NodeOrder::default(),
-        node_sources: Vec::new(),
+        node_sources: Vec::new().into(),
         policy: SchedulerPolicy::default(),
         worker_selector: WorkerSelector::default(),
         backoff: BackoffPolicy::default(),

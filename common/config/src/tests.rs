@@ -33,9 +33,9 @@ fn config(settings: &str) -> Config {
 
 fn job(body: &str) -> JobConfig {
     let resources = r#""resources": {"host": {"disk": {"default": 2, "limit": 9}}}"#;
-    let mut parsed = good(resources, &format!("\"bistro_job->x\": {{{body}}}"));
+    let parsed = good(resources, &format!("\"bistro_job->x\": {{{body}}}"));
     assert_eq!(parsed.job_problems(), [], "{body}");
-    parsed.config.jobs.remove(0)
+    JobConfig::clone(&parsed.config.jobs[0])
 }
 
 fn lines(problems: &[Problem]) -> Vec<String> {

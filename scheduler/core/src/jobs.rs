@@ -6,13 +6,14 @@ mod forgiving;
 mod refusal;
 mod shape;
 mod slices;
+mod together;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use brasserie_common::{JobName, RecordSeq};
 use brasserie_common_config::{
-    Config, ConfigErrors, JobConfig, ParseOptions, ParsedJob, Place, Problem, parse_job,
+    Config, ConfigErrors, JobConfig, ParseOptions, ParsedJob, Place, Problem, Shared, parse_job,
 };
 use brasserie_scheduler_engine::NodeTable;
 
@@ -25,10 +26,11 @@ pub use file::{ConfigInForce, ReadBy};
 pub use refusal::JobRefusal;
 pub use slices::MAX_NAMED_NODES;
 use slices::Slices;
+use together::{File, Together};
 
 /// One job's text: a filter that names ten thousand nodes takes a third of it, and the store writes it within a millisecond.
 pub const MAX_JOB_BYTES: usize = 1024 * 1024;
-/// Jobs by API: twice the most that anybody is known to keep waiting. Each change looks at all of them.
+/// Jobs by API: twice the most that anybody is known to keep waiting.
 pub const MAX_SAVED_JOBS: usize = 65_536;
 /// Their texts together. They are kept beside what was read from them, which is no longer.
 const MAX_SAVED_BYTES: usize = 256 * 1024 * 1024;
@@ -66,7 +68,7 @@ pub enum JobChanged {
 struct Given {
     saved: SavedJob,
     /// Absent before there are settings.
-    read: Option<JobConfig>,
+    read: Option<Shared<JobConfig>>,
 }
 
 /// What takes effect once its record is durable, as tasks start because of it.
@@ -88,7 +90,7 @@ pub(crate) struct NodesOf {
 /// The file's configuration, which has a job that was given by API. The nodes that come meanwhile are those of its sources.
 #[derive(Clone, Debug)]
 struct RefusedFile {
-    config: Arc<Config>,
+    file: File,
     warnings: Vec<String>,
     origin: ConfigOrigin,
     nodes: Option<NodesOf>,
@@ -111,13 +113,16 @@ enum Standing {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Jobs {
     /// The last good one.
-    file: Option<Arc<Config>>,
+    file: Option<File>,
     file_warnings: Vec<String>,
     source: Source,
     refused: Option<RefusedFile>,
     /// The nodes of a file that was refused and is not any more.
     nodes: Option<NodesOf>,
     given: BTreeMap<JobName, Given>,
+    /// Of the texts of `given`.
+    given_bytes: usize,
+    together: Together,
     paused: BTreeSet<JobName>,
     awaited: BTreeMap<RecordSeq, (JobName, Awaited)>,
     last_version: JobVersion,
@@ -127,19 +132,31 @@ pub(crate) struct Jobs {
 
 impl Jobs {
     pub(crate) fn new(durable: &Durable) -> Self {
-        let given = durable.jobs.iter().map(|(name, saved)| {
-            let given = Given {
-                saved: saved.clone(),
-                read: None,
-            };
-            (name.clone(), given)
-        });
-        Jobs {
-            given: given.collect(),
+        let mut jobs = Jobs {
             paused: durable.paused.clone(),
             last_version: durable.last_job_version,
             source: Source::new(durable.config.clone()),
             ..Jobs::default()
+        };
+        for (name, saved) in &durable.jobs {
+            let saved = saved.clone();
+            jobs.put(name.clone(), Given { saved, read: None });
+        }
+        jobs
+    }
+
+    fn put(&mut self, name: JobName, given: Given) {
+        self.together.note(&name);
+        self.given_bytes += given.saved.text.len();
+        if let Some(before) = self.given.insert(name, given) {
+            self.given_bytes -= before.saved.text.len();
+        }
+    }
+
+    fn take_out(&mut self, name: &JobName) {
+        self.together.note(name);
+        if let Some(before) = self.given.remove(name) {
+            self.given_bytes -= before.saved.text.len();
         }
     }
 
@@ -174,9 +191,10 @@ impl Jobs {
         warnings: Vec<String>,
         origin: ConfigOrigin,
     ) {
+        let config = File::sharing(config, self.file.as_ref());
         self.refused = Some(RefusedFile {
             taken: JobName::default(),
-            config,
+            file: File::new(config),
             warnings,
             origin,
             nodes: None,
@@ -189,20 +207,20 @@ impl Jobs {
         let Some(mut refused) = self.refused.take() else {
             return;
         };
-        let mut names = refused.config.jobs.iter().map(|job| &job.name);
+        let mut names = refused.file.config.jobs.iter().map(|job| &job.name);
         if let Some(taken) = names.find(|name| self.is_taken(name)) {
             refused.taken = taken.clone();
             self.refused = Some(refused);
             return;
         }
         let RefusedFile {
-            config,
+            file,
             warnings,
             origin,
             nodes,
             taken: _,
         } = refused;
-        let reads_alike = |before: &Arc<Config>| before.reads_jobs_as(&config);
+        let reads_alike = |before: &File| before.config.reads_jobs_as(&file.config);
         if !self.file.as_ref().is_some_and(reads_alike) {
             let awaited = self.awaited.iter_mut();
             let awaited = awaited.filter_map(|(_, (name, awaited))| match awaited {
@@ -210,10 +228,13 @@ impl Jobs {
                 Awaited::Resume | Awaited::Deletion => None,
             });
             for (name, given) in self.given.iter_mut().chain(awaited) {
-                given.read = Some(read_again(name, &given.saved, &config));
+                let read = read_again(name, &given.saved, &file.config);
+                if given.read.as_deref() != Some(&read) {
+                    given.read = Some(read.into());
+                }
             }
         }
-        self.file = Some(config);
+        self.file = Some(file);
         self.file_warnings = warnings;
         self.source.comes(origin);
         self.nodes = nodes;
@@ -228,7 +249,7 @@ impl Jobs {
         };
         refused.nodes = Some(found.clone());
         let file = self.file.as_ref();
-        file.is_some_and(|file| has_same_nodes(file, &found.config))
+        file.is_some_and(|file| has_same_nodes(&file.config, &found.config))
             .then_some(found)
     }
 
@@ -259,10 +280,9 @@ impl Jobs {
             }
             let (name, awaited) = entry.remove();
             match awaited {
-                Awaited::Save(given) => {
-                    self.given.insert(name, *given);
-                }
+                Awaited::Save(given) => self.put(name, *given),
                 Awaited::Resume => {
+                    self.together.note(&name);
                     self.paused.remove(&name);
                 }
                 Awaited::Deletion => self.reconsider_file(),
@@ -275,33 +295,19 @@ impl Jobs {
     pub(crate) fn take_changed(&mut self) -> Option<(Arc<Config>, Option<NodesOf>)> {
         let changed = std::mem::take(&mut self.standing) == Standing::Changed;
         let file = self.file.as_ref().filter(|_| changed)?;
-        Some((self.together(file), self.nodes.take()))
-    }
-
-    /// Jobs of the file in its order, then those by API by name.
-    fn together(&self, file: &Arc<Config>) -> Arc<Config> {
-        if self.given.is_empty() && self.paused.is_empty() {
-            return Arc::clone(file);
-        }
-        let mut config = (**file).clone();
-        let given = self.given.values().filter_map(|given| given.read.clone());
-        config.jobs.extend(given);
-        for job in &mut config.jobs {
-            job.paused = self.paused.contains(&job.name);
-        }
-        Arc::new(config)
+        let config = self.together.make(file, &self.given, &self.paused);
+        Some((config, self.nodes.take()))
     }
 
     /// The job of the file, or of the file that waits.
     fn in_file(&self, job: &JobName) -> bool {
-        let waiting = self.refused.as_ref().map(|refused| &refused.config);
-        let mut files = self.file.iter().chain(waiting);
-        files.any(|config| config.job(job.as_str()).is_some())
+        let waiting = self.refused.as_ref().map(|refused| &refused.file);
+        self.file.iter().chain(waiting).any(|file| file.has(job))
     }
 
     /// Every job that there will be once all is durable.
     fn upcoming(&self) -> BTreeMap<&str, &JobConfig> {
-        let of_file = self.file.iter().flat_map(|file| &file.jobs);
+        let of_file = self.file.iter().flat_map(|file| &file.config.jobs);
         let awaited = self
             .awaited
             .values()
@@ -313,23 +319,28 @@ impl Jobs {
         let given = given.filter_map(|given| given.read.as_ref());
         of_file
             .chain(given)
-            .map(|job| (job.name.as_str(), job))
+            .map(|job| (job.name.as_str(), &**job))
             .collect()
     }
 
     /// How many jobs by API there will be without this one, and how long their texts are.
     fn others(&self, job: &JobName) -> (usize, usize) {
-        let mut bytes: BTreeMap<&JobName, usize> = BTreeMap::new();
-        for (name, given) in &self.given {
-            bytes.insert(name, given.saved.text.len());
-        }
-        for (name, awaited) in self.awaited.values() {
+        let mut bytes = self.given_bytes;
+        let own = self.given.get(job);
+        bytes -= own.map_or(0, |given| given.saved.text.len());
+        let mut new: BTreeSet<&JobName> = BTreeSet::new();
+        for (name, awaited) in self.awaited.values().filter(|(name, _)| name != job) {
             if let Awaited::Save(given) = awaited {
-                *bytes.entry(name).or_default() += given.saved.text.len();
+                bytes += given.saved.text.len();
+                if !self.given.contains_key(name) {
+                    new.insert(name);
+                }
             }
         }
-        bytes.remove(job);
-        (bytes.len(), bytes.values().sum())
+        (
+            self.given.len() - usize::from(own.is_some()) + new.len(),
+            bytes,
+        )
     }
 
     /// What of the jobs that it waits for nobody has, or will never be done, as far as is known: to depend on a job that comes

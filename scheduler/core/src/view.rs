@@ -1,5 +1,6 @@
 //! Read-only answers: what people and programs may ask of a scheduler without changing anything.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -223,11 +224,12 @@ impl Scheduler {
         let Some(config) = self.engine().config() else {
             return Vec::new();
         };
-        let wanted = |name: &JobName| jobs.is_empty() || jobs.iter().any(|j| j == name.as_str());
+        let wanted: BTreeSet<&str> = jobs.iter().map(String::as_str).collect();
+        let is_wanted = |name: &JobName| wanted.is_empty() || wanted.contains(name.as_str());
         let known = config
             .jobs
             .iter()
-            .filter(|j| j.errors.is_empty() && wanted(&j.name));
+            .filter(|j| is_wanted(&j.name) && j.errors.is_empty());
         known
             .filter_map(|job| {
                 let id = self.engine().find_job(job.name.as_str())?;

@@ -312,8 +312,9 @@ fn problems_that_are_new_are_told() {
             "bistro_job->m": {"command": ["/bin/true"], "resources": {"disk": 2}}}"#,
     );
     let plan = plan(&s, &lost);
-    assert_eq!(plan.problems.len(), 1, "{plan:#?}");
+    assert_eq!(plan.problems.len(), 2, "{plan:#?}");
     assert!(plan.problems[0].contains("`nobody`"), "{plan:?}");
+    assert!(plan.problems[1].contains("2 of `disk`"), "{plan:?}");
     let never: Vec<(&str, u64)> = plan
         .tasks
         .jobs

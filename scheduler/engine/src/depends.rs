@@ -1,58 +1,93 @@
 //! Which jobs wait for which, in an order that puts those first that others depend on.
 
+use brasserie_common::JobId;
 use brasserie_common::collections::{IdMap, IdSet};
-use brasserie_common::{JobId, JobName};
-use brasserie_common_config::{Config, JobConfig};
 
 use crate::engine::Engine;
 use crate::statuses::job::Job;
 
 impl Engine {
-    pub(crate) fn link_dependencies(&mut self, config: &Config) {
-        for i in 0..self.configured.len() {
-            let id = self.configured[i];
-            let Some(index) = self.jobs[id.index()].config_index else {
-                continue;
-            };
-            let job_config = &config.jobs[index];
-            for name in &job_config.depends_on {
-                let on = self.link(job_config, name);
-                if !self.jobs[id.index()].depends_on.contains(&on) {
-                    self.jobs[id.index()].depends_on.push(on);
-                    self.jobs[on.index()].dependents.push(id);
-                }
-            }
-            for name in &job_config.run_only_after_all_nodes_are_done_for {
-                let on = self.link(job_config, name);
-                if self
-                    .job_config(on)
-                    .is_some_and(|on| !on.can_be_waited_for())
-                {
-                    self.config_problems.push(format!(
-                        "job `{}` starts only when all of job `{name}` is done, which is disabled or has errors",
-                        job_config.name
-                    ));
-                }
-                if !self.jobs[id.index()].after_all.contains(&on) {
-                    self.jobs[id.index()].after_all.push(on);
-                    self.jobs[on.index()].followers.push(id);
-                }
-            }
+    /// Links all jobs anew.
+    pub(crate) fn link_dependencies(&mut self) {
+        for job in &mut self.jobs {
+            job.depends_on.clear();
+            job.dependents.clear();
+            job.after_all.clear();
+            job.followers.clear();
+        }
+        self.gates = 0;
+        for id in self.configured.clone() {
+            self.link(id);
         }
         self.sort_by_dependency();
     }
 
-    /// The job of a name that another one waits for.
-    fn link(&mut self, job: &JobConfig, name: &JobName) -> JobId {
-        let on = self.intern_job(name);
-        if self.jobs[on.index()].config_index.is_none() {
-            let problem = format!(
-                "job `{}` depends on `{name}`, which is not configured",
-                job.name
-            );
-            self.config_problems.push(problem);
+    /// Links a configured job to those that it waits for.
+    pub(crate) fn link(&mut self, id: JobId) {
+        let Some(config) = self.jobs[id.index()].config.clone() else {
+            return;
+        };
+        for name in &config.depends_on {
+            let on = self.intern_job(name);
+            if !self.jobs[id.index()].depends_on.contains(&on) {
+                self.jobs[id.index()].depends_on.push(on);
+                self.jobs[on.index()].dependents.push(id);
+            }
         }
-        on
+        for name in &config.run_only_after_all_nodes_are_done_for {
+            let on = self.intern_job(name);
+            if !self.jobs[id.index()].after_all.contains(&on) {
+                self.gates += 1;
+                self.jobs[id.index()].after_all.push(on);
+                self.jobs[on.index()].followers.push(id);
+            }
+        }
+    }
+
+    /// The opposite of [`Engine::link`].
+    pub(crate) fn unlink(&mut self, id: JobId) {
+        for on in std::mem::take(&mut self.jobs[id.index()].depends_on) {
+            let dependents = &mut self.jobs[on.index()].dependents;
+            dependents.retain(|dependent| *dependent != id);
+        }
+        for on in std::mem::take(&mut self.jobs[id.index()].after_all) {
+            self.gates -= 1;
+            let followers = &mut self.jobs[on.index()].followers;
+            followers.retain(|follower| *follower != id);
+        }
+    }
+
+    /// What is wrong with what jobs wait for.
+    pub(crate) fn dependency_problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        for id in &self.configured {
+            let job = &self.jobs[id.index()];
+            let name = self.job_names.get(id.0);
+            for on in job.depends_on.iter().chain(&job.after_all) {
+                if self.jobs[on.index()].config.is_none() {
+                    let on = self.job_names.get(on.0);
+                    problems.push(format!(
+                        "job `{name}` depends on `{on}`, which is not configured"
+                    ));
+                }
+            }
+            for on in &job.after_all {
+                let config = self.jobs[on.index()].config.as_ref();
+                if config.is_some_and(|config| !config.can_be_waited_for()) {
+                    let on = self.job_names.get(on.0);
+                    problems.push(format!(
+                        "job `{name}` starts only when all of job `{on}` is done, which is disabled or has errors"
+                    ));
+                }
+            }
+        }
+        let cyclic = self.configured.iter();
+        let cyclic = cyclic.filter(|id| self.jobs[id.index()].cyclic);
+        problems.extend(cyclic.map(|id| {
+            let name = self.job_names.get(id.0);
+            format!("job `{name}` depends on itself, by whatever way round")
+        }));
+        problems
     }
 
     /// Kahn's algorithm from both ends: what neither end reaches is in a circle, or between two.
@@ -72,10 +107,6 @@ impl Engine {
         }
         for &id in &open {
             self.jobs[id.index()].cyclic = true;
-            self.config_problems.push(format!(
-                "job `{}` depends on itself, by whatever way round",
-                self.job_names.get(id.0)
-            ));
         }
         self.by_dependency = [first, open, last].concat();
     }

@@ -42,6 +42,8 @@ pub struct Engine {
     pub(crate) configured: Vec<JobId>,
     /// Configured jobs, those that others depend on first; jobs of a circle in between.
     pub(crate) by_dependency: Vec<JobId>,
+    /// How many links there are between jobs and those that they wait for as a whole.
+    pub(crate) gates: usize,
     pub(crate) running: IdMap<Task, Run>,
     pub(crate) held: IdSet<Task>,
     pub(crate) waits: Waits,
@@ -51,7 +53,7 @@ pub struct Engine {
     pub(crate) lists: WaitLists,
     pub(crate) pool: Pool,
     pub(crate) policy: Box<dyn Policy>,
-    /// What is wrong with the configuration in the engine's eyes.
+    /// Jobs that are configured twice.
     pub(crate) config_problems: Vec<String>,
     pub(crate) rng: Rng,
     pub(crate) seed: u64,
@@ -83,6 +85,7 @@ impl Engine {
             jobs: Vec::new(),
             configured: Vec::new(),
             by_dependency: Vec::new(),
+            gates: 0,
             running: IdMap::default(),
             held: IdSet::default(),
             waits: Waits::default(),
@@ -118,6 +121,11 @@ impl Engine {
         NodeId(self.node_names.intern(name))
     }
 
+    /// So many node names will be interned.
+    pub fn expect_nodes(&mut self, count: usize) {
+        self.node_names.expect(count);
+    }
+
     /// The empty name for an id that this engine did not hand out.
     pub fn job_name(&self, job: JobId) -> &JobName {
         self.job_names.get(job.0)
@@ -144,8 +152,7 @@ impl Engine {
 
     /// `None` for a job that is not configured.
     pub fn job_config(&self, job: JobId) -> Option<&JobConfig> {
-        let index = self.jobs.get(job.index())?.config_index?;
-        self.config.as_ref()?.jobs.get(index)
+        self.jobs.get(job.index())?.config.as_deref()
     }
 
     /// The configured jobs, in file order.

@@ -8,7 +8,7 @@ use brasserie_common_config::{Config, JobConfig};
 
 use crate::engine::Engine;
 use crate::forest::index::Forest;
-use crate::placement::demand::Refusal;
+use crate::placement::demands::Refusal;
 use crate::placement::resources::{is_met, need_of};
 use crate::placement::{Dependency, Structure};
 use crate::statuses::gate::Gate;
@@ -108,7 +108,7 @@ impl Engine {
             let hopeless = self.dependency(forest, on, task.node) == Dependency::Hopeless;
             let why = match state {
                 _ if job.cyclic => "the jobs depend on each other in a circle",
-                _ if upstream.config_index.is_none() => "no such job is configured",
+                _ if upstream.config.is_none() => "no such job is configured",
                 _ if !upstream.can_run => "that job is disabled or paused",
                 TaskState::Failed => "it has failed for good there",
                 TaskState::Never => "it can never run there",

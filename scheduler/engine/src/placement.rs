@@ -1,7 +1,7 @@
 //! Placement: which task may start, and where.
 
 pub(crate) mod bit_tree;
-pub(crate) mod demand;
+pub(crate) mod demands;
 pub(crate) mod eligible;
 mod in_turn;
 pub(crate) mod needs;

@@ -1,26 +1,28 @@
 //! How a configuration and a node table come into force.
 
+mod step;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use brasserie_common::{JobId, Time};
-use brasserie_common_config::{Config, JobConfig, LevelId, ResourceLimit};
+use brasserie_common_config::{Config, JobConfig, LevelId, ResourceLimit, Shared};
 
 use crate::engine::Engine;
 use crate::forest::NodeTable;
 use crate::forest::filter::JobFilters;
 use crate::forest::index::Forest;
+use crate::placement::demands::Group;
 use crate::placement::needs::Needs;
 use crate::placement::resources::SlotPlan;
 use crate::placement::wait_lists::WaitKey;
 use crate::placement::{RunPath, policy};
 use crate::types::WorkerIndex;
 
-/// What a job's columns follow from, beside its statuses and the nodes: its settings are compared as they are in the
-/// configuration.
-#[derive(Clone, Debug, PartialEq)]
+/// What a job's columns follow from, beside its statuses and the nodes.
+#[derive(Clone, Debug)]
 struct Standing {
-    config_index: usize,
+    config: Shared<JobConfig>,
     depends_on: Vec<JobId>,
     after_all: Vec<JobId>,
     cyclic: bool,
@@ -46,20 +48,26 @@ enum WorkerLimits {
 
 impl Engine {
     /// Puts a configuration in force for everything that starts from now on; what runs keeps its charges. Touches the jobs that have
-    /// changed, and those that depend on them; all of them only if levels, node order or resources have.
+    /// changed, and those that depend on them; all of them only if levels, node order or resources have. Looks at no other job if only
+    /// jobs have changed, and both configurations share the others.
     pub fn apply_config(&mut self, now: Time, config: Arc<Config>) {
         self.expire(now);
+        if let Some(step) = self.step_to(&config) {
+            self.config = Some(config);
+            self.sources_shape = Default::default();
+            return self.take_step(step);
+        }
         let before = self.config.replace(Arc::clone(&config));
         if before.as_ref().is_none_or(|b| b.policy != config.policy) {
             self.policy = policy::make(config.policy, self.seed);
         }
-        let standing = self.standing();
+        let standing = self.standing(&self.configured);
         let plan_before = std::mem::take(&mut self.plan);
         self.sources_shape = Default::default();
         self.plan = SlotPlan::new(&config, &mut self.resource_names);
         self.config_problems.clear();
         self.adopt_jobs(&config);
-        self.link_dependencies(&config);
+        self.link_dependencies();
         let limits = match &before {
             Some(before) if same_worker_limits(before, &config) => WorkerLimits::Kept,
             Some(_) | None => WorkerLimits::Changed,
@@ -72,8 +80,8 @@ impl Engine {
             self.drop_forest();
         }
         match before.filter(|b| kept_order && same_resources(b, &config)) {
-            Some(before) if self.forest.is_some() => {
-                self.rebuild_changed(&before, &config, &standing, &plan_before);
+            Some(_) if self.forest.is_some() => {
+                self.rebuild_changed(&config, &standing, &plan_before);
             }
             Some(_) | None => {
                 self.keep_paths();
@@ -107,11 +115,11 @@ impl Engine {
         });
     }
 
-    fn standing(&self) -> BTreeMap<JobId, Standing> {
+    fn standing(&self, jobs: &[JobId]) -> BTreeMap<JobId, Standing> {
         let of = |id: &JobId| {
             let job = &self.jobs[id.index()];
             let standing = Standing {
-                config_index: job.config_index?,
+                config: job.config.clone()?,
                 depends_on: job.depends_on.clone(),
                 after_all: job.after_all.clone(),
                 cyclic: job.cyclic,
@@ -119,61 +127,52 @@ impl Engine {
             };
             Some((*id, standing))
         };
-        self.configured.iter().filter_map(of).collect()
+        jobs.iter().filter_map(of).collect()
     }
 
     fn adopt_jobs(&mut self, config: &Config) {
         for job in &mut self.jobs {
-            job.config_index = None;
+            job.config = None;
             job.can_run = false;
-            job.depends_on.clear();
-            job.dependents.clear();
-            job.after_all.clear();
-            job.followers.clear();
         }
         self.configured.clear();
-        for (index, job_config) in config.jobs.iter().enumerate() {
+        self.needs = Needs::default();
+        for job_config in &config.jobs {
             let id = self.intern_job(&job_config.name);
-            let (filters, errors) = JobFilters::new(job_config);
-            self.config_problems
-                .extend(errors.iter().map(ToString::to_string));
-            let unmeetable = self.above_limit(job_config);
-            let job = &mut self.jobs[id.index()];
-            if job.config_index.is_some() {
+            if self.jobs[id.index()].config.is_some() {
                 self.config_problems
                     .push(format!("job `{}` is configured twice", job_config.name));
                 continue;
             }
-            job.config_index = Some(index);
-            job.level = Some(job_config.level_for_tasks);
-            job.can_run = job_config.can_run();
-            job.host_level = job_config.level_for_host_placement.filter(|_| {
-                job_config
-                    .host_placement
-                    .as_ref()
-                    .is_none_or(String::is_empty)
-            });
-            job.filters = filters;
-            job.unmeetable = unmeetable;
+            self.adopt(id, job_config);
             self.configured.push(id);
         }
-        let indexed = self.configured.iter().filter_map(|id| {
-            let index = self.jobs[id.index()].config_index?;
-            Some((*id, &config.jobs[index]))
+    }
+
+    /// A job is configured so from now on.
+    fn adopt(&mut self, id: JobId, job_config: &Shared<JobConfig>) {
+        let (filters, errors) = JobFilters::new(job_config);
+        let unmeetable = self.above_limit(job_config);
+        let job = &mut self.jobs[id.index()];
+        job.config = Some(job_config.clone());
+        job.level = Some(job_config.level_for_tasks);
+        job.can_run = job_config.can_run();
+        job.host_level = job_config.level_for_host_placement.filter(|_| {
+            job_config
+                .host_placement
+                .as_ref()
+                .is_none_or(String::is_empty)
         });
-        self.needs = Needs::new(indexed);
+        job.filters = filters;
+        job.filter_problems = errors.iter().map(ToString::to_string).collect();
+        job.unmeetable = unmeetable;
+        self.needs.join(id, job_config);
     }
 
     fn rebuild_pool(&mut self, config: &Config, limits: WorkerLimits) {
-        let worker_level = config.worker_level();
-        let jobs = self.configured.iter().filter_map(|id| {
-            let job = &self.jobs[id.index()];
-            let job_config = config.jobs.get(job.config_index?)?;
-            Some((job_config, job.filters.at(worker_level)))
-        });
-        let groups = self.pool.set_demands(config, &self.plan, jobs);
-        for (id, group) in self.configured.iter().zip(groups) {
-            self.jobs[id.index()].demand = group as usize;
+        self.pool.clear_demands();
+        for id in self.configured.clone() {
+            self.join_pool(id, config);
         }
         let workers: Vec<WorkerIndex> = self.pool.present().map(|(index, _)| index).collect();
         for worker in workers {
@@ -181,9 +180,21 @@ impl Engine {
                 WorkerLimits::Kept => {}
                 WorkerLimits::Changed => self.pool.set_limits(worker, config, &self.plan),
             }
-            self.pool
-                .update(worker, &self.plan, self.plan.at(worker_level), &self.ledger);
+            let level = self.plan.at(config.worker_level());
+            self.pool.update(worker, &self.plan, level, &self.ledger);
         }
+    }
+
+    /// Finds a configured job's demand.
+    fn join_pool(&mut self, id: JobId, config: &Config) -> Group {
+        let job = &mut self.jobs[id.index()];
+        let Some(job_config) = &job.config else {
+            return Group::Known;
+        };
+        let filter = job.filters.at(config.worker_level());
+        let (demand, group) = self.pool.join(config, &self.plan, job_config, filter);
+        job.demand = demand;
+        group
     }
 
     /// Computes the columns of all jobs anew, and with them who is ready; nobody waits in a list until tried.
@@ -204,9 +215,13 @@ impl Engine {
         self.rebuild_columns();
     }
 
-    /// Knows of each job which tasks are below which node where they may have to wait.
-    pub(crate) fn index_forest(&self, forest: &mut Forest) {
-        for id in &self.configured {
+    /// Knows of each of these jobs which tasks are below which node where they may have to wait.
+    pub(crate) fn index_forest<'a>(
+        &self,
+        forest: &mut Forest,
+        jobs: impl IntoIterator<Item = &'a JobId>,
+    ) {
+        for id in jobs {
             let job = &self.jobs[id.index()];
             let Some(tasks) = job.level else { continue };
             let above = (1..tasks.0).map(LevelId);
@@ -220,26 +235,12 @@ impl Engine {
     /// After a change that leaves the forest and the list of resources as they were.
     fn rebuild_changed(
         &mut self,
-        before: &Config,
         config: &Config,
         standing: &BTreeMap<JobId, Standing>,
         plan_before: &SlotPlan,
     ) {
-        let mut changed = BTreeSet::new();
-        let mut requeued = BTreeSet::new();
         let ids: BTreeSet<JobId> = standing.keys().chain(&self.configured).copied().collect();
-        for id in ids {
-            match self.change_of(before, config, id, standing.get(&id)) {
-                Change::Nothing => {}
-                Change::Waits => {
-                    requeued.insert(id);
-                }
-                Change::Columns => {
-                    changed.insert(id);
-                }
-            }
-        }
-        self.rebuild_jobs(changed, &requeued);
+        self.rebuild_those(&ids, standing);
         let Some(forest) = self.forest.take() else {
             return;
         };
@@ -272,20 +273,39 @@ impl Engine {
         self.forest = Some(forest);
     }
 
+    /// Computes the columns of those of some jobs anew that are not as they were.
+    fn rebuild_those(&mut self, ids: &BTreeSet<JobId>, standing: &BTreeMap<JobId, Standing>) {
+        let mut changed = BTreeSet::new();
+        let mut requeued = BTreeSet::new();
+        for &id in ids {
+            match self.change_of(id, standing.get(&id)) {
+                Change::Nothing => {}
+                Change::Waits => {
+                    requeued.insert(id);
+                }
+                Change::Columns => {
+                    changed.insert(id);
+                }
+            }
+        }
+        self.rebuild_jobs(changed, &requeued);
+    }
+
     /// By how much a job differs from what it was.
-    fn change_of(
-        &self,
-        before: &Config,
-        config: &Config,
-        id: JobId,
-        standing: Option<&Standing>,
-    ) -> Change {
+    fn change_of(&self, id: JobId, standing: Option<&Standing>) -> Change {
         let job = &self.jobs[id.index()];
-        let (Some(old), Some(index)) = (standing, job.config_index) else {
+        let (Some(old), Some(is)) = (standing, &job.config) else {
             return Change::Columns;
         };
-        let (was, is) = (&before.jobs[old.config_index], &config.jobs[index]);
+        let was = &old.config;
         let infeasible = job.unmeetable.is_some() || self.pool.is_infeasible(job.demand);
+        if was.is_same(is)
+            && (&old.depends_on, &old.after_all) == (&job.depends_on, &job.after_all)
+            && old.cyclic == job.cyclic
+            && old.infeasible == infeasible
+        {
+            return Change::Nothing;
+        }
         let same_columns = was.level_for_tasks == is.level_for_tasks
             && was.can_run() == is.can_run()
             && was.filters == is.filters
@@ -293,9 +313,9 @@ impl Engine {
             && old.after_all == job.after_all
             && old.cyclic == job.cyclic
             && old.infeasible == infeasible;
-        let placement = |j: &JobConfig| (j.host_placement.clone(), j.level_for_host_placement);
         let same_waits = was.resources == is.resources
-            && placement(was) == placement(is)
+            && was.host_placement == is.host_placement
+            && was.level_for_host_placement == is.level_for_host_placement
             && was.command.is_empty() == is.command.is_empty();
         match (same_columns, same_waits) {
             (true, true) => Change::Nothing,
@@ -311,8 +331,8 @@ impl Engine {
             return;
         };
         let changed = self.with_dependents(changed);
-        if !changed.is_empty() || !requeued.is_empty() {
-            self.index_forest(&mut forest);
+        self.index_forest(&mut forest, changed.iter().chain(requeued));
+        if !requeued.is_empty() {
             self.lists.forget(|job| requeued.contains(&job));
         }
         self.rebuild_in_order(&forest, changed);

@@ -183,7 +183,7 @@ impl Engine {
         let level = self
             .jobs
             .get(job.index())
-            .filter(|j| j.config_index.is_some())
+            .filter(|j| j.config.is_some())
             .and_then(|j| j.level);
         let forest = self.forest.as_ref();
         let order = level.and_then(|level| forest.map(|f| f.order(level)));
@@ -216,6 +216,9 @@ impl Engine {
     /// What a person should see: mistakes in the configuration, charges that fit nothing, slots taken beyond their limit.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = self.config_problems.clone();
+        let configured = self.configured.iter().map(|id| &self.jobs[id.index()]);
+        problems.extend(configured.flat_map(|job| job.filter_problems.iter().cloned()));
+        problems.extend(self.dependency_problems());
         let mut tasks: Vec<Task> = self.running.keys().copied().collect();
         tasks.sort_unstable();
         for task in tasks {

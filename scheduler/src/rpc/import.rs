@@ -228,7 +228,7 @@ mod tests {
             assert!(!back.warnings.iter().any(is_unknown), "{text}");
             let expected = JobConfig {
                 errors: back.job.errors.clone(),
-                ..original.clone()
+                ..brasserie_common_config::JobConfig::clone(original)
             };
             assert_eq!(back.job, expected, "{text}");
         }

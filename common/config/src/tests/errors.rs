@@ -687,7 +687,7 @@ fn cycles_disable_each_job_in_them_and_no_other() {
             ),
         ]
     );
-    let can_run: Vec<bool> = parsed.config.jobs.iter().map(JobConfig::can_run).collect();
+    let can_run: Vec<bool> = parsed.config.jobs.iter().map(|job| job.can_run()).collect();
     assert_eq!(can_run, [false, false, false, true, true]);
 }
 

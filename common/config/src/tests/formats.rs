@@ -135,7 +135,7 @@ fn an_exported_job_reads_back_from_each_format() {
             let read = parse_job(&job.name, &text, &config, options(format)).unwrap();
             assert_eq!(
                 (read.job, read.problems),
-                (job.clone(), vec![]),
+                (JobConfig::clone(job), vec![]),
                 "{format:?}"
             );
         }

@@ -207,7 +207,7 @@ fn check(text: &str) {
                     let export = export_job(&parsed.config, job).to_string();
                     let again =
                         parse_job(&job.name, &export, &parsed.config, ParseOptions::default());
-                    assert_eq!(again.unwrap().job, *job);
+                    assert_eq!(again.unwrap().job, **job);
                 }
             }
         }

@@ -102,7 +102,7 @@ fn the_sample_reads_without_complaint() {
     let jobs: Vec<_> = config.jobs.iter().map(|j| j.name.as_str()).collect();
     assert_eq!(jobs, ["dump", "check"]);
     assert_eq!(config.jobs[0].resources, [1, 1, 4, 1]);
-    assert!(config.jobs.iter().all(JobConfig::can_run));
+    assert!(config.jobs.iter().all(|job| job.can_run()));
 }
 
 #[test]

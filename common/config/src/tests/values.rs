@@ -327,6 +327,7 @@ fn sources(text: &str) -> Vec<NodeSource> {
         .unwrap()
         .config
         .node_sources
+        .to_vec()
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::record::{JobVersion, Record, SavedJob};
 use crate::scheduler::Scheduler;
 
 impl Scheduler {
-    /// Puts changed jobs in force, all of a turn at once, since each time costs a look at every job.
+    /// Puts changed jobs in force, all of a turn at once, since each time costs a look at where every job is.
     pub(crate) fn put_jobs_in_force(&mut self, now: Time) {
         let Some((config, nodes)) = self.jobs_mut().take_changed() else {
             return;
@@ -77,8 +77,8 @@ impl Scheduler {
         let wall = self.wall();
         let (seq, jobs) = (self.next_record(), self.jobs_mut());
         let (given, mut warnings) = jobs.consider(job, text, expected, wall)?;
-        let file = jobs.file.clone();
-        warnings.extend(self.never_starts(file.as_deref(), given.read.as_ref()));
+        let file = jobs.file.as_ref().map(|file| Arc::clone(&file.config));
+        warnings.extend(self.never_starts(file.as_deref(), given.read.as_deref()));
         let jobs = self.jobs_mut();
         let saved = given.saved.clone();
         jobs.last_version = saved.version;
@@ -118,7 +118,7 @@ impl Scheduler {
         if let ExpectedVersion::Exactly(_) = expected {
             expect(job, Some(found), expected)?;
         }
-        jobs.given.remove(job);
+        jobs.take_out(job);
         jobs.awaited.retain(|_, (name, _)| name != job);
         jobs.paused.remove(job);
         jobs.last_version = jobs.last_version.next();
@@ -139,6 +139,7 @@ impl Scheduler {
                 return Err(JobRefusal::TooManyPaused);
             }
             jobs.paused.insert(job.clone());
+            jobs.together.note(job);
             jobs.standing = Standing::Changed;
         }
         jobs.awaited
@@ -181,7 +182,7 @@ impl Jobs {
         if self.in_file(job) {
             return Err(JobRefusal::InFile(job.clone()));
         }
-        let config = self.file.as_ref().ok_or(JobRefusal::NoConfig)?;
+        let config = &self.file.as_ref().ok_or(JobRefusal::NoConfig)?.config;
         let (count, bytes) = self.others(job);
         if count >= MAX_SAVED_JOBS {
             return Err(JobRefusal::TooMany);
@@ -217,7 +218,7 @@ impl Jobs {
         self.check_alone(&read)?;
         warnings.extend(self.missing(&read));
         stamp(&mut read, &saved);
-        let read = Some(read);
+        let read = Some(read.into());
         Ok((Given { saved, read }, warnings))
     }
 

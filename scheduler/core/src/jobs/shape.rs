@@ -18,6 +18,9 @@ impl Jobs {
             refused,
             nodes,
             given,
+            // These follow from others.
+            given_bytes: _,
+            together: _,
             paused,
             awaited,
             last_version,
@@ -26,13 +29,13 @@ impl Jobs {
         } = self;
         s.opt(refused.as_ref(), |s, refused| {
             let RefusedFile {
-                config,
+                file,
                 warnings: _,
                 origin,
                 nodes,
                 taken: _,
             } = refused;
-            s.put((format!("{config:?}"), format!("{nodes:?}")));
+            s.put((format!("{:?}", file.config), format!("{nodes:?}")));
             s.put(format!("{origin:?}"));
         });
         source.shape(s);

@@ -152,7 +152,7 @@ pub(super) type Wanted<'a> = Option<(&'a Config, Option<&'a NodeTable>)>;
 
 fn jobs_of<'a>(wanted: Wanted<'a>) -> BTreeMap<&'a str, &'a JobConfig> {
     let jobs = wanted.into_iter().flat_map(|(config, _)| &config.jobs);
-    jobs.map(|job| (job.name.as_str(), job)).collect()
+    jobs.map(|job| (job.name.as_str(), &**job)).collect()
 }
 
 /// What would become of those that run, under what is wanted before and after.

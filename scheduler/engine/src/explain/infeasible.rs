@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::forest::filter::JobFilters;
 use crate::forest::index::Forest;
 use crate::placement::Structure;
-use crate::placement::demand::{Demand, Refusal};
+use crate::placement::demands::{Demand, Refusal};
 use crate::placement::eligible::structure_of;
 use crate::placement::resources::need_of;
 use crate::statuses::job::Job;

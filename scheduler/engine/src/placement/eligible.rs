@@ -39,8 +39,8 @@ impl Engine {
         let Some(mut forest) = self.forest.take() else {
             return;
         };
-        self.index_forest(&mut forest);
-        for job in self.jobs.iter_mut().filter(|j| j.config_index.is_none()) {
+        self.index_forest(&mut forest, &self.configured);
+        for job in self.jobs.iter_mut().filter(|j| j.config.is_none()) {
             job.reset_columns(0);
         }
         self.rebuild_in_order(&forest, self.configured.iter().copied().collect());
@@ -164,7 +164,7 @@ impl Engine {
         if self.is_done(task) {
             return Dependency::Done;
         }
-        if job.config_index.is_none() || !job.can_run {
+        if job.config.is_none() || !job.can_run {
             return Dependency::Hopeless;
         }
         match position_of(forest, job, node).map(|p| job.state(p)) {
@@ -249,7 +249,7 @@ impl Engine {
         let Some(demand) = self.pool.demands.get_mut(job.demand) else {
             return;
         };
-        if job.ready.is_empty() || job.config_index.is_none() || job.gate != Gate::Open {
+        if job.ready.is_empty() || job.config.is_none() || job.gate != Gate::Open {
             demand.active.remove(id.index());
         } else {
             demand.active.insert(id.index());

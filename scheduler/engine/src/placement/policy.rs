@@ -9,7 +9,7 @@ use std::fmt::Debug;
 
 use brasserie_common::JobId;
 use brasserie_common::rng::{Purpose, Rng};
-use brasserie_common_config::{Config, JobConfig, SchedulerPolicy};
+use brasserie_common_config::{JobConfig, SchedulerPolicy};
 
 use super::workers::Pool;
 use crate::statuses::job::Job;
@@ -18,7 +18,6 @@ use crate::statuses::job::Job;
 pub(crate) struct Candidates<'a> {
     pub(crate) pool: &'a Pool,
     pub(crate) jobs: &'a [Job],
-    pub(crate) config: &'a Config,
 }
 
 impl<'a> Candidates<'a> {
@@ -36,8 +35,7 @@ impl<'a> Candidates<'a> {
 
     /// The job's configuration, with priority and owner.
     pub(crate) fn job(&self, job: JobId) -> Option<&'a JobConfig> {
-        let index = self.jobs.get(job.index())?.config_index?;
-        self.config.jobs.get(index)
+        self.jobs.get(job.index())?.config.as_deref()
     }
 
     /// A priority that can be compared and added up; what makes no sense counts as 0.

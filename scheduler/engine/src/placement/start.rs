@@ -6,7 +6,7 @@ use brasserie_common::{JobId, NodeId, Time};
 use brasserie_common_config::{Config, JobConfig, LevelId, ResourceId};
 
 use super::Structure;
-use super::demand::Demand;
+use super::demands::Demand;
 use super::policy::Candidates;
 use super::resources::{Charge, ChargeGroup, Ledger, SlotPlan, is_met, need_of};
 use super::running::{Run, RunPath};
@@ -52,7 +52,6 @@ impl Engine {
             let job = self.policy.pick(&Candidates {
                 pool: &self.pool,
                 jobs: &self.jobs,
-                config,
             })?;
             if let Some(placement) = self.place_job(forest, config, job) {
                 self.policy.started(job);
@@ -62,7 +61,7 @@ impl Engine {
     }
 
     fn place_job(&mut self, forest: &Forest, config: &Arc<Config>, id: JobId) -> Option<Placement> {
-        let job_config = config.jobs.get(self.jobs[id.index()].config_index?)?;
+        let job_config = &self.jobs[id.index()].config.clone()?;
         loop {
             let job = &self.jobs[id.index()];
             let position = job.ready.first()? as u32;

@@ -7,12 +7,11 @@ use std::hash::Hasher;
 use brasserie_common::collections::{IdMap, SeededMap};
 use brasserie_common::fingerprint::Shape;
 use brasserie_common::{JobId, NodeId, Shard};
-use brasserie_common_config::{Config, JobConfig, ResourceId, WorkerSelector};
+use brasserie_common_config::{Config, ResourceId, WorkerSelector};
 
-use super::demand::{Demand, Refusal};
-use super::resources::{Ledger, SlotPlan, is_met};
+use super::demands::{Demand, Refusal};
+use super::resources::{Ledger, SlotPlan};
 use super::worker_limits::slots;
-use crate::forest::filter::CompiledFilter;
 use crate::types::{Eligibility, WorkerIndex, WorkerResources};
 
 /// One shard.
@@ -42,12 +41,15 @@ pub(crate) enum Presence {
 /// All workers and demands.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pool {
-    workers: Vec<Worker>,
+    pub(super) workers: Vec<Worker>,
     by_shard: SeededMap<Shard, u32>,
     by_host: IdMap<NodeId, BTreeSet<u32>>,
     unused: Vec<u32>,
     present: usize,
     pub(crate) demands: Vec<Demand>,
+    pub(super) groups: SeededMap<String, usize>,
+    /// Demands that no job has any more.
+    pub(super) vacant: Vec<usize>,
     /// The next placement looks here first.
     cursor: usize,
 }
@@ -228,38 +230,6 @@ impl Pool {
             .collect();
     }
 
-    /// Regroups the jobs; returns the group of each.
-    pub(crate) fn set_demands<'a>(
-        &mut self,
-        config: &Config,
-        plan: &SlotPlan,
-        jobs: impl Iterator<Item = (&'a JobConfig, Option<&'a CompiledFilter>)>,
-    ) -> Vec<u32> {
-        self.demands.clear();
-        let mut groups: SeededMap<String, u32> = SeededMap::default();
-        let mut group_of = Vec::new();
-        for (job, filter) in jobs {
-            let demand = Demand::new(config, plan, job, filter);
-            let per_job = filter.is_some_and(CompiledFilter::is_per_job);
-            let key = format!(
-                "{:?} {:?} {} {:?} {:?} {:?}",
-                demand.needs,
-                demand.root_needs,
-                demand.needs_worker_command,
-                job.host_placement,
-                job.filters.get(&config.worker_level()),
-                per_job.then_some(&job.name),
-            );
-            let next = u32::try_from(self.demands.len()).unwrap_or(u32::MAX);
-            let group = *groups.entry(key).or_insert(next);
-            if group == next {
-                self.demands.push(demand);
-            }
-            group_of.push(group);
-        }
-        group_of
-    }
-
     /// Recomputes which demands a worker can serve; returns those for which it has become a new chance.
     pub(crate) fn update(
         &mut self,
@@ -271,29 +241,10 @@ impl Pool {
         let Some(slot) = self.workers.get(worker.index()) else {
             return Vec::new();
         };
-        let i = worker.index();
         let mut opened = Vec::new();
         for (d, demand) in self.demands.iter_mut().enumerate() {
-            let present = slot.presence == Presence::Present;
-            let acceptable = present && demand.accepts(slot).is_ok();
-            let met_by = |used: &dyn Fn(ResourceId) -> i64| {
-                let all = level.iter().zip(&slot.limits).zip(&demand.needs);
-                all.into_iter()
-                    .all(|((id, limit), need)| is_met(*need, *limit, used(*id)))
-            };
-            if acceptable && met_by(&|_| 0) {
-                demand.feasible.insert(i);
-            } else {
-                demand.feasible.remove(i);
-            }
-            let now = |id| ledger.used(slot.node, plan.name(id));
-            if acceptable && slot.eligibility == Eligibility::Eligible && met_by(&now) {
-                if !demand.fits.contains(i) {
-                    demand.fits.insert(i);
-                    opened.push(u32::try_from(d).unwrap_or(u32::MAX));
-                }
-            } else {
-                demand.fits.remove(i);
+            if demand.jobs > 0 && demand.look_at(worker.index(), slot, plan, level, ledger) {
+                opened.push(u32::try_from(d).unwrap_or(u32::MAX));
             }
         }
         opened

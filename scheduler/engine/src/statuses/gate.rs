@@ -106,11 +106,18 @@ impl Engine {
     /// Ends: whether a task is done depends on no gate. So one pass is enough for what follows in order, and another one, for jobs
     /// that wait for themselves, finds all that is done as it is.
     pub(crate) fn rebuild_in_order(&mut self, forest: &Forest, changed: BTreeSet<JobId>) {
-        self.lists.forget(|job| changed.contains(&job));
+        // A job that is new has no columns, so none of its tasks waits in a list; to look through all of them takes long.
+        let has_columns = |id: &JobId| self.jobs[id.index()].len() > 0;
+        if changed.iter().any(has_columns) {
+            self.lists.forget(|job| changed.contains(&job));
+        }
         for id in &changed {
-            if self.jobs[id.index()].config_index.is_none() {
+            if self.jobs[id.index()].config.is_none() {
                 self.jobs[id.index()].reset_columns(0);
             }
+        }
+        if self.gates == 0 {
+            return self.rebuild_without_gates(forest, &changed);
         }
         let mut open = changed;
         loop {
@@ -126,10 +133,33 @@ impl Engine {
                 self.add_turned(turned, &mut open);
             }
             let turned = self.settle_gates();
-            open.retain(|id| self.jobs[id.index()].config_index.is_some());
+            open.retain(|id| self.jobs[id.index()].config.is_some());
             self.add_turned(turned, &mut open);
             if open.is_empty() {
                 return;
+            }
+        }
+    }
+
+    /// Where no job waits for another as a whole, the others need not be looked at.
+    fn rebuild_without_gates(&mut self, forest: &Forest, changed: &BTreeSet<JobId>) {
+        for id in self.in_order(changed) {
+            self.rebuild_job(forest, id);
+            self.move_gate(id);
+        }
+    }
+
+    /// Those of some jobs that are configured, in the order of their dependencies.
+    fn in_order(&self, jobs: &BTreeSet<JobId>) -> Vec<JobId> {
+        let is_configured = |id: &JobId| self.jobs[id.index()].config.is_some();
+        match jobs.first() {
+            Some(only) if jobs.len() == 1 => {
+                let only = Some(*only).filter(is_configured);
+                only.into_iter().collect()
+            }
+            Some(_) | None => {
+                let in_order = self.by_dependency.iter().filter(|id| jobs.contains(id));
+                in_order.copied().collect()
             }
         }
     }

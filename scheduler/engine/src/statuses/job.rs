@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use brasserie_common::{JobId, NodeId, StatusBits};
-use brasserie_common_config::{LevelId, ResourceId};
+use brasserie_common_config::{JobConfig, LevelId, ResourceId, Shared};
 
 use crate::forest::filter::JobFilters;
 use crate::placement::bit_tree::BitTree;
@@ -29,11 +29,13 @@ pub(crate) enum Parked {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Job {
-    /// Position in the configuration; `None`: the name is known for other reasons.
-    pub(crate) config_index: Option<usize>,
+    /// `None`: it is not configured, and its name is known for other reasons.
+    pub(crate) config: Option<Shared<JobConfig>>,
     pub(crate) level: Option<LevelId>,
     pub(crate) can_run: bool,
     pub(crate) filters: JobFilters,
+    /// Why a filter cannot be used.
+    pub(crate) filter_problems: Vec<String>,
     /// Position in the pool's demands.
     pub(crate) demand: usize,
     /// A resource of the path that no node has enough of.
@@ -79,6 +81,11 @@ impl Parked {
 }
 
 impl Job {
+    /// Some job waits for this one, node by node or as a whole.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        !self.dependents.is_empty() || !self.followers.is_empty()
+    }
+
     /// Forgets the columns; `len` positions, all to be set.
     pub(crate) fn reset_columns(&mut self, len: usize) {
         self.states = vec![TaskState::Unstarted as u8; len];

@@ -157,7 +157,9 @@ fn a_task_that_failed_for_good_leaves_no_hope_until_it_is_forgiven() {
     let mut config = two_jobs();
     let mut then = job("then");
     then.depends_on = vec![job_name("last")];
-    config.jobs.extend([then, after("end", &["last"])]);
+    config
+        .jobs
+        .extend([then, after("end", &["last"])].map(Into::into));
     let (mut engine, _) = engine(config, HOSTS);
     started(&mut engine);
     let b = task(&mut engine, "first", "b");
@@ -196,7 +198,7 @@ fn jobs_that_are_missing_disabled_or_wrong_never_satisfy() {
     let names = ["nobody", "off", "bad", "held"];
     let waiting = names.map(|on| after(&format!("after-{on}"), &[on]));
     let mut config = config(Vec::new(), vec![off, bad, held]);
-    config.jobs.extend(waiting);
+    config.jobs.extend(waiting.map(Into::into));
     let (mut engine, _) = engine(config.clone(), &[("h1", &["a"])]);
     let expected = |on: &str, why: &str| {
         format!("it waits until all of job `{on}` is done, which cannot be: {why}")
@@ -220,7 +222,7 @@ fn jobs_that_are_missing_disabled_or_wrong_never_satisfy() {
     }
     assert_eq!(started(&mut engine), ["after-held a"]);
     // Once they are there, enabled and right, it does.
-    config.jobs.push(job("nobody"));
+    config.jobs.push(job("nobody").into());
     for job in &mut config.jobs {
         job.enabled = true;
         job.errors.clear();

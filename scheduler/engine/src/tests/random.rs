@@ -299,8 +299,8 @@ impl Pair {
                 let level = dice.chance(2).then_some(HOST);
                 config.jobs[place].level_for_host_placement = level;
             }
-            (_, Some(place)) => config.jobs[place] = random_job(name, resources, dice),
-            (_, None) => config.jobs.push(random_job(name, resources, dice)),
+            (_, Some(place)) => config.jobs[place] = random_job(name, resources, dice).into(),
+            (_, None) => config.jobs.push(random_job(name, resources, dice).into()),
         }
         let config = Arc::new(config);
         self.plain.config = Some(Arc::clone(&config));

@@ -81,7 +81,7 @@ fn a_new_job_starts_beside_those_that_wait() {
     change(&mut engine, |config| {
         let mut new = job("c");
         new.resources = vec![0];
-        config.jobs.push(new);
+        config.jobs.push(new.into());
     });
     assert_eq!((ready(&engine, "a"), ready(&engine, "c")), (0, 6));
     assert_eq!(place_all(&mut engine, NOW).len(), 6);
@@ -117,4 +117,94 @@ fn a_full_root_takes_jobs_off_the_policy_and_a_free_one_gives_them_back() {
     });
     let next = place_all(&mut engine, NOW);
     assert_eq!(names(&engine, &next), ["a d2", "b d2"]);
+}
+
+/// Two jobs, and many more that are as good as them.
+fn crowd() -> Engine {
+    let names: Vec<String> = (0..20).map(|i| format!("j{i:02}")).collect();
+    let jobs = names.iter().map(|name| job(name)).collect();
+    let hosts: [(&str, &[&str]); 2] = [("h1", &["d1", "d2", "d3"]), ("h2", &["d4", "d5", "d6"])];
+    let (mut engine, _) = engine(config(vec![resource("disk", HOST, 1, 1)], jobs), &hosts);
+    place_all(&mut engine, NOW);
+    engine
+}
+
+/// What a configuration that shares nothing with the one before makes of the same jobs.
+fn from_scratch(engine: &Engine) -> Engine {
+    let mut again = engine.clone();
+    let mut config = Config::clone(engine.config().unwrap());
+    for job in &mut config.jobs {
+        *job = brasserie_common_config::JobConfig::clone(job).into();
+    }
+    // Another setting, so that everything is looked at.
+    config.working_wait += std::time::Duration::from_millis(1);
+    again.apply_config(NOW, Arc::new(config));
+    again
+}
+
+fn agrees_with_scratch(engine: &Engine) {
+    let again = from_scratch(engine);
+    assert_eq!(engine.configured, again.configured);
+    for id in engine.jobs() {
+        let (one, other) = (&engine.jobs[id.index()], &again.jobs[id.index()]);
+        let name = engine.job_name(id);
+        assert_eq!(engine.counts(id), again.counts(id), "{name}");
+        assert_eq!(one.eligible, other.eligible, "{name}");
+        assert_eq!(one.cyclic, other.cyclic, "{name}");
+        assert_eq!(one.depends_on, other.depends_on, "{name}");
+        assert_eq!(one.infeasible, other.infeasible, "{name}");
+        let of = |engine: &Engine, demand: usize| {
+            let demand = &engine.pool.demands[demand];
+            (
+                demand.needs.clone(),
+                demand.fits.iter().count(),
+                demand.feasible.iter().count(),
+            )
+        };
+        assert_eq!(of(engine, one.demand), of(&again, other.demand), "{name}");
+    }
+    let place = |engine: &Engine, id: &brasserie_common::JobId| {
+        engine.by_dependency.iter().position(|other| other == id)
+    };
+    for id in engine.jobs().filter(|id| !engine.jobs[id.index()].cyclic) {
+        for on in &engine.jobs[id.index()].depends_on {
+            let (own, before) = (place(engine, &id), place(engine, on));
+            assert!(before.is_none() || before < own, "{}", engine.job_name(id));
+        }
+    }
+    assert_eq!(engine.by_dependency.len(), again.by_dependency.len());
+    assert_eq!(engine.problems(), again.problems());
+    for resource in 0..engine.config().unwrap().resources.len() {
+        let id = brasserie_common_config::ResourceId(resource as u16);
+        assert_eq!(engine.needs.least(id), again.needs.least(id));
+    }
+}
+
+#[test]
+fn one_of_many_jobs_is_changed_as_if_all_were_looked_at() {
+    let mut engine = crowd();
+    type Step = fn(&mut Config);
+    let steps: [Step; 13] = [
+        |c| c.jobs[7].priority = 3.0,
+        |c| c.jobs[7].resources[0] = 0,
+        |c| c.jobs[7].resources[0] = 1,
+        |c| c.jobs[7].enabled = false,
+        |c| c.jobs[7].enabled = true,
+        |c| c.jobs.insert(5, job("new").into()),
+        |c| c.jobs[5].depends_on = vec!["j07".try_into().unwrap(), "later".try_into().unwrap()],
+        |c| c.jobs.push(job("later").into()),
+        |c| c.jobs[21].depends_on = vec!["new".try_into().unwrap()],
+        |c| drop(c.jobs.remove(8)),
+        |c| c.jobs.swap(0, 2),
+        |c| c.jobs[4].host_placement = Some("nowhere".to_owned()),
+        |c| c.jobs.truncate(3),
+    ];
+    for step in steps {
+        let before = Arc::clone(engine.config().unwrap());
+        change(&mut engine, step);
+        agrees_with_scratch(&engine);
+        let mut back = engine.clone();
+        back.apply_config(NOW, before);
+        agrees_with_scratch(&back);
+    }
 }

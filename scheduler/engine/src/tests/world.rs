@@ -42,7 +42,7 @@ pub(super) fn config(resources: Vec<Resource>, jobs: Vec<JobConfig>) -> Config {
             .to_vec(),
         level_for_tasks: DB,
         node_order: NodeOrder::Original,
-        node_sources: Vec::new(),
+        node_sources: Vec::new().into(),
         policy: SchedulerPolicy::RoundRobin,
         worker_selector: WorkerSelector::RoundRobin,
         backoff: BackoffPolicy::default(),
@@ -54,7 +54,7 @@ pub(super) fn config(resources: Vec<Resource>, jobs: Vec<JobConfig>) -> Config {
         working_wait: Duration::from_millis(500),
         physical_resources: Vec::new(),
         exit_initial_wait_before_timestamp: 0,
-        jobs,
+        jobs: jobs.into_iter().map(Into::into).collect(),
     };
     let defaults: Vec<i32> = config.resources.iter().map(|r| r.default).collect();
     for job in &mut config.jobs {

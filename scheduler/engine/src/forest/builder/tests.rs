@@ -16,7 +16,7 @@ fn config() -> Config {
             .to_vec(),
         level_for_tasks: LevelId(2),
         node_order: NodeOrder::Original,
-        node_sources: Vec::new(),
+        node_sources: Vec::new().into(),
         policy: SchedulerPolicy::RoundRobin,
         worker_selector: WorkerSelector::RoundRobin,
         backoff: BackoffPolicy::default(),

@@ -1,0 +1,153 @@
+//! The one configuration that the jobs of the file and those by API make. Each is made from the one before, so that one of ten thousands
+//! of jobs costs itself, and not all the others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use brasserie_common::JobName;
+use brasserie_common_config::{Config, JobConfig, Shared};
+
+use super::Given;
+
+/// The last one that was made.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Together {
+    made: Option<Made>,
+    /// The one before, and which jobs are different in `made`: nobody needs it any more, so the next one is made of it. To copy the list
+    /// would touch each job.
+    spare: Option<(Arc<Config>, BTreeSet<JobName>)>,
+    /// Jobs that were given, deleted, paused or resumed since.
+    changed: BTreeSet<JobName>,
+}
+
+#[derive(Clone, Debug)]
+struct Made {
+    file: Arc<Config>,
+    /// Jobs of the file in its order, then those by API by name.
+    config: Arc<Config>,
+}
+
+/// A configuration file, and where its jobs are in it.
+#[derive(Clone, Debug)]
+pub(super) struct File {
+    pub(super) config: Arc<Config>,
+    positions: BTreeMap<JobName, usize>,
+}
+
+impl File {
+    pub(super) fn new(config: Arc<Config>) -> Self {
+        let jobs = config.jobs.iter().enumerate();
+        let positions = jobs.map(|(at, job)| (job.name.clone(), at)).collect();
+        File { config, positions }
+    }
+
+    pub(super) fn has(&self, job: &JobName) -> bool {
+        self.positions.contains_key(job)
+    }
+
+    /// The same configuration, which shares with an earlier file what is the same in both: what comes of it then costs what is not.
+    pub(super) fn sharing(config: Arc<Config>, before: Option<&File>) -> Arc<Config> {
+        let Some(before) = before else {
+            return config;
+        };
+        let mut config = Arc::unwrap_or_clone(config);
+        if config.node_sources == before.config.node_sources {
+            config.node_sources = before.config.node_sources.clone();
+        }
+        for job in &mut config.jobs {
+            let at = before.positions.get(&job.name);
+            let known = at.and_then(|at| before.config.jobs.get(*at));
+            if let Some(known) = known.filter(|known| *known == job) {
+                *job = known.clone();
+            }
+        }
+        Arc::new(config)
+    }
+}
+
+impl Together {
+    /// This job is another one than when the configuration was made, or is no more.
+    pub(super) fn note(&mut self, job: &JobName) {
+        self.changed.insert(job.clone());
+    }
+
+    pub(super) fn make(
+        &mut self,
+        file: &File,
+        given: &BTreeMap<JobName, Given>,
+        paused: &BTreeSet<JobName>,
+    ) -> Arc<Config> {
+        let changed = std::mem::take(&mut self.changed);
+        let made = self.made.take();
+        let made = made.filter(|made| Arc::ptr_eq(&made.file, &file.config));
+        if made.is_none() {
+            self.spare = None;
+        }
+        let config = match made {
+            Some(made) => {
+                let spare = self.spare.take();
+                let spare = spare.and_then(|(config, names)| {
+                    let config = Arc::try_unwrap(config).ok()?;
+                    Some((config, names))
+                });
+                let (mut config, older) =
+                    spare.unwrap_or_else(|| (Config::clone(&made.config), BTreeSet::new()));
+                for name in changed.union(&older) {
+                    put(&mut config.jobs, file, name, given.get(name), paused);
+                }
+                self.spare = Some((made.config, changed));
+                Arc::new(config)
+            }
+            None if given.is_empty() && paused.is_empty() => Arc::clone(&file.config),
+            None => {
+                let mut config = Config::clone(&file.config);
+                let given = given.values().filter_map(|given| given.read.clone());
+                config.jobs.extend(given);
+                for job in &mut config.jobs {
+                    set_paused(job, paused);
+                }
+                Arc::new(config)
+            }
+        };
+        self.made = Some(Made {
+            file: Arc::clone(&file.config),
+            config: Arc::clone(&config),
+        });
+        config
+    }
+}
+
+/// Brings one job up to date.
+fn put(
+    jobs: &mut Vec<Shared<JobConfig>>,
+    file: &File,
+    name: &JobName,
+    given: Option<&Given>,
+    paused: &BTreeSet<JobName>,
+) {
+    if let Some(&at) = file.positions.get(name) {
+        set_paused(&mut jobs[at], paused);
+        return;
+    }
+    let of_file = file.config.jobs.len();
+    let at = jobs[of_file..].binary_search_by(|job| job.name.cmp(name));
+    let read = given.and_then(|given| given.read.clone());
+    let job = read.map(|mut job| {
+        set_paused(&mut job, paused);
+        job
+    });
+    match (at, job) {
+        (Ok(at), Some(job)) => jobs[of_file + at] = job,
+        (Err(at), Some(job)) => jobs.insert(of_file + at, job),
+        (Ok(at), None) => drop(jobs.remove(of_file + at)),
+        (Err(_), None) => {}
+    }
+}
+
+/// Copies the job only if it is to be another.
+fn set_paused(job: &mut Shared<JobConfig>, paused: &BTreeSet<JobName>) {
+    let is_paused = paused.contains(&job.name);
+    if job.paused != is_paused {
+        job.paused = is_paused;
+    }
+}

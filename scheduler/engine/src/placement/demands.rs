@@ -1,0 +1,236 @@
+//! What jobs demand of workers, in groups of jobs that demand the same.
+
+use brasserie_common::JobId;
+use brasserie_common_config::{Config, JobConfig, LevelId, ResourceId};
+
+use super::bit_tree::BitTree;
+use super::resources::{Ledger, SlotPlan, is_met, need_of};
+use super::worker_limits::over_fixed_limits;
+use super::workers::{Pool, Presence, Worker};
+use crate::forest::filter::CompiledFilter;
+use crate::types::Eligibility;
+
+/// Whether somebody was in a group of jobs before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    Known,
+    New,
+}
+
+/// What a group of jobs demands of a worker.
+#[derive(Clone, Debug)]
+pub(crate) struct Demand {
+    /// Equal for jobs that demand the same.
+    pub(super) key: String,
+    /// How many jobs demand it; none: it is vacant, and nothing fits.
+    pub(super) jobs: usize,
+    /// By position in the plan's list of worker resources.
+    pub(crate) needs: Vec<i32>,
+    /// By position in the plan's list of resources of the root.
+    pub(super) root_needs: Vec<i32>,
+    /// The root has them now.
+    pub(super) root_has_room: bool,
+    filter: Option<CompiledFilter>,
+    /// The filter's outcome may depend on it.
+    job: String,
+    pub(crate) host: Option<String>,
+    pub(crate) needs_worker_command: bool,
+    /// Eligible workers with room. Empty: no job of the group can start anything.
+    pub(crate) fits: BitTree,
+    /// Workers that would have room if they were idle and eligible.
+    pub(crate) feasible: BitTree,
+    /// Even the limits of the configuration are too low for it.
+    pub(crate) over_fixed_limits: bool,
+    /// Jobs of the group with a task that is ready.
+    pub(crate) active: BitTree,
+}
+
+/// Why a worker cannot take a task now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Ineligible,
+    Filtered,
+    OtherHost,
+    NoCommand,
+    /// First resource that is short, and its limit there.
+    Short(ResourceId, i32),
+}
+
+impl Demand {
+    /// Conditions that do not depend on what runs or on health.
+    pub(super) fn accepts(&self, worker: &Worker) -> Result<(), Refusal> {
+        let hostname = &*worker.resources.hostname;
+        if self.host.as_ref().is_some_and(|h| h != hostname) {
+            return Err(Refusal::OtherHost);
+        }
+        if let Some(filter) = &self.filter
+            && !filter.passes_name(&self.job, hostname)
+        {
+            return Err(Refusal::Filtered);
+        }
+        if self.needs_worker_command && !worker.resources.has_worker_command {
+            return Err(Refusal::NoCommand);
+        }
+        Ok(())
+    }
+
+    /// Of one job; nobody has looked at workers for it.
+    pub(crate) fn new(
+        config: &Config,
+        plan: &SlotPlan,
+        job: &JobConfig,
+        filter: Option<&CompiledFilter>,
+    ) -> Self {
+        let needs_at = |level| -> Vec<i32> {
+            let ids = plan.at(level).iter();
+            ids.map(|id| need_of(&job.resources, *id)).collect()
+        };
+        let needs = needs_at(config.worker_level());
+        Demand {
+            key: String::new(),
+            jobs: 1,
+            over_fixed_limits: over_fixed_limits(config, plan.at(config.worker_level()), &needs),
+            needs,
+            root_needs: needs_at(LevelId::INSTANCE),
+            root_has_room: true,
+            filter: filter.cloned(),
+            job: job.name.to_string(),
+            host: job.host_placement.clone().filter(|h| !h.is_empty()),
+            needs_worker_command: job.command.is_empty(),
+            fits: BitTree::default(),
+            feasible: BitTree::default(),
+            active: BitTree::default(),
+        }
+    }
+
+    /// Why a worker cannot take a task now, from the same conditions as [`Demand::look_at`].
+    pub(crate) fn refusal(
+        &self,
+        worker: &Worker,
+        plan: &SlotPlan,
+        level: &[ResourceId],
+        ledger: &Ledger,
+    ) -> Option<Refusal> {
+        if let Err(refusal) = self.accepts(worker) {
+            return Some(refusal);
+        }
+        let slots = level.iter().zip(&worker.limits).zip(&self.needs);
+        for ((id, limit), need) in slots {
+            if !is_met(*need, *limit, ledger.used(worker.node, plan.name(*id))) {
+                return Some(Refusal::Short(*id, *limit));
+            }
+        }
+        (worker.eligibility == Eligibility::Ineligible).then_some(Refusal::Ineligible)
+    }
+
+    /// Computes whether a worker can serve it; returns whether it has become a new chance.
+    pub(super) fn look_at(
+        &mut self,
+        i: usize,
+        worker: &Worker,
+        plan: &SlotPlan,
+        level: &[ResourceId],
+        ledger: &Ledger,
+    ) -> bool {
+        let present = worker.presence == Presence::Present;
+        let acceptable = present && self.accepts(worker).is_ok();
+        let met_by = |used: &dyn Fn(ResourceId) -> i64| {
+            let all = level.iter().zip(&worker.limits).zip(&self.needs);
+            all.into_iter()
+                .all(|((id, limit), need)| is_met(*need, *limit, used(*id)))
+        };
+        let is_feasible = acceptable && met_by(&|_| 0);
+        let now = |id| ledger.used(worker.node, plan.name(id));
+        let is_eligible = worker.eligibility == Eligibility::Eligible;
+        let fits = acceptable && is_eligible && met_by(&now);
+        match is_feasible {
+            true => self.feasible.insert(i),
+            false => self.feasible.remove(i),
+        }
+        match fits {
+            true => {
+                let is_new = !self.fits.contains(i);
+                self.fits.insert(i);
+                is_new
+            }
+            false => {
+                self.fits.remove(i);
+                false
+            }
+        }
+    }
+}
+
+impl Pool {
+    /// Forgets all groups of jobs.
+    pub(crate) fn clear_demands(&mut self) {
+        self.demands.clear();
+        self.groups.clear();
+        self.vacant.clear();
+    }
+
+    /// The group of a job, and whether nobody was in it before: then [`Pool::update_demand`] follows, once the workers have their limits.
+    pub(crate) fn join(
+        &mut self,
+        config: &Config,
+        plan: &SlotPlan,
+        job: &JobConfig,
+        filter: Option<&CompiledFilter>,
+    ) -> (usize, Group) {
+        let mut demand = Demand::new(config, plan, job, filter);
+        let per_job = filter.is_some_and(CompiledFilter::is_per_job);
+        let key = format!(
+            "{:?} {:?} {} {:?} {:?} {:?}",
+            demand.needs,
+            demand.root_needs,
+            demand.needs_worker_command,
+            job.host_placement,
+            job.filters.get(&config.worker_level()),
+            per_job.then_some(&job.name),
+        );
+        if let Some(&group) = self.groups.get(&key) {
+            self.demands[group].jobs += 1;
+            return (group, Group::Known);
+        }
+        demand.key.clone_from(&key);
+        let group = match self.vacant.pop() {
+            Some(group) => {
+                self.demands[group] = demand;
+                group
+            }
+            None => {
+                self.demands.push(demand);
+                self.demands.len() - 1
+            }
+        };
+        self.groups.insert(key, group);
+        (group, Group::New)
+    }
+
+    /// A job leaves its group, which ends with the last one.
+    pub(crate) fn leave(&mut self, job: JobId, group: usize) {
+        let demand = &mut self.demands[group];
+        demand.active.remove(job.index());
+        demand.jobs -= 1;
+        if demand.jobs == 0 {
+            demand.fits = BitTree::default();
+            demand.feasible = BitTree::default();
+            self.groups.remove(&demand.key);
+            self.vacant.push(group);
+        }
+    }
+
+    /// Computes which workers can serve a demand that is new.
+    pub(crate) fn update_demand(
+        &mut self,
+        demand: usize,
+        plan: &SlotPlan,
+        level: &[ResourceId],
+        ledger: &Ledger,
+    ) {
+        let demand = &mut self.demands[demand];
+        for (i, slot) in self.workers.iter().enumerate() {
+            demand.look_at(i, slot, plan, level, ledger);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! From one configuration to the next when only jobs differ: costs what has changed, beside a look at where each job is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use brasserie_common::{JobId, JobName};
+use brasserie_common_config::{Config, JobConfig, Shared};
+
+use super::Standing;
+use crate::engine::Engine;
+use crate::placement::demands::Group;
+
+/// The part of the list of jobs where two configurations differ.
+pub(super) struct Step {
+    /// Where it is in the list before.
+    range: Range<usize>,
+    /// Jobs that are there now.
+    jobs: Vec<Shared<JobConfig>>,
+}
+
+impl Engine {
+    /// `None`: more than jobs is different, or jobs are configured twice.
+    pub(super) fn step_to(&self, config: &Config) -> Option<Step> {
+        let before = self.config.as_ref()?;
+        let (old, new) = (&before.jobs, &config.jobs);
+        if self.configured.len() != old.len() || !before.has_settings_of(config) {
+            return None;
+        }
+        let is_same = |(a, b): &(&Shared<JobConfig>, &Shared<JobConfig>)| a.is_same(b);
+        let front = old.iter().zip(new).take_while(is_same).count();
+        let (old_end, new_end) = (old[front..].iter().rev(), new[front..].iter().rev());
+        let back = old_end.zip(new_end).take_while(is_same).count();
+        let range = front..old.len() - back;
+        let jobs = &new[front..new.len() - back];
+        let leaving: BTreeSet<JobId> = self.configured[range.clone()].iter().copied().collect();
+        let mut names: BTreeSet<&JobName> = BTreeSet::new();
+        let is_elsewhere =
+            |id: JobId| self.jobs[id.index()].config.is_some() && !leaving.contains(&id);
+        for job in jobs {
+            let id = self.find_job(job.name.as_str());
+            if id.is_some_and(is_elsewhere) || !names.insert(&job.name) {
+                return None;
+            }
+        }
+        Some(Step {
+            range,
+            jobs: jobs.to_vec(),
+        })
+    }
+
+    pub(super) fn take_step(&mut self, Step { range, jobs }: Step) {
+        let Some(config) = self.config.clone() else {
+            return;
+        };
+        let old = self.configured[range.clone()].to_vec();
+        let standing = self.standing(&old);
+        let new: Vec<JobId> = jobs.iter().map(|job| self.intern_job(&job.name)).collect();
+        self.configured.splice(range, new.iter().copied());
+        let stay: BTreeSet<JobId> = new.iter().copied().collect();
+        let mut touched: BTreeSet<JobId> =
+            old.into_iter().filter(|id| !stay.contains(id)).collect();
+        for id in &touched {
+            self.let_go(*id, &standing);
+        }
+        for (&id, job) in new.iter().zip(&jobs) {
+            let before = standing.get(&id).map(|standing| &standing.config);
+            if !before.is_some_and(|before| before.is_same(job)) {
+                self.change(id, job, &config, before);
+                touched.insert(id);
+            }
+        }
+        self.relink(&touched, &standing);
+        self.rebuild_those(&touched, &standing);
+        for &id in &touched {
+            self.sync_active(id);
+        }
+        if let Some(forest) = self.forest.take() {
+            self.look_at_root(&forest);
+            self.forest = Some(forest);
+        }
+    }
+
+    /// A job is no longer configured.
+    fn let_go(&mut self, id: JobId, standing: &BTreeMap<JobId, Standing>) {
+        let job = &mut self.jobs[id.index()];
+        job.config = None;
+        job.can_run = false;
+        self.pool.leave(id, job.demand);
+        if let Some(standing) = standing.get(&id) {
+            self.needs.leave(id, &standing.config);
+        }
+    }
+
+    /// A job is configured otherwise, or newly.
+    fn change(
+        &mut self,
+        id: JobId,
+        job: &Shared<JobConfig>,
+        config: &Config,
+        before: Option<&Shared<JobConfig>>,
+    ) {
+        if let Some(before) = before {
+            self.needs.leave(id, before);
+        }
+        let left = self.jobs[id.index()].demand;
+        self.adopt(id, job);
+        if self.join_pool(id, config) == Group::New {
+            let demand = self.jobs[id.index()].demand;
+            let level = self.plan.at(config.worker_level());
+            self.pool
+                .update_demand(demand, &self.plan, level, &self.ledger);
+        }
+        if before.is_some() {
+            self.pool.leave(id, left);
+        }
+    }
+
+    /// Brings the links between jobs up to date. A job on which nobody depends may come last; otherwise all are sorted anew.
+    fn relink(&mut self, touched: &BTreeSet<JobId>, standing: &BTreeMap<JobId, Standing>) {
+        let mut moved = BTreeSet::new();
+        for &id in touched {
+            let links = |config: &Shared<JobConfig>| {
+                let JobConfig {
+                    depends_on,
+                    run_only_after_all_nodes_are_done_for: after_all,
+                    ..
+                } = &**config;
+                (depends_on.clone(), after_all.clone())
+            };
+            let was = standing.get(&id).map(|standing| links(&standing.config));
+            let is = self.jobs[id.index()].config.as_ref().map(links);
+            if was != is {
+                moved.insert(id);
+            }
+        }
+        if moved.iter().any(|id| standing.contains_key(id)) {
+            self.by_dependency.retain(|id| !moved.contains(id));
+        }
+        for &id in &moved {
+            self.unlink(id);
+            self.jobs[id.index()].cyclic = false;
+        }
+        for &id in &moved {
+            self.link(id);
+        }
+        if moved.iter().any(|id| self.jobs[id.index()].is_waited_for()) {
+            return self.link_dependencies();
+        }
+        let is_configured = |id: &JobId| self.jobs[id.index()].config.is_some();
+        let last: Vec<JobId> = moved.iter().copied().filter(is_configured).collect();
+        self.by_dependency.extend(last);
+    }
+}
