@@ -165,10 +165,8 @@ impl Engine {
                 (Gate::Hopeless, Some(_)) if upstream.count(TaskState::Failed) > 0 => {
                     "it has failed for good"
                 }
-                (Gate::Hopeless, Some(_)) if upstream.count(TaskState::Never) > 0 => {
-                    "some of its tasks can never run"
-                }
-                (Gate::Hopeless, Some(_)) => "that job is paused",
+                (Gate::Hopeless, Some(job)) if job.paused => "that job is paused",
+                (Gate::Hopeless, Some(_)) => "some of its tasks can never run",
             };
             reasons.push(Reason::NeverAllDone {
                 job: name,

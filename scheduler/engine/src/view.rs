@@ -13,6 +13,7 @@ use crate::placement::RunPath;
 use crate::placement::eligible::position_of;
 use crate::placement::resources::Charge;
 use crate::placement::worker_limits::machine_limits;
+use crate::statuses::gate::{Gate, WAITING};
 use crate::types::{Counts, MachineLimits, Task, TaskState};
 
 /// The most problems that are listed: more than anybody reads, few enough for one frame.
@@ -153,6 +154,16 @@ impl Engine {
             avoided: of(TaskState::Avoided),
             disabled: of(TaskState::Disabled),
         };
+        if job.gate == Gate::Hopeless {
+            for waiting in [
+                &mut counts.unstarted,
+                &mut counts.incomplete,
+                &mut counts.error,
+                &mut counts.in_backoff,
+            ] {
+                counts.never += std::mem::take(waiting);
+            }
+        }
         counts.total = job.len() as u64 - counts.avoided - counts.disabled;
         counts
     }
@@ -168,14 +179,8 @@ impl Engine {
         let (Some(job), Some(_)) = (self.jobs.get(job.index()), &self.forest) else {
             return false;
         };
-        let open = [
-            TaskState::Unstarted,
-            TaskState::Incomplete,
-            TaskState::Error,
-            TaskState::InBackoff,
-        ];
-        let has_open = open.into_iter().any(|state| job.count(state) > 0);
-        job.running == 0 && (!job.can_run || !has_open)
+        let may_run = job.can_run && job.gate != Gate::Hopeless;
+        job.running == 0 && (!may_run || job.count_all(&WAITING) == 0)
     }
 
     /// The job's tasks on the nodes of its level, in the order in which they are tried; also avoided and disabled ones.
@@ -206,7 +211,7 @@ impl Engine {
             .as_ref()
             .and_then(|forest| position_of(forest, job, task.node));
         match (position, job.statuses.bits(task.node)) {
-            (Some(position), _) => job.state(position),
+            (Some(position), _) => job.shown_state(position),
             (None, Some(bits)) if bits.has(StatusBits::DONE) => TaskState::Done,
             (None, Some(bits)) if bits.has(StatusBits::FAILED) => TaskState::Failed,
             (None, Some(_) | None) => TaskState::Disabled,

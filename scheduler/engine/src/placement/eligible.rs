@@ -98,8 +98,7 @@ impl Engine {
             }
         }
         let dependencies = self.dependencies(forest, job, node);
-        let is_hopeless = dependencies == Dependency::Hopeless || job.gate == Gate::Hopeless;
-        if job.infeasible || is_hopeless {
+        if job.infeasible || dependencies == Dependency::Hopeless {
             return (TaskState::Never, false);
         }
         if self.waits.get(task).is_some() {
@@ -167,7 +166,7 @@ impl Engine {
         if job.config.is_none() || !job.can_run {
             return Dependency::Hopeless;
         }
-        match position_of(forest, job, node).map(|p| job.state(p)) {
+        match position_of(forest, job, node).map(|p| job.shown_state(p)) {
             None => Dependency::Hopeless,
             Some(state) if is_hopeless(state) => Dependency::Hopeless,
             Some(_) => Dependency::Open,
@@ -193,12 +192,12 @@ impl Engine {
         reach: Reach,
     ) {
         let mut open = Vec::new();
-        let mut turned = BTreeSet::new();
+        let mut changed = BTreeSet::new();
         let mut next = Some((task, row, reach));
         // Ends: without circles, which `dependencies` cuts, hopelessness spreads along a finite graph without a way back.
         while let Some((task, row, reach)) = next.take().or_else(|| open.pop()) {
             let hope_changed = row.is_some_and(|row| self.refresh_one(forest, task, row));
-            turned.extend(self.move_gates(task.job));
+            changed.extend(self.spread_hope(task.job));
             if hope_changed || reach == Reach::Dependents {
                 let dependents = self.jobs[task.job.index()].dependents.iter();
                 open.extend(dependents.map(|&job| {
@@ -208,9 +207,9 @@ impl Engine {
                 }));
             }
         }
-        if !turned.is_empty() {
-            let turned = self.with_dependents(turned);
-            self.rebuild_in_order(forest, turned);
+        if !changed.is_empty() {
+            let changed = self.with_dependents(changed);
+            self.rebuild_in_order(forest, changed);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Jobs that wait until other jobs are done as a whole: a gate a job, so that opening it costs one look and not one a task.
+//! Jobs that wait until other jobs are done as a whole: a gate a job, so that moving it costs one look and not one a task.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ pub(crate) enum Gate {
 }
 
 /// States of tasks that may run later.
-const WAITING: [TaskState; 4] = [
+pub(crate) const WAITING: [TaskState; 4] = [
     TaskState::Unstarted,
     TaskState::Incomplete,
     TaskState::Error,
@@ -37,8 +37,16 @@ const WAITING: [TaskState; 4] = [
 const HOPELESS: [TaskState; 2] = [TaskState::Failed, TaskState::Never];
 
 impl Job {
-    fn count_all(&self, states: &[TaskState]) -> u64 {
+    pub(crate) fn count_all(&self, states: &[TaskState]) -> u64 {
         states.iter().map(|state| self.count(*state)).sum()
+    }
+
+    /// A task's state as everybody else sees it: behind a gate that has no hope, the columns stay as they are.
+    pub(crate) fn shown_state(&self, position: u32) -> TaskState {
+        match self.state(position) {
+            state if self.gate == Gate::Hopeless && WAITING.contains(&state) => TaskState::Never,
+            state => state,
+        }
     }
 
     /// Tasks that those who wait for the whole job wait for. One that runs counts wherever it is: it may be writing what they
@@ -56,7 +64,8 @@ impl Engine {
             .job_config(id)
             .is_some_and(|config| config.can_be_waited_for());
         let waiting = job.count_all(&WAITING);
-        if !may_be_done || job.count_all(&HOPELESS) > 0 || (waiting > 0 && !job.can_run) {
+        let may_run = job.can_run && job.gate != Gate::Hopeless;
+        if !may_be_done || job.count_all(&HOPELESS) > 0 || (waiting > 0 && !may_run) {
             Gate::Hopeless
         } else if waiting > 0 || job.running > 0 {
             Gate::Closed
@@ -77,8 +86,8 @@ impl Engine {
     }
 
     /// One of a job's tasks, or its configuration, has changed: opens or closes the gates of those that wait for it. Returns those
-    /// of them whose tasks have got, or lost, all hope, and so need new columns.
-    pub(crate) fn move_gates(&mut self, id: JobId) -> Vec<JobId> {
+    /// of them whose tasks have got, or lost, all hope.
+    fn move_gates(&mut self, id: JobId) -> Vec<JobId> {
         if self.jobs[id.index()].followers.is_empty() {
             return Vec::new();
         }
@@ -98,6 +107,28 @@ impl Engine {
         let before = std::mem::replace(&mut self.jobs[id.index()].gate, gate);
         self.sync_active(id);
         (before == Gate::Hopeless) != (gate == Gate::Hopeless)
+    }
+
+    /// As [`Engine::move_gates`], and on to those who wait for them. Returns the jobs whose tasks depend on tasks that have got, or
+    /// lost, all hope, and so need new columns.
+    ///
+    /// Ends: the gates of jobs that wait for themselves follow from what is done, not from hope.
+    pub(crate) fn spread_hope(&mut self, id: JobId) -> Vec<JobId> {
+        let mut changed = Vec::new();
+        let mut open = vec![id];
+        while let Some(id) = open.pop() {
+            for turned in self.move_gates(id) {
+                changed.extend(self.dependents_in_order(turned));
+                open.push(turned);
+            }
+        }
+        changed
+    }
+
+    /// Those that read of a job's tasks more than what is done: not those of a circle.
+    fn dependents_in_order(&self, id: JobId) -> impl Iterator<Item = JobId> + '_ {
+        let dependents = self.jobs[id.index()].dependents.iter().copied();
+        dependents.filter(|job| !self.jobs[job.index()].cyclic)
     }
 
     /// Computes the columns of some jobs anew, those first that others wait for, and of all that see them differently then. None of
@@ -125,16 +156,14 @@ impl Engine {
                 let id = self.by_dependency[i];
                 if open.remove(&id) {
                     self.rebuild_job(forest, id);
-                    // Those of a circle read of each other only what is done.
-                    let dependents = self.jobs[id.index()].dependents.iter();
-                    open.extend(dependents.filter(|job| !self.jobs[job.index()].cyclic));
+                    open.extend(self.dependents_in_order(id));
                 }
-                let turned = self.move_gates(id);
-                self.add_turned(turned, &mut open);
+                let changed = self.spread_hope(id);
+                self.add_changed(changed, &mut open);
             }
-            let turned = self.settle_gates();
             open.retain(|id| self.jobs[id.index()].config.is_some());
-            self.add_turned(turned, &mut open);
+            let changed = self.settle_gates();
+            self.add_changed(changed, &mut open);
             if open.is_empty() {
                 return;
             }
@@ -144,8 +173,8 @@ impl Engine {
     /// Where no job waits for another as a whole, the others need not be looked at.
     fn rebuild_without_gates(&mut self, forest: &Forest, changed: &BTreeSet<JobId>) {
         for id in self.in_order(changed) {
-            self.rebuild_job(forest, id);
             self.move_gate(id);
+            self.rebuild_job(forest, id);
         }
     }
 
@@ -164,28 +193,30 @@ impl Engine {
         }
     }
 
-    fn add_turned(&mut self, turned: Vec<JobId>, open: &mut BTreeSet<JobId>) {
-        if !turned.is_empty() {
-            let more = self.with_dependents(turned.into_iter().collect());
+    fn add_changed(&mut self, changed: Vec<JobId>, open: &mut BTreeSet<JobId>) {
+        if !changed.is_empty() {
+            let more = self.with_dependents(changed.into_iter().collect());
             self.lists.forget(|job| more.contains(&job));
             open.extend(more);
         }
     }
 
-    /// Looks at every gate, whatever has changed; as [`Engine::move_gates`].
+    /// Looks at every gate, whatever has changed; as [`Engine::spread_hope`].
     fn settle_gates(&mut self) -> Vec<JobId> {
-        let mut turned = Vec::new();
+        let mut changed = Vec::new();
         for i in 0..self.jobs.len() {
             let id = JobId(i as u32);
-            if !self.jobs[i].followers.is_empty() {
-                self.jobs[i].seen_as = self.gate_of(id);
-            }
-            let waits = !self.jobs[i].after_all.is_empty();
-            if waits && self.move_gate(id) {
-                turned.push(id);
+            if !self.jobs[i].after_all.is_empty() && self.move_gate(id) {
+                changed.extend(self.dependents_in_order(id));
+                changed.extend(self.spread_hope(id));
             }
         }
-        turned
+        for i in 0..self.jobs.len() {
+            if !self.jobs[i].followers.is_empty() {
+                self.jobs[i].seen_as = self.gate_of(JobId(i as u32));
+            }
+        }
+        changed
     }
 
     /// The first task, in the order in which they are tried, that keeps a job from being done as a whole: a hopeless one if there
@@ -196,7 +227,7 @@ impl Engine {
         let is = |states: &'static [TaskState]| {
             let position = (0..job.len() as u32).find(|p| states.contains(&job.state(*p)))?;
             let row = *order.get(position as usize)?;
-            Some((forest.node(row), job.state(position)))
+            Some((forest.node(row), job.shown_state(position)))
         };
         match job.count_all(&HOPELESS) {
             0 => is(&WAITING).or_else(|| is(&[TaskState::Running])),

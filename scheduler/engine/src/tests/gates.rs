@@ -65,7 +65,7 @@ fn nothing_starts_before_the_last_task_is_done() {
 }
 
 #[test]
-fn a_gate_opens_without_a_look_at_the_tasks_behind_it() {
+fn a_gate_moves_without_a_look_at_the_tasks_behind_it() {
     let (mut engine, _) = engine(two_jobs(), HOSTS);
     let last = engine.find_job("last").unwrap();
     place_all(&mut engine, T0);
@@ -77,6 +77,11 @@ fn a_gate_opens_without_a_look_at_the_tasks_behind_it() {
     done(&mut engine, "first", &["c"]);
     assert_eq!(gate(&engine, "last"), Gate::Open);
     assert_eq!(engine.jobs[last.index()].eligible, 3);
+    let first = task(&mut engine, "first", "a");
+    engine.restate(T0, first, status(StatusBits::FAILED), None, Restart::AtOnce);
+    assert_eq!(gate(&engine, "last"), Gate::Hopeless);
+    assert_eq!(engine.jobs[last.index()].eligible, 3);
+    assert_eq!(engine.counts(last).never, 3);
 }
 
 #[test]
