@@ -8,6 +8,7 @@
 mod calls;
 mod effect;
 mod event;
+mod history;
 mod jobs;
 mod plan;
 mod reconcile;
@@ -21,6 +22,7 @@ mod workers;
 pub use calls::{Message, RunTaskMessage};
 pub use effect::{Call, CallReply, Effect, ExitReason, NewWorker, Rejection, Reply};
 pub use event::{ConfigOrigin, Event, ExpectedVersion, FileText, JobChange, StatusUpdate};
+pub use history::{History, HistoryNames, PastEnd};
 pub use jobs::{
     ConfigInForce, JobChanged, JobRefusal, MAX_JOB_BYTES, MAX_NAMED_NODES, MAX_PAUSED_JOBS,
     MAX_SAVED_JOBS, ReadBy,

@@ -10,8 +10,9 @@ use std::time::Duration;
 use brasserie_common::ids::InstanceId;
 use brasserie_common::rng::{Purpose, Rng};
 use brasserie_common::sabotage::{self, Sabotage};
+use brasserie_common::status::StoredStatus;
 use brasserie_common::{
-    CallId, RecordSeq, RequestId, SchedulerId, TaskKey, Time, Timeouts, WallTime,
+    CallId, InvocationId, RecordSeq, RequestId, SchedulerId, TaskKey, Time, Timeouts, WallTime,
 };
 use brasserie_common_config::ScheduleMemory;
 use brasserie_scheduler_engine::{Engine, Task};
@@ -372,20 +373,26 @@ impl Scheduler {
         for (key, (invocation, status)) in durable.statuses {
             let job = self.engine.intern_job(&key.job);
             let node = self.engine.intern_node(&key.node);
-            let task = Task { job, node };
-            let not_before = self.remaining_backoff(now, &status);
-            self.tasks.remember_end(task, invocation);
-            self.engine.load_status(now, task, status, not_before);
+            self.load_end(now, Task { job, node }, invocation, status);
         }
+    }
+
+    /// How a task ended before this instance was.
+    pub(crate) fn load_end(
+        &mut self,
+        now: Time,
+        task: Task,
+        invocation: InvocationId,
+        status: StoredStatus,
+    ) {
+        let not_before = self.remaining_backoff(now, &status);
+        self.tasks.remember_end(task, invocation);
+        self.engine.load_status(now, task, status, not_before);
     }
 
     /// When a stored status lets its task run again. The configured part goes by the wall clock, which may have jumped: it is
     /// never longer than configured. The safety part runs anew in full.
-    fn remaining_backoff(
-        &self,
-        now: Time,
-        status: &brasserie_common::status::StoredStatus,
-    ) -> Option<Time> {
+    fn remaining_backoff(&self, now: Time, status: &StoredStatus) -> Option<Time> {
         let waits = status.uses_backoff() || status.safety_seconds > 0;
         let forgets = status.safety_seconds > 0 && sabotage::on(Sabotage::ForgetSafetyBackoffs);
         if !waits || status.is_failed() || status.is_done() || forgets {

@@ -1,6 +1,7 @@
 //! The durable store: one SQLite file, one thread that writes it, and a report when something is on disk.
 
 mod error;
+mod history;
 mod job_rows;
 mod queue;
 mod rows;
@@ -19,6 +20,7 @@ use brasserie_common_runtime::DataDir;
 use brasserie_scheduler_core::{Durable, Record};
 
 pub use error::StoreError;
+pub use history::Past;
 use queue::Queue;
 pub use queue::Room;
 use schema::Database;
@@ -49,6 +51,14 @@ impl Store {
     /// Opens or creates the store of a directory that this process has locked.
     pub fn open(directory: &DataDir) -> Result<(Store, Durable), StoreError> {
         Self::open_file(&directory.path().join(FILE))
+    }
+
+    /// The same, with how tasks ended apart, which is faster by millions.
+    pub fn open_apart(directory: &DataDir) -> Result<(Store, Durable, Past), StoreError> {
+        let path = directory.path().join(FILE);
+        let mut database = Database::open(&path)?;
+        let (durable, past) = database.load_apart()?;
+        Ok((Store { path, database }, durable, past))
     }
 
     fn open_file(path: &Path) -> Result<(Store, Durable), StoreError> {

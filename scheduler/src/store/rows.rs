@@ -1,14 +1,13 @@
 //! Records as rows: the tables are a projection of what the records add up to, and loading gives exactly that.
 
 use std::fmt::Display;
-use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::collections::SeededMap;
 use brasserie_common::ids::InstanceId;
-use brasserie_common::status::{StatusBits, StoredStatus};
+use brasserie_common::status::StoredStatus;
 use brasserie_common::{
-    InvocationId, JobName, MachinePortLock, NodeName, SchedulerId, TaskKey, WallTime, WorkerId,
+    InvocationId, JobName, MachinePortLock, NodeName, SchedulerId, TaskKey, WorkerId,
 };
 use brasserie_scheduler_core::{
     ClusterId, Durable, EndedTask, ForgottenTask, InstanceRecord, MAX_LEFT, Record,
@@ -265,7 +264,7 @@ fn forget(
     Ok(())
 }
 
-/// Everything in the file.
+/// Everything in the file but the history.
 pub(super) fn load(connection: &Connection) -> Result<Durable, StoreError> {
     let mut durable = Durable::default();
     connection.query_row("SELECT cluster, hold_back_ns FROM meta", (), |row| {
@@ -294,22 +293,16 @@ pub(super) fn load(connection: &Connection) -> Result<Durable, StoreError> {
     job_rows::load(connection, &mut durable)?;
     source_rows::load(connection, &mut durable)?;
     let mut statement = connection.prepare(
-        "SELECT invocation_start, invocation_rand, bits, time_ms, backoff, safety, data, jobs.name, nodes.name
-         FROM statuses JOIN jobs ON jobs.id = job_id JOIN nodes ON nodes.id = node_id",
-    )?;
-    let mut rows = statement.query(())?;
-    let mut shared = Shared::default();
-    while let Some(row) = rows.next()? {
-        let key = shared.key(row, 7)?;
-        durable.statuses.insert(key, load_status(row)?);
-    }
-    let mut statement = connection.prepare(
         "SELECT up_to_start, up_to_rand, jobs.name, nodes.name
          FROM forgotten JOIN jobs ON jobs.id = job_id JOIN nodes ON nodes.id = node_id",
     )?;
     let mut rows = statement.query(())?;
     while let Some(row) = rows.next()? {
-        let key = shared.key(row, 2)?;
+        let text = |column, table| row.get_ref(column)?.as_str().map_err(damaged(table));
+        let key = TaskKey {
+            job: JobName::try_from(text(2, "jobs")?).map_err(damaged("jobs"))?,
+            node: NodeName::try_from(text(3, "nodes")?).map_err(damaged("nodes"))?,
+        };
         let up_to = InvocationId(instance_id(row, 0)?);
         durable.forgotten.insert(key, up_to);
     }
@@ -334,70 +327,7 @@ fn load_instance(row: &Row<'_>) -> Result<(WorkerId, InstanceRecord), StoreError
     Ok((WorkerId(instance_id(row, 0)?), instance))
 }
 
-fn load_status(row: &Row<'_>) -> Result<(InvocationId, StoredStatus), StoreError> {
-    let data = row
-        .get_ref(6)?
-        .as_str_or_null()
-        .map_err(damaged("statuses"))?;
-    let status = StoredStatus {
-        bits: StatusBits(row.get(2)?),
-        time: WallTime::from_millis(row.get(3)?),
-        backoff_seconds: row.get(4)?,
-        safety_seconds: row.get(5)?,
-        data: data
-            .map(serde_json::from_str)
-            .transpose()
-            .map_err(damaged("statuses"))?
-            .map(Arc::new),
-    };
-    Ok((InvocationId(instance_id(row, 0)?), status))
-}
-
-/// Gives equal names one text: millions of statuses name few jobs, and each node once a job.
-#[derive(Default)]
-struct Shared {
-    jobs: Interned<JobName>,
-    nodes: Interned<NodeName>,
-}
-
-impl Shared {
-    /// A job's name, and a node's in the next column.
-    fn key(&mut self, row: &Row<'_>, column: usize) -> Result<TaskKey, StoreError> {
-        let (job, node) = (row.get_ref(column)?, row.get_ref(column + 1)?);
-        Ok(TaskKey {
-            job: self.jobs.share(job.as_str().map_err(damaged("jobs"))?)?,
-            node: self.nodes.share(node.as_str().map_err(damaged("nodes"))?)?,
-        })
-    }
-}
-
-struct Interned<N>(SeededMap<N, ()>);
-
-impl<N> Default for Interned<N> {
-    fn default() -> Self {
-        Interned(SeededMap::default())
-    }
-}
-
-impl<N> Interned<N>
-where
-    N: Clone
-        + Eq
-        + std::hash::Hash
-        + std::borrow::Borrow<str>
-        + for<'a> TryFrom<&'a str, Error: Display>,
-{
-    fn share(&mut self, text: &str) -> Result<N, StoreError> {
-        if let Some((name, ())) = self.0.get_key_value(text) {
-            return Ok(name.clone());
-        }
-        let name = N::try_from(text).map_err(damaged("statuses"))?;
-        self.0.insert(name.clone(), ());
-        Ok(name)
-    }
-}
-
-fn instance_id(row: &Row<'_>, first_column: usize) -> rusqlite::Result<InstanceId> {
+pub(super) fn instance_id(row: &Row<'_>, first_column: usize) -> rusqlite::Result<InstanceId> {
     Ok(InstanceId {
         start_time: row.get(first_column)?,
         rand: row.get(first_column + 1)?,

@@ -8,6 +8,7 @@ use brasserie_scheduler_core::{Durable, Record};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use super::error::StoreError;
+use super::history::Past;
 use super::rows::{self, Names};
 
 /// Marks a SQLite file as ours: "BRSR".
@@ -149,7 +150,15 @@ impl Database {
 
     /// Everything that the file remembers.
     pub(super) fn load(&mut self) -> Result<Durable, StoreError> {
-        rows::load(&self.connection)
+        let (mut durable, past) = self.load_apart()?;
+        past.collect()?.add_to(&mut durable);
+        Ok(durable)
+    }
+
+    /// The same, with how tasks ended apart.
+    pub(super) fn load_apart(&mut self) -> Result<(Durable, Past), StoreError> {
+        let past = Past::read(&self.connection)?;
+        Ok((rows::load(&self.connection)?, past))
     }
 
     /// Applies records in order and syncs them: after an `Ok` they survive a power failure.

@@ -1,0 +1,172 @@
+//! How tasks ended, read from the file by one thread while another takes in the names: with millions of ends this is what a start waits for.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use brasserie_common::status::{StatusBits, StoredStatus};
+use brasserie_common::{InvocationId, JobName, NodeName, Time, WallTime};
+use brasserie_scheduler_core::{History, PastEnd, Scheduler};
+use rusqlite::{Connection, OpenFlags, Row};
+
+use super::error::StoreError;
+use super::rows::{damaged, instance_id};
+
+/// Ends that one thread hands to the other at a time: a megabyte, so that a million take few allocations and hardly any waking.
+const CHUNK: usize = 16_384;
+
+/// Names of one table by their ids, which ascend.
+struct Names<N> {
+    ids: Vec<i64>,
+    names: Vec<N>,
+}
+
+/// An end with the ids of its rows.
+struct Stored {
+    job: i64,
+    node: i64,
+    invocation: InvocationId,
+    status: StoredStatus,
+}
+
+/// How tasks ended, while it is read: the names are there, the ends come.
+pub struct Past {
+    jobs: Names<JobName>,
+    nodes: Names<NodeName>,
+    ends: Receiver<Result<Vec<Stored>, StoreError>>,
+}
+
+impl Past {
+    /// The ends are read by a thread of its own, which ends by itself.
+    pub(super) fn read(connection: &Connection) -> Result<Self, StoreError> {
+        let path = connection.path().unwrap_or_default().to_owned();
+        // Without a bound: whoever reads them keeps them all.
+        let (sender, ends) = channel();
+        let reader = std::thread::Builder::new().name("history".to_owned());
+        let read = move || {
+            if let Err(error) = load_ends(&path, &sender) {
+                // Nobody hears it whose start has failed otherwise.
+                let _ = sender.send(Err(error));
+            }
+        };
+        reader.spawn(read).map_err(StoreError::Thread)?;
+        Ok(Past {
+            jobs: load_names(connection, "jobs")?,
+            nodes: load_names(connection, "nodes")?,
+            ends,
+        })
+    }
+
+    /// Gives all of it to a scheduler that knows nothing yet.
+    pub fn tell(self, scheduler: &mut Scheduler, now: Time) -> Result<(), StoreError> {
+        let names = scheduler.remember_names(&self.jobs.names, &self.nodes.names);
+        self.each(|end| scheduler.remember_end(now, &names, end))
+    }
+
+    /// All of it, in one piece.
+    pub(super) fn collect(self) -> Result<History, StoreError> {
+        let mut history = History {
+            jobs: self.jobs.names.clone(),
+            nodes: self.nodes.names.clone(),
+            ends: Vec::new(),
+        };
+        self.each(|end| history.ends.push(end))?;
+        Ok(history)
+    }
+
+    fn each(&self, mut take: impl FnMut(PastEnd)) -> Result<(), StoreError> {
+        let (mut job, mut node) = (0, 0);
+        for end in self.ends.iter() {
+            for end in end? {
+                // They come by job and then by node, so the next name is the likeliest.
+                job = self.jobs.find(end.job, job)?;
+                node = self.nodes.find(end.node, node)?;
+                take(PastEnd {
+                    job,
+                    node,
+                    invocation: end.invocation,
+                    status: end.status,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<N> Names<N> {
+    fn find(&self, id: i64, last: u32) -> Result<u32, StoreError> {
+        let is_at = |at: u32| self.ids.get(at as usize) == Some(&id);
+        if is_at(last) {
+            return Ok(last);
+        }
+        if is_at(last + 1) {
+            return Ok(last + 1);
+        }
+        let found = self.ids.binary_search(&id).ok();
+        let found = found.and_then(|at| u32::try_from(at).ok());
+        found.ok_or_else(|| damaged("statuses")(format!("the id {id}, which has no name")))
+    }
+}
+
+fn load_names<N>(connection: &Connection, table: &'static str) -> Result<Names<N>, StoreError>
+where
+    N: for<'a> TryFrom<&'a str, Error: std::fmt::Display>,
+{
+    let mut names = Names {
+        ids: Vec::new(),
+        names: Vec::new(),
+    };
+    let mut statement = connection.prepare(&format!("SELECT id, name FROM {table} ORDER BY id"))?;
+    let mut rows = statement.query(())?;
+    while let Some(row) = rows.next()? {
+        let name = row.get_ref(1)?.as_str().map_err(damaged(table))?;
+        names.ids.push(row.get(0)?);
+        names.names.push(N::try_from(name).map_err(damaged(table))?);
+    }
+    Ok(names)
+}
+
+fn load_ends(path: &str, to: &Sender<Result<Vec<Stored>, StoreError>>) -> Result<(), StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    let mut statement = connection.prepare(
+        "SELECT invocation_start, invocation_rand, bits, time_ms, backoff, safety, data, job_id, node_id
+         FROM statuses ORDER BY job_id, node_id",
+    )?;
+    let mut rows = statement.query(())?;
+    let mut ends = Vec::with_capacity(CHUNK);
+    while let Some(row) = rows.next()? {
+        ends.push(Stored {
+            invocation: InvocationId(instance_id(row, 0)?),
+            status: load_status(row)?,
+            job: row.get(7)?,
+            node: row.get(8)?,
+        });
+        if ends.len() == CHUNK {
+            let full = std::mem::replace(&mut ends, Vec::with_capacity(CHUNK));
+            if to.send(Ok(full)).is_err() {
+                // The start has failed otherwise.
+                return Ok(());
+            }
+        }
+    }
+    let _ = to.send(Ok(ends));
+    Ok(())
+}
+
+fn load_status(row: &Row<'_>) -> Result<StoredStatus, StoreError> {
+    let data = row
+        .get_ref(6)?
+        .as_str_or_null()
+        .map_err(damaged("statuses"))?;
+    Ok(StoredStatus {
+        bits: StatusBits(row.get(2)?),
+        time: WallTime::from_millis(row.get(3)?),
+        backoff_seconds: row.get(4)?,
+        safety_seconds: row.get(5)?,
+        data: data
+            .map(serde_json::from_str)
+            .transpose()
+            .map_err(damaged("statuses"))?
+            .map(Arc::new),
+    })
+}
