@@ -1,5 +1,9 @@
 //! How tasks ended, as a store hands it over at a start: each name once and the rest by number, so that millions take a second.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{InvocationId, JobId, JobName, NodeId, NodeName, TaskKey, Time};
 use brasserie_scheduler_engine::Task;
@@ -65,5 +69,49 @@ impl Scheduler {
             node: names.nodes[end.node as usize],
         };
         self.load_end(now, task, end.invocation, end.status);
+    }
+
+    /// The ends that came with everything else that is durable, and those that are forgotten.
+    pub(crate) fn remember(
+        &mut self,
+        now: Time,
+        forgotten: BTreeMap<TaskKey, InvocationId>,
+        statuses: BTreeMap<TaskKey, (InvocationId, StoredStatus)>,
+    ) {
+        for (key, up_to) in forgotten {
+            let job = self.engine_mut().intern_job(&key.job);
+            let node = self.engine_mut().intern_node(&key.node);
+            self.tasks_mut()
+                .remember_forgotten(Task { job, node }, up_to);
+        }
+        for (key, (invocation, status)) in statuses {
+            let job = self.engine_mut().intern_job(&key.job);
+            let node = self.engine_mut().intern_node(&key.node);
+            self.load_end(now, Task { job, node }, invocation, status);
+        }
+    }
+
+    fn load_end(&mut self, now: Time, task: Task, invocation: InvocationId, status: StoredStatus) {
+        let not_before = self.remaining_backoff(now, &status);
+        self.tasks_mut().remember_end(task, invocation);
+        self.engine_mut().load_status(now, task, status, not_before);
+    }
+
+    /// When a stored status lets its task run again. The configured part goes by the wall clock, which may have jumped: it is
+    /// never longer than configured. The safety part runs anew in full.
+    fn remaining_backoff(&self, now: Time, status: &StoredStatus) -> Option<Time> {
+        let waits = status.uses_backoff() || status.safety_seconds > 0;
+        let forgets = status.safety_seconds > 0 && sabotage::on(Sabotage::ForgetSafetyBackoffs);
+        if !waits || status.is_failed() || status.is_done() || forgets {
+            return None;
+        }
+        let configured = Duration::from_secs(u64::from(status.backoff_seconds));
+        let elapsed_ms = self
+            .wall()
+            .as_millis()
+            .saturating_sub(status.time.as_millis())
+            .max(0);
+        let remaining = configured.saturating_sub(Duration::from_millis(elapsed_ms.unsigned_abs()));
+        Some(now + remaining.max(Duration::from_secs(u64::from(status.safety_seconds))))
     }
 }

@@ -10,9 +10,8 @@ use std::time::Duration;
 use brasserie_common::ids::InstanceId;
 use brasserie_common::rng::{Purpose, Rng};
 use brasserie_common::sabotage::{self, Sabotage};
-use brasserie_common::status::StoredStatus;
 use brasserie_common::{
-    CallId, InvocationId, RecordSeq, RequestId, SchedulerId, TaskKey, Time, Timeouts, WallTime,
+    CallId, RecordSeq, RequestId, SchedulerId, TaskKey, Time, Timeouts, WallTime,
 };
 use brasserie_common_config::ScheduleMemory;
 use brasserie_scheduler_engine::{Engine, Task};
@@ -138,7 +137,7 @@ impl Scheduler {
             scheduler: id,
             wait,
         });
-        scheduler.load(now, durable);
+        scheduler.remember(now, durable.forgotten, durable.statuses);
         scheduler
     }
 
@@ -362,50 +361,6 @@ impl Scheduler {
         self.put_jobs_in_force(now);
         let answer = self.answer(now, query);
         self.reply(request, None, Reply::Answer(Box::new(answer)));
-    }
-
-    fn load(&mut self, now: Time, durable: Durable) {
-        for (key, up_to) in durable.forgotten {
-            let job = self.engine.intern_job(&key.job);
-            let node = self.engine.intern_node(&key.node);
-            self.tasks.remember_forgotten(Task { job, node }, up_to);
-        }
-        for (key, (invocation, status)) in durable.statuses {
-            let job = self.engine.intern_job(&key.job);
-            let node = self.engine.intern_node(&key.node);
-            self.load_end(now, Task { job, node }, invocation, status);
-        }
-    }
-
-    /// How a task ended before this instance was.
-    pub(crate) fn load_end(
-        &mut self,
-        now: Time,
-        task: Task,
-        invocation: InvocationId,
-        status: StoredStatus,
-    ) {
-        let not_before = self.remaining_backoff(now, &status);
-        self.tasks.remember_end(task, invocation);
-        self.engine.load_status(now, task, status, not_before);
-    }
-
-    /// When a stored status lets its task run again. The configured part goes by the wall clock, which may have jumped: it is
-    /// never longer than configured. The safety part runs anew in full.
-    fn remaining_backoff(&self, now: Time, status: &StoredStatus) -> Option<Time> {
-        let waits = status.uses_backoff() || status.safety_seconds > 0;
-        let forgets = status.safety_seconds > 0 && sabotage::on(Sabotage::ForgetSafetyBackoffs);
-        if !waits || status.is_failed() || status.is_done() || forgets {
-            return None;
-        }
-        let configured = Duration::from_secs(u64::from(status.backoff_seconds));
-        let elapsed_ms = self
-            .wall
-            .as_millis()
-            .saturating_sub(status.time.as_millis())
-            .max(0);
-        let remaining = configured.saturating_sub(Duration::from_millis(elapsed_ms.unsigned_abs()));
-        Some(now + remaining.max(Duration::from_secs(u64::from(status.safety_seconds))))
     }
 
     fn persisted(&mut self, now: Time, up_to: RecordSeq) {
