@@ -23,7 +23,7 @@ pub use client::Client;
 pub use cluster::{Cluster, LossTime, Worker};
 pub use network::{Host, Link, Network, NetworkError, Packets, Percent, warn_not_run};
 pub use ports::free_port;
-pub use process::{Process, children_of, command_line, resident_bytes};
+pub use process::{Process, children_of, command_line, resident_bytes, used_processor_time};
 pub use programs::{Program, Programs, play_role};
 pub use records::{RunRecord, RunRecords, WORK_SCRIPT};
 pub use stage::{

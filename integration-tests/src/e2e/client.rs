@@ -6,8 +6,14 @@ use brasserie_thrift::generated::brasserie::{
     BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult, ClusterStatus, JobStatus,
     WorkerStatus,
 };
-use brasserie_thrift::rpc::{ClientConfig, ClientPool, PeerAddr};
+use brasserie_thrift::generated::scheduler::{
+    BistroJobConfig, BistroSchedulerDeleteJobArgs, BistroSchedulerDeleteJobResult,
+    BistroSchedulerSaveJobArgs, BistroSchedulerSaveJobResult,
+};
+use brasserie_thrift::rpc::{CallError, ClientConfig, ClientPool, PeerAddr};
+use thrift::protocol::TSerializable;
 use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
 
 use super::{wait_for, wait_within};
 
@@ -32,17 +38,75 @@ impl Client {
         }
     }
 
+    /// Any method, with its generated structs.
+    ///
+    /// # Errors
+    /// When there is no answer, or an exception that the method does not declare.
+    pub fn call<A, R>(&self, method: &'static str, arguments: &A) -> Result<R, CallError>
+    where
+        A: TSerializable,
+        R: TSerializable + Send,
+    {
+        let call = self.pool.call(&self.peer, method, arguments);
+        self.runtime.block_on(call).into_result()
+    }
+
     /// What the scheduler says; `None` while it cannot be asked.
     pub fn status(&self) -> Option<ClusterStatus> {
+        let arguments = BrasserieGetClusterStatusArgs {};
+        let result = self.call("getClusterStatus", &arguments);
+        let result: BrasserieGetClusterStatusResult = result.ok()?;
+        result.result_value
+    }
+
+    /// `saveJob`, once it is durable.
+    ///
+    /// # Errors
+    /// When the job was refused, or there is no answer.
+    pub fn save_job(&self, job: BistroJobConfig) -> Result<(), CallError> {
+        let arguments = BistroSchedulerSaveJobArgs { job };
+        let saved = self.call("saveJob", &arguments);
+        saved.map(|_: BistroSchedulerSaveJobResult| ())
+    }
+
+    /// `saveJob` of many, so many of them under way at a time.
+    ///
+    /// # Panics
+    /// When one is refused, or there is no answer.
+    pub fn save_jobs(&self, jobs: impl Iterator<Item = BistroJobConfig>, at_a_time: usize) {
         self.runtime.block_on(async {
-            let call = self.pool.call(
-                &self.peer,
-                "getClusterStatus",
-                &BrasserieGetClusterStatusArgs {},
-            );
-            let result: BrasserieGetClusterStatusResult = call.await.into_result().ok()?;
-            result.result_value
-        })
+            let mut under_way = JoinSet::new();
+            for job in jobs {
+                if under_way.len() >= at_a_time
+                    && let Some(saved) = under_way.join_next().await
+                {
+                    saved.expect("every job is taken");
+                }
+                let arguments = BistroSchedulerSaveJobArgs { job };
+                let call = self.pool.call(&self.peer, "saveJob", &arguments);
+                under_way.spawn(async {
+                    let saved = call.await.into_result();
+                    let _: BistroSchedulerSaveJobResult = saved.expect("a good job is taken");
+                });
+            }
+            under_way.join_all().await;
+        });
+    }
+
+    /// `deleteJob`, once it is durable.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    ///
+    /// # Panics
+    /// When the scheduler does not know the job.
+    pub fn delete_job(&self, name: &str) -> Result<(), CallError> {
+        let job_name = name.to_owned();
+        let arguments = BistroSchedulerDeleteJobArgs { job_name };
+        let deleted = self.call("deleteJob", &arguments);
+        let deleted: BistroSchedulerDeleteJobResult = deleted?;
+        assert_eq!(deleted.ex, None, "{name} was to be deleted");
+        Ok(())
     }
 
     /// Waits until the scheduler's status is as wanted.

@@ -214,3 +214,17 @@ pub fn resident_bytes(pid: Pid) -> Option<u64> {
     let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
     Some(kib * 1024)
 }
+
+/// Processor time that all threads of a process have used; `None` if it is gone.
+pub fn used_processor_time(pid: Pid) -> Option<Duration> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    // Nanoseconds on a processor come first.
+    let of_thread = |thread: PathBuf| -> Option<u64> {
+        let text = fs::read_to_string(thread.join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse().ok()
+    };
+    let used = threads
+        .flatten()
+        .filter_map(|entry| of_thread(entry.path()));
+    Some(Duration::from_nanos(used.sum()))
+}

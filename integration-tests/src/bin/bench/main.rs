@@ -1,13 +1,19 @@
 //! Measures what the project promises, each figure beside a baseline of the same run, so that machines can be compared.
 
+mod figures;
+mod jobs;
+mod nodes;
 mod restart;
 mod rpc;
 mod schedule;
 mod spawn;
+mod statuses;
+mod submit;
 
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
+use figures::Report;
 use integration_tests::e2e::play_role;
 use serde_json::Value;
 
@@ -39,6 +45,18 @@ struct Options {
     /// Restarts of each kind in `restart`
     #[arg(long, default_value_t = 5)]
     rounds: usize,
+    /// Submissions of `submit`
+    #[arg(long, default_value_t = 1000)]
+    submissions: usize,
+    /// Jobs that wait in `jobs`
+    #[arg(long, default_value_t = 30_000)]
+    jobs: usize,
+    /// Nodes of `nodes`
+    #[arg(long, default_value_t = 1_000_000)]
+    nodes: usize,
+    /// Statuses that are remembered in `statuses`
+    #[arg(long, default_value_t = 1_000_000)]
+    statuses: usize,
     /// Sizes of `schedule`
     #[arg(long, value_enum, default_value_t = schedule::Scale::Usual)]
     scale: schedule::Scale,
@@ -60,6 +78,14 @@ enum Which {
     Restart,
     /// The engine alone: an event, a whole pass, the use of slots, memory, answers; beside a scheduler that looks at everything
     Schedule,
+    /// Time from a submission to the first write of its process on an idle cluster, beside a sync and a bare start of the same process
+    Submit,
+    /// Ten thousands of jobs that wait in a real scheduler: what coming there, one more, waiting and answering cost
+    Jobs,
+    /// A million nodes in a real scheduler: a job that is given on all of them, and as many new ones
+    Nodes,
+    /// Restart on a million statuses
+    Statuses,
     All,
 }
 
@@ -156,10 +182,11 @@ fn main() -> ExitCode {
         options.pairs,
         options.workers,
         options.rounds,
+        options.submissions,
     ];
-    if sizes.contains(&0) {
+    if sizes.contains(&0) || options.jobs < jobs::LEAST || options.nodes < nodes::LEAST {
         eprintln!(
-            "bench: --calls, --pipelined, --tasks, --pairs, --workers and --rounds must be at least 1"
+            "bench: --calls, --pipelined, --tasks, --pairs, --workers, --rounds and --submissions must be at least 1, --jobs and --nodes at least 1000"
         );
         return ExitCode::from(2);
     }
@@ -176,12 +203,26 @@ fn main() -> ExitCode {
     }
     let restart = matches!(options.which, Which::Restart | Which::All)
         .then(|| restart::measure(options.workers, options.rounds));
-    let schedule = matches!(options.which, Which::Schedule | Which::All)
-        .then(|| schedule::measure(options.scale, &options.parts));
-    show(options.json, &outcomes, restart.as_ref(), schedule.as_ref());
+    let mut reports = Vec::new();
+    if matches!(options.which, Which::Schedule | Which::All) {
+        reports.push(schedule::measure(options.scale, &options.parts));
+    }
+    if matches!(options.which, Which::Submit | Which::All) {
+        reports.push(submit::measure(options.submissions));
+    }
+    if matches!(options.which, Which::Jobs | Which::All) {
+        reports.push(jobs::measure(options.jobs));
+    }
+    if matches!(options.which, Which::Nodes | Which::All) {
+        reports.push(nodes::measure(options.nodes));
+    }
+    if matches!(options.which, Which::Statuses | Which::All) {
+        reports.push(statuses::measure(options.statuses));
+    }
+    show(options.json, &outcomes, restart.as_ref(), &reports);
     let is_kept = outcomes.iter().all(Outcome::is_kept)
         && restart.is_none_or(|report| report.is_kept())
-        && schedule.is_none_or(|report| report.is_kept());
+        && reports.iter().all(Report::is_kept);
     if is_kept {
         ExitCode::SUCCESS
     } else {
@@ -189,17 +230,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn show(
-    json: bool,
-    outcomes: &[Outcome],
-    restart: Option<&restart::Report>,
-    schedule: Option<&schedule::Report>,
-) {
+fn show(json: bool, outcomes: &[Outcome], restart: Option<&restart::Report>, reports: &[Report]) {
     if json {
         let all = outcomes.iter().map(Outcome::json);
         let all = all
             .chain(restart.map(restart::Report::json))
-            .chain(schedule.map(schedule::Report::json))
+            .chain(reports.iter().map(Report::json))
             .collect();
         println!("{:#}", Value::Array(all));
         return;
@@ -216,7 +252,7 @@ fn show(
     if let Some(report) = restart {
         print!("{}", report.table());
     }
-    if let Some(report) = schedule {
+    for report in reports {
         print!("{}", report.table());
     }
 }

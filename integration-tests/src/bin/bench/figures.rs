@@ -1,0 +1,188 @@
+//! Figures beside their baselines and promises, as a table or as JSON.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// Times in milliseconds, the shortest first.
+pub struct Times(Vec<f64>);
+
+/// Collects times, of which there is at least one.
+pub fn times_ms(times: impl Iterator<Item = Duration>) -> Times {
+    let mut times: Vec<f64> = times.map(|time| time.as_secs_f64() * 1e3).collect();
+    times.sort_by(f64::total_cmp);
+    Times(times)
+}
+
+impl Times {
+    /// What so many of a hundred do not exceed.
+    pub fn at(&self, percent: usize) -> f64 {
+        self.0[(self.0.len() - 1) * percent / 100]
+    }
+}
+
+/// What has to be reached.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bound {
+    AtMost(f64),
+    AtLeast(f64),
+    /// Shown only.
+    LessIsBetter,
+    MoreIsBetter,
+}
+
+/// One figure.
+#[derive(Clone, Debug)]
+pub struct Line {
+    pub what: String,
+    pub unit: &'static str,
+    pub figure: f64,
+    baseline: Option<f64>,
+    bound: Bound,
+}
+
+/// All figures of one benchmark.
+pub struct Report {
+    name: &'static str,
+    /// What stands beside the figures.
+    baseline: &'static str,
+    lines: Vec<Line>,
+}
+
+impl Line {
+    pub fn new(what: impl Into<String>, unit: &'static str, figure: f64) -> Self {
+        Line {
+            what: what.into(),
+            unit,
+            figure,
+            baseline: None,
+            bound: Bound::LessIsBetter,
+        }
+    }
+
+    pub fn beside(self, baseline: f64) -> Self {
+        Line {
+            baseline: Some(baseline),
+            ..self
+        }
+    }
+
+    pub fn at_most(self, most: f64) -> Self {
+        Line {
+            bound: Bound::AtMost(most),
+            ..self
+        }
+    }
+
+    pub fn at_least(self, least: f64) -> Self {
+        Line {
+            bound: Bound::AtLeast(least),
+            ..self
+        }
+    }
+
+    pub fn more_is_better(self) -> Self {
+        Line {
+            bound: Bound::MoreIsBetter,
+            ..self
+        }
+    }
+
+    /// How many times as good as the baseline.
+    fn ratio(&self) -> Option<f64> {
+        let baseline = self.baseline?;
+        Some(match self.bound {
+            Bound::AtMost(_) | Bound::LessIsBetter => baseline / self.figure,
+            Bound::AtLeast(_) | Bound::MoreIsBetter => self.figure / baseline,
+        })
+    }
+
+    fn is_kept(&self) -> bool {
+        match self.bound {
+            Bound::AtMost(most) => self.figure <= most,
+            Bound::AtLeast(least) => self.figure >= least,
+            Bound::LessIsBetter | Bound::MoreIsBetter => true,
+        }
+    }
+
+    fn row(&self) -> String {
+        let optional = |value: Option<f64>| value.map_or(String::new(), |v| format!("{v:.3}"));
+        let verdict = if self.is_kept() { "kept" } else { "NOT KEPT" };
+        let promise = match self.bound {
+            Bound::AtMost(most) => format!("at most {most}: {verdict}"),
+            Bound::AtLeast(least) => format!("at least {least}: {verdict}"),
+            Bound::LessIsBetter | Bound::MoreIsBetter => String::new(),
+        };
+        let row = format!(
+            "{:<58}{:>12.3} {:<6}{:>14}{:>12}  {promise}",
+            self.what,
+            self.figure,
+            self.unit,
+            optional(self.baseline),
+            optional(self.ratio()),
+        );
+        row.trim_end().to_owned()
+    }
+
+    fn json(&self) -> Value {
+        let (most, least) = match self.bound {
+            Bound::AtMost(most) => (Some(most), None),
+            Bound::AtLeast(least) => (None, Some(least)),
+            Bound::LessIsBetter | Bound::MoreIsBetter => (None, None),
+        };
+        json!({
+            "what": self.what, "unit": self.unit, "figure": self.figure, "baseline": self.baseline, "ratio": self.ratio(),
+            "most": most, "least": least, "kept": self.is_kept(),
+        })
+    }
+}
+
+impl Report {
+    pub fn new(name: &'static str, baseline: &'static str, lines: Vec<Line>) -> Self {
+        Report {
+            name,
+            baseline,
+            lines,
+        }
+    }
+
+    #[cfg(test)]
+    pub fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    pub fn is_kept(&self) -> bool {
+        self.lines.iter().all(Line::is_kept)
+    }
+
+    pub fn table(&self) -> String {
+        let mut text = format!(
+            "{:<58}{:>12} {:<6}{:>14}{:>12}\n",
+            self.name, "", "", self.baseline, "times"
+        );
+        for line in &self.lines {
+            text.push_str(&line.row());
+            text.push('\n');
+        }
+        text
+    }
+
+    pub fn json(&self) -> Value {
+        let lines: Vec<Value> = self.lines.iter().map(Line::json).collect();
+        json!({ "name": self.name, "baseline": self.baseline, "kept": self.is_kept(), "lines": lines })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_promise_is_kept_from_the_right_side() {
+        let line = Line::new("it", "us", 2.0).beside(8.0);
+        assert_eq!(line.ratio(), Some(4.0));
+        assert!(line.clone().at_most(2.0).is_kept() && !line.clone().at_most(1.9).is_kept());
+        assert!(line.clone().at_least(2.0).is_kept() && !line.clone().at_least(2.1).is_kept());
+        assert_eq!(line.at_least(1.0).ratio(), Some(0.25));
+    }
+}

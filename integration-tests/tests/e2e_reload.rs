@@ -1,0 +1,141 @@
+//! A config file that changes all the time while tasks run on real workers: whatever comes and goes in it, no task is lost, run twice, or
+//! killed.
+
+use std::time::{Duration, Instant};
+
+use brasserie_thrift::generated::scheduler::{
+    BistroSchedulerGetJobArgs, BistroSchedulerGetJobResult,
+};
+use integration_tests::e2e::{Client, PATIENCE, SchedulerSpec, Stage};
+use serde_json::{Value, json};
+
+/// Configurations that come into force, one after the other.
+const RELOADS: usize = 1000;
+/// Nodes of `work`: more than can run while the configuration changes.
+const NODES: usize = 600;
+/// With four slots, all nodes take a minute.
+const PAUSE: Duration = Duration::from_millis(400);
+/// Nobody is given up on a busy machine, and the file is looked at as often as it changes.
+const FLAGS: &[&str] = &[
+    "--heartbeat-grace-period=20s",
+    "--healthcheck-grace-period=20s",
+    "--lose-unhealthy-worker-after=60s",
+    "--caution-worker-suicide-task-kill-wait=1s",
+    "--config-update=1ms",
+    "--new-cluster",
+];
+/// Orphans may live for so long, if not for ever: longer than the test.
+const ORPHANS_LIVE: u64 = 3600;
+
+/// What the file says in a round. Each thing goes and comes again with another period, so that all of them meet.
+fn config(round: usize) -> Value {
+    let every = |period: usize| round % period == period - 1;
+    let nodes = if every(13) { NODES / 2 } else { NODES };
+    let orphans = if every(3) {
+        json!(ORPHANS_LIVE)
+    } else {
+        json!(false)
+    };
+    let policies = [
+        "roundrobin",
+        "ranked_priority",
+        "randomized_priority",
+        "long_tail",
+    ];
+    let mut config = json!({
+        "bistro_settings": {
+            "enabled": !every(19),
+            "nodes": { "levels": ["item"], "node_sources": [
+                { "source": "range_label", "prefs": { "parent_level": "instance", "format": "n{i}", "start": 1, "end": nodes } }
+            ] },
+            "resources": {
+                "instance": { "all": { "default": 1, "limit": 100 + round % 5 } },
+                "worker": { "slots": { "default": 1, "limit": 2 } }
+            },
+            "scheduler": policies[round % policies.len()],
+            "kill_orphan_tasks_after_sec": orphans
+        },
+        "bistro_job->marker": { "owner": marker(round), "enabled": false, "command": ["./bin/nobody.sh"] }
+    });
+    if !every(17) {
+        config["bistro_job->work"] = json!({
+            "owner": "test", "enabled": !every(11), "priority": round % 7, "command": ["./bin/work.sh"],
+            "kill_orphan_tasks_after_sec": orphans
+        });
+    }
+    if every(2) {
+        // It depends on what never ends well, so that it never starts.
+        config["bistro_job->beside"] =
+            json!({ "depends_on": ["marker"], "command": ["./bin/nobody.sh"] });
+    }
+    config
+}
+
+fn marker(round: usize) -> String {
+    format!("round {round}")
+}
+
+/// As an editor does: the file is the old one or the new one.
+fn put(stage: &Stage, text: &str) {
+    let new = stage.write("work/config.new", text);
+    std::fs::rename(new, stage.path("work/config.json")).expect("both are in one folder");
+}
+
+fn wait_in_force(client: &Client, round: usize) {
+    let began = Instant::now();
+    let arguments = BistroSchedulerGetJobArgs {
+        job_name: "marker".to_owned(),
+    };
+    loop {
+        let found = client.call("getJob", &arguments);
+        let found: Option<BistroSchedulerGetJobResult> = found.ok();
+        let job = found.and_then(|found| found.result_value);
+        if job.and_then(|job| job.owner) == Some(marker(round)) {
+            return;
+        }
+        assert!(
+            began.elapsed() < PATIENCE,
+            "round {round} never came into force"
+        );
+    }
+}
+
+#[test]
+fn a_thousand_reloads_cost_no_task_anything() {
+    let stage = Stage::new();
+    let file = stage.write_work(NODES, PAUSE);
+    let last = std::fs::read_to_string(&file).expect("it was just written");
+    put(&stage, &config(0).to_string());
+    let spec = SchedulerSpec {
+        flags: FLAGS.iter().map(|&flag| flag.to_owned()).collect(),
+        ..stage.scheduler_spec(&file)
+    };
+    let _scheduler = stage.start_scheduler(&spec);
+    let client = Client::new(spec.port);
+    let _one = stage.start_worker(&stage.worker_spec("one", &spec));
+    let _two = stage.start_worker(&stage.worker_spec("two", &spec));
+    client.wait_healthy(2);
+    for round in 1..=RELOADS {
+        let text = config(round).to_string();
+        if round % 10 == 0 {
+            // Half of it is none, and changes nothing.
+            put(&stage, &text[..text.len() / 2]);
+        }
+        put(&stage, &text);
+        wait_in_force(&client, round);
+    }
+    let started = stage.records().runs.len();
+    assert!(started > 0, "no task ran while the configuration changed");
+    assert!(started < NODES, "all tasks had run before the last reload");
+
+    stage.set_pause(Duration::ZERO);
+    put(&stage, &last);
+    client.wait_all_done();
+    let records = stage.records();
+    assert!(records.overlaps.is_empty(), "{:?}", records.overlaps);
+    let starts = records.starts();
+    assert_eq!(starts.len(), NODES, "a task is lost");
+    let twice: Vec<_> = starts.iter().filter(|(_, count)| **count != 1).collect();
+    assert!(twice.is_empty(), "ran again: {twice:?}");
+    assert_eq!(records.finished(), NODES, "some were killed");
+}
