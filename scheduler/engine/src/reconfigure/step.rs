@@ -69,7 +69,7 @@ impl Engine {
                 touched.insert(id);
             }
         }
-        self.relink(&touched, &standing);
+        touched.extend(self.relink(&touched, &standing));
         self.rebuild_those(&touched, &standing);
         for &id in &touched {
             self.sync_active(id);
@@ -115,8 +115,13 @@ impl Engine {
         }
     }
 
-    /// Brings the links between jobs up to date. A job on which nobody depends may come last; otherwise all are sorted anew.
-    fn relink(&mut self, touched: &BTreeSet<JobId>, standing: &BTreeMap<JobId, Standing>) {
+    /// Brings the links between jobs up to date. A job on which nobody depends may come last; otherwise all are sorted anew. Returns those that
+    /// have come into a circle, or out of one.
+    fn relink(
+        &mut self,
+        touched: &BTreeSet<JobId>,
+        standing: &BTreeMap<JobId, Standing>,
+    ) -> BTreeSet<JobId> {
         let mut moved = BTreeSet::new();
         for &id in touched {
             let links = |config: &Shared<JobConfig>| {
@@ -144,10 +149,22 @@ impl Engine {
             self.link(id);
         }
         if moved.iter().any(|id| self.jobs[id.index()].is_waited_for()) {
-            return self.link_dependencies();
+            return self.link_anew();
         }
         let is_configured = |id: &JobId| self.jobs[id.index()].config.is_some();
         let last: Vec<JobId> = moved.iter().copied().filter(is_configured).collect();
         self.by_dependency.extend(last);
+        BTreeSet::new()
+    }
+
+    fn link_anew(&mut self) -> BTreeSet<JobId> {
+        let is_cyclic = |engine: &Self, id: &JobId| engine.jobs[id.index()].cyclic;
+        let all = self.configured.iter();
+        let before: Vec<(JobId, bool)> = all.map(|id| (*id, is_cyclic(self, id))).collect();
+        self.link_dependencies();
+        let turned = before
+            .iter()
+            .filter(|(id, was)| is_cyclic(self, id) != *was);
+        turned.map(|(id, _)| *id).collect()
     }
 }

@@ -139,6 +139,9 @@ fn from_scratch(engine: &Engine) -> Engine {
     // Another setting, so that everything is looked at.
     config.working_wait += std::time::Duration::from_millis(1);
     again.apply_config(NOW, Arc::new(config));
+    if let Some(nodes) = again.nodes().cloned() {
+        again.apply_nodes(NOW, nodes);
+    }
     again
 }
 
