@@ -16,7 +16,7 @@ use brasserie_common::{
     CallId, CallOutcome, Health, InvocationId, JobId, KillMethod, NodeId, Shard, Time,
 };
 use brasserie_common_config::{Config, JobConfig};
-use brasserie_scheduler_engine::Task;
+use brasserie_scheduler_engine::{NodesOf as TableOf, Task};
 
 use crate::calls::Purpose;
 use crate::effect::{Call, CallReply};
@@ -262,12 +262,22 @@ impl Orphans {
 }
 
 impl Scheduler {
+    /// The engine has to know, too, before it looks at jobs that wait for others as a whole.
+    fn tell_whose_nodes(&mut self) {
+        let of = match self.orphans().nodes {
+            Nodes::OfAnother => TableOf::AnotherConfig,
+            Nodes::OfTheConfiguration => TableOf::ThisConfig,
+        };
+        self.engine_mut().set_nodes_of(of);
+    }
+
     /// Puts a configuration in force. The nodes stay those of its sources if it has the same ones.
     pub(crate) fn apply_config(&mut self, now: Time, config: Arc<Config>) {
         let before = self.engine().config();
         if !before.is_some_and(|before| has_same_nodes(before, &config)) {
             self.orphans_mut().nodes = Nodes::OfAnother;
         }
+        self.tell_whose_nodes();
         self.engine_mut().apply_config(now, config);
         self.reconcile(now);
     }
@@ -279,6 +289,7 @@ impl Scheduler {
             false => Nodes::OfAnother,
         };
         self.record_times(now, nodes.times());
+        self.tell_whose_nodes();
         self.engine_mut().apply_nodes(now, nodes);
         self.reconcile(now);
     }

@@ -10,7 +10,9 @@ use brasserie_common::{
     Arguments, CallOutcome, KillMethod, KillRequest, Principal, ReportedStatus, StatusFrom,
 };
 use brasserie_common_config::Config;
-use brasserie_scheduler_core::{Call, CallReply, Durable, Event, Message, Options, RunTaskMessage};
+use brasserie_scheduler_core::{
+    Call, CallReply, ConfigOrigin, Durable, Event, Message, Options, RunTaskMessage,
+};
 use support::{Script, config, one_job, options, worker};
 
 /// The message that starts the job's task.
@@ -184,4 +186,31 @@ fn with_settings(settings: &str, job: &str) -> Arc<Config> {
             "nodes": {{"levels": ["l"], "node_source": "manual", "node_source_prefs": {{"n0": []}}}}{settings}
         }}, "bistro_job->j": {{"command": ["/bin/true"]{job}}}}}"#
     ))
+}
+
+#[test]
+fn what_waits_for_all_waits_for_the_nodes_of_its_configuration() {
+    let mut s = Script::with_config(with_settings("", ""));
+    s.join(&worker("w", 1, 10));
+    s.take_start();
+    let gated = config(
+        r#"{"bistro_settings": {
+            "nodes": {"levels": ["k"], "node_source": "manual", "node_source_prefs": {"m0": []}},
+            "resources": {}
+        },
+        "bistro_job->first": {"command": ["/bin/true"]},
+        "bistro_job->then": {"command": ["/bin/true"], "level_for_tasks": "instance",
+            "run_only_after_all_nodes_are_done_for": ["first"]}}"#,
+    );
+    s.event(Event::ConfigLoaded {
+        config: Arc::clone(&gated),
+        warnings: Vec::new(),
+        origin: ConfigOrigin::Given,
+    });
+    s.advance(Duration::from_secs(1));
+    assert_eq!(s.starts(), [], "of `first` there are no nodes yet");
+    s.load(gated);
+    s.advance(Duration::from_secs(1));
+    let started: Vec<String> = s.starts().iter().map(|run| run.job.to_string()).collect();
+    assert_eq!(started, ["first"]);
 }

@@ -18,7 +18,7 @@ use crate::placement::wait_lists::WaitLists;
 use crate::placement::workers::Pool;
 use crate::statuses::job::Job;
 use crate::statuses::waits::Waits;
-use crate::types::Task;
+use crate::types::{NodesOf, Task};
 
 /// What may run where. Pure: time comes in, nothing goes out but answers.
 ///
@@ -32,6 +32,7 @@ pub struct Engine {
     pub(crate) resource_names: Names<Arc<str>>,
     pub(crate) config: Option<Arc<Config>>,
     pub(crate) nodes: Option<Arc<NodeTable>>,
+    pub(crate) nodes_of: NodesOf,
     /// The node table under the configuration; absent until there are both.
     pub(crate) forest: Option<Box<Forest>>,
     pub(crate) plan: SlotPlan,
@@ -79,6 +80,7 @@ impl Engine {
             resource_names: Names::new(seed),
             config: None,
             nodes: None,
+            nodes_of: NodesOf::default(),
             forest: None,
             plan: SlotPlan::default(),
             ledger: Ledger::default(),
@@ -103,6 +105,12 @@ impl Engine {
 
     pub fn config(&self) -> Option<&Arc<Config>> {
         self.config.as_ref()
+    }
+
+    /// Tells whose nodes there will be after the next [`Engine::apply_config`] or [`Engine::apply_nodes`], which looks at every gate.
+    /// Whether all of a job is done can be said of its own nodes only.
+    pub fn set_nodes_of(&mut self, of: NodesOf) {
+        self.nodes_of = of;
     }
 
     pub fn nodes(&self) -> Option<&Arc<NodeTable>> {

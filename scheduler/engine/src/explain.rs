@@ -13,7 +13,7 @@ use crate::placement::resources::{is_met, need_of};
 use crate::placement::{Dependency, Structure};
 use crate::statuses::gate::Gate;
 use crate::statuses::job::Job;
-use crate::types::{Task, TaskState};
+use crate::types::{NodesOf, Task, TaskState};
 
 pub use reason::{Need, Reason};
 
@@ -139,6 +139,9 @@ impl Engine {
 
     /// Which jobs must be done as a whole before.
     fn explain_gates(&self, forest: &Forest, job: &Job, reasons: &mut Vec<Reason>) {
+        if self.nodes_of == NodesOf::AnotherConfig && !job.after_all.is_empty() {
+            reasons.push(Reason::OtherNodes);
+        }
         for &on in &job.after_all {
             let gate = self.gate_of(on);
             if gate == Gate::Open {

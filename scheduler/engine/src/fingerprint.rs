@@ -24,7 +24,7 @@ impl Engine {
         self.shape_tasks(s);
         s.opt(self.barrier, Shape::deadline);
         self.pool.shape(s);
-        s.put(self.policy.cursor());
+        s.put((self.policy.cursor(), self.nodes_of));
     }
 
     /// A hash of the state, for searches that visit each state once.

@@ -19,8 +19,8 @@ pub use engine::Engine;
 pub use explain::{Need, Reason};
 pub use forest::{MAX_NODES, NodeError, NodeTable, NodeTableBuilder, Row, TimesGiven};
 pub use types::{
-    AdoptOutcome, Counts, Eligibility, Histogram, HoldBack, MachineLimits, Placement, Restart,
-    Task, TaskState, WorkerIndex, WorkerResources,
+    AdoptOutcome, Counts, Eligibility, Histogram, HoldBack, MachineLimits, NodesOf, Placement,
+    Restart, Task, TaskState, WorkerIndex, WorkerResources,
 };
 
 #[cfg(test)]

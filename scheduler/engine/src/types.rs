@@ -38,6 +38,16 @@ pub struct WorkerResources {
     pub has_worker_command: bool,
 }
 
+/// Whose nodes the node table has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum NodesOf {
+    /// Those of the configuration's sources.
+    #[default]
+    ThisConfig,
+    /// Those of other sources; the configuration's own have not been read yet.
+    AnotherConfig,
+}
+
 /// What a task may use of its machine, as the configuration wants it; 0 = as much as there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MachineLimits {

@@ -63,6 +63,8 @@ pub enum Reason {
         node: NodeName,
         why: &'static str,
     },
+    /// Nothing of the job starts before all of another one is done, and the nodes of their configuration are not there yet.
+    OtherNodes,
     /// Nothing of the job starts before all of another one is done.
     WaitsForAll {
         job: JobName,
@@ -169,6 +171,9 @@ impl fmt::Display for Reason {
             Reason::NeverDone { job, node, why } => {
                 write!(f, "it depends on job `{job}` on `{node}`, which cannot get done: {why}")
             }
+            Reason::OtherNodes => f.write_str(
+                "it waits for all of other jobs, and the nodes of the present configuration have not been read yet",
+            ),
             Reason::WaitsForAll { job, left, first } => {
                 fmt_all(f, job, None, *left, first.as_ref())
             }

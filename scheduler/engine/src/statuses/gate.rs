@@ -7,7 +7,7 @@ use brasserie_common::{JobId, NodeId};
 use crate::engine::Engine;
 use crate::forest::index::Forest;
 use crate::statuses::job::Job;
-use crate::types::TaskState;
+use crate::types::{NodesOf, TaskState};
 
 /// Whether a job lets those start that wait until all of it is done; and of a job that waits for several, whether all do.
 ///
@@ -78,7 +78,11 @@ impl Engine {
     /// is hope would follow from the answer.
     pub(crate) fn gate_before(&self, job: &Job) -> Gate {
         let gates = job.after_all.iter().map(|on| self.gate_of(*on));
-        let gate = gates.max().unwrap_or_default();
+        let known = match self.nodes_of {
+            NodesOf::AnotherConfig if !job.after_all.is_empty() => Gate::Closed,
+            NodesOf::AnotherConfig | NodesOf::ThisConfig => Gate::Open,
+        };
+        let gate = gates.max().unwrap_or_default().max(known);
         match gate {
             Gate::Closed if job.cyclic => Gate::Hopeless,
             Gate::Open | Gate::Closed | Gate::Hopeless => gate,
