@@ -391,8 +391,18 @@ impl FirstConfig {
     /// In a directory that has worked before, running tasks and their statuses are worth more than a config file that is
     /// broken just now, and the last good one decides on; whoever starts a first scheduler wants to know at once.
     fn check(&mut self, durable: &Durable, unknown_keys: UnknownKeys) -> Result<(), StartError> {
-        let Err(problems) = &mut self.outcome else {
-            return Ok(());
+        let problems = match &mut self.outcome {
+            Ok(loaded) => {
+                // The core refuses such a file, and the last good one stays.
+                let mut jobs = loaded.config.jobs.iter();
+                if jobs.any(|job| durable.jobs.contains_key(&job.name)) {
+                    let kept = durable.config.as_ref();
+                    let kept = kept.map(|kept| LoadedConfig::of_kept(kept, unknown_keys));
+                    self.kept = kept.and_then(Result::ok);
+                }
+                return Ok(());
+            }
+            Err(problems) => problems,
         };
         if durable.cluster.is_none() {
             return Err(StartError::Config(problems.clone()));
@@ -440,7 +450,11 @@ impl FirstConfig {
     ) -> Proposals {
         Proposals {
             file: self.file.as_ref().map(|file| file.path().to_owned()),
-            folder: self.folder.clone(),
+            folder: self
+                .file
+                .as_ref()
+                .map_or(&*self.folder, ConfigFile::folder)
+                .to_owned(),
             unknown_keys,
             instance,
             memory,

@@ -192,14 +192,22 @@ impl Jobs {
         origin: ConfigOrigin,
     ) {
         let config = File::sharing(config, self.file.as_ref());
+        // Whoever reads the sources reads them again only if they are others.
+        let nodes = self.refused.take().and_then(|refused| refused.nodes);
+        let nodes = nodes.filter(|nodes| has_same_nodes(&nodes.config, &config));
         self.refused = Some(RefusedFile {
             taken: JobName::default(),
             file: File::new(config),
             warnings,
             origin,
-            nodes: None,
+            nodes,
         });
         self.reconsider_file();
+    }
+
+    /// The file is another one now, which cannot be used.
+    pub(crate) fn file_failed(&mut self) {
+        self.refused = None;
     }
 
     /// Puts the file in force that waits for it, unless it has a job that was given by API.
@@ -266,9 +274,13 @@ impl Jobs {
     /// Why the file that was read last is not in force.
     pub(crate) fn refused_file(&self) -> Option<String> {
         let taken = &self.refused.as_ref()?.taken;
+        let until = match self.file {
+            Some(_) => "the last good configuration stays",
+            None => "nothing starts",
+        };
         Some(format!(
             "the config file is not in force: its job `{taken}` was also given by API, and no two jobs share a name. Take it out \
-             of the file, or `brasserie job delete {taken}`; until then the last good configuration stays"
+             of the file, or `brasserie job delete {taken}`; until then {until}"
         ))
     }
 
