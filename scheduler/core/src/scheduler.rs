@@ -194,7 +194,10 @@ impl Scheduler {
                 self.jobs.load_file(config, warnings, origin);
                 self.put_jobs_in_force(now);
             }
-            Event::ConfigFailed { message } => self.config_error = Some(message),
+            Event::ConfigFailed { message } => {
+                self.config_error = Some(message);
+                self.jobs.file_failed();
+            }
             Event::NodesLoaded { nodes, config } => {
                 self.nodes_error = None;
                 self.put_jobs_in_force(now);
@@ -213,6 +216,9 @@ impl Scheduler {
             return;
         }
         self.put_jobs_in_force(now);
+        if self.slices_are_due() {
+            self.go_on_with_slices(now);
+        }
         self.evaluate_due_workers(now);
         self.forget_the_dead(now);
         self.expire_calls(now);
@@ -228,7 +234,7 @@ impl Scheduler {
         if self.stepped_down.is_some() {
             return None;
         }
-        if self.more_to_place {
+        if self.more_to_place || self.slices_are_due() {
             return Some(Time::ZERO);
         }
         [

@@ -114,7 +114,7 @@ impl Scheduler {
         let Some(found) = jobs.latest(job).map(|given| given.saved.version) else {
             return Err(jobs.not_given(job));
         };
-        // A deletion has no text that could expect something, and to expect nothing is to delete nothing.
+        // A deletion rests on a version only if it names one.
         if let ExpectedVersion::Exactly(_) = expected {
             expect(job, Some(found), expected)?;
         }

@@ -59,6 +59,11 @@ impl Scheduler {
         let (Some(invocation), Some(old)) = (self.tasks().ended(task), old) else {
             return Fate::Untouched;
         };
+        let safety = Duration::from_secs(u64::from(old.safety_seconds));
+        if old.is_done() && self.wall() < old.time + safety {
+            // Another run of it was lost. While it is done, nobody waits for that one's end.
+            return Fate::MaybeAlive(None);
+        }
         if old.safety_seconds > 0 && !old.is_done() {
             let waits = self.engine().waits_until(task);
             if old.is_failed() {

@@ -15,6 +15,8 @@ use crate::workers::shape::until_synced;
 
 /// Tasks of one slice: some milliseconds of a turn, and one record. A million tasks take a thousand commits, thus seconds.
 const SLICE: usize = 1024;
+/// Slices of a turn that change nothing: a look at a task takes a fraction of a microsecond, so these take a few milliseconds.
+const MAX_SLICES_A_TURN: usize = 16;
 /// Wishes that wait: each costs no more than a job's name and the nodes that it names, and somebody waits for its answer.
 const MAX_WAITING: usize = 1024;
 /// Nodes that one wish names: more than anybody types, and with [`MAX_WAITING`] wishes 16 MiB of ids. Who wants more asks again, or
@@ -187,8 +189,16 @@ impl Scheduler {
         Ok(())
     }
 
-    /// One slice, unless the one before is not durable yet: so neither a turn nor the store's queue gets long.
+    /// A wish is under way and waits for nothing but the next turn.
+    pub(crate) fn slices_are_due(&self) -> bool {
+        let under_way = self.jobs().slices.under_way.as_ref();
+        under_way.is_some_and(|way| way.after.is_none_or(|seq| self.is_persisted(seq)))
+    }
+
+    /// One slice, unless the one before is not durable yet, and few that change nothing: so neither a turn nor the store's queue gets
+    /// long.
     pub(crate) fn go_on_with_slices(&mut self, now: Time) {
+        let mut slices = 0;
         loop {
             let mut under_way = match self.jobs_mut().slices.under_way.take() {
                 Some(under_way) => under_way,
@@ -217,8 +227,12 @@ impl Scheduler {
                 return;
             }
             self.do_slice(now, &mut under_way);
+            slices += 1;
             if !under_way.rest.is_empty() {
                 self.jobs_mut().slices.under_way = Some(under_way);
+                if slices >= MAX_SLICES_A_TURN {
+                    return;
+                }
                 continue;
             }
             let UnderWay {

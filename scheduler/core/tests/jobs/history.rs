@@ -11,7 +11,7 @@ use brasserie_common::{
 };
 use brasserie_scheduler_core::{
     CallReply, Durable, Event, ExpectedVersion, JobChange, JobChanged, JobRefusal, MAX_NAMED_NODES,
-    Record,
+    Record, Reply,
 };
 
 use crate::support::{Script, one_job, options, worker};
@@ -316,7 +316,7 @@ fn many_tasks_are_forgotten_in_slices_each_after_the_one_before_is_durable() {
         running: 0,
         maybe_alive: 0,
     };
-    assert_eq!(reply, brasserie_scheduler_core::Reply::JobChanged(Ok(all)));
+    assert_eq!(reply, Reply::JobChanged(Ok(all)));
     s.sync();
     assert_eq!(
         (s.durable.statuses.len(), s.durable.forgotten.len()),
@@ -430,4 +430,42 @@ proptest! {
             repeater.step(kind, pick);
         }
     }
+}
+
+#[test]
+fn a_wish_that_changes_nothing_does_not_take_one_long_turn() {
+    const NODES: usize = 40_000;
+    let mut durable = Durable::default();
+    let (invocation, end) = stored(&failed(), "n0").expect("an end");
+    let forgiven = end.forgiven().expect("a failure");
+    for i in 0..NODES {
+        let key = TaskKey {
+            job: name("j"),
+            node: node_name(&format!("n{i}")),
+        };
+        let end = (invocation, forgiven.clone());
+        durable.statuses.insert(key, end);
+    }
+    let mut s = Script::new(options(), durable);
+    s.load(one_job(1, ""));
+    let request = s.request();
+    s.scheduler.handle(
+        s.now,
+        Event::ChangeJob {
+            request,
+            from: brasserie_common::Principal::Own,
+            job: name("j"),
+            change: JobChange::Forgive,
+        },
+    );
+    let mut turns = 0;
+    while s.scheduler.poll_timeout() == Some(Time::ZERO) {
+        s.scheduler.handle_timeout(s.now);
+        turns += 1;
+    }
+    assert!(turns >= 2, "{turns} turns");
+    s.advance(Duration::ZERO);
+    let (after, reply) = s.reply_to(request);
+    let nothing = JobChanged::Forgiven { tasks: 0 };
+    assert_eq!((after, reply), (None, Reply::JobChanged(Ok(nothing))));
 }
