@@ -1,5 +1,6 @@
 //! How tasks ended, read from the file by one thread while another takes in the names: with millions of ends this is what a start waits for.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -37,8 +38,8 @@ pub struct Past {
 
 impl Past {
     /// The ends are read by a thread of its own, which ends by itself.
-    pub(super) fn read(connection: &Connection) -> Result<Self, StoreError> {
-        let path = connection.path().unwrap_or_default().to_owned();
+    pub(super) fn read(connection: &Connection, path: &Path) -> Result<Self, StoreError> {
+        let path = path.to_owned();
         // Without a bound: whoever reads them keeps them all.
         let (sender, ends) = channel();
         let reader = std::thread::Builder::new().name("history".to_owned());
@@ -125,7 +126,7 @@ where
     Ok(names)
 }
 
-fn load_ends(path: &str, to: &Sender<Result<Vec<Stored>, StoreError>>) -> Result<(), StoreError> {
+fn load_ends(path: &Path, to: &Sender<Result<Vec<Stored>, StoreError>>) -> Result<(), StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     let mut statement = connection.prepare(

@@ -114,6 +114,7 @@ pub(super) const STEPS: &[Step] = &[
 /// An open file in the current format.
 #[derive(Debug)]
 pub(super) struct Database {
+    path: PathBuf,
     connection: Connection,
     names: Names,
 }
@@ -143,6 +144,7 @@ impl Database {
             migrate(&mut connection, path, found, steps)?;
         }
         Ok(Database {
+            path: path.to_owned(),
             connection,
             names: Names::default(),
         })
@@ -157,7 +159,7 @@ impl Database {
 
     /// The same, with how tasks ended apart.
     pub(super) fn load_apart(&mut self) -> Result<(Durable, Past), StoreError> {
-        let past = Past::read(&self.connection)?;
+        let past = Past::read(&self.connection, &self.path)?;
         Ok((rows::load(&self.connection)?, past))
     }
 
