@@ -4,7 +4,6 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use brasserie_common_config::MAX_CONFIG_BYTES;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
@@ -248,10 +247,15 @@ fn submit(args: &Submit) -> Result<Ending> {
 }
 
 /// As much as a config file may have: the scheduler says how much is too much for a job.
+/// What fits one frame; the scheduler's own limit is lower, and it tells that.
+const MAX_TEXT_BYTES: u64 = 15 * 1024 * 1024;
+
 fn read(from: impl std::io::Read) -> Result<String> {
     let mut text = String::new();
-    from.take(MAX_CONFIG_BYTES as u64)
-        .read_to_string(&mut text)?;
+    from.take(MAX_TEXT_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_TEXT_BYTES {
+        bail!("a job of more than {MAX_TEXT_BYTES} bytes is too long");
+    }
     Ok(text)
 }
 
