@@ -407,7 +407,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     .beginning_at(34),
     focus(
         Sabotage::BumpWithUsualBackoff,
-        &["never_twice", "zombies_end"],
+        &["given_away_is_dead", "never_twice", "zombies_end"],
         Wanted {
             timing: Timing::Usual,
             rivals: Rivals::Bumping,
