@@ -13,6 +13,8 @@ mod as_configured;
 mod backoff;
 mod bindings_go_forward;
 mod calls_are_bounded;
+#[cfg(test)]
+mod cores;
 mod denied_never_starts;
 mod ends_are_not_undone;
 mod every_viable_set;

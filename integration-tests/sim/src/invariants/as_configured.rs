@@ -110,33 +110,19 @@ fn passes(filter: &Filter, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
-    use std::time::Duration;
 
-    use brasserie_common::{Timeouts, WallTime};
-    use brasserie_common_config::{NodeSource, ParseOptions, parse};
-    use brasserie_scheduler_core::{ConfigOrigin, Durable, Event, Options};
-    use brasserie_scheduler_engine::NodeTableBuilder;
+    use super::super::cores::{load, new_core, sources_of};
 
-    fn world(job: &str) -> (Config, NodeTable) {
-        let text = format!(
+    fn text(job: &str) -> String {
+        format!(
             r#"{{"bistro_settings": {{"nodes": {{"levels": ["l"], "node_sources": [{{"source": "manual", "prefs":
                 {{"n0": [], "n1": []}}}}]}}, "resources": {{}}}}, "bistro_job->j0": {{"owner": "o", "command": ["x"]{job}}}}}"#
-        );
-        let config = parse(&text, ParseOptions::default()).unwrap().config;
-        let mut table = NodeTableBuilder::new("instance", &config);
-        for source in &config.node_sources {
-            if let NodeSource::Manual(list) = source {
-                table.add_manual(list).unwrap();
-            }
-        }
-        let table = table.finish();
-        (config, table)
+        )
     }
 
     fn verdict(job: &str, task: TaskId) -> Option<String> {
-        let (config, table) = world(job);
-        why_not(task, &config, &table)
+        let (config, nodes) = sources_of(&text(job));
+        why_not(task, &config, &nodes)
     }
 
     #[test]
@@ -160,33 +146,16 @@ mod tests {
 
     #[test]
     fn what_it_depends_on_must_be_done() {
-        let (config, table) =
-            world(r#", "depends_on": ["j1"]}, "bistro_job->j1": {"owner": "o", "command": ["x"]"#);
-        let options = Options {
-            timeouts: Timeouts::default(),
-            allow_bump_unhealthy_worker: false,
-            startup_wait: None,
-            new_cluster: false,
-            call_deadline: Duration::from_secs(10),
-            seed: 1,
-        };
-        let now = Time::ZERO;
-        let mut core = Scheduler::new(options, Durable::default(), now, WallTime::default());
+        let text =
+            text(r#", "depends_on": ["j1"]}, "bistro_job->j1": {"owner": "o", "command": ["x"]"#);
+        let mut core = new_core();
         let (j0, j1) = (TaskId { job: 0, node: 0 }, TaskId { job: 1, node: 0 });
         let violation = judge(j1, &core).unwrap_err();
         assert!(
             violation.what.contains("nothing is configured"),
             "{violation}"
         );
-        let (config, warnings) = (Arc::new(config), Vec::new());
-        let loaded = Event::ConfigLoaded {
-            config: Arc::clone(&config),
-            warnings,
-            origin: ConfigOrigin::Given,
-        };
-        core.handle(now, loaded);
-        let nodes = Arc::new(table);
-        core.handle(now, Event::NodesLoaded { nodes, config });
+        load(&mut core, &text);
         assert_eq!(judge(j1, &core), Ok(()));
         let violation = judge(j0, &core).unwrap_err();
         assert!(

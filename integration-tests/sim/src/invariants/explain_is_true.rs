@@ -130,45 +130,20 @@ fn broken(what: std::fmt::Arguments<'_>) -> Result<(), Violation> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use brasserie_scheduler_engine::{Eligibility, WorkerResources};
 
-    use brasserie_common::Timeouts;
-    use brasserie_common_config::{NodeSource, ParseOptions, parse};
-    use brasserie_scheduler_core::{ConfigOrigin, Durable, Event, Options};
-    use brasserie_scheduler_engine::{Eligibility, NodeTableBuilder, WorkerResources};
-
+    use super::super::cores::{load, new_core};
     use super::*;
 
     const TASK: TaskId = TaskId { job: 0, node: 0 };
 
     fn core() -> Scheduler {
-        let text = r#"{"bistro_settings": {"nodes": {"levels": ["l"], "node_source": "manual",
-            "node_source_prefs": {"n0": []}}}, "bistro_job->j0": {"command": ["x"]}}"#;
-        let config = Arc::new(parse(text, ParseOptions::default()).unwrap().config);
-        let mut table = NodeTableBuilder::new("instance", &config);
-        for source in &config.node_sources {
-            if let NodeSource::Manual(list) = source {
-                table.add_manual(list).unwrap();
-            }
-        }
-        let nodes = Arc::new(table.finish());
-        let options = Options {
-            timeouts: Timeouts::default(),
-            allow_bump_unhealthy_worker: false,
-            startup_wait: None,
-            new_cluster: true,
-            call_deadline: std::time::Duration::from_secs(10),
-            seed: 1,
-        };
-        let wall = WallTime::default();
-        let mut core = Scheduler::new(options, Durable::default(), Time::ZERO, wall);
-        let loaded = Event::ConfigLoaded {
-            config: Arc::clone(&config),
-            warnings: Vec::new(),
-            origin: ConfigOrigin::Given,
-        };
-        core.handle(Time::ZERO, loaded);
-        core.handle(Time::ZERO, Event::NodesLoaded { nodes, config });
+        let mut core = new_core();
+        load(
+            &mut core,
+            r#"{"bistro_settings": {"nodes": {"levels": ["l"], "node_source": "manual",
+                "node_source_prefs": {"n0": []}}}, "bistro_job->j0": {"command": ["x"]}}"#,
+        );
         core
     }
 

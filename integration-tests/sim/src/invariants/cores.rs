@@ -1,0 +1,47 @@
+//! Schedulers for the courts of laws that look into one: as they begin, and with a configuration and its nodes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::{Time, Timeouts, WallTime};
+use brasserie_common_config::{Config, NodeSource, ParseOptions, parse};
+use brasserie_scheduler_core::{ConfigOrigin, Durable, Event, Options, Scheduler};
+use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder};
+
+/// What a good text of manual nodes says.
+pub(crate) fn sources_of(text: &str) -> (Arc<Config>, Arc<NodeTable>) {
+    let parsed = parse(text, ParseOptions::default());
+    let config = Arc::new(parsed.expect("a good text").config);
+    let mut table = NodeTableBuilder::new("instance", &config);
+    for source in &config.node_sources {
+        if let NodeSource::Manual(list) = source {
+            table.add_manual(list).expect("good nodes");
+        }
+    }
+    (config, Arc::new(table.finish()))
+}
+
+/// A scheduler of a new cluster that has heard of nothing yet.
+pub(crate) fn new_core() -> Scheduler {
+    let options = Options {
+        timeouts: Timeouts::default(),
+        allow_bump_unhealthy_worker: false,
+        startup_wait: None,
+        new_cluster: true,
+        call_deadline: Duration::from_secs(10),
+        seed: 1,
+    };
+    Scheduler::new(options, Durable::default(), Time::ZERO, WallTime::default())
+}
+
+/// It reads a configuration and its nodes.
+pub(crate) fn load(core: &mut Scheduler, text: &str) {
+    let (config, nodes) = sources_of(text);
+    let loaded = Event::ConfigLoaded {
+        config: Arc::clone(&config),
+        warnings: Vec::new(),
+        origin: ConfigOrigin::Given,
+    };
+    core.handle(Time::ZERO, loaded);
+    core.handle(Time::ZERO, Event::NodesLoaded { nodes, config });
+}
