@@ -115,8 +115,8 @@ impl Engine {
         }
     }
 
-    /// Brings the links between jobs up to date. A job on which nobody depends may come last; otherwise all are sorted anew. Returns those that
-    /// have come into a circle, or out of one.
+    /// Brings the links between jobs up to date. A job on which nobody depends may come last; otherwise all are sorted anew. Returns
+    /// those that have come into a circle by it, or out of one.
     fn relink(
         &mut self,
         touched: &BTreeSet<JobId>,
