@@ -134,8 +134,9 @@ enum NodesStanding {
 impl WhatIf {
     pub(crate) fn of(scheduler: &Scheduler, now: Time) -> Self {
         let engine = scheduler.engine();
-        let (config, nodes) = (engine.config().cloned(), engine.nodes().cloned());
-        let not_counted = too_large(config.as_deref(), nodes.as_deref());
+        let (config, nodes) = (engine.config().cloned(), engine.tables().last().cloned());
+        let mut tables = engine.tables();
+        let not_counted = tables.find_map(|table| too_large(config.as_deref(), Some(table)));
         let (copy, runs) = match not_counted {
             None => (scheduler.clone(), None),
             Some(_) => (thin_copy(scheduler, now), Some(scheduler.runs_now())),
@@ -155,9 +156,14 @@ impl WhatIf {
         }
     }
 
-    /// What would happen at once if the scheduler read this configuration, and its nodes, at the moment of the copy.
+    /// What would happen at once if the scheduler read this configuration, and its nodes, at the moment of the copy. Nodes that have
+    /// been read count as in force, before and after.
     pub fn plan(mut self, proposal: Proposal) -> Plan {
         let now = self.now;
+        if self.copy.engine().is_refreshing() {
+            self.copy.finish_refresh(now);
+            self.problems = self.copy.engine().problems().into_iter().collect();
+        }
         let Proposal { config, nodes } = proposal;
         let runs = self.runs.take().unwrap_or_else(|| self.copy.runs_now());
         if let ProposedNodes::Read(nodes) = &nodes
@@ -185,6 +191,7 @@ impl WhatIf {
         plan.notes = self.notes(&config, &nodes);
         let (standing, table) = self.nodes_after(&config, &nodes);
         plan.nodes_error = self.load_nodes(config, nodes);
+        self.copy.finish_refresh(now);
         if let Some(after) = self.copy.engine().config() {
             plan.changes = changes(self.config.as_deref(), after);
             let before = wanted(self.config.as_deref(), self.nodes.as_deref(), self.standing);

@@ -1,13 +1,14 @@
 //! Wanted against running: a task whose job or node is gone runs on as an orphan, and is asked to end once it has been one for as
 //! long as its job, or else the settings, allow.
 
+mod coming;
 mod now;
 mod shape;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use brasserie_common::sabotage::{self, Sabotage};
@@ -16,11 +17,10 @@ use brasserie_common::{
     CallId, CallOutcome, Health, InvocationId, JobId, KillMethod, NodeId, Shard, Time,
 };
 use brasserie_common_config::{Config, JobConfig};
-use brasserie_scheduler_engine::{NodesOf as TableOf, Task};
+use brasserie_scheduler_engine::{NodeTable, NodesOf as TableOf, Task};
 
 use crate::calls::Purpose;
 use crate::effect::{Call, CallReply};
-use crate::jobs::NodesOf;
 use crate::scheduler::Scheduler;
 use crate::tasks::RunState;
 
@@ -49,6 +49,9 @@ type RunKey = (Task, InvocationId);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Orphans {
     nodes: Nodes,
+    /// Node tables that are in force or may come in force, and the configurations whose sources gave them. Whoever drops a table need
+    /// not tell.
+    tables: Vec<(Weak<NodeTable>, Arc<Config>)>,
     /// Invariant: only of runs that are known.
     by_run: BTreeMap<RunKey, Orphan>,
     by_shard: BTreeMap<Shard, OnShard>,
@@ -262,35 +265,27 @@ impl Orphans {
 }
 
 impl Scheduler {
-    /// The engine has to know, too, before it looks at jobs that wait for others as a whole.
-    fn tell_whose_nodes(&mut self) {
-        let of = match self.orphans().nodes {
+    /// The engine has to know, too: whether all of a job is done can be said of its own nodes only.
+    fn set_nodes_of(&mut self, nodes: Nodes) {
+        self.orphans_mut().nodes = nodes;
+        self.engine_mut().set_nodes_of(match nodes {
             Nodes::OfAnother => TableOf::AnotherConfig,
             Nodes::OfTheConfiguration => TableOf::ThisConfig,
-        };
-        self.engine_mut().set_nodes_of(of);
+        });
     }
 
-    /// Puts a configuration in force. The nodes stay those of its sources if it has the same ones.
+    /// Puts a configuration in force. The nodes stay those of its sources if it has the same ones, and the same order.
     pub(crate) fn apply_config(&mut self, now: Time, config: Arc<Config>) {
         let before = self.engine().config();
         if !before.is_some_and(|before| has_same_nodes(before, &config)) {
-            self.orphans_mut().nodes = Nodes::OfAnother;
+            self.set_nodes_of(Nodes::OfAnother);
         }
-        self.tell_whose_nodes();
-        self.engine_mut().apply_config(now, config);
-        self.reconcile(now);
-    }
-
-    pub(crate) fn apply_nodes(&mut self, now: Time, NodesOf { nodes, config: of }: NodesOf) {
-        let config = self.engine().config();
-        self.orphans_mut().nodes = match config.is_some_and(|config| has_same_nodes(config, &of)) {
-            true => Nodes::OfTheConfiguration,
-            false => Nodes::OfAnother,
-        };
-        self.record_times(now, nodes.times());
-        self.tell_whose_nodes();
-        self.engine_mut().apply_nodes(now, nodes);
+        self.engine_mut().begin_config(now, config);
+        if self.engine().nodes().is_none() {
+            // Under another order they come in force anew.
+            self.set_nodes_of(Nodes::OfAnother);
+        }
+        self.continue_refresh(now);
         self.reconcile(now);
     }
 

@@ -3,6 +3,7 @@
 mod parts;
 mod problems;
 mod shape;
+mod starts;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use brasserie_common_config::ScheduleMemory;
 use brasserie_scheduler_engine::{Engine, Task};
 
 use crate::calls::Calls;
-use crate::effect::{Call, Effect, ExitReason, Reply};
+use crate::effect::{Call, Effect, Reply};
 use crate::event::Event;
 use crate::jobs::{Jobs, NodesOf};
 use crate::reconcile::Orphans;
@@ -26,10 +27,6 @@ use crate::tasks::Tasks;
 use crate::view::Query;
 use crate::workers::Workers;
 use crate::workers::initial_wait::InitialWait;
-
-/// Placements of one turn: enough to fill a large pool quickly, few enough that a turn stays within milliseconds and
-/// heartbeats are not kept waiting.
-const MAX_STARTS_PER_TURN: usize = 256;
 
 /// The record that says that this instance uses the directory: always the first.
 pub(crate) const OWN_RECORD: RecordSeq = RecordSeq(1);
@@ -74,7 +71,7 @@ pub struct Scheduler {
     invocation_ids: Rng,
     config_error: Option<String>,
     nodes_error: Option<String>,
-    /// The last turn stopped at its limit of placements.
+    /// The last turn stopped at its limit of placements, or of tries.
     more_to_place: bool,
     /// A newer instance runs: this one only ends.
     stepped_down: Option<SchedulerId>,
@@ -203,7 +200,7 @@ impl Scheduler {
                 self.put_jobs_in_force(now);
                 let found = NodesOf { nodes, config };
                 if let Some(found) = self.jobs.nodes_of_file(found) {
-                    self.apply_nodes(now, found);
+                    self.begin_nodes(now, found);
                 }
             }
             Event::NodesFailed { message } => self.nodes_error = Some(message),
@@ -226,6 +223,7 @@ impl Scheduler {
         self.update_initial_wait(now);
         self.spread_the_set(now);
         self.engine.handle_timeout(now);
+        self.continue_refresh(now);
         self.start_tasks(now);
     }
 
@@ -234,7 +232,7 @@ impl Scheduler {
         if self.stepped_down.is_some() {
             return None;
         }
-        if self.more_to_place || self.slices_are_due() {
+        if self.more_to_place || self.slices_are_due() || self.engine.is_refreshing() {
             return Some(Time::ZERO);
         }
         [
@@ -340,28 +338,6 @@ impl Scheduler {
         self.effects.push_back(Effect::Call { id, peer, call });
     }
 
-    /// Why no task starts at all, whatever its own state; empty when tasks may start.
-    pub(crate) fn why_nothing_starts(&self, now: Time) -> Vec<String> {
-        let mut reasons = Vec::new();
-        let stepped_down = self
-            .stepped_down
-            .map(|newer| ExitReason::SteppedDown { newer });
-        reasons.extend(stepped_down.map(|reason| reason.to_string()));
-        if self.engine.config().is_none() {
-            reasons.push("no configuration has been loaded yet".to_owned());
-        }
-        if self.engine.nodes().is_none() {
-            reasons.push("no nodes have been loaded yet".to_owned());
-        }
-        reasons.extend(self.wait_message(now));
-        if let Some(error) = &self.log.error {
-            reasons.push(format!(
-                "the store cannot write, so nothing is started: {error}"
-            ));
-        }
-        reasons
-    }
-
     fn query(&mut self, now: Time, request: RequestId, query: &Query) {
         // Whoever was told that a job is saved shall find it.
         self.put_jobs_in_force(now);
@@ -384,19 +360,5 @@ impl Scheduler {
         for shard in recorded {
             self.evaluate(now, &shard);
         }
-    }
-
-    fn start_tasks(&mut self, now: Time) {
-        self.more_to_place = false;
-        if !self.why_nothing_starts(now).is_empty() {
-            return;
-        }
-        for _ in 0..MAX_STARTS_PER_TURN {
-            match self.engine.place(now) {
-                Some(placement) => self.start(now, placement),
-                None => return,
-            }
-        }
-        self.more_to_place = true;
     }
 }

@@ -325,6 +325,47 @@ fn problems_that_are_new_are_told() {
     assert_eq!(never, [("k", 2), ("m", 2)]);
 }
 
+/// A plan does not wait for turns: nodes that have been read count as in force.
+#[test]
+fn nodes_on_their_way_are_planned_with() {
+    const MANY: usize = 30_000;
+    let ranges = |format: &str, end: usize| {
+        config(&format!(
+            r#"{{"bistro_settings": {{"nodes": {{"levels": ["l"], "node_order": "original", "node_sources": [{{
+                "source": "range_label", "prefs": {{"parent_level": "instance", "format": "{format}", "start": 0,
+                "end": {end}}}}}]}}, "kill_orphan_tasks_after_sec": 7}}, "bistro_job->j": {{
+                "command": ["/bin/true"]}}}}"#
+        ))
+    };
+    let mut s = Script::with_config(one_job(2, r#", "kill_orphan_tasks_after_sec": 7"#));
+    s.join(&worker("w", 1, 10));
+    accept_all(&mut s);
+    let coming = ranges("m{i}", MANY);
+    load(&mut s, &coming);
+    let in_force = |s: &Script| s.scheduler.engine().nodes().map_or(0, |nodes| nodes.len());
+    assert_eq!(in_force(&s), 3, "they are on their way");
+    let same = plan(&s, &coming);
+    assert_eq!((same.nodes.before, same.nodes.after), (MANY + 1, MANY + 1));
+    assert_eq!(same.tasks.killed.total, 2, "{:?}", same.tasks.killed);
+    assert!(same.tasks.killed.first.iter().all(|orphan| orphan.already));
+    let back = plan(&s, &ranges("n{i}", 1));
+    assert_eq!((back.nodes.before, back.nodes.after), (MANY + 1, 2));
+    assert_eq!(
+        (back.tasks.killed.total, back.tasks.spared.total),
+        (0, 2),
+        "n0 and n1 are nodes again"
+    );
+    let mut turns = 0;
+    while s.scheduler.engine().is_refreshing() {
+        turn(&mut s);
+        turns += 1;
+    }
+    assert!(turns > 3, "{turns}");
+    assert_eq!(in_force(&s), MANY + 2);
+    let then = plan(&s, &coming);
+    assert_eq!(then.tasks, same.tasks, "as it was planned");
+}
+
 #[test]
 fn what_is_too_large_is_not_counted_but_compared() {
     let mut s = at_work("");

@@ -109,6 +109,7 @@ impl Engine {
             self.jobs[id.index()].cyclic = true;
         }
         self.by_dependency = [first, open, last].concat();
+        self.order_has_changed();
     }
 
     /// Moves jobs that lack nothing from `open` to `done`, in order.

@@ -1,8 +1,9 @@
 //! The engine: its tables, and the names that it hands out ids for.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
-use brasserie_common::collections::{IdMap, IdSet};
+use brasserie_common::collections::IdSet;
 use brasserie_common::rng::{Purpose, Rng};
 use brasserie_common::{JobId, JobName, NodeId, NodeName, Time};
 use brasserie_common_config::{Config, JobConfig};
@@ -10,12 +11,14 @@ use brasserie_common_config::{Config, JobConfig};
 use crate::forest::NodeTable;
 use crate::forest::index::Forest;
 use crate::names::{Names, NodeNames};
-use crate::placement::Run;
+use crate::placement::Runs;
 use crate::placement::needs::Needs;
 use crate::placement::policy::{self, Policy};
 use crate::placement::resources::{Ledger, SlotPlan};
 use crate::placement::wait_lists::WaitLists;
 use crate::placement::workers::Pool;
+use crate::refresh::{Refresh, Rubbish, Side};
+use crate::statuses::columns::Columns;
 use crate::statuses::job::Job;
 use crate::statuses::waits::Waits;
 use crate::types::{NodesOf, Task};
@@ -24,28 +27,40 @@ use crate::types::{NodesOf, Task};
 ///
 /// Events touch only the part of the forest that they change: a task is *ready*, or waits in the list of one node whose
 /// slots it lacks, or is no candidate at all; see [`Engine::place`] for the invariant that makes this complete. A changed
-/// configuration rebuilds the columns of the jobs that it concerns, a node table those of all jobs.
+/// configuration rebuilds the columns of the jobs that it concerns, a node table those of all jobs, beside those in force.
 #[derive(Clone, Debug)]
 pub struct Engine {
     pub(crate) job_names: Names<JobName>,
     pub(crate) node_names: NodeNames,
     pub(crate) resource_names: Names<Arc<str>>,
     pub(crate) config: Option<Arc<Config>>,
+    /// The node table in force.
     pub(crate) nodes: Option<Arc<NodeTable>>,
     pub(crate) nodes_of: NodesOf,
-    /// The node table under the configuration; absent until there are both.
+    /// It under the configuration; absent until there are both.
     pub(crate) forest: Option<Box<Forest>>,
+    /// The newest node table, if nothing has been made of it yet.
+    pub(crate) waiting: Option<Arc<NodeTable>>,
+    /// How many tables have come in force.
+    pub(crate) put_in_force: u64,
+    /// The node table that is to come in force next.
+    pub(crate) refresh: Option<Box<Refresh>>,
+    /// Whose forest and columns stand here at the moment.
+    pub(crate) side: Side,
+    pub(crate) rubbish: Rubbish,
     pub(crate) plan: SlotPlan,
     pub(crate) ledger: Ledger,
     /// By job id.
     pub(crate) jobs: Vec<Job>,
+    /// By job id; empty for one that is not configured.
+    pub(crate) columns: Vec<Columns>,
     /// Configured jobs, in file order.
     pub(crate) configured: Vec<JobId>,
     /// Configured jobs, those that others depend on first; jobs of a circle in between.
     pub(crate) by_dependency: Vec<JobId>,
     /// How many links there are between jobs and those that they wait for as a whole.
     pub(crate) gates: usize,
-    pub(crate) running: IdMap<Task, Run>,
+    pub(crate) running: Runs,
     pub(crate) held: IdSet<Task>,
     pub(crate) waits: Waits,
     /// Nothing starts before.
@@ -82,13 +97,19 @@ impl Engine {
             nodes: None,
             nodes_of: NodesOf::default(),
             forest: None,
+            waiting: None,
+            put_in_force: 0,
+            refresh: None,
+            side: Side::InForce,
+            rubbish: Rubbish::default(),
             plan: SlotPlan::default(),
             ledger: Ledger::default(),
             jobs: Vec::new(),
+            columns: Vec::new(),
             configured: Vec::new(),
             by_dependency: Vec::new(),
             gates: 0,
-            running: IdMap::default(),
+            running: Runs::default(),
             held: IdSet::default(),
             waits: Waits::default(),
             barrier: None,
@@ -107,12 +128,16 @@ impl Engine {
         self.config.as_ref()
     }
 
-    /// Tells whose nodes there will be after the next [`Engine::apply_config`] or [`Engine::apply_nodes`], which looks at every gate.
-    /// Whether all of a job is done can be said of its own nodes only.
+    /// Tells whose nodes those in force are, and looks at every gate if that is news: whether all of a job is done can be said of its
+    /// own nodes only.
     pub fn set_nodes_of(&mut self, of: NodesOf) {
-        self.nodes_of = of;
+        let before = std::mem::replace(&mut self.nodes_of, of);
+        if before != of && self.gates > 0 {
+            self.rebuild_jobs(BTreeSet::new(), &BTreeSet::new());
+        }
     }
 
+    /// The table in force: not one that waits for a configuration, or is being worked on.
     pub fn nodes(&self) -> Option<&Arc<NodeTable>> {
         self.nodes.as_ref()
     }
@@ -121,6 +146,10 @@ impl Engine {
         let id = JobId(self.job_names.intern(name));
         if self.jobs.len() <= id.index() {
             self.jobs.resize_with(id.index() + 1, Job::default);
+            self.columns.resize_with(id.index() + 1, Columns::default);
+            if let Some(refresh) = &mut self.refresh {
+                refresh.expect_jobs(self.jobs.len());
+            }
         }
         id
     }

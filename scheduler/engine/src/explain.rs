@@ -147,10 +147,10 @@ impl Engine {
             if gate == Gate::Open {
                 continue;
             }
-            let (upstream, settings) = (&self.jobs[on.index()], self.job_config(on));
+            let settings = self.job_config(on);
             let first = self.first_not_done(forest, on);
             let first = first.map(|(node, state)| (self.node_name(node), state));
-            let left = upstream.not_done();
+            let left = self.not_done(on);
             let name = self.job_name(on).clone();
             let why = match (gate, settings) {
                 _ if job.cyclic => "the jobs wait for each other in a circle",
@@ -165,7 +165,9 @@ impl Engine {
                 (Gate::Hopeless, None) => "no such job is configured",
                 (Gate::Hopeless, Some(job)) if !job.errors.is_empty() => "that job has errors",
                 (Gate::Hopeless, Some(job)) if !job.enabled => "that job is disabled",
-                (Gate::Hopeless, Some(_)) if upstream.count(TaskState::Failed) > 0 => {
+                (Gate::Hopeless, Some(_))
+                    if self.columns[on.index()].count(TaskState::Failed) > 0 =>
+                {
                     "it has failed for good"
                 }
                 (Gate::Hopeless, Some(job)) if job.paused => "that job is paused",

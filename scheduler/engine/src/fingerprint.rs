@@ -36,8 +36,13 @@ impl Engine {
     fn hash_sources(&self) -> u64 {
         let state = SeededState::default();
         let config = self.config.as_ref().map(|config| format!("{config:?}"));
-        let nodes = self.nodes.as_ref().map(|nodes| format!("{nodes:?}"));
-        state.hash_one((config, nodes))
+        let tables = [
+            self.nodes.as_ref(),
+            self.table_on_its_way(),
+            self.waiting.as_ref(),
+        ];
+        let tables = tables.map(|table| table.map(|table| format!("{table:?}")));
+        state.hash_one((config, tables))
     }
 
     /// A shuffle is a draw that is kept.
@@ -62,7 +67,7 @@ impl Engine {
             });
         }
         let mut running: Vec<_> = self.running.iter().collect();
-        running.sort_unstable_by_key(|(task, _)| **task);
+        running.sort_unstable_by_key(|(task, _)| *task);
         s.each(running, |s, (task, run)| {
             s.put((task, run.worker));
             s.each(&run.charges, |s, charge| {

@@ -3,7 +3,9 @@
 pub(crate) mod below;
 mod builder;
 pub(crate) mod filter;
+pub(crate) mod growing;
 pub(crate) mod index;
+mod sorting;
 mod table;
 
 pub use builder::{MAX_NODES, NodeError, NodeTableBuilder};

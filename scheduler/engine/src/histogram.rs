@@ -30,7 +30,7 @@ impl Engine {
         let Some(level) = job.level.filter(|_| is_correct(id)) else {
             return Vec::new();
         };
-        let tally = job.tally.get_or_init(|| {
+        let tally = self.columns[id.index()].tally.get_or_init(|| {
             let mut tally = Tally::new(forest.len(), level.index() + 1);
             let rows = forest.order(level).iter();
             for row in rows.flat_map(|canonical| forest.rows(*canonical)) {
@@ -83,14 +83,14 @@ impl Engine {
 
     /// A task's bits may have changed.
     pub(crate) fn count_again(&mut self, forest: &Forest, id: JobId, canonical: u32) {
-        let Some(mut tally) = self.jobs[id.index()].tally.take() else {
+        let Some(mut tally) = self.columns[id.index()].tally.take() else {
             return;
         };
         let job = &self.jobs[id.index()];
         for row in forest.rows(canonical) {
             tally.set(forest, row, self.task_bits(forest, job, id, row));
         }
-        self.jobs[id.index()].tally = tally.into();
+        self.columns[id.index()].tally = tally.into();
     }
 
     /// One task's bits as a histogram shows them: USES_BACKOFF means "in backoff now".

@@ -11,16 +11,18 @@ mod histogram;
 mod names;
 mod placement;
 mod reconfigure;
+mod refresh;
 mod statuses;
 mod types;
 mod view;
+mod work;
 
 pub use engine::Engine;
 pub use explain::{Need, Reason};
 pub use forest::{MAX_NODES, NodeError, NodeTable, NodeTableBuilder, Row, TimesGiven};
 pub use types::{
     AdoptOutcome, Counts, Eligibility, Histogram, HoldBack, MachineLimits, NodesOf, Placement,
-    Restart, Task, TaskState, WorkerIndex, WorkerResources,
+    Restart, Task, TaskState, Tries, WorkerIndex, WorkerResources,
 };
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hash};
 
 use brasserie_common::NodeName;
 use brasserie_common::collections::{SeededMap, SeededState};
+use brasserie_common::ids::MAX_NAME_BYTES;
 use hashbrown::HashTable;
 
 /// Ids in order of first appearance.
@@ -51,28 +52,61 @@ impl<N: Clone + Default + Eq + Hash + Borrow<str>> Names<N> {
     }
 }
 
-/// Names whose text begins one place after the other: as many as their first position is kept for, in 64 bits.
-const BLOCK: usize = 256;
+/// Names that share one text. Small, so that taking one out or putting one in moves a few hundred bytes, and large beside the text's
+/// own costs; as many of the longest names as there may be end below what 16 bits hold.
+const BLOCK: usize = 32;
+const _: () = assert!(BLOCK * MAX_NAME_BYTES <= u16::MAX as usize);
 
-/// Node names in one text. Ten million of them as values of their own would take more memory than all the rest.
+#[derive(Clone, Debug)]
+struct Block {
+    text: String,
+    /// Where each name ends.
+    ends: [u16; BLOCK],
+}
+
+impl Block {
+    fn range(&self, place: usize) -> std::ops::Range<usize> {
+        let start = match place {
+            0 => 0,
+            _ => usize::from(self.ends[place - 1]),
+        };
+        start..usize::from(self.ends[place])
+    }
+
+    fn put(&mut self, place: usize, name: &str) {
+        let old = self.range(place);
+        if old.start == self.text.len() {
+            self.text.push_str(name);
+        } else {
+            self.text.replace_range(old.clone(), name);
+        }
+        for end in &mut self.ends[place..] {
+            let moved = usize::from(*end) - old.len() + name.len();
+            // Invariant: names are checked to be short before they come here.
+            *end = u16::try_from(moved).expect("a block of short names");
+        }
+    }
+}
+
+/// Node names in texts of many. Ten million of them as values of their own would take more memory than all the rest.
+///
+/// No step takes time that grows with the number of names: they are added and found while tasks run.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeNames {
-    text: String,
-    /// Where every [`BLOCK`]th name begins.
-    blocks: Vec<u64>,
-    /// Where each name ends, from the beginning of its block: a block holds at most [`BLOCK`] times the longest name.
-    ends: Vec<u32>,
-    ids: HashTable<u32>,
+    #[expect(clippy::vec_box, reason = "a longer list of them must soon be copied")]
+    blocks: Vec<Box<Block>>,
+    /// Ids from here on were never handed out.
+    end: usize,
+    ids: NameIndex,
     keys: SeededState,
 }
 
 impl NodeNames {
     pub(crate) fn new(seed: u64) -> Self {
         NodeNames {
-            text: String::new(),
             blocks: Vec::new(),
-            ends: Vec::new(),
-            ids: HashTable::new(),
+            end: 0,
+            ids: NameIndex::default(),
             keys: SeededState(seed),
         }
     }
@@ -87,70 +121,170 @@ impl NodeNames {
         self.intern_checked(text)
     }
 
-    /// There will be as many names: tables that grow step by step are hashed anew at each.
+    /// There will be about as many names.
     pub(crate) fn expect(&mut self, count: usize) {
-        let more = count.saturating_sub(self.len());
         let mut ids = std::mem::take(&mut self.ids);
-        ids.reserve(more, |id| self.keys.hash_one(self.get(*id)));
+        ids.expect(count, |id| self.keys.hash_one(self.get(id)));
         self.ids = ids;
-        self.ends.reserve(more);
     }
 
     fn intern_checked(&mut self, text: &str) -> u32 {
         let hash = self.keys.hash_one(text);
-        if let Some(&id) = self.ids.find(hash, |id| self.get(*id) == text) {
+        if let Some(id) = self.find_hashed(hash, text) {
             return id;
         }
-        let index = self.ends.len();
         // Invariant: 2^32 names would need more memory than any machine that we run on has.
-        let id = u32::try_from(index).expect("fewer than 2^32 names");
-        if index.is_multiple_of(BLOCK) {
-            self.blocks.push(self.text.len() as u64);
+        let id = u32::try_from(self.end).expect("fewer than 2^32 names");
+        let (block, place) = (self.end / BLOCK, self.end % BLOCK);
+        if place == 0 {
+            let (text, ends) = (String::new(), [0; BLOCK]);
+            self.blocks.push(Box::new(Block { text, ends }));
         }
-        self.text.push_str(text);
-        let end = self.text.len() as u64 - self.blocks[index / BLOCK];
-        // Invariant: names are checked to be short before they come here.
-        self.ends
-            .push(u32::try_from(end).expect("a block of short names"));
+        self.end += 1;
+        self.blocks[block].put(place, text);
+        if place + 1 == BLOCK {
+            self.blocks[block].text.shrink_to_fit();
+        }
         let mut ids = std::mem::take(&mut self.ids);
-        ids.insert_unique(hash, id, |id| self.keys.hash_one(self.get(*id)));
+        ids.insert(hash, id, |id| self.keys.hash_one(self.get(id)));
         self.ids = ids;
         id
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<u32> {
-        let hash = self.keys.hash_one(name);
-        self.ids.find(hash, |id| self.get(*id) == name).copied()
+        self.find_hashed(self.keys.hash_one(name), name)
+    }
+
+    fn find_hashed(&self, hash: u64, name: &str) -> Option<u32> {
+        let shard = self.ids.shard(hash)?;
+        shard.find(hash, |id| self.get(*id) == name).copied()
     }
 
     /// Empty for an id that was never handed out.
     pub(crate) fn get(&self, id: u32) -> &str {
         let index = id as usize;
-        let Some(&end) = self.ends.get(index) else {
+        if index >= self.end {
             return "";
-        };
-        // Invariant: a text of ours fits the memory.
-        let block = self.blocks[index / BLOCK] as usize;
-        let start = match index % BLOCK {
-            0 => 0,
-            _ => self.ends[index - 1] as usize,
-        };
-        &self.text[block + start..block + end as usize]
+        }
+        let block = &self.blocks[index / BLOCK];
+        &block.text[block.range(index % BLOCK)]
     }
 
     /// In the order of their ids.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
-        (0..self.ends.len() as u32).map(|id| self.get(id))
+        (0..self.end as u32).map(|id| self.get(id))
     }
 
+    /// Ids that were handed out are below.
     pub(crate) fn len(&self) -> usize {
-        self.ends.len()
+        self.end
+    }
+}
+
+/// Names of one part of the index: looking at each of them, when the part is divided, takes a tenth of a millisecond.
+const SHARD: usize = 400;
+/// Room in each part: those that are to be divided next have twice as many names as those that have been.
+const ROOM: usize = 2 * SHARD;
+/// So few names are put in order anew when many are expected: half a millisecond.
+const FEW: usize = 4096;
+
+/// Ids by the hashes of their names, in parts that are divided one after the other as names are added (linear hashing): a single
+/// table would be hashed anew as a whole, which takes seconds for ten million names.
+#[derive(Clone, Debug, Default)]
+struct NameIndex {
+    /// Invariant: with `n` of them, those below `n - m` are divided by one bit more than the others, `m` being the greatest power of
+    /// two up to `n`.
+    shards: Vec<HashTable<u32>>,
+    len: usize,
+}
+
+impl NameIndex {
+    /// Bits of a hash that the tables themselves do not go by.
+    fn place(&self, hash: u64) -> usize {
+        let bits = (hash >> 24) as usize & 0xffff_ffff;
+        let half = self.half();
+        match bits & (2 * half - 1) {
+            place if place < self.shards.len() => place,
+            place => place & (half - 1),
+        }
+    }
+
+    fn half(&self) -> usize {
+        1 << self.shards.len().max(1).ilog2()
+    }
+
+    fn shard(&self, hash: u64) -> Option<&HashTable<u32>> {
+        self.shards.get(self.place(hash))
+    }
+
+    /// Divides at once while that costs nothing, to save it later.
+    fn expect(&mut self, count: usize, hash_of: impl Fn(u32) -> u64) {
+        let shards = count.div_ceil(SHARD);
+        if self.len > FEW || shards <= self.shards.len() {
+            return;
+        }
+        let former = std::mem::take(&mut self.shards);
+        self.shards.resize(shards, HashTable::new());
+        self.len = 0;
+        for id in former.into_iter().flatten() {
+            self.insert(hash_of(id), id, &hash_of);
+        }
+    }
+
+    fn insert(&mut self, hash: u64, id: u32, hash_of: impl Fn(u32) -> u64) {
+        if self.len >= self.shards.len() * SHARD {
+            self.divide(&hash_of);
+        }
+        let place = self.place(hash);
+        let is_large = self.shards.len() > 1;
+        let shard = &mut self.shards[place];
+        if is_large && shard.is_empty() {
+            // It will be full, and growing step by step hashes each name again.
+            shard.reserve(ROOM, |id| hash_of(*id));
+        }
+        shard.insert_unique(hash, id, |id| hash_of(*id));
+        self.len += 1;
+    }
+
+    fn divide(&mut self, hash_of: &impl Fn(u32) -> u64) {
+        self.shards.push(HashTable::new());
+        if self.shards.len() == 1 {
+            return;
+        }
+        let new = self.shards.len() - 1;
+        let half = 1 << new.ilog2();
+        let old = std::mem::take(&mut self.shards[new - half]);
+        for place in [new - half, new] {
+            self.shards[place].reserve(ROOM, |id| hash_of(*id));
+        }
+        for id in old {
+            let hash = hash_of(id);
+            let place = self.place(hash);
+            self.shards[place].insert_unique(hash, id, |id| hash_of(*id));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_growing_index_finds_every_name() {
+        for expected in [0, 10 * SHARD] {
+            let mut names = NodeNames::new(1);
+            names.expect(expected);
+            let count = 9 * SHARD as u32;
+            for i in 0..count {
+                assert_eq!(names.intern_text(&format!("n{i}")), i);
+            }
+            assert!(names.ids.shards.len() >= 9);
+            for i in 0..count {
+                assert_eq!(names.find(&format!("n{i}")), Some(i));
+            }
+            assert_eq!(names.find("n"), None);
+        }
+    }
 
     #[test]
     fn node_names_keep_their_ids_over_many_blocks() {

@@ -8,6 +8,7 @@ pub(crate) mod needs;
 pub(crate) mod policy;
 pub(crate) mod resources;
 mod running;
+mod runs;
 mod start;
 pub(crate) mod wait_lists;
 pub(crate) mod worker_limits;
@@ -15,3 +16,4 @@ pub(crate) mod workers;
 
 pub(crate) use eligible::{Dependency, Structure};
 pub(crate) use running::{Run, RunPath};
+pub(crate) use runs::Runs;

@@ -9,14 +9,13 @@ use brasserie_common::{JobId, Time};
 use brasserie_common_config::{Config, JobConfig, LevelId, ResourceLimit, Shared};
 
 use crate::engine::Engine;
-use crate::forest::NodeTable;
 use crate::forest::filter::JobFilters;
 use crate::forest::index::Forest;
 use crate::placement::demands::Group;
 use crate::placement::needs::Needs;
+use crate::placement::policy;
 use crate::placement::resources::SlotPlan;
 use crate::placement::wait_lists::WaitKey;
-use crate::placement::{RunPath, policy};
 use crate::types::WorkerIndex;
 
 /// What a job's columns follow from, beside its statuses and the nodes.
@@ -47,10 +46,19 @@ enum WorkerLimits {
 }
 
 impl Engine {
-    /// Puts a configuration in force for everything that starts from now on; what runs keeps its charges. Touches the jobs that have
-    /// changed, and those that depend on them; all of them only if levels, node order or resources have. Looks at no other job if only
-    /// jobs have changed, and both configurations share the others.
+    /// Puts a configuration in force at once, also if that means that the forest must be made anew.
     pub fn apply_config(&mut self, now: Time, config: Arc<Config>) {
+        self.begin_config(now, config);
+        if self.forest.is_none() {
+            self.finish_refresh();
+        }
+    }
+
+    /// Puts a configuration in force for everything that starts from now on; what runs keeps its charges. Touches the jobs that have
+    /// changed, and those that depend on them; all of them if resources have. Looks at no other job if only jobs have changed, and
+    /// both configurations share the others. Under other levels or another node order no node is in force, until
+    /// [`Engine::continue_refresh`] has come to the end.
+    pub fn begin_config(&mut self, now: Time, config: Arc<Config>) {
         self.expire(now);
         if let Some(step) = self.step_to(&config) {
             self.config = Some(config);
@@ -76,43 +84,41 @@ impl Engine {
         let kept_order = before
             .as_ref()
             .is_some_and(|b| b.levels == config.levels && b.node_order == config.node_order);
-        if !kept_order {
-            self.drop_forest();
-        }
-        match before.filter(|b| kept_order && same_resources(b, &config)) {
-            Some(_) if self.forest.is_some() => {
-                self.rebuild_changed(&config, &standing, &plan_before);
-            }
-            Some(_) | None => {
+        match before.filter(|_| kept_order) {
+            None => {
                 self.keep_paths();
-                self.rebuild(now);
+                self.begin_anew();
+            }
+            Some(before) => {
+                let ids = standing.keys().chain(&self.configured).copied();
+                let (changed, requeued) = self.changes(ids.collect(), &standing);
+                for i in 0..self.configured.len() {
+                    self.look_whether_infeasible(self.configured[i]);
+                }
+                if same_resources(&before, &config) {
+                    self.rebuild_changed(&config, changed, &requeued, &plan_before);
+                } else {
+                    let changed = self.with_dependents(changed);
+                    self.build_again(&changed, self.levels_below(&self.configured));
+                    self.keep_paths();
+                    self.rubbish.take_lists(&mut self.lists);
+                    self.rebuild_columns();
+                }
             }
         }
+        self.begin_refresh();
     }
 
-    /// Puts a node table in force; what runs on nodes that are gone goes on.
-    pub fn apply_nodes(&mut self, now: Time, nodes: Arc<NodeTable>) {
-        self.nodes = Some(nodes);
-        self.sources_shape = Default::default();
-        self.drop_forest();
-        self.rebuild(now);
-    }
-
-    fn drop_forest(&mut self) {
-        self.keep_paths();
-        self.forest = None;
-    }
-
-    /// What runs remembers where it was placed, whatever becomes of forest and resources: its charges are then looked up by name.
+    /// What runs remembers where it was placed, whatever becomes of forest and resources.
     fn keep_paths(&mut self) {
         let Some(forest) = &self.forest else {
             return;
         };
-        self.running.values_mut().for_each(|run| {
-            if let RunPath::Row(row) = run.path {
-                run.path = RunPath::Nodes(forest.path(row));
-            }
-        });
+        let mut place = 0;
+        while let Some(run) = self.running.at_mut(place) {
+            run.into_iter().for_each(|run| run.keep_path(forest));
+            place += 1;
+        }
     }
 
     fn standing(&self, jobs: &[JobId]) -> BTreeMap<JobId, Standing> {
@@ -197,50 +203,42 @@ impl Engine {
         group
     }
 
-    /// Computes the columns of all jobs anew, and with them who is ready; nobody waits in a list until tried.
-    pub(crate) fn rebuild(&mut self, now: Time) {
-        let (Some(config), Some(nodes)) = (&self.config, &self.nodes) else {
-            return;
-        };
-        if self.forest.is_none() {
-            self.forest = Some(Box::new(Forest::new(
-                config,
-                Arc::clone(nodes),
-                &mut self.node_names,
-                &mut self.rng,
-            )));
-        }
-        self.expire_quietly(now);
-        self.lists.clear();
-        self.rebuild_columns();
-    }
-
     /// Knows of each of these jobs which tasks are below which node where they may have to wait.
     pub(crate) fn index_forest<'a>(
         &self,
         forest: &mut Forest,
         jobs: impl IntoIterator<Item = &'a JobId>,
     ) {
+        for (tasks, above) in self.levels_below(jobs) {
+            forest.index_below(tasks, above);
+        }
+    }
+
+    /// The levels of these jobs' tasks, each with one above where they may have to wait.
+    pub(crate) fn levels_below<'a>(
+        &self,
+        jobs: impl IntoIterator<Item = &'a JobId>,
+    ) -> Vec<(LevelId, LevelId)> {
+        let mut levels = BTreeSet::new();
         for id in jobs {
             let job = &self.jobs[id.index()];
             let Some(tasks) = job.level else { continue };
             let above = (1..tasks.0).map(LevelId);
             let with_slots = above.filter(|level| !self.plan.at(*level).is_empty());
-            for above in with_slots.chain(job.host_level) {
-                forest.index_below(tasks, above);
-            }
+            levels.extend(with_slots.chain(job.host_level).map(|above| (tasks, above)));
         }
+        levels.into_iter().collect()
     }
 
     /// After a change that leaves the forest and the list of resources as they were.
     fn rebuild_changed(
         &mut self,
         config: &Config,
-        standing: &BTreeMap<JobId, Standing>,
+        changed: BTreeSet<JobId>,
+        requeued: &BTreeSet<JobId>,
         plan_before: &SlotPlan,
     ) {
-        let ids: BTreeSet<JobId> = standing.keys().chain(&self.configured).copied().collect();
-        self.rebuild_those(&ids, standing);
+        self.rebuild_jobs(changed, requeued);
         let Some(forest) = self.forest.take() else {
             return;
         };
@@ -273,11 +271,15 @@ impl Engine {
         self.forest = Some(forest);
     }
 
-    /// Computes the columns of those of some jobs anew that are not as they were.
-    fn rebuild_those(&mut self, ids: &BTreeSet<JobId>, standing: &BTreeMap<JobId, Standing>) {
+    /// Of some jobs those whose columns no longer hold, and those whose tasks may have to wait elsewhere.
+    fn changes(
+        &self,
+        ids: BTreeSet<JobId>,
+        standing: &BTreeMap<JobId, Standing>,
+    ) -> (BTreeSet<JobId>, BTreeSet<JobId>) {
         let mut changed = BTreeSet::new();
         let mut requeued = BTreeSet::new();
-        for &id in ids {
+        for id in ids {
             match self.change_of(id, standing.get(&id)) {
                 Change::Nothing => {}
                 Change::Waits => {
@@ -288,7 +290,7 @@ impl Engine {
                 }
             }
         }
-        self.rebuild_jobs(changed, &requeued);
+        (changed, requeued)
     }
 
     /// By how much a job differs from what it was.
@@ -327,17 +329,25 @@ impl Engine {
     /// Computes the columns of some jobs, and of those that depend on them, anew; none of their tasks waits in a list then, and
     /// none of those of `requeued`.
     pub(crate) fn rebuild_jobs(&mut self, changed: BTreeSet<JobId>, requeued: &BTreeSet<JobId>) {
+        let changed = self.with_dependents(changed);
+        for id in &changed {
+            self.look_whether_infeasible(*id);
+        }
+        // Where jobs wait for others as a whole, what they wait for may look otherwise with the same columns.
+        if !changed.is_empty() || !requeued.is_empty() || self.gates > 0 {
+            let levels = self.levels_below(changed.iter().chain(requeued));
+            self.build_again(&changed, levels);
+        }
         let Some(mut forest) = self.forest.take() else {
             return;
         };
-        let changed = self.with_dependents(changed);
         self.index_forest(&mut forest, changed.iter().chain(requeued));
         if !requeued.is_empty() {
             self.lists.forget(|job| requeued.contains(&job));
         }
         self.rebuild_in_order(&forest, changed);
         for &id in requeued {
-            self.jobs[id.index()].requeue();
+            self.columns[id.index()].requeue();
             self.sync_active(id);
         }
         self.forest = Some(forest);

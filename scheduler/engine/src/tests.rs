@@ -10,5 +10,6 @@ mod plain;
 mod policies;
 mod random;
 mod reconfigure;
+mod refresh;
 mod scenarios;
 mod world;

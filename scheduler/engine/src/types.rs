@@ -98,6 +98,29 @@ pub enum AdoptOutcome {
     UnknownWorker,
 }
 
+/// How many tasks may be tried in vain before whoever places goes on with other things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tries(u64);
+
+impl Tries {
+    pub fn new(count: u32) -> Self {
+        Tries(u64::from(count))
+    }
+
+    pub(crate) fn endless() -> Self {
+        Tries(u64::MAX)
+    }
+
+    /// If not, there may be more to place.
+    pub fn are_left(self) -> bool {
+        self.0 > 0
+    }
+
+    pub(crate) fn take_one(&mut self) {
+        self.0 -= 1;
+    }
+}
+
 /// ```text
 ///                    place / adopt                         end
 ///   Unstarted, Incomplete, Error ----> Running ----> Done | Failed | Incomplete | Error | InBackoff

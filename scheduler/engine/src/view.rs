@@ -10,7 +10,6 @@ use serde_json::{Map, Value, json};
 
 use crate::engine::Engine;
 use crate::placement::RunPath;
-use crate::placement::eligible::position_of;
 use crate::placement::resources::Charge;
 use crate::placement::worker_limits::machine_limits;
 use crate::statuses::gate::{Gate, WAITING};
@@ -137,10 +136,10 @@ impl Engine {
 
     /// Kept at each transition.
     pub fn counts(&self, job: JobId) -> Counts {
-        let Some(job) = self.jobs.get(job.index()) else {
+        let Some(columns) = self.columns.get(job.index()) else {
             return Counts::default();
         };
-        let of = |state| job.count(state);
+        let of = |state| columns.count(state);
         let mut counts = Counts {
             total: 0,
             unstarted: of(TaskState::Unstarted),
@@ -154,7 +153,7 @@ impl Engine {
             avoided: of(TaskState::Avoided),
             disabled: of(TaskState::Disabled),
         };
-        if job.gate == Gate::Hopeless {
+        if columns.gate == Gate::Hopeless {
             for waiting in [
                 &mut counts.unstarted,
                 &mut counts.incomplete,
@@ -164,7 +163,7 @@ impl Engine {
                 counts.never += std::mem::take(waiting);
             }
         }
-        counts.total = job.len() as u64 - counts.avoided - counts.disabled;
+        counts.total = columns.len() as u64 - counts.avoided - counts.disabled;
         counts
     }
 
@@ -176,11 +175,14 @@ impl Engine {
     /// Nothing of the job runs or can come to run while configuration, nodes, workers and other jobs' results stay as they
     /// are. False before there are a configuration and nodes.
     pub fn is_settled(&self, job: JobId) -> bool {
-        let (Some(job), Some(_)) = (self.jobs.get(job.index()), &self.forest) else {
+        let columns = &self.columns.get(job.index());
+        let (Some(job), Some(columns), Some(_)) =
+            (self.jobs.get(job.index()), columns, &self.forest)
+        else {
             return false;
         };
-        let may_run = job.can_run && job.gate != Gate::Hopeless;
-        job.running == 0 && (!may_run || job.count_all(&WAITING) == 0)
+        let may_run = job.can_run && columns.gate != Gate::Hopeless;
+        job.running == 0 && (!may_run || columns.count_all(&WAITING) == 0)
     }
 
     /// The job's tasks on the nodes of its level, in the order in which they are tried; also avoided and disabled ones.
@@ -206,12 +208,10 @@ impl Engine {
         let Some(job) = self.jobs.get(task.job.index()) else {
             return TaskState::Disabled;
         };
-        let position = self
-            .forest
-            .as_ref()
-            .and_then(|forest| position_of(forest, job, task.node));
+        let forest = self.forest.as_ref();
+        let position = forest.and_then(|forest| self.position_of(forest, task));
         match (position, job.statuses.bits(task.node)) {
-            (Some(position), _) => job.shown_state(position),
+            (Some(position), _) => self.columns[task.job.index()].shown_state(position),
             (None, Some(bits)) if bits.has(StatusBits::DONE) => TaskState::Done,
             (None, Some(bits)) if bits.has(StatusBits::FAILED) => TaskState::Failed,
             (None, Some(_) | None) => TaskState::Disabled,
@@ -224,7 +224,7 @@ impl Engine {
         let configured = self.configured.iter().map(|id| &self.jobs[id.index()]);
         problems.extend(configured.flat_map(|job| job.filter_problems.iter().cloned()));
         problems.extend(self.dependency_problems());
-        let mut tasks: Vec<Task> = self.running.keys().copied().collect();
+        let mut tasks: Vec<Task> = self.running.keys().collect();
         tasks.sort_unstable();
         for task in tasks {
             if problems.len() >= MAX_PROBLEMS {

@@ -23,6 +23,8 @@ pub enum Part {
     Memory,
     /// Answers while nothing is free
     Waiting,
+    /// A node table in slices
+    Refresh,
 }
 
 /// How big.
@@ -45,6 +47,7 @@ pub fn measure(scale: Scale, parts: &[Part]) -> Report {
         Part::Pass,
         Part::Throughput,
         Part::Waiting,
+        Part::Refresh,
     ];
     let chosen = all
         .iter()
@@ -58,6 +61,7 @@ pub fn measure(scale: Scale, parts: &[Part]) -> Report {
             Part::Throughput => measures::throughput(scale),
             Part::Memory => measures::memory(scale),
             Part::Waiting => measures::waiting(scale),
+            Part::Refresh => measures::refresh(scale),
         });
     }
     Report::new("schedule", "brute force", lines)

@@ -26,7 +26,7 @@ impl Scheduler {
             .config_override(config.exit_initial_wait_before_timestamp);
         self.apply_config(now, config);
         if let Some(nodes) = nodes {
-            self.apply_nodes(now, nodes);
+            self.begin_nodes(now, nodes);
         }
     }
 

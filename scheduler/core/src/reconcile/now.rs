@@ -1,5 +1,6 @@
 //! What runs at one moment, by names: for whoever asks what would become of it, whatever engine he looks at.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::{InvocationId, Shard, TaskKey, Time};
@@ -63,9 +64,14 @@ impl Orphan {
 }
 
 impl Scheduler {
-    /// Whether the nodes in force are those of the configuration in force.
+    /// Whether the newest nodes, in force or on their way, are those of the configuration in force.
     pub(crate) fn has_nodes_of_its_config(&self) -> bool {
-        self.orphans().nodes == Nodes::OfTheConfiguration
+        let in_force = self.engine().nodes();
+        let newest = self.engine().tables().last();
+        let on_its_way =
+            newest.filter(|newest| in_force.is_none_or(|nodes| !Arc::ptr_eq(nodes, newest)));
+        let nodes = on_its_way.map_or(self.orphans().nodes, |nodes| self.whose(nodes));
+        nodes == Nodes::OfTheConfiguration
     }
 
     /// Everything that runs, by names.

@@ -10,6 +10,8 @@ impl Orphans {
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         let Orphans {
             nodes,
+            // Looked at when a table comes in force, which in small worlds is the turn in which it came.
+            tables: _,
             by_run,
             by_shard,
         } = self;

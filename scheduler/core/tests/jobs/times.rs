@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::{ReportedStatus, Time, WallTime};
+use brasserie_common::{RecordSeq, ReportedStatus, Time, WallTime};
 use brasserie_common_config::{Config, NodeSource, ScheduleMemory, Since, Zone};
 use brasserie_scheduler_core::{ConfigOrigin, Durable, Event, JobChange, Record};
-use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder, TimesGiven};
+use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder, Row, TimesGiven};
 
 use crate::support::{EPOCH, Script, config, options, worker};
 
@@ -23,7 +23,21 @@ fn each_minute(more: &str) -> Arc<Config> {
 
 /// As the shell builds it.
 fn build(config: &Config, memory: &ScheduleMemory, now: WallTime) -> Arc<NodeTable> {
+    build_beside(0, config, memory, now)
+}
+
+/// With so many nodes of no schedule, which do nothing but take time.
+fn build_beside(
+    others: usize,
+    config: &Config,
+    memory: &ScheduleMemory,
+    now: WallTime,
+) -> Arc<NodeTable> {
     let mut nodes = NodeTableBuilder::new("top", config);
+    for other in 0..others {
+        let added = nodes.add_child(Row::ROOT, &format!("o{other}"), false);
+        added.expect("the table has room");
+    }
     let mut times = TimesGiven::default();
     for source in &config.node_sources {
         if let NodeSource::AddTime(source) = source {
@@ -118,6 +132,43 @@ fn what_is_not_durable_was_not_given() {
     let nodes = build(&config, &s.durable.schedule_memory(), wall(&s));
     // The top, and eleven minutes: the first was given and is over.
     assert_eq!(nodes.len(), 1 + 11);
+}
+
+/// Nodes that are on their way have given nothing, and those that newer ones replace before they are in force never do.
+#[test]
+fn what_is_replaced_on_its_way_was_not_given() {
+    let mut s = Script::new(options(), Durable::default());
+    let config = each_minute("");
+    load(&mut s, &config);
+    let start = wall(&s);
+    let mut memory = ScheduleMemory::default();
+    let mut given_by = Vec::new();
+    for minute in 0..3 {
+        let now = start + Duration::from_secs(60 * minute);
+        let nodes = build_beside(30_000, &config, &memory, now);
+        memory = nodes.times().memory.clone();
+        given_by.push(memory.clone());
+        s.event(Event::NodesLoaded {
+            nodes,
+            config: Arc::clone(&config),
+        });
+    }
+    assert_eq!(given(&s), 0, "none is in force");
+    let mut seen = vec![s.durable.schedule_memory()];
+    while s.scheduler.engine().is_refreshing() {
+        s.event(Event::Persisted {
+            up_to: RecordSeq::default(),
+        });
+        let memory = s.durable.schedule_memory();
+        if seen.last() != Some(&memory) {
+            seen.push(memory);
+        }
+    }
+    assert_eq!(given(&s), 2);
+    let [_, first, last] = &seen[..] else {
+        panic!("two were in force, one after the other: {seen:?}");
+    };
+    assert_eq!((first, last), (&given_by[0], &given_by[2]));
 }
 
 /// Nodes of a file that is not in force have given nothing.

@@ -1,46 +1,19 @@
 //! Which tasks of a level are below which nodes of a level above: what all jobs share, so that a job that waits at a node keeps one bit
 //! for each task there.
 
+use brasserie_common_config::LevelId;
+
+use super::index::Forest;
+use crate::work::{Work, shed};
+
 /// For each node of the upper level, in its order: the positions of the tasks below it, ascending.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct BelowIndex {
     starts: Vec<u32>,
     positions: Vec<u32>,
 }
 
 impl BelowIndex {
-    /// `pairs` calls back with each node and a task below it; always the same, in any order. A pair may come several times.
-    pub(crate) fn new(nodes: usize, pairs: impl Fn(&mut dyn FnMut(u32, u32))) -> Self {
-        let mut starts = vec![0_u32; nodes + 1];
-        pairs(&mut |node, _| starts[node as usize + 1] += 1);
-        for i in 0..nodes {
-            starts[i + 1] += starts[i];
-        }
-        let mut next = starts.clone();
-        let mut positions = vec![0_u32; starts[nodes] as usize];
-        pairs(&mut |node, position| {
-            let slot = &mut next[node as usize];
-            positions[*slot as usize] = position;
-            *slot += 1;
-        });
-        let mut kept = 0;
-        for node in 0..nodes {
-            let range = starts[node] as usize..next[node] as usize;
-            positions[range.clone()].sort_unstable();
-            starts[node] = kept as u32;
-            for i in range {
-                let is_new = kept == starts[node] as usize || positions[kept - 1] != positions[i];
-                if is_new {
-                    positions[kept] = positions[i];
-                    kept += 1;
-                }
-            }
-        }
-        starts[nodes] = kept as u32;
-        positions.truncate(kept);
-        BelowIndex { starts, positions }
-    }
-
     fn of(&self, node: u32) -> &[u32] {
         let node = node as usize;
         &self.positions[self.starts[node] as usize..self.starts[node + 1] as usize]
@@ -48,6 +21,222 @@ impl BelowIndex {
 
     pub(crate) fn below(&self, node: u32) -> Below<'_> {
         Below::Some(self.of(node))
+    }
+
+    /// Gives the memory back, little by little; whether all of it is gone.
+    pub(super) fn shed(&mut self, work: &mut Work) -> bool {
+        shed(&mut self.starts, work) && shed(&mut self.positions, work)
+    }
+}
+
+/// A row is asked for the node above, which is near those of the rows beside.
+const ROW_COST: u64 = 50;
+/// A row, anywhere in memory, is asked for the node above.
+const POSITION_COST: u64 = 300;
+/// Tasks of a node are sorted at once up to so many: within some tenths of a millisecond.
+const MOST_SORTED: u32 = 4096;
+const SORT_COST: u64 = 40;
+const SUM_COST: u64 = 5;
+
+/// In which order rows are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Row by row, as children of a node are near each other there. What is found below a node must be sorted.
+    Rows,
+    /// By position, with a look at memory for each. What is found below a node is sorted.
+    Positions,
+}
+
+/// ```text
+///   Count --> Sum --> Fill --> Built             by position, if a node has replicas or very many tasks
+///                      |
+///                      +-----> Sort --> Built    row by row
+/// ```
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// `starts` has, one place late, how many tasks are below each node, as far as this step.
+    Count(Way, usize),
+    /// Up to this node `starts` says where its tasks start.
+    Sum(usize),
+    /// As far as this step, tasks stand below their nodes; `next` is behind the last one of each.
+    Fill(Way, usize),
+    /// Up to this node tasks are sorted.
+    Sort(usize),
+    /// Nothing is left to do.
+    Built,
+}
+
+/// A [`BelowIndex`] in the making.
+#[derive(Clone, Debug)]
+pub(crate) struct BelowBuilder {
+    tasks: LevelId,
+    above: LevelId,
+    stage: Stage,
+    index: BelowIndex,
+    next: Vec<u32>,
+    /// The most tasks below a node.
+    most: u32,
+    counted: Way,
+}
+
+impl BelowBuilder {
+    pub(crate) fn new(forest: &Forest, tasks: LevelId, above: LevelId) -> Self {
+        let nodes = forest.order(above).len();
+        let way = match forest.has_replicas() {
+            true => Way::Positions,
+            false => Way::Rows,
+        };
+        BelowBuilder {
+            tasks,
+            above,
+            stage: Stage::Count(way, 0),
+            index: BelowIndex {
+                starts: vec![0; nodes + 1],
+                positions: Vec::new(),
+            },
+            // While tasks are counted: the last one of each node, plus one. Zeros cost nothing until they are looked at.
+            next: vec![0; nodes + 1],
+            most: 0,
+            counted: way,
+        }
+    }
+
+    /// Of which levels.
+    pub(crate) fn levels(&self) -> (LevelId, LevelId) {
+        (self.tasks, self.above)
+    }
+
+    pub(crate) fn finish(self) -> BelowIndex {
+        self.index
+    }
+
+    /// Goes on; whether the index is whole.
+    pub(crate) fn build(&mut self, forest: &Forest, work: &mut Work) -> bool {
+        while work.is_left() {
+            self.stage = match self.stage {
+                Stage::Count(way, first) => self.count(forest, way, first, work),
+                Stage::Sum(node) => self.sum(node, work),
+                Stage::Fill(way, first) => self.fill(forest, way, first, work),
+                Stage::Sort(node) => self.sort(node, work),
+                Stage::Built => return true,
+            };
+        }
+        matches!(self.stage, Stage::Built)
+    }
+
+    /// Calls back with each node and a task below it from a step on; the step to go on with, if work is out. A pair may come several
+    /// times, one after the other if it goes by position.
+    fn pairs(
+        &self,
+        forest: &Forest,
+        (way, first): (Way, usize),
+        work: &mut Work,
+        mut found: impl FnMut(usize, u32),
+    ) -> Option<usize> {
+        let over = |row: u32| {
+            let over = forest
+                .upward(row)
+                .find(|r| forest.level(*r) == Some(self.above));
+            over.map(|over| forest.position(over) as usize)
+        };
+        match way {
+            Way::Rows => {
+                for row in first..forest.len() {
+                    if !work.is_left() {
+                        return Some(row);
+                    }
+                    work.spend(ROW_COST);
+                    let row = row as u32;
+                    if forest.level(row) == Some(self.tasks)
+                        && let Some(over) = over(row)
+                    {
+                        found(over, forest.position(row));
+                    }
+                }
+            }
+            Way::Positions => {
+                let order = forest.order(self.tasks).iter().enumerate();
+                for (position, &canonical) in order.skip(first) {
+                    if !work.is_left() {
+                        return Some(position);
+                    }
+                    for over in forest.rows(canonical).filter_map(over) {
+                        work.spend(POSITION_COST);
+                        found(over, position as u32);
+                    }
+                    work.spend(ROW_COST);
+                }
+            }
+        }
+        None
+    }
+
+    fn count(&mut self, forest: &Forest, way: Way, first: usize, work: &mut Work) -> Stage {
+        let mut starts = std::mem::take(&mut self.index.starts);
+        let mut last = std::mem::take(&mut self.next);
+        let rest = self.pairs(forest, (way, first), work, |node, position| {
+            if way == Way::Rows || last[node] != position + 1 {
+                last[node] = position + 1;
+                starts[node + 1] += 1;
+            }
+        });
+        self.index.starts = starts;
+        self.next = last;
+        rest.map_or(Stage::Sum(0), |step| Stage::Count(way, step))
+    }
+
+    fn sum(&mut self, first: usize, work: &mut Work) -> Stage {
+        let starts = &mut self.index.starts;
+        for node in first..starts.len() - 1 {
+            if !work.is_left() {
+                return Stage::Sum(node);
+            }
+            work.spend(SUM_COST);
+            self.most = self.most.max(starts[node + 1]);
+            starts[node + 1] += starts[node];
+            self.next[node] = starts[node];
+        }
+        let found = starts.last().map_or(0, |end| *end as usize);
+        self.index.positions = vec![0; found];
+        if self.most <= MOST_SORTED && self.counted == Way::Rows {
+            Stage::Fill(Way::Rows, 0)
+        } else {
+            Stage::Fill(Way::Positions, 0)
+        }
+    }
+
+    fn fill(&mut self, forest: &Forest, way: Way, first: usize, work: &mut Work) -> Stage {
+        let mut positions = std::mem::take(&mut self.index.positions);
+        let mut next = std::mem::take(&mut self.next);
+        let starts = &self.index.starts;
+        let rest = self.pairs(forest, (way, first), work, |node, position| {
+            let slot = next[node];
+            let is_again = slot > starts[node] && positions[slot as usize - 1] == position;
+            if way == Way::Rows || !is_again {
+                positions[slot as usize] = position;
+                next[node] += 1;
+            }
+        });
+        self.index.positions = positions;
+        self.next = next;
+        match (rest, way) {
+            (Some(step), _) => Stage::Fill(way, step),
+            (None, Way::Rows) => Stage::Sort(0),
+            (None, Way::Positions) => Stage::Built,
+        }
+    }
+
+    fn sort(&mut self, first: usize, work: &mut Work) -> Stage {
+        let starts = &self.index.starts;
+        for node in first..starts.len() - 1 {
+            if !work.is_left() {
+                return Stage::Sort(node);
+            }
+            let below = starts[node] as usize..starts[node + 1] as usize;
+            work.spend(SUM_COST + SORT_COST * below.len() as u64);
+            self.index.positions[below].sort_unstable();
+        }
+        Stage::Built
     }
 }
 

@@ -4,159 +4,107 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use brasserie_common::NodeId;
-use brasserie_common::collections::IdMap;
-use brasserie_common::rng::Rng;
-use brasserie_common_config::{Config, LevelId, NodeOrder};
+use brasserie_common_config::LevelId;
 
-use super::below::{Below, BelowIndex};
+use super::below::{Below, BelowBuilder, BelowIndex};
 use super::table::{NodeTable, Row};
-use crate::names::NodeNames;
+use crate::work::{Work, shed};
 
-const NONE: u32 = u32::MAX;
+pub(super) const NONE: u32 = u32::MAX;
 
 /// What is asked of a row at every turn, in one place: at millions of nodes each look at another column is a look at memory.
 #[derive(Clone, Copy, Debug)]
-struct Place {
-    node: NodeId,
+pub(super) struct Place {
+    pub(super) node: NodeId,
     /// `NONE` for the instance node.
-    parent: u32,
+    pub(super) parent: u32,
     /// In its level's order.
-    position: u32,
+    pub(super) position: u32,
     /// `NO_LEVEL` if the configuration does not have it.
-    level: LevelId,
-    branch: Branch,
+    pub(super) level: LevelId,
+    pub(super) branch: Branch,
 }
 
 /// Whether tasks below may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Branch {
+pub(super) enum Branch {
     /// The node and all ancestors are enabled.
     Open,
     Disabled,
 }
 
-const NO_LEVEL: LevelId = LevelId(u16::MAX);
+pub(super) const NO_LEVEL: LevelId = LevelId(u16::MAX);
+
+/// Lists of rows: of each row, which one comes next in its list. No row comes after another in two lists, and the instance node in none.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Chains(Vec<u32>);
+
+impl Chains {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn next(&self, row: u32) -> Option<u32> {
+        self.0.get(row as usize).copied().filter(|next| *next != 0)
+    }
+
+    /// Puts a row behind another one. `rows`: of the whole table.
+    pub(super) fn put_behind(&mut self, row: u32, new: u32, rows: usize) {
+        if self.0.is_empty() {
+            // Zeros come from the kernel at no cost until they are looked at.
+            self.0 = vec![0; rows];
+        }
+        self.0[new as usize] = self.0[row as usize];
+        self.0[row as usize] = new;
+    }
+
+    /// The row and those behind it.
+    pub(super) fn from(&self, row: u32) -> impl Iterator<Item = u32> + '_ {
+        std::iter::successors(Some(row), |row| self.next(*row))
+    }
+}
 
 /// Invariant: of all rows with one name at one level (replicas), the first is the canonical one; it stands for their common
 /// slots and status. It stands in its level's order at the position of each of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Forest {
-    table: Arc<NodeTable>,
+    pub(super) table: Arc<NodeTable>,
     /// By row.
-    places: Vec<Place>,
+    pub(super) places: Vec<Place>,
     /// Canonical rows by level, in the order in which their tasks are tried.
-    orders: Vec<Vec<u32>>,
-    /// Further rows of a canonical row.
-    replicas: IdMap<u32, Vec<u32>>,
+    pub(super) orders: Vec<Vec<u32>>,
+    /// Behind a canonical row the further ones, in the order of the table.
+    pub(super) replicas: Chains,
     /// By node id: a canonical row of that name.
-    rows: Vec<u32>,
-    /// Further canonical rows of a name, at other levels.
-    more_rows: IdMap<NodeId, Vec<u32>>,
+    pub(super) rows: Vec<u32>,
+    /// Behind it further canonical rows of the name, at other levels.
+    pub(super) more_rows: Chains,
     /// By level of tasks and level above, between them and the root; where tasks may wait.
     below: BTreeMap<(LevelId, LevelId), BelowIndex>,
 }
 
 impl Forest {
-    pub(crate) fn new(
-        config: &Config,
-        table: Arc<NodeTable>,
-        names: &mut NodeNames,
-        rng: &mut Rng,
-    ) -> Self {
-        let level_map = table.level_names().iter().map(|name| {
-            let level = config.level(name).unwrap_or(NO_LEVEL);
-            if level == config.worker_level() {
-                NO_LEVEL
-            } else {
-                level
-            }
-        });
-        let level_map: Vec<LevelId> = level_map.collect();
-        let mut forest = Forest {
+    /// Without rows.
+    pub(super) fn empty(table: Arc<NodeTable>, levels: usize) -> Self {
+        Forest {
             places: Vec::with_capacity(table.len()),
-            orders: vec![Vec::new(); config.levels.len()],
-            replicas: IdMap::default(),
+            orders: vec![Vec::new(); levels],
+            replicas: Chains::default(),
             rows: Vec::new(),
-            more_rows: IdMap::default(),
+            more_rows: Chains::default(),
             below: BTreeMap::new(),
             table,
-        };
-        forest.add_rows(&level_map, names);
-        forest.arrange(config.node_order, rng);
-        forest
-    }
-
-    fn add_rows(&mut self, level_map: &[LevelId], names: &mut NodeNames) {
-        let table = Arc::clone(&self.table);
-        names.expect(table.len());
-        for row in table.rows() {
-            let id = NodeId(names.intern_text(table.name(row)));
-            let parent = table.parent(row);
-            let above = parent.is_none_or(|p| self.is_open(p.0));
-            self.places.push(Place {
-                node: id,
-                parent: parent.map_or(NONE, |p| p.0),
-                position: NONE,
-                level: level_map[table.level(row).index()],
-                branch: if above && table.enabled(row) {
-                    Branch::Open
-                } else {
-                    Branch::Disabled
-                },
-            });
-            let Some(level) = self.level(row.0) else {
-                continue;
-            };
-            match self.row_of(level, id) {
-                Some(canonical) => {
-                    self.replicas.entry(canonical).or_default().push(row.0);
-                    self.places[row.index()].position = self.position(canonical);
-                }
-                None => self.add_canonical(level, id, row.0),
-            }
         }
-    }
-
-    fn add_canonical(&mut self, level: LevelId, id: NodeId, row: u32) {
-        if self.rows.len() <= id.index() {
-            self.rows.resize(id.index() + 1, NONE);
-        }
-        if self.rows[id.index()] == NONE {
-            self.rows[id.index()] = row;
-        } else {
-            self.more_rows.entry(id).or_default().push(row);
-        }
-        let order = &mut self.orders[level.index()];
-        self.places[row as usize].position = u32::try_from(order.len()).unwrap_or(NONE);
-        order.push(row);
-    }
-
-    /// Sorts or shuffles each level; the first starts first.
-    fn arrange(&mut self, order: NodeOrder, rng: &mut Rng) {
-        let mut orders = std::mem::take(&mut self.orders);
-        for rows in &mut orders {
-            match order {
-                NodeOrder::Original => continue,
-                NodeOrder::Lexicographic => {
-                    rows.sort_by(|a, b| self.table.name(Row(*a)).cmp(self.table.name(Row(*b))));
-                }
-                NodeOrder::Random => rng.shuffle(rows),
-            }
-            for (i, &row) in rows.iter().enumerate() {
-                let position = u32::try_from(i).unwrap_or(NONE);
-                self.places[row as usize].position = position;
-                for &replica in self.replicas.get(&row).into_iter().flatten() {
-                    self.places[replica as usize].position = position;
-                }
-            }
-        }
-        self.orders = orders;
     }
 
     /// The configuration's number of the row's level; `None` if it has none of that name.
     pub(crate) fn level(&self, row: u32) -> Option<LevelId> {
         let level = self.places[row as usize].level;
         (level != NO_LEVEL).then_some(level)
+    }
+
+    pub(crate) fn table(&self) -> &Arc<NodeTable> {
+        &self.table
     }
 
     pub(crate) fn node(&self, row: u32) -> NodeId {
@@ -200,15 +148,34 @@ impl Forest {
         self.orders.get(level.index()).map_or(&[], Vec::as_slice)
     }
 
-    /// Canonical rows of a level, in the order in which they are fastest to look at.
-    pub(crate) fn canonical_rows(&self, level: LevelId) -> impl Iterator<Item = u32> + '_ {
+    /// How to look at all canonical rows of a level fastest.
+    pub(crate) fn scan(&self, level: LevelId) -> Scan {
         // Most rows are of the level: from one end of the memory to the other. Else only those that are.
-        let is_most = self.order(level).len() * 8 > self.len();
-        let rows = (0..self.len() as u32)
-            .take_while(move |_| is_most)
-            .filter(move |row| self.level(*row) == Some(level) && self.canonical(*row) == *row);
-        let order = if is_most { &[][..] } else { self.order(level) };
-        rows.chain(order.iter().copied())
+        if self.order(level).len() * 8 > self.len() {
+            Scan::Rows(level)
+        } else {
+            Scan::Order(level)
+        }
+    }
+
+    /// Steps of a scan.
+    pub(crate) fn scan_len(&self, scan: Scan) -> usize {
+        match scan {
+            Scan::Rows(_) => self.len(),
+            Scan::Order(level) => self.order(level).len(),
+        }
+    }
+
+    /// The canonical row at a step of a scan, if there is one.
+    pub(crate) fn scanned(&self, scan: Scan, step: usize) -> Option<u32> {
+        match scan {
+            Scan::Rows(level) => {
+                let row = step as u32;
+                let is_wanted = self.level(row) == Some(level) && self.canonical(row) == row;
+                is_wanted.then_some(row)
+            }
+            Scan::Order(level) => Some(self.order(level)[step]),
+        }
     }
 
     pub(crate) fn position(&self, row: u32) -> u32 {
@@ -230,29 +197,13 @@ impl Forest {
 
     /// A canonical row and its replicas.
     pub(crate) fn rows(&self, canonical: u32) -> impl Iterator<Item = u32> + '_ {
-        let more = if self.replicas.is_empty() {
-            None
-        } else {
-            self.replicas.get(&canonical)
-        };
-        std::iter::once(canonical).chain(more.into_iter().flatten().copied())
+        self.replicas.from(canonical)
     }
 
     /// The canonical row of a name at a level.
     pub(crate) fn row_of(&self, level: LevelId, node: NodeId) -> Option<u32> {
-        let first = self
-            .rows
-            .get(node.index())
-            .copied()
-            .filter(|r| *r != NONE)?;
-        if self.level(first) == Some(level) {
-            return Some(first);
-        }
-        self.more_rows
-            .get(&node)?
-            .iter()
-            .copied()
-            .find(|r| self.level(*r) == Some(level))
+        let mut rows = self.more_rows.from(self.any_row_of(node)?);
+        rows.find(|row| self.level(*row) == Some(level))
     }
 
     /// A canonical row of a name at any level.
@@ -260,22 +211,22 @@ impl Forest {
         self.rows.get(node.index()).copied().filter(|r| *r != NONE)
     }
 
+    /// Whether [`Forest::below`] does not know yet the tasks of a level below the nodes of another.
+    pub(crate) fn lacks_below(&self, tasks: LevelId, above: LevelId) -> bool {
+        above != LevelId::INSTANCE && above < tasks && !self.below.contains_key(&(tasks, above))
+    }
+
+    pub(crate) fn put_below(&mut self, tasks: LevelId, above: LevelId, index: BelowIndex) {
+        self.below.insert((tasks, above), index);
+    }
+
     /// Sees to it that [`Forest::below`] knows the tasks of a level below the nodes of another.
     pub(crate) fn index_below(&mut self, tasks: LevelId, above: LevelId) {
-        if above == LevelId::INSTANCE || above >= tasks || self.below.contains_key(&(tasks, above))
-        {
-            return;
+        if self.lacks_below(tasks, above) {
+            let mut builder = BelowBuilder::new(self, tasks, above);
+            builder.build(self, &mut Work::endless());
+            self.put_below(tasks, above, builder.finish());
         }
-        // Row by row, as children of a node are near each other there, and in the order they are not.
-        let index = BelowIndex::new(self.order(above).len(), |found| {
-            for row in (0..self.len() as u32).filter(|row| self.level(*row) == Some(tasks)) {
-                let over = self.upward(row).find(|r| self.level(*r) == Some(above));
-                if let Some(over) = over {
-                    found(self.position(over), self.position(row));
-                }
-            }
-        });
-        self.below.insert((tasks, above), index);
     }
 
     /// The tasks of a level at or below a node, over all its replicas and theirs.
@@ -294,8 +245,8 @@ impl Forest {
 
     /// Whether a node of this name, at whatever level and whichever replica, is enabled itself.
     pub(crate) fn has_enabled(&self, node: NodeId) -> bool {
-        let more = self.more_rows.get(&node).into_iter().flatten().copied();
-        let mut canonical = self.any_row_of(node).into_iter().chain(more);
+        let canonical = self.any_row_of(node).into_iter();
+        let mut canonical = canonical.flat_map(|row| self.more_rows.from(row));
         canonical.any(|row| self.rows(row).any(|replica| self.own_enabled(replica)))
     }
 
@@ -303,4 +254,23 @@ impl Forest {
     pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
+
+    /// Gives the memory back, little by little; the node table, when all else is gone.
+    pub(crate) fn shed(&mut self, work: &mut Work) -> Option<Arc<NodeTable>> {
+        let columns = [&mut self.rows, &mut self.replicas.0, &mut self.more_rows.0];
+        let mut columns = columns.into_iter().chain(&mut self.orders);
+        let is_gone = shed(&mut self.places, work) && columns.all(|column| shed(column, work));
+        let mut below = self.below.values_mut();
+        let is_gone = is_gone && below.all(|index| index.shed(work));
+        is_gone.then(|| Arc::clone(&self.table))
+    }
+}
+
+/// See [`Forest::scan`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Scan {
+    /// Row by row.
+    Rows(LevelId),
+    /// In the order of the level.
+    Order(LevelId),
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use brasserie_common::collections::SeededSet;
 use brasserie_common_config::{Config, LevelId, ScheduleMemory};
 
+use crate::work::{Work, shed, shed_text};
+
 /// Position of a node in a [`NodeTable`]. Replicas have a row each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Row(pub u32);
@@ -170,5 +172,15 @@ impl NodeTable {
             .filter(|row| self.enabled(*row) && known.get(self.level(*row).index()) == Some(&true));
         let found = enabled.filter_map(|row| wanted.get(self.name(row)).copied());
         found.collect()
+    }
+
+    /// Gives the memory back, little by little; whether all of it is gone. Nothing may be asked of the table from then on.
+    pub(crate) fn shed(&mut self, work: &mut Work) -> bool {
+        shed_text(&mut self.arena, work)
+            && shed(&mut self.name_ends, work)
+            && shed(&mut self.parents, work)
+            && shed(&mut self.levels, work)
+            && shed(&mut self.enabled, work)
+            && shed(&mut self.tags.of_row, work)
     }
 }

@@ -2,14 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use brasserie_common::{JobId, NodeId, StatusBits, Time};
+use brasserie_common::{JobId, NodeId, StatusBits};
 
 use crate::engine::{Engine, Reach};
 use crate::forest::filter::JobFilters;
 use crate::forest::index::Forest;
+use crate::refresh::Side;
 use crate::statuses::gate::Gate;
 use crate::statuses::job::Job;
 use crate::types::{Task, TaskState};
+use crate::work::Work;
+
+/// A task's status, waits and dependencies are looked up, each anywhere in memory.
+const CLASSIFY_COST: u64 = 250;
 
 /// Whether a job runs on a node as far as the forest goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +45,10 @@ impl Engine {
             return;
         };
         self.index_forest(&mut forest, &self.configured);
-        for job in self.jobs.iter_mut().filter(|j| j.config.is_none()) {
-            job.reset_columns(0);
+        for i in 0..self.jobs.len() {
+            if self.jobs[i].config.is_none() {
+                self.columns[i].reset(0);
+            }
         }
         self.rebuild_in_order(&forest, self.configured.iter().copied().collect());
         self.look_at_root(&forest);
@@ -49,31 +56,64 @@ impl Engine {
     }
 
     pub(crate) fn rebuild_job(&mut self, forest: &Forest, id: JobId) {
-        let demand = self.jobs[id.index()].demand;
-        let infeasible =
-            self.jobs[id.index()].unmeetable.is_some() || self.pool.is_infeasible(demand);
-        let gate = self.gate_before(&self.jobs[id.index()]);
-        // Taken out so that the columns can be written while everything else is read; nothing that is read for a job is in
-        // its own columns.
-        let mut job = std::mem::take(&mut self.jobs[id.index()]);
-        job.infeasible = infeasible;
-        job.gate = gate;
-        let level = job.level;
-        job.reset_columns(level.map_or(0, |level| forest.order(level).len()));
-        for row in level
-            .into_iter()
-            .flat_map(|level| forest.canonical_rows(level))
-        {
+        self.move_gate(id);
+        self.begin_columns(forest, id);
+        self.fill_columns(forest, id, 0, &mut Work::endless());
+        self.sync_active(id);
+    }
+
+    /// Whether no worker could ever serve the job, or no node ever has what it needs.
+    pub(crate) fn look_whether_infeasible(&mut self, id: JobId) {
+        let job = &mut self.jobs[id.index()];
+        job.infeasible = job.unmeetable.is_some() || self.pool.is_infeasible(job.demand);
+    }
+
+    pub(crate) fn begin_columns(&mut self, forest: &Forest, id: JobId) {
+        self.look_whether_infeasible(id);
+        let level = self.jobs[id.index()].level;
+        let len = level.map_or(0, |level| forest.order(level).len());
+        self.columns[id.index()].reset(len);
+    }
+
+    /// Classifies the job's tasks from a step on; the step to go on with, if work is out.
+    pub(crate) fn fill_columns(
+        &mut self,
+        forest: &Forest,
+        id: JobId,
+        first: usize,
+        work: &mut Work,
+    ) -> Option<usize> {
+        let job = &self.jobs[id.index()];
+        // Invariant: a configured job has a level, and of others nobody asks for columns.
+        let scan = forest.scan(job.level.expect("a configured job"));
+        // Taken out so that they can be written while everything else is read; nothing that is read for a job is in its own
+        // columns.
+        let mut columns = std::mem::take(&mut self.columns[id.index()]);
+        let mut rest = None;
+        for step in first..forest.scan_len(scan) {
+            if !work.is_left() {
+                rest = Some(step);
+                break;
+            }
+            work.spend(CLASSIFY_COST);
+            let Some(row) = forest.scanned(scan, step) else {
+                continue;
+            };
             let position = forest.position(row);
-            let (state, eligible) = self.classify(forest, &job, id, row);
-            job.set_state(position, state);
+            let (state, eligible) = self.classify(forest, job, id, row);
+            columns.set_state(position, state);
             if eligible {
-                job.set_eligible(position);
-                job.ready.insert(position as usize);
+                columns.set_eligible(position);
+                columns.ready.insert(position as usize);
+            } else if columns.is_eligible(position) {
+                // A refresh was faster.
+                columns.clear_eligible(position);
+                columns.ready.remove(position as usize);
             }
         }
-        self.jobs[id.index()] = job;
-        self.sync_active(id);
+        columns.are_whole = rest.is_none();
+        self.columns[id.index()] = columns;
+        rest
     }
 
     /// The task's state, and whether it could start but for slots.
@@ -166,7 +206,8 @@ impl Engine {
         if job.config.is_none() || !job.can_run {
             return Dependency::Hopeless;
         }
-        match position_of(forest, job, node).map(|p| job.shown_state(p)) {
+        let position = self.position_of(forest, task);
+        match position.map(|p| self.columns[id.index()].shown_state(p)) {
             None => Dependency::Hopeless,
             Some(state) if is_hopeless(state) => Dependency::Hopeless,
             Some(_) => Dependency::Open,
@@ -175,22 +216,31 @@ impl Engine {
 
     /// Brings a task's columns up to date with everything else, and through them the tasks that depend on it.
     pub(crate) fn refresh(&mut self, task: Task, reach: Reach) {
-        let Some(forest) = self.forest.take() else {
-            return;
-        };
-        let row = self.row_of(&forest, task);
-        self.refresh_at(&forest, task, row, reach);
-        self.forest = Some(forest);
+        let changed = self.refresh_here(task, reach);
+        if !changed.is_empty()
+            && let Some(forest) = self.forest.take()
+        {
+            self.rebuild_in_order(&forest, changed);
+            self.forest = Some(forest);
+        }
+        self.refresh_next(task, reach);
     }
 
-    /// As [`Engine::refresh`], for a task whose canonical row is known.
-    pub(crate) fn refresh_at(
-        &mut self,
-        forest: &Forest,
-        task: Task,
-        row: Option<u32>,
-        reach: Reach,
-    ) {
+    /// On the side that stands here. Returns the jobs whose columns there no longer hold.
+    pub(crate) fn refresh_here(&mut self, task: Task, reach: Reach) -> BTreeSet<JobId> {
+        let Some(forest) = self.forest.take() else {
+            return BTreeSet::new();
+        };
+        let changed = self.refresh_at(&forest, task, reach);
+        self.forest = Some(forest);
+        match changed.is_empty() {
+            true => changed,
+            false => self.with_dependents(changed),
+        }
+    }
+
+    fn refresh_at(&mut self, forest: &Forest, task: Task, reach: Reach) -> BTreeSet<JobId> {
+        let row = self.row_of(forest, task);
         let mut open = Vec::new();
         let mut changed = BTreeSet::new();
         let mut next = Some((task, row, reach));
@@ -207,17 +257,15 @@ impl Engine {
                 }));
             }
         }
-        if !changed.is_empty() {
-            let changed = self.with_dependents(changed);
-            self.rebuild_in_order(forest, changed);
-        }
+        changed
     }
 
     /// The task's canonical row, if it is in its job's columns.
     fn row_of(&self, forest: &Forest, task: Task) -> Option<u32> {
         let job = self.jobs.get(task.job.index())?;
         let row = forest.row_of(job.level?, task.node)?;
-        ((forest.position(row) as usize) < job.len()).then_some(row)
+        let columns = &self.columns[task.job.index()];
+        ((forest.position(row) as usize) < columns.len()).then_some(row)
     }
 
     /// Returns whether dependents see another [`Dependency`].
@@ -226,16 +274,16 @@ impl Engine {
         let position = forest.position(row);
         let job = &self.jobs[id.index()];
         let (state, eligible) = self.classify(forest, job, id, row);
-        let job = &mut self.jobs[id.index()];
-        let before = job.set_state(position, state);
+        let columns = &mut self.columns[id.index()];
+        let before = columns.set_state(position, state);
         if eligible {
-            if !job.is_eligible(position) {
-                job.set_eligible(position);
-                job.ready.insert(position as usize);
+            if !columns.is_eligible(position) {
+                columns.set_eligible(position);
+                columns.ready.insert(position as usize);
                 self.sync_active(id);
             }
-        } else if job.is_eligible(position) {
-            job.clear_eligible(position);
+        } else if columns.is_eligible(position) {
+            columns.clear_eligible(position);
             self.unready(forest, id, position, row);
         }
         self.count_again(forest, id, row);
@@ -244,20 +292,26 @@ impl Engine {
 
     /// Tells the pool whether the job has anything to try.
     pub(crate) fn sync_active(&mut self, id: JobId) {
+        match self.side {
+            Side::InForce => {}
+            // Nothing is placed there yet.
+            Side::Next => return,
+        }
         let job = &self.jobs[id.index()];
         let Some(demand) = self.pool.demands.get_mut(job.demand) else {
             return;
         };
-        if job.ready.is_empty() || job.config.is_none() || job.gate != Gate::Open {
+        let columns = &self.columns[id.index()];
+        if columns.ready.is_empty() || job.config.is_none() || columns.gate != Gate::Open {
             demand.active.remove(id.index());
         } else {
             demand.active.insert(id.index());
         }
     }
 
-    /// Drops waits that are over, where the columns are rebuilt anyway.
-    pub(crate) fn expire_quietly(&mut self, now: Time) {
-        while self.waits.pop(now).is_some() {}
+    /// Where a task is in its job's columns.
+    pub(crate) fn position_of(&self, forest: &Forest, task: Task) -> Option<u32> {
+        self.row_of(forest, task).map(|row| forest.position(row))
     }
 }
 
@@ -281,13 +335,6 @@ pub(crate) fn structure_of(
         }
     }
     Structure::Open
-}
-
-/// Where a task is in its job's columns.
-pub(crate) fn position_of(forest: &Forest, job: &Job, node: NodeId) -> Option<u32> {
-    let row = forest.row_of(job.level?, node)?;
-    let position = forest.position(row);
-    ((position as usize) < job.len()).then_some(position)
 }
 
 fn is_hopeless(state: TaskState) -> bool {

@@ -69,7 +69,7 @@ impl Engine {
     fn call(&mut self, forest: &Forest, key: WaitKey, id: JobId, rank: usize) {
         if let Some(below) = self.below(forest, id, key) {
             let position = below.position(rank) as usize;
-            self.jobs[id.index()].ready.insert(position);
+            self.columns[id.index()].ready.insert(position);
             self.sync_active(id);
         }
     }
@@ -106,7 +106,7 @@ impl Engine {
                 }
             };
             last = Some((class, has_room));
-            if has_room && self.jobs[id.index()].gate != Gate::Open {
+            if has_room && self.columns[id.index()].gate != Gate::Open {
                 behind_gates.push((id, rank));
             } else if has_room {
                 if self.pool.has_room_for(self.jobs[id.index()].demand) {

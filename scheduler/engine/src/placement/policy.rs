@@ -12,12 +12,14 @@ use brasserie_common::rng::{Purpose, Rng};
 use brasserie_common_config::{JobConfig, SchedulerPolicy};
 
 use super::workers::Pool;
+use crate::statuses::columns::Columns;
 use crate::statuses::job::Job;
 
 /// Jobs that have a ready task and for which some worker has room.
 pub(crate) struct Candidates<'a> {
     pub(crate) pool: &'a Pool,
     pub(crate) jobs: &'a [Job],
+    pub(crate) columns: &'a [Columns],
 }
 
 impl<'a> Candidates<'a> {
@@ -46,7 +48,7 @@ impl<'a> Candidates<'a> {
 
     /// How many tasks of the job could start but for slots.
     pub(crate) fn eligible(&self, job: JobId) -> u32 {
-        self.jobs.get(job.index()).map_or(0, |j| j.eligible)
+        self.columns.get(job.index()).map_or(0, |c| c.eligible)
     }
 }
 

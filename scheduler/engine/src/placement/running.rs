@@ -8,6 +8,7 @@ use brasserie_common::{JobId, NodeId, NodeName, Shard};
 
 use super::resources::{Charge, ChargeGroup, ResourceName};
 use crate::engine::{Engine, Reach};
+use crate::forest::index::Forest;
 use crate::types::{AdoptOutcome, Eligibility, Task, WorkerIndex, WorkerResources};
 
 /// One running task.
@@ -27,6 +28,16 @@ pub(crate) enum RunPath {
     Row(u32),
     /// The forest is another since then. Root first.
     Nodes(Box<[NodeId]>),
+}
+
+impl Run {
+    /// It remembers where it was placed, whatever becomes of the forest: its charges are then looked up by name.
+    pub(crate) fn keep_path(&mut self, forest: &Forest) {
+        match self.path {
+            RunPath::Row(row) => self.path = RunPath::Nodes(forest.path(row)),
+            RunPath::Unknown | RunPath::Nodes(_) => {}
+        }
+    }
 }
 
 impl Engine {

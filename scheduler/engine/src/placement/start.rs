@@ -8,16 +8,17 @@ use brasserie_common_config::{Config, JobConfig, LevelId, ResourceId};
 use super::Structure;
 use super::demands::Demand;
 use super::policy::Candidates;
-use super::resources::{Charge, ChargeGroup, Ledger, SlotPlan, is_met, need_of};
-use super::running::{Run, RunPath};
+use super::resources::{Charge, ChargeGroup, is_met, need_of};
+use super::running::Run;
 use super::wait_lists::{WaitKey, WaitLists};
+use super::worker_limits::leftover;
 use super::workers::Worker;
-use crate::engine::Engine;
+use crate::engine::{Engine, Reach};
 use crate::forest::Row;
 use crate::forest::below::Below;
 use crate::forest::index::Forest;
-use crate::statuses::job::Parked;
-use crate::types::{Placement, Task, TaskState, WorkerIndex};
+use crate::statuses::columns::Parked;
+use crate::types::{Placement, Task, TaskState, Tries, WorkerIndex};
 
 /// What became of trying a task.
 enum Attempt {
@@ -35,42 +36,61 @@ impl Engine {
     /// that wait at one place which has room for them, the first is ready, or the place is open; a job that has ready tasks is a candidate exactly
     /// if the root and some worker have room for one.
     pub fn place(&mut self, now: Time) -> Option<Placement> {
+        self.place_within(now, &mut Tries::endless())
+    }
+
+    /// As [`Engine::place`], but `None` may also mean that no tries are left. After a new node table nothing is known to wait, and each
+    /// node that is short of something takes a try.
+    pub fn place_within(&mut self, now: Time, tries: &mut Tries) -> Option<Placement> {
         self.expire(now);
         let config = self.config.clone()?;
         if !config.enabled || self.barrier.is_some() {
             return None;
         }
         let forest = self.forest.take()?;
-        let placement = self.place_in(&forest, &config);
+        let placement = self.place_in(&forest, &config, tries);
         self.forest = Some(forest);
         placement
     }
 
-    fn place_in(&mut self, forest: &Forest, config: &Arc<Config>) -> Option<Placement> {
-        loop {
+    fn place_in(
+        &mut self,
+        forest: &Forest,
+        config: &Arc<Config>,
+        tries: &mut Tries,
+    ) -> Option<Placement> {
+        while tries.are_left() {
             self.call_in_turn(forest);
             let job = self.policy.pick(&Candidates {
                 pool: &self.pool,
                 jobs: &self.jobs,
+                columns: &self.columns,
             })?;
-            if let Some(placement) = self.place_job(forest, config, job) {
+            if let Some(placement) = self.place_job(forest, config, job, tries) {
                 self.policy.started(job);
                 return Some(placement);
             }
         }
+        None
     }
 
-    fn place_job(&mut self, forest: &Forest, config: &Arc<Config>, id: JobId) -> Option<Placement> {
+    fn place_job(
+        &mut self,
+        forest: &Forest,
+        config: &Arc<Config>,
+        id: JobId,
+        tries: &mut Tries,
+    ) -> Option<Placement> {
         let job_config = &self.jobs[id.index()].config.clone()?;
-        loop {
-            let job = &self.jobs[id.index()];
-            let position = job.ready.first()? as u32;
+        while tries.are_left() {
+            let position = self.columns[id.index()].ready.first()? as u32;
             match self.attempt(forest, config, job_config, id, position) {
                 Attempt::Started(placement) => return Some(placement),
-                Attempt::Parked => {}
+                Attempt::Parked => tries.take_one(),
                 Attempt::NoWorker => return None,
             }
         }
+        None
     }
 
     fn attempt(
@@ -222,14 +242,15 @@ impl Engine {
         }
         self.running.insert(task, run);
         self.pool.task_started(worker);
-        let job = &mut self.jobs[id.index()];
-        job.running += 1;
-        job.set_state(position, TaskState::Running);
-        job.clear_eligible(position);
+        self.jobs[id.index()].running += 1;
+        let columns = &mut self.columns[id.index()];
+        columns.set_state(position, TaskState::Running);
+        columns.clear_eligible(position);
         self.count_again(forest, id, canonical);
         self.look_at_root(forest);
         self.offer_worker_in(forest, worker);
         self.unready(forest, id, position, canonical);
+        self.refresh_next(task, Reach::Own);
         Placement { task, worker }
     }
 
@@ -249,7 +270,7 @@ impl Engine {
         }
         Run {
             worker,
-            path: RunPath::Row(row),
+            path: self.path_of_run(forest, row),
             charges,
         }
     }
@@ -308,24 +329,24 @@ impl Engine {
         // Invariant: keys are made from the task's own path.
         let below = below.expect("a place in the forest");
         let rank = below.rank(position).expect("a task below it");
-        if self.jobs[id.index()].is_parked(position) {
+        if self.columns[id.index()].is_parked(position) {
             if self.lists.contains(key, id, rank) {
                 // It has had a look, and nothing came of it.
-                self.jobs[id.index()].ready.remove(position as usize);
+                self.columns[id.index()].ready.remove(position as usize);
                 self.sync_active(id);
                 return;
             }
             self.unready(forest, id, position, canonical);
         }
         let place = parked_at(canonical, key);
-        let job = &mut self.jobs[id.index()];
+        let columns = &mut self.columns[id.index()];
         let ranks = self.lists.ranks_mut(key, id, below.len());
-        job.ready.insert(position as usize);
+        columns.ready.insert(position as usize);
         for rank in 0..below.len() {
             let position = below.position(rank);
-            if job.ready.contains(position as usize) && !job.is_parked(position) {
-                job.ready.remove(position as usize);
-                job.set_parked(position, place);
+            if columns.ready.contains(position as usize) && !columns.is_parked(position) {
+                columns.ready.remove(position as usize);
+                columns.set_parked(position, place);
                 ranks.insert(rank);
             }
         }
@@ -339,24 +360,26 @@ impl Engine {
         let below = below.expect("a place in the forest");
         let rank = below.rank(position).expect("a task below it");
         self.lists.ranks_mut(key, id, below.len()).insert(rank);
-        self.jobs[id.index()].set_parked(position, parked_at(canonical, key));
+        self.columns[id.index()].set_parked(position, parked_at(canonical, key));
     }
 
     /// Takes a task out of the ready ones and of every wait list, and lets the next one there have a look.
     pub(crate) fn unready(&mut self, forest: &Forest, id: JobId, position: u32, canonical: u32) {
-        let job = &mut self.jobs[id.index()];
-        job.ready.remove(position as usize);
-        let here = job.is_parked_at(position, Parked::Here);
-        let above = job.is_parked_at(position, Parked::Above);
-        let host_level = job.host_level;
-        job.clear_parked(position);
+        let columns = &mut self.columns[id.index()];
+        columns.ready.remove(position as usize);
+        let here = columns.is_parked_at(position, Parked::Here);
+        let above = columns.is_parked_at(position, Parked::Above);
+        columns.clear_parked(position);
+        let (level, host_level) = {
+            let job = &self.jobs[id.index()];
+            (job.level.unwrap_or_default(), job.host_level)
+        };
         let mut left = Vec::new();
         let mut leave = |lists: &mut WaitLists, key: WaitKey, below: Below<'_>| {
             let rank = below.rank(position);
             let next = rank.and_then(|rank| lists.remove(key, id, rank));
             left.extend(next.map(|next| (key, next.map(|rank| below.position(rank)))));
         };
-        let level = job.level.unwrap_or_default();
         if here {
             leave(
                 &mut self.lists,
@@ -394,8 +417,7 @@ impl Engine {
 
     /// Makes the first of a job's tasks that wait at a place ready, if there is room for it now.
     fn wake(&mut self, forest: &Forest, key: WaitKey, id: JobId, first: u32) {
-        let job = &self.jobs[id.index()];
-        if job.ready.contains(first as usize) {
+        if self.columns[id.index()].ready.contains(first as usize) {
             return;
         }
         let has_room = match key {
@@ -403,10 +425,13 @@ impl Engine {
                 let needs = self.job_config(id).map_or(&[][..], |c| &c.resources);
                 self.short_at(forest, needs, row).is_none()
             }
-            WaitKey::Host(host) => self.pool.host_has_room(host, job.demand),
+            WaitKey::Host(host) => {
+                let demand = self.jobs[id.index()].demand;
+                self.pool.host_has_room(host, demand)
+            }
         };
         if has_room {
-            self.jobs[id.index()].ready.insert(first as usize);
+            self.columns[id.index()].ready.insert(first as usize);
             self.sync_active(id);
         }
     }
@@ -480,22 +505,4 @@ fn parked_at(canonical: u32, key: WaitKey) -> Parked {
     } else {
         Parked::Above
     }
-}
-
-/// What would be free on a worker after the task, weighed: the busiest fitting worker has the least.
-fn leftover(
-    config: &Config,
-    plan: &SlotPlan,
-    ledger: &Ledger,
-    worker: &Worker,
-    demand: &Demand,
-) -> i64 {
-    let ids = plan.at(config.worker_level());
-    let slots = ids.iter().zip(&worker.limits).zip(&demand.needs);
-    slots.fold(0_i64, |sum, ((id, limit), need)| {
-        let used = ledger.used(worker.node, plan.name(*id));
-        let free = i64::from(*limit) - used - i64::from(*need);
-        let weight = i64::from(config.resources[id.index()].weight);
-        sum.saturating_add(free.saturating_mul(weight))
-    })
 }

@@ -1,6 +1,7 @@
 //! Who waits for slots where: tasks that could start but for one node's slots, or for a worker on one host.
 
 use std::collections::BTreeSet;
+use std::collections::hash_map::IntoIter;
 
 use brasserie_common::collections::IdMap;
 use brasserie_common::{JobId, NodeId};
@@ -208,9 +209,12 @@ impl WaitLists {
         });
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.places.clear();
+    /// Leaves nothing, and gives the lists to whoever takes them apart.
+    pub(crate) fn take_all(&mut self) -> IntoIter<WaitKey, Waiters> {
         self.open.clear();
+        // About as many wait again soon; a map that grows is copied as a whole.
+        let room = IdMap::with_capacity_and_hasher(self.places.len(), Default::default());
+        std::mem::replace(&mut self.places, room).into_iter()
     }
 }
 

@@ -1,10 +1,13 @@
-//! How many slots a worker has, from the configuration and from what its machine reports; and what a task is held to of the
-//! machine.
+//! How many slots a worker has, from the configuration and from what its machine reports, and how many would be left; and what a task
+//! is held to of the machine.
 
 use brasserie_common_config::{
     CARD_PREFIX, Config, Enforcement, PhysicalKind, PhysicalResource, ResourceId, ResourceLimit,
 };
 
+use super::demands::Demand;
+use super::resources::{Ledger, SlotPlan};
+use super::workers::Worker;
 use crate::types::{MachineLimits, WorkerResources};
 
 const BYTES_PER_MB: f64 = 1_048_576.0;
@@ -99,4 +102,22 @@ pub(crate) fn machine_limits(config: &Config, taken: impl Fn(ResourceId) -> i32)
 
 fn physical_amount(entry: &PhysicalResource, slots: i32) -> f64 {
     f64::from(slots) * entry.multiply_logical_by
+}
+
+/// What would be free on a worker after the task, weighed: the busiest fitting worker has the least.
+pub(super) fn leftover(
+    config: &Config,
+    plan: &SlotPlan,
+    ledger: &Ledger,
+    worker: &Worker,
+    demand: &Demand,
+) -> i64 {
+    let ids = plan.at(config.worker_level());
+    let slots = ids.iter().zip(&worker.limits).zip(&demand.needs);
+    slots.fold(0_i64, |sum, ((id, limit), need)| {
+        let used = ledger.used(worker.node, plan.name(*id));
+        let free = i64::from(*limit) - used - i64::from(*need);
+        let weight = i64::from(config.resources[id.index()].weight);
+        sum.saturating_add(free.saturating_mul(weight))
+    })
 }

@@ -69,8 +69,10 @@ impl Engine {
                 touched.insert(id);
             }
         }
-        touched.extend(self.relink(&touched, &standing));
-        self.rebuild_those(&touched, &standing);
+        let turned = self.relink(&touched, &standing);
+        let (mut changed, requeued) = self.changes(touched.clone(), &standing);
+        changed.extend(turned);
+        self.rebuild_jobs(changed, &requeued);
         for &id in &touched {
             self.sync_active(id);
         }
@@ -116,12 +118,12 @@ impl Engine {
     }
 
     /// Brings the links between jobs up to date. A job on which nobody depends may come last; otherwise all are sorted anew. Returns
-    /// those that have come into a circle by it, or out of one.
+    /// the other jobs that have come into a circle by it, or out of one.
     fn relink(
         &mut self,
         touched: &BTreeSet<JobId>,
         standing: &BTreeMap<JobId, Standing>,
-    ) -> BTreeSet<JobId> {
+    ) -> Vec<JobId> {
         let mut moved = BTreeSet::new();
         for &id in touched {
             let links = |config: &Shared<JobConfig>| {
@@ -149,22 +151,19 @@ impl Engine {
             self.link(id);
         }
         if moved.iter().any(|id| self.jobs[id.index()].is_waited_for()) {
-            return self.link_anew();
+            let before: Vec<bool> = self.jobs.iter().map(|job| job.cyclic).collect();
+            self.link_dependencies();
+            let configured = self.configured.iter().copied();
+            let has_turned = |id: &JobId| {
+                let was = before.get(id.index()).copied().unwrap_or(false);
+                was != self.jobs[id.index()].cyclic && !touched.contains(id)
+            };
+            return configured.filter(has_turned).collect();
         }
         let is_configured = |id: &JobId| self.jobs[id.index()].config.is_some();
         let last: Vec<JobId> = moved.iter().copied().filter(is_configured).collect();
         self.by_dependency.extend(last);
-        BTreeSet::new()
-    }
-
-    fn link_anew(&mut self) -> BTreeSet<JobId> {
-        let is_cyclic = |engine: &Self, id: &JobId| engine.jobs[id.index()].cyclic;
-        let all = self.configured.iter();
-        let before: Vec<(JobId, bool)> = all.map(|id| (*id, is_cyclic(self, id))).collect();
-        self.link_dependencies();
-        let turned = before
-            .iter()
-            .filter(|(id, was)| is_cyclic(self, id) != *was);
-        turned.map(|(id, _)| *id).collect()
+        self.order_has_changed();
+        Vec::new()
     }
 }

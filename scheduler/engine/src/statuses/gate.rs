@@ -6,6 +6,8 @@ use brasserie_common::{JobId, NodeId};
 
 use crate::engine::Engine;
 use crate::forest::index::Forest;
+use crate::refresh::Side;
+use crate::statuses::columns::Columns;
 use crate::statuses::job::Job;
 use crate::types::{NodesOf, TaskState};
 
@@ -36,7 +38,7 @@ pub(crate) const WAITING: [TaskState; 4] = [
 /// States of tasks that count and will not be done.
 const HOPELESS: [TaskState; 2] = [TaskState::Failed, TaskState::Never];
 
-impl Job {
+impl Columns {
     pub(crate) fn count_all(&self, states: &[TaskState]) -> u64 {
         states.iter().map(|state| self.count(*state)).sum()
     }
@@ -48,24 +50,26 @@ impl Job {
             state => state,
         }
     }
-
-    /// Tasks that those who wait for the whole job wait for. One that runs counts wherever it is: it may be writing what they
-    /// want to read.
-    pub(crate) fn not_done(&self) -> u64 {
-        self.count_all(&WAITING) + self.count_all(&HOPELESS) + u64::from(self.running)
-    }
 }
 
 impl Engine {
+    /// Tasks that those who wait for the whole job wait for. One that runs counts wherever it is: it may be writing what they
+    /// want to read.
+    pub(crate) fn not_done(&self, id: JobId) -> u64 {
+        let columns = &self.columns[id.index()];
+        let running = self.jobs[id.index()].running;
+        columns.count_all(&WAITING) + columns.count_all(&HOPELESS) + u64::from(running)
+    }
+
     /// How a job looks to those that wait until all of it is done, from the counts that are kept at each transition.
     pub(crate) fn gate_of(&self, id: JobId) -> Gate {
-        let job = &self.jobs[id.index()];
+        let (job, columns) = (&self.jobs[id.index()], &self.columns[id.index()]);
         let may_be_done = self
             .job_config(id)
             .is_some_and(|config| config.can_be_waited_for());
-        let waiting = job.count_all(&WAITING);
-        let may_run = job.can_run && job.gate != Gate::Hopeless;
-        if !may_be_done || job.count_all(&HOPELESS) > 0 || (waiting > 0 && !may_run) {
+        let waiting = columns.count_all(&WAITING);
+        let may_run = job.can_run && columns.gate != Gate::Hopeless;
+        if !may_be_done || columns.count_all(&HOPELESS) > 0 || (waiting > 0 && !may_run) {
             Gate::Hopeless
         } else if waiting > 0 || job.running > 0 {
             Gate::Closed
@@ -89,14 +93,23 @@ impl Engine {
         }
     }
 
+    /// Whether those that wait for a job as a whole can be told how it looks. While columns are made, nothing is known of jobs that
+    /// have none yet; all gates are looked at when there are all.
+    fn is_told(&self, id: JobId) -> bool {
+        match self.side {
+            Side::InForce => true,
+            Side::Next => self.columns[id.index()].are_whole,
+        }
+    }
+
     /// One of a job's tasks, or its configuration, has changed: opens or closes the gates of those that wait for it. Returns those
     /// of them whose tasks have got, or lost, all hope.
     fn move_gates(&mut self, id: JobId) -> Vec<JobId> {
-        if self.jobs[id.index()].followers.is_empty() {
+        if self.jobs[id.index()].followers.is_empty() || !self.is_told(id) {
             return Vec::new();
         }
         let now = self.gate_of(id);
-        let before = std::mem::replace(&mut self.jobs[id.index()].seen_as, now);
+        let before = std::mem::replace(&mut self.columns[id.index()].seen_as, now);
         if before == now {
             return Vec::new();
         }
@@ -106,9 +119,9 @@ impl Engine {
     }
 
     /// Whether its tasks have got, or lost, all hope.
-    fn move_gate(&mut self, id: JobId) -> bool {
+    pub(crate) fn move_gate(&mut self, id: JobId) -> bool {
         let gate = self.gate_before(&self.jobs[id.index()]);
-        let before = std::mem::replace(&mut self.jobs[id.index()].gate, gate);
+        let before = std::mem::replace(&mut self.columns[id.index()].gate, gate);
         self.sync_active(id);
         (before == Gate::Hopeless) != (gate == Gate::Hopeless)
     }
@@ -130,25 +143,25 @@ impl Engine {
     }
 
     /// Those that read of a job's tasks more than what is done: not those of a circle.
-    fn dependents_in_order(&self, id: JobId) -> impl Iterator<Item = JobId> + '_ {
+    pub(crate) fn dependents_in_order(&self, id: JobId) -> impl Iterator<Item = JobId> + '_ {
         let dependents = self.jobs[id.index()].dependents.iter().copied();
         dependents.filter(|job| !self.jobs[job.index()].cyclic)
     }
 
-    /// Computes the columns of some jobs anew, those first that others wait for, and of all that see them differently then. None of
+    /// Computes the columns in force of some jobs anew, those first that others wait for, and of all that see them differently then. None of
     /// their tasks is in a wait list afterwards.
     ///
     /// Ends: whether a task is done depends on no gate. So one pass is enough for what follows in order, and another one, for jobs
     /// that wait for themselves, finds all that is done as it is.
     pub(crate) fn rebuild_in_order(&mut self, forest: &Forest, changed: BTreeSet<JobId>) {
         // A job that is new has no columns, so none of its tasks waits in a list; to look through all of them takes long.
-        let has_columns = |id: &JobId| self.jobs[id.index()].len() > 0;
+        let has_columns = |id: &JobId| self.columns[id.index()].len() > 0;
         if changed.iter().any(has_columns) {
             self.lists.forget(|job| changed.contains(&job));
         }
         for id in &changed {
             if self.jobs[id.index()].config.is_none() {
-                self.jobs[id.index()].reset_columns(0);
+                self.columns[id.index()].reset(0);
             }
         }
         if self.gates == 0 {
@@ -177,7 +190,6 @@ impl Engine {
     /// Where no job waits for another as a whole, the others need not be looked at.
     fn rebuild_without_gates(&mut self, forest: &Forest, changed: &BTreeSet<JobId>) {
         for id in self.in_order(changed) {
-            self.move_gate(id);
             self.rebuild_job(forest, id);
         }
     }
@@ -206,7 +218,7 @@ impl Engine {
     }
 
     /// Looks at every gate, whatever has changed; as [`Engine::spread_hope`].
-    fn settle_gates(&mut self) -> Vec<JobId> {
+    pub(crate) fn settle_gates(&mut self) -> Vec<JobId> {
         let mut changed = Vec::new();
         for i in 0..self.jobs.len() {
             let id = JobId(i as u32);
@@ -217,7 +229,7 @@ impl Engine {
         }
         for i in 0..self.jobs.len() {
             if !self.jobs[i].followers.is_empty() {
-                self.jobs[i].seen_as = self.gate_of(JobId(i as u32));
+                self.columns[i].seen_as = self.gate_of(JobId(i as u32));
             }
         }
         changed
@@ -226,14 +238,15 @@ impl Engine {
     /// The first task, in the order in which they are tried, that keeps a job from being done as a whole: a hopeless one if there
     /// is any.
     pub(crate) fn first_not_done(&self, forest: &Forest, id: JobId) -> Option<(NodeId, TaskState)> {
-        let job = &self.jobs[id.index()];
-        let order = forest.order(job.level?);
+        let columns = &self.columns[id.index()];
+        let order = forest.order(self.jobs[id.index()].level?);
         let is = |states: &'static [TaskState]| {
-            let position = (0..job.len() as u32).find(|p| states.contains(&job.state(*p)))?;
+            let position =
+                (0..columns.len() as u32).find(|p| states.contains(&columns.state(*p)))?;
             let row = *order.get(position as usize)?;
-            Some((forest.node(row), job.shown_state(position)))
+            Some((forest.node(row), columns.shown_state(position)))
         };
-        match job.count_all(&HOPELESS) {
+        match columns.count_all(&HOPELESS) {
             0 => is(&WAITING).or_else(|| is(&[TaskState::Running])),
             _ => is(&HOPELESS),
         }

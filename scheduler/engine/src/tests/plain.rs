@@ -8,7 +8,7 @@ use brasserie_common::resources::NodeResources;
 use brasserie_common::status::StoredStatus;
 use brasserie_common_config::{Config, JobConfig, LevelId, ResourceLimit};
 
-use crate::{NodeTable, Row, WorkerResources};
+use crate::{NodeTable, NodesOf, Row, WorkerResources};
 
 pub(super) type Key = (String, String);
 
@@ -16,6 +16,7 @@ pub(super) type Key = (String, String);
 pub(super) struct Plain {
     pub(super) config: Option<Arc<Config>>,
     pub(super) nodes: Option<Arc<NodeTable>>,
+    pub(super) nodes_of: NodesOf,
     pub(super) statuses: BTreeMap<Key, StoredStatus>,
     pub(super) waits: BTreeMap<Key, Time>,
     pub(super) held: BTreeSet<Key>,
@@ -162,7 +163,8 @@ impl Plain {
                 && !self.running.contains_key(&on)
         });
         let names = &job.run_only_after_all_nodes_are_done_for;
-        if hindered || !depends || !names.iter().all(|on| self.is_all_done(on.as_str())) {
+        let are_others = self.nodes_of == NodesOf::AnotherConfig && !names.is_empty();
+        if hindered || are_others || !depends || !names.iter().all(|on| self.is_all_done(on.as_str())) {
             return BTreeSet::new();
         }
         nodes

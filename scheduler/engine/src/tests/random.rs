@@ -14,9 +14,10 @@ use proptest::prelude::*;
 use super::plain::{Key, Plain};
 use super::world::*;
 use crate::placement::resources::ResourceName;
+use crate::work::Work;
 use crate::{
-    AdoptOutcome, Eligibility, Engine, HoldBack, NodeTable, NodeTableBuilder, Reason, Restart, Row,
-    Task, TaskState,
+    AdoptOutcome, Eligibility, Engine, HoldBack, NodeTable, NodeTableBuilder, NodesOf, Reason,
+    Restart, Row, Task, TaskState,
 };
 
 const JOBS: [&str; 5] = ["j0", "j1", "j2", "j3", "j4"];
@@ -44,7 +45,7 @@ impl Dice {
     }
 }
 
-fn random_config(seed: u64, order: NodeOrder, policy: SchedulerPolicy) -> Config {
+pub(super) fn random_config(seed: u64, order: NodeOrder, policy: SchedulerPolicy) -> Config {
     let mut dice = Dice::new(seed);
     let levels = [brasserie_common_config::LevelId::INSTANCE, HOST, DB, WORKER];
     let mut resources = Vec::new();
@@ -117,7 +118,7 @@ fn random_job(name: &str, resources: usize, dice: &mut Dice) -> brasserie_common
     job
 }
 
-fn random_nodes(seed: u64, config: &Config) -> NodeTable {
+pub(super) fn random_nodes(seed: u64, config: &Config) -> NodeTable {
     let mut dice = Dice::new(seed);
     let mut builder = NodeTableBuilder::new("root", config);
     for host in HOSTS {
@@ -140,6 +141,8 @@ struct Pair {
     plain: Plain,
     now: Time,
     next_job: u32,
+    /// Of a slice of a refresh.
+    slice: u64,
     order: NodeOrder,
     policy: SchedulerPolicy,
 }
@@ -151,6 +154,7 @@ impl Pair {
             plain: Plain::default(),
             now: seconds(1),
             next_job: 0,
+            slice: 1,
             order,
             policy,
         }
@@ -224,15 +228,22 @@ impl Pair {
                 {
                     self.next_job = 0;
                 }
-                self.engine.apply_config(self.now, config);
+                if dice.chance(2) {
+                    self.engine.apply_config(self.now, config);
+                } else {
+                    self.engine.begin_config(self.now, config);
+                }
             }
             1 => {
                 let Some(config) = self.plain.config.clone() else {
                     return;
                 };
                 let table = Arc::new(random_nodes(seed, &config));
-                self.plain.nodes = Some(Arc::clone(&table));
-                self.engine.apply_nodes(self.now, table);
+                if dice.chance(4) {
+                    self.engine.apply_nodes(self.now, table);
+                } else {
+                    self.engine.begin_nodes(table);
+                }
             }
             2..=4 => self.worker_step(kind, &mut dice),
             5 | 6 => self.end_some(&mut dice),
@@ -251,6 +262,13 @@ impl Pair {
             }
             9 => self.adopt_some(&mut dice),
             13 => self.change_a_bit(&mut dice),
+            14 => {
+                self.plain.nodes_of = match dice.chance(2) {
+                    true => NodesOf::AnotherConfig,
+                    false => NodesOf::ThisConfig,
+                };
+                self.engine.set_nodes_of(self.plain.nodes_of);
+            }
             10 => self.restate_some(&mut dice),
             11 => {
                 let task = self.some_task(&mut dice);
@@ -335,7 +353,7 @@ impl Pair {
     }
 
     fn end_some(&mut self, dice: &mut Dice) {
-        let mut running: Vec<Task> = self.engine.running.keys().copied().collect();
+        let mut running: Vec<Task> = self.engine.running.keys().collect();
         running.sort_unstable();
         if running.is_empty() {
             return;
@@ -404,6 +422,9 @@ impl Pair {
     }
 
     fn place_and_check(&mut self) {
+        self.plain.nodes = self.engine.nodes().cloned();
+        // Explanations take waits that are over for waits.
+        self.engine.expire(self.now);
         loop {
             let expected = self.expected();
             if let Some(((job, node), _)) = &expected {
@@ -439,7 +460,7 @@ impl Pair {
 
     fn check_fixpoint(&mut self) {
         let mut fresh = self.engine.clone();
-        fresh.lists.clear();
+        fresh.lists.take_all();
         fresh.rebuild_columns();
         for job in self.engine.jobs().collect::<Vec<_>>() {
             for task in self.engine.tasks(job).collect::<Vec<_>>() {
@@ -472,8 +493,44 @@ impl Pair {
         }
     }
 
+    /// What is on its way would be right if it came in force now, gates included.
+    fn check_coming(&self) {
+        if self.engine.refresh.is_none() {
+            return;
+        }
+        let mut coming = self.engine.clone();
+        coming.finish_refresh();
+        let mut fresh = coming.clone();
+        fresh.lists.take_all();
+        fresh.rebuild_columns();
+        for job in coming.jobs() {
+            let gate = |engine: &Engine| engine.columns[job.index()].gate;
+            let state = |engine: &Engine| {
+                let tasks = engine.tasks(job);
+                let states: Vec<TaskState> = tasks.map(|task| engine.task_state(task)).collect();
+                (states, engine.columns[job.index()].eligible)
+            };
+            let name = self.engine.job_name(job);
+            assert_eq!(state(&coming), state(&fresh), "{name}");
+            assert_eq!(gate(&coming), gate(&fresh), "{name}");
+            assert_eq!(coming.counts(job), fresh.counts(job), "{name}");
+        }
+    }
+
+    /// What is on its way comes in force, and is what it would be if it were made now.
+    fn finish_refresh(&mut self) {
+        for _ in 0..100_000 {
+            if !self.engine.is_refreshing() {
+                break;
+            }
+            self.engine.go_on(&mut Work::new(self.slice));
+        }
+        assert!(!self.engine.is_refreshing(), "a refresh comes to its end");
+        self.place_and_check();
+    }
+
     fn end_all(&mut self) {
-        let running: Vec<Task> = self.engine.running.keys().copied().collect();
+        let running: Vec<Task> = self.engine.running.keys().collect();
         for task in running {
             end(&mut self.engine, self.now, task, StatusBits::DONE);
             self.plain.running.remove(&self.key(task));
@@ -487,18 +544,25 @@ fn run(order: NodeOrder, policy: SchedulerPolicy, steps: Vec<(u8, u64)>) {
     let mut pair = Pair::new(order, policy);
     for (kind, seed) in steps {
         pair.step(kind, seed);
+        // From one row, or one task, a slice to all of the table.
+        pair.slice = [1, 250, 1000, 5000, 100_000][Dice::new(!seed).below(5)];
+        if seed % 4 == 0 {
+            pair.check_coming();
+        }
+        pair.engine.go_on(&mut Work::new(pair.slice));
         pair.place_and_check();
     }
+    pair.finish_refresh();
     pair.end_all();
 }
 
 fn steps() -> impl Strategy<Value = Vec<(u8, u64)>> {
     let start = (any::<u64>(), any::<u64>(), any::<u64>());
-    let more = proptest::collection::vec((0u8..18, any::<u64>()), 1..40);
+    let more = proptest::collection::vec((0u8..19, any::<u64>()), 1..60);
     (start, more).prop_map(|((a, b, c), more)| {
         let more = more.into_iter().map(|(kind, seed)| {
             // Ends are the most frequent event.
-            (if kind > 13 { 5 } else { kind }, seed)
+            (if kind > 14 { 5 } else { kind }, seed)
         });
         [(0, a), (1, b), (2, c)].into_iter().chain(more).collect()
     })

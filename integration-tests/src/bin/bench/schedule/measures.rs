@@ -1,16 +1,21 @@
 //! The measurements of each part.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::Time;
-use brasserie_scheduler_engine::{Restart, Task};
+use brasserie_scheduler_engine::{Restart, Task, Tries};
 
 use super::brute::{self, Brute};
 use super::meter::{forget_peak, peak, resident, timed};
 use super::workload::{Simulation, Size, done};
 use super::{Line, Scale};
 
+/// Promised, in milliseconds, of a slice of a refresh.
+const SLICE_OF_REFRESH: f64 = 5.0;
+/// Tries of a turn, as in the scheduler.
+const TRIES: u32 = 1000;
 const GIB: f64 = (1_u64 << 30) as f64;
 /// Promised, in microseconds.
 const EVENT: f64 = 3.0;
@@ -257,6 +262,65 @@ pub fn memory(scale: Scale) -> Vec<Line> {
         ),
         REFRESH_GIB,
     ));
+    lines
+}
+
+/// Node tables that come in force in slices while tasks end and start: the same names again, and new ones.
+pub fn refresh(scale: Scale) -> Vec<Line> {
+    let nodes = match scale {
+        Scale::Smoke => 5000,
+        Scale::Usual => 1_000_000,
+        Scale::Large => 10_000_000,
+    };
+    let size = Size::of_nodes(nodes, 1);
+    let mut engine = size.engine();
+    let mut running: VecDeque<Task> = std::iter::from_fn(|| engine.place(Time::ZERO))
+        .map(|placement| placement.task)
+        .collect();
+    let config = Arc::clone(engine.config().expect("there is a configuration"));
+    let mut lines = Vec::new();
+    for (what, prefix) in [("the same nodes", "host"), ("new nodes", "other")] {
+        let table = Arc::new(size.table_of(&config, prefix));
+        let ((), begun) = timed(|| engine.begin_nodes(table));
+        let mut slices = vec![begun];
+        while engine.is_refreshing() {
+            slices.push(timed(|| engine.continue_refresh()).1);
+            if let Some(task) = running.pop_front() {
+                engine.end(Time::ZERO, task, done(Time::ZERO), None, Restart::AtOnce);
+            }
+            let mut tries = Tries::new(TRIES);
+            let placed = engine.place_within(Time::ZERO, &mut tries);
+            running.extend(placed.map(|placement| placement.task));
+        }
+        assert!(
+            engine
+                .nodes()
+                .is_some_and(|nodes| nodes.len() > size.nodes())
+        );
+        let total: Duration = slices.iter().sum();
+        slices.sort_unstable();
+        let longest = slices.last().copied().unwrap_or_default();
+        let usual = slices[slices.len() / 2];
+        let line = Line::new(
+            format!("{nodes} nodes, then {what}: longest slice"),
+            "ms",
+            millis(longest),
+        );
+        lines.push(match scale {
+            Scale::Smoke => line,
+            Scale::Usual | Scale::Large => line.at_most(SLICE_OF_REFRESH),
+        });
+        lines.push(Line::new(
+            "  half of the slices take less than",
+            "ms",
+            millis(usual),
+        ));
+        lines.push(Line::new(
+            format!("  all {}", slices.len()),
+            "ms",
+            millis(total),
+        ));
+    }
     lines
 }
 

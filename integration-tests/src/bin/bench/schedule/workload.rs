@@ -85,9 +85,14 @@ impl Size {
     }
 
     pub fn table(self, config: &Config) -> NodeTable {
+        self.table_of(config, "host")
+    }
+
+    /// With other names.
+    pub fn table_of(self, config: &Config, prefix: &str) -> NodeTable {
         let mut builder = NodeTableBuilder::new("bench", config);
         for host in 0..self.hosts {
-            let name = format!("host{host:06}");
+            let name = format!("{prefix}{host:06}");
             let row = builder.add_child(Row::ROOT, &name, true);
             let row = row.expect("the table has room");
             for database in 0..DATABASES_A_HOST {

@@ -1,0 +1,59 @@
+//! Nodes on their way: when they come in force, and whose they are.
+
+use std::sync::Arc;
+
+use brasserie_common::Time;
+use brasserie_common_config::Config;
+use brasserie_scheduler_engine::NodeTable;
+
+use super::{Nodes, has_same_nodes};
+use crate::jobs::NodesOf;
+use crate::scheduler::Scheduler;
+
+impl Scheduler {
+    /// Begins to put nodes in force: until they are, those in force are what decides.
+    pub(crate) fn begin_nodes(&mut self, now: Time, NodesOf { nodes, config: of }: NodesOf) {
+        let tables = &mut self.orphans_mut().tables;
+        tables.retain(|(table, _)| table.strong_count() > 0);
+        tables.push((Arc::downgrade(&nodes), of));
+        self.engine_mut().begin_nodes(nodes);
+        self.continue_refresh(now);
+    }
+
+    /// Once a turn, as long as there are nodes that are not in force yet.
+    pub(crate) fn continue_refresh(&mut self, now: Time) {
+        let before = self.engine().tables_put_in_force();
+        self.engine_mut().continue_refresh();
+        if self.engine().tables_put_in_force() != before {
+            self.nodes_came_in_force(now);
+        }
+    }
+
+    /// Puts everything in force that is on its way: for a copy, where nobody waits for a turn.
+    pub(crate) fn finish_refresh(&mut self, now: Time) {
+        while self.engine().is_refreshing() {
+            self.continue_refresh(now);
+        }
+    }
+
+    fn nodes_came_in_force(&mut self, now: Time) {
+        let Some(nodes) = self.engine().nodes().cloned() else {
+            return;
+        };
+        self.set_nodes_of(self.whose(&nodes));
+        self.record_times(now, nodes.times());
+        self.reconcile(now);
+    }
+
+    pub(super) fn whose(&self, nodes: &Arc<NodeTable>) -> Nodes {
+        // The same table may have come twice: the last word counts.
+        let mut tables = self.orphans().tables.iter().rev();
+        let of = tables.find(|(table, _)| table.as_ptr() == Arc::as_ptr(nodes));
+        let config = self.engine().config();
+        let is_of_it = |of: &Config| config.is_some_and(|config| has_same_nodes(config, of));
+        match of.is_some_and(|(_, of)| is_of_it(of)) {
+            true => Nodes::OfTheConfiguration,
+            false => Nodes::OfAnother,
+        }
+    }
+}

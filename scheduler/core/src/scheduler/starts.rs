@@ -1,0 +1,61 @@
+//! What starts in a turn, and why nothing does.
+
+use brasserie_common::Time;
+use brasserie_scheduler_engine::Tries;
+
+use super::Scheduler;
+use crate::effect::ExitReason;
+
+/// Placements of one turn: enough to fill a large pool quickly, few enough that a turn stays within milliseconds and
+/// heartbeats are not kept waiting.
+const MAX_STARTS_PER_TURN: usize = 256;
+
+/// Tasks of one turn that are tried in vain: at a few microseconds each they take no longer than a turn's starts. After a new node
+/// table there may be millions of them.
+const MAX_TRIES_PER_TURN: u32 = 1000;
+
+impl Scheduler {
+    /// Why no task starts at all, whatever its own state; empty when tasks may start.
+    pub(crate) fn why_nothing_starts(&self, now: Time) -> Vec<String> {
+        let mut reasons = Vec::new();
+        let stepped_down = self
+            .stepped_down
+            .map(|newer| ExitReason::SteppedDown { newer });
+        reasons.extend(stepped_down.map(|reason| reason.to_string()));
+        if self.engine.config().is_none() {
+            reasons.push("no configuration has been loaded yet".to_owned());
+        }
+        if self.engine.nodes().is_none() {
+            reasons.push(match self.engine.is_refreshing() {
+                true => "the nodes are loaded, and come in force in a moment".to_owned(),
+                false => "no nodes have been loaded yet".to_owned(),
+            });
+        }
+        reasons.extend(self.wait_message(now));
+        if let Some(error) = &self.log.error {
+            reasons.push(format!(
+                "the store cannot write, so nothing is started: {error}"
+            ));
+        }
+        reasons
+    }
+
+    /// Once a turn, after everything else.
+    pub(super) fn start_tasks(&mut self, now: Time) {
+        self.more_to_place = false;
+        if !self.why_nothing_starts(now).is_empty() {
+            return;
+        }
+        let mut tries = Tries::new(MAX_TRIES_PER_TURN);
+        for _ in 0..MAX_STARTS_PER_TURN {
+            match self.engine.place_within(now, &mut tries) {
+                Some(placement) => self.start(now, placement),
+                None => {
+                    self.more_to_place = !tries.are_left();
+                    return;
+                }
+            }
+        }
+        self.more_to_place = true;
+    }
+}

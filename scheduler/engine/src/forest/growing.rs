@@ -1,0 +1,249 @@
+//! A forest in the making: row by row, then the orders of its levels, in slices of work.
+
+use std::sync::Arc;
+
+use brasserie_common::NodeId;
+use brasserie_common::rng::Rng;
+use brasserie_common_config::{Config, LevelId, NodeOrder};
+
+use super::index::{Branch, Forest, NO_LEVEL, NONE, Place};
+use super::sorting::Sorting;
+use super::table::{NodeTable, Row};
+use crate::names::NodeNames;
+use crate::work::Work;
+
+/// A name is looked up among all names, and a new one is added.
+const ROW_COST: u64 = 800;
+/// A new name is added, and some others are put in order anew.
+const NEW_NAME_COST: u64 = 1200;
+/// A replica is put behind its canonical row.
+const REPLICA_COST: u64 = 200;
+/// Two places of the order are swapped.
+const SWAP_COST: u64 = 150;
+/// A row is told its position.
+const POSITION_COST: u64 = 150;
+
+/// ```text
+///   Rows --> Replicas --> Order(level) --> Positions(level) --> Order(next level) ... --> Grown
+/// ```
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// All rows before this one are there; replicas only have their canonical row's position.
+    Rows(usize),
+    /// Of the replicas those from this row on stand behind their canonical rows.
+    Replicas(usize),
+    /// The levels before this one are arranged; this one has so many rows yet to be shuffled, or is being sorted.
+    Order(usize, Shuffle),
+    /// As far as this position of this level, rows have their positions in its order.
+    Positions(usize, usize),
+    /// Nothing is left to do.
+    Grown,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Shuffle {
+    /// Not begun.
+    New,
+    /// Places from here on have got their rows.
+    From(usize),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Growing {
+    forest: Box<Forest>,
+    /// By the table's numbers of the levels.
+    levels: Vec<LevelId>,
+    order: NodeOrder,
+    has_replicas: bool,
+    sorting: Option<Sorting>,
+    stage: Stage,
+}
+
+impl Growing {
+    pub(crate) fn new(config: &Config, table: Arc<NodeTable>, names: &mut NodeNames) -> Self {
+        let levels = table.level_names().iter().map(|name| {
+            let level = config.level(name).unwrap_or(NO_LEVEL);
+            if level == config.worker_level() {
+                NO_LEVEL
+            } else {
+                level
+            }
+        });
+        let levels = levels.collect();
+        names.expect(table.len());
+        let mut forest = Box::new(Forest::empty(table, config.levels.len()));
+        // Room costs nothing until it is used, and growing step by step may mean to copy all.
+        forest.rows.reserve(names.len() + forest.table.len());
+        let rows = forest.table.len();
+        forest
+            .orders
+            .iter_mut()
+            .for_each(|order| order.reserve(rows));
+        Growing {
+            forest,
+            levels,
+            order: config.node_order,
+            has_replicas: false,
+            sorting: None,
+            stage: Stage::Rows(0),
+        }
+    }
+
+    pub(crate) fn table(&self) -> &Arc<NodeTable> {
+        &self.forest.table
+    }
+
+    /// Goes on; whether the forest is whole.
+    pub(crate) fn grow(&mut self, names: &mut NodeNames, rng: &mut Rng, work: &mut Work) -> bool {
+        while work.is_left() {
+            self.stage = match self.stage {
+                Stage::Rows(next) => self.add_rows(next, names, work),
+                Stage::Replicas(from) => self.chain_replicas(from, work),
+                Stage::Order(level, shuffle) => self.arrange(level, shuffle, rng, work),
+                Stage::Positions(level, next) => self.tell_positions(level, next, work),
+                Stage::Grown => return true,
+            };
+        }
+        matches!(self.stage, Stage::Grown)
+    }
+
+    /// Whatever is there of it.
+    pub(crate) fn into_forest(self) -> Box<Forest> {
+        self.forest
+    }
+
+    fn add_rows(&mut self, first: usize, names: &mut NodeNames, work: &mut Work) -> Stage {
+        let forest = &mut *self.forest;
+        let table = Arc::clone(&forest.table);
+        for index in first..table.len() {
+            if !work.is_left() {
+                return Stage::Rows(index);
+            }
+            work.spend(ROW_COST);
+            let row = Row(index as u32);
+            let known = names.len();
+            let id = NodeId(names.intern_text(table.name(row)));
+            if id.index() == known {
+                work.spend(NEW_NAME_COST);
+            }
+            let parent = table.parent(row);
+            let above = parent.is_none_or(|p| forest.is_open(p.0));
+            forest.places.push(Place {
+                node: id,
+                parent: parent.map_or(NONE, |p| p.0),
+                position: NONE,
+                level: self.levels[table.level(row).index()],
+                branch: if above && table.enabled(row) {
+                    Branch::Open
+                } else {
+                    Branch::Disabled
+                },
+            });
+            let Some(level) = forest.level(row.0) else {
+                continue;
+            };
+            match forest.row_of(level, id) {
+                Some(canonical) => {
+                    forest.places[index].position = forest.position(canonical);
+                    // The list of them comes later, as it has the order of the table.
+                    self.has_replicas = true;
+                }
+                None => add_canonical(forest, level, id, row.0, table.len()),
+            }
+        }
+        forest.rows.shrink_to_fit();
+        forest.orders.iter_mut().for_each(Vec::shrink_to_fit);
+        match self.has_replicas {
+            true => Stage::Replicas(table.len()),
+            false => Stage::Order(0, Shuffle::New),
+        }
+    }
+
+    /// From the last row to the first, each put next to its canonical row.
+    fn chain_replicas(&mut self, end: usize, work: &mut Work) -> Stage {
+        let forest = &mut *self.forest;
+        for index in (0..end).rev() {
+            if !work.is_left() {
+                return Stage::Replicas(index + 1);
+            }
+            work.spend(REPLICA_COST);
+            let row = index as u32;
+            let canonical = forest.level(row).and_then(|level| {
+                let position = forest.position(row) as usize;
+                forest.order(level).get(position).copied()
+            });
+            if let Some(canonical) = canonical.filter(|canonical| *canonical != row) {
+                let rows = forest.len();
+                forest.replicas.put_behind(canonical, row, rows);
+            }
+        }
+        Stage::Order(0, Shuffle::New)
+    }
+
+    /// Sorts or shuffles a level; the first starts first.
+    fn arrange(&mut self, level: usize, from: Shuffle, rng: &mut Rng, work: &mut Work) -> Stage {
+        let Some(rows) = self.forest.orders.get_mut(level) else {
+            return Stage::Grown;
+        };
+        match self.order {
+            NodeOrder::Original => return Stage::Order(level + 1, Shuffle::New),
+            NodeOrder::Lexicographic => {
+                let taken = self.sorting.take();
+                let mut sorting = taken.unwrap_or_else(|| Sorting::new(std::mem::take(rows)));
+                let table = &self.forest.table;
+                if !sorting.sort(work, |a, b| table.name(Row(a)).cmp(table.name(Row(b)))) {
+                    self.sorting = Some(sorting);
+                    return Stage::Order(level, from);
+                }
+                self.forest.orders[level] = sorting.into_sorted();
+            }
+            NodeOrder::Random => {
+                let end = match from {
+                    Shuffle::New => rows.len(),
+                    Shuffle::From(end) => end,
+                };
+                for i in (1..end).rev() {
+                    if !work.is_left() {
+                        return Stage::Order(level, Shuffle::From(i + 1));
+                    }
+                    work.spend(SWAP_COST);
+                    rows.swap(i, rng.below(i + 1));
+                }
+            }
+        }
+        Stage::Positions(level, 0)
+    }
+
+    fn tell_positions(&mut self, level: usize, first: usize, work: &mut Work) -> Stage {
+        let Forest {
+            orders,
+            places,
+            replicas,
+            ..
+        } = &mut *self.forest;
+        let rows = orders[level].iter().enumerate().skip(first);
+        for (position, &canonical) in rows {
+            if !work.is_left() {
+                return Stage::Positions(level, position);
+            }
+            for row in replicas.from(canonical) {
+                work.spend(POSITION_COST);
+                places[row as usize].position = position as u32;
+            }
+        }
+        Stage::Order(level + 1, Shuffle::New)
+    }
+}
+
+fn add_canonical(forest: &mut Forest, level: LevelId, id: NodeId, row: u32, rows: usize) {
+    if forest.rows.len() <= id.index() {
+        forest.rows.resize(id.index() + 1, NONE);
+    }
+    match forest.rows[id.index()] {
+        NONE => forest.rows[id.index()] = row,
+        first => forest.more_rows.put_behind(first, row, rows),
+    }
+    let order = &mut forest.orders[level.index()];
+    forest.places[row as usize].position = order.len() as u32;
+    order.push(row);
+}

@@ -1,0 +1,116 @@
+//! Sorting in slices of work: short runs, then merges of two and two.
+
+use std::cmp::Ordering;
+
+use crate::work::Work;
+
+/// Sorted at once, within some tens of microseconds.
+const RUN: usize = 256;
+/// Two names are compared, of which one is in no cache.
+const COMPARE_COST: u64 = 150;
+
+#[derive(Clone, Debug)]
+pub(super) struct Sorting {
+    /// Invariant: from `RUN` on, those before `width` in each `2 * width` are sorted, and those behind; before that, all of the first
+    /// `at` in runs.
+    from: Vec<u32>,
+    /// The merged ones.
+    to: Vec<u32>,
+    /// How long the sorted parts are; 0 while runs are sorted.
+    width: usize,
+    /// As far as the runs are sorted.
+    at: usize,
+    /// Of the two parts that are being merged, what has been taken.
+    taken: (usize, usize),
+}
+
+impl Sorting {
+    pub(super) fn new(rows: Vec<u32>) -> Self {
+        Sorting {
+            to: Vec::with_capacity(rows.len()),
+            from: rows,
+            width: 0,
+            at: 0,
+            taken: (0, 0),
+        }
+    }
+
+    /// Goes on; whether all is sorted.
+    pub(super) fn sort(&mut self, work: &mut Work, compare: impl Fn(u32, u32) -> Ordering) -> bool {
+        while self.width == 0 {
+            if !work.is_left() {
+                return false;
+            }
+            let end = self.from.len().min(self.at + RUN);
+            let run = &mut self.from[self.at..end];
+            work.spend(COMPARE_COST * (run.len() * RUN.ilog2() as usize) as u64);
+            run.sort_unstable_by(|a, b| compare(*a, *b));
+            self.at = end;
+            if end == self.from.len() {
+                self.width = RUN;
+            }
+        }
+        while self.width < self.from.len() {
+            while self.to.len() < self.from.len() {
+                if !work.is_left() {
+                    return false;
+                }
+                work.spend(COMPARE_COST);
+                self.merge_one(&compare);
+            }
+            std::mem::swap(&mut self.from, &mut self.to);
+            self.to.clear();
+            self.width *= 2;
+        }
+        true
+    }
+
+    fn merge_one(&mut self, compare: &impl Fn(u32, u32) -> Ordering) {
+        let pair = self.to.len() / (2 * self.width) * 2 * self.width;
+        let (middle, end) = (pair + self.width, pair + 2 * self.width);
+        let left = self.from[..middle.min(self.from.len())].get(pair + self.taken.0);
+        let right = self.from[..end.min(self.from.len())].get(middle + self.taken.1);
+        let next = match (left, right) {
+            (Some(left), Some(right)) if compare(*left, *right) == Ordering::Greater => right,
+            (Some(left), _) => left,
+            // Invariant: `to` is shorter than `from`.
+            (None, right) => right.expect("one of two parts has a row left"),
+        };
+        let next = *next;
+        if Some(next) == left.copied() {
+            self.taken.0 += 1;
+        } else {
+            self.taken.1 += 1;
+        }
+        self.to.push(next);
+        if self.to.len().is_multiple_of(2 * self.width) || self.to.len() == self.from.len() {
+            self.taken = (0, 0);
+        }
+    }
+
+    pub(super) fn into_sorted(self) -> Vec<u32> {
+        self.from
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn sorts_in_whatever_slices(
+            rows in proptest::collection::vec(0u32..50_000, 0..3000),
+            slice in 1u64..10_000_000,
+        ) {
+            // Rows are different.
+            let mut seen = BTreeSet::new();
+            let rows: Vec<u32> = rows.into_iter().filter(|row| seen.insert(*row)).collect();
+            let mut sorting = Sorting::new(rows);
+            while !sorting.sort(&mut Work::new(slice), |a, b| b.cmp(&a)) {}
+            prop_assert_eq!(sorting.into_sorted(), seen.into_iter().rev().collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The table of what runs: in places that keep still, so that all of it can be gone through in slices while tasks start and end.
+
+use brasserie_common::collections::IdMap;
+
+use super::running::Run;
+use crate::types::Task;
+
+/// Invariant: `ids` has the place of each entry.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Runs {
+    entries: Vec<Option<(Task, Run)>>,
+    free: Vec<u32>,
+    ids: IdMap<Task, u32>,
+}
+
+impl Runs {
+    pub(crate) fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    pub(crate) fn contains_key(&self, task: &Task) -> bool {
+        self.ids.contains_key(task)
+    }
+
+    pub(crate) fn get(&self, task: &Task) -> Option<&Run> {
+        let place = *self.ids.get(task)?;
+        let entry = self.entries[place as usize].as_ref();
+        entry.map(|(_, run)| run)
+    }
+
+    /// For a task that does not run.
+    pub(crate) fn insert(&mut self, task: Task, run: Run) {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            // Invariant: each task has an id of a job and one of a node in 32 bits, and far more memory.
+            u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 runs")
+        });
+        self.entries[place as usize] = Some((task, run));
+        self.ids.insert(task, place);
+    }
+
+    pub(crate) fn remove(&mut self, task: &Task) -> Option<Run> {
+        let place = self.ids.remove(task)?;
+        self.free.push(place);
+        self.entries[place as usize].take().map(|(_, run)| run)
+    }
+
+    /// In no order that means anything, but always the same one.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Task, &Run)> {
+        let entries = self.entries.iter().flatten();
+        entries.map(|(task, run)| (*task, run))
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = Task> + '_ {
+        self.iter().map(|(task, _)| task)
+    }
+
+    /// The run at a place, if there is one; `None` behind the last place.
+    pub(crate) fn at_mut(&mut self, place: usize) -> Option<Option<&mut Run>> {
+        let entry = self.entries.get_mut(place)?;
+        Some(entry.as_mut().map(|(_, run)| run))
+    }
+}

@@ -1,0 +1,459 @@
+//! A new node table comes in force: everything that follows from it is made beside what is in force, in slices, and takes its place
+//! at once when it is whole.
+
+mod rubbish;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use brasserie_common::rng::Rng;
+use brasserie_common::{JobId, Time};
+use brasserie_common_config::LevelId;
+
+use crate::engine::{Engine, Reach};
+use crate::forest::NodeTable;
+use crate::forest::below::BelowBuilder;
+use crate::forest::growing::Growing;
+use crate::forest::index::Forest;
+use crate::placement::RunPath;
+use crate::statuses::columns::Columns;
+use crate::types::Task;
+use crate::work::Work;
+pub(crate) use rubbish::Rubbish;
+
+/// What is done in one turn, in nanoseconds: a slice must stay below five milliseconds also on a machine that is half as fast as the
+/// one on which the pieces were measured.
+const SLICE: u64 = 2_000_000;
+/// A job's columns are exchanged, and the pool is told whether it has anything to try.
+const EXCHANGE_COST: u64 = 50;
+/// A run's path is written down.
+const PATH_COST: u64 = 500;
+/// A job is passed over.
+const LOOK_COST: u64 = 10;
+
+/// Whose forest and columns stand in the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Those by which tasks are placed.
+    InForce,
+    /// Those that are being made, for as long as it takes to write to them: then nothing is placed or waits.
+    Next,
+}
+
+/// ```text
+///                        a job's columns, or what jobs wait for as a whole, no longer hold
+///                      +---------------------------------------+----------+
+///                      v                                       |          |
+///   Growing ------> Below ------> Columns ------------------> Paths ---> Ready ---> in force
+/// ```
+/// Other levels or another order, in any stage: the newest table begins anew.
+#[derive(Clone, Debug)]
+enum Stage {
+    /// The forest is not whole, and there are no columns.
+    Growing(Box<Growing>),
+    /// Some indexes may be missing that jobs need; these are the levels of all.
+    Below(Vec<(LevelId, LevelId)>),
+    /// Jobs before this place of the order of dependency have their columns.
+    Columns(usize),
+    /// All jobs have their columns, and all gates follow from them.
+    Paths,
+    /// Nothing is left to do but the exchange.
+    Ready,
+}
+
+/// A node table on its way.
+///
+/// Invariant: what is there of its columns is what it would be in force, but for tasks that wait: each event that changes a task in
+/// force changes it here, too.
+#[derive(Clone, Debug)]
+pub(crate) struct Refresh {
+    stage: Stage,
+    /// Absent while it grows.
+    forest: Option<Box<Forest>>,
+    columns: Vec<Columns>,
+    /// Runs before this place no longer name a row of the forest in force, nor do those that have started since.
+    paths: Option<usize>,
+    /// A job whose columns are as far as this step.
+    under_way: Option<(JobId, usize)>,
+    below: Option<Box<BelowBuilder>>,
+    /// As the draws of one refresh that is given up leave no trace.
+    rng: Rng,
+}
+
+impl Refresh {
+    fn table(&self) -> Option<&Arc<NodeTable>> {
+        match &self.stage {
+            Stage::Growing(growing) => Some(growing.table()),
+            Stage::Below(_) | Stage::Columns(_) | Stage::Paths | Stage::Ready => {
+                self.forest.as_ref().map(|forest| forest.table())
+            }
+        }
+    }
+
+    pub(crate) fn expect_jobs(&mut self, jobs: usize) {
+        self.columns.resize_with(jobs, Columns::default);
+    }
+
+    fn has_columns(&self) -> bool {
+        match self.stage {
+            Stage::Growing(_) => false,
+            Stage::Below(_) | Stage::Columns(_) | Stage::Paths | Stage::Ready => true,
+        }
+    }
+
+    /// These jobs' columns no longer hold, and gates may have to be looked at; indexes of these levels are needed.
+    fn build_again(
+        &mut self,
+        changed: &BTreeSet<JobId>,
+        mut levels: Vec<(LevelId, LevelId)>,
+        rubbish: &mut Rubbish,
+    ) {
+        match &mut self.stage {
+            Stage::Growing(_) => return,
+            Stage::Below(left) => levels.append(left),
+            Stage::Columns(_) | Stage::Paths | Stage::Ready => {}
+        }
+        if self.under_way.is_some_and(|(id, _)| changed.contains(&id)) {
+            self.under_way = None;
+        }
+        let columns = changed.iter().map(|id| self.columns[id.index()].take_out());
+        rubbish.take_columns(columns.collect());
+        self.stage = Stage::Below(levels);
+    }
+}
+
+impl Engine {
+    /// Puts a node table in force at once, however long it takes; what runs on nodes that are gone goes on.
+    pub fn apply_nodes(&mut self, now: Time, nodes: Arc<NodeTable>) {
+        self.expire(now);
+        self.give_refresh_up();
+        self.begin_nodes(nodes);
+        self.finish_refresh();
+    }
+
+    /// Begins to put a node table in force: [`Engine::continue_refresh`] does it, turn by turn. A table that comes while one is on its
+    /// way waits for it, so that tables that come faster than they can be put in force do not keep each other out; of those that wait
+    /// the newest counts.
+    pub fn begin_nodes(&mut self, nodes: Arc<NodeTable>) {
+        let former = self.waiting.replace(nodes);
+        self.rubbish.take_table(former);
+        self.sources_shape = Default::default();
+        self.begin_refresh();
+    }
+
+    /// Whether there is anything for [`Engine::continue_refresh`] to do.
+    pub fn is_refreshing(&self) -> bool {
+        self.refresh.is_some()
+            || !self.rubbish.is_empty()
+            || (self.waiting.is_some() && self.config.is_some())
+    }
+
+    /// How many tables have come in force so far; also the same one, when it had to be looked at anew.
+    pub fn tables_put_in_force(&self) -> u64 {
+        self.put_in_force
+    }
+
+    /// One slice of what [`Engine::begin_nodes`] has begun: some milliseconds at most. [`Engine::nodes`] tells when the table is in
+    /// force.
+    pub fn continue_refresh(&mut self) {
+        self.go_on(&mut Work::new(SLICE));
+    }
+
+    pub(crate) fn finish_refresh(&mut self) {
+        while self.is_refreshing() {
+            self.go_on(&mut Work::endless());
+        }
+    }
+
+    pub(crate) fn go_on(&mut self, work: &mut Work) {
+        while work.is_left() {
+            if !self.rubbish.shed(work) {
+                return;
+            }
+            self.begin_refresh();
+            let Some(mut refresh) = self.refresh.take() else {
+                return;
+            };
+            if let Stage::Ready = refresh.stage {
+                let cost = EXCHANGE_COST * self.jobs.len() as u64;
+                if !work.has_room_for(cost) {
+                    self.refresh = Some(refresh);
+                    return;
+                }
+                work.spend(cost);
+                self.put_in_force(*refresh);
+            } else {
+                self.advance(&mut refresh, work);
+                self.refresh = Some(refresh);
+            }
+        }
+    }
+
+    pub(crate) fn begin_refresh(&mut self) {
+        let Some(config) = &self.config else {
+            return;
+        };
+        if self.refresh.is_some() {
+            return;
+        }
+        let Some(table) = self.waiting.take() else {
+            return;
+        };
+        let growing = Growing::new(config, table, &mut self.node_names);
+        let mut refresh = Refresh {
+            stage: Stage::Growing(Box::new(growing)),
+            forest: None,
+            columns: Vec::new(),
+            paths: None,
+            under_way: None,
+            below: None,
+            rng: self.rng.clone(),
+        };
+        refresh.expect_jobs(self.jobs.len());
+        self.refresh = Some(Box::new(refresh));
+    }
+
+    /// What was on its way, or in force, begins anew: under other levels or another order it is another forest.
+    pub(crate) fn begin_anew(&mut self) {
+        let on_its_way = self.give_refresh_up();
+        let in_force = self.nodes.take();
+        if self.waiting.is_none() {
+            self.waiting = on_its_way.or(in_force);
+        } else {
+            self.rubbish.take_table(on_its_way);
+            self.rubbish.take_table(in_force);
+        }
+        let forest = self.forest.take();
+        self.rubbish.take_forest(forest);
+        let columns = std::mem::take(&mut self.columns);
+        self.columns.resize_with(columns.len(), Columns::default);
+        self.rubbish.take_columns(columns);
+        self.rubbish.take_lists(&mut self.lists);
+    }
+
+    /// The table that was on its way.
+    fn give_refresh_up(&mut self) -> Option<Arc<NodeTable>> {
+        let refresh = *self.refresh.take()?;
+        let table = refresh.table().cloned();
+        let Refresh {
+            stage,
+            forest,
+            columns,
+            ..
+        } = refresh;
+        self.rubbish.take_forest(forest);
+        self.rubbish.take_columns(columns);
+        match stage {
+            Stage::Growing(growing) => self.rubbish.take_forest(Some(growing.into_forest())),
+            Stage::Below(_) | Stage::Columns(_) | Stage::Paths | Stage::Ready => {}
+        }
+        table
+    }
+
+    /// The node tables that are in force, on their way, or waiting for it: the newest comes last.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<NodeTable>> {
+        let tables = [self.nodes(), self.table_on_its_way(), self.waiting.as_ref()];
+        tables.into_iter().flatten()
+    }
+
+    pub(crate) fn table_on_its_way(&self) -> Option<&Arc<NodeTable>> {
+        self.refresh.as_ref()?.table()
+    }
+
+    /// Goes on within a stage, or to the next one.
+    fn advance(&mut self, refresh: &mut Refresh, work: &mut Work) {
+        match &mut refresh.stage {
+            Stage::Growing(growing) => {
+                if growing.grow(&mut self.node_names, &mut refresh.rng, work) {
+                    let below = Stage::Below(self.levels_below(&self.configured));
+                    if let Stage::Growing(growing) = std::mem::replace(&mut refresh.stage, below) {
+                        refresh.forest = Some(growing.into_forest());
+                    }
+                }
+            }
+            Stage::Below(levels) => {
+                let forest = refresh.forest.as_mut();
+                let forest = forest.expect("Invariant: past its growth there is a forest");
+                if let Some(builder) = &mut refresh.below {
+                    if builder.build(forest, work)
+                        && let Some(builder) = refresh.below.take()
+                    {
+                        let (tasks, above) = builder.levels();
+                        forest.put_below(tasks, above, builder.finish());
+                    }
+                    return;
+                }
+                match levels.pop() {
+                    Some((tasks, above)) if forest.lacks_below(tasks, above) => {
+                        let builder = BelowBuilder::new(forest, tasks, above);
+                        refresh.below = Some(Box::new(builder));
+                    }
+                    Some(_) => {}
+                    None => refresh.stage = Stage::Columns(0),
+                }
+            }
+            Stage::Columns(place) => match self.next_to_build(refresh.under_way, *place) {
+                Some(id) if refresh.columns[id.index()].are_whole => {
+                    work.spend(LOOK_COST);
+                    *place += 1;
+                }
+                Some(id) => self.build_columns(refresh, id, work),
+                None => self.settle(refresh, work),
+            },
+            Stage::Paths => {
+                work.spend(PATH_COST);
+                let place = refresh.paths.get_or_insert(0);
+                match (self.running.at_mut(*place), &self.forest) {
+                    (None, _) => refresh.stage = Stage::Ready,
+                    (Some(run), forest) => {
+                        if let (Some(run), Some(forest)) = (run, forest) {
+                            run.keep_path(forest);
+                        }
+                        *place += 1;
+                    }
+                }
+            }
+            Stage::Ready => {}
+        }
+    }
+
+    /// One that is under way goes first: a job that is changed again and again must not undo what is there of others. It depends on
+    /// none that is not built, or it would not be under way.
+    fn next_to_build(&self, under_way: Option<(JobId, usize)>, place: usize) -> Option<JobId> {
+        let in_order = self.by_dependency.get(place).copied();
+        under_way.map(|(id, _)| id).or(in_order)
+    }
+
+    fn build_columns(&mut self, refresh: &mut Refresh, id: JobId, work: &mut Work) {
+        let first = refresh.under_way.filter(|(job, _)| *job == id);
+        let (rest, changed) = self.on_next_side(refresh, |engine| {
+            let forest = engine.forest.take();
+            let forest = forest.expect("Invariant: past its growth there is a forest");
+            let mut changed = Vec::new();
+            if first.is_none() {
+                if engine.move_gate(id) {
+                    changed.extend(engine.dependents_in_order(id));
+                }
+                engine.begin_columns(&forest, id);
+            }
+            let first = first.map_or(0, |(_, step)| step);
+            let rest = engine.fill_columns(&forest, id, first, work);
+            engine.forest = Some(forest);
+            if rest.is_none() {
+                changed.extend(engine.spread_hope(id));
+            }
+            (rest, changed)
+        });
+        refresh.under_way = rest.map(|step| (id, step));
+        self.hope_has_changed(refresh, changed);
+    }
+
+    /// Brings all gates in line with the columns, which are whole.
+    ///
+    /// Ends: as [`Engine::rebuild_in_order`], whose passes these are.
+    fn settle(&mut self, refresh: &mut Refresh, work: &mut Work) {
+        if self.gates > 0 {
+            let cost = EXCHANGE_COST * self.jobs.len() as u64;
+            if !work.has_room_for(cost) {
+                work.spend(cost);
+                return;
+            }
+            work.spend(cost);
+            let changed = self.on_next_side(refresh, Engine::settle_gates);
+            if !changed.is_empty() {
+                return self.hope_has_changed(refresh, changed);
+            }
+        }
+        refresh.stage = Stage::Paths;
+    }
+
+    /// Jobs that depend on tasks which have got, or lost, all hope.
+    fn hope_has_changed(&mut self, refresh: &mut Refresh, changed: Vec<JobId>) {
+        if !changed.is_empty() {
+            let changed = self.with_dependents(changed.into_iter().collect());
+            refresh.build_again(&changed, Vec::new(), &mut self.rubbish);
+        }
+    }
+
+    /// Does something where the forest and the columns on their way stand in the place of those in force.
+    fn on_next_side<T>(
+        &mut self,
+        refresh: &mut Refresh,
+        do_it: impl FnOnce(&mut Engine) -> T,
+    ) -> T {
+        std::mem::swap(&mut self.forest, &mut refresh.forest);
+        std::mem::swap(&mut self.columns, &mut refresh.columns);
+        self.side = Side::Next;
+        let result = do_it(self);
+        self.side = Side::InForce;
+        std::mem::swap(&mut self.forest, &mut refresh.forest);
+        std::mem::swap(&mut self.columns, &mut refresh.columns);
+        result
+    }
+
+    /// A task has changed: also in what is on its way.
+    pub(crate) fn refresh_next(&mut self, task: Task, reach: Reach) {
+        let Some(mut refresh) = self.refresh.take() else {
+            return;
+        };
+        if refresh.has_columns() {
+            let changed = self.on_next_side(&mut refresh, |engine| {
+                let changed = engine.refresh_here(task, reach);
+                changed.into_iter().collect()
+            });
+            self.hope_has_changed(&mut refresh, changed);
+        }
+        self.refresh = Some(refresh);
+    }
+
+    /// These jobs' columns on their way no longer hold, and gates may have to be looked at; indexes of these levels are needed.
+    pub(crate) fn build_again(
+        &mut self,
+        changed: &BTreeSet<JobId>,
+        levels: Vec<(LevelId, LevelId)>,
+    ) {
+        if let Some(refresh) = &mut self.refresh {
+            refresh.build_again(changed, levels, &mut self.rubbish);
+        }
+    }
+
+    /// Places in the order of dependency mean other jobs than before.
+    pub(crate) fn order_has_changed(&mut self) {
+        let stage = self.refresh.as_mut().map(|refresh| &mut refresh.stage);
+        match stage {
+            Some(Stage::Columns(place)) => *place = 0,
+            Some(Stage::Growing(_) | Stage::Below(_) | Stage::Paths | Stage::Ready) | None => {}
+        }
+    }
+
+    /// How a run that starts now remembers where it was placed.
+    pub(crate) fn path_of_run(&self, forest: &Forest, row: u32) -> RunPath {
+        let paths = self.refresh.as_ref().map(|refresh| refresh.paths);
+        match paths {
+            Some(Some(_)) => RunPath::Nodes(forest.path(row)),
+            Some(None) | None => RunPath::Row(row),
+        }
+    }
+
+    fn put_in_force(&mut self, refresh: Refresh) {
+        let forest = refresh.forest;
+        let forest = forest.expect("Invariant: past its growth there is a forest");
+        self.rng = refresh.rng;
+        self.put_in_force += 1;
+        self.sources_shape = Default::default();
+        self.nodes = Some(Arc::clone(forest.table()));
+        let former = self.forest.take();
+        self.rubbish.take_forest(former);
+        let former = std::mem::replace(&mut self.columns, refresh.columns);
+        self.rubbish.take_columns(former);
+        self.rubbish.take_lists(&mut self.lists);
+        for demand in &mut self.pool.demands {
+            demand.active = Default::default();
+        }
+        for i in 0..self.configured.len() {
+            self.sync_active(self.configured[i]);
+        }
+        self.look_at_root(&forest);
+        self.forest = Some(forest);
+    }
+}

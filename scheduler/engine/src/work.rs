@@ -1,0 +1,96 @@
+//! Work in slices, and giving memory back in slices: the kernel takes milliseconds to take back what a column of ten million nodes
+//! had.
+
+/// What may be done before the next turn of whoever drives the engine: about so many nanoseconds.
+///
+/// Each piece of work costs what it takes with ten million nodes, when nothing that it looks at is near the processor. So most slices
+/// take less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Work {
+    left: u64,
+    whole: u64,
+}
+
+impl Work {
+    pub(crate) fn new(nanos: u64) -> Self {
+        Work {
+            left: nanos,
+            whole: nanos,
+        }
+    }
+
+    /// Without an end.
+    pub(crate) fn endless() -> Self {
+        Work::new(u64::MAX)
+    }
+
+    pub(crate) fn is_left(self) -> bool {
+        self.left > 0
+    }
+
+    /// Whether a piece that cannot be divided may be done: it fits, or nothing else is done in this slice.
+    pub(crate) fn has_room_for(self, nanos: u64) -> bool {
+        self.left >= nanos || self.left == self.whole
+    }
+
+    /// The last piece may cost more than there is.
+    pub(crate) fn spend(&mut self, nanos: u64) {
+        self.left = self.left.saturating_sub(nanos);
+    }
+}
+
+/// A piece of memory that is given back at a time.
+const PIECE_BYTES: usize = 1 << 20;
+/// The kernel takes 256 pages back, with some reserve for memory that had to be moved.
+const PIECE_COST: u64 = 250_000;
+
+/// Gives the memory of a vector back, from its end; whether all of it is gone.
+pub(crate) fn shed<T>(vector: &mut Vec<T>, work: &mut Work) -> bool {
+    let piece = (PIECE_BYTES / size_of::<T>()).max(1);
+    while vector.capacity() > piece {
+        if !work.is_left() {
+            return false;
+        }
+        work.spend(PIECE_COST);
+        let kept = vector.len().min(vector.capacity() - piece);
+        vector.truncate(kept);
+        vector.shrink_to(vector.capacity() - piece);
+    }
+    work.spend(PIECE_COST * (vector.capacity() * size_of::<T>()) as u64 / PIECE_BYTES as u64);
+    *vector = Vec::new();
+    true
+}
+
+/// As [`shed`], for text.
+pub(crate) fn shed_text(text: &mut String, work: &mut Work) -> bool {
+    while text.capacity() > PIECE_BYTES {
+        if !work.is_left() {
+            return false;
+        }
+        work.spend(PIECE_COST);
+        let mut kept = text.len().min(text.capacity() - PIECE_BYTES);
+        while !text.is_char_boundary(kept) {
+            kept -= 1;
+        }
+        text.truncate(kept);
+        text.shrink_to(text.capacity() - PIECE_BYTES);
+    }
+    *text = String::new();
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_vector_goes_piece_by_piece() {
+        let mut vector = vec![7_u32; 1 << 20];
+        let mut slices = 0;
+        while !shed(&mut vector, &mut Work::new(1)) {
+            slices += 1;
+            assert!(vector.iter().all(|n| *n == 7));
+        }
+        assert_eq!((slices, vector.capacity()), (2, 0));
+    }
+}
