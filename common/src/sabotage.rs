@@ -88,11 +88,13 @@ pub enum Sabotage {
     KillOrphansAtOnce,
     /// Forgiving a lost task ends its safety backoff, too.
     ForgiveSafetyToo,
+    /// The name of a node that vanishes is given back while tasks run there.
+    GiveBackNamesInUse,
 }
 
 impl Sabotage {
     /// Every one, in the order in which reports list them.
-    pub const ALL: [Sabotage; 41] = [
+    pub const ALL: [Sabotage; 42] = [
         Sabotage::SkipSequenceCheck,
         Sabotage::MarkRunningAfterSending,
         Sabotage::AcceptStatusInNew,
@@ -134,6 +136,7 @@ impl Sabotage {
         Sabotage::ForgetSafetyBackoffs,
         Sabotage::KillOrphansAtOnce,
         Sabotage::ForgiveSafetyToo,
+        Sabotage::GiveBackNamesInUse,
     ];
 
     /// The name on a command line and in reports.

@@ -232,7 +232,8 @@ impl Scheduler {
         if self.stepped_down.is_some() {
             return None;
         }
-        if self.more_to_place || self.slices_are_due() || self.engine.is_refreshing() {
+        let has_more = self.engine.is_refreshing() || self.tells_nodes().is_some();
+        if self.more_to_place || self.slices_are_due() || has_more {
             return Some(Time::ZERO);
         }
         [

@@ -2,6 +2,7 @@
 
 mod adoption;
 mod beside;
+mod forgotten;
 mod invocation;
 mod shape;
 mod unsure;
@@ -17,6 +18,7 @@ use brasserie_common::{
 use brasserie_scheduler_engine::Task;
 
 use beside::Besides;
+use forgotten::Forgotten;
 pub(crate) use invocation::kill_request;
 use unsure::UnsureChecks;
 
@@ -74,7 +76,7 @@ pub(crate) struct Tasks {
     /// The invocation of each task's stored end.
     ended: IdMap<Task, InvocationId>,
     /// Up to which run ends were deleted: a repeat of one is acknowledged, and is no news, whatever has ended since.
-    forgotten: IdMap<Task, InvocationId>,
+    forgotten: Forgotten,
     /// Ends whose record is not durable yet.
     pending: BTreeMap<RecordSeq, Vec<Task>>,
     pending_by_task: BTreeMap<Task, RecordSeq>,
@@ -201,20 +203,24 @@ impl Tasks {
     }
 
     pub(crate) fn remember_forgotten(&mut self, task: Task, up_to: InvocationId) {
-        let known = self.forgotten.entry(task).or_insert(up_to);
-        *known = (*known).max(up_to);
+        self.forgotten.remember(task, up_to);
     }
 
     /// Whether ends of this run were deleted, taken or not.
     pub(crate) fn is_forgotten(&self, task: Task, invocation: InvocationId) -> bool {
         self.forgotten
-            .get(&task)
-            .is_some_and(|up_to| invocation <= *up_to)
+            .get(task)
+            .is_some_and(|up_to| invocation <= up_to)
     }
 
     /// The last run whose end was deleted.
     pub(crate) fn forgotten(&self, task: Task) -> Option<InvocationId> {
-        self.forgotten.get(&task).copied()
+        self.forgotten.get(task)
+    }
+
+    /// Nodes that are known here and not to the engine: each time some more, and none when all of them were told in this cycle.
+    pub(crate) fn next_nodes_beside(&mut self, cycle: u64, limit: usize) -> Vec<NodeId> {
+        self.forgotten.next_nodes(cycle, limit)
     }
 
     /// The latest run of the task that has ended, whether or not it is known how.

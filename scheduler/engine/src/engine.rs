@@ -17,6 +17,7 @@ use crate::placement::policy::{self, Policy};
 use crate::placement::resources::{Ledger, SlotPlan};
 use crate::placement::wait_lists::WaitLists;
 use crate::placement::workers::Pool;
+use crate::reclaim::Reclaim;
 use crate::refresh::{Refresh, Rubbish, Side};
 use crate::statuses::columns::Columns;
 use crate::statuses::job::Job;
@@ -48,6 +49,7 @@ pub struct Engine {
     /// Whose forest and columns stand here at the moment.
     pub(crate) side: Side,
     pub(crate) rubbish: Rubbish,
+    pub(crate) reclaim: Reclaim,
     pub(crate) plan: SlotPlan,
     pub(crate) ledger: Ledger,
     /// By job id.
@@ -102,6 +104,7 @@ impl Engine {
             refresh: None,
             side: Side::InForce,
             rubbish: Rubbish::default(),
+            reclaim: Reclaim::default(),
             plan: SlotPlan::default(),
             ledger: Ledger::default(),
             jobs: Vec::new(),

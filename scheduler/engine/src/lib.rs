@@ -10,6 +10,7 @@ mod forest;
 mod histogram;
 mod names;
 mod placement;
+mod reclaim;
 mod reconfigure;
 mod refresh;
 mod statuses;

@@ -1,12 +1,19 @@
 //! Names to small ids and back; keyed hashing, because peers and scripts choose the names.
 
+mod index;
+mod marks;
+
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
 use brasserie_common::NodeName;
 use brasserie_common::collections::{SeededMap, SeededState};
 use brasserie_common::ids::MAX_NAME_BYTES;
-use hashbrown::HashTable;
+
+use index::NameIndex;
+use marks::{Bits, Marks, Phase};
+
+use crate::work::Work;
 
 /// Ids in order of first appearance.
 #[derive(Clone, Debug)]
@@ -65,6 +72,13 @@ struct Block {
 }
 
 impl Block {
+    fn new() -> Self {
+        Block {
+            text: String::new(),
+            ends: [0; BLOCK],
+        }
+    }
+
     fn range(&self, place: usize) -> std::ops::Range<usize> {
         let start = match place {
             0 => 0,
@@ -88,17 +102,28 @@ impl Block {
     }
 }
 
+/// Looking at a block whose names are all kept.
+const LOOK_COST: u64 = 20;
+/// A block whose text is made anew.
+const BLOCK_COST: u64 = 200;
+/// A name is hashed, and found where nobody has looked for long.
+const FREE_COST: u64 = 300;
+
 /// Node names in texts of many. Ten million of them as values of their own would take more memory than all the rest.
 ///
-/// No step takes time that grows with the number of names: they are added and found while tasks run.
+/// No step takes time that grows with the number of names: they are added, found and given back while tasks run.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeNames {
     #[expect(clippy::vec_box, reason = "a longer list of them must soon be copied")]
     blocks: Vec<Box<Block>>,
-    /// Ids from here on were never handed out.
+    /// Ids from here on are nobody's.
     end: usize,
+    /// Ids below `end` that were given back: the lowest are handed out first.
+    free: Bits,
     ids: NameIndex,
     keys: SeededState,
+    /// While it is found out which ids somebody has.
+    marks: Option<Marks>,
 }
 
 impl NodeNames {
@@ -106,8 +131,10 @@ impl NodeNames {
         NodeNames {
             blocks: Vec::new(),
             end: 0,
+            free: Bits::default(),
             ids: NameIndex::default(),
             keys: SeededState(seed),
+            marks: None,
         }
     }
 
@@ -131,16 +158,17 @@ impl NodeNames {
     fn intern_checked(&mut self, text: &str) -> u32 {
         let hash = self.keys.hash_one(text);
         if let Some(id) = self.find_hashed(hash, text) {
+            self.mark(id);
             return id;
         }
+        let index = self.free.take_first().unwrap_or(self.end);
         // Invariant: 2^32 names would need more memory than any machine that we run on has.
-        let id = u32::try_from(self.end).expect("fewer than 2^32 names");
-        let (block, place) = (self.end / BLOCK, self.end % BLOCK);
-        if place == 0 {
-            let (text, ends) = (String::new(), [0; BLOCK]);
-            self.blocks.push(Box::new(Block { text, ends }));
+        let id = u32::try_from(index).expect("fewer than 2^32 names");
+        let (block, place) = (index / BLOCK, index % BLOCK);
+        if block == self.blocks.len() {
+            self.blocks.push(Box::new(Block::new()));
         }
-        self.end += 1;
+        self.end = self.end.max(index + 1);
         self.blocks[block].put(place, text);
         if place + 1 == BLOCK {
             self.blocks[block].text.shrink_to_fit();
@@ -148,11 +176,14 @@ impl NodeNames {
         let mut ids = std::mem::take(&mut self.ids);
         ids.insert(hash, id, |id| self.keys.hash_one(self.get(id)));
         self.ids = ids;
+        self.mark(id);
         id
     }
 
+    /// Not a name that nobody has any more, even if it is not given back yet.
     pub(crate) fn find(&self, name: &str) -> Option<u32> {
-        self.find_hashed(self.keys.hash_one(name), name)
+        let found = self.find_hashed(self.keys.hash_one(name), name);
+        found.filter(|id| !self.marks.as_ref().is_some_and(|marks| marks.dooms(*id)))
     }
 
     fn find_hashed(&self, hash: u64, name: &str) -> Option<u32> {
@@ -175,133 +206,89 @@ impl NodeNames {
         (0..self.end as u32).map(|id| self.get(id))
     }
 
-    /// Ids that were handed out are below.
-    pub(crate) fn len(&self) -> usize {
+    /// Ids that are some name's are below.
+    pub(crate) fn end(&self) -> usize {
         self.end
     }
-}
 
-/// Names of one part of the index: looking at each of them, when the part is divided, takes a tenth of a millisecond.
-const SHARD: usize = 400;
-/// Room in each part: those that are to be divided next have twice as many names as those that have been.
-const ROOM: usize = 2 * SHARD;
-/// So few names are put in order anew when many are expected: half a millisecond.
-const FEW: usize = 4096;
+    /// How many names have an id.
+    pub(crate) fn count(&self) -> usize {
+        self.end - self.free.count()
+    }
 
-/// Ids by the hashes of their names, in parts that are divided one after the other as names are added (linear hashing): a single
-/// table would be hashed anew as a whole, which takes seconds for ten million names.
-#[derive(Clone, Debug, Default)]
-struct NameIndex {
-    /// Invariant: with `n` of them, those below `n - m` are divided by one bit more than the others, `m` being the greatest power of
-    /// two up to `n`.
-    shards: Vec<HashTable<u32>>,
-    len: usize,
-}
+    /// Whether an id is some name's.
+    pub(crate) fn has(&self, id: u32) -> bool {
+        (id as usize) < self.end && !self.free.contains(id as usize)
+    }
 
-impl NameIndex {
-    /// Bits of a hash that the tables themselves do not go by.
-    fn place(&self, hash: u64) -> usize {
-        let bits = (hash >> 24) as usize & 0xffff_ffff;
-        let half = self.half();
-        match bits & (2 * half - 1) {
-            place if place < self.shards.len() => place,
-            place => place & (half - 1),
+    /// From now on it is noted who has which id: whatever is interned, and whatever [`NodeNames::mark`] is told.
+    pub(crate) fn begin_marking(&mut self) {
+        self.marks = Some(Marks::new(self.end));
+    }
+
+    /// Somebody has the id.
+    pub(crate) fn mark(&mut self, id: u32) {
+        if let Some(marks) = &mut self.marks {
+            marks.mark(id);
         }
     }
 
-    fn half(&self) -> usize {
-        1 << self.shards.len().max(1).ilog2()
-    }
-
-    fn shard(&self, hash: u64) -> Option<&HashTable<u32>> {
-        self.shards.get(self.place(hash))
-    }
-
-    /// Divides at once while that costs nothing, to save it later.
-    fn expect(&mut self, count: usize, hash_of: impl Fn(u32) -> u64) {
-        let shards = count.div_ceil(SHARD);
-        if self.len > FEW || shards <= self.shards.len() {
-            return;
-        }
-        let former = std::mem::take(&mut self.shards);
-        self.shards.resize(shards, HashTable::new());
-        self.len = 0;
-        for id in former.into_iter().flatten() {
-            self.insert(hash_of(id), id, &hash_of);
+    /// All ids that anybody has are marked: the others are nobody's from now on, and [`NodeNames::sweep`] gives them back.
+    pub(crate) fn begin_sweeping(&mut self) {
+        if let Some(marks) = &mut self.marks {
+            marks.phase = Phase::Sweeping {
+                rest: self.blocks.len(),
+            };
         }
     }
 
-    fn insert(&mut self, hash: u64, id: u32, hash_of: impl Fn(u32) -> u64) {
-        if self.len >= self.shards.len() * SHARD {
-            self.divide(&hash_of);
-        }
-        let place = self.place(hash);
-        let is_large = self.shards.len() > 1;
-        let shard = &mut self.shards[place];
-        if is_large && shard.is_empty() {
-            // It will be full, and growing step by step hashes each name again.
-            shard.reserve(ROOM, |id| hash_of(*id));
-        }
-        shard.insert_unique(hash, id, |id| hash_of(*id));
-        self.len += 1;
+    /// Nothing is given back that has not been.
+    pub(crate) fn forget_marks(&mut self) {
+        self.marks = None;
     }
 
-    fn divide(&mut self, hash_of: &impl Fn(u32) -> u64) {
-        self.shards.push(HashTable::new());
-        if self.shards.len() == 1 {
-            return;
+    /// Goes on; whether everything is given back. From the last name to the first, so that the last ones make room for good.
+    pub(crate) fn sweep(&mut self, work: &mut Work) -> bool {
+        let Some(mut marks) = self.marks.take() else {
+            return true;
+        };
+        let Phase::Sweeping { mut rest } = marks.phase else {
+            self.marks = Some(marks);
+            return false;
+        };
+        while work.is_left() && rest > 0 {
+            rest -= 1;
+            work.spend(LOOK_COST);
+            let doomed = marks.doomed(rest * BLOCK..(rest + 1) * BLOCK);
+            let doomed: Vec<usize> = doomed.filter(|id| self.has(*id as u32)).collect();
+            if !doomed.is_empty() {
+                self.give_back(rest, &doomed, work);
+            }
         }
-        let new = self.shards.len() - 1;
-        let half = 1 << new.ilog2();
-        let old = std::mem::take(&mut self.shards[new - half]);
-        for place in [new - half, new] {
-            self.shards[place].reserve(ROOM, |id| hash_of(*id));
+        marks.phase = Phase::Sweeping { rest };
+        self.marks = Some(marks).filter(|_| rest > 0);
+        rest == 0
+    }
+
+    fn give_back(&mut self, block: usize, doomed: &[usize], work: &mut Work) {
+        work.spend(BLOCK_COST);
+        for &id in doomed {
+            work.spend(FREE_COST);
+            let hash = self.keys.hash_one(self.get(id as u32));
+            let mut ids = std::mem::take(&mut self.ids);
+            ids.remove(hash, id as u32, |id| self.keys.hash_one(self.get(id)));
+            self.ids = ids;
+            self.blocks[block].put(id % BLOCK, "");
+            self.free.insert(id);
         }
-        for id in old {
-            let hash = hash_of(id);
-            let place = self.place(hash);
-            self.shards[place].insert_unique(hash, id, |id| hash_of(*id));
+        self.blocks[block].text.shrink_to_fit();
+        while self.end > 0 && self.free.contains(self.end - 1) {
+            self.end -= 1;
+            self.free.remove(self.end);
         }
+        self.blocks.truncate(self.end.div_ceil(BLOCK));
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_growing_index_finds_every_name() {
-        for expected in [0, 10 * SHARD] {
-            let mut names = NodeNames::new(1);
-            names.expect(expected);
-            let count = 9 * SHARD as u32;
-            for i in 0..count {
-                assert_eq!(names.intern_text(&format!("n{i}")), i);
-            }
-            assert!(names.ids.shards.len() >= 9);
-            for i in 0..count {
-                assert_eq!(names.find(&format!("n{i}")), Some(i));
-            }
-            assert_eq!(names.find("n"), None);
-        }
-    }
-
-    #[test]
-    fn node_names_keep_their_ids_over_many_blocks() {
-        let mut names = NodeNames::new(5);
-        let name = |i: usize| format!("{}{i}", "x".repeat(i % 7));
-        for i in 0..3 * BLOCK {
-            assert_eq!(names.intern_text(&name(i)), i as u32);
-        }
-        assert_eq!(names.intern(&NodeName::default()), 3 * BLOCK as u32);
-        for i in 0..3 * BLOCK {
-            assert_eq!(names.get(i as u32), name(i));
-            assert_eq!(names.find(&name(i)), Some(i as u32));
-            assert_eq!(names.intern_text(&name(i)), i as u32);
-        }
-        assert_eq!(names.len(), 3 * BLOCK + 1);
-        assert_eq!(names.find("nobody"), None);
-        assert_eq!(names.get(u32::MAX), "");
-        assert_eq!(names.iter().nth(BLOCK), Some(name(BLOCK).as_str()));
-    }
-}
+mod tests;

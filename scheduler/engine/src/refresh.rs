@@ -127,6 +127,7 @@ impl Engine {
     pub fn apply_nodes(&mut self, now: Time, nodes: Arc<NodeTable>) {
         self.expire(now);
         self.give_refresh_up();
+        self.give_reclaim_up();
         self.begin_nodes(nodes);
         self.finish_refresh();
     }
@@ -145,6 +146,8 @@ impl Engine {
     pub fn is_refreshing(&self) -> bool {
         self.refresh.is_some()
             || !self.rubbish.is_empty()
+            || self.reclaim.is_under_way()
+            || self.is_reclaim_due()
             || (self.waiting.is_some() && self.config.is_some())
     }
 
@@ -170,6 +173,13 @@ impl Engine {
             if !self.rubbish.shed(work) {
                 return;
             }
+            if self.is_reclaim_due() {
+                self.begin_reclaim();
+            }
+            if self.reclaim.is_under_way() {
+                self.go_on_reclaiming(work);
+                continue;
+            }
             self.begin_refresh();
             let Some(mut refresh) = self.refresh.take() else {
                 return;
@@ -190,16 +200,17 @@ impl Engine {
     }
 
     pub(crate) fn begin_refresh(&mut self) {
-        let Some(config) = &self.config else {
+        let Some(config) = self.config.clone() else {
             return;
         };
-        if self.refresh.is_some() {
+        if self.refresh.is_some() || self.reclaim.is_under_way() {
             return;
         }
         let Some(table) = self.waiting.take() else {
             return;
         };
-        let growing = Growing::new(config, table, &mut self.node_names);
+        self.give_reclaim_up();
+        let growing = Growing::new(&config, table, &mut self.node_names);
         let mut refresh = Refresh {
             stage: Stage::Growing(Box::new(growing)),
             forest: None,
@@ -215,6 +226,7 @@ impl Engine {
 
     /// What was on its way, or in force, begins anew: under other levels or another order it is another forest.
     pub(crate) fn begin_anew(&mut self) {
+        self.give_reclaim_up();
         let on_its_way = self.give_refresh_up();
         let in_force = self.nodes.take();
         if self.waiting.is_none() {

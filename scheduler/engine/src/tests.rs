@@ -9,6 +9,7 @@ mod listing;
 mod plain;
 mod policies;
 mod random;
+mod reclaim;
 mod reconfigure;
 mod refresh;
 mod scenarios;

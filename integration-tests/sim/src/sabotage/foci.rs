@@ -471,4 +471,14 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
             (FaultKind::OperatorForgives, secs(3)),
         ]),
     ),
+    focus(
+        Sabotage::GiveBackNamesInUse,
+        &["orphans_end"],
+        Wanted {
+            faults: &[(FaultKind::ConfigChange, secs(10))],
+            orphans: Orphans::End,
+            ..CALM
+        },
+    )
+    .beginning_at(99),
 ];

@@ -7,7 +7,7 @@ use brasserie_common::fingerprint::Shape;
 use brasserie_common::{JobId, JobName, NodeId, NodeName, RecordSeq, RequestId, Time};
 use brasserie_scheduler_engine::Task;
 
-use super::{JobChanged, JobRefusal};
+use super::{JobChanged, JobRefusal, Jobs};
 use crate::effect::Reply;
 use crate::record::{EndedTask, ForgottenTask, Record};
 use crate::scheduler::Scheduler;
@@ -115,6 +115,14 @@ impl Wish {
                 maybe_alive: counts.maybe_alive,
             },
         }
+    }
+}
+
+impl Jobs {
+    /// Nobody has wished for anything that is not done: so no task is named here.
+    pub(crate) fn wishes_are_done(&self) -> bool {
+        let Slices { waiting, under_way } = &self.slices;
+        waiting.is_empty() && under_way.is_none()
     }
 }
 

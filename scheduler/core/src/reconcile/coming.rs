@@ -10,6 +10,9 @@ use super::{Nodes, has_same_nodes};
 use crate::jobs::NodesOf;
 use crate::scheduler::Scheduler;
 
+/// Nodes that the engine is told of in one turn: about a millisecond.
+const TOLD_A_TURN: usize = 10_000;
+
 impl Scheduler {
     /// Begins to put nodes in force: until they are, those in force are what decides.
     pub(crate) fn begin_nodes(&mut self, now: Time, NodesOf { nodes, config: of }: NodesOf) {
@@ -26,6 +29,26 @@ impl Scheduler {
         self.engine_mut().continue_refresh();
         if self.engine().tables_put_in_force() != before {
             self.nodes_came_in_force(now);
+        }
+        if let Some(cycle) = self.tells_nodes() {
+            self.tell_nodes(cycle);
+        }
+    }
+
+    /// The engine wants to know which nodes are known here: not before everything is done that was wished for tasks of nodes that
+    /// may be gone.
+    pub(crate) fn tells_nodes(&self) -> Option<u64> {
+        let cycle = self.engine().wants_held_nodes();
+        cycle.filter(|_| self.jobs().wishes_are_done())
+    }
+
+    fn tell_nodes(&mut self, cycle: u64) {
+        let nodes = self.tasks_mut().next_nodes_beside(cycle, TOLD_A_TURN);
+        if nodes.is_empty() {
+            // What runs, and what has ended, the engine knows itself.
+            self.engine_mut().all_nodes_are_held();
+        } else {
+            self.engine_mut().hold_nodes(nodes);
         }
     }
 

@@ -54,13 +54,7 @@ impl Tasks {
                     .max(0),
             );
         });
-        let mut forgotten: Vec<_> = forgotten.iter().collect();
-        forgotten.sort_unstable_by_key(|(task, _)| **task);
-        s.each(forgotten, |s, (task, up_to)| {
-            s.put(task);
-            s.invocation(*up_to);
-            s.put(up_to.0.start_time.saturating_sub(wall.as_secs()).max(0));
-        });
+        forgotten.shape(s, wall);
         s.each(pending, |s, (seq, tasks)| {
             s.put((until_synced(*seq, persisted), tasks));
         });

@@ -1,5 +1,6 @@
 //! A job's history is deleted: what is forgotten stays so, what runs or may be alive is left alone, and no late repeat is news.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -13,6 +14,7 @@ use brasserie_scheduler_core::{
     CallReply, Durable, Event, ExpectedVersion, JobChange, JobChanged, JobRefusal, MAX_NAMED_NODES,
     Record, Reply,
 };
+use brasserie_scheduler_engine::{NodeTableBuilder, Row};
 
 use crate::support::{Script, one_job, options, worker};
 use crate::{JOB, change, create, delete, failed, name, reasons, restarted, started};
@@ -468,4 +470,37 @@ fn a_wish_that_changes_nothing_does_not_take_one_long_turn() {
     let (after, reply) = s.reply_to(request);
     let nothing = JobChanged::Forgiven { tasks: 0 };
     assert_eq!((after, reply), (None, Reply::JobChanged(Ok(nothing))));
+}
+
+/// Nodes of these names, on which nothing starts.
+fn put_nodes(s: &mut Script, names: &[&str]) {
+    let config = one_job(1, "");
+    let mut builder = NodeTableBuilder::new("instance", &config);
+    for name in names {
+        let child = builder.add_child(Row::ROOT, name, false);
+        child.expect("the table has room");
+    }
+    let nodes = Arc::new(builder.finish());
+    s.event(Event::NodesLoaded { nodes, config });
+    while s.scheduler.poll_timeout() == Some(Time::ZERO) {
+        s.advance(Duration::ZERO);
+    }
+}
+
+#[test]
+fn a_deleted_end_is_remembered_by_its_name_when_its_node_is_gone() {
+    let (mut s, w) = one("");
+    let task = begin(&mut s);
+    end(&mut s, &w, &task, ReportedStatus::done());
+    put_nodes(&mut s, &["a", "b", "c"]);
+    assert_eq!(delete_history(&mut s, "j", &[]).1, (1, 0, 0));
+    // Names that nobody has are given back.
+    put_nodes(&mut s, &["d", "e", "f"]);
+    put_nodes(&mut s, &["g", "h", "i"]);
+    let engine = s.scheduler.engine();
+    let known = ["n0", "a", "d", "g"].map(|name| engine.find_node(name).is_some());
+    assert_eq!(known, [true, false, false, true]);
+    let (after, told) = s.update(&w, &task, ReportedStatus::done());
+    assert_eq!((after, told), (None, Ok(())), "a repeat is no news");
+    assert_eq!(stored(&s, "n0"), None);
 }

@@ -73,7 +73,7 @@ impl Growing {
         names.expect(table.len());
         let mut forest = Box::new(Forest::empty(table, config.levels.len()));
         // Room costs nothing until it is used, and growing step by step may mean to copy all.
-        forest.rows.reserve(names.len() + forest.table.len());
+        forest.rows.reserve(names.end() + forest.table.len());
         let rows = forest.table.len();
         forest
             .orders
@@ -121,9 +121,9 @@ impl Growing {
             }
             work.spend(ROW_COST);
             let row = Row(index as u32);
-            let known = names.len();
+            let known = names.count();
             let id = NodeId(names.intern_text(table.name(row)));
-            if id.index() == known {
+            if names.count() > known {
                 work.spend(NEW_NAME_COST);
             }
             let parent = table.parent(row);

@@ -178,7 +178,9 @@ impl Engine {
 
     /// A further run of a task that runs already: it takes its slots as any other, without being the task's run.
     pub fn hold_slots(&mut self, worker: WorkerIndex, charges: &[NodeResources]) {
-        for charge in self.read_charges(charges) {
+        let charges = self.read_charges(charges);
+        self.reclaim.hold(&charges);
+        for charge in charges {
             self.ledger.charge(charge);
         }
         self.pool.task_started(worker);
@@ -188,6 +190,7 @@ impl Engine {
     /// The end of [`Engine::hold_slots`], with the same worker and charges.
     pub fn release_slots(&mut self, worker: WorkerIndex, charges: &[NodeResources]) {
         let charges = self.read_charges(charges);
+        self.reclaim.let_go(&charges);
         for charge in &charges {
             self.ledger.free(*charge);
         }

@@ -55,6 +55,11 @@ impl Runs {
         self.iter().map(|(task, _)| task)
     }
 
+    /// As [`Runs::at_mut`], with its task.
+    pub(crate) fn at(&self, place: usize) -> Option<Option<&(Task, Run)>> {
+        self.entries.get(place).map(Option::as_ref)
+    }
+
     /// The run at a place, if there is one; `None` behind the last place.
     pub(crate) fn at_mut(&mut self, place: usize) -> Option<Option<&mut Run>> {
         let entry = self.entries.get_mut(place)?;

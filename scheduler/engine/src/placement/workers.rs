@@ -78,6 +78,11 @@ impl Pool {
             .map(|(i, w)| (WorkerIndex(u32::try_from(i).unwrap_or(u32::MAX)), w))
     }
 
+    /// Names that stand for workers and their hosts, also of those that are gone and still charged.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.workers.iter().flat_map(|w| [w.node, w.host])
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.present == 0
     }

@@ -106,6 +106,7 @@ impl Statuses {
         page[place] = pack(NONE, 0);
         if page.iter().all(|short| unpack(*short).0 == NONE) {
             *slot = None;
+            while self.pages.pop_if(|page| page.is_none()).is_some() {}
         }
     }
 
@@ -126,6 +127,15 @@ impl Statuses {
             None => return None,
         };
         Some(pack(index as u64 + 1, millis))
+    }
+
+    /// The nodes with a status of one page; `None` behind the last page.
+    pub(crate) fn page(&self, page: usize) -> Option<impl Iterator<Item = NodeId> + '_> {
+        let shorts = self.pages.get(page)?.as_deref().into_iter().flatten();
+        let present = shorts
+            .enumerate()
+            .filter(|(_, short)| unpack(**short).0 != NONE);
+        Some(present.map(move |(place, _)| NodeId((page * PAGE + place) as u32)))
     }
 
     /// All, by node.

@@ -149,9 +149,10 @@ impl Engine {
         }
     }
 
-    /// Both ids were handed out by this engine.
-    pub(crate) fn knows(&self, task: Task) -> bool {
-        task.job.index() < self.jobs.len() && task.node.index() < self.node_names.len()
+    /// Both ids were handed out by this engine. Who asks may keep them.
+    pub(crate) fn knows(&mut self, task: Task) -> bool {
+        self.node_names.mark(task.node.0);
+        task.job.index() < self.jobs.len() && self.node_names.has(task.node.0)
     }
 
     fn set_status(

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::hash::Hasher;
+use std::ops::Bound;
 
 use brasserie_common::collections::IdMap;
 use brasserie_common::fingerprint::Shape;
@@ -57,6 +58,17 @@ impl Waits {
 
     pub(crate) fn next_of(&self, job: JobId) -> Option<Time> {
         self.jobs.get(&job)?.queue.first().map(|(time, _)| *time)
+    }
+
+    /// The job's waits behind one, those that end first first.
+    pub(crate) fn after(
+        &self,
+        job: JobId,
+        after: Option<(Time, NodeId)>,
+    ) -> impl Iterator<Item = (Time, NodeId)> + '_ {
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let waits = self.jobs.get(&job).into_iter();
+        waits.flat_map(move |waits| waits.queue.range((after, Bound::Unbounded)).copied())
     }
 
     pub(crate) fn next(&self) -> Option<Time> {

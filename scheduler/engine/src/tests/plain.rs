@@ -164,7 +164,11 @@ impl Plain {
         });
         let names = &job.run_only_after_all_nodes_are_done_for;
         let are_others = self.nodes_of == NodesOf::AnotherConfig && !names.is_empty();
-        if hindered || are_others || !depends || !names.iter().all(|on| self.is_all_done(on.as_str())) {
+        if hindered
+            || are_others
+            || !depends
+            || !names.iter().all(|on| self.is_all_done(on.as_str()))
+        {
             return BTreeSet::new();
         }
         nodes

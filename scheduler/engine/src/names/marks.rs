@@ -1,0 +1,149 @@
+//! Which ids somebody has, and which are nobody's: sets of dense ids, a bit each.
+
+use std::ops::Range;
+
+const WORD: usize = u64::BITS as usize;
+
+/// A set of which the lowest member is soon found.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bits {
+    words: Vec<u64>,
+    count: usize,
+    /// Words before this one are empty.
+    first: usize,
+}
+
+impl Bits {
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn contains(&self, id: usize) -> bool {
+        let word = self.words.get(id / WORD);
+        word.is_some_and(|word| word & bit(id) != 0)
+    }
+
+    pub(super) fn insert(&mut self, id: usize) {
+        let place = id / WORD;
+        if self.words.len() <= place {
+            self.words.resize(place + 1, 0);
+        }
+        if self.words[place] & bit(id) == 0 {
+            self.words[place] |= bit(id);
+            self.count += 1;
+            self.first = self.first.min(place);
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: usize) {
+        if self.contains(id) {
+            self.words[id / WORD] &= !bit(id);
+            self.count -= 1;
+        }
+    }
+
+    /// Takes the lowest one out.
+    pub(super) fn take_first(&mut self) -> Option<usize> {
+        if self.count == 0 {
+            return None;
+        }
+        while self.words[self.first] == 0 {
+            self.first += 1;
+        }
+        let id = self.first * WORD + self.words[self.first].trailing_zeros() as usize;
+        self.remove(id);
+        Some(id)
+    }
+}
+
+fn bit(id: usize) -> u64 {
+    1 << (id % WORD)
+}
+
+/// What is known of who has an id.
+#[derive(Clone, Debug)]
+pub(super) struct Marks {
+    /// Of the ids that there were at the beginning. Later ones have somebody.
+    marked: Vec<u64>,
+    len: usize,
+    pub(super) phase: Phase,
+}
+
+/// ```text
+///   Marking ---all that anybody has is marked---> Sweeping ---the rest is given back---> no marks
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// One without a mark may be somebody's.
+    Marking,
+    /// One without a mark is nobody's, and nobody can get it by its name but with a mark.
+    Sweeping {
+        /// Blocks of names that are not looked at yet.
+        rest: usize,
+    },
+}
+
+impl Marks {
+    pub(super) fn new(len: usize) -> Self {
+        Marks {
+            marked: vec![0; len.div_ceil(WORD)],
+            len,
+            phase: Phase::Marking,
+        }
+    }
+
+    pub(super) fn mark(&mut self, id: u32) {
+        if let Some(word) = self.marked.get_mut(id as usize / WORD) {
+            *word |= bit(id as usize);
+        }
+    }
+
+    fn is_marked(&self, id: usize) -> bool {
+        id >= self.len || self.marked[id / WORD] & bit(id) != 0
+    }
+
+    /// Whether an id is nobody's, and will be given back.
+    pub(super) fn dooms(&self, id: u32) -> bool {
+        match self.phase {
+            Phase::Marking => false,
+            Phase::Sweeping { .. } => !self.is_marked(id as usize),
+        }
+    }
+
+    /// Of these ids those without a mark.
+    pub(super) fn doomed(&self, ids: Range<usize>) -> impl Iterator<Item = usize> + '_ {
+        // Nearly always all of them have somebody.
+        let are_all_marked = self.marked.get(ids.start / WORD) == Some(&u64::MAX);
+        let ids = if are_all_marked { 0..0 } else { ids };
+        ids.filter(|id| !self.is_marked(*id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn bits_are_a_set(steps in proptest::collection::vec((0u8..3, 0usize..300), 0..200)) {
+            let (mut bits, mut model) = (Bits::default(), BTreeSet::new());
+            for (kind, id) in steps {
+                match kind {
+                    0 => {
+                        bits.insert(id);
+                        model.insert(id);
+                    }
+                    1 => {
+                        bits.remove(id);
+                        model.remove(&id);
+                    }
+                    _ => prop_assert_eq!(bits.take_first(), model.pop_first()),
+                }
+                prop_assert_eq!(bits.count(), model.len());
+                prop_assert_eq!(bits.contains(id), model.contains(&id));
+            }
+        }
+    }
+}
