@@ -8,7 +8,7 @@ use brasserie_common::status::StoredStatus;
 use brasserie_common::{InvocationId, JobId, JobName, NodeId, NodeName, TaskKey, Time};
 use brasserie_scheduler_engine::Task;
 
-use crate::record::Durable;
+use crate::record::{Durable, Forgotten};
 use crate::scheduler::Scheduler;
 
 /// The last end of each task.
@@ -75,14 +75,13 @@ impl Scheduler {
     pub(crate) fn remember(
         &mut self,
         now: Time,
-        forgotten: BTreeMap<TaskKey, InvocationId>,
+        forgotten: BTreeMap<TaskKey, Forgotten>,
         statuses: BTreeMap<TaskKey, (InvocationId, StoredStatus)>,
     ) {
-        for (key, up_to) in forgotten {
+        for (key, of) in forgotten {
             let job = self.engine_mut().intern_job(&key.job);
             let node = self.engine_mut().intern_node(&key.node);
-            self.tasks_mut()
-                .remember_forgotten(Task { job, node }, up_to);
+            self.tasks_mut().remember_forgotten(Task { job, node }, of);
         }
         for (key, (invocation, status)) in statuses {
             let job = self.engine_mut().intern_job(&key.job);

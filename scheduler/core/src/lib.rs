@@ -33,8 +33,8 @@ pub use plan::{
 };
 pub use reconcile::has_same_nodes;
 pub use record::{
-    ClusterId, Durable, EndedTask, ForgottenTask, InstanceRecord, JobVersion, KeptConfig,
-    LeftCause, MAX_LEFT, Record, SavedJob,
+    ClusterId, DeletionNumber, Durable, EndedTask, Forgotten, ForgottenTask, InstanceRecord,
+    JobVersion, KeptConfig, LeftCause, MAX_LEFT, Record, SavedJob,
 };
 pub use scheduler::{Options, Scheduler};
 pub use times::{GivenStretch, GivenTimes, ItemName};

@@ -85,6 +85,7 @@ pub enum Record {
     },
     /// Nobody asks any more how these tasks have ended.
     HistoryDeleted {
+        number: DeletionNumber,
         tasks: Vec<ForgottenTask>,
         /// Of tasks that were lost and may be alive only the failures are forgiven, so that the wait for their end is counted.
         forgiven: Vec<EndedTask>,
@@ -158,6 +159,29 @@ pub struct ForgottenTask {
     pub up_to: InvocationId,
 }
 
+/// Counts the records that delete ends, so that it is known which workers were there.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct DeletionNumber(pub u64);
+
+/// What is remembered of a task's deleted ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Forgotten {
+    /// Ends up to this run's are no news.
+    pub up_to: InvocationId,
+    pub number: DeletionNumber,
+}
+
+impl Forgotten {
+    /// The later run counts.
+    pub(crate) fn add(&mut self, other: Forgotten) {
+        if other.up_to > self.up_to {
+            *self = other;
+        }
+    }
+}
+
 /// What must be known of a worker instance to know when it is certainly dead.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InstanceRecord {
@@ -166,6 +190,8 @@ pub struct InstanceRecord {
     pub heartbeat_period: Duration,
     /// As last sent to it: a later scheduler may have shorter ones, the worker has these.
     pub timeouts: Timeouts,
+    /// The last deletion before it associated first: it may repeat what later ones deleted.
+    pub since: DeletionNumber,
 }
 
 /// Why a worker instance left the record.
@@ -206,7 +232,7 @@ pub struct Durable {
     /// The last end of each task.
     pub statuses: BTreeMap<TaskKey, (InvocationId, StoredStatus)>,
     /// Up to which run the ends of a task were deleted, as long as some worker might repeat one.
-    pub forgotten: BTreeMap<TaskKey, InvocationId>,
+    pub forgotten: BTreeMap<TaskKey, Forgotten>,
     /// The operator says that the directory was restored from a backup. No record: it holds for the next start.
     pub is_a_backup: bool,
 }
@@ -262,12 +288,16 @@ impl Durable {
                     self.end(task);
                 }
             }
-            Record::HistoryDeleted { tasks, forgiven } => {
+            Record::HistoryDeleted {
+                number,
+                tasks,
+                forgiven,
+            } => {
                 for task in forgiven {
                     self.end(task);
                 }
                 for task in tasks {
-                    self.forget(task);
+                    self.forget(*number, task);
                 }
             }
             Record::ConfigKept { config } => self.config = Some(config.clone()),
@@ -291,10 +321,7 @@ impl Durable {
 
     fn leave(&mut self, worker: WorkerId) {
         self.instances.remove(&worker);
-        if self.instances.is_empty() {
-            // Nobody is left who could repeat an end; those who left are not heard again.
-            self.forgotten.clear();
-        }
+        self.drop_forgotten();
         self.left.insert(worker);
         if self.left.len() > MAX_LEFT {
             // Ids are ordered by start time: the oldest goes.
@@ -302,14 +329,29 @@ impl Durable {
         }
     }
 
-    fn forget(&mut self, task: &ForgottenTask) {
+    /// What nobody is left to repeat: those who left are not heard again.
+    fn drop_forgotten(&mut self) {
+        let first = self.instances.values().map(|instance| instance.since).min();
+        self.forgotten
+            .retain(|_, of| first.is_some_and(|first| first < of.number));
+    }
+
+    /// The number of the latest deletion of which anything is known.
+    pub(crate) fn last_deletion(&self) -> DeletionNumber {
+        let forgotten = self.forgotten.values().map(|of| of.number);
+        let instances = self.instances.values().map(|instance| instance.since);
+        forgotten.chain(instances).max().unwrap_or_default()
+    }
+
+    fn forget(&mut self, number: DeletionNumber, task: &ForgottenTask) {
         let key = TaskKey {
             job: task.job.clone(),
             node: task.node.clone(),
         };
         self.statuses.remove(&key);
-        let known = self.forgotten.entry(key).or_insert(task.up_to);
-        *known = (*known).max(task.up_to);
+        let up_to = task.up_to;
+        let of = Forgotten { up_to, number };
+        self.forgotten.entry(key).or_insert(of).add(of);
     }
 
     fn end(&mut self, task: &EndedTask) {

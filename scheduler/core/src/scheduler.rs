@@ -109,7 +109,7 @@ impl Scheduler {
             wall,
             engine: Engine::new(options.seed),
             workers: Workers::new(id, &durable.left),
-            tasks: Tasks::default(),
+            tasks: Tasks::new(&durable),
             orphans: Orphans::default(),
             jobs: Jobs::new(&durable),
             times: durable.schedule_memory(),
@@ -223,6 +223,7 @@ impl Scheduler {
         self.update_initial_wait(now);
         self.spread_the_set(now);
         self.engine.handle_timeout(now);
+        self.tasks.drop_forgotten();
         self.continue_refresh(now);
         self.start_tasks(now);
     }
@@ -232,7 +233,8 @@ impl Scheduler {
         if self.stepped_down.is_some() {
             return None;
         }
-        let has_more = self.engine.is_refreshing() || self.tells_nodes().is_some();
+        let has_more =
+            self.engine.is_refreshing() || self.tells_nodes().is_some() || self.tasks.is_drop_due();
         if self.more_to_place || self.slices_are_due() || has_more {
             return Some(Time::ZERO);
         }
@@ -306,6 +308,9 @@ impl Scheduler {
     pub(crate) fn persist(&mut self, record: Record) -> RecordSeq {
         self.log.last = self.log.last.next();
         let seq = self.log.last;
+        if let Record::WorkerLeft { worker, .. } = &record {
+            self.tasks.left(*worker);
+        }
         self.effects.push_back(Effect::Persist { seq, record });
         seq
     }

@@ -13,12 +13,13 @@ use std::time::Duration;
 use brasserie_common::collections::IdMap;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
-    BackoffDuration, InvocationId, JobId, NodeId, RecordSeq, Shard, Time, Timeouts,
+    BackoffDuration, InvocationId, JobId, NodeId, RecordSeq, Shard, Time, Timeouts, WorkerId,
 };
 use brasserie_scheduler_engine::Task;
 
+use crate::record::{DeletionNumber, Durable, Forgotten};
 use beside::Besides;
-use forgotten::Forgotten;
+use forgotten::DeletedEnds;
 pub(crate) use invocation::kill_request;
 use unsure::UnsureChecks;
 
@@ -76,7 +77,7 @@ pub(crate) struct Tasks {
     /// The invocation of each task's stored end.
     ended: IdMap<Task, InvocationId>,
     /// Up to which run ends were deleted: a repeat of one is acknowledged, and is no news, whatever has ended since.
-    forgotten: Forgotten,
+    forgotten: DeletedEnds,
     /// Ends whose record is not durable yet.
     pending: BTreeMap<RecordSeq, Vec<Task>>,
     pending_by_task: BTreeMap<Task, RecordSeq>,
@@ -95,6 +96,13 @@ struct Span {
 }
 
 impl Tasks {
+    pub(crate) fn new(durable: &Durable) -> Self {
+        Tasks {
+            forgotten: DeletedEnds::new(durable),
+            ..Tasks::default()
+        }
+    }
+
     pub(crate) fn run(&self, task: Task) -> Option<&Run> {
         self.runs.get(&task)
     }
@@ -197,13 +205,39 @@ impl Tasks {
     /// The stored end of the task is forgotten, by the record `seq`.
     pub(crate) fn forget_end(&mut self, task: Task, up_to: InvocationId, seq: RecordSeq) {
         self.ended.remove(&task);
-        self.remember_forgotten(task, up_to);
+        let number = self.forgotten.next_number();
+        self.remember_forgotten(task, Forgotten { up_to, number });
         self.pending.entry(seq).or_default().push(task);
         self.pending_by_task.insert(task, seq);
     }
 
-    pub(crate) fn remember_forgotten(&mut self, task: Task, up_to: InvocationId) {
-        self.forgotten.remember(task, up_to);
+    pub(crate) fn remember_forgotten(&mut self, task: Task, of: Forgotten) {
+        self.forgotten.remember(task, of);
+    }
+
+    /// The ends that were forgotten since the last time are recorded as forgotten, under this number.
+    pub(crate) fn record_forgotten(&mut self) -> DeletionNumber {
+        self.forgotten.record()
+    }
+
+    /// The last deletion before an instance came first.
+    pub(crate) fn associated(&mut self, worker: WorkerId) -> DeletionNumber {
+        self.forgotten.associated(worker)
+    }
+
+    /// An instance is not heard again.
+    pub(crate) fn left(&mut self, worker: WorkerId) {
+        self.forgotten.left(worker);
+    }
+
+    /// Something is remembered of deleted ends that nobody can repeat.
+    pub(crate) fn is_drop_due(&self) -> bool {
+        self.forgotten.is_drop_due()
+    }
+
+    /// Drops some of that.
+    pub(crate) fn drop_forgotten(&mut self) {
+        self.forgotten.drop_some();
     }
 
     /// Whether ends of this run were deleted, taken or not.

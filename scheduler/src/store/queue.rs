@@ -176,7 +176,11 @@ fn weight(record: &Record) -> usize {
             FIXED + tasks.iter().map(task).sum::<usize>()
         }
         Record::TaskEnded(ended) => task(ended),
-        Record::HistoryDeleted { tasks, forgiven } => {
+        Record::HistoryDeleted {
+            number: _,
+            tasks,
+            forgiven,
+        } => {
             let names = tasks.iter();
             let names = names.map(|ended| ended.job.as_str().len() + ended.node.as_str().len());
             let forgotten: usize = names.map(|bytes| FIXED + bytes).sum();

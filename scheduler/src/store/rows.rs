@@ -10,7 +10,8 @@ use brasserie_common::{
     InvocationId, JobName, MachinePortLock, NodeName, SchedulerId, TaskKey, WorkerId,
 };
 use brasserie_scheduler_core::{
-    ClusterId, Durable, EndedTask, ForgottenTask, InstanceRecord, MAX_LEFT, Record,
+    ClusterId, DeletionNumber, Durable, EndedTask, Forgotten, ForgottenTask, InstanceRecord,
+    MAX_LEFT, Record,
 };
 use rusqlite::{Connection, Row, Transaction, params};
 
@@ -20,6 +21,9 @@ use super::{job_rows, source_rows};
 /// Names whose ids are kept in memory; more are looked up in the file again. They share their text with the scheduler's
 /// own tables, so this is some 100 MiB at most.
 const MAX_CACHED_NAMES: usize = 1_000_000;
+
+/// Deleted ends that are dropped at once, with a worker that leaves: some ten milliseconds. The rest goes with the next ones.
+const MAX_DROPPED: i64 = 4096;
 
 /// Ids of names that are in the file. Forgotten with the connection, because a rollback takes ids back.
 #[derive(Debug, Default)]
@@ -133,12 +137,16 @@ pub(super) fn apply(
                 end(transaction, names, task)?;
             }
         }
-        Record::HistoryDeleted { tasks, forgiven } => {
+        Record::HistoryDeleted {
+            number,
+            tasks,
+            forgiven,
+        } => {
             for task in forgiven {
                 end(transaction, names, task)?;
             }
             for task in tasks {
-                forget(transaction, names, task)?;
+                forget(transaction, names, *number, task)?;
             }
         }
         Record::ConfigKept { config } => source_rows::apply_config(transaction, config)?,
@@ -154,9 +162,16 @@ fn leave(transaction: &Transaction<'_>, worker: WorkerId) -> Result<(), StoreErr
         "DELETE FROM instances WHERE start_time = ?1 AND rand = ?2",
         params![worker.0.start_time, worker.0.rand],
     )?;
+    // Deletions of which nobody is left who was there.
+    let settled: i64 = transaction
+        .prepare_cached("SELECT coalesce(min(since), ?1) FROM instances")?
+        .query_row([i64::MAX], |row| row.get(0))?;
     transaction
-        .prepare_cached("DELETE FROM forgotten WHERE NOT EXISTS (SELECT 1 FROM instances)")?
-        .execute(())?;
+        .prepare_cached(
+            "DELETE FROM forgotten WHERE (job_id, node_id) IN
+             (SELECT job_id, node_id FROM forgotten WHERE number <= ?1 LIMIT ?2)",
+        )?
+        .execute([settled, MAX_DROPPED])?;
     transaction
         .prepare_cached(
             "INSERT INTO left_instances (start_time, rand) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
@@ -187,10 +202,11 @@ fn associate(
         machine_lock,
         heartbeat_period,
         timeouts,
+        since,
     } = instance;
     transaction.execute(
-        "INSERT OR REPLACE INTO instances (start_time, rand, shard, hostname, port, heartbeat_period_ns, timeouts)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT OR REPLACE INTO instances (start_time, rand, shard, hostname, port, heartbeat_period_ns, timeouts, since)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         params![
             worker.0.start_time,
             worker.0.rand,
@@ -199,6 +215,7 @@ fn associate(
             machine_lock.port,
             nanos(*heartbeat_period),
             serde_json::to_string(timeouts)?,
+            since.0.cast_signed(),
         ],
     )?;
     Ok(())
@@ -247,6 +264,7 @@ fn end(
 fn forget(
     transaction: &Transaction<'_>,
     names: &mut Names,
+    number: DeletionNumber,
     task: &ForgottenTask,
 ) -> Result<(), StoreError> {
     let ForgottenTask { job, node, up_to } = task;
@@ -256,11 +274,13 @@ fn forget(
         .prepare_cached("DELETE FROM statuses WHERE job_id = ?1 AND node_id = ?2")?
         .execute([job, node])?;
     let mut statement = transaction.prepare_cached(
-        "INSERT INTO forgotten (job_id, node_id, up_to_start, up_to_rand) VALUES (?1, ?2, ?3, ?4)
-         ON CONFLICT DO UPDATE SET up_to_start = excluded.up_to_start, up_to_rand = excluded.up_to_rand
+        "INSERT INTO forgotten (job_id, node_id, up_to_start, up_to_rand, number) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT DO UPDATE SET
+         up_to_start = excluded.up_to_start, up_to_rand = excluded.up_to_rand, number = excluded.number
          WHERE (excluded.up_to_start, excluded.up_to_rand) > (up_to_start, up_to_rand)",
     )?;
-    statement.execute([job, node, up_to.0.start_time, up_to.0.rand])?;
+    let number = number.0.cast_signed();
+    statement.execute([job, node, up_to.0.start_time, up_to.0.rand, number])?;
     Ok(())
 }
 
@@ -283,7 +303,7 @@ pub(super) fn load(connection: &Connection) -> Result<Durable, StoreError> {
         durable.left.insert(worker?);
     }
     let mut statement = connection.prepare(
-        "SELECT start_time, rand, shard, hostname, port, heartbeat_period_ns, timeouts FROM instances",
+        "SELECT start_time, rand, shard, hostname, port, heartbeat_period_ns, timeouts, since FROM instances",
     )?;
     let mut rows = statement.query(())?;
     while let Some(row) = rows.next()? {
@@ -293,7 +313,7 @@ pub(super) fn load(connection: &Connection) -> Result<Durable, StoreError> {
     job_rows::load(connection, &mut durable)?;
     source_rows::load(connection, &mut durable)?;
     let mut statement = connection.prepare(
-        "SELECT up_to_start, up_to_rand, jobs.name, nodes.name
+        "SELECT up_to_start, up_to_rand, jobs.name, nodes.name, number
          FROM forgotten JOIN jobs ON jobs.id = job_id JOIN nodes ON nodes.id = node_id",
     )?;
     let mut rows = statement.query(())?;
@@ -303,8 +323,11 @@ pub(super) fn load(connection: &Connection) -> Result<Durable, StoreError> {
             job: JobName::try_from(text(2, "jobs")?).map_err(damaged("jobs"))?,
             node: NodeName::try_from(text(3, "nodes")?).map_err(damaged("nodes"))?,
         };
-        let up_to = InvocationId(instance_id(row, 0)?);
-        durable.forgotten.insert(key, up_to);
+        let of = Forgotten {
+            up_to: InvocationId(instance_id(row, 0)?),
+            number: deletion(row, 4)?,
+        };
+        durable.forgotten.insert(key, of);
     }
     Ok(durable)
 }
@@ -323,8 +346,14 @@ fn load_instance(row: &Row<'_>) -> Result<(WorkerId, InstanceRecord), StoreError
         },
         heartbeat_period: duration(row.get(5)?),
         timeouts: serde_json::from_str(timeouts).map_err(damaged(TABLE))?,
+        since: deletion(row, 7)?,
     };
     Ok((WorkerId(instance_id(row, 0)?), instance))
+}
+
+fn deletion(row: &Row<'_>, column: usize) -> rusqlite::Result<DeletionNumber> {
+    let number: i64 = row.get(column)?;
+    Ok(DeletionNumber(number.cast_unsigned()))
 }
 
 pub(super) fn instance_id(row: &Row<'_>, first_column: usize) -> rusqlite::Result<InstanceId> {

@@ -109,6 +109,16 @@ pub(super) const STEPS: &[Step] = &[
         ) STRICT, WITHOUT ROWID;
     ",
     },
+    Step {
+        to: 5,
+        // Whoever is there may have been there at any deletion.
+        sql: "
+        ALTER TABLE instances ADD COLUMN since INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE forgotten ADD COLUMN number INTEGER NOT NULL DEFAULT 1;
+        CREATE INDEX forgotten_by_number ON forgotten (number);
+        CREATE INDEX instances_by_since ON instances (since);
+    ",
+    },
 ];
 
 /// An open file in the current format.

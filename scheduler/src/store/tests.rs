@@ -11,8 +11,8 @@ use brasserie_common::{
     WallTime, WorkerId,
 };
 use brasserie_scheduler_core::{
-    ClusterId, Durable, EndedTask, ForgottenTask, GivenStretch, GivenTimes, InstanceRecord,
-    ItemName, JobVersion, KeptConfig, LeftCause, MAX_LEFT, Record, SavedJob,
+    ClusterId, DeletionNumber, Durable, EndedTask, ForgottenTask, GivenStretch, GivenTimes,
+    InstanceRecord, ItemName, JobVersion, KeptConfig, LeftCause, MAX_LEFT, Record, SavedJob,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use proptest::prelude::*;
@@ -109,6 +109,8 @@ fn record() -> impl Strategy<Value = Record> {
                         suicide_task_kill_wait: period,
                         ..Timeouts::default()
                     },
+                    // An instance keeps it.
+                    since: DeletionNumber(worker.0.start_time.unsigned_abs() % 4),
                 };
                 Record::WorkerAssociated { worker, instance }
             }
@@ -175,7 +177,11 @@ fn history_deleted() -> impl Strategy<Value = Record> {
     });
     let tasks = proptest::collection::vec(forgotten, 0..4);
     let forgiven = proptest::collection::vec(task_ended(), 0..2);
-    (tasks, forgiven).prop_map(|(tasks, forgiven)| Record::HistoryDeleted { tasks, forgiven })
+    (0..4_u64, tasks, forgiven).prop_map(|(number, tasks, forgiven)| Record::HistoryDeleted {
+        number: DeletionNumber(number),
+        tasks,
+        forgiven,
+    })
 }
 
 fn times_given() -> impl Strategy<Value = Record> {
@@ -439,7 +445,7 @@ fn an_older_format_is_migrated_after_a_backup() {
         .unwrap();
     drop(database);
     let next = Step {
-        to: 5,
+        to: 6,
         sql: "ALTER TABLE meta ADD COLUMN colour TEXT",
     };
     let mut database = Database::open_with(&path, &[next]).unwrap();
@@ -448,18 +454,18 @@ fn an_older_format_is_migrated_after_a_backup() {
         .connection()
         .query_row("SELECT version FROM meta", (), |r| r.get(0))
         .unwrap();
-    assert_eq!(version, 5);
+    assert_eq!(version, 6);
     drop(database);
     assert!(matches!(
         Database::open(&path),
         Err(StoreError::Newer {
-            found: 5,
-            known: 4,
+            found: 6,
+            known: 5,
             ..
         })
     ));
     // The copy is a complete store of the old format.
-    let mut copy = Database::open(&folder.path().join("db.format-4")).unwrap();
+    let mut copy = Database::open(&folder.path().join("db.format-5")).unwrap();
     assert_eq!(copy.load().unwrap().statuses.len(), 1);
 }
 
@@ -533,6 +539,32 @@ fn the_third_format_learns_of_sources_and_keeps_its_jobs() {
     assert!(folder.path().join("db.format-3").exists());
 }
 
+/// Of deletions of that time nobody knows who was there: whoever is there may have been.
+#[test]
+fn the_fourth_format_learns_who_was_there_when_ends_were_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let old = Database::open_with(&path, &STEPS[..4]).unwrap();
+    let timeouts = serde_json::to_string(&Timeouts::default()).unwrap();
+    let rows = format!(
+        "INSERT INTO instances VALUES (1, 1, 'a', 'h', 1, 5, '{timeouts}'), (2, 1, 'b', 'h', 2, 5, '{timeouts}');
+         INSERT INTO jobs VALUES (1, 'j');
+         INSERT INTO nodes VALUES (1, 'n');
+         INSERT INTO forgotten VALUES (1, 1, 17, 3);"
+    );
+    old.connection().execute_batch(&rows).unwrap();
+    drop(old);
+    let mut database = Database::open(&path).unwrap();
+    let kept = database.load().unwrap();
+    let numbers = kept.forgotten.values().map(|of| of.number);
+    assert_eq!(numbers.collect::<Vec<_>>(), [DeletionNumber(1)]);
+    for (leaves, remembered) in [(1, 1), (2, 0)] {
+        database.write([left(leaves)].iter()).unwrap();
+        assert_eq!(database.load().unwrap().forgotten.len(), remembered);
+    }
+    assert!(folder.path().join("db.format-4").exists());
+}
+
 fn left(start: i64) -> Record {
     Record::WorkerLeft {
         worker: WorkerId::new(start, 1),
@@ -563,12 +595,12 @@ fn a_migration_that_fails_changes_nothing() {
     let path = folder.path().join("db");
     drop(Database::open(&path).unwrap());
     let broken = [Step {
-        to: 5,
+        to: 6,
         sql: "DROP TABLE statuses; DROP TABLE nothing",
     }];
     let text = Database::open_with(&path, &broken).unwrap_err().to_string();
     assert!(
-        text.contains("format 4 to 5") && text.contains("Nothing was changed"),
+        text.contains("format 5 to 6") && text.contains("Nothing was changed"),
         "{text}"
     );
     assert!(Database::open(&path).unwrap().load().is_ok());

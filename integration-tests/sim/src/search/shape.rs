@@ -323,9 +323,9 @@ fn shape_durable(s: &mut S<'_>, durable: &Durable) {
         s.invocation(*invocation);
         s.stored(status);
     });
-    s.each(forgotten, |s, (key, up_to)| {
-        s.put((&key.job, &key.node));
-        s.invocation(*up_to);
+    s.each(forgotten, |s, (key, of)| {
+        s.put((&key.job, &key.node, of.number));
+        s.invocation(of.up_to);
     });
 }
 
@@ -333,10 +333,11 @@ fn shape_instance(s: &mut S<'_>, instance: &InstanceRecord) {
     let InstanceRecord {
         shard,
         machine_lock,
+        heartbeat_period: _,
         timeouts,
-        ..
+        since,
     } = instance;
-    s.put((shard, machine_lock, timeouts));
+    s.put((shard, machine_lock, timeouts, since));
 }
 
 fn shape_record(s: &mut S<'_>, record: &Record) {
@@ -371,7 +372,12 @@ fn shape_record(s: &mut S<'_>, record: &Record) {
         Record::JobDeleted { job, version } => s.put((job, version)),
         Record::JobPaused { job } | Record::JobResumed { job } => s.put(job),
         Record::TasksForgiven { tasks } => s.each(tasks, shape_end),
-        Record::HistoryDeleted { tasks, forgiven } => {
+        Record::HistoryDeleted {
+            number,
+            tasks,
+            forgiven,
+        } => {
+            s.put(number);
             s.each(tasks, |s, task| {
                 s.put((&task.job, &task.node));
                 s.invocation(task.up_to);

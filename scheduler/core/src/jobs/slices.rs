@@ -307,6 +307,7 @@ impl Scheduler {
             (true, true) => return,
             (false, true) => Record::TasksForgiven { tasks: forgiven },
             (_, false) => Record::HistoryDeleted {
+                number: self.tasks_mut().record_forgotten(),
                 tasks: forgotten,
                 forgiven,
             },

@@ -5,13 +5,27 @@ use std::hash::Hasher;
 use std::ops::Bound;
 
 use brasserie_common::fingerprint::Shape;
-use brasserie_common::{InvocationId, NodeId, WallTime};
+use brasserie_common::{InvocationId, NodeId, WallTime, WorkerId};
 use brasserie_scheduler_engine::Task;
 
-/// Up to which run of each task ends were deleted.
+use crate::record::{DeletionNumber, Durable, Forgotten};
+
+/// Tasks that are dropped in one turn when nobody can repeat their ends any more: about a millisecond.
+const DROPPED_A_TURN: usize = 4096;
+
+/// Up to which run of each task ends were deleted, and who may repeat them: the worker instances that were there then.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Forgotten {
-    up_to: BTreeMap<Task, InvocationId>,
+pub(super) struct DeletedEnds {
+    by_task: BTreeMap<Task, Forgotten>,
+    /// The same tasks. One whose ends were deleted again stands here twice; the later number counts.
+    by_number: BTreeMap<DeletionNumber, Vec<Task>>,
+    last: DeletionNumber,
+    /// The last deletion before each recorded instance came.
+    since: BTreeMap<WorkerId, DeletionNumber>,
+    /// How many instances have each number of `since`.
+    instances: BTreeMap<DeletionNumber, usize>,
+    /// Whoever was there at deletions up to this one has left.
+    settled: DeletionNumber,
     told: Told,
 }
 
@@ -24,14 +38,96 @@ struct Told {
     after: Option<Task>,
 }
 
-impl Forgotten {
-    pub(super) fn remember(&mut self, task: Task, up_to: InvocationId) {
-        let known = self.up_to.entry(task).or_insert(up_to);
-        *known = (*known).max(up_to);
+impl DeletedEnds {
+    pub(super) fn new(durable: &Durable) -> Self {
+        let mut ends = DeletedEnds {
+            last: durable.last_deletion(),
+            ..DeletedEnds::default()
+        };
+        for (&worker, instance) in &durable.instances {
+            ends.put_since(worker, instance.since);
+        }
+        ends
+    }
+
+    /// The number of the deletion that comes next.
+    pub(super) fn next_number(&self) -> DeletionNumber {
+        DeletionNumber(self.last.0 + 1)
+    }
+
+    /// The next deletion is recorded.
+    pub(super) fn record(&mut self) -> DeletionNumber {
+        self.last = self.next_number();
+        self.last
+    }
+
+    /// The deletion after which an instance came first; it may be known from earlier.
+    pub(super) fn associated(&mut self, worker: WorkerId) -> DeletionNumber {
+        if let Some(since) = self.since.get(&worker) {
+            return *since;
+        }
+        self.put_since(worker, self.last);
+        self.last
+    }
+
+    fn put_since(&mut self, worker: WorkerId, since: DeletionNumber) {
+        self.since.insert(worker, since);
+        *self.instances.entry(since).or_default() += 1;
+    }
+
+    /// It is not heard again.
+    pub(super) fn left(&mut self, worker: WorkerId) {
+        let Some(since) = self.since.remove(&worker) else {
+            return;
+        };
+        if let Some(count) = self.instances.get_mut(&since) {
+            *count -= 1;
+            if *count == 0 {
+                self.instances.remove(&since);
+            }
+        }
+        let first = self.instances.keys().next().copied();
+        self.settled = self.settled.max(first.unwrap_or(self.last));
+    }
+
+    pub(super) fn remember(&mut self, task: Task, of: Forgotten) {
+        self.by_task.entry(task).or_insert(of).add(of);
+        self.by_number.entry(of.number).or_default().push(task);
     }
 
     pub(super) fn get(&self, task: Task) -> Option<InvocationId> {
-        self.up_to.get(&task).copied()
+        self.by_task.get(&task).map(|of| of.up_to)
+    }
+
+    /// Whether something is remembered that nobody can repeat.
+    pub(super) fn is_drop_due(&self) -> bool {
+        let oldest = self.by_number.keys().next();
+        oldest.is_some_and(|oldest| *oldest <= self.settled)
+    }
+
+    pub(super) fn drop_some(&mut self) {
+        let mut room = DROPPED_A_TURN;
+        while self.is_drop_due() && room > 0 {
+            let Some(mut entry) = self.by_number.first_entry() else {
+                return;
+            };
+            let number = *entry.key();
+            let tasks = entry.get_mut();
+            let rest = tasks.len().saturating_sub(room);
+            room -= tasks.len() - rest;
+            for task in tasks.drain(rest..) {
+                if self
+                    .by_task
+                    .get(&task)
+                    .is_some_and(|of| of.number == number)
+                {
+                    self.by_task.remove(&task);
+                }
+            }
+            if tasks.is_empty() {
+                entry.remove();
+            }
+        }
     }
 
     /// Some more of the nodes of these tasks; none when all were told in this cycle. What comes meanwhile, the engine knows of
@@ -41,16 +137,29 @@ impl Forgotten {
             self.told = Told { cycle, after: None };
         }
         let after = self.told.after.map_or(Bound::Unbounded, Bound::Excluded);
-        let tasks = self.up_to.range((after, Bound::Unbounded));
+        let tasks = self.by_task.range((after, Bound::Unbounded));
         let tasks: Vec<Task> = tasks.map(|(task, _)| *task).take(limit).collect();
         self.told.after = tasks.last().copied().or(self.told.after);
         tasks.into_iter().map(|task| task.node).collect()
     }
 
     pub(super) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>, wall: WallTime) {
-        let Forgotten { up_to, told: _ } = self;
-        s.each(up_to, |s, (task, up_to)| {
-            s.put(task);
+        let DeletedEnds {
+            by_task,
+            by_number: _,
+            last,
+            since,
+            instances: _,
+            settled,
+            told: _,
+        } = self;
+        s.put((last, settled));
+        s.each(since, |s, (worker, since)| {
+            s.worker(*worker);
+            s.put(since);
+        });
+        s.each(by_task, |s, (task, Forgotten { up_to, number })| {
+            s.put((task, number));
             s.invocation(*up_to);
             s.put(up_to.0.start_time.saturating_sub(wall.as_secs()).max(0));
         });

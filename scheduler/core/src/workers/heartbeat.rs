@@ -238,7 +238,9 @@ impl Scheduler {
             .upsert_worker(&shard, resources_of(&worker));
         self.engine_mut()
             .set_eligibility(index, Eligibility::Ineligible);
-        let mut remote = Remote::new(now, worker.clone(), index, worker_set, (seq, timeouts));
+        let since = self.tasks_mut().associated(worker.id);
+        let recorded = (seq, timeouts, since);
+        let mut remote = Remote::new(now, worker.clone(), index, worker_set, recorded);
         self.persist(if sabotage::on(Sabotage::RecordAtFirstTask) {
             Record::HoldBack {
                 wait: Duration::ZERO,

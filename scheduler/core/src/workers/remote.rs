@@ -16,7 +16,7 @@ use super::consensus::Consensus;
 use super::healthchecks::Healthchecks;
 use crate::calls::Purpose;
 use crate::effect::{Call, CallReply};
-use crate::record::{InstanceRecord, LeftCause, Record};
+use crate::record::{DeletionNumber, InstanceRecord, LeftCause, Record};
 use crate::scheduler::Scheduler;
 
 /// A worker that refused a task, or could not be reached, is left alone this long: the rule for busy peers, fixed and never
@@ -55,6 +55,8 @@ pub(crate) struct Remote {
     pub(super) is_recorded: bool,
     /// What its record says that it goes by.
     timeouts: Timeouts,
+    /// The last deletion of ends before it came first.
+    since: DeletionNumber,
     sequence: SequenceNumber,
     fetch: Fetch,
     pub(super) healthchecks: Healthchecks,
@@ -104,7 +106,7 @@ impl Remote {
         description: WorkerDescription,
         index: WorkerIndex,
         initial_set: WorkerSetId,
-        (recorded_by, timeouts): (RecordSeq, Timeouts),
+        (recorded_by, timeouts, since): (RecordSeq, Timeouts, DeletionNumber),
     ) -> Self {
         Remote {
             description,
@@ -116,6 +118,7 @@ impl Remote {
             recorded_by,
             is_recorded: false,
             timeouts,
+            since,
             sequence: SequenceNumber::default(),
             fetch: Fetch::Due(now),
             healthchecks: Healthchecks::default(),
@@ -142,6 +145,7 @@ impl Remote {
                 machine_lock: worker.machine_lock.clone(),
                 heartbeat_period: worker.heartbeat_period,
                 timeouts: self.timeouts,
+                since: self.since,
             },
         }
     }

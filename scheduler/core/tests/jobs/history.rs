@@ -81,10 +81,8 @@ fn a_task_without_history_runs_again_once_that_is_durable() {
     s.sync();
     assert_eq!(started(&s), ["j"]);
     assert_eq!(stored(&s, "n0"), None);
-    assert_eq!(
-        s.durable.forgotten.values().copied().collect::<Vec<_>>(),
-        [old]
-    );
+    let forgotten = s.durable.forgotten.values();
+    assert_eq!(forgotten.map(|of| of.up_to).collect::<Vec<_>>(), [old]);
     assert_eq!(
         delete_history(&mut s, "j", &[]),
         (None, (0, 1, 0)),
@@ -338,6 +336,59 @@ fn what_nobody_can_repeat_is_not_remembered() {
     s.heartbeat_with(&w, set, true).expect("a goodbye");
     assert_eq!(s.durable.instances.len(), 0);
     assert_eq!(s.durable.forgotten.len(), 0);
+}
+
+/// Whether anything of it is remembered, durably and not.
+fn is_remembered(s: &mut Script, node: &str) -> (bool, bool) {
+    put_nodes(s, &["a", "b", "c"]);
+    put_nodes(s, &["d", "e", "f"]);
+    let is_durable = s
+        .durable
+        .forgotten
+        .keys()
+        .any(|key| key.node.as_str() == node);
+    (is_durable, s.scheduler.engine().find_node(node).is_some())
+}
+
+fn goodbye(s: &mut Script, w: &WorkerDescription) {
+    let set = WorkerSetId::default();
+    s.heartbeat_with(w, set, true).expect("a goodbye");
+}
+
+/// Only who was there when an end was deleted could repeat it, and not everybody leaves at once.
+#[test]
+fn who_came_later_has_nothing_to_repeat() {
+    let (mut s, w) = one("");
+    let early = worker("early", 2, 20);
+    s.join(&early);
+    let task = begin(&mut s);
+    end(&mut s, &w, &task, ReportedStatus::done());
+    put_nodes(&mut s, &["a", "b", "c"]);
+    delete_history(&mut s, "j", &[]);
+    let late = worker("late", 3, 30);
+    s.join(&late);
+    assert_eq!(is_remembered(&mut s, "n0"), (true, true));
+    goodbye(&mut s, &w);
+    assert_eq!(
+        is_remembered(&mut s, "n0"),
+        (true, true),
+        "one is there still"
+    );
+    // That it was there then is known after a restart.
+    let mut s = Script::new(restarted(), s.durable);
+    s.load(one_job(1, r#", "enabled": false"#));
+    s.join(&early);
+    s.join(&late);
+    assert_eq!(is_remembered(&mut s, "n0"), (true, true));
+    goodbye(&mut s, &late);
+    assert_eq!(
+        is_remembered(&mut s, "n0"),
+        (true, true),
+        "it was not there"
+    );
+    s.join(&worker("latest", 4, 40));
+    goodbye(&mut s, &early);
+    assert_eq!(is_remembered(&mut s, "n0"), (false, false));
 }
 
 /// One task whose worker never hears an acknowledgement, so that it repeats any end at any time.

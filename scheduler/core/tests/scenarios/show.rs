@@ -97,7 +97,11 @@ impl World {
                 let tasks: Vec<String> = tasks.iter().map(|task| self.ended(task)).collect();
                 format!("forgiven: {}", tasks.join("; "))
             }
-            Record::HistoryDeleted { tasks, forgiven } => self.history(tasks, forgiven),
+            Record::HistoryDeleted {
+                number: _,
+                tasks,
+                forgiven,
+            } => self.history(tasks, forgiven),
             Record::ConfigKept { config } => format!("the config file {} is kept", config.path),
             Record::TimesGiven { changed, forgotten } => times(changed, forgotten),
         }

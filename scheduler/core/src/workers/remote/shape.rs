@@ -20,6 +20,8 @@ impl Remote {
             recorded_by,
             is_recorded,
             timeouts,
+            // The tasks' deleted ends have it, too.
+            since: _,
             sequence,
             fetch,
             healthchecks,
