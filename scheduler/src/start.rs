@@ -180,7 +180,7 @@ struct Held {
 pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError> {
     // The lock comes before anything is read.
     let directory = DataDir::open(&options.data_dir)?;
-    let (store, durable, past) = Store::open_apart(&directory)?;
+    let (mut store, durable, past) = Store::open_apart(&directory)?;
     let mut first = FirstConfig::read(options.config.clone(), options.unknown_keys).await?;
     first.check(&durable, options.unknown_keys)?;
     let server = bind_thrift(options.listen).await?;
@@ -194,7 +194,8 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let memory = SharedMemory::new(durable.schedule_memory());
     let durable = options.directory.of(durable);
     let mut scheduler = Scheduler::new(core_options, durable, clock.now(), clock.wall());
-    past.tell(&mut scheduler, clock.now())?;
+    let unused = past.tell(&mut scheduler, clock.now())?;
+    store.drop_names(unused)?;
     for event in first.events() {
         scheduler.handle(clock.now(), event);
     }

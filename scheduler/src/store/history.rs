@@ -29,6 +29,10 @@ struct Stored {
     status: StoredStatus,
 }
 
+/// Rows of nodes that no end names.
+#[derive(Debug)]
+pub struct UnusedNames(pub(super) Vec<i64>);
+
 /// How tasks ended, while it is read: the names are there, the ends come.
 pub struct Past {
     jobs: Names<JobName>,
@@ -58,29 +62,31 @@ impl Past {
     }
 
     /// Gives all of it to a scheduler that knows nothing yet.
-    pub fn tell(self, scheduler: &mut Scheduler, now: Time) -> Result<(), StoreError> {
+    pub fn tell(self, scheduler: &mut Scheduler, now: Time) -> Result<UnusedNames, StoreError> {
         let names = scheduler.remember_names(&self.jobs.names, &self.nodes.names);
         self.each(|end| scheduler.remember_end(now, &names, end))
     }
 
     /// All of it, in one piece.
-    pub(super) fn collect(self) -> Result<History, StoreError> {
+    pub(super) fn collect(self) -> Result<(History, UnusedNames), StoreError> {
         let mut history = History {
             jobs: self.jobs.names.clone(),
             nodes: self.nodes.names.clone(),
             ends: Vec::new(),
         };
-        self.each(|end| history.ends.push(end))?;
-        Ok(history)
+        let unused = self.each(|end| history.ends.push(end))?;
+        Ok((history, unused))
     }
 
-    fn each(&self, mut take: impl FnMut(PastEnd)) -> Result<(), StoreError> {
+    fn each(&self, mut take: impl FnMut(PastEnd)) -> Result<UnusedNames, StoreError> {
         let (mut job, mut node) = (0, 0);
+        let mut is_used = vec![false; self.nodes.ids.len()];
         for end in self.ends.iter() {
             for end in end? {
                 // They come by job and then by node, so the next name is the likeliest.
                 job = self.jobs.find(end.job, job)?;
                 node = self.nodes.find(end.node, node)?;
+                is_used[node as usize] = true;
                 take(PastEnd {
                     job,
                     node,
@@ -89,7 +95,9 @@ impl Past {
                 });
             }
         }
-        Ok(())
+        let all = self.nodes.ids.iter().zip(is_used);
+        let unused = all.filter(|(_, is_used)| !is_used);
+        Ok(UnusedNames(unused.map(|(id, _)| *id).collect()))
     }
 }
 

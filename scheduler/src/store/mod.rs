@@ -20,7 +20,7 @@ use brasserie_common_runtime::DataDir;
 use brasserie_scheduler_core::{Durable, Record};
 
 pub use error::StoreError;
-pub use history::Past;
+pub use history::{Past, UnusedNames};
 use queue::Queue;
 pub use queue::Room;
 use schema::Database;
@@ -59,6 +59,11 @@ impl Store {
         let mut database = Database::open(&path)?;
         let (durable, past) = database.load_apart()?;
         Ok((Store { path, database }, durable, past))
+    }
+
+    /// Names that nothing in the file needs go, some with each transaction.
+    pub fn drop_names(&mut self, unused: UnusedNames) -> Result<(), StoreError> {
+        self.database.drop_names(unused)
     }
 
     fn open_file(path: &Path) -> Result<(Store, Durable), StoreError> {

@@ -1,5 +1,6 @@
 //! Records as rows: the tables are a projection of what the records add up to, and loading gives exactly that.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use brasserie_scheduler_core::{
 use rusqlite::{Connection, Row, Transaction, params};
 
 use super::error::StoreError;
+use super::history::UnusedNames;
 use super::{job_rows, source_rows};
 
 /// Names whose ids are kept in memory; more are looked up in the file again. They share their text with the scheduler's
@@ -25,11 +27,16 @@ const MAX_CACHED_NAMES: usize = 1_000_000;
 /// Deleted ends that are dropped at once, with a worker that leaves: some ten milliseconds. The rest goes with the next ones.
 const MAX_DROPPED: i64 = 4096;
 
+/// Names that go with one transaction: a millisecond.
+const MAX_NAMES_DROPPED: usize = 128;
+
 /// Ids of names that are in the file. Forgotten with the connection, because a rollback takes ids back.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     jobs: SeededMap<JobName, i64>,
     nodes: SeededMap<NodeName, i64>,
+    /// Rows of nodes that nothing in the file names: since nothing is written but through this table, it is known when one is used.
+    unused: BTreeSet<i64>,
 }
 
 impl Names {
@@ -64,7 +71,35 @@ impl Names {
             self.nodes.clear();
         }
         self.nodes.insert(name.clone(), id);
+        self.unused.remove(&id);
         Ok(id)
+    }
+
+    /// These are not needed, but for what is remembered of deleted ends.
+    pub(super) fn drop_later(
+        &mut self,
+        connection: &Connection,
+        UnusedNames(unused): UnusedNames,
+    ) -> Result<(), StoreError> {
+        self.unused = unused.into_iter().collect();
+        let mut statement = connection.prepare("SELECT DISTINCT node_id FROM forgotten")?;
+        for node in statement.query_map((), |row| row.get::<_, i64>(0))? {
+            self.unused.remove(&node?);
+        }
+        Ok(())
+    }
+
+    /// Some of them, in a transaction that writes anyway. Rolled back with the connection that has this table.
+    pub(super) fn drop_some(&mut self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+        for _ in 0..MAX_NAMES_DROPPED {
+            let Some(id) = self.unused.pop_last() else {
+                return Ok(());
+            };
+            transaction
+                .prepare_cached("DELETE FROM nodes WHERE id = ?1")?
+                .execute([id])?;
+        }
+        Ok(())
     }
 }
 

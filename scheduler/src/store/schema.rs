@@ -8,7 +8,7 @@ use brasserie_scheduler_core::{Durable, Record};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use super::error::StoreError;
-use super::history::Past;
+use super::history::{Past, UnusedNames};
 use super::rows::{self, Names};
 
 /// Marks a SQLite file as ours: "BRSR".
@@ -163,8 +163,17 @@ impl Database {
     /// Everything that the file remembers.
     pub(super) fn load(&mut self) -> Result<Durable, StoreError> {
         let (mut durable, past) = self.load_apart()?;
-        past.collect()?.add_to(&mut durable);
+        let (history, unused) = past.collect()?;
+        history.add_to(&mut durable);
+        self.drop_names(unused)?;
         Ok(durable)
+    }
+
+    /// See [`Store::drop_names`].
+    ///
+    /// [`Store::drop_names`]: super::Store::drop_names
+    pub(super) fn drop_names(&mut self, unused: UnusedNames) -> Result<(), StoreError> {
+        self.names.drop_later(&self.connection, unused)
     }
 
     /// The same, with how tasks ended apart.
@@ -186,6 +195,7 @@ impl Database {
             rows::apply(&transaction, &mut self.names, record)?;
             somebody_left |= matches!(record, Record::WorkerLeft { .. });
         }
+        self.names.drop_some(&transaction)?;
         if somebody_left {
             rows::forget_those_left_long_ago(&transaction)?;
         }
@@ -205,7 +215,9 @@ fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "journal_mode", "wal")?;
     // FULL: the log is synced before COMMIT returns. In WAL mode less than that loses acknowledged statuses.
     connection.pragma_update(None, "synchronous", "full")?;
-    connection.pragma_update(None, "foreign_keys", "on")
+    // What refers to a name has looked it up in the same transaction, and names that go are known to be nobody's. To check that
+    // again would look through all ends for each of them.
+    connection.pragma_update(None, "foreign_keys", "off")
 }
 
 /// 0 for a file that was just created.

@@ -213,6 +213,8 @@ proptest! {
             // Reopened each time: nothing may live in the connection alone. A commit in doubt is repeated.
             for (name, times) in [("once", 1), ("repeated", 2)] {
                 let mut database = Database::open(&folder.path().join(name)).unwrap();
+                // Now it is known which names are nobody's: they go while records come.
+                database.load().unwrap();
                 for _ in 0..times {
                     database.write(batch.iter()).unwrap();
                 }
@@ -563,6 +565,55 @@ fn the_fourth_format_learns_who_was_there_when_ends_were_deleted() {
         assert_eq!(database.load().unwrap().forgotten.len(), remembered);
     }
     assert!(folder.path().join("db.format-4").exists());
+}
+
+#[test]
+fn names_that_nothing_needs_leave_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let mut database = Database::open(&path).unwrap();
+    let all: Vec<Record> = (0..400)
+        .map(|i| Record::TaskEnded(ended("j", &format!("n{i}"), 1)))
+        .collect();
+    database.write(all.iter()).unwrap();
+    let tasks = (0..399).map(|i| ForgottenTask {
+        job: JobName::try_from("j").unwrap(),
+        node: NodeName::try_from(format!("n{i}").as_str()).unwrap(),
+        up_to: InvocationId::new(17, 1),
+    });
+    let deleted = Record::HistoryDeleted {
+        number: DeletionNumber(1),
+        tasks: tasks.collect(),
+        forgiven: Vec::new(),
+    };
+    database.write([&deleted].into_iter()).unwrap();
+    drop(database);
+    let mut database = Database::open(&path).unwrap();
+    let count = |database: &Database| -> i64 {
+        let connection = database.connection();
+        let count = connection.query_row("SELECT count(*) FROM nodes", (), |row| row.get(0));
+        count.unwrap()
+    };
+    database.load().unwrap();
+    database.write([left(1)].iter()).unwrap();
+    assert_eq!(count(&database), 400, "a worker might repeat their ends");
+    database.load().unwrap();
+    // One comes back before its row is gone.
+    let again = Record::TaskEnded(ended("j", "n7", 2));
+    let mut counts = Vec::new();
+    for _ in 0..5 {
+        database.write([&again].into_iter()).unwrap();
+        counts.push(count(&database));
+    }
+    assert_eq!(counts, [272, 144, 16, 2, 2]);
+    let nodes: Vec<String> = database
+        .load()
+        .unwrap()
+        .statuses
+        .keys()
+        .map(|key| key.node.to_string())
+        .collect();
+    assert_eq!(nodes, ["n399", "n7"]);
 }
 
 fn left(start: i64) -> Record {

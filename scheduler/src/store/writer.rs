@@ -33,7 +33,7 @@ pub(super) struct Writer {
 /// ```
 enum State {
     /// What was reported is on disk.
-    Working(Database),
+    Working(Box<Database>),
     /// The connection was given up: after an I/O error it may believe things of the file that are not so.
     Failing { why: String },
 }
@@ -47,7 +47,7 @@ impl Writer {
     ) -> Self {
         Writer {
             path,
-            state: State::Working(database),
+            state: State::Working(Box::new(database)),
             queue,
             report,
         }
@@ -83,7 +83,7 @@ impl Writer {
             State::Failing { .. } => {
                 let mut database = Database::open(&self.path)?;
                 database.write(batch.iter().map(|w| &w.record))?;
-                self.state = State::Working(database);
+                self.state = State::Working(Box::new(database));
                 tracing::warn!("the store writes again");
                 (self.report)(StoreReport::Recovered);
             }
