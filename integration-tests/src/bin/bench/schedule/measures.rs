@@ -17,6 +17,7 @@ const SLICE_OF_REFRESH: f64 = 5.0;
 /// Tries of a turn, as in the scheduler.
 const TRIES: u32 = 1000;
 const GIB: f64 = (1_u64 << 30) as f64;
+const MIB: f64 = (1_u64 << 20) as f64;
 /// Promised, in microseconds.
 const EVENT: f64 = 3.0;
 /// Promised, of what an infinitely fast scheduler would reach.
@@ -279,6 +280,7 @@ pub fn refresh(scale: Scale) -> Vec<Line> {
         .collect();
     let config = Arc::clone(engine.config().expect("there is a configuration"));
     let mut lines = Vec::new();
+    let before = resident();
     for (what, prefix) in [("the same nodes", "host"), ("new nodes", "other")] {
         let table = Arc::new(size.table_of(&config, prefix));
         let ((), begun) = timed(|| engine.begin_nodes(table));
@@ -297,31 +299,39 @@ pub fn refresh(scale: Scale) -> Vec<Line> {
                 .nodes()
                 .is_some_and(|nodes| nodes.len() > size.nodes())
         );
-        let total: Duration = slices.iter().sum();
-        slices.sort_unstable();
-        let longest = slices.last().copied().unwrap_or_default();
-        let usual = slices[slices.len() / 2];
-        let line = Line::new(
-            format!("{nodes} nodes, then {what}: longest slice"),
-            "ms",
-            millis(longest),
-        );
-        lines.push(match scale {
-            Scale::Smoke => line,
-            Scale::Usual | Scale::Large => line.at_most(SLICE_OF_REFRESH),
-        });
+        let name = format!("{nodes} nodes, then {what}: longest slice");
+        lines.extend(lines_of_slices(scale, name, slices));
+        // Nobody but the engine has nodes here.
+        engine.all_nodes_are_held();
+        let mut slices = Vec::new();
+        while engine.is_refreshing() {
+            slices.push(timed(|| engine.continue_refresh()).1);
+        }
+        let name = "  names that nobody has are given back: longest slice".to_owned();
+        lines.extend(lines_of_slices(scale, name, slices));
         lines.push(Line::new(
-            "  half of the slices take less than",
-            "ms",
-            millis(usual),
-        ));
-        lines.push(Line::new(
-            format!("  all {}", slices.len()),
-            "ms",
-            millis(total),
+            "  memory afterwards, against that before",
+            "MiB",
+            (resident() - before) / MIB,
         ));
     }
     lines
+}
+
+fn lines_of_slices(scale: Scale, name: String, mut slices: Vec<Duration>) -> [Line; 3] {
+    let total: Duration = slices.iter().sum();
+    slices.sort_unstable();
+    let longest = slices.last().copied().unwrap_or_default();
+    let usual = slices.get(slices.len() / 2).copied().unwrap_or_default();
+    let line = Line::new(name, "ms", millis(longest));
+    [
+        match scale {
+            Scale::Smoke => line,
+            Scale::Usual | Scale::Large => line.at_most(SLICE_OF_REFRESH),
+        },
+        Line::new("  half of the slices take less than", "ms", millis(usual)),
+        Line::new(format!("  all {}", slices.len()), "ms", millis(total)),
+    ]
 }
 
 /// Jobs that wait while nothing is free.
