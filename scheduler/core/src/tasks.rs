@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use brasserie_common::collections::IdMap;
+use brasserie_common::health::timeouts::whole_secs;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
     BackoffDuration, InvocationId, JobId, NodeId, RecordSeq, Shard, Time, Timeouts, WorkerId,
@@ -55,6 +56,11 @@ pub(crate) enum RunState {
     Running,
     /// It may or may not have started; the worker is asked.
     Unsure,
+}
+
+/// A wait as it is stored: whole seconds, rounded up, so that none is lost.
+fn stored_seconds(wait: Duration) -> u32 {
+    u32::try_from(whole_secs(wait).as_secs()).unwrap_or(u32::MAX)
 }
 
 impl Run {

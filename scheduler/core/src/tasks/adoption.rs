@@ -115,15 +115,9 @@ impl Scheduler {
         if self.tasks().ended(task) == Some(invocation) {
             return;
         }
-        let safety = self
-            .engine()
-            .previous_status(task)
-            .map(|s| s.safety_seconds);
-        let safety = std::time::Duration::from_secs(u64::from(safety.unwrap_or_default()));
-        if let Some(until) = self.engine().waits_until(task)
-            && !safety.is_zero()
-        {
-            self.tasks_mut().raise_floor(task, until.min(now + safety));
+        let safety = self.safety_left(now, task);
+        if !safety.is_zero() {
+            self.tasks_mut().raise_floor(task, now + safety);
         }
     }
 

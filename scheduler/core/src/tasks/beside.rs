@@ -6,7 +6,7 @@ use brasserie_common::resources::NodeResources;
 use brasserie_common::{InvocationId, RecordSeq, RunningTask, Shard, Time};
 use brasserie_scheduler_engine::{Task, WorkerIndex};
 
-use super::{Run, RunState, Tasks};
+use super::{Run, RunState, Tasks, stored_seconds};
 use crate::scheduler::Scheduler;
 
 /// Further runs of one task: one on each of some workers, more than any real mistake makes. Beyond them a listed run is only
@@ -80,10 +80,7 @@ impl Tasks {
     /// How long the end of a run of this task must keep the next one away, because another one may be alive, in whole seconds.
     pub(super) fn floor_seconds(&self, now: Time, task: Task) -> u32 {
         let left = self.beside.floors.get(&task).map(|until| until.since(now));
-        left.map_or(0, |left| {
-            let whole = left.as_secs() + u64::from(left.subsec_nanos() > 0);
-            u32::try_from(whole).unwrap_or(u32::MAX)
-        })
+        left.map_or(0, stored_seconds)
     }
 
     /// A run that may be alive until then does not keep others from being known as running.

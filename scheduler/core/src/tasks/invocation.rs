@@ -12,7 +12,7 @@ use brasserie_common::{
 use brasserie_common_config::{Config, JobConfig};
 use brasserie_scheduler_engine::{Placement, Restart, Task};
 
-use super::{Run, RunState};
+use super::{Run, RunState, stored_seconds};
 use crate::calls::Purpose;
 use crate::effect::{Call, CallReply, Rejection, Reply};
 use crate::event::StatusUpdate;
@@ -323,8 +323,14 @@ impl Scheduler {
         if !is_news || update.status.is_overwriteable() {
             return Ok(self.tasks().pending_record(task));
         }
+        // The lost run whose place an earlier one takes may live on: its own end alone ends the wait for it.
+        let safety = match is_same {
+            true => Duration::ZERO,
+            false => self.safety_left(now, task),
+        };
         let end = (update.invocation, &update.status);
-        let (invocation, status) = self.closing_status(now, task, end, (update.next_backoff, 0));
+        let backoff = (update.next_backoff, stored_seconds(safety));
+        let (invocation, status) = self.closing_status(now, task, end, backoff);
         let seq = self.record_end(key_of(update), invocation, &status);
         let not_before = self.not_before(now, &status);
         self.tasks_mut().end(now, task, invocation, Some(seq));
@@ -393,6 +399,20 @@ impl Scheduler {
             let config = self.engine().config();
             now + config.map_or(WORKING_WAIT, |config| config.working_wait)
         })
+    }
+
+    /// How long a run of the task that was lost may still be alive, as far as its stored end tells.
+    pub(super) fn safety_left(&self, now: Time, task: Task) -> Duration {
+        let Some(old) = self.engine().previous_status(task) else {
+            return Duration::ZERO;
+        };
+        let safety = Duration::from_secs(u64::from(old.safety_seconds));
+        match self.engine().waits_until(task) {
+            Some(until) => until.since(now).min(safety),
+            // Nobody counts its wait, as it was never to run again.
+            None if old.is_failed() => safety,
+            None => Duration::ZERO,
+        }
     }
 
     fn record_end(
