@@ -142,7 +142,9 @@ struct PlannedKey {
 
 struct PlannedJob {
   1: string name,
+  // The first of so many.
   2: list<PlannedKey> keys,
+  3: optional i64 keysTotal,
 }
 
 // The first of so many.
@@ -191,6 +193,7 @@ struct PlannedOrphans {
 }
 
 // What a config file would do. Nothing of 5 and what follows would happen with 4 set, or where it has errors in its settings.
+// Of long lists it has the first entries; how many there are is told beside each. Unset, from an older scheduler: unknown.
 struct Plan {
   // What is wrong with the text, each as LINE:COLUMN: KEY: TEXT.
   1: list<string> errors,
@@ -231,6 +234,11 @@ struct Plan {
   24: list<string> problems,
   // What else there is to know.
   25: list<string> notes,
+  // Of 1, 2, 7 and 20.
+  26: optional i64 errorsTotal,
+  27: optional i64 warningsTotal,
+  28: optional i64 settingsTotal,
+  29: optional i64 jobsTotal,
 }
 
 // No plan was made, and nothing is known of the text.

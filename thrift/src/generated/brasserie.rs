@@ -1406,6 +1406,7 @@ impl Default for PlannedKey {
 pub struct PlannedJob {
     pub name: Option<String>,
     pub keys: Option<Vec<PlannedKey>>,
+    pub keys_total: Option<i64>,
 }
 
 impl TSerializable for PlannedJob {
@@ -1413,6 +1414,7 @@ impl TSerializable for PlannedJob {
         i_prot.read_struct_begin()?;
         let mut f_1: Option<String> = Some("".to_owned());
         let mut f_2: Option<Vec<PlannedKey>> = Some(Vec::new());
+        let mut f_3: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1434,6 +1436,10 @@ impl TSerializable for PlannedJob {
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
                 }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -1444,6 +1450,7 @@ impl TSerializable for PlannedJob {
         let ret = PlannedJob {
             name: f_1,
             keys: f_2,
+            keys_total: f_3,
         };
         Ok(ret)
     }
@@ -1464,6 +1471,11 @@ impl TSerializable for PlannedJob {
             o_prot.write_list_end()?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.keys_total {
+            o_prot.write_field_begin(&TFieldIdentifier::new("keysTotal", TType::I64, 3))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1474,6 +1486,7 @@ impl Default for PlannedJob {
         PlannedJob {
             name: Some("".to_owned()),
             keys: Some(Vec::new()),
+            keys_total: None,
         }
     }
 }
@@ -1985,6 +1998,10 @@ pub struct Plan {
     pub spared: Option<PlannedNames>,
     pub problems: Option<Vec<String>>,
     pub notes: Option<Vec<String>>,
+    pub errors_total: Option<i64>,
+    pub warnings_total: Option<i64>,
+    pub settings_total: Option<i64>,
+    pub jobs_total: Option<i64>,
 }
 
 impl TSerializable for Plan {
@@ -2015,6 +2032,10 @@ impl TSerializable for Plan {
         let mut f_23: Option<PlannedNames> = None;
         let mut f_24: Option<Vec<String>> = Some(Vec::new());
         let mut f_25: Option<Vec<String>> = Some(Vec::new());
+        let mut f_26: Option<i64> = None;
+        let mut f_27: Option<i64> = None;
+        let mut f_28: Option<i64> = None;
+        let mut f_29: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -2176,6 +2197,22 @@ impl TSerializable for Plan {
                     i_prot.read_list_end()?;
                     f_25 = Some(val);
                 }
+                26 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_26 = Some(val);
+                }
+                27 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_27 = Some(val);
+                }
+                28 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_28 = Some(val);
+                }
+                29 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_29 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -2209,6 +2246,10 @@ impl TSerializable for Plan {
             spared: f_23,
             problems: f_24,
             notes: f_25,
+            errors_total: f_26,
+            warnings_total: f_27,
+            settings_total: f_28,
+            jobs_total: f_29,
         };
         Ok(ret)
     }
@@ -2380,6 +2421,26 @@ impl TSerializable for Plan {
             o_prot.write_list_end()?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.errors_total {
+            o_prot.write_field_begin(&TFieldIdentifier::new("errorsTotal", TType::I64, 26))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.warnings_total {
+            o_prot.write_field_begin(&TFieldIdentifier::new("warningsTotal", TType::I64, 27))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.settings_total {
+            o_prot.write_field_begin(&TFieldIdentifier::new("settingsTotal", TType::I64, 28))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.jobs_total {
+            o_prot.write_field_begin(&TFieldIdentifier::new("jobsTotal", TType::I64, 29))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -2413,6 +2474,10 @@ impl Default for Plan {
             spared: None,
             problems: Some(Vec::new()),
             notes: Some(Vec::new()),
+            errors_total: None,
+            warnings_total: None,
+            settings_total: None,
+            jobs_total: None,
         }
     }
 }

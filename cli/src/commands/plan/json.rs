@@ -17,7 +17,7 @@ pub(super) fn of(plan: &Plan, shown: &str) -> Value {
     let jobs: Vec<Value> = plan.jobs.iter().flatten().map(job).collect();
     let changed = plan.first_jobs_changed.iter().flatten();
     let changed: Vec<Value> = changed
-        .map(|job| json!({ "job": job.name, "keys": keys(job.keys.as_deref()) }))
+        .map(|job| json!({ "job": job.name, "keys": keys(job.keys.as_deref()), "keys_total": job.keys_total }))
         .collect();
     json!({
         "file": shown,
@@ -26,9 +26,12 @@ pub(super) fn of(plan: &Plan, shown: &str) -> Value {
         "usable": plan.usable,
         "changes_nothing": plan.changes_nothing,
         "errors": placed(&plan.errors),
+        "errors_total": plan.errors_total,
         "warnings": placed(&plan.warnings),
+        "warnings_total": plan.warnings_total,
         "refused": plan.refused,
         "settings": keys(plan.settings.as_deref()),
+        "settings_total": plan.settings_total,
         "jobs_added": names(plan.jobs_added.as_ref()),
         "jobs_removed": names(plan.jobs_removed.as_ref()),
         "jobs_changed": { "total": plan.jobs_changed, "first": changed },
@@ -39,6 +42,7 @@ pub(super) fn of(plan: &Plan, shown: &str) -> Value {
         "starts": plan.starts,
         "starts_more": plan.starts_more,
         "jobs": jobs,
+        "jobs_total": plan.jobs_total,
         "killed": orphans(plan.killed.as_ref()),
         "left": orphans(plan.left.as_ref()),
         "spared": names(plan.spared.as_ref()),

@@ -19,9 +19,18 @@ pub(super) fn of(plan: &Plan, shown: &str) -> String {
     for line in plan.errors.iter().flatten() {
         text.push_str(&format!("{shown}:{line}\n"));
     }
+    add_rest(
+        "",
+        plan.errors.as_deref(),
+        plan.errors_total,
+        " errors",
+        &mut text,
+    );
     for line in plan.warnings.iter().flatten() {
         text.push_str(&format!("warning: {shown}:{line}\n"));
     }
+    let warnings = plan.warnings.as_deref();
+    add_rest("", warnings, plan.warnings_total, " warnings", &mut text);
     if !text.is_empty() {
         text.push('\n');
     }
@@ -55,6 +64,7 @@ fn add_config(plan: &Plan, text: &mut String) {
     if !settings.is_empty() {
         text.push_str("\nsettings\n");
         settings.iter().for_each(|key| add_key("  ", key, text));
+        add_rest("  ", Some(settings), plan.settings_total, "", text);
     }
     let added = listed(plan.jobs_added.as_ref());
     let removed = listed(plan.jobs_removed.as_ref());
@@ -75,6 +85,7 @@ fn add_config(plan: &Plan, text: &mut String) {
         ));
         let keys = job.keys.iter().flatten();
         keys.for_each(|key| add_key("      ", key, text));
+        add_rest("      ", job.keys.as_deref(), job.keys_total, "", text);
     }
     let more = plan.jobs_changed.unwrap_or(0) - i64_of(changed.len().min(ROWS));
     if more > 0 {
@@ -157,7 +168,8 @@ fn add_starts(plan: &Plan, text: &mut String) {
     let rows: Vec<Vec<String>> = jobs.iter().take(ROWS).map(starts_row).collect();
     let headers = ["job", "starts", "waiting", "never", "first"];
     text.push_str(&table(&headers, &rows));
-    add_more(jobs.len(), text);
+    let known = plan.jobs_total.map(usize_of);
+    add_more(known.unwrap_or(jobs.len()), text);
 }
 
 fn starts_row(job: &PlannedStarts) -> Vec<String> {
@@ -288,6 +300,22 @@ fn listed(names: Option<&PlannedNames>) -> Option<String> {
     }
 }
 
+/// Of a list that is shown as it came: what the scheduler has left out, if it says so.
+fn add_rest<T>(
+    indent: &str,
+    list: Option<&[T]>,
+    total: Option<i64>,
+    what: &str,
+    text: &mut String,
+) {
+    let more = total.map_or(0, |total| {
+        usize_of(total).saturating_sub(list.unwrap_or_default().len())
+    });
+    if more > 0 {
+        text.push_str(&format!("{indent}and {more} more{what}\n"));
+    }
+}
+
 fn add_more(all: usize, text: &mut String) {
     if all > ROWS {
         text.push_str(&format!("and {} more\n", all - ROWS));
@@ -313,6 +341,7 @@ fn usize_of(n: i64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use brasserie_thrift::generated::brasserie::PlannedJob;
 
     fn names(total: i64, first: &[&str]) -> Option<PlannedNames> {
         Some(PlannedNames {
@@ -413,6 +442,56 @@ old on db1  w1      in 5.0 s  SIGTERM, 2.0 s later SIGKILL  its job is not confi
                 .collect()
         };
         assert_eq!(words(&text), words(expected), "{text}");
+    }
+
+    #[test]
+    fn what_was_cut_is_counted() {
+        let key = |key: &str| PlannedKey {
+            key: Some(key.to_owned()),
+            before: None,
+            after: Some("1".to_owned()),
+        };
+        let job = PlannedStarts {
+            job: Some("a".to_owned()),
+            ..PlannedStarts::default()
+        };
+        let plan = Plan {
+            errors: Some(vec!["1:1: bad".to_owned()]),
+            errors_total: Some(1001),
+            warnings: Some(vec!["2:2: odd".to_owned()]),
+            warnings_total: Some(1002),
+            settings: Some(vec![key("x")]),
+            settings_total: Some(103),
+            jobs_changed: Some(205),
+            first_jobs_changed: Some(vec![PlannedJob {
+                name: Some("a".to_owned()),
+                keys: Some(vec![key("y")]),
+                keys_total: Some(104),
+            }]),
+            jobs: Some(vec![job; 30]),
+            jobs_total: Some(1006),
+            ..usable()
+        };
+        let text = of(&plan, "new.json");
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains("more")).collect();
+        let expected = [
+            "and 1000 more errors",
+            "and 1001 more warnings",
+            "  and 102 more",
+            "      and 103 more",
+            "  ~ and 204 more",
+            "and 986 more",
+        ];
+        assert_eq!(lines, expected, "{text}");
+        // An older scheduler tells no totals.
+        let plan = Plan {
+            errors_total: None,
+            jobs_total: None,
+            ..plan
+        };
+        let text = of(&plan, "new.json");
+        assert!(!text.contains("more errors"), "{text}");
+        assert!(text.contains("\nand 10 more\n"), "{text}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A plan as the wire has it, cut to what fits a frame many times.
+//! A plan as the wire has it, cut to what fits a frame many times. Whatever is cut goes with its total.
 
 use std::time::Duration;
 
@@ -33,7 +33,9 @@ pub(super) fn plan(made: Made) -> wire::Plan {
     } = made;
     let mut out = wire::Plan {
         errors: Some(problems(&errors)),
+        errors_total: Some(i64_of(errors.len())),
         warnings: Some(problems(&warnings)),
+        warnings_total: Some(i64_of(warnings.len())),
         usable: Some(plan.is_some()),
         file: Some(file.display().to_string()),
         ..wire::Plan::default()
@@ -70,6 +72,7 @@ fn add_plan(out: &mut wire::Plan, plan: Plan) {
 
 fn add_changes(out: &mut wire::Plan, changes: &Changes) {
     out.settings = Some(keys(&changes.settings));
+    out.settings_total = Some(i64_of(changes.settings.len()));
     out.jobs_added = Some(names(&changes.added));
     out.jobs_removed = Some(names(&changes.removed));
     out.jobs_changed = Some(i64_of(changes.changed.len()));
@@ -77,6 +80,7 @@ fn add_changes(out: &mut wire::Plan, changes: &Changes) {
     let changed = changed.map(|(job, changes)| wire::PlannedJob {
         name: Some(job.to_string()),
         keys: Some(keys(changes)),
+        keys_total: Some(i64_of(changes.len())),
     });
     out.first_jobs_changed = Some(changed.collect());
 }
@@ -97,6 +101,7 @@ fn add_tasks(out: &mut wire::Plan, tasks: TasksPlan) {
     out.held = Some(held);
     out.starts = Some(i64_of(count));
     out.starts_more = Some(more);
+    out.jobs_total = Some(i64_of(jobs.total));
     out.jobs = Some(jobs.first.into_iter().map(job).collect());
     out.killed = Some(orphans(killed));
     out.left = Some(orphans(left));
@@ -107,11 +112,7 @@ fn add_tasks(out: &mut wire::Plan, tasks: TasksPlan) {
 
 fn problems(problems: &[Problem]) -> Vec<String> {
     let shown = problems.iter().take(MAX_LISTED);
-    let mut lines: Vec<String> = shown.map(ToString::to_string).collect();
-    if problems.len() > MAX_LISTED {
-        lines.push(format!("and {} more", problems.len() - MAX_LISTED));
-    }
-    lines
+    shown.map(ToString::to_string).collect()
 }
 
 fn keys(changes: &[KeyChange]) -> Vec<wire::PlannedKey> {
@@ -201,7 +202,91 @@ fn orphan(orphan: OrphanPlan) -> wire::PlannedOrphan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use brasserie_common_config::Place;
     use serde_json::json;
+
+    fn some_keys(count: usize) -> Vec<KeyChange> {
+        let keys = (0..count).map(|i| KeyChange {
+            key: format!("k{i}"),
+            before: None,
+            after: Some(json!(i)),
+        });
+        keys.collect()
+    }
+
+    #[test]
+    fn whatever_is_cut_tells_how_much_there_is() {
+        let problem = |i: usize| Problem::new(Place::START, format!("k{i}"), "no".to_owned());
+        let names = |count: usize| (0..count).map(|i| format!("j{i}").try_into().unwrap());
+        let job_plan = |name| JobPlan {
+            name,
+            starts: 3,
+            first: Vec::new(),
+            counts: Default::default(),
+        };
+        let made = Made {
+            file: "/f".into(),
+            errors: (0..1001).map(problem).collect(),
+            warnings: (0..1002).map(problem).collect(),
+            plan: Some(Plan {
+                changes: Changes {
+                    settings: some_keys(103),
+                    added: names(1004).collect(),
+                    removed: names(1005).collect(),
+                    changed: names(206).map(|job| (job, some_keys(107))).collect(),
+                },
+                tasks: TasksPlan {
+                    jobs: Listed {
+                        total: 1008,
+                        first: names(1000).map(job_plan).collect(),
+                    },
+                    ..TasksPlan::default()
+                },
+                ..Plan::default()
+            }),
+        };
+        let out = plan(made);
+        let length = |list: Option<usize>| i64_of(list.unwrap());
+        let named = |names: Option<wire::PlannedNames>| {
+            let names = names.unwrap();
+            (
+                names.first.map(|first| i64_of(first.len())).unwrap(),
+                names.total,
+            )
+        };
+        let changed = &out.first_jobs_changed.as_ref().unwrap()[0];
+        let keys = changed.keys.as_ref().map(Vec::len);
+        let lists = [
+            (length(out.errors.as_ref().map(Vec::len)), out.errors_total),
+            (
+                length(out.warnings.as_ref().map(Vec::len)),
+                out.warnings_total,
+            ),
+            (
+                length(out.settings.as_ref().map(Vec::len)),
+                out.settings_total,
+            ),
+            named(out.jobs_added.clone()),
+            named(out.jobs_removed.clone()),
+            (
+                length(out.first_jobs_changed.as_ref().map(Vec::len)),
+                out.jobs_changed,
+            ),
+            (length(keys), changed.keys_total),
+            (length(out.jobs.as_ref().map(Vec::len)), out.jobs_total),
+        ];
+        let expected = [
+            (1000, 1001),
+            (1000, 1002),
+            (100, 103),
+            (1000, 1004),
+            (1000, 1005),
+            (200, 206),
+            (100, 107),
+            (1000, 1008),
+        ];
+        assert_eq!(lists, expected.map(|(shown, all)| (shown, Some(all))));
+    }
 
     #[test]
     fn long_values_are_cut_between_characters() {
