@@ -21,8 +21,11 @@ pub use tasks::{JobPlan, OrphanPlan, PlannedKill, TasksPlan, Total};
 
 /// The largest node table that is copied: a hundred megabytes, and a tenth of a second of the scheduler's own time.
 pub const MAX_PLANNED_NODES: usize = 1_000_000;
-/// Jobs times nodes at most: eight bytes each, so that a copy stays below some two hundred megabytes, and some seconds to look at.
+/// Jobs times nodes at most: two or three bytes each, beside how they ended, and some seconds to look at.
 const MAX_PLANNED_TASKS: usize = 20_000_000;
+/// What the engine remembers at most: names, how tasks have ended, what waits and runs, also where nodes and jobs are gone. It is enough for
+/// [`MAX_PLANNED_TASKS`] that are done, and with the two above a copy stays below some four hundred megabytes and half a second.
+const MAX_PLANNED_BYTES: usize = 256 * 1024 * 1024;
 /// Of each list in a plan: more than anybody reads, and a few hundred kilobytes.
 const MAX_LISTED: usize = 1000;
 
@@ -133,12 +136,19 @@ enum NodesStanding {
 
 impl WhatIf {
     pub(crate) fn of(scheduler: &Scheduler, now: Time) -> Self {
+        Self::within(scheduler, now, MAX_PLANNED_BYTES)
+    }
+
+    /// `remembered`: at most as many bytes of what the engine remembers are copied.
+    fn within(scheduler: &Scheduler, now: Time, remembered: usize) -> Self {
         let engine = scheduler.engine();
         let (config, nodes) = (engine.config().cloned(), engine.tables().last().cloned());
         let mut tables = engine.tables();
-        let not_counted = tables.find_map(|table| too_large(config.as_deref(), Some(table)));
+        let not_counted = tables
+            .find_map(|table| too_large(config.as_deref(), Some(table)))
+            .or_else(|| too_heavy(engine.remembered_bytes(), remembered));
         let (copy, runs) = match not_counted {
-            None => (scheduler.clone(), None),
+            None => (scheduler.to_try_out(), None),
             Some(_) => (thin_copy(scheduler, now), Some(scheduler.runs_now())),
         };
         WhatIf {
@@ -317,6 +327,19 @@ fn too_large(config: Option<&Config>, nodes: Option<&NodeTable>) -> Option<Strin
     })
 }
 
+/// The same of what nothing in force bounds.
+fn too_heavy(bytes: usize, most: usize) -> Option<String> {
+    let mebibytes = |bytes: usize| bytes.div_ceil(1024 * 1024);
+    (bytes > most).then(|| {
+        format!(
+            "the names of nodes and jobs and how their tasks have ended, those that are gone included, take {} MiB here, and a plan copies \
+             {} MiB at most; `brasserie job delete-history` takes ends away",
+            mebibytes(bytes),
+            mebibytes(most)
+        )
+    })
+}
+
 /// Only what decides whether a configuration comes into force, and how jobs by API read under it: no nodes, and no tasks.
 fn thin_copy(scheduler: &Scheduler, now: Time) -> Scheduler {
     let options = scheduler.options().clone();
@@ -335,5 +358,84 @@ fn changes(before: Option<&Config>, after: &Config) -> Changes {
             added: after.jobs.iter().map(|job| job.name.clone()).collect(),
             ..Changes::default()
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use brasserie_common::status::StoredStatus;
+    use brasserie_common::{InvocationId, StatusBits, TaskKey, Timeouts, WallTime};
+    use brasserie_scheduler_engine::Task;
+
+    use super::*;
+    use crate::record::{DeletionNumber, Forgotten};
+    use crate::scheduler::Options;
+
+    /// A scheduler with no configuration, and as many ends on nodes that nobody has any more.
+    fn with_history(ends: usize) -> Scheduler {
+        let status = StoredStatus {
+            bits: StatusBits::DONE,
+            time: WallTime::from_secs(1),
+            backoff_seconds: 0,
+            safety_seconds: 0,
+            data: None,
+        };
+        let key = |i: usize| TaskKey {
+            job: "j".try_into().expect("a name"),
+            node: format!("gone{i}").as_str().try_into().expect("a name"),
+        };
+        let run = InvocationId::new(1, 1);
+        let forgotten = Forgotten {
+            up_to: run,
+            number: DeletionNumber(1),
+        };
+        let durable = Durable {
+            statuses: (0..ends).map(|i| (key(i), (run, status.clone()))).collect(),
+            forgotten: [(key(ends), forgotten)].into(),
+            ..Durable::default()
+        };
+        let options = Options {
+            timeouts: Timeouts::default(),
+            allow_bump_unhealthy_worker: false,
+            startup_wait: None,
+            new_cluster: true,
+            call_deadline: Duration::from_secs(1),
+            seed: 7,
+        };
+        Scheduler::new(options, durable, Time::ZERO, WallTime::from_secs(10))
+    }
+
+    #[test]
+    fn what_is_remembered_of_nodes_that_are_gone_counts() {
+        let scheduler = with_history(5000);
+        let limit = 100_000;
+        let heavy = WhatIf::within(&scheduler, Time::ZERO, limit);
+        let why = heavy.not_counted.as_deref().unwrap_or_default();
+        assert!(why.contains("gone") && why.contains("1 MiB"), "{why}");
+        // Nothing of it was copied.
+        assert!(heavy.copy.engine().remembered_bytes() < limit / 10);
+        let light = WhatIf::within(&with_history(50), Time::ZERO, limit);
+        assert_eq!(light.not_counted, None);
+        assert_eq!(WhatIf::of(&scheduler, Time::ZERO).not_counted, None);
+    }
+
+    /// They take more than all else, and only decide about what workers report.
+    #[test]
+    fn whose_the_ends_are_is_not_copied() {
+        let scheduler = with_history(3);
+        let engine = scheduler.engine();
+        let task = |node: &str| Task {
+            job: engine.find_job("j").expect("a job of the history"),
+            node: engine.find_node(node).expect("a node of the history"),
+        };
+        assert!(scheduler.tasks().ended(task("gone0")).is_some());
+        assert!(scheduler.tasks().forgotten(task("gone3")).is_some());
+        let copy = WhatIf::of(&scheduler, Time::ZERO).copy;
+        assert_eq!(copy.tasks().last_ended(task("gone0")), None);
+        assert_eq!(copy.tasks().last_ended(task("gone3")), None);
+        // How they ended is.
+        assert!(copy.engine().previous_status(task("gone0")).is_some());
     }
 }

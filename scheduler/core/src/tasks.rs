@@ -109,6 +109,22 @@ impl Tasks {
         }
     }
 
+    /// A copy that knows what runs, and of what has ended nothing: for who starts and ends nothing in earnest.
+    pub(crate) fn without_ends(&self) -> Tasks {
+        Tasks {
+            runs: self.runs.clone(),
+            beside: self.beside.clone(),
+            on_shard: self.on_shard.clone(),
+            ended: IdMap::default(),
+            forgotten: DeletedEnds::default(),
+            pending: BTreeMap::new(),
+            pending_by_task: BTreeMap::new(),
+            unsure: self.unsure.clone(),
+            spans: self.spans.clone(),
+            problems: self.problems.clone(),
+        }
+    }
+
     pub(crate) fn run(&self, task: Task) -> Option<&Run> {
         self.runs.get(&task)
     }

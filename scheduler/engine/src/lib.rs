@@ -16,6 +16,7 @@ mod refresh;
 mod statuses;
 mod types;
 mod view;
+mod weight;
 mod work;
 
 pub use engine::Engine;

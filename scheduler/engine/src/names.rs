@@ -53,6 +53,10 @@ impl<N: Clone + Default + Eq + Hash + Borrow<str>> Names<N> {
         self.names.get(id as usize).unwrap_or(&self.nobody)
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.names.len()
+    }
+
     /// In the order of their ids.
     pub(crate) fn all(&self) -> &[N] {
         &self.names
@@ -116,6 +120,8 @@ const FREE_COST: u64 = 300;
 pub(crate) struct NodeNames {
     #[expect(clippy::vec_box, reason = "a longer list of them must soon be copied")]
     blocks: Vec<Box<Block>>,
+    /// Of all names together.
+    text_bytes: usize,
     /// Ids from here on are nobody's.
     end: usize,
     /// Ids below `end` that were given back: the lowest are handed out first.
@@ -130,6 +136,7 @@ impl NodeNames {
     pub(crate) fn new(seed: u64) -> Self {
         NodeNames {
             blocks: Vec::new(),
+            text_bytes: 0,
             end: 0,
             free: Bits::default(),
             ids: NameIndex::default(),
@@ -170,6 +177,7 @@ impl NodeNames {
         }
         self.end = self.end.max(index + 1);
         self.blocks[block].put(place, text);
+        self.text_bytes += text.len();
         if place + 1 == BLOCK {
             self.blocks[block].text.shrink_to_fit();
         }
@@ -199,6 +207,11 @@ impl NodeNames {
         }
         let block = &self.blocks[index / BLOCK];
         &block.text[block.range(index % BLOCK)]
+    }
+
+    /// What a copy takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.blocks.len() * size_of::<Block>() + self.text_bytes + self.ids.bytes()
     }
 
     /// In the order of their ids.
@@ -274,7 +287,9 @@ impl NodeNames {
         work.spend(BLOCK_COST);
         for &id in doomed {
             work.spend(FREE_COST);
-            let hash = self.keys.hash_one(self.get(id as u32));
+            let text = self.get(id as u32);
+            let (hash, len) = (self.keys.hash_one(text), text.len());
+            self.text_bytes -= len;
             let mut ids = std::mem::take(&mut self.ids);
             ids.remove(hash, id as u32, |id| self.keys.hash_one(self.get(id)));
             self.ids = ids;

@@ -13,4 +13,5 @@ mod reclaim;
 mod reconfigure;
 mod refresh;
 mod scenarios;
+mod weight;
 mod world;

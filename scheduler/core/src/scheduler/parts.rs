@@ -15,6 +15,31 @@ use crate::workers::Workers;
 use crate::workers::initial_wait::InitialWait;
 
 impl Scheduler {
+    /// A copy that hears of a configuration and is thrown away: without what only decides about workers' reports, and is most of all.
+    pub(crate) fn to_try_out(&self) -> Scheduler {
+        Scheduler {
+            options: self.options.clone(),
+            id: self.id,
+            cluster: self.cluster,
+            wall: self.wall,
+            engine: self.engine.clone(),
+            workers: self.workers.clone(),
+            tasks: self.tasks.without_ends(),
+            orphans: self.orphans.clone(),
+            jobs: self.jobs.clone(),
+            times: self.times.clone(),
+            wait: self.wait.clone(),
+            calls: self.calls.clone(),
+            log: self.log.clone(),
+            effects: VecDeque::new(),
+            invocation_ids: self.invocation_ids.clone(),
+            config_error: self.config_error.clone(),
+            nodes_error: self.nodes_error.clone(),
+            more_to_place: self.more_to_place,
+            stepped_down: self.stepped_down,
+        }
+    }
+
     pub fn engine(&self) -> &Engine {
         &self.engine
     }

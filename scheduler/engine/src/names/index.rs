@@ -34,6 +34,11 @@ impl NameIndex {
         1 << self.shards.len().max(1).ilog2()
     }
 
+    /// About as many as its tables take: they are half full or more, with a byte beside each id.
+    pub(super) fn bytes(&self) -> usize {
+        2 * self.len * (size_of::<u32>() + 1)
+    }
+
     pub(super) fn shard(&self, hash: u64) -> Option<&HashTable<u32>> {
         self.shards.get(self.place(hash))
     }

@@ -14,6 +14,11 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
+    /// Places that there are for runs, taken or not.
+    pub(crate) fn capacity(&self) -> usize {
+        self.entries.capacity()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.ids.len()
     }

@@ -26,6 +26,8 @@ type Page = Box<[Short; PAGE]>;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Statuses {
     pages: Vec<Option<Page>>,
+    /// How many of them there are.
+    present: usize,
     /// What short codes mean, from code 1 on.
     codes: Vec<StatusBits>,
     /// With a wait or data, or out of the ordinary.
@@ -83,6 +85,7 @@ impl Statuses {
         if self.pages.len() <= page {
             self.pages.resize(page + 1, None);
         }
+        self.present += usize::from(self.pages[page].is_none());
         let page = self.pages[page].get_or_insert_with(|| Box::new([pack(NONE, 0); PAGE]));
         let was_long = unpack(page[place]).0 == LONG;
         page[place] = short.unwrap_or(pack(LONG, 0));
@@ -106,8 +109,16 @@ impl Statuses {
         page[place] = pack(NONE, 0);
         if page.iter().all(|short| unpack(*short).0 == NONE) {
             *slot = None;
+            self.present -= 1;
             while self.pages.pop_if(|page| page.is_none()).is_some() {}
         }
+    }
+
+    /// What a copy takes; data is shared.
+    pub(crate) fn bytes(&self) -> usize {
+        self.pages.len() * size_of::<Option<Page>>()
+            + self.present * size_of::<[Short; PAGE]>()
+            + self.long.capacity() * (size_of::<(NodeId, StoredStatus)>() + 1)
     }
 
     fn shorten(&mut self, status: &StoredStatus) -> Option<Short> {
@@ -190,6 +201,7 @@ mod tests {
                 prop_assert_eq!(statuses.get(node), model.get(&node).cloned());
                 prop_assert_eq!(statuses.bits(node), model.get(&node).map(|s| s.bits));
             }
+            prop_assert_eq!(statuses.present, statuses.pages.iter().flatten().count());
             prop_assert_eq!(statuses.iter().collect::<Vec<_>>(), model.into_iter().collect::<Vec<_>>());
         }
     }
@@ -202,6 +214,7 @@ mod tests {
         assert_eq!(statuses.pages.iter().flatten().count(), 1);
         statuses.insert(NodeId(1000), status(3, 4, 5));
         assert_eq!(statuses.long.len(), 1);
+        assert!(statuses.bytes() < 1000, "{}", statuses.bytes());
         statuses.insert(NodeId(1000), status(0, 4, 5));
         assert!(statuses.long.is_empty());
         statuses.remove(NodeId(1000));

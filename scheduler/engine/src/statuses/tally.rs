@@ -32,6 +32,12 @@ impl Tally {
         }
     }
 
+    /// What a copy takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bits.len() * size_of::<StatusBits>()
+            + self.children.capacity() * (size_of::<(u32, [u32; BITS])>() + 1)
+    }
+
     pub(crate) fn of(&self, row: u32) -> Option<StatusBits> {
         Some(self.bits[row as usize]).filter(|bits| *bits != ABSENT)
     }

@@ -75,6 +75,17 @@ impl Waits {
         self.heads.first().map(|(time, _)| *time)
     }
 
+    /// What a copy takes: each wait stands in a map and in a tree, whose nodes are two thirds full.
+    pub(crate) fn bytes(&self) -> usize {
+        let jobs = self.heads.iter().filter_map(|(_, job)| self.jobs.get(job));
+        let waits: usize = jobs.map(|waits| waits.until.capacity()).sum();
+        let (in_map, in_tree) = (
+            size_of::<(NodeId, Time)>() + 1,
+            size_of::<(Time, NodeId)>() * 3 / 2,
+        );
+        waits * (in_map + in_tree)
+    }
+
     /// For fingerprints: each task's wait, in the order in which they end.
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         let jobs: BTreeSet<JobId> = self.heads.iter().map(|(_, job)| *job).collect();

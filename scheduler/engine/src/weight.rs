@@ -1,0 +1,35 @@
+//! What a copy of the engine costs, for who bounds it.
+
+use brasserie_common::JobName;
+
+use crate::engine::Engine;
+use crate::placement::Run;
+use crate::placement::resources::Charge;
+use crate::statuses::columns::Columns;
+use crate::statuses::job::Job;
+use crate::types::Task;
+
+/// Charges of a run: few resources at a few levels.
+const CHARGES: usize = 8;
+/// What everything else takes for a run: the slots in use, and its place among those of its worker.
+const RUN_ELSEWHERE: usize = 128;
+
+impl Engine {
+    /// About how many bytes a copy takes for names, statuses, waits and what runs, those of nodes and jobs that are gone included, which
+    /// no number of nodes or tasks in force bounds. Not counted is what follows from the configuration and the nodes in force. Costs a
+    /// look at each job.
+    pub fn remembered_bytes(&self) -> usize {
+        let of_job = |job: &Job| size_of::<Job>() + job.statuses.bytes();
+        let tally = |columns: &Columns| columns.tally.get().map_or(0, |tally| tally.bytes());
+        // A name stands in two tables.
+        let job_name = 2 * size_of::<JobName>() + size_of::<u32>();
+        let run = size_of::<(Task, Run)>() + CHARGES * size_of::<Charge>() + RUN_ELSEWHERE;
+        self.node_names.bytes()
+            + self.job_names.len() * job_name
+            + self.jobs.iter().map(of_job).sum::<usize>()
+            + self.columns.iter().map(tally).sum::<usize>()
+            + self.waits.bytes()
+            + self.held.capacity() * (size_of::<Task>() + 1)
+            + self.running.capacity() * run
+    }
+}
