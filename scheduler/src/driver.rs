@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::inbox::{Input, Lanes};
 use crate::perform::Performer;
+use crate::sources::TellInForce;
 
 /// Events of one lane that one turn handles: at some ten microseconds each a turn stays within milliseconds, so that
 /// neither the clock that the turn has read nor the other lane gets stale.
@@ -17,6 +18,7 @@ pub(crate) struct Driver {
     pub(crate) scheduler: Scheduler,
     pub(crate) lanes: Lanes,
     pub(crate) performer: Performer,
+    pub(crate) in_force: TellInForce,
     pub(crate) clock: Clock,
     pub(crate) stop: CancellationToken,
 }
@@ -78,6 +80,7 @@ impl Driver {
         while let Some(effect) = self.scheduler.poll_effect() {
             self.performer.perform(&self.scheduler, now, effect);
         }
+        self.in_force.tell(&self.scheduler);
     }
 
     fn handle(&mut self, now: Time, input: Input) {

@@ -2,12 +2,11 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use brasserie_common::{JobName, NodeName, Principal, SchedulerId, Timeouts};
-use brasserie_common_config::{Config, UnknownKeys};
+use brasserie_common_config::UnknownKeys;
 use brasserie_common_runtime::{Clock, DataDir, DataDirError, ListenAddress};
 use brasserie_scheduler_core::{
     Answer, ConfigOrigin, Durable, Event, ExitReason, Options, Query, Rejection, Reply, Scheduler,
@@ -27,7 +26,8 @@ use crate::rpc::pool::WorkerPool;
 use crate::rpc::service::SchedulerService;
 use crate::rpc::workers::Workers;
 use crate::sources::{
-    ConfigFile, ConfigSource, InstanceNode, LoadedConfig, Periods, Proposals, SharedMemory, Sources,
+    ConfigFile, ConfigSource, InstanceNode, LoadedConfig, Periods, Proposals, SharedMemory,
+    Sources, TellInForce,
 };
 use crate::store::{Store, StoreError, StoreHandle, StoreReport};
 
@@ -200,6 +200,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
         scheduler.handle(clock.now(), event);
     }
     let id = scheduler.id();
+    let (tell_in_force, in_force) = TellInForce::new(&scheduler);
     let pool = WorkerPool::new(ClientPool::new(ClientConfig {
         timeouts: options.call_timeouts,
         ..ClientConfig::default()
@@ -215,6 +216,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
         scheduler,
         lanes,
         performer,
+        in_force: tell_in_force,
         clock,
         stop: stop_driver.clone(),
     };
@@ -223,7 +225,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
         inbox: inbox.clone(),
         periods: options.periods,
         instance,
-        config: first.config(),
+        in_force,
         file: first.file,
         folder: first.folder,
         memory,
@@ -345,6 +347,7 @@ impl SchedulerHandle {
 struct FirstConfig {
     /// `None`: it never changes.
     file: Option<ConfigFile>,
+    /// Where scripts run of one that never changes.
     folder: PathBuf,
     outcome: Result<LoadedConfig, String>,
     /// What stands in for a file that cannot be used.
@@ -417,9 +420,6 @@ impl FirstConfig {
                 tracing::error!(
                     "the configuration is not usable; the last good one, which was kept, stays in force: {problems}"
                 );
-                if let Some(folder) = Path::new(&*kept.path).parent() {
-                    self.folder = folder.to_owned();
-                }
                 self.kept = Some(loaded);
             }
             Err(others) => {
@@ -461,11 +461,6 @@ impl FirstConfig {
             memory,
             room: Proposals::room(),
         }
-    }
-
-    fn config(&self) -> Option<Arc<Config>> {
-        let loaded = self.outcome.as_ref().ok().or(self.kept.as_ref());
-        loaded.map(|loaded| Arc::clone(&loaded.config))
     }
 }
 

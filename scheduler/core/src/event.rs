@@ -71,7 +71,7 @@ pub enum Event {
     },
     /// The last good configuration stays in force.
     ConfigFailed { message: String },
-    /// `config`: the one whose sources gave them, which another one may have replaced meanwhile.
+    /// `config`: the one whose sources gave them ([`crate::Scheduler::source_in_force`]), which another one may have replaced meanwhile.
     NodesLoaded {
         nodes: Arc<NodeTable>,
         config: Arc<Config>,

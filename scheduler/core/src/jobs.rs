@@ -22,7 +22,7 @@ use crate::reconcile::has_same_nodes;
 use crate::record::{Durable, JobVersion, SavedJob};
 
 use file::Source;
-pub use file::{ConfigInForce, ReadBy};
+pub use file::{ConfigInForce, ReadBy, SourceInForce};
 pub use refusal::JobRefusal;
 pub use slices::MAX_NAMED_NODES;
 use slices::Slices;
@@ -87,13 +87,12 @@ pub(crate) struct NodesOf {
     pub(crate) config: Arc<Config>,
 }
 
-/// The file's configuration, which has a job that was given by API. The nodes that come meanwhile are those of its sources.
+/// The file's configuration, which has a job that was given by API. Its sources are not asked before it is in force.
 #[derive(Clone, Debug)]
 struct RefusedFile {
     file: File,
     warnings: Vec<String>,
     origin: ConfigOrigin,
-    nodes: Option<NodesOf>,
     /// The first of those jobs.
     taken: JobName,
 }
@@ -117,8 +116,6 @@ pub(crate) struct Jobs {
     file_warnings: Vec<String>,
     source: Source,
     refused: Option<RefusedFile>,
-    /// The nodes of a file that was refused and is not any more.
-    nodes: Option<NodesOf>,
     given: BTreeMap<JobName, Given>,
     /// Of the texts of `given`.
     given_bytes: usize,
@@ -192,15 +189,11 @@ impl Jobs {
         origin: ConfigOrigin,
     ) {
         let config = File::sharing(config, self.file.as_ref());
-        // Whoever reads the sources reads them again only if they are others.
-        let nodes = self.refused.take().and_then(|refused| refused.nodes);
-        let nodes = nodes.filter(|nodes| has_same_nodes(&nodes.config, &config));
         self.refused = Some(RefusedFile {
             taken: JobName::default(),
             file: File::new(config),
             warnings,
             origin,
-            nodes,
         });
         self.reconsider_file();
     }
@@ -225,7 +218,6 @@ impl Jobs {
             file,
             warnings,
             origin,
-            nodes,
             taken: _,
         } = refused;
         let reads_alike = |before: &File| before.config.reads_jobs_as(&file.config);
@@ -245,20 +237,15 @@ impl Jobs {
         self.file = Some(file);
         self.file_warnings = warnings;
         self.source.comes(origin);
-        self.nodes = nodes;
         self.standing = Standing::Changed;
     }
 
-    /// A node table of the file as it was read last: for the engine, unless that file is refused and has other sources than the
-    /// one in force.
-    pub(crate) fn nodes_of_file(&mut self, found: NodesOf) -> Option<NodesOf> {
-        let Some(refused) = &mut self.refused else {
-            return Some(found);
-        };
-        refused.nodes = Some(found.clone());
+    /// Whether these nodes are for the engine. While a file is refused those of other sources than the ones in force are not: they would
+    /// be its own, and it would take nodes and times from the one in force.
+    pub(crate) fn wants(&self, found: &NodesOf) -> bool {
         let file = self.file.as_ref();
-        file.is_some_and(|file| has_same_nodes(&file.config, &found.config))
-            .then_some(found)
+        self.refused.is_none()
+            || file.is_some_and(|file| has_same_nodes(&file.config, &found.config))
     }
 
     /// The file in force, or what stands in its place.
@@ -303,12 +290,11 @@ impl Jobs {
         }
     }
 
-    /// The configuration that the engine does not have yet, and the nodes that come with it.
-    pub(crate) fn take_changed(&mut self) -> Option<(Arc<Config>, Option<NodesOf>)> {
+    /// The configuration that the engine does not have yet.
+    pub(crate) fn take_changed(&mut self) -> Option<Arc<Config>> {
         let changed = std::mem::take(&mut self.standing) == Standing::Changed;
         let file = self.file.as_ref().filter(|_| changed)?;
-        let config = self.together.make(file, &self.given, &self.paused);
-        Some((config, self.nodes.take()))
+        Some(self.together.make(file, &self.given, &self.paused))
     }
 
     /// The job of the file, or of the file that waits.

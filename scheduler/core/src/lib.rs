@@ -25,7 +25,7 @@ pub use event::{ConfigOrigin, Event, ExpectedVersion, FileText, JobChange, Statu
 pub use history::{History, HistoryNames, PastEnd};
 pub use jobs::{
     ConfigInForce, JobChanged, JobRefusal, MAX_JOB_BYTES, MAX_NAMED_NODES, MAX_PAUSED_JOBS,
-    MAX_SAVED_JOBS, ReadBy,
+    MAX_SAVED_JOBS, ReadBy, SourceInForce,
 };
 pub use plan::{
     JobPlan, LevelChanges, Listed, MAX_PLANNED_NODES, NodeChanges, OrphanPlan, Plan, PlannedKill,

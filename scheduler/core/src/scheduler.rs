@@ -199,7 +199,7 @@ impl Scheduler {
                 self.nodes_error = None;
                 self.put_jobs_in_force(now);
                 let found = NodesOf { nodes, config };
-                if let Some(found) = self.jobs.nodes_of_file(found) {
+                if self.jobs.wants(&found) {
                     self.begin_nodes(now, found);
                 }
             }

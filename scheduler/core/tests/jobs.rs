@@ -291,7 +291,10 @@ const FILE_WITH_API: &str = r#"{"bistro_settings": {"nodes": {"levels": ["other"
 fn a_file_that_takes_the_name_of_a_job_by_api_waits_for_its_deletion() {
     let mut s = quiet();
     create(&mut s, "api", JOB);
+    let levels = |s: &Script| s.scheduler.source_in_force().unwrap().config.levels.clone();
+    let before = levels(&s);
     s.load(config(FILE_WITH_API));
+    assert_eq!(levels(&s), before, "its sources are not wanted");
     let errors = s.status().errors.join("\n");
     assert!(
         errors.contains("`api`") && errors.contains("last good"),
@@ -304,8 +307,11 @@ fn a_file_that_takes_the_name_of_a_job_by_api_waits_for_its_deletion() {
     delete(&mut s, "api", ExpectedVersion::Any).unwrap();
     // A crash may still take the deletion back.
     assert_eq!(job(&s, "api"), None);
+    assert_eq!(levels(&s), before);
     s.sync_at_once = true;
     s.sync();
+    assert_eq!(levels(&s)[1], "other");
+    s.load_nodes(config(FILE_WITH_API));
     assert_eq!(s.status().errors, Vec::<String>::new());
     assert_eq!(job(&s, "api").unwrap().owner, "file");
     assert!(job(&s, "j").is_none());
@@ -335,12 +341,15 @@ fn at_a_start_a_file_that_takes_the_name_starts_nothing_and_can_be_mended() {
     let mut s = s.restart(restarted());
     s.load(config(FILE_WITH_API));
     assert!(s.status().errors.join("\n").contains("`api`"));
+    assert!(s.scheduler.source_in_force().is_none() && !s.status().nodes_loaded);
     assert!(matches!(
         save(&mut s, "new", JOB, ExpectedVersion::Any),
         Err(JobRefusal::NoConfig)
     ));
     delete(&mut s, "api", ExpectedVersion::Any).unwrap();
     assert_eq!(job(&s, "api").unwrap().owner, "file");
+    assert!(s.scheduler.source_in_force().is_some());
+    s.load_nodes(config(FILE_WITH_API));
     assert!(s.status().nodes_loaded);
 }
 

@@ -1,6 +1,8 @@
-//! What runs comes from here: the configuration file and the nodes that its sources give, read again and again.
+//! What runs comes from here: the configuration file and the nodes that its sources give, read again and again. A file is told as soon
+//! as it is read; its sources are asked once the core has put it in force.
 
 mod config_file;
+mod in_force;
 mod nodes;
 mod proposals;
 mod script;
@@ -9,7 +11,7 @@ mod tests;
 mod zone;
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +19,14 @@ use std::time::Duration;
 use brasserie_common::{Time, WallTime};
 use brasserie_common_config::{Config, NodeSource, ScheduleMemory};
 use brasserie_common_runtime::Clock;
-use brasserie_scheduler_core::{Event, has_same_nodes};
+use brasserie_scheduler_core::Event;
+use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::inbox::Inbox;
 pub use config_file::{ConfigFile, LoadedConfig};
+pub(crate) use in_force::{InForce, TellInForce};
 pub use nodes::{BuiltNodes, InstanceNode, Moment, build_nodes};
 pub(crate) use proposals::{Draft, NotBegun, Proposals, SharedMemory};
 use zone::system_zone;
@@ -71,10 +75,11 @@ pub(crate) struct Sources {
     pub(crate) inbox: Inbox,
     pub(crate) periods: Periods,
     pub(crate) instance: InstanceNode,
-    /// In force at the start, if there is one.
-    pub(crate) config: Option<Arc<Config>>,
+    /// What the core has put in force, if anything: its sources are asked. What is refused would take nodes and times from it.
+    pub(crate) in_force: watch::Receiver<Option<InForce>>,
     /// `None`: the configuration never changes.
     pub(crate) file: Option<ConfigFile>,
+    /// Where scripts run of a configuration that comes from no file.
     pub(crate) folder: PathBuf,
     /// Which times schedules have given: at first those of the scheduler before. Plans begin from it, too.
     pub(crate) memory: SharedMemory,
@@ -104,6 +109,8 @@ struct Refreshed {
 enum Woken {
     Stop,
     LookAtConfig,
+    /// Another configuration is in force.
+    InForce,
     NodesDue,
     NodesDone(Box<Refreshed>),
 }
@@ -114,7 +121,8 @@ impl Sources {
             memory: self.memory.get(),
             doubt: None,
         };
-        let mut refresh = self.refresh(&mut known);
+        let mut used = self.in_force.borrow_and_update().clone();
+        let mut refresh = self.refresh(used.as_ref(), &mut known);
         let mut looks = interval(self.periods.config_update);
         // After a slow look the next one still comes a period later.
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -122,21 +130,22 @@ impl Sources {
             let woken = tokio::select! {
                 () = stop.cancelled() => Woken::Stop,
                 _ = looks.tick(), if self.file.is_some() => Woken::LookAtConfig,
+                () = changed(&mut self.in_force) => Woken::InForce,
                 woken = next(&mut refresh) => woken,
             };
             match woken {
                 Woken::Stop => return,
-                Woken::LookAtConfig => {
-                    let folder = self.folder.clone();
-                    if let Some(changed) = self.look_at_config().await {
-                        let before = self.config.replace(changed);
-                        if !self.has_sources_of(before.as_deref()) || self.folder != folder {
-                            // The old run, with its scripts, ends here: its nodes could belong to other levels.
-                            refresh = self.refresh(&mut known);
-                        }
+                Woken::LookAtConfig => self.look_at_config().await,
+                Woken::InForce => {
+                    let before =
+                        std::mem::replace(&mut used, self.in_force.borrow_and_update().clone());
+                    let both = before.as_ref().zip(used.as_ref());
+                    if !both.is_some_and(|(before, now)| now.has_sources_of(before)) {
+                        // The old run, with its scripts, ends here: its nodes could belong to other levels.
+                        refresh = self.refresh(used.as_ref(), &mut known);
                     }
                 }
-                Woken::NodesDue => refresh = self.refresh(&mut known),
+                Woken::NodesDue => refresh = self.refresh(used.as_ref(), &mut known),
                 Woken::NodesDone(refreshed) => {
                     let Refreshed { event, until } = *refreshed;
                     let wait = match &event {
@@ -163,20 +172,14 @@ impl Sources {
         }
     }
 
-    /// Whether nodes of that configuration are nodes of this one, so that nothing need be read again.
-    fn has_sources_of(&self, before: Option<&Config>) -> bool {
-        let both = self.config.as_deref().zip(before);
-        both.is_some_and(|(now, before)| has_same_nodes(before, now))
-    }
-
-    fn refresh(&self, known: &mut Known) -> Refresh {
-        let Some(config) = &self.config else {
+    fn refresh(&self, in_force: Option<&InForce>, known: &mut Known) -> Refresh {
+        let Some(in_force) = in_force else {
             return Refresh::Idle;
         };
-        let config = Arc::clone(config);
+        let config = Arc::clone(in_force.config());
         let nodes = build_nodes(
             Arc::clone(&config),
-            self.folder.clone(),
+            self.folder_of(in_force).to_owned(),
             self.instance.clone(),
             moment(&config, known),
         );
@@ -199,11 +202,26 @@ impl Sources {
         }))
     }
 
-    /// The new configuration, if there is one; failures are told and change nothing.
-    async fn look_at_config(&mut self) -> Option<Arc<Config>> {
-        let outcome = self.file.as_mut()?.check().await?;
-        match outcome {
-            Ok(loaded) => {
+    /// Where its relative paths begin.
+    fn folder_of<'a>(&'a self, in_force: &'a InForce) -> &'a Path {
+        match (in_force.path(), &self.file) {
+            // The copy that was kept of another file has a folder of its own.
+            (Some(path), Some(file)) if path != file.path() => {
+                path.parent().unwrap_or(Path::new("/"))
+            }
+            (Some(_), Some(file)) => file.folder(),
+            (Some(_), None) | (None, _) => &self.folder,
+        }
+    }
+
+    /// A new configuration is told, and so are failures. What becomes of it the core says.
+    async fn look_at_config(&mut self) {
+        let looked = match &mut self.file {
+            Some(file) => file.check().await,
+            None => None,
+        };
+        match looked {
+            Some(Ok(loaded)) => {
                 tracing::info!(
                     jobs = loaded.config.jobs.len(),
                     "read the configuration again"
@@ -211,22 +229,16 @@ impl Sources {
                 for warning in &loaded.warnings {
                     tracing::warn!("{warning}");
                 }
-                let config = Arc::clone(&loaded.config);
-                if let Some(file) = &self.file {
-                    // That of a file that was kept may have been another one.
-                    self.folder = file.folder().to_owned();
-                }
                 self.inbox.tell(loaded.into_event()).await;
-                Some(config)
             }
-            Err(message) => {
+            Some(Err(message)) => {
                 tracing::error!(
                     error = message,
                     "the configuration is not usable; the last good one stays in force"
                 );
                 self.inbox.tell(Event::ConfigFailed { message }).await;
-                None
             }
+            None => {}
         }
     }
 }
@@ -287,6 +299,13 @@ async fn wait_until(earliest: Time, deadline: Time, until: Option<WallTime>) {
         }
         let left = until.map_or(LOOK_AT_THE_CLOCK, |until| wall.until(until));
         sleep(left.min(deadline.since(now)).min(LOOK_AT_THE_CLOCK)).await;
+    }
+}
+
+/// Waits until something else is in force; for ever once the core has ended.
+async fn changed(in_force: &mut watch::Receiver<Option<InForce>>) {
+    if in_force.changed().await.is_err() {
+        std::future::pending().await
     }
 }
 

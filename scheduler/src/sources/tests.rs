@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use brasserie_common_config::{LevelId, UnknownKeys, Zone, parse};
+use brasserie_scheduler_core::SourceInForce;
 use brasserie_scheduler_engine::NodeTable;
 
 use super::script::Script;
@@ -163,6 +164,11 @@ async fn too_many_times_fail_the_refresh() {
     );
 }
 
+/// As if the core had put it in force.
+fn accepted(config: &Arc<Config>) -> Option<InForce> {
+    Some(InForce::from(SourceInForce { config, path: None }))
+}
+
 /// The next refresh is an hour away, and a time begins or ends each second.
 #[tokio::test]
 async fn the_clock_refreshes_the_nodes() {
@@ -176,7 +182,7 @@ async fn the_clock_refreshes_the_nodes() {
             ..Periods::default()
         },
         instance: InstanceNode("top".into()),
-        config: Some(config(each_second)),
+        in_force: watch::channel(accepted(&config(each_second))).1,
         folder: folder.path().to_owned(),
         file: None,
         memory: SharedMemory::default(),
@@ -463,6 +469,7 @@ async fn failures_keep_what_was_good_and_are_retried() {
     let mut file = ConfigFile::new(&path).unwrap();
     let config = file.check().await.unwrap().unwrap().config;
     let (inbox, mut lanes) = lanes();
+    let (tell, in_force) = watch::channel(accepted(&config));
     let short = Duration::from_millis(20);
     let sources = Sources {
         inbox,
@@ -472,7 +479,7 @@ async fn failures_keep_what_was_good_and_are_retried() {
             nodes_retry: short,
         },
         instance: InstanceNode("top".into()),
-        config: Some(config),
+        in_force,
         folder: file.folder().to_owned(),
         file: Some(file),
         memory: SharedMemory::default(),
@@ -497,6 +504,7 @@ async fn failures_keep_what_was_good_and_are_retried() {
     let Event::ConfigLoaded { config: loaded, .. } = next(&mut lanes).await else {
         panic!("a new configuration");
     };
+    tell.send_replace(accepted(&loaded));
     let Event::NodesLoaded { nodes, config } = next(&mut lanes).await else {
         panic!("nodes of the new configuration");
     };
@@ -521,6 +529,7 @@ async fn scripts_run_again_only_for_other_sources() {
     let mut file = ConfigFile::new(&path).unwrap();
     let config = file.check().await.unwrap().unwrap().config;
     let (inbox, mut lanes) = lanes();
+    let (tell, in_force) = watch::channel(accepted(&config));
     let hour = Duration::from_secs(3600);
     let sources = Sources {
         inbox,
@@ -530,7 +539,7 @@ async fn scripts_run_again_only_for_other_sources() {
             nodes_retry: hour,
         },
         instance: InstanceNode("top".into()),
-        config: Some(config),
+        in_force,
         folder: file.folder().to_owned(),
         file: Some(file),
         memory: SharedMemory::default(),
@@ -539,13 +548,95 @@ async fn scripts_run_again_only_for_other_sources() {
     let task = tokio::spawn(sources.run(stop.clone()));
     assert!(matches!(next(&mut lanes).await, Event::NodesLoaded { .. }));
     let job = "{\"bistro_job->j\": {\"owner\": \"o\"},";
+    let next_config = async |lanes: &mut Lanes| {
+        let Event::ConfigLoaded { config, .. } = next(lanes).await else {
+            panic!("a new configuration");
+        };
+        config
+    };
     replace(&path, &text.replacen('{', job, 1));
-    assert!(matches!(next(&mut lanes).await, Event::ConfigLoaded { .. }));
+    tell.send_replace(accepted(&next_config(&mut lanes).await));
     replace(&path, &text.replace("h1", "h2"));
-    assert!(matches!(next(&mut lanes).await, Event::ConfigLoaded { .. }));
+    tell.send_replace(accepted(&next_config(&mut lanes).await));
     assert!(matches!(next(&mut lanes).await, Event::NodesLoaded { .. }));
     let runs = fs::read_to_string(folder.path().join("runs")).unwrap();
     assert_eq!(runs, "run\nrun\n");
+    stop.cancel();
+    task.await.unwrap();
+}
+
+/// Its name clash may last for days, and the schedules of the one in force must not stop meanwhile, nor its own times pass unseen.
+#[tokio::test]
+async fn a_refused_file_leaves_the_sources_and_the_times_of_the_one_in_force() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.json");
+    let each_second = |tag: &str, epoch: &str| {
+        format!(
+            r#"{{"source": "add_time", "prefs": {{"parent_level": "instance", "schedule": [
+                {{"cron": {{"epoch": {epoch}}}, "lifetime": 2, "tags": ["{tag}"]}}]}}}}"#
+        )
+    };
+    fs::write(&path, config_text(&each_second("old", "{}"))).unwrap();
+    let mut file = ConfigFile::new(&path).unwrap();
+    let config = file.check().await.unwrap().unwrap().config;
+    let (inbox, mut lanes) = lanes();
+    let (tell, in_force) = watch::channel(accepted(&config));
+    let memory = SharedMemory::default();
+    let sources = Sources {
+        inbox,
+        periods: Periods {
+            config_update: Duration::from_millis(20),
+            nodes_update: Duration::from_secs(3600),
+            nodes_retry: Duration::from_secs(3600),
+        },
+        instance: InstanceNode("top".into()),
+        in_force,
+        folder: folder.path().to_owned(),
+        file: Some(file),
+        memory: memory.clone(),
+    };
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(sources.run(stop.clone()));
+    let of_tag = |nodes: &NodeTable, tag: &str| {
+        let tag = tag.to_owned();
+        let mut times = nodes.rows().skip(1);
+        nodes.len() > 1 && times.all(|row| nodes.tags(row).contains(&tag))
+    };
+    let Event::NodesLoaded { nodes, .. } = next(&mut lanes).await else {
+        panic!("nodes of the first");
+    };
+    assert!(of_tag(&nodes, "old"));
+    replace(&path, &config_text(&each_second("new", r#"{"start": 7}"#)));
+    let refused = loop {
+        match next(&mut lanes).await {
+            Event::ConfigLoaded { config, .. } => break config,
+            Event::NodesLoaded { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    // Nobody says that it is in force.
+    for _ in 0..3 {
+        let Event::NodesLoaded { nodes, config: of } = next(&mut lanes).await else {
+            panic!("nodes at the next second");
+        };
+        assert!(of_tag(&nodes, "old") && Arc::ptr_eq(&of, &config));
+    }
+    let items = |memory: &SharedMemory| memory.get().0.len();
+    assert_eq!(
+        items(&memory),
+        1,
+        "only times that were given count as given"
+    );
+    tell.send_replace(accepted(&refused));
+    loop {
+        let Event::NodesLoaded { nodes, config: of } = next(&mut lanes).await else {
+            panic!("nodes of either");
+        };
+        if Arc::ptr_eq(&of, &refused) {
+            assert!(of_tag(&nodes, "new"));
+            break;
+        }
+    }
     stop.cancel();
     task.await.unwrap();
 }

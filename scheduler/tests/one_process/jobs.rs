@@ -27,7 +27,7 @@ async fn refused(client: &Client, job: &BistroJobConfig) -> String {
 }
 
 /// The message of the declared exception, if the job is not deleted.
-async fn delete(client: &Client, name: &str) -> Option<String> {
+pub(crate) async fn delete(client: &Client, name: &str) -> Option<String> {
     let args = BistroSchedulerDeleteJobArgs {
         job_name: name.to_owned(),
     };
@@ -35,7 +35,12 @@ async fn delete(client: &Client, name: &str) -> Option<String> {
     deleted.ex.map(|ex| ex.message.unwrap())
 }
 
-async fn submit(client: &Client, job: &str, text: &str, expected: i64) -> BrasserieSubmitJobResult {
+pub(crate) async fn submit(
+    client: &Client,
+    job: &str,
+    text: &str,
+    expected: i64,
+) -> BrasserieSubmitJobResult {
     let args = BrasserieSubmitJobArgs {
         job: job.to_owned(),
         text: text.to_owned(),

@@ -10,6 +10,7 @@ mod durability;
 mod jobs;
 mod orphans;
 mod plans;
+mod refused_file;
 mod starting;
 mod syncs;
 mod worker;

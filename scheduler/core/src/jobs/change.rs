@@ -18,16 +18,13 @@ use crate::scheduler::Scheduler;
 impl Scheduler {
     /// Puts changed jobs in force, all of a turn at once, since each time costs a look at where every job is.
     pub(crate) fn put_jobs_in_force(&mut self, now: Time) {
-        let Some((config, nodes)) = self.jobs_mut().take_changed() else {
+        let Some(config) = self.jobs_mut().take_changed() else {
             return;
         };
         self.keep_config();
         self.initial_wait_mut()
             .config_override(config.exit_initial_wait_before_timestamp);
         self.apply_config(now, config);
-        if let Some(nodes) = nodes {
-            self.begin_nodes(now, nodes);
-        }
     }
 
     pub(crate) fn change_job(

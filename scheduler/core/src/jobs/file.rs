@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use brasserie_common::WallTime;
 use brasserie_common::fingerprint::Shape;
+use brasserie_common_config::Config;
 
 use crate::event::{ConfigOrigin, FileText};
 use crate::record::{KeptConfig, Record};
@@ -18,6 +19,15 @@ pub struct ConfigInForce {
     pub read_by: ReadBy,
     /// When it came in force first with this text, whichever scheduler that was.
     pub since: WallTime,
+}
+
+/// Whose sources give the nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct SourceInForce<'a> {
+    /// Of the file, without the jobs by API.
+    pub config: &'a Arc<Config>,
+    /// Relative scripts begin in its folder. `None`: it comes from no file.
+    pub path: Option<&'a Arc<str>>,
 }
 
 /// Who has read the configuration in force.
@@ -99,6 +109,16 @@ impl Source {
 }
 
 impl Scheduler {
+    /// The configuration of the file in force, after a turn: a shell reads the nodes of its sources and of no other's. A file that is
+    /// refused is in force only once the job by API that it clashes with is gone, and nothing else says when that is.
+    pub fn source_in_force(&self) -> Option<SourceInForce<'_>> {
+        let jobs = self.jobs();
+        Some(SourceInForce {
+            config: &jobs.file.as_ref()?.config,
+            path: jobs.in_force().and_then(|known| known.path.as_ref()),
+        })
+    }
+
     /// The file that came in force is kept. A crash before that is on disk leaves the one before it, which is no worse than a file
     /// that was changed a moment later.
     pub(super) fn keep_config(&mut self) {

@@ -16,7 +16,6 @@ impl Jobs {
             file_warnings: _,
             source,
             refused,
-            nodes,
             given,
             // These follow from others.
             given_bytes: _,
@@ -32,14 +31,11 @@ impl Jobs {
                 file,
                 warnings: _,
                 origin,
-                nodes,
                 taken: _,
             } = refused;
-            s.put((format!("{:?}", file.config), format!("{nodes:?}")));
-            s.put(format!("{origin:?}"));
+            s.put((format!("{:?}", file.config), format!("{origin:?}")));
         });
         source.shape(s);
-        s.put(nodes.is_some());
         s.each(given, |s, (name, given)| {
             s.put(name);
             given.shape(s);

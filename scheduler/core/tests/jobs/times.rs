@@ -173,7 +173,7 @@ fn what_is_replaced_on_its_way_was_not_given() {
 
 /// Nodes of a file that is not in force have given nothing.
 #[test]
-fn what_waits_for_its_file_is_recorded_when_it_comes_in_force() {
+fn what_comes_of_a_file_that_is_refused_is_not_recorded() {
     let mut s = Script::with_config(config(
         r#"{"bistro_settings": {"nodes": {"levels": ["l"], "node_sources": []}, "resources": {}}}"#,
     ));
@@ -194,7 +194,9 @@ fn what_waits_for_its_file_is_recorded_when_it_comes_in_force() {
     refresh(&mut s, &taken, &ScheduleMemory::default());
     assert_eq!(given(&s), 0, "{:?}", s.status().errors);
     change(&mut s, JobChange::Delete { expected });
-    assert_eq!(given(&s), 1, "{:?}", s.status().errors);
+    assert_eq!(given(&s), 0, "{:?}", s.status().errors);
+    refresh(&mut s, &taken, &ScheduleMemory::default());
+    assert_eq!(given(&s), 1);
 }
 
 #[test]

@@ -75,17 +75,22 @@ impl Script {
     }
 
     pub fn load(&mut self, config: Arc<Config>) {
+        self.event(Event::ConfigLoaded {
+            config: Arc::clone(&config),
+            warnings: Vec::new(),
+            origin: ConfigOrigin::Given,
+        });
+        self.load_nodes(config);
+    }
+
+    /// As its sources would give them.
+    pub fn load_nodes(&mut self, config: Arc<Config>) {
         let mut nodes = NodeTableBuilder::new("instance", &config);
         for source in &config.node_sources {
             if let NodeSource::Manual(list) = source {
                 nodes.add_manual(list).expect("good nodes");
             }
         }
-        self.event(Event::ConfigLoaded {
-            config: Arc::clone(&config),
-            warnings: Vec::new(),
-            origin: ConfigOrigin::Given,
-        });
         self.event(Event::NodesLoaded {
             nodes: Arc::new(nodes.finish()),
             config,
