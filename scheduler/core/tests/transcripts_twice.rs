@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use brasserie_common::resources::{NodeResources, ResourceAmount};
 use brasserie_common::{
-    CallOutcome, InvocationId, ReportedStatus, RunningTask, SchedulerId, WorkerDescription,
-    WorkerSetId,
+    BackoffDuration, CallOutcome, InvocationId, ReportedStatus, RunningTask, SchedulerId,
+    WorkerDescription, WorkerSetId,
 };
 use brasserie_scheduler_core::{Durable, Options, Rejection};
 
@@ -234,6 +234,32 @@ fn the_loss_of_one_of_two_live_runs_keeps_its_safety_wait() {
     assert!(s.starts().is_empty(), "the lost run may be alive");
     s.advance(secs(12));
     assert_eq!(s.starts().len(), 1);
+}
+
+/// It was never to be followed, so nobody counted its wait when the earlier run was listed.
+#[test]
+fn a_run_that_was_lost_for_good_is_waited_for_when_an_earlier_one_is_done() {
+    let mut s = impatient();
+    let [a, b, _] = workers();
+    let two = RunningTask {
+        next_backoff: BackoffDuration {
+            no_more_backoffs: true,
+            seconds: 60,
+        },
+        ..listed("b", "n0", second_run())
+    };
+    meet(&mut s, &b, vec![two]);
+    let (_, told) = s.told[&b.id];
+    s.heartbeat(&b, told).expect("refreshed");
+    s.advance(secs(101));
+    let stored = |s: &Script| s.durable.statuses.values().next().cloned().expect("stored");
+    let (of, status) = stored(&s);
+    assert!(of == second_run() && status.is_failed(), "{status:?}");
+    let one = ended(listed("a", "n0", first_run()), ReportedStatus::done());
+    meet(&mut s, &a, vec![one]);
+    let (of, status) = stored(&s);
+    assert!(of == first_run() && status.is_done(), "{status:?}");
+    assert!(status.safety_seconds >= 60, "{status:?}");
 }
 
 #[test]
