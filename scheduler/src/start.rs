@@ -194,8 +194,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let memory = SharedMemory::new(durable.schedule_memory());
     let durable = options.directory.of(durable);
     let mut scheduler = Scheduler::new(core_options, durable, clock.now(), clock.wall());
-    let unused = past.tell(&mut scheduler, clock.now())?;
-    store.drop_names(unused)?;
+    store.drop_names(past.tell(&mut scheduler, clock.now())?)?;
     for event in first.events() {
         scheduler.handle(clock.now(), event);
     }
