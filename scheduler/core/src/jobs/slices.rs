@@ -32,6 +32,8 @@ pub const MAX_NAMED_NODES: usize = 4096;
 pub(super) struct Slices {
     waiting: VecDeque<Wish>,
     under_way: Option<UnderWay>,
+    /// Of the last slice that changed anything. A wish that finds nothing to do any more rests on it, and is answered no earlier.
+    last: Option<RecordSeq>,
 }
 
 #[derive(Clone, Debug)]
@@ -87,7 +89,13 @@ pub(super) enum Fate {
 
 impl Slices {
     pub(super) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>, persisted: RecordSeq) {
-        let Slices { waiting, under_way } = self;
+        let Slices {
+            waiting,
+            under_way,
+            last,
+        } = self;
+        let last = last.map(|seq| until_synced(seq, persisted));
+        s.put(last.filter(|left| *left > 0));
         s.each(waiting, |s, wish| wish.shape(s));
         s.opt(under_way.as_ref(), |s, under_way| {
             under_way.wish.shape(s);
@@ -121,7 +129,11 @@ impl Wish {
 impl Jobs {
     /// Nobody has wished for anything that is not done: so no task is named here.
     pub(crate) fn wishes_are_done(&self) -> bool {
-        let Slices { waiting, under_way } = &self.slices;
+        let Slices {
+            waiting,
+            under_way,
+            last: _,
+        } = &self.slices;
         waiting.is_empty() && under_way.is_none()
     }
 }
@@ -220,11 +232,12 @@ impl Scheduler {
                         What::DeleteHistory(Nodes::These(nodes)) => nodes.clone(),
                     };
                     rest.reverse();
+                    let last = self.jobs().slices.last;
                     UnderWay {
                         wish,
                         rest,
                         counts: Counts::default(),
-                        after: None,
+                        after: last.filter(|seq| !self.is_persisted(*seq)),
                     }
                 }
             };
@@ -313,6 +326,7 @@ impl Scheduler {
             },
         };
         under_way.after = Some(seq);
+        self.jobs_mut().slices.last = Some(seq);
         let persisted = self.persist(record);
         assert_eq!(
             seq, persisted,

@@ -363,7 +363,8 @@ impl Scheduler {
 
     /// What is stored once a run has ended so, and as whose end. A run that is earlier than the stored end was reported before
     /// or given up, and its worker only had not heard of it: nothing but DONE may take the place of what came later, and
-    /// nothing at all that of DONE.
+    /// nothing at all that of DONE. It is stored as the end of the latest run that has ended, so that who deletes it deletes the ends
+    /// of all.
     pub(crate) fn closing_status(
         &self,
         now: Time,
@@ -374,18 +375,20 @@ impl Scheduler {
         let old = self.engine().previous_status(task);
         let old = old.as_ref();
         let floor = self.tasks().floor_seconds(now, task).max(safety_seconds);
+        let mut of = invocation;
         if let (Some(ended), Some(old)) = (self.tasks().ended(task), old)
             && ended != invocation
             && !sabotage::on(Sabotage::AnyRunReplacesProvisional)
         {
+            of = of.max(ended);
             let is_final = old.is_done() && !old.is_overwriteable();
             if is_final || (invocation < ended && !reported.is_done()) {
-                return (ended, old.clone().waiting_at_least(floor));
+                return (of, old.clone().waiting_at_least(floor));
             }
         }
         let wall = self.wall();
         let status = StoredStatus::after(old, reported, next_backoff, safety_seconds, wall);
-        (invocation, status.waiting_at_least(floor))
+        (of, status.waiting_at_least(floor))
     }
 
     /// When a task with this status may start again, if it may at all.

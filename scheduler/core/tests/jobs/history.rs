@@ -555,3 +555,45 @@ fn a_deleted_end_is_remembered_by_its_name_when_its_node_is_gone() {
     assert_eq!((after, told), (None, Ok(())), "a repeat is no news");
     assert_eq!(stored(&s, "n0"), None);
 }
+
+/// The second deletion finds nothing, but only because of the first, which a crash may still undo.
+#[test]
+fn who_asks_again_before_it_is_durable_waits_for_the_same_record() {
+    let mut s = failed();
+    s.sync_at_once = false;
+    let (first, counts) = delete_history(&mut s, "j", &[]);
+    assert_eq!((first.is_some(), counts), (true, (1, 0, 0)));
+    assert_eq!(delete_history(&mut s, "j", &[]), (first, (0, 0, 0)));
+    s.sync();
+    assert_eq!(delete_history(&mut s, "j", &["n0"]).1, (0, 1, 0));
+}
+
+/// DONE of an earlier run takes the place of a later one's end. To delete it deletes both: a repeat of either is no news.
+#[test]
+fn the_ends_of_all_runs_are_deleted() {
+    let (mut s, w) = one(r#", "backoff": [1, "repeat"]"#);
+    let (call, first, _) = s.take_start();
+    s.complete(call, CallOutcome::Unknown("timeout".to_owned()));
+    end(&mut s, &w, &first, ReportedStatus::was_not_running());
+    s.advance(Duration::from_secs(2));
+    let second = begin(&mut s);
+    end(&mut s, &w, &second, ReportedStatus::error_backoff("no"));
+    end(&mut s, &w, &first, ReportedStatus::done());
+    let (of, status) = stored(&s, "n0").expect("done");
+    assert_eq!((of, status.is_done()), (second.invocation, true));
+    assert_eq!(delete_history(&mut s, "j", &[]).1, (1, 0, 0));
+    for task in [&first, &second] {
+        let repeat = s.update(&w, task, ReportedStatus::error_backoff("no"));
+        assert_eq!(repeat, (None, Ok(())));
+    }
+    assert_eq!(stored(&s, "n0"), None);
+    let mut s = s.restart(restarted());
+    s.load(one_job(1, ""));
+    s.heartbeat(&w, WorkerSetId::default())
+        .expect("it is known");
+    let mut listed = second.clone();
+    listed.ended = Some(ReportedStatus::error_backoff("no"));
+    s.answer_fetch(vec![listed]);
+    assert_eq!(s.status().workers[0].running, 0);
+    assert_eq!(stored(&s, "n0"), None);
+}
