@@ -90,11 +90,21 @@ pub enum Sabotage {
     ForgiveSafetyToo,
     /// The name of a node that vanishes is given back while tasks run there.
     GiveBackNamesInUse,
+    /// A restarted scheduler does not know up to which runs ends were deleted.
+    ForgetWhatWasDeleted,
+    /// A task whose history is deleted may start before that is durable.
+    StartBeforeDeletionIsDurable,
+    /// A job counts as done as a whole once those of its tasks that are not done have failed for good.
+    FailureOpensGate,
+    /// What a worker lists takes no slots of it.
+    AdoptWithoutCharges,
+    /// Tasks get the memory that the configuration reserves.
+    GiveAwayTheReserve,
 }
 
 impl Sabotage {
     /// Every one, in the order in which reports list them.
-    pub const ALL: [Sabotage; 42] = [
+    pub const ALL: [Sabotage; 47] = [
         Sabotage::SkipSequenceCheck,
         Sabotage::MarkRunningAfterSending,
         Sabotage::AcceptStatusInNew,
@@ -137,6 +147,11 @@ impl Sabotage {
         Sabotage::KillOrphansAtOnce,
         Sabotage::ForgiveSafetyToo,
         Sabotage::GiveBackNamesInUse,
+        Sabotage::ForgetWhatWasDeleted,
+        Sabotage::StartBeforeDeletionIsDurable,
+        Sabotage::FailureOpensGate,
+        Sabotage::AdoptWithoutCharges,
+        Sabotage::GiveAwayTheReserve,
     ];
 
     /// The name on a command line and in reports.

@@ -4,6 +4,7 @@
 mod config;
 mod lives;
 mod mischief;
+mod operator;
 mod packets;
 mod tasks;
 
@@ -28,9 +29,9 @@ use crate::hosts::worker::{WorkerHost, WorkerInput, WorkerOutput};
 use crate::network::Network;
 use crate::processes::Processes;
 use crate::queue::Queue;
-use crate::swarm::{Orphans, Start, Swarm, Variant};
+use crate::swarm::{Start, Swarm, Variant};
 use crate::view::{Contract, Phase, World};
-use crate::workload::Workload;
+use crate::workload::{Extras, Workload};
 
 use packets::{Caller, Outcome};
 
@@ -264,10 +265,7 @@ impl Cluster {
             queue: Queue::new(dice(Stream::Order)),
             network,
             processes,
-            workload: Workload::new(
-                dice(Stream::Workload),
-                (swarm.orphans == Orphans::End).then(|| dice(Stream::Orphans)),
-            ),
+            workload: Workload::new(dice(Stream::Workload), Extras::of(seed, &swarm)),
             open: BTreeMap::new(),
             backups: Vec::new(),
             store_failing: false,

@@ -18,6 +18,10 @@ pub enum Stream {
     Variants,
     Turns,
     Orphans,
+    /// Which of the rarer kinds of work a run has.
+    Work,
+    Gates,
+    Machines,
 }
 
 /// One stream.

@@ -59,6 +59,13 @@ pub enum Happening {
         backoff_seconds: u32,
         safety_seconds: u32,
     },
+    /// How a task has ended is forgotten, part of record `seq`: ends of its runs up to this one are no news any more.
+    EndDeleted {
+        directory: DirectoryId,
+        scheduler: SchedulerId,
+        seq: RecordSeq,
+        run: Run,
+    },
     /// Every record of this instance up to `up_to` survives a crash now; the core has not heard of it yet.
     Synced {
         directory: DirectoryId,
@@ -195,6 +202,25 @@ pub enum Happening {
         scheduler: SchedulerId,
         task: TaskId,
     },
+    /// An operator wants history deleted.
+    DeletionAsked {
+        place: SchedulerPlace,
+        scheduler: SchedulerId,
+        of: HistoryOf,
+    },
+    /// The answer leaves the process: what was deleted must never come back.
+    DeletionAnswered {
+        place: SchedulerPlace,
+        scheduler: SchedulerId,
+        of: HistoryOf,
+        counts: DeletedCounts,
+    },
+    /// What the `runTask` that leaves next says that its task was charged on its worker, by the names of the resources.
+    Charged {
+        worker: WorkerId,
+        run: Run,
+        charges: Vec<(String, i32)>,
+    },
 
     // --- worker processes
     /// Once for each place, before anything happens there: which machine it is on, so that it is known whose processes sleep.
@@ -207,6 +233,11 @@ pub enum Happening {
         worker: WorkerId,
         shard: Shard,
         lock_port: i32,
+    },
+    /// What it says of its machine in every heartbeat of its life.
+    WorkerDeclared {
+        worker: WorkerId,
+        size: MachineSize,
     },
     WorkerStopped {
         place: WorkerPlace,

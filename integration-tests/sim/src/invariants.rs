@@ -15,6 +15,7 @@ mod bindings_go_forward;
 mod calls_are_bounded;
 #[cfg(test)]
 mod cores;
+mod deleted_stays_deleted;
 mod denied_never_starts;
 mod ends_are_not_undone;
 mod every_viable_set;
@@ -22,6 +23,7 @@ mod explain_is_true;
 mod final_stays_final;
 mod first_health_after_echo;
 mod fresh_belief;
+mod gates_hold;
 mod given_away_is_dead;
 mod healthy_starts;
 mod heartbeats_are_bounded;
@@ -53,6 +55,7 @@ mod unknown_tasks_hold_back;
 mod wait_ends_rightly;
 mod wait_is_kept;
 mod within_limits;
+mod within_machines;
 mod worker_gives_up_first;
 mod zombies_end;
 
@@ -186,6 +189,7 @@ fn registry() -> Vec<Box<dyn Law>> {
         Box::new(final_stays_final::FinalStaysFinal::default()),
         Box::new(no_status_in_new::NoStatusInNew::default()),
         Box::new(ends_are_not_undone::EndsAreNotUndone::default()),
+        Box::new(deleted_stays_deleted::DeletedStaysDeleted::default()),
         Box::new(acknowledged_after_sync::AcknowledgedAfterSync::default()),
         Box::new(acknowledged_is_kept::AcknowledgedIsKept::default()),
         Box::new(records_add_up::RecordsAddUp::default()),
@@ -195,7 +199,9 @@ fn registry() -> Vec<Box<dyn Law>> {
         Box::new(settled_after_wait::SettledAfterWait::default()),
         Box::new(every_viable_set::EveryViableSet::default()),
         Box::new(within_limits::WithinLimits::default()),
+        Box::new(within_machines::WithinMachines::default()),
         Box::new(as_configured::AsConfigured),
+        Box::new(gates_hold::GatesHold::default()),
         Box::new(explain_is_true::ExplainIsTrue::default()),
         Box::new(orphans_end::OrphansEnd::default()),
         Box::new(heartbeats_are_bounded::HeartbeatsAreBounded::default()),

@@ -14,7 +14,7 @@ use crate::invariants::Laws;
 use crate::network::NetworkFaults;
 use crate::processes::ProcessFaults;
 use crate::run::{Broken, Outcome, Settings, run_swarm};
-use crate::swarm::{Orphans, Restores, Start, StartSeconds, Swarm, Variant};
+use crate::swarm::{Gates, Machines, Orphans, Restores, Start, StartSeconds, Swarm, Variant};
 
 pub use foci::FOCI;
 
@@ -66,6 +66,8 @@ struct Wanted {
     start_seconds: StartSeconds,
     restores: Restores,
     orphans: Orphans,
+    gates: Gates,
+    machines: Machines,
 }
 
 impl Focus {
@@ -92,9 +94,20 @@ impl Focus {
         settings: &Settings,
         sink: &mut dyn FnMut(&str),
     ) -> Outcome {
+        self.play_under(Laws::all(), (seed, bug), settings, sink)
+    }
+
+    /// The same under chosen laws.
+    pub fn play_under(
+        &self,
+        laws: Laws,
+        (seed, bug): (u64, Option<Sabotage>),
+        settings: &Settings,
+        sink: &mut dyn FnMut(&str),
+    ) -> Outcome {
         sabotage::choose(bug);
         let swarm = self.swarm(seed);
-        let outcome = run_swarm((seed, swarm), settings, Laws::all(), sink);
+        let outcome = run_swarm((seed, swarm), settings, laws, sink);
         sabotage::choose(None);
         outcome
     }
@@ -156,6 +169,8 @@ impl Wanted {
             start_seconds: self.start_seconds,
             restores: self.restores,
             orphans: self.orphans,
+            gates: self.gates,
+            machines: self.machines,
             ..drawn
         }
     }

@@ -1,6 +1,8 @@
 //! Draws a run: how large the cluster is, which faults exist in it and how often, which settings it has. Most runs have few kinds of
 //! faults: what only shows when others do not drown it is found that way.
 
+mod work;
+
 use std::time::Duration;
 
 use brasserie_common::Timeouts;
@@ -11,6 +13,8 @@ use crate::dice::{Dice, Stream};
 use crate::event_log::{FaultKind, MachineId, WorkerPlace};
 use crate::network::NetworkFaults;
 use crate::processes::ProcessFaults;
+
+pub use work::{Gates, Machines, Orphans};
 
 /// How the first scheduler starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,15 +52,6 @@ pub struct PlacePlan {
     pub lock_port: i32,
     /// Another place claims the same shard; it retires when everything must settle.
     pub is_rival: bool,
-}
-
-/// What becomes of tasks whose job or node is taken out of the configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Orphans {
-    /// They run on.
-    Stay,
-    /// Jobs say when they are to end, and nodes come later than the configuration that they belong to.
-    End,
 }
 
 /// What a run is about.
@@ -115,6 +110,8 @@ pub struct Swarm {
     /// What reaches a scheduler so soon after a turn is taken together in the next one.
     pub turn_takes: Duration,
     pub orphans: Orphans,
+    pub gates: Gates,
+    pub machines: Machines,
 }
 
 /// Kinds that are injected one by one; the others are properties of the network and of processes.
@@ -148,10 +145,11 @@ impl Swarm {
     /// What this seed gives.
     pub fn of(seed: u64) -> Self {
         let drawn = Swarm::whose_orphans_stay(seed);
-        drawn.end_orphans(&mut Dice::new(seed, Stream::Orphans))
+        let drawn = drawn.end_orphans(&mut Dice::new(seed, Stream::Orphans));
+        drawn.more_work(&mut Dice::new(seed, Stream::Work))
     }
 
-    /// The same in a world in which nobody ends orphans.
+    /// The same in a world in which nobody ends orphans, and with nothing but the plainest work.
     pub fn whose_orphans_stay(seed: u64) -> Self {
         let dice = |stream| Dice::new(seed, stream);
         let drawn = Swarm::draw(&mut dice(Stream::Swarm), &mut dice(Stream::Variants));
@@ -212,6 +210,8 @@ impl Swarm {
             restores: Restores::AsDocumented,
             turn_takes: Duration::ZERO,
             orphans: Orphans::Stay,
+            gates: Gates::None,
+            machines: Machines::Alike,
         };
         swarm.vary(variants, pace)
     }
@@ -293,40 +293,6 @@ impl Swarm {
         self
     }
 
-    /// Turns that take several things at once. Half of these runs have a second scheduler, as the one that steps down for it does so
-    /// in a turn that may hold more.
-    fn take_turns(mut self, dice: &mut Dice) -> Self {
-        let is_chosen = dice.per_mille(40);
-        // Where workers have to join in time, nobody is busy.
-        if !is_chosen || self.variant == Variant::Turnover {
-            return self;
-        }
-        let longest = LONGEST_TURN.min(shortest_patience(&self.shortest) / TURNS_IN_PATIENCE);
-        self.turn_takes = dice.between(Duration::from_millis(1), longest);
-        let kind = FaultKind::SecondScheduler;
-        if dice.per_mille(500) && self.faults.iter().all(|(other, _)| *other != kind) {
-            let mean = dice.around(self.fault_phase / 4);
-            self.faults.push((kind, mean));
-        }
-        self
-    }
-
-    fn end_orphans(mut self, dice: &mut Dice) -> Self {
-        // Where workers have to join in time, nothing else happens.
-        let is_chosen = dice.per_mille(400);
-        if !is_chosen || self.variant == Variant::Turnover {
-            return self;
-        }
-        self.orphans = Orphans::End;
-        // There are orphans only where the configuration changes while much runs.
-        for kind in [FaultKind::ConfigChange, FaultKind::NodesChange] {
-            self.faults.retain(|(other, _)| *other != kind);
-            let mean = dice.around(self.fault_phase / CHANGES_WITH_ORPHANS);
-            self.faults.push((kind, mean));
-        }
-        self
-    }
-
     pub fn timing(&self) -> Timing {
         let usual = Timeouts::default();
         let is_default = self.settings.iter().all(|timeouts| *timeouts == usual)
@@ -351,9 +317,6 @@ impl Swarm {
         self.places.iter().map(|p| p.shard + 1).max().unwrap_or(0)
     }
 }
-
-/// Changes of jobs, and of nodes, in a run with orphans: one in a minute or two with the usual times.
-const CHANGES_WITH_ORPHANS: u32 = 50;
 
 /// Of a worker without flags.
 const DEFAULT_HEARTBEAT_PERIOD: Duration = Duration::from_secs(15);
@@ -419,19 +382,6 @@ fn each(settings: &[Timeouts], choose: fn(Duration, Duration) -> Duration) -> Ti
 
 /// Longer than any lease: the keeper must end what a stopped worker left alive, and a machine that slept must do so when it wakes.
 const LONGEST_FREEZE: Duration = Duration::from_secs(1200);
-
-const LONGEST_TURN: Duration = Duration::from_millis(300);
-
-/// A worker that joins takes four turns, and must not be lost meanwhile.
-const TURNS_IN_PATIENCE: u32 = 10;
-
-/// The least time after which somebody is taken for ill or lost.
-fn shortest_patience(timeouts: &Timeouts) -> Duration {
-    timeouts
-        .heartbeat_grace_period
-        .min(timeouts.healthcheck_grace_period)
-        .min(timeouts.lose_unhealthy_worker_after)
-}
 
 fn draw_places(dice: &mut Dice) -> (Vec<PlacePlan>, usize) {
     let shards = 1 + dice.below(6);

@@ -1,8 +1,10 @@
 //! The words of the event log: places, processes, tasks, and the small closed sets of reasons and kinds.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common::{
     InvocationId, RefusalCode, SchedulerId, SequenceNumber, Shard, Standing, WorkerId,
     WorkerSetHash, WorkerSetId,
@@ -110,6 +112,56 @@ impl From<&WorkerSetId> for SetMark {
             hash: set.hash,
             standing: set.standing,
         }
+    }
+}
+
+/// Whose history an operator wants deleted: of one job, everywhere or on one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HistoryOf {
+    pub job: u16,
+    pub node: Option<u16>,
+}
+
+impl HistoryOf {
+    pub fn has(self, task: TaskId) -> bool {
+        self.job == task.job && self.node.is_none_or(|node| node == task.node)
+    }
+}
+
+/// What became of the tasks whose history was to be deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DeletedCounts {
+    pub deleted: u64,
+    /// Left alone, as they run.
+    pub running: u64,
+    /// Left alone, as they were lost and may be alive.
+    pub maybe_alive: u64,
+}
+
+/// What a worker's machine has, as the worker says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MachineSize {
+    /// 0: it does not say.
+    pub memory_mb: u32,
+    /// How many of each model.
+    pub cards: BTreeMap<String, u32>,
+}
+
+impl MachineSize {
+    pub fn all_cards(&self) -> u32 {
+        self.cards.values().sum()
+    }
+}
+
+impl From<&UsablePhysicalResources> for MachineSize {
+    fn from(usable: &UsablePhysicalResources) -> Self {
+        let mut cards = BTreeMap::new();
+        for card in &usable.gpus {
+            *cards.entry(card.name.clone()).or_insert(0) += 1;
+        }
+        // A float cast truncates and saturates; workloads have whole megabytes.
+        let memory_mb = usable.memory_mb as u32;
+        MachineSize { memory_mb, cards }
     }
 }
 
@@ -315,6 +367,8 @@ pub enum FaultKind {
     OperatorKill,
     /// A job's tasks are forgiven.
     OperatorForgives,
+    /// How tasks of a job have ended is to be forgotten.
+    OperatorForgets,
     MachineCrash,
     /// A heartbeat of another protocol version, or of a known instance with another shard or machine lock.
     StrayHeartbeat,

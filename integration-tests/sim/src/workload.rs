@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use brasserie_common::resources::{GpuInfo, UsablePhysicalResources};
 use brasserie_common_config::{Config, NodeSource, ParseOptions, parse};
 use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder};
 
-use crate::dice::Dice;
+use crate::dice::{Dice, Stream};
+use crate::swarm::{Gates, Machines, Orphans, Swarm};
 
 /// The most jobs at once: enough for contention, few enough that a run stays quick.
 const MAX_JOBS: usize = 4;
@@ -21,8 +23,41 @@ struct Job {
     backoff: &'static str,
     depends_on: Option<u16>,
     slots: u8,
+    /// It runs only when all of these are done.
+    after_all: Vec<u16>,
+    needs: Needs,
     /// Keys about orphans, each with a comma before it.
     orphans: String,
+}
+
+/// What a task takes of its worker's machine, in slots.
+#[derive(Clone, Copy, Debug, Default)]
+struct Needs {
+    memory: usize,
+    cards: usize,
+    k40: usize,
+}
+
+/// Chances for what only some workloads have.
+#[derive(Clone, Debug, Default)]
+pub struct Extras {
+    /// Jobs say when their orphans are to end, and nodes are also disabled.
+    pub orphans: Option<Dice>,
+    /// Some jobs wait until others are done as a whole.
+    pub gates: Option<Dice>,
+    /// Machines have memory and cards, and tasks take of them.
+    pub machines: Option<Dice>,
+}
+
+impl Extras {
+    pub fn of(seed: u64, swarm: &Swarm) -> Self {
+        let dice = |stream| Dice::new(seed, stream);
+        Extras {
+            orphans: (swarm.orphans == Orphans::End).then(|| dice(Stream::Orphans)),
+            gates: (swarm.gates == Gates::Some).then(|| dice(Stream::Gates)),
+            machines: (swarm.machines == Machines::Measured).then(|| dice(Stream::Machines)),
+        }
+    }
 }
 
 /// The workload of a run.
@@ -36,8 +71,7 @@ pub struct Workload {
     worker_slots: usize,
     node_limit: usize,
     dice: Dice,
-    /// `None`: orphans run on.
-    orphan_dice: Option<Dice>,
+    extras: Extras,
     /// As those of a job, for jobs that are gone.
     settings: String,
     config: Arc<Config>,
@@ -58,9 +92,16 @@ const ORPHANS_END_AFTER: [&str; 5] = ["false", "true", "2", "15", "90"];
 /// How they are ended.
 const ORPHANS_END_BY: [&str; 3] = ["term", "kill", "term_wait_kill"];
 
+/// Memory of one slot.
+const MEMORY_SLOT_MB: usize = 512;
+/// Memory that no task gets.
+const RESERVED_MB: usize = 300;
+/// Resources of machines. A machine that does not say what it has gets by with the limits.
+const MACHINES: &str = r#",
+    "mem": {"default": 0, "limit": 2}, "gpu": {"default": 0, "limit": 0}, "GPU: K40": {"default": 0, "limit": 0}"#;
+
 impl Workload {
-    /// With `orphans` jobs say when their orphans are to end, and nodes are also disabled.
-    pub fn new(mut dice: Dice, orphans: Option<Dice>) -> Self {
+    pub fn new(mut dice: Dice, extras: Extras) -> Self {
         let worker_slots = 1 + dice.below(4);
         let node_limit = 1 + dice.below(2);
         let mut workload = Workload {
@@ -74,7 +115,7 @@ impl Workload {
             config: parse_config("{}"),
             table: Arc::new(NodeTableBuilder::new("instance", &parse_config("{}")).finish()),
             dice,
-            orphan_dice: orphans,
+            extras,
             settings: String::new(),
         };
         workload.settings = workload.orphan_keys();
@@ -96,6 +137,10 @@ impl Workload {
         &self.table
     }
 
+    pub fn node_numbers(&self) -> &[u16] {
+        &self.nodes
+    }
+
     fn add_job(&mut self) {
         let number = self.next_job;
         self.next_job += 1;
@@ -105,18 +150,21 @@ impl Workload {
         };
         let backoff = BACKOFFS[self.dice.below(BACKOFFS.len())];
         let orphans = self.orphan_keys();
+        let (after_all, needs) = (self.draw_gate(), self.draw_needs());
         self.jobs.push(Job {
             number,
             enabled: true,
             backoff,
             depends_on,
             slots: 1,
+            after_all,
+            needs,
             orphans,
         });
     }
 
     fn orphan_keys(&mut self) -> String {
-        let Some(dice) = &mut self.orphan_dice else {
+        let Some(dice) = &mut self.extras.orphans else {
             return String::new();
         };
         let after = ORPHANS_END_AFTER[dice.below(ORPHANS_END_AFTER.len())];
@@ -126,6 +174,59 @@ impl Workload {
         )
     }
 
+    /// One or two of the jobs that there are.
+    fn draw_gate(&mut self) -> Vec<u16> {
+        let Some(dice) = &mut self.extras.gates else {
+            return Vec::new();
+        };
+        if !dice.per_mille(500) {
+            return Vec::new();
+        }
+        let mut after: Vec<u16> = (0..=dice.below(2))
+            .filter_map(|_| dice.pick(&self.jobs).map(|job| job.number))
+            .collect();
+        after.sort_unstable();
+        after.dedup();
+        after
+    }
+
+    fn draw_needs(&mut self) -> Needs {
+        match &mut self.extras.machines {
+            None => Needs::default(),
+            Some(dice) => Needs {
+                memory: dice.below(3),
+                cards: usize::from(dice.per_mille(250)),
+                k40: usize::from(dice.per_mille(150)),
+            },
+        }
+    }
+
+    /// What the machine of a worker that starts has.
+    pub fn draw_machine(&mut self) -> UsablePhysicalResources {
+        let mut usable = UsablePhysicalResources {
+            cpu_cores: 2.0,
+            ..UsablePhysicalResources::default()
+        };
+        if let Some(dice) = &mut self.extras.machines {
+            if dice.per_mille(800) {
+                let slots = 1 + dice.below(4);
+                let memory = RESERVED_MB + slots * MEMORY_SLOT_MB + dice.below(MEMORY_SLOT_MB);
+                usable.memory_mb = memory as f64;
+            }
+            for (model, most) in [("K40", 2), ("H100", 1)] {
+                for number in 0..dice.below(most + 1) {
+                    usable.gpus.push(GpuInfo {
+                        name: model.to_owned(),
+                        pci_bus_id: format!("{model} {number}"),
+                        memory_mb: 1024.0,
+                        compute: 1.0,
+                    });
+                }
+            }
+        }
+        usable
+    }
+
     fn add_node(&mut self) {
         self.nodes.push(self.next_node);
         self.next_node += 1;
@@ -133,6 +234,14 @@ impl Workload {
 
     /// Somebody edits the file: jobs are added, removed, switched off and on.
     pub fn change_jobs(&mut self) {
+        // What runs keeps what it took.
+        if let Some(dice) = &mut self.extras.machines
+            && dice.per_mille(400)
+        {
+            let at = dice.below(self.jobs.len());
+            self.jobs[at].needs = self.draw_needs();
+            return self.render();
+        }
         match self.dice.below(5) {
             0 if !self.jobs.is_empty() => {
                 let at = self.dice.below(self.jobs.len());
@@ -158,7 +267,7 @@ impl Workload {
 
     /// The node source tells of other nodes.
     pub fn change_nodes(&mut self) {
-        if let Some(dice) = &mut self.orphan_dice
+        if let Some(dice) = &mut self.extras.orphans
             && dice.per_mille(300)
             && let Some(node) = dice.pick(&self.nodes).copied()
         {
@@ -196,12 +305,21 @@ impl Workload {
                 write!(nodes, r#"{comma}"n{node}": []"#)
             };
         }
+        let has_machines = self.extras.machines.is_some();
+        let measures = format!(
+            r#", "physical_resources": {{"gpu_card": {{"logical_resource": "gpu"}}, "ram_mb":
+                {{"logical_resource": "mem", "multiply_logical_by": {MEMORY_SLOT_MB}, "physical_reserve_amount": {RESERVED_MB}}}}}"#
+        );
         let mut text = format!(
             r#"{{"bistro_settings": {{"nodes": {{"levels": ["l"],
                 "node_sources": [{{"source": "manual", "prefs": {{{nodes}}}}}]}},
-                "resources": {{"worker": {{"slots": {{"default": 1, "limit": {}}}}},
-                               "l": {{"lock": {{"default": 1, "limit": {}}}}}}}{}}}"#,
-            self.worker_slots, self.node_limit, self.settings
+                "resources": {{"worker": {{"slots": {{"default": 1, "limit": {}}}{}}},
+                               "l": {{"lock": {{"default": 1, "limit": {}}}}}}}{}{}}}"#,
+            self.worker_slots,
+            if has_machines { MACHINES } else { "" },
+            self.node_limit,
+            if has_machines { &measures } else { "" },
+            self.settings
         );
         for job in &self.jobs {
             let known = |number: &u16| self.jobs.iter().any(|j| j.number == *number);
@@ -209,10 +327,25 @@ impl Workload {
                 Some(number) => format!(r#", "depends_on": ["j{number}"]"#),
                 None => String::new(),
             };
+            let after_all = job.after_all.iter().filter(|number| known(number));
+            let after_all: Vec<String> =
+                after_all.map(|number| format!(r#""j{number}""#)).collect();
+            let after_all = match after_all.is_empty() {
+                true => String::new(),
+                false => format!(
+                    r#", "run_only_after_all_nodes_are_done_for": [{}]"#,
+                    after_all.join(", ")
+                ),
+            };
+            let Needs { memory, cards, k40 } = job.needs;
+            let needs = match has_machines {
+                true => format!(r#", "mem": {memory}, "gpu": {cards}, "GPU: K40": {k40}"#),
+                false => String::new(),
+            };
             let _ = write!(
                 text,
                 r#", "bistro_job->j{}": {{"owner": "sim", "command": ["/bin/true"], "enabled": {},
-                    "backoff": {}, "resources": {{"slots": {}}}{depends_on}{}}}"#,
+                    "backoff": {}, "resources": {{"slots": {}{needs}}}{depends_on}{after_all}{}}}"#,
                 job.number, job.enabled, job.backoff, job.slots, job.orphans
             );
         }
@@ -247,13 +380,17 @@ fn parse_config(text: &str) -> Arc<Config> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dice::Stream;
 
     #[test]
     fn every_change_gives_a_configuration_without_errors() {
         for seed in 0..20 {
-            let orphans = (seed % 2 == 0).then(|| Dice::new(seed, Stream::Orphans));
-            let mut workload = Workload::new(Dice::new(seed, Stream::Workload), orphans);
+            let some = |modulus, stream| (seed % modulus == 0).then(|| Dice::new(seed, stream));
+            let extras = Extras {
+                orphans: some(2, Stream::Orphans),
+                gates: some(3, Stream::Gates),
+                machines: some(4, Stream::Machines),
+            };
+            let mut workload = Workload::new(Dice::new(seed, Stream::Workload), extras);
             for _ in 0..30 {
                 workload.change_jobs();
                 workload.change_nodes();

@@ -2,10 +2,11 @@
 
 #![cfg(feature = "sabotage")]
 
+use brasserie_common::sabotage::Sabotage;
 use integration_tests_sim::invariants::Laws;
 use integration_tests_sim::liveness::{NO_STORM, SETTLES};
 use integration_tests_sim::run::Settings;
-use integration_tests_sim::sabotage::FOCI;
+use integration_tests_sim::sabotage::{FOCI, Focus};
 
 /// The seeds of the table are known to do; a change elsewhere moves the histories, so each bug has some more.
 const SEEDS: u64 = 60;
@@ -27,6 +28,22 @@ fn each_bug_is_caught() {
     assert!(missed.is_empty(), "{missed:#?}");
 }
 
+/// What a scheduler believes is judged when a task leaves it, thus before what lives on a worker: each of the two must do alone.
+#[test]
+fn what_lives_on_a_machine_is_judged_by_itself() {
+    for bug in [Sabotage::AdoptWithoutCharges, Sabotage::GiveAwayTheReserve] {
+        let focus = Focus::of(bug);
+        let laws = || Laws::all().without(&["within_limits".to_owned()]);
+        let caught = (focus.first_seed..focus.first_seed + SEEDS).find_map(|seed| {
+            let play = (seed, Some(bug));
+            let outcome = focus.play_under(laws(), play, &Settings::default(), &mut |_| ());
+            outcome.violations.into_iter().next()
+        });
+        let law = caught.map(|broken| broken.violation.law);
+        assert_eq!(law, Some("within_machines"), "{}", bug.name());
+    }
+}
+
 #[test]
 fn without_the_bug_its_world_keeps_the_laws() {
     for focus in &FOCI {
@@ -40,7 +57,7 @@ fn without_the_bug_its_world_keeps_the_laws() {
 fn each_focus_names_laws_and_its_own_bug() {
     let laws = Laws::all();
     let names: Vec<&str> = laws.statements().map(|(name, _)| name).collect();
-    for (focus, bug) in FOCI.iter().zip(brasserie_common::sabotage::Sabotage::ALL) {
+    for (focus, bug) in FOCI.iter().zip(Sabotage::ALL) {
         assert_eq!(focus.bug, bug);
         for law in focus.laws {
             assert!(

@@ -79,6 +79,9 @@ impl Scheduler {
         statuses: BTreeMap<TaskKey, (InvocationId, StoredStatus)>,
     ) {
         for (key, of) in forgotten {
+            if sabotage::on(Sabotage::ForgetWhatWasDeleted) {
+                continue;
+            }
             let job = self.engine_mut().intern_job(&key.job);
             let node = self.engine_mut().intern_node(&key.node);
             self.tasks_mut().remember_forgotten(Task { job, node }, of);

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::worker::PROTOCOL_VERSION;
 use brasserie_common::{
@@ -292,10 +291,7 @@ impl Cluster {
             id,
             heartbeat_period: self.swarm.heartbeat_period,
             protocol_version: PROTOCOL_VERSION,
-            usable: UsablePhysicalResources {
-                cpu_cores: 2.0,
-                ..UsablePhysicalResources::default()
-            },
+            usable: self.workload.draw_machine(),
             has_worker_command: false,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use brasserie_common::{Health, JobName, Shard, TaskKey, WorkerId, WorkerSetId};
+use brasserie_common::{Health, Shard, WorkerId, WorkerSetId};
 use brasserie_worker_core::Goodbye;
 
 use super::{Cluster, Due, FIRST, SECOND};
@@ -10,7 +10,6 @@ use crate::event_log::{
     CallTag, DirectoryId, FaultKind, Happening, MachineId, SchedulerStop, WorkerPlace,
 };
 use crate::hosts::ToScheduler;
-use crate::hosts::scheduler::SchedulerInput;
 use crate::swarm::{Restores, Variant};
 use crate::view::{Contract, Phase};
 
@@ -97,6 +96,7 @@ impl Cluster {
             }
             FaultKind::OperatorKill => self.operator_kill(),
             FaultKind::OperatorForgives => self.operator_forgives(),
+            FaultKind::OperatorForgets => self.operator_forgets(),
             FaultKind::MachineCrash => self.machine_crash(),
             FaultKind::StrayHeartbeat => self.stray_heartbeat(),
             // Of packets and processes, drawn where they happen.
@@ -399,34 +399,6 @@ impl Cluster {
         self.scheduler_post_mut(SECOND).directory = own;
         // It is counted where the start fails.
         false
-    }
-
-    fn operator_forgives(&mut self) -> bool {
-        let jobs = &self.workload.config().jobs;
-        let names: Vec<JobName> = jobs.iter().map(|job| job.name.clone()).collect();
-        let Some(job) = self.chance.pick(&names).cloned() else {
-            return false;
-        };
-        self.drive_scheduler(FIRST, SchedulerInput::Forgive(job));
-        true
-    }
-
-    fn operator_kill(&mut self) -> bool {
-        let mut keys: Vec<TaskKey> = Vec::new();
-        for at in 0..self.workers.len() {
-            let place = self.workers[at].place();
-            let tasks = self.processes.of(place);
-            keys.extend(
-                tasks
-                    .filter(|p| !p.run.task.is_healthcheck())
-                    .map(|p| p.key.clone()),
-            );
-        }
-        let Some(key) = self.chance.pick(&keys).cloned() else {
-            return false;
-        };
-        self.drive_scheduler(FIRST, SchedulerInput::Kill(key));
-        true
     }
 
     fn machine_crash(&mut self) -> bool {

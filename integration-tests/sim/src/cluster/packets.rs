@@ -83,6 +83,7 @@ impl Cluster {
         let mut over = None;
         for output in outputs.drain(..) {
             match output {
+                SchedulerOutput::Told => {}
                 SchedulerOutput::Exit { reason } => over = Some(reason),
                 SchedulerOutput::Record { seq, record } => self.write_record(place, seq, record),
                 SchedulerOutput::Answer { tag, outcome } => {

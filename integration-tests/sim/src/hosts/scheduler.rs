@@ -20,7 +20,9 @@ use brasserie_scheduler_engine::NodeTable;
 use brasserie_worker_core::CallReply as WorkerCallReply;
 
 use super::ToScheduler;
-use crate::event_log::{Ask, CallTag, DirectoryId, Happening, OutcomeKind, Run, SchedulerPlace};
+use crate::event_log::{
+    Ask, CallTag, DirectoryId, Happening, HistoryOf, OutcomeKind, Run, SchedulerPlace,
+};
 
 /// What reaches a scheduler process.
 #[derive(Clone, Debug)]
@@ -51,6 +53,7 @@ pub enum SchedulerInput {
     /// An operator's wishes.
     Kill(TaskKey),
     Forgive(JobName),
+    Forget(HistoryOf),
     /// A timer of the core.
     Wake,
 }
@@ -71,6 +74,8 @@ pub enum SchedulerOutput {
         peer: ServiceAddress,
         message: Message,
     },
+    /// An answer to an operator.
+    Told,
     /// The process ends; what it has done before this is done.
     Exit { reason: ExitReason },
 }
@@ -89,6 +94,7 @@ enum Asked {
     Heartbeat { tag: CallTag, held: Held },
     Status(StatusAsked),
     Operator,
+    Deletion(HistoryOf),
 }
 
 /// A status that a worker told.
@@ -203,7 +209,7 @@ impl SchedulerHost {
                 match process.requests.get(&RequestId(number)) {
                     Some(Asked::Heartbeat { tag, .. }) => open.push((RequestId(number), *tag)),
                     Some(Asked::Status(about)) => open.push((RequestId(number), about.tag)),
-                    Some(Asked::Operator) | None => {}
+                    Some(Asked::Operator | Asked::Deletion(_)) | None => {}
                 }
             }
         }
@@ -339,6 +345,7 @@ impl Turn<'_> {
                 job,
                 change: brasserie_scheduler_core::JobChange::Forgive,
             },
+            SchedulerInput::Forget(of) => self.operator_forgets(of),
             SchedulerInput::Wake => return,
         };
         self.process.core.handle(self.now, event);

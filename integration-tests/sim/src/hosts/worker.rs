@@ -16,7 +16,7 @@ use brasserie_worker_core::{
 
 use self::arrival::Arrival;
 use super::ToScheduler;
-use crate::event_log::{Ask, CallTag, Happening, Run, SetMark, TaskId, WorkerPlace};
+use crate::event_log::{Ask, CallTag, Happening, MachineSize, Run, SetMark, TaskId, WorkerPlace};
 
 /// What reaches a worker process.
 #[derive(Clone, Debug)]
@@ -168,6 +168,10 @@ impl WorkerHost {
             worker: id,
             shard: description.shard.clone(),
             lock_port: description.machine_lock.port,
+        });
+        log.push(Happening::WorkerDeclared {
+            worker: id,
+            size: MachineSize::from(&description.usable),
         });
         let core = Worker::new(options, now);
         self.process = Some(Process {

@@ -50,7 +50,8 @@ impl Law for AcknowledgedAfterSync {
             let same = end.invocation == run.invocation && !end.is_provisional();
             end.is_done() || same || end.invocation > run.invocation
         });
-        if covers {
+        let deleted = contents.and_then(|c| c.synced().deleted.get(&run.task));
+        if covers || deleted.is_some_and(|up_to| run.invocation <= *up_to) {
             return Ok(());
         }
         Err(Violation::new(

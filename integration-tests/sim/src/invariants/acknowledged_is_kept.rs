@@ -1,4 +1,4 @@
-//! Law `acknowledged_is_kept`: An end that was acknowledged is in the directory of whoever acknowledged it after every restart, or the end of a later run is.
+//! Law `acknowledged_is_kept`: An end that was acknowledged is in the directory of whoever acknowledged it after every restart, or the end of a later run is, unless it was deleted.
 //!
 //! Source: R17, R24, R25, C.4 10. The worker has forgotten it on the strength of the acknowledgement.
 
@@ -32,7 +32,7 @@ impl Law for AcknowledgedIsKept {
     }
 
     fn statement(&self) -> &'static str {
-        "An end that was acknowledged is in the directory of whoever acknowledged it after every restart, or the end of a later run is."
+        "An end that was acknowledged is in the directory of whoever acknowledged it after every restart, or the end of a later run is, unless it was deleted."
     }
 
     fn observe(
@@ -59,7 +59,8 @@ impl Law for AcknowledgedIsKept {
             } => {
                 let directory = self.directories.directory_of(scheduler);
                 let promise = directory.and_then(|d| self.promised.get(&(d, run.task)));
-                if promise.is_some_and(|promise| promise.done) {
+                let is_deleted = directory.is_some_and(|d| self.is_deleted(d, run.task));
+                if promise.is_some_and(|promise| promise.done) && !is_deleted {
                     return Err(Violation::new(
                         NAME,
                         format_args!(
@@ -84,7 +85,26 @@ impl Law for AcknowledgedIsKept {
 }
 
 impl AcknowledgedIsKept {
+    /// The last promise was kept, and then an operator wanted it forgotten.
+    fn is_deleted(&self, directory: DirectoryId, task: TaskId) -> bool {
+        let promise = self.promised.get(&(directory, task));
+        let contents = self.directories.get(directory);
+        let deleted = contents.and_then(|contents| contents.synced().deleted.get(&task));
+        match (promise, deleted) {
+            (Some(promise), Some(up_to)) => promise.invocation <= *up_to,
+            (None, _) | (_, None) => false,
+        }
+    }
+
     fn promise(&mut self, directory: DirectoryId, run: Run, bits: StatusBits) {
+        if self.is_deleted(directory, run.task) {
+            self.promised.remove(&(directory, run.task));
+        }
+        let contents = self.directories.get(directory);
+        let deleted = contents.and_then(|contents| contents.synced().deleted.get(&run.task));
+        if deleted.is_some_and(|up_to| run.invocation <= *up_to) {
+            return;
+        }
         let promise = self
             .promised
             .entry((directory, run.task))
@@ -106,7 +126,7 @@ impl AcknowledgedIsKept {
                 let later = stored.invocation > promise.invocation;
                 stored.is_done() || ((same || later) && !promise.done)
             };
-            if !stored.is_some_and(is_kept) {
+            if !stored.is_some_and(is_kept) && !self.is_deleted(directory, *task) {
                 let (id, what) = (
                     promise.invocation,
                     if promise.done { "DONE" } else { "its end" },

@@ -79,7 +79,8 @@ fn forbidden(task: TaskId, reason: String) -> Result<(), Violation> {
     ))
 }
 
-fn why_not(task: TaskId, config: &Config, nodes: &NodeTable) -> Option<String> {
+/// Why a task is none that may start, by the configuration and the nodes alone.
+pub(super) fn why_not(task: TaskId, config: &Config, nodes: &NodeTable) -> Option<String> {
     let Some(job) = config.job(&format!("j{}", task.job)) else {
         return Some("its job is not configured".to_owned());
     };

@@ -93,6 +93,18 @@ fn shown(expected: &State, core: &Scheduler) -> Result<(), Violation> {
             ));
         }
     }
+    for id in expected.deleted.keys() {
+        let job = engine.find_job(&format!("j{}", id.job));
+        let node = engine.find_node(&format!("n{}", id.node));
+        let task = job.zip(node).map(|(job, node)| Task { job, node });
+        let shown = task.and_then(|task| engine.previous_status(task));
+        if shown.is_some() && !expected.ends.contains_key(id) {
+            return Err(Violation::new(
+                NAME,
+                format_args!("the scheduler has {id} with {shown:?}, its directory nothing"),
+            ));
+        }
+    }
     Ok(())
 }
 

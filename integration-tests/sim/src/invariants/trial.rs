@@ -251,6 +251,15 @@ pub(crate) fn end_written(
     }
 }
 
+pub(crate) fn end_deleted(s: i64, seq: u64, run: Run) -> Happening {
+    Happening::EndDeleted {
+        directory: D,
+        scheduler: sid(s),
+        seq: RecordSeq(seq),
+        run,
+    }
+}
+
 /// The record of one end, and the end.
 pub(crate) fn ended(s: i64, seq: u64, run: Run, bits: StatusBits) -> [Happening; 2] {
     [

@@ -11,6 +11,7 @@ use brasserie_common_config::{Config, LevelId, ResourceLimit};
 use super::{Law, Violation};
 use crate::event_log::{Ask, Fact, Happening, OutcomeKind, Run, SchedulerPlace};
 use crate::model::executions::Executions;
+use crate::model::machines::Machines;
 use crate::view::World;
 
 const NAME: &str = "within_limits";
@@ -27,6 +28,7 @@ enum Where {
 #[derive(Default)]
 pub struct WithinLimits {
     executions: Executions,
+    machines: Machines,
     /// By resource, as at the start of the run; adopted ones, too.
     charges: BTreeMap<Run, Vec<i32>>,
     taken: BTreeMap<(SchedulerId, Where), BTreeSet<Run>>,
@@ -51,6 +53,7 @@ impl Law for WithinLimits {
         world: &World<'_>,
     ) -> Result<(), Violation> {
         self.executions.note(happening);
+        self.machines.note(happening);
         match *happening {
             Happening::CallSent {
                 place,
@@ -184,10 +187,14 @@ impl WithinLimits {
                 LevelId::INSTANCE => Where::Everywhere,
                 LevelId(_) => continue,
             };
+            let limit = match at {
+                Where::Worker(worker) => self.machines.slots(worker, config, number, limit),
+                Where::Node(_) | Where::Everywhere => i64::from(limit),
+            };
             let runs = self.taken.get(&(scheduler, at)).into_iter().flatten();
             let charged = runs.filter_map(|run| self.charges.get(run)?.get(number));
             let sum: i64 = charged.map(|slots| i64::from(*slots)).sum();
-            if sum > i64::from(limit) {
+            if sum > limit {
                 return Err(Violation::new(
                     NAME,
                     format_args!(

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use brasserie_common::{InvocationId, RecordSeq, SchedulerId, StatusBits, Time, WorkerId};
+use brasserie_common::{InvocationId, RecordSeq, SchedulerId, StatusBits, TaskKey, Time, WorkerId};
 use brasserie_scheduler_core::Durable;
 
 use crate::event_log::{DirectoryId, Fact, Happening, TaskId};
@@ -44,6 +44,26 @@ pub struct State {
     pub left: BTreeSet<WorkerId>,
     pub hold_back: Duration,
     pub ends: BTreeMap<TaskId, Stored>,
+    /// Deleted ends that somebody may repeat.
+    pub forgotten: BTreeMap<TaskId, Forgotten>,
+    /// The same for ever. Of a directory that was put back, no more than what it holds itself.
+    pub deleted: BTreeMap<TaskId, InvocationId>,
+}
+
+/// What is remembered of deleted ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forgotten {
+    up_to: InvocationId,
+    /// Instances that were there when they were deleted, and are still.
+    by: BTreeSet<WorkerId>,
+}
+
+/// What a record says of one task.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Ended(Stored),
+    /// Its ends up to this run.
+    Deleted(InvocationId),
 }
 
 impl State {
@@ -60,6 +80,10 @@ impl State {
                 worker, hold_back, ..
             } => {
                 self.instances.remove(&worker);
+                self.forgotten.retain(|_, of| {
+                    of.by.remove(&worker);
+                    !of.by.is_empty()
+                });
                 self.left.insert(worker);
                 self.hold_back = self.hold_back.max(hold_back);
             }
@@ -67,11 +91,25 @@ impl State {
             Fact::HoldBackOver => self.hold_back = Duration::ZERO,
             Fact::TaskEnded | Fact::Jobs => {}
         }
-        self.ends.extend(entry.ends.iter().copied());
+        for (task, change) in &entry.changes {
+            match *change {
+                Change::Ended(stored) => {
+                    self.ends.insert(*task, stored);
+                }
+                Change::Deleted(up_to) => {
+                    self.ends.remove(task);
+                    let known = self.deleted.entry(*task).or_insert(up_to);
+                    *known = (*known).max(up_to);
+                    let by = self.instances.clone();
+                    self.forgotten.insert(*task, Forgotten { up_to, by });
+                }
+            }
+        }
     }
 
     /// What the real directory holds, in these terms.
     pub fn of(durable: &Durable, when: Time) -> State {
+        let task = |key: &TaskKey| TaskId::from_names(key.job.as_str(), key.node.as_str());
         let ends = durable.statuses.iter().map(|(key, (invocation, status))| {
             let stored = Stored {
                 invocation: *invocation,
@@ -81,21 +119,31 @@ impl State {
                 at: when,
                 by: SchedulerId::default(),
             };
-            (
-                TaskId::from_names(key.job.as_str(), key.node.as_str()),
-                stored,
-            )
+            (task(key), stored)
         });
+        let there = |number| {
+            let instances = durable.instances.iter();
+            let there = instances.filter(move |(_, instance)| instance.since < number);
+            there.map(|(worker, _)| *worker).collect()
+        };
+        let forgotten = durable.forgotten.iter().map(|(key, of)| {
+            let (up_to, by) = (of.up_to, there(of.number));
+            (task(key), Forgotten { up_to, by })
+        });
+        let forgotten: BTreeMap<_, _> = forgotten.collect();
+        let deleted = forgotten.iter().map(|(task, of)| (*task, of.up_to));
         State {
             schedulers: durable.schedulers.clone(),
             instances: durable.instances.keys().copied().collect(),
             left: durable.left.clone(),
             hold_back: durable.hold_back,
             ends: ends.collect(),
+            deleted: deleted.collect(),
+            forgotten,
         }
     }
 
-    /// The same, but for when and by whom ends were written.
+    /// The same, but for when and by whom ends were written, and what is remembered for ever.
     pub fn same_as(&self, other: &State) -> bool {
         let plain = |(task, s): (&TaskId, &Stored)| {
             (
@@ -110,6 +158,7 @@ impl State {
             && self.instances == other.instances
             && self.left == other.left
             && self.hold_back == other.hold_back
+            && self.forgotten == other.forgotten
             && self.ends.iter().map(plain).eq(other.ends.iter().map(plain))
     }
 }
@@ -119,7 +168,7 @@ struct Entry {
     scheduler: SchedulerId,
     seq: RecordSeq,
     fact: Fact,
-    ends: Vec<(TaskId, Stored)>,
+    changes: Vec<(TaskId, Change)>,
 }
 
 /// One directory.
@@ -127,8 +176,8 @@ struct Entry {
 pub struct Contents {
     synced: State,
     tail: VecDeque<Entry>,
-    /// Tasks with ends in the tail: the last one, and how many.
-    pending: BTreeMap<TaskId, (Stored, usize)>,
+    /// Tasks of which the tail says something: what it says last, and how often.
+    pending: BTreeMap<TaskId, (Change, usize)>,
 }
 
 impl Contents {
@@ -139,13 +188,27 @@ impl Contents {
     /// The end as last written, durable or not.
     pub fn written_end(&self, task: TaskId) -> Option<&Stored> {
         match self.pending.get(&task) {
-            Some((stored, _)) => Some(stored),
+            Some((Change::Ended(stored), _)) => Some(stored),
+            Some((Change::Deleted(_), _)) => None,
             None => self.synced.ends.get(&task),
         }
     }
 
-    pub fn has_unsynced_end(&self, task: TaskId) -> bool {
-        self.pending.contains_key(&task)
+    /// Up to which run the ends of a task were deleted as last written, durable or not.
+    pub fn deleted(&self, task: TaskId) -> Option<InvocationId> {
+        let changes = self.tail.iter().flat_map(|entry| &entry.changes);
+        let written = changes.filter_map(|(of, change)| match change {
+            Change::Deleted(up_to) if *of == task => Some(*up_to),
+            Change::Deleted(_) | Change::Ended(_) => None,
+        });
+        let synced = self.synced.deleted.get(&task).copied();
+        written.chain(synced).max()
+    }
+
+    /// The deletion of its last end is not durable.
+    pub fn has_unsynced_deletion(&self, task: TaskId) -> bool {
+        let pending = self.pending.get(&task);
+        pending.is_some_and(|(change, _)| matches!(change, Change::Deleted(_)))
     }
 
     fn sync(&mut self, upto: impl Fn(&Entry) -> bool) {
@@ -154,7 +217,7 @@ impl Contents {
                 return;
             };
             self.synced.apply(&entry);
-            for (task, _) in &entry.ends {
+            for (task, _) in &entry.changes {
                 if let Some((_, count)) = self.pending.get_mut(task) {
                     *count -= 1;
                     if *count == 0 {
@@ -219,7 +282,7 @@ impl Directories {
                 scheduler,
                 seq,
                 fact: fact.clone(),
-                ends: Vec::new(),
+                changes: Vec::new(),
             }),
             Happening::EndWritten {
                 directory,
@@ -238,9 +301,13 @@ impl Directories {
                     at: when,
                     by: scheduler,
                 };
-                self.end_written(directory, run.task, stored);
+                self.written(directory, run.task, Change::Ended(stored));
             }
             Happening::EndForgiven { .. } => self.end_forgiven(when, happening),
+            Happening::EndDeleted { directory, run, .. } => {
+                let change = Change::Deleted(run.invocation);
+                self.written(directory, run.task, change);
+            }
             Happening::Synced {
                 directory,
                 scheduler,
@@ -288,7 +355,7 @@ impl Directories {
             at: old.map_or(when, |old| old.at),
             by: old.map_or(scheduler, |old| old.by),
         };
-        self.end_written(directory, run.task, stored);
+        self.written(directory, run.task, Change::Ended(stored));
     }
 
     /// Only the directory itself tells what an old copy holds.
@@ -301,13 +368,13 @@ impl Directories {
             .unwrap_or_default();
     }
 
-    fn end_written(&mut self, directory: DirectoryId, task: TaskId, stored: Stored) {
+    fn written(&mut self, directory: DirectoryId, task: TaskId, change: Change) {
         let contents = self.contents(directory);
         let Some(entry) = contents.tail.back_mut() else {
             return;
         };
-        entry.ends.push((task, stored));
-        let pending = contents.pending.entry(task).or_insert((stored, 0));
-        *pending = (stored, pending.1 + 1);
+        entry.changes.push((task, change));
+        let pending = contents.pending.entry(task).or_insert((change, 0));
+        *pending = (change, pending.1 + 1);
     }
 }

@@ -31,6 +31,13 @@ impl Runs {
             .copied()
     }
 
+    /// Of all tasks of a job.
+    pub fn of_job(&self, scheduler: SchedulerId, job: u16) -> impl Iterator<Item = Run> + '_ {
+        let task = |node| TaskId { job, node };
+        let of_job = (scheduler, task(0))..=(scheduler, task(u16::MAX));
+        self.under_way.range(of_job).map(|(_, (run, _))| *run)
+    }
+
     pub fn note(&mut self, happening: &Happening) {
         match *happening {
             Happening::CallSent {

@@ -8,7 +8,7 @@ use super::ingredients::{FAILING, LOSSY, REPEATING, SLOW, SOUND, STUBBORN, ms, s
 use super::{Focus, Rivals, Timing, Wanted};
 use crate::event_log::FaultKind;
 use crate::network::NetworkFaults;
-use crate::swarm::{Orphans, Restores, Start, StartSeconds};
+use crate::swarm::{Gates, Machines, Orphans, Restores, Start, StartSeconds};
 
 /// A sound world in which nothing but work happens.
 const CALM: Wanted = Wanted {
@@ -28,6 +28,8 @@ const CALM: Wanted = Wanted {
     start_seconds: StartSeconds::Distinct,
     restores: Restores::AsDocumented,
     orphans: Orphans::Stay,
+    gates: Gates::None,
+    machines: Machines::Alike,
 };
 
 /// Where nothing goes wrong but this.
@@ -481,4 +483,54 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
         },
     )
     .beginning_at(99),
+    focus(
+        Sabotage::ForgetWhatWasDeleted,
+        &["deleted_stays_deleted"],
+        Wanted {
+            faults: &[
+                (FaultKind::SchedulerCrash, secs(20)),
+                (FaultKind::OperatorForgets, secs(2)),
+            ],
+            network: NetworkFaults {
+                lose_reply: 300,
+                ..SOUND
+            },
+            processes: Some(FAILING),
+            downtime: Some(ms(500)),
+            lasts: secs(1200),
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::StartBeforeDeletionIsDurable,
+        &["deleted_stays_deleted"],
+        calm_but(&[(FaultKind::OperatorForgets, secs(3))]),
+    ),
+    focus(
+        Sabotage::FailureOpensGate,
+        &["gates_hold"],
+        Wanted {
+            processes: Some(FAILING),
+            gates: Gates::Some,
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::AdoptWithoutCharges,
+        &["within_limits", "within_machines"],
+        Wanted {
+            faults: &[(FaultKind::SchedulerCrash, secs(40))],
+            processes: Some(STUBBORN),
+            machines: Machines::Measured,
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::GiveAwayTheReserve,
+        &["within_limits", "within_machines"],
+        Wanted {
+            machines: Machines::Measured,
+            ..CALM
+        },
+    ),
 ];

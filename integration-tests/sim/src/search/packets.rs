@@ -214,6 +214,7 @@ impl SmallWorld {
                     peer,
                     message,
                 } => self.scheduler_calls(place, call, tag, &peer, message),
+                SchedulerOutput::Told => {}
                 SchedulerOutput::Exit { .. } => {
                     let kept = self.unsynced(place);
                     self.scheduler_gone(place, kept);

@@ -86,6 +86,7 @@ impl SmallWorld {
                 }
                 SchedulerOutput::Call { .. }
                 | SchedulerOutput::Record { .. }
+                | SchedulerOutput::Told
                 | SchedulerOutput::Exit { .. } => {
                     unreachable!("Invariant: nothing but a reply waits for the disk")
                 }

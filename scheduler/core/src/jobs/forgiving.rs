@@ -76,6 +76,9 @@ impl Scheduler {
         }
         self.tasks_mut().forget_end(task, invocation, seq);
         self.engine_mut().forget_status(task);
+        if sabotage::on(Sabotage::StartBeforeDeletionIsDurable) {
+            self.engine_mut().release(now, task);
+        }
         let key = self.task_key(task);
         Fate::Forgotten(ForgottenTask {
             job: key.job,

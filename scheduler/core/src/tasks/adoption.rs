@@ -130,7 +130,10 @@ impl Scheduler {
         listed: RunningTask,
     ) {
         let TaskKey { job, node } = listed.key();
-        let charges: Vec<NodeResources> = listed.resources;
+        let mut charges: Vec<NodeResources> = listed.resources;
+        if sabotage::on(Sabotage::AdoptWithoutCharges) {
+            charges.clear();
+        }
         match self.engine_mut().adopt_running(task, index, &charges) {
             AdoptOutcome::Adopted => {}
             AdoptOutcome::AdoptedWithUnknownCharges(unknown) => {

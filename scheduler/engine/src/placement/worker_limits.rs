@@ -1,6 +1,7 @@
 //! How many slots a worker has, from the configuration and from what its machine reports, and how many would be left; and what a task
 //! is held to of the machine.
 
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common_config::{
     CARD_PREFIX, Config, Enforcement, PhysicalKind, PhysicalResource, ResourceId, ResourceLimit,
 };
@@ -46,7 +47,11 @@ fn measured_slots(config: &Config, id: ResourceId, worker: &WorkerResources) -> 
         PhysicalKind::CpuCore => worker.cpu_cores,
         PhysicalKind::GpuCard => worker.cards.values().map(|count| f64::from(*count)).sum(),
     };
-    let slots = (amount - entry.physical_reserve_amount) / entry.multiply_logical_by;
+    let reserve = match sabotage::on(Sabotage::GiveAwayTheReserve) {
+        true => 0.0,
+        false => entry.physical_reserve_amount,
+    };
+    let slots = (amount - reserve) / entry.multiply_logical_by;
     // A float cast truncates and saturates.
     (amount > 0.0).then_some((slots as i32).max(0))
 }

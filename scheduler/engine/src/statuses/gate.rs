@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{JobId, NodeId};
 
 use crate::engine::Engine;
@@ -69,7 +70,11 @@ impl Engine {
             .is_some_and(|config| config.can_be_waited_for());
         let waiting = columns.count_all(&WAITING);
         let may_run = job.can_run && columns.gate != Gate::Hopeless;
-        if !may_be_done || columns.count_all(&HOPELESS) > 0 || (waiting > 0 && !may_run) {
+        let hopeless = match sabotage::on(Sabotage::FailureOpensGate) {
+            true => columns.count(TaskState::Never),
+            false => columns.count_all(&HOPELESS),
+        };
+        if !may_be_done || hopeless > 0 || (waiting > 0 && !may_run) {
             Gate::Hopeless
         } else if waiting > 0 || job.running > 0 {
             Gate::Closed

@@ -4,14 +4,16 @@ use brasserie_common::{
     CallId, CallOutcome, Health, RecordSeq, RequestId, ServiceAddress, WorkerId,
 };
 use brasserie_scheduler_core::{
-    Answer, Call, Effect, EndedTask, Message, NewWorker, Query, Record, Rejection, Reply,
+    Answer, Call, Effect, EndedTask, ForgottenTask, JobChanged, JobRefusal, Message, NewWorker,
+    Query, Record, Rejection, Reply,
 };
 use brasserie_scheduler_engine::Task;
 use brasserie_worker_core::CallReply as WorkerCallReply;
 
 use super::{Asked, Asking, SchedulerOutput, StatusAsked, TAGS_A_PLACE, Turn};
 use crate::event_log::{
-    Ask, CallTag, Fact, Happening, RejectionKind, Run, SetMark, TaskId, WaitExit,
+    Ask, CallTag, DeletedCounts, Fact, Happening, HistoryOf, RejectionKind, Run, SetMark, TaskId,
+    WaitExit,
 };
 
 impl Turn<'_> {
@@ -76,6 +78,9 @@ impl Turn<'_> {
                 self.status_reply(about, after, result)
             }
             (Some(Asked::Operator), Reply::KillTask(_) | Reply::JobChanged(_)) => return,
+            (Some(Asked::Deletion(of)), Reply::JobChanged(changed)) => {
+                return self.deletion_reply(of, after, &changed);
+            }
             (asked, reply) => panic!("Invariant: a reply fits its request: {asked:?} {reply:?}"),
         };
         self.emit(
@@ -83,6 +88,35 @@ impl Turn<'_> {
             SchedulerOutput::Answer { tag, outcome },
             Some(happening),
         );
+    }
+
+    /// Nobody's packet: what leaves is what the operator reads.
+    fn deletion_reply(
+        &mut self,
+        of: HistoryOf,
+        after: Option<RecordSeq>,
+        changed: &Result<JobChanged, JobRefusal>,
+    ) {
+        let Ok(JobChanged::HistoryDeleted {
+            tasks,
+            running,
+            maybe_alive,
+        }) = changed
+        else {
+            return;
+        };
+        let counts = DeletedCounts {
+            deleted: *tasks,
+            running: *running,
+            maybe_alive: *maybe_alive,
+        };
+        let happening = Happening::DeletionAnswered {
+            place: self.place,
+            scheduler: self.process.core.id(),
+            of,
+            counts,
+        };
+        self.emit(after, SchedulerOutput::Told, Some(happening));
     }
 
     fn status_reply(
@@ -134,6 +168,7 @@ impl Turn<'_> {
         );
         let (worker, ask) = self.ask(what);
         self.process.calls.insert(call, Asking { tag, worker, ask });
+        self.note_charges(worker, ask, &message);
         self.log.push(Happening::CallSent {
             place: self.place,
             scheduler: self.process.core.id(),
@@ -157,6 +192,22 @@ impl Turn<'_> {
                 });
             }
         }
+    }
+
+    fn note_charges(&mut self, worker: WorkerId, ask: Ask, message: &Message) {
+        let (Ask::Run { run, sequence: _ }, Message::RunTask(told)) = (ask, message) else {
+            return;
+        };
+        let on_worker = told.task.resources.iter();
+        let on_worker = on_worker.filter(|on| on.node.as_str() == told.task.shard.as_str());
+        let amounts = on_worker.flat_map(|on| &on.resources);
+        let charges = amounts.map(|amount| (amount.name.clone(), amount.amount));
+        let charges = charges.collect();
+        self.log.push(Happening::Charged {
+            worker,
+            run,
+            charges,
+        });
     }
 
     fn run(&self, task: Task, invocation: brasserie_common::InvocationId) -> Run {
@@ -255,6 +306,23 @@ impl Turn<'_> {
         for task in forgiven {
             self.note_forgiven(seq, task);
         }
+        if let Record::HistoryDeleted { tasks, .. } = record {
+            for task in tasks {
+                self.note_deleted(seq, task);
+            }
+        }
+    }
+
+    fn note_deleted(&mut self, seq: RecordSeq, task: &ForgottenTask) {
+        self.log.push(Happening::EndDeleted {
+            directory: self.process.directory,
+            scheduler: self.process.core.id(),
+            seq,
+            run: Run {
+                task: TaskId::from_names(task.job.as_str(), task.node.as_str()),
+                invocation: task.up_to,
+            },
+        });
     }
 
     fn note_forgiven(&mut self, seq: RecordSeq, task: &EndedTask) {

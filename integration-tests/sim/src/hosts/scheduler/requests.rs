@@ -1,11 +1,11 @@
 //! What workers and operators ask a scheduler for, and the events that it becomes.
 
-use brasserie_common::{Principal, SchedulerId, TaskKey, WorkerDescription};
-use brasserie_scheduler_core::{Answer, Event, Query};
+use brasserie_common::{JobName, NodeName, Principal, SchedulerId, TaskKey, WorkerDescription};
+use brasserie_scheduler_core::{Answer, Event, JobChange, Query};
 use brasserie_worker_core::Goodbye;
 
 use super::{Asked, Held, StatusAsked, Turn};
-use crate::event_log::{CallTag, Happening, Run, SetMark, TaskId};
+use crate::event_log::{CallTag, Happening, HistoryOf, Run, SetMark, TaskId};
 use crate::hosts::ToScheduler;
 
 impl Turn<'_> {
@@ -109,6 +109,25 @@ impl Turn<'_> {
             from: Principal::Own,
             job,
             node,
+        }
+    }
+
+    pub(super) fn operator_forgets(&mut self, of: HistoryOf) -> Event {
+        self.log.push(Happening::DeletionAsked {
+            place: self.place,
+            scheduler: self.process.core.id(),
+            of,
+        });
+        let job = JobName::try_from(format!("j{}", of.job));
+        let node = of.node.map(|node| NodeName::try_from(format!("n{node}")));
+        let short = "Invariant: a short name without NUL";
+        Event::ChangeJob {
+            request: self.expect(Asked::Deletion(of)),
+            from: Principal::Own,
+            job: job.expect(short),
+            change: JobChange::DeleteHistory {
+                nodes: node.into_iter().map(|node| node.expect(short)).collect(),
+            },
         }
     }
 }

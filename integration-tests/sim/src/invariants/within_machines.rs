@@ -1,0 +1,165 @@
+//! Law `within_machines`: The memory and the cards that the live tasks of a worker were charged at their starts never add up to more than it has declared, less what the configuration reserves.
+//!
+//! Source: C.4 4. What really lives is added up, whatever a scheduler believes: memory that two tasks rely on kills one of them.
+
+use std::collections::BTreeMap;
+
+use brasserie_common::{Time, WorkerId};
+use brasserie_common_config::{CARD_PREFIX, Config, PhysicalKind};
+
+use super::{Law, Violation};
+use crate::event_log::{Happening, Run};
+use crate::model::executions::Executions;
+use crate::model::machines::Machines;
+use crate::view::World;
+
+const NAME: &str = "within_machines";
+/// Sums of slots times an amount a slot, as floats.
+const ROUNDING: f64 = 1e-6;
+
+#[derive(Default)]
+pub struct WithinMachines {
+    executions: Executions,
+    machines: Machines,
+    /// By the name of the resource, as the worker was told.
+    charges: BTreeMap<Run, Vec<(String, i32)>>,
+}
+
+impl Law for WithinMachines {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn statement(&self) -> &'static str {
+        "The memory and the cards that the live tasks of a worker were charged at their starts never add up to more than it has declared, less what the configuration reserves."
+    }
+
+    fn observe(
+        &mut self,
+        _when: Time,
+        happening: &Happening,
+        world: &World<'_>,
+    ) -> Result<(), Violation> {
+        self.executions.note(happening);
+        self.machines.note(happening);
+        match happening {
+            Happening::Charged { run, charges, .. } => {
+                self.charges.insert(*run, charges.clone());
+            }
+            Happening::ProcessStarted { worker, run, .. } if !run.task.is_healthcheck() => {
+                self.judge(*worker, world.config)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl WithinMachines {
+    fn judge(&self, worker: WorkerId, config: &Config) -> Result<(), Violation> {
+        let Some(size) = self.machines.get(worker) else {
+            return Ok(());
+        };
+        for entry in &config.physical_resources {
+            let has = match entry.kind {
+                PhysicalKind::RamMb => f64::from(size.memory_mb),
+                PhysicalKind::GpuCard => f64::from(size.all_cards()),
+                // No workload has any.
+                PhysicalKind::CpuCore => continue,
+            };
+            let name = &config.resources[entry.logical_resource.index()].name;
+            let taken = self.taken(worker, name) as f64 * entry.multiply_logical_by;
+            let left = has - entry.physical_reserve_amount;
+            // Who does not say what there is has what the configuration says.
+            if has > 0.0 && taken > left.max(0.0) + ROUNDING {
+                return broken(worker, name, taken, left);
+            }
+        }
+        for resource in &config.resources {
+            let model = resource.name.strip_prefix(CARD_PREFIX);
+            let cards = model.map(|model| size.cards.get(model).copied().unwrap_or(0));
+            let taken = self.taken(worker, &resource.name);
+            if let Some(cards) = cards
+                && taken > i64::from(cards)
+            {
+                return broken(worker, &resource.name, taken as f64, f64::from(cards));
+            }
+        }
+        Ok(())
+    }
+
+    fn taken(&self, worker: WorkerId, resource: &str) -> i64 {
+        let live = self.executions.of_worker(worker);
+        let charges = live.filter_map(|(_, e)| self.charges.get(&e.run));
+        let of_it = charges.flatten().filter(|(name, _)| name == resource);
+        of_it.map(|(_, amount)| i64::from(*amount)).sum()
+    }
+}
+
+fn broken(worker: WorkerId, name: &str, taken: f64, has: f64) -> Result<(), Violation> {
+    Err(Violation::new(
+        NAME,
+        format_args!(
+            "worker {worker} has {has} of `{name}`, and what lives there was charged {taken}"
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::*;
+    use super::*;
+    use crate::event_log::MachineSize;
+    use brasserie_common_config::{ParseOptions, parse};
+
+    fn config() -> Config {
+        let text = r#"{"bistro_settings": {"nodes": {"levels": ["l"]},
+            "resources": {"worker": {"mem": {"default": 0, "limit": 1}, "GPU: K40": {"default": 0, "limit": 0}}},
+            "physical_resources": {"ram_mb": {"logical_resource": "mem", "multiply_logical_by": 512, "physical_reserve_amount": 300}}}}"#;
+        parse(text, ParseOptions::default()).unwrap().config
+    }
+
+    fn verdict(memory_mb: u32, charges: &[(&str, i32)]) -> Option<String> {
+        let mut trial = Trial::of(WithinMachines::default());
+        let cards = [("K40".to_owned(), 1)].into();
+        trial.sees(Happening::WorkerDeclared {
+            worker: wid(1),
+            size: MachineSize { memory_mb, cards },
+        });
+        for (n, (name, amount)) in (1..).zip(charges) {
+            trial.sees(Happening::Charged {
+                worker: wid(1),
+                run: run(n),
+                charges: vec![((*name).to_owned(), *amount)],
+            });
+            trial.sees(begins(1, u32::try_from(n).unwrap(), run(n)));
+        }
+        let verdict = trial.law.judge(wid(1), &config());
+        verdict.err().map(|violation| violation.what)
+    }
+
+    #[test]
+    fn live_tasks_fit_into_the_machine() {
+        assert_eq!(verdict(1324, &[("mem", 1), ("mem", 1)]), None);
+        let text = verdict(1323, &[("mem", 1), ("mem", 1)]).unwrap();
+        assert!(text.contains("was charged 1024"), "{text}");
+        assert_eq!(verdict(0, &[("mem", 9)]), None);
+        assert_eq!(verdict(0, &[("GPU: K40", 1)]), None);
+        let text = verdict(0, &[("GPU: K40", 1), ("GPU: K40", 1)]).unwrap();
+        assert!(text.contains("1 of `GPU: K40`"), "{text}");
+    }
+
+    #[test]
+    fn what_has_ended_counts_no_more() {
+        let mut trial = Trial::of(WithinMachines::default());
+        trial.sees(Happening::Charged {
+            worker: wid(1),
+            run: run(1),
+            charges: vec![("mem".to_owned(), 2)],
+        });
+        trial.sees(begins(1, 1, run(1)));
+        assert_eq!(trial.law.taken(wid(1), "mem"), 2);
+        trial.sees(dies(1, 1, run(1)));
+        assert_eq!(trial.law.taken(wid(1), "mem"), 0);
+    }
+}

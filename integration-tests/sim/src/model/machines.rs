@@ -1,0 +1,83 @@
+//! What the machines of workers have, as these say, and how many slots that makes.
+
+use std::collections::BTreeMap;
+
+use brasserie_common::WorkerId;
+use brasserie_common_config::{CARD_PREFIX, Config, PhysicalKind};
+
+use crate::event_log::{Happening, MachineSize};
+
+/// By worker instance.
+#[derive(Clone, Debug, Default)]
+pub struct Machines {
+    sizes: BTreeMap<WorkerId, MachineSize>,
+}
+
+impl Machines {
+    pub fn note(&mut self, happening: &Happening) {
+        if let Happening::WorkerDeclared { worker, size } = happening {
+            self.sizes.insert(*worker, size.clone());
+        }
+    }
+
+    pub fn get(&self, worker: WorkerId) -> Option<&MachineSize> {
+        self.sizes.get(&worker)
+    }
+
+    /// Slots of the resource of this number on a worker, where `limit` is the configured number of them.
+    pub fn slots(&self, worker: WorkerId, config: &Config, number: usize, limit: i32) -> i64 {
+        let nothing = MachineSize::default();
+        let size = self.get(worker).unwrap_or(&nothing);
+        let mut slots = i64::from(limit);
+        let mut looks_at_cards = false;
+        for entry in &config.physical_resources {
+            let has = match entry.kind {
+                PhysicalKind::RamMb => f64::from(size.memory_mb),
+                PhysicalKind::GpuCard => f64::from(size.all_cards()),
+                // No workload has any.
+                PhysicalKind::CpuCore => 0.0,
+            };
+            looks_at_cards |= entry.kind == PhysicalKind::GpuCard;
+            if entry.logical_resource.index() == number && has > 0.0 {
+                let whole = (has - entry.physical_reserve_amount) / entry.multiply_logical_by;
+                slots = (whole.floor() as i64).max(0);
+            }
+        }
+        let name = &config.resources[number].name;
+        let model = name.strip_prefix(CARD_PREFIX).filter(|_| looks_at_cards);
+        let cards = model.and_then(|model| size.cards.get(model));
+        slots + i64::from(cards.copied().unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use brasserie_common_config::{ParseOptions, parse};
+
+    #[test]
+    fn what_a_machine_says_takes_the_place_of_the_limit_and_models_come_on_top() {
+        let text = r#"{"bistro_settings": {"nodes": {"levels": ["l"]}, "resources": {"worker":
+            {"mem": {"default": 0, "limit": 7}, "GPU: K40": {"default": 0, "limit": 1}, "gpu": {"default": 0, "limit": 0}}},
+            "physical_resources": {"ram_mb": {"logical_resource": "mem", "multiply_logical_by": 512, "physical_reserve_amount": 300},
+                "gpu_card": {"logical_resource": "gpu"}}}}"#;
+        let config = parse(text, ParseOptions::default()).unwrap().config;
+        let number = |name: &str| config.resource(name).unwrap().index();
+        let cards = [("K40".to_owned(), 2), ("H100".to_owned(), 1)].into();
+        let mut machines = Machines::default();
+        machines.note(&Happening::WorkerDeclared {
+            worker: WorkerId::new(1, 1),
+            size: MachineSize {
+                memory_mb: 1323,
+                cards,
+            },
+        });
+        let slots = |worker, name, limit| machines.slots(worker, &config, number(name), limit);
+        let (big, silent) = (WorkerId::new(1, 1), WorkerId::new(2, 2));
+        assert_eq!(slots(big, "mem", 7), 1);
+        assert_eq!(slots(big, "gpu", 0), 3);
+        assert_eq!(slots(big, "GPU: K40", 1), 3);
+        assert_eq!(slots(silent, "mem", 7), 7);
+        assert_eq!(slots(silent, "GPU: K40", 1), 1);
+    }
+}
