@@ -55,6 +55,8 @@ pub(crate) struct Orphans {
     /// Invariant: only of runs that are known.
     by_run: BTreeMap<RunKey, Orphan>,
     by_shard: BTreeMap<Shard, OnShard>,
+    /// Workers that were evaluated in this turn: what they run unwanted may be asked to end.
+    look_at: BTreeSet<Shard>,
 }
 
 /// Whether the nodes in force are those of the configuration in force. Between the two events those of its new sources look gone.
@@ -181,6 +183,13 @@ impl Orphans {
         let is_idle = |on: &OnShard| on.waiting.is_empty() && on.open.is_empty();
         if self.by_shard.get(shard).is_some_and(is_idle) {
             self.by_shard.remove(shard);
+        }
+    }
+
+    /// At the end of the turn.
+    pub(crate) fn look_at(&mut self, shard: &Shard) {
+        if self.by_shard.contains_key(shard) {
+            self.look_at.insert(shard.clone());
         }
     }
 
@@ -338,8 +347,16 @@ impl Scheduler {
         why_unwanted(job, || self.engine().has_enabled_node(task.node))
     }
 
+    /// Once a turn, after everything that it has brought: a machine that wakes up has orphans that are due, and may be about to hear
+    /// that they are wanted again.
+    pub(crate) fn kill_due_orphans(&mut self, now: Time) {
+        for shard in std::mem::take(&mut self.orphans_mut().look_at) {
+            self.kill_orphans_if_due(now, &shard);
+        }
+    }
+
     /// Asks those orphans of a worker to end whose time has come, as far as it is sure that they run there.
-    pub(crate) fn kill_orphans_if_due(&mut self, now: Time, shard: &Shard) {
+    fn kill_orphans_if_due(&mut self, now: Time, shard: &Shard) {
         let Some(remote) = self.workers().get(shard) else {
             return;
         };

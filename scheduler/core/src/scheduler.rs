@@ -225,6 +225,7 @@ impl Scheduler {
         self.engine.handle_timeout(now);
         self.tasks.drop_forgotten();
         self.continue_refresh(now);
+        self.kill_due_orphans(now);
         self.start_tasks(now);
     }
 

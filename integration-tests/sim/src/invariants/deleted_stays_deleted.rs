@@ -19,7 +19,8 @@ const NAME: &str = "deleted_stays_deleted";
 #[derive(Default)]
 pub struct DeletedStaysDeleted {
     directories: Directories,
-    /// Listed as alive since the deletion that would cover them: they are known as running, and will end.
+    /// Started or listed as alive since the deletion that would cover them: they are known as running, and will end. One may start
+    /// with an earlier number when the clock has gone back and nobody is left who could repeat what was deleted.
     alive: BTreeSet<Run>,
     asked: BTreeMap<(SchedulerId, HistoryOf), VecDeque<Time>>,
     /// Deletions of a job that no answer has told of yet, in their order: a scheduler takes one wish after the other.
@@ -71,7 +72,10 @@ impl Law for DeletedStaysDeleted {
                 scheduler,
                 ask: Ask::Run { run, .. },
                 ..
-            } => self.judge_start(scheduler, run.task)?,
+            } => {
+                self.judge_start(scheduler, run.task)?;
+                self.alive.insert(run);
+            }
             Happening::CallOver {
                 scheduler,
                 ask: Ask::Run { run, .. },

@@ -14,8 +14,9 @@ impl Orphans {
             tables: _,
             by_run,
             by_shard,
+            look_at,
         } = self;
-        s.put(nodes);
+        s.put((nodes, look_at));
         s.each(by_run, |s, ((task, invocation), orphan)| {
             s.put(task);
             s.invocation(*invocation);

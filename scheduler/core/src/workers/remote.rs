@@ -404,7 +404,7 @@ impl Scheduler {
             self.fetch_if_due(now, shard);
             self.healthcheck_if_due(now, shard, poke);
             self.notify_if_due(now, shard);
-            self.kill_orphans_if_due(now, shard);
+            self.orphans_mut().look_at(shard);
         }
         self.plan_wake(now, shard, poke);
     }
