@@ -7,16 +7,17 @@ use brasserie_common::logs::LogStream;
 use brasserie_thrift::generated::brasserie::{
     BrasserieDeleteHistoryArgs, BrasserieDeleteHistoryResult, BrasserieExplainTaskArgs,
     BrasserieExplainTaskResult, BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult,
-    BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult,
-    BrasserieGetUnfinishedTasksArgs, BrasserieGetUnfinishedTasksResult, BrasseriePauseJobArgs,
-    BrasseriePauseJobResult, BrasseriePlanConfigArgs, BrasseriePlanConfigResult,
-    BrasserieRemoveJobArgs, BrasserieRemoveJobResult, BrasserieResumeJobArgs,
-    BrasserieResumeJobResult, BrasserieSubmitJobArgs, BrasserieSubmitJobResult, ClusterStatus,
-    DeletedHistory, JobRefusedException, Plan, SubmittedJob, UnfinishedTask,
+    BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult, BrasserieGetJobPageArgs,
+    BrasserieGetJobPageResult, BrasserieGetUnfinishedTasksArgs, BrasserieGetUnfinishedTasksResult,
+    BrasseriePauseJobArgs, BrasseriePauseJobResult, BrasseriePlanConfigArgs,
+    BrasseriePlanConfigResult, BrasserieRemoveJobArgs, BrasserieRemoveJobResult,
+    BrasserieResumeJobArgs, BrasserieResumeJobResult, BrasserieSubmitJobArgs,
+    BrasserieSubmitJobResult, ClusterStatus, DeletedHistory, JobRefusedException, Plan,
+    SubmittedJob, UnfinishedTask,
 };
 use brasserie_thrift::generated::common::LogLines;
 use brasserie_thrift::generated::scheduler::{
-    BistroSchedulerGetJobLogsByIDArgs, BistroSchedulerGetJobLogsByIDResult,
+    BistroJobConfig, BistroSchedulerGetJobLogsByIDArgs, BistroSchedulerGetJobLogsByIDResult,
     BistroSchedulerUnknownJobException,
 };
 use brasserie_thrift::rpc::{CallError, ClientConfig, ClientPool, PeerAddr, Timeouts};
@@ -143,6 +144,26 @@ impl Connection {
         let result: BrasserieGetClusterStatusResult =
             call.await.into_result().map_err(|e| self.unreachable(e))?;
         result.result_value.context("the scheduler sent no status")
+    }
+
+    /// All jobs, in the order of their names: page by page, so that any number will do.
+    pub(crate) async fn jobs(&self) -> Result<Vec<BistroJobConfig>> {
+        let mut jobs: Vec<BistroJobConfig> = Vec::new();
+        let mut after = String::new();
+        loop {
+            let arguments = BrasserieGetJobPageArgs { after, limit: 0 };
+            let result: BrasserieGetJobPageResult = self.ask("getJobPage", &arguments).await?;
+            let page = result.result_value.context("the scheduler sent no jobs")?;
+            jobs.extend(page.jobs.unwrap_or_default());
+            if !page.has_more.unwrap_or_default() {
+                return Ok(jobs);
+            }
+            let last = jobs.last().and_then(|job| job.name.clone());
+            after = last.unwrap_or_default();
+            if after <= arguments.after {
+                bail!("the scheduler says that there are more jobs, and sends none");
+            }
+        }
     }
 
     pub(crate) async fn unfinished(&self, job: &str, limit: i32) -> Result<Vec<UnfinishedTask>> {

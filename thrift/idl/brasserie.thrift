@@ -126,6 +126,15 @@ struct DeletedHistory {
   3: i64 maybeAlive,
 }
 
+// Some of the jobs, in the order of the bytes of their names.
+struct JobPage {
+  1: list<scheduler.BistroJobConfig> jobs,
+  // How many there are in all at this moment.
+  2: i64 total,
+  // There are more after the last of these: ask for those after its name.
+  3: bool hasMore,
+}
+
 // Nothing has changed.
 exception JobRefusedException {
   1: string message,
@@ -248,6 +257,10 @@ exception PlanRefusedException {
 
 service Brasserie extends scheduler.BistroScheduler {
   ClusterStatus getClusterStatus(),
+
+  // As getJobs, page by page. after: the last name of the page before; empty: from the first job on. limit: no more than so many, and
+  // no more than the scheduler gives at once; 0 or less: as many as that.
+  JobPage getJobPage(1: string after, 2: i32 limit),
 
   // An empty name: of all jobs.
   list<RunningTaskStatus> getRunningTaskList(1: string job) throws (

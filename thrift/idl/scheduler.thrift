@@ -75,6 +75,7 @@ exception BistroSchedulerUnknownJobException {
 } (message = "message")
 
 service BistroScheduler extends fb303.FacebookService {
+  // All of them, if they fit into one answer.
   list<BistroJobConfig> getJobs(),
 
   BistroJobConfig getJob(1: string job_name),

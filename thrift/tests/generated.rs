@@ -253,7 +253,8 @@ structs! {
         BrasserieRemoveJobArgs, BrasserieRemoveJobResult, BrasseriePauseJobArgs, BrasseriePauseJobResult,
         BrasserieResumeJobArgs, BrasserieResumeJobResult, BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult,
         BrasseriePlanConfigArgs, BrasseriePlanConfigResult,
-        DeletedHistory, BrasserieDeleteHistoryArgs, BrasserieDeleteHistoryResult;
+        DeletedHistory, BrasserieDeleteHistoryArgs, BrasserieDeleteHistoryResult,
+        JobPage, BrasserieGetJobPageArgs, BrasserieGetJobPageResult;
 }
 
 #[test]

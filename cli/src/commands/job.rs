@@ -4,25 +4,27 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use brasserie_thrift::generated::scheduler::BistroJobConfig;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
 use crate::Ending;
 use crate::connection::{Connection, Outcome, SchedulerArgs, block_on};
-use crate::output::{print, print_json};
+use crate::output::{print, print_json, table};
 
 /// Whatever version there is.
 const ANY_VERSION: i64 = -2;
 /// The text's own `version_id`; without one, that there is no such job.
 const AS_TEXT_SAYS: i64 = -1;
 
-/// Submit, delete, pause, resume and forgive jobs of a running scheduler, and delete their history.
+/// List, submit, delete, pause, resume and forgive jobs of a running scheduler, and delete their history.
 ///
 /// A job comes from the config file or by `job submit`, never from both: the names of the one are refused to the other. What is
 /// said here is on disk when the command ends, and holds after a restart.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Try it:
+  brasserie job list                                   every job, of the file or submitted
   brasserie job submit dump.json                       a new job `dump`
   brasserie job submit dump.json --expect-version 3    in place of version 3, and of no other
   brasserie job pause dump                             nothing of it starts any more; what runs goes on
@@ -41,6 +43,8 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// List all jobs by name, of the file and submitted.
+    List(Common),
     /// Put a job in force: a new one, or in place of an earlier version.
     ///
     /// FILE holds what a config file has under the job's key, as in {"command": ["/usr/bin/dump"], "owner": "ann"}. Its command
@@ -132,6 +136,7 @@ impl Common {
 
 pub(crate) fn run(args: &Args) -> Result<Ending> {
     match &args.command {
+        Command::List(common) => list(common),
         Command::Submit(args) => submit(args),
         Command::Delete(args) => {
             let connection = args.common.connect()?;
@@ -156,6 +161,59 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
             end(&args.common, &args.job, "resumed", outcome.map(|()| None))
         }
     }
+}
+
+fn list(common: &Common) -> Result<Ending> {
+    let connection = Connection::new(&common.scheduler.scheduler)?;
+    let jobs = block_on(connection.jobs())??;
+    match common.json {
+        true => {
+            let listed: Vec<Value> = jobs.iter().map(document_of).collect();
+            print_json(&json!({ "total": jobs.len(), "jobs": listed }))?;
+        }
+        false => {
+            let rows: Vec<Vec<String>> = jobs.iter().map(row_of).collect();
+            print(&table(&["job", "owner", "state", "version"], &rows))?;
+        }
+    }
+    Ok(Ending::Success)
+}
+
+/// Jobs of the file have none, unless they say one.
+fn version_of(job: &BistroJobConfig) -> Option<i64> {
+    job.version_id.filter(|version| *version > 0)
+}
+
+fn error_of(job: &BistroJobConfig) -> Option<&str> {
+    job.error.as_deref().filter(|error| !error.is_empty())
+}
+
+fn row_of(job: &BistroJobConfig) -> Vec<String> {
+    let state = match (error_of(job), job.enabled) {
+        (Some(_), _) => "wrong",
+        (None, Some(false)) => "disabled",
+        (None, Some(true) | None) => "enabled",
+    };
+    let version = version_of(job).map_or("-".to_owned(), |version| version.to_string());
+    vec![
+        job.name.clone().unwrap_or_default(),
+        job.owner.clone().unwrap_or_default(),
+        state.to_owned(),
+        version,
+    ]
+}
+
+fn document_of(job: &BistroJobConfig) -> Value {
+    json!({
+        "name": job.name,
+        "owner": job.owner,
+        "enabled": job.enabled,
+        "command": job.command,
+        "level_for_tasks": job.level_for_tasks,
+        "depends_on": job.depends_on,
+        "version": version_of(job),
+        "error": error_of(job),
+    })
 }
 
 /// Says what was done, and to how many tasks where that is known.

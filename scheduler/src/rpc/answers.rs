@@ -10,8 +10,9 @@ use brasserie_scheduler_core::{Answer, EndedTaskView, Query};
 use brasserie_thrift::convert;
 use brasserie_thrift::generated::brasserie::{
     BrasserieExplainTaskArgs, BrasserieExplainTaskResult, BrasserieGetClusterStatusResult,
-    BrasserieGetRunningTaskListArgs, BrasserieGetRunningTaskListResult,
-    BrasserieGetUnfinishedTasksArgs, BrasserieGetUnfinishedTasksResult,
+    BrasserieGetJobPageArgs, BrasserieGetJobPageResult, BrasserieGetRunningTaskListArgs,
+    BrasserieGetRunningTaskListResult, BrasserieGetUnfinishedTasksArgs,
+    BrasserieGetUnfinishedTasksResult,
 };
 use brasserie_thrift::generated::common::LogLines;
 use brasserie_thrift::generated::scheduler::{
@@ -27,7 +28,7 @@ use thrift::protocol::TSerializable;
 
 use super::logs::Logs;
 use super::service::{bad_argument, refuse};
-use super::{export, render};
+use super::{export, job_pages, render};
 use crate::inbox::{Inbox, Stopped};
 
 /// Names that one histogram bucket lists at most, whatever the caller wants: a page for people.
@@ -90,12 +91,31 @@ impl Answers {
         });
     }
 
+    /// The original's answer has no room to say that there is more, so it is all of them or none.
     pub(super) fn jobs(&self, from: Principal, to: Responder) {
+        let inbox = self.inbox.clone();
+        tokio::spawn(async move {
+            let config = match config(&inbox, from).await {
+                Ok(config) => config,
+                Err(failure) => return refuse(to, failure),
+            };
+            let jobs = config.jobs.iter().map(|job| export::job(&config, job));
+            let result = BistroSchedulerGetJobsResult {
+                result_value: Some(jobs.collect()),
+            };
+            let advice = format!(
+                "{} jobs are too many for one answer: ask for them page by page, by `getJobPage` with `after` and `limit`",
+                config.jobs.len()
+            );
+            to.reply_or_advise(&result, &advice);
+        });
+    }
+
+    pub(super) fn job_page(&self, from: Principal, args: BrasserieGetJobPageArgs, to: Responder) {
         self.later(to, |inbox| async move {
             let config = config(&inbox, from).await?;
-            let jobs = config.jobs.iter().map(|job| export::job(&config, job));
-            Ok(BistroSchedulerGetJobsResult {
-                result_value: Some(jobs.collect()),
+            Ok(BrasserieGetJobPageResult {
+                result_value: Some(job_pages::page(&config, &args)),
             })
         });
     }

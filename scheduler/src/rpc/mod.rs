@@ -3,6 +3,7 @@
 mod answers;
 mod export;
 mod import;
+mod job_pages;
 mod jobs;
 mod logs;
 mod plans;

@@ -65,6 +65,7 @@ impl Service for SchedulerService {
             "getClusterStatus" => {
                 call.serve(|_: BrasserieGetClusterStatusArgs, to| answers.cluster_status(from, to));
             }
+            "getJobPage" => call.serve(|args, to| answers.job_page(from, args, to)),
             "getRunningTaskList" => call.serve(|args, to| answers.running(from, args, to)),
             "getUnfinishedTasks" => call.serve(|args, to| answers.unfinished(from, args, to)),
             "submitJob" => call.serve(|args, to| jobs.submit(from, args, to)),

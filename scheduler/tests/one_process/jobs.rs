@@ -172,3 +172,93 @@ async fn failed_tasks_run_again_when_they_are_forgiven_and_not_while_their_job_i
     assert!(text.contains("no job is called `nobody`"), "{text}");
     scheduler.shutdown().await.unwrap();
 }
+
+/// The names of one page, how many jobs there are, and whether there are more.
+async fn page(client: &Client, after: &str, limit: i32) -> (Vec<String>, i64, bool) {
+    let args = BrasserieGetJobPageArgs {
+        after: after.to_owned(),
+        limit,
+    };
+    let page: BrasserieGetJobPageResult = client.call("getJobPage", &args).await;
+    let page = page.result_value.unwrap();
+    let names = page.jobs.unwrap().into_iter().map(|job| job.name.unwrap());
+    (names.collect(), page.total.unwrap(), page.has_more.unwrap())
+}
+
+/// Between two pages jobs come and go on both sides of the place where the next one begins.
+#[tokio::test]
+async fn pages_miss_and_double_no_job_that_is_there_all_the_while() {
+    let place = Place::new();
+    let scheduler = place.start().await;
+    let client = Client::of(&scheduler);
+    let mut lasting = vec!["check".to_owned(), "copy".to_owned()];
+    for i in 0..20 {
+        let name = format!("j{i:02}");
+        submit(&client, &name, "{}", 0).await.result_value.unwrap();
+        if i % 4 != 1 {
+            lasting.push(name);
+        }
+    }
+    let (mut seen, mut after, mut pages): (Vec<String>, _, _) = (Vec::new(), String::new(), 0);
+    loop {
+        let (names, total, has_more) = page(&client, &after, 3).await;
+        assert!(names.len() <= 3 && total >= 20, "{names:?} {total}");
+        after = names.last().cloned().unwrap_or(after);
+        seen.extend(names);
+        if !has_more {
+            break;
+        }
+        pages += 1;
+        // Those of the file come first.
+        let at = (seen.len() as u32 / 4 * 4) % 20 + 1;
+        delete(&client, &format!("j{at:02}")).await;
+        for new in [
+            format!("a{pages}"),
+            format!("{after}-new"),
+            format!("z{pages}"),
+        ] {
+            submit(&client, &new, "{}", 0).await.result_value.unwrap();
+        }
+    }
+    assert!(pages >= 7, "{pages}");
+    let met: Vec<&String> = seen.iter().filter(|name| lasting.contains(name)).collect();
+    let mut expected: Vec<&String> = lasting.iter().collect();
+    expected.sort_unstable();
+    assert_eq!(met, expected);
+    let mut distinct = seen.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    assert_eq!(distinct, seen, "in order, and none twice");
+    scheduler.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn who_asks_for_all_jobs_gets_all_or_hears_of_pages() {
+    let place = Place::new();
+    let scheduler = place.start().await;
+    let client = Client::of(&scheduler);
+    let text = format!(r#"{{"config": {{"data": "{}"}}}}"#, "x".repeat(900_000));
+    let jobs = BistroSchedulerGetJobsArgs {};
+    for i in 0..20 {
+        let all = client
+            .try_call::<_, BistroSchedulerGetJobsResult>("getJobs", &jobs)
+            .await;
+        if i < 17 {
+            let all = all.into_result().unwrap().result_value.unwrap();
+            assert_eq!(all.len(), 2 + i);
+        }
+        let name = format!("long{i}");
+        submit(&client, &name, &text, 0).await.result_value.unwrap();
+    }
+    let text = client
+        .refusal::<_, BistroSchedulerGetJobsResult>("getJobs", &jobs)
+        .await;
+    assert!(
+        text.contains("22 jobs") && text.contains("`getJobPage`"),
+        "{text}"
+    );
+    let (first, total, has_more) = page(&client, "", 0).await;
+    assert!((5..22).contains(&first.len()), "{first:?}");
+    assert_eq!((total, has_more), (22, true));
+    scheduler.shutdown().await.unwrap();
+}

@@ -1232,6 +1232,96 @@ impl Default for DeletedHistory {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct JobPage {
+    pub jobs: Option<Vec<scheduler::BistroJobConfig>>,
+    pub total: Option<i64>,
+    pub has_more: Option<bool>,
+}
+
+impl TSerializable for JobPage {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<JobPage> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<Vec<scheduler::BistroJobConfig>> = Some(Vec::new());
+        let mut f_2: Option<i64> = Some(0);
+        let mut f_3: Option<bool> = Some(false);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<scheduler::BistroJobConfig> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_8 =
+                            scheduler::BistroJobConfig::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_8);
+                    }
+                    i_prot.read_list_end()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = JobPage {
+            jobs: f_1,
+            total: f_2,
+            has_more: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("JobPage");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.jobs {
+            o_prot.write_field_begin(&TFieldIdentifier::new("jobs", TType::List, 1))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.total {
+            o_prot.write_field_begin(&TFieldIdentifier::new("total", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.has_more {
+            o_prot.write_field_begin(&TFieldIdentifier::new("hasMore", TType::Bool, 3))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for JobPage {
+    fn default() -> Self {
+        JobPage {
+            jobs: Some(Vec::new()),
+            total: Some(0),
+            has_more: Some(false),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct JobRefusedException {
     pub message: Option<String>,
     pub problems: Option<Vec<String>>,
@@ -1259,8 +1349,8 @@ impl TSerializable for JobRefusedException {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_8 = i_prot.read_string()?;
-                        val.push(list_elem_8);
+                        let list_elem_9 = i_prot.read_string()?;
+                        val.push(list_elem_9);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -1430,8 +1520,8 @@ impl TSerializable for PlannedJob {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedKey> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_9 = PlannedKey::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_9);
+                        let list_elem_10 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_10);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -1517,8 +1607,8 @@ impl TSerializable for PlannedNames {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_10 = i_prot.read_string()?;
-                        val.push(list_elem_10);
+                        let list_elem_11 = i_prot.read_string()?;
+                        val.push(list_elem_11);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -1921,8 +2011,8 @@ impl TSerializable for PlannedOrphans {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedOrphan> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_11 = PlannedOrphan::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_11);
+                        let list_elem_12 = PlannedOrphan::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_12);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -2047,8 +2137,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_12 = i_prot.read_string()?;
-                        val.push(list_elem_12);
+                        let list_elem_13 = i_prot.read_string()?;
+                        val.push(list_elem_13);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -2057,8 +2147,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_13 = i_prot.read_string()?;
-                        val.push(list_elem_13);
+                        let list_elem_14 = i_prot.read_string()?;
+                        val.push(list_elem_14);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -2083,8 +2173,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedKey> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_14 = PlannedKey::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_14);
+                        let list_elem_15 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_15);
                     }
                     i_prot.read_list_end()?;
                     f_7 = Some(val);
@@ -2105,8 +2195,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedJob> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_15 = PlannedJob::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_15);
+                        let list_elem_16 = PlannedJob::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_16);
                     }
                     i_prot.read_list_end()?;
                     f_11 = Some(val);
@@ -2123,8 +2213,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedNodes> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_16 = PlannedNodes::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_16);
+                        let list_elem_17 = PlannedNodes::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_17);
                     }
                     i_prot.read_list_end()?;
                     f_14 = Some(val);
@@ -2141,8 +2231,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_17 = i_prot.read_string()?;
-                        val.push(list_elem_17);
+                        let list_elem_18 = i_prot.read_string()?;
+                        val.push(list_elem_18);
                     }
                     i_prot.read_list_end()?;
                     f_17 = Some(val);
@@ -2159,8 +2249,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedStarts> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_18 = PlannedStarts::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_18);
+                        let list_elem_19 = PlannedStarts::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_19);
                     }
                     i_prot.read_list_end()?;
                     f_20 = Some(val);
@@ -2181,8 +2271,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_19 = i_prot.read_string()?;
-                        val.push(list_elem_19);
+                        let list_elem_20 = i_prot.read_string()?;
+                        val.push(list_elem_20);
                     }
                     i_prot.read_list_end()?;
                     f_24 = Some(val);
@@ -2191,8 +2281,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_20 = i_prot.read_string()?;
-                        val.push(list_elem_20);
+                        let list_elem_21 = i_prot.read_string()?;
+                        val.push(list_elem_21);
                     }
                     i_prot.read_list_end()?;
                     f_25 = Some(val);
@@ -2623,6 +2713,110 @@ impl TSerializable for BrasserieGetClusterStatusResult {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieGetJobPageArgs {
+    pub after: String,
+    pub limit: i32,
+}
+
+impl TSerializable for BrasserieGetJobPageArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieGetJobPageArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        let mut f_2: Option<i32> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BrasserieGetJobPageArgs.after", &f_1)?;
+        verify_required_field_exists("BrasserieGetJobPageArgs.limit", &f_2)?;
+        let ret = BrasserieGetJobPageArgs {
+            after: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            limit: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("getJobPage_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("after", TType::String, 1))?;
+        o_prot.write_string(&self.after)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("limit", TType::I32, 2))?;
+        o_prot.write_i32(self.limit)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieGetJobPageResult {
+    pub result_value: Option<JobPage>,
+}
+
+impl TSerializable for BrasserieGetJobPageResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieGetJobPageResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<JobPage> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::Struct => {
+                    let val = JobPage::read_from_in_protocol(i_prot)?;
+                    f_0 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasserieGetJobPageResult { result_value: f_0 };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BrasserieGetJobPageResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct BrasserieGetRunningTaskListArgs {
     pub job: String,
 }
@@ -2693,8 +2887,8 @@ impl TSerializable for BrasserieGetRunningTaskListResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<RunningTaskStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_21 = RunningTaskStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_21);
+                        let list_elem_22 = RunningTaskStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_22);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -2823,8 +3017,8 @@ impl TSerializable for BrasserieGetUnfinishedTasksResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<UnfinishedTask> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_22 = UnfinishedTask::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_22);
+                        let list_elem_23 = UnfinishedTask::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_23);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -2953,8 +3147,8 @@ impl TSerializable for BrasserieExplainTaskResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_23 = i_prot.read_string()?;
-                        val.push(list_elem_23);
+                        let list_elem_24 = i_prot.read_string()?;
+                        val.push(list_elem_24);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -3682,8 +3876,8 @@ impl TSerializable for BrasserieDeleteHistoryArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_24 = i_prot.read_string()?;
-                        val.push(list_elem_24);
+                        let list_elem_25 = i_prot.read_string()?;
+                        val.push(list_elem_25);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);

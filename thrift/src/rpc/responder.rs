@@ -134,7 +134,12 @@ impl Responder {
     }
 
     /// Answers with a generated result struct: a value or a declared exception.
-    pub fn reply<T: TSerializable>(mut self, result: &T) {
+    pub fn reply<T: TSerializable>(self, result: &T) {
+        self.reply_or_advise(result, "");
+    }
+
+    /// As [`Responder::reply`], for an answer that may be longer than a frame: who asked then hears what to do instead.
+    pub fn reply_or_advise<T: TSerializable>(mut self, result: &T, advice: &str) {
         let encoded = self.encode(TMessageType::Reply, &mut |out| {
             result.write_to_out_protocol(out)
         });
@@ -142,7 +147,11 @@ impl Responder {
             Ok(frame) => self.finish(frame),
             Err(reason) => {
                 // The reply is too long or too deep, which the caller should learn instead of waiting.
-                self.answer_exception(ApplicationErrorKind::InternalError, &reason);
+                let text = match advice {
+                    "" => reason,
+                    advice => format!("{reason}. {advice}"),
+                };
+                self.answer_exception(ApplicationErrorKind::InternalError, &text);
             }
         }
     }

@@ -1,0 +1,152 @@
+//! All jobs, page by page, in an order that no change of other jobs disturbs: so no number of jobs makes an answer too long.
+
+use std::io;
+
+use brasserie_common_config::{Config, JobConfig};
+use brasserie_thrift::generated::brasserie::{BrasserieGetJobPageArgs, JobPage};
+use thrift::protocol::{TBinaryOutputProtocol, TSerializable};
+
+use super::export;
+
+/// Jobs of one page. An ordinary job takes about half a KiB, so a page is written and read within a few milliseconds, and the most
+/// jobs that there can be by API, 65,536, take 66 calls.
+pub(super) const MAX_JOBS_A_PAGE: usize = 1000;
+/// Bytes of one page, but for a job that is longer alone: half of the longest frame. A job by API is a megabyte at most, so each page
+/// brings some of them on.
+const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
+
+/// The jobs after a name. Who goes on after the last name of each page meets every job that is there all the while once: names do not
+/// change, and their order does not depend on which others there are.
+pub(super) fn page(config: &Config, args: &BrasserieGetJobPageArgs) -> JobPage {
+    let limit = usize::try_from(args.limit).unwrap_or(0);
+    let limit = match limit {
+        0 => MAX_JOBS_A_PAGE,
+        limit => limit.min(MAX_JOBS_A_PAGE),
+    };
+    let jobs = config.jobs.iter().map(|job| &**job);
+    let mut left: Vec<&JobConfig> = jobs
+        .filter(|job| job.name.as_str() > args.after.as_str())
+        .collect();
+    let count = limit.min(left.len());
+    if count < left.len() {
+        // To sort all for each page would cost more than the page.
+        left.select_nth_unstable_by(count, |a, b| a.name.as_str().cmp(b.name.as_str()));
+    }
+    let after_page = left.len() - count;
+    left.truncate(count);
+    left.sort_unstable_by(|a, b| a.name.as_str().cmp(b.name.as_str()));
+    let (mut page, mut bytes) = (Vec::new(), 0);
+    for job in left {
+        let job = export::job(config, job);
+        bytes += length(&job);
+        if bytes > MAX_PAGE_BYTES && !page.is_empty() {
+            break;
+        }
+        page.push(job);
+    }
+    let has_more = after_page > 0 || page.len() < count;
+    JobPage {
+        jobs: Some(page),
+        // Invariant: fewer jobs than bytes of memory.
+        total: Some(i64::try_from(config.jobs.len()).unwrap_or(i64::MAX)),
+        has_more: Some(has_more),
+    }
+}
+
+/// In the longer one of the two protocols.
+fn length(value: &impl TSerializable) -> usize {
+    let mut bytes = Bytes(0);
+    let mut out = TBinaryOutputProtocol::new(&mut bytes, true);
+    value
+        .write_to_out_protocol(&mut out)
+        .expect("Invariant: counting does not fail");
+    bytes.0
+}
+
+struct Bytes(usize);
+
+impl io::Write for Bytes {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use brasserie_common_config::{ParseOptions, parse};
+
+    fn config(jobs: &[(String, usize)]) -> Config {
+        let jobs = jobs.iter().map(|(name, bytes)| {
+            let data = "x".repeat(*bytes);
+            format!(r#", "bistro_job->{name}": {{"owner": "o", "command": ["c"], "config": {{"d": "{data}"}}}}"#)
+        });
+        let text = format!(
+            r#"{{"bistro_settings": {{"nodes": {{"levels": ["l"], "node_sources": []}}, "resources": {{}}}}{}}}"#,
+            jobs.collect::<String>()
+        );
+        parse(&text, ParseOptions::default()).unwrap().config
+    }
+
+    fn names(page: &JobPage) -> Vec<&str> {
+        let jobs = page.jobs.iter().flatten();
+        jobs.map(|job| job.name.as_deref().unwrap()).collect()
+    }
+
+    fn after(config: &Config, after: &str, limit: i32) -> JobPage {
+        let args = BrasserieGetJobPageArgs {
+            after: after.to_owned(),
+            limit,
+        };
+        page(config, &args)
+    }
+
+    #[test]
+    fn pages_follow_the_names_and_say_what_is_left() {
+        let jobs = ["b", "d", "a", "c", "C"].map(|name| (name.to_owned(), 0));
+        let config = config(&jobs);
+        let first = after(&config, "", 2);
+        assert_eq!(names(&first), ["C", "a"]);
+        assert_eq!((first.total, first.has_more), (Some(5), Some(true)));
+        // One that is gone by now.
+        let second = after(&config, "aa", 3);
+        assert_eq!(names(&second), ["b", "c", "d"]);
+        assert_eq!(second.has_more, Some(false));
+        assert_eq!(names(&after(&config, "d", 3)), [""; 0]);
+        assert_eq!(after(&config, "", 0).has_more, Some(false));
+        assert_eq!(names(&after(&config, "", -1)).len(), 5);
+    }
+
+    #[test]
+    fn a_page_has_no_more_jobs_and_bytes_than_it_may() {
+        let many: Vec<_> = (0..MAX_JOBS_A_PAGE + 1)
+            .map(|i| (format!("j{i:04}"), 0))
+            .collect();
+        let many = config(&many);
+        let all = after(&many, "", i32::MAX);
+        assert_eq!(
+            (names(&all).len(), all.has_more),
+            (MAX_JOBS_A_PAGE, Some(true))
+        );
+        assert_eq!(names(&after(&many, "j0999", 0)), ["j1000"]);
+        let quarter = MAX_PAGE_BYTES / 4;
+        let long = ["a", "b", "c", "d", "e"].map(|name| (name.to_owned(), quarter));
+        let long = config(&long);
+        let first = after(&long, "", 0);
+        assert_eq!(
+            (names(&first), first.has_more),
+            (vec!["a", "b", "c"], Some(true))
+        );
+        assert_eq!(names(&after(&long, "c", 0)), ["d", "e"]);
+        // Nobody could ever go on after a page without jobs.
+        let huge = config(&[("a".to_owned(), MAX_PAGE_BYTES), ("b".to_owned(), 0)]);
+        let first = after(&huge, "", 0);
+        assert_eq!((names(&first), first.has_more), (vec!["a"], Some(true)));
+        assert_eq!(names(&after(&huge, "a", 0)), ["b"]);
+    }
+}
