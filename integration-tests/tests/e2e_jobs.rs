@@ -70,6 +70,13 @@ fn a_submitted_job_runs_and_outlives_its_scheduler() {
     let replaced = ["submit", file, "--replace"];
     succeeds(&job(&stage, spec.port, &replaced), "version 3");
 
+    succeeds(&job(&stage, spec.port, &["list"]), "enabled  3\n");
+    let listed = job(&stage, spec.port, &["list", "--json"]);
+    let document: Value = serde_json::from_str(&listed.output).expect("one JSON document");
+    assert_eq!(document["total"], 2, "{document}");
+    assert_eq!(document["jobs"][0]["version"], 3, "{document}");
+    assert_eq!(document["jobs"][1]["name"], "work", "{document}");
+
     succeeds(&job(&stage, spec.port, &["pause", "work"]), "paused");
     assert_eq!(is_known(&client, "work"), Some((Some(true), None)));
     succeeds(&job(&stage, spec.port, &["resume", "work"]), "resumed");

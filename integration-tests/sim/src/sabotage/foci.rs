@@ -1,41 +1,14 @@
 //! The worlds themselves, one for each known bug.
 
-use std::time::Duration;
-
 use brasserie_common::sabotage::Sabotage;
 
-use super::ingredients::{FAILING, LOSSY, REPEATING, SLOW, SOUND, STUBBORN, ms, secs};
+use super::ingredients::{
+    CALM, FAILING, LOSSY, REPEATING, SLOW, SOUND, STUBBORN, calm_but, ms, secs,
+};
 use super::{Focus, Rivals, Timing, Wanted};
 use crate::event_log::FaultKind;
 use crate::network::NetworkFaults;
 use crate::swarm::{Gates, Machines, Orphans, Restores, Start, StartSeconds};
-
-/// A sound world in which nothing but work happens.
-const CALM: Wanted = Wanted {
-    timing: Timing::Quick,
-    rivals: Rivals::None,
-    start: None,
-    least_places: 1,
-    most_places: usize::MAX,
-    faults: &[],
-    network: SOUND,
-    processes: None,
-    lasts: secs(600),
-    downtime: Some(secs(3)),
-    freeze: None,
-    sync: None,
-    joins: None,
-    start_seconds: StartSeconds::Distinct,
-    restores: Restores::AsDocumented,
-    orphans: Orphans::Stay,
-    gates: Gates::None,
-    machines: Machines::Alike,
-};
-
-/// Where nothing goes wrong but this.
-const fn calm_but(faults: &'static [(FaultKind, Duration)]) -> Wanted {
-    Wanted { faults, ..CALM }
-}
 
 const fn focus(bug: Sabotage, laws: &'static [&'static str], world: Wanted) -> Focus {
     Focus {

@@ -1,9 +1,12 @@
-//! Networks and tasks of which the worlds of known bugs are made.
+//! Networks, tasks and the calm world of which the worlds of known bugs are made.
 
 use std::time::Duration;
 
+use super::{Rivals, Timing, Wanted};
+use crate::event_log::FaultKind;
 use crate::network::NetworkFaults;
 use crate::processes::ProcessFaults;
+use crate::swarm::{Gates, Machines, Orphans, Restores, StartSeconds};
 
 pub(super) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -56,3 +59,30 @@ pub(super) const FAILING: ProcessFaults = ProcessFaults {
     slow_kill: 0,
     longest: secs(2),
 };
+
+/// A sound world in which nothing but work happens.
+pub(super) const CALM: Wanted = Wanted {
+    timing: Timing::Quick,
+    rivals: Rivals::None,
+    start: None,
+    least_places: 1,
+    most_places: usize::MAX,
+    faults: &[],
+    network: SOUND,
+    processes: None,
+    lasts: secs(600),
+    downtime: Some(secs(3)),
+    freeze: None,
+    sync: None,
+    joins: None,
+    start_seconds: StartSeconds::Distinct,
+    restores: Restores::AsDocumented,
+    orphans: Orphans::Stay,
+    gates: Gates::None,
+    machines: Machines::Alike,
+};
+
+/// Where nothing goes wrong but this.
+pub(super) const fn calm_but(faults: &'static [(FaultKind, Duration)]) -> Wanted {
+    Wanted { faults, ..CALM }
+}
