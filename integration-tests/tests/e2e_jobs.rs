@@ -31,6 +31,18 @@ fn is_known(client: &Client, name: &str) -> Option<(Option<bool>, Option<i64>)> 
     Some((job.paused, job.version))
 }
 
+/// There are the job by API, as it is replaced, and that of the config file.
+fn replaces_and_lists(stage: &Stage, port: u16, file: &str) {
+    let replaced = ["submit", file, "--replace"];
+    succeeds(&job(stage, port, &replaced), "version 3");
+    succeeds(&job(stage, port, &["list"]), "enabled  3\n");
+    let listed = job(stage, port, &["list", "--json"]);
+    let document: Value = serde_json::from_str(&listed.output).expect("one JSON document");
+    assert_eq!(document["total"], 2, "{document}");
+    assert_eq!(document["jobs"][0]["version"], 3, "{document}");
+    assert_eq!(document["jobs"][1]["name"], "work", "{document}");
+}
+
 #[test]
 fn a_submitted_job_runs_and_outlives_its_scheduler() {
     let stage = Stage::new();
@@ -67,15 +79,7 @@ fn a_submitted_job_runs_and_outlives_its_scheduler() {
     fails(&job(&stage, spec.port, &stale), 1, "not the expected 7");
     let fresh = ["submit", file, "--expect-version", "1"];
     succeeds(&job(&stage, spec.port, &fresh), "version 2");
-    let replaced = ["submit", file, "--replace"];
-    succeeds(&job(&stage, spec.port, &replaced), "version 3");
-
-    succeeds(&job(&stage, spec.port, &["list"]), "enabled  3\n");
-    let listed = job(&stage, spec.port, &["list", "--json"]);
-    let document: Value = serde_json::from_str(&listed.output).expect("one JSON document");
-    assert_eq!(document["total"], 2, "{document}");
-    assert_eq!(document["jobs"][0]["version"], 3, "{document}");
-    assert_eq!(document["jobs"][1]["name"], "work", "{document}");
+    replaces_and_lists(&stage, spec.port, file);
 
     succeeds(&job(&stage, spec.port, &["pause", "work"]), "paused");
     assert_eq!(is_known(&client, "work"), Some((Some(true), None)));
