@@ -278,9 +278,14 @@ impl NodeNames {
                 self.give_back(rest, &doomed, work);
             }
         }
+        let mut has_more = true;
+        while work.is_left() && rest == 0 && has_more {
+            work.spend(BLOCK_COST);
+            has_more = self.drop_last_block();
+        }
         marks.phase = Phase::Sweeping { rest };
-        self.marks = Some(marks).filter(|_| rest > 0);
-        rest == 0
+        self.marks = Some(marks).filter(|_| has_more);
+        !has_more
     }
 
     fn give_back(&mut self, block: usize, doomed: &[usize], work: &mut Work) {
@@ -297,11 +302,22 @@ impl NodeNames {
             self.free.insert(id);
         }
         self.blocks[block].text.shrink_to_fit();
-        while self.end > 0 && self.free.contains(self.end - 1) {
+    }
+
+    /// The last ids, if they are nobody's, are as if they had never been handed out. Whether there may be more in the block before.
+    fn drop_last_block(&mut self) -> bool {
+        let Some(last) = self.blocks.len().checked_sub(1) else {
+            return false;
+        };
+        while self.end > last * BLOCK && self.free.contains(self.end - 1) {
             self.end -= 1;
             self.free.remove(self.end);
         }
-        self.blocks.truncate(self.end.div_ceil(BLOCK));
+        let is_empty = self.end == last * BLOCK;
+        if is_empty {
+            self.blocks.pop();
+        }
+        is_empty
     }
 }
 

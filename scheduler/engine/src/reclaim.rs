@@ -73,6 +73,13 @@ impl Reclaim {
         }
     }
 
+    /// After a much smaller table fewer names are needed than the last time.
+    pub(crate) fn table_changes(&mut self, former: usize, rows: usize) {
+        if rows < former / 2 {
+            self.kept = self.kept.min(rows);
+        }
+    }
+
     /// Somebody takes slots of these without being a run that is known.
     pub(crate) fn hold(&mut self, charges: &[Charge]) {
         for charge in charges {

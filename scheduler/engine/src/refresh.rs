@@ -26,6 +26,8 @@ pub(crate) use rubbish::Rubbish;
 const SLICE: u64 = 2_000_000;
 /// A job's columns are exchanged, and the pool is told whether it has anything to try.
 const EXCHANGE_COST: u64 = 50;
+/// A job's columns are begun, and told to those that depend on it.
+const BEGIN_COST: u64 = 500;
 /// A run's path is written down.
 const PATH_COST: u64 = 500;
 /// A job is passed over.
@@ -343,6 +345,7 @@ impl Engine {
             let forest = forest.expect("Invariant: past its growth there is a forest");
             let mut changed = Vec::new();
             if first.is_none() {
+                work.spend(BEGIN_COST);
                 if engine.move_gate(id) {
                     changed.extend(engine.dependents_in_order(id));
                 }
@@ -455,6 +458,9 @@ impl Engine {
         self.sources_shape = Default::default();
         self.nodes = Some(Arc::clone(forest.table()));
         let former = self.forest.take();
+        if let Some(former) = &former {
+            self.reclaim.table_changes(former.len(), forest.len());
+        }
         self.rubbish.take_forest(former);
         let former = std::mem::replace(&mut self.columns, refresh.columns);
         self.rubbish.take_columns(former);

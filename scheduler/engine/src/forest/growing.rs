@@ -14,6 +14,9 @@ use crate::work::Work;
 
 /// A name is looked up among all names, and a new one is added.
 const ROW_COST: u64 = 800;
+/// Ids for which room is made at a time, and what that costs.
+const ROOM: usize = 65_536;
+const ROOM_COST: u64 = 70_000;
 /// A new name is added, and some others are put in order anew.
 const NEW_NAME_COST: u64 = 1200;
 /// A replica is put behind its canonical row.
@@ -115,6 +118,15 @@ impl Growing {
     fn add_rows(&mut self, first: usize, names: &mut NodeNames, work: &mut Work) -> Stage {
         let forest = &mut *self.forest;
         let table = Arc::clone(&forest.table);
+        // Room for all ids that there are: with new names the first may be far behind.
+        while forest.rows.len() < names.end() {
+            if !work.is_left() {
+                return Stage::Rows(first);
+            }
+            work.spend(ROOM_COST);
+            let len = names.end().min(forest.rows.len() + ROOM);
+            forest.rows.resize(len, NONE);
+        }
         for index in first..table.len() {
             if !work.is_left() {
                 return Stage::Rows(index);

@@ -250,7 +250,8 @@ impl Engine {
         self.look_at_root(forest);
         self.offer_worker_in(forest, worker);
         self.unready(forest, id, position, canonical);
-        self.refresh_next(task, Reach::Own);
+        // There it may have no row, while those that depend on it have one.
+        self.refresh_next(task, Reach::Dependents);
         Placement { task, worker }
     }
 
