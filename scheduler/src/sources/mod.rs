@@ -206,7 +206,8 @@ impl Sources {
     fn folder_of<'a>(&'a self, in_force: &'a InForce) -> &'a Path {
         match (in_force.path(), &self.file) {
             // The copy that was kept of another file has a folder of its own.
-            (Some(path), Some(file)) if path != file.path() => {
+            // As text, which is how it is kept.
+            (Some(path), Some(file)) if *path.as_os_str() != *file.path().display().to_string() => {
                 path.parent().unwrap_or(Path::new("/"))
             }
             (Some(_), Some(file)) => file.folder(),

@@ -24,7 +24,7 @@ use super::{job_rows, source_rows};
 /// own tables, so this is some 100 MiB at most.
 const MAX_CACHED_NAMES: usize = 1_000_000;
 
-/// Deleted ends that are dropped at once, with a worker that leaves: some ten milliseconds. The rest goes with the next ones.
+/// Deleted ends that are dropped in one transaction, when nobody is left who could repeat them: some ten milliseconds.
 const MAX_DROPPED: i64 = 4096;
 
 /// Names that go with one transaction: a millisecond.
@@ -37,6 +37,10 @@ pub(super) struct Names {
     nodes: SeededMap<NodeName, i64>,
     /// Rows of nodes that nothing in the file names: since nothing is written but through this table, it is known when one is used.
     unused: BTreeSet<i64>,
+    /// How many deleted ends may be dropped in this transaction.
+    may_drop: i64,
+    /// Up to which deletion some are left to be dropped in the next ones.
+    to_drop: Option<i64>,
 }
 
 impl Names {
@@ -85,6 +89,36 @@ impl Names {
         let mut statement = connection.prepare("SELECT DISTINCT node_id FROM forgotten")?;
         for node in statement.query_map((), |row| row.get::<_, i64>(0))? {
             self.unused.remove(&node?);
+        }
+        Ok(())
+    }
+
+    /// At the beginning of a transaction: what the one before had to leave.
+    pub(super) fn begin(&mut self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+        self.may_drop = MAX_DROPPED;
+        match self.to_drop.take() {
+            Some(settled) => self.drop_forgotten(transaction, settled),
+            None => Ok(()),
+        }
+    }
+
+    /// Deleted ends, up to the deletion with this number.
+    fn drop_forgotten(
+        &mut self,
+        transaction: &Transaction<'_>,
+        settled: i64,
+    ) -> rusqlite::Result<()> {
+        let dropped = transaction
+            .prepare_cached(
+                "DELETE FROM forgotten WHERE (job_id, node_id) IN
+                 (SELECT job_id, node_id FROM forgotten WHERE number <= ?1 LIMIT ?2)",
+            )?
+            .execute([settled, self.may_drop])?;
+        self.may_drop -= i64::try_from(dropped)
+            .unwrap_or(i64::MAX)
+            .min(self.may_drop);
+        if self.may_drop == 0 {
+            self.to_drop = self.to_drop.max(Some(settled));
         }
         Ok(())
     }
@@ -144,7 +178,7 @@ pub(super) fn apply(
             tasks,
             hold_back,
         } => {
-            leave(transaction, *worker)?;
+            leave(transaction, names, *worker)?;
             transaction.execute(
                 "UPDATE meta SET hold_back_ns = max(hold_back_ns, ?1)",
                 [nanos(*hold_back)],
@@ -192,21 +226,22 @@ pub(super) fn apply(
     Ok(())
 }
 
-fn leave(transaction: &Transaction<'_>, worker: WorkerId) -> Result<(), StoreError> {
+fn leave(
+    transaction: &Transaction<'_>,
+    names: &mut Names,
+    worker: WorkerId,
+) -> Result<(), StoreError> {
     transaction.execute(
         "DELETE FROM instances WHERE start_time = ?1 AND rand = ?2",
         params![worker.0.start_time, worker.0.rand],
     )?;
     // Deletions of which nobody is left who was there.
     let settled: i64 = transaction
-        .prepare_cached("SELECT coalesce(min(since), ?1) FROM instances")?
-        .query_row([i64::MAX], |row| row.get(0))?;
-    transaction
         .prepare_cached(
-            "DELETE FROM forgotten WHERE (job_id, node_id) IN
-             (SELECT job_id, node_id FROM forgotten WHERE number <= ?1 LIMIT ?2)",
+            "SELECT coalesce((SELECT min(since) FROM instances), (SELECT max(number) FROM forgotten), 0)",
         )?
-        .execute([settled, MAX_DROPPED])?;
+        .query_row((), |row| row.get(0))?;
+    names.drop_forgotten(transaction, settled)?;
     transaction
         .prepare_cached(
             "INSERT INTO left_instances (start_time, rand) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
@@ -311,8 +346,11 @@ fn forget(
     let mut statement = transaction.prepare_cached(
         "INSERT INTO forgotten (job_id, node_id, up_to_start, up_to_rand, number) VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT DO UPDATE SET
-         up_to_start = excluded.up_to_start, up_to_rand = excluded.up_to_rand, number = excluded.number
-         WHERE (excluded.up_to_start, excluded.up_to_rand) > (up_to_start, up_to_rand)",
+         up_to_start = CASE WHEN (excluded.up_to_start, excluded.up_to_rand) > (up_to_start, up_to_rand)
+             THEN excluded.up_to_start ELSE up_to_start END,
+         up_to_rand = CASE WHEN (excluded.up_to_start, excluded.up_to_rand) > (up_to_start, up_to_rand)
+             THEN excluded.up_to_rand ELSE up_to_rand END,
+         number = max(number, excluded.number)",
     )?;
     let number = number.0.cast_signed();
     statement.execute([job, node, up_to.0.start_time, up_to.0.rand, number])?;

@@ -190,6 +190,7 @@ impl Database {
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        self.names.begin(&transaction)?;
         let mut somebody_left = false;
         for record in records {
             rows::apply(&transaction, &mut self.names, record)?;

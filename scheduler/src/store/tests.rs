@@ -177,7 +177,7 @@ fn history_deleted() -> impl Strategy<Value = Record> {
     });
     let tasks = proptest::collection::vec(forgotten, 0..4);
     let forgiven = proptest::collection::vec(task_ended(), 0..2);
-    (0..4_u64, tasks, forgiven).prop_map(|(number, tasks, forgiven)| Record::HistoryDeleted {
+    (1..5_u64, tasks, forgiven).prop_map(|(number, tasks, forgiven)| Record::HistoryDeleted {
         number: DeletionNumber(number),
         tasks,
         forgiven,
@@ -565,6 +565,35 @@ fn the_fourth_format_learns_who_was_there_when_ends_were_deleted() {
         assert_eq!(database.load().unwrap().forgotten.len(), remembered);
     }
     assert!(folder.path().join("db.format-4").exists());
+}
+
+#[test]
+fn deleted_ends_leave_the_file_a_transaction_after_the_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut database = Database::open(&folder.path().join("db")).unwrap();
+    let tasks = (0..10_000).map(|i| ForgottenTask {
+        job: JobName::try_from("j").unwrap(),
+        node: NodeName::try_from(format!("n{i}").as_str()).unwrap(),
+        up_to: InvocationId::new(17, 1),
+    });
+    let deleted = Record::HistoryDeleted {
+        number: DeletionNumber(1),
+        tasks: tasks.collect(),
+        forgiven: Vec::new(),
+    };
+    database.write([&deleted].into_iter()).unwrap();
+    // Many leave at once: they share what one transaction may do.
+    database.write([left(1), left(2), left(3)].iter()).unwrap();
+    let mut counts = Vec::new();
+    for i in 0..3 {
+        let connection = database.connection();
+        let count = connection.query_row("SELECT count(*) FROM forgotten", (), |row| row.get(0));
+        let count: i64 = count.unwrap();
+        counts.push(count);
+        let other = Record::TaskEnded(ended("other", "n", i));
+        database.write([&other].into_iter()).unwrap();
+    }
+    assert_eq!(counts, [5904, 1808, 0]);
 }
 
 #[test]
