@@ -134,12 +134,15 @@ impl Orphans {
                 self.by_run.insert(run, orphan);
                 self.wait_until(run, now + delay);
             }
-            // From the first wish on its pauses count.
-            Some(orphan) if orphan.last.is_none() => {
+            // From the first wish on its pauses count, and a delay that has become longer.
+            Some(orphan) => {
                 let at = orphan.since + delay;
-                self.wait_until(run, at);
+                match (orphan.step, &orphan.last) {
+                    (_, None) => self.wait_until(run, at),
+                    (Step::Waiting(pause), Some(_)) if pause < at => self.wait_until(run, at),
+                    (Step::Waiting(_) | Step::Asked(_), Some(_)) => {}
+                }
             }
-            Some(_) => {}
         }
     }
 
@@ -285,16 +288,15 @@ impl Scheduler {
 
     /// Puts a configuration in force. The nodes stay those of its sources if it has the same ones, and the same order.
     pub(crate) fn apply_config(&mut self, now: Time, config: Arc<Config>) {
-        let before = self.engine().config();
-        if !before.is_some_and(|before| has_same_nodes(before, &config)) {
-            self.set_nodes_of(Nodes::OfAnother);
-        }
+        // Its sources may be those of one before the last: then nobody reads them again.
+        let nodes = self.engine().nodes();
+        let nodes = nodes.map_or(Nodes::OfAnother, |nodes| self.whose(nodes, &config));
+        self.set_nodes_of(nodes);
         self.engine_mut().begin_config(now, config);
         if self.engine().nodes().is_none() {
             // Under another order they come in force anew.
             self.set_nodes_of(Nodes::OfAnother);
         }
-        self.continue_refresh(now);
         self.reconcile(now);
     }
 

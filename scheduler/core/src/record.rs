@@ -174,11 +174,10 @@ pub struct Forgotten {
 }
 
 impl Forgotten {
-    /// The later run counts.
+    /// Whoever was there at the later deletion may repeat what either has deleted.
     pub(crate) fn add(&mut self, other: Forgotten) {
-        if other.up_to > self.up_to {
-            *self = other;
-        }
+        self.up_to = self.up_to.max(other.up_to);
+        self.number = self.number.max(other.number);
     }
 }
 

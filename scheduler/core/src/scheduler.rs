@@ -200,7 +200,7 @@ impl Scheduler {
                 self.put_jobs_in_force(now);
                 let found = NodesOf { nodes, config };
                 if self.jobs.wants(&found) {
-                    self.begin_nodes(now, found);
+                    self.begin_nodes(found);
                 }
             }
             Event::NodesFailed { message } => self.nodes_error = Some(message),
@@ -223,6 +223,9 @@ impl Scheduler {
         self.update_initial_wait(now);
         self.spread_the_set(now);
         self.engine.handle_timeout(now);
+        for worker in self.workers.take_gone() {
+            self.tasks.left(worker);
+        }
         self.tasks.drop_forgotten();
         self.continue_refresh(now);
         self.kill_due_orphans(now);
@@ -309,7 +312,9 @@ impl Scheduler {
     pub(crate) fn persist(&mut self, record: Record) -> RecordSeq {
         self.log.last = self.log.last.next();
         let seq = self.log.last;
-        if let Record::WorkerLeft { worker, .. } = &record {
+        if let Record::WorkerLeft { worker, .. } = &record
+            && !self.workers.holds_a_shard(*worker)
+        {
             self.tasks.left(*worker);
         }
         self.effects.push_back(Effect::Persist { seq, record });

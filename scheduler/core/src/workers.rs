@@ -50,6 +50,8 @@ pub(crate) struct Workers {
     wakes: BTreeSet<(Time, Shard)>,
     /// Associations whose record is not durable yet.
     unrecorded: BTreeMap<RecordSeq, Shard>,
+    /// Instances that were removed in this turn.
+    gone: Vec<WorkerId>,
 }
 
 impl Workers {
@@ -66,7 +68,18 @@ impl Workers {
             spreading: Spreading::default(),
             wakes: BTreeSet::new(),
             unrecorded: BTreeMap::new(),
+            gone: Vec::new(),
         }
+    }
+
+    /// Until it is forgotten, a worker that is lost can be heard: it may repeat an end.
+    pub(crate) fn holds_a_shard(&self, worker: WorkerId) -> bool {
+        self.by_id.contains_key(&worker)
+    }
+
+    /// Instances that are not heard again, since the last time.
+    pub(crate) fn take_gone(&mut self) -> Vec<WorkerId> {
+        std::mem::take(&mut self.gone)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Remote> {
@@ -165,6 +178,7 @@ impl Workers {
         }
         self.shards.remove(&remote.index());
         self.by_id.remove(&remote.id());
+        self.gone.push(remote.id());
         if let Some(at) = remote.wake() {
             self.wakes.remove(&(at, shard.clone()));
         }

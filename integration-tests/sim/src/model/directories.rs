@@ -101,6 +101,10 @@ impl State {
                     let known = self.deleted.entry(*task).or_insert(up_to);
                     *known = (*known).max(up_to);
                     let by = self.instances.clone();
+                    let up_to = match self.forgotten.get(task) {
+                        Some(known) => known.up_to.max(up_to),
+                        None => up_to,
+                    };
                     self.forgotten.insert(*task, Forgotten { up_to, by });
                 }
             }

@@ -15,12 +15,11 @@ const TOLD_A_TURN: usize = 10_000;
 
 impl Scheduler {
     /// Begins to put nodes in force: until they are, those in force are what decides.
-    pub(crate) fn begin_nodes(&mut self, now: Time, NodesOf { nodes, config: of }: NodesOf) {
+    pub(crate) fn begin_nodes(&mut self, NodesOf { nodes, config: of }: NodesOf) {
         let tables = &mut self.orphans_mut().tables;
         tables.retain(|(table, _)| table.strong_count() > 0);
         tables.push((Arc::downgrade(&nodes), of));
         self.engine_mut().begin_nodes(nodes);
-        self.continue_refresh(now);
     }
 
     /// Once a turn, as long as there are nodes that are not in force yet.
@@ -60,21 +59,21 @@ impl Scheduler {
     }
 
     fn nodes_came_in_force(&mut self, now: Time) {
-        let Some(nodes) = self.engine().nodes().cloned() else {
+        let (Some(nodes), Some(config)) = (self.engine().nodes(), self.engine().config()) else {
             return;
         };
-        self.set_nodes_of(self.whose(&nodes));
+        let (of, nodes) = (self.whose(nodes, config), Arc::clone(nodes));
+        self.set_nodes_of(of);
         self.record_times(now, nodes.times());
         self.reconcile(now);
     }
 
-    pub(super) fn whose(&self, nodes: &Arc<NodeTable>) -> Nodes {
+    /// Whether it is from the sources of this configuration.
+    pub(super) fn whose(&self, nodes: &Arc<NodeTable>, config: &Config) -> Nodes {
         // The same table may have come twice: the last word counts.
         let mut tables = self.orphans().tables.iter().rev();
         let of = tables.find(|(table, _)| table.as_ptr() == Arc::as_ptr(nodes));
-        let config = self.engine().config();
-        let is_of_it = |of: &Config| config.is_some_and(|config| has_same_nodes(config, of));
-        match of.is_some_and(|(_, of)| is_of_it(of)) {
+        match of.is_some_and(|(_, of)| has_same_nodes(config, of)) {
             true => Nodes::OfTheConfiguration,
             false => Nodes::OfAnother,
         }

@@ -42,7 +42,7 @@ impl OrphanNow {
     pub(crate) fn due(&self, now: Time, allowed: Duration) -> Time {
         let at = match self.next {
             NextWish::First => self.since + allowed,
-            NextWish::Again(at) => at,
+            NextWish::Again(at) => at.max(self.since + allowed),
             NextWish::UnderWay => now,
         };
         at.max(now)
@@ -70,7 +70,11 @@ impl Scheduler {
         let newest = self.engine().tables().last();
         let on_its_way =
             newest.filter(|newest| in_force.is_none_or(|nodes| !Arc::ptr_eq(nodes, newest)));
-        let nodes = on_its_way.map_or(self.orphans().nodes, |nodes| self.whose(nodes));
+        let whose = |nodes| {
+            let config = self.engine().config();
+            config.map_or(Nodes::OfAnother, |config| self.whose(nodes, config))
+        };
+        let nodes = on_its_way.map_or(self.orphans().nodes, whose);
         nodes == Nodes::OfTheConfiguration
     }
 

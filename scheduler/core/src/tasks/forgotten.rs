@@ -1,6 +1,6 @@
 //! Ends that were deleted, while a worker may still repeat them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
 use std::ops::Bound;
 
@@ -17,8 +17,8 @@ const DROPPED_A_TURN: usize = 4096;
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeletedEnds {
     by_task: BTreeMap<Task, Forgotten>,
-    /// The same tasks. One whose ends were deleted again stands here twice; the later number counts.
-    by_number: BTreeMap<DeletionNumber, Vec<Task>>,
+    /// The same tasks.
+    by_number: BTreeSet<(DeletionNumber, Task)>,
     last: DeletionNumber,
     /// The last deletion before each recorded instance came.
     since: BTreeMap<WorkerId, DeletionNumber>,
@@ -47,6 +47,9 @@ impl DeletedEnds {
         for (&worker, instance) in &durable.instances {
             ends.put_since(worker, instance.since);
         }
+        // What an earlier scheduler has not dropped yet.
+        let first = ends.instances.keys().next().copied();
+        ends.settled = first.unwrap_or_default();
         ends
     }
 
@@ -91,8 +94,10 @@ impl DeletedEnds {
     }
 
     pub(super) fn remember(&mut self, task: Task, of: Forgotten) {
-        self.by_task.entry(task).or_insert(of).add(of);
-        self.by_number.entry(of.number).or_default().push(task);
+        let known = self.by_task.entry(task).or_insert(of);
+        self.by_number.remove(&(known.number, task));
+        known.add(of);
+        self.by_number.insert((known.number, task));
     }
 
     pub(super) fn get(&self, task: Task) -> Option<InvocationId> {
@@ -101,31 +106,17 @@ impl DeletedEnds {
 
     /// Whether something is remembered that nobody can repeat.
     pub(super) fn is_drop_due(&self) -> bool {
-        let oldest = self.by_number.keys().next();
-        oldest.is_some_and(|oldest| *oldest <= self.settled)
+        let oldest = self.by_number.first();
+        oldest.is_some_and(|(number, _)| *number <= self.settled)
     }
 
     pub(super) fn drop_some(&mut self) {
-        let mut room = DROPPED_A_TURN;
-        while self.is_drop_due() && room > 0 {
-            let Some(mut entry) = self.by_number.first_entry() else {
+        for _ in 0..DROPPED_A_TURN {
+            if !self.is_drop_due() {
                 return;
-            };
-            let number = *entry.key();
-            let tasks = entry.get_mut();
-            let rest = tasks.len().saturating_sub(room);
-            room -= tasks.len() - rest;
-            for task in tasks.drain(rest..) {
-                if self
-                    .by_task
-                    .get(&task)
-                    .is_some_and(|of| of.number == number)
-                {
-                    self.by_task.remove(&task);
-                }
             }
-            if tasks.is_empty() {
-                entry.remove();
+            if let Some((_, task)) = self.by_number.pop_first() {
+                self.by_task.remove(&task);
             }
         }
     }

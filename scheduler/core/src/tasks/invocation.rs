@@ -383,7 +383,12 @@ impl Scheduler {
             of = of.max(ended);
             let is_final = old.is_done() && !old.is_overwriteable();
             if is_final || (invocation < ended && !reported.is_done()) {
-                return (of, old.clone().waiting_at_least(floor));
+                let mut kept = old.clone().waiting_at_least(floor);
+                if is_final && floor > 0 {
+                    // By this it is counted while the task is done.
+                    kept.time = self.wall();
+                }
+                return (of, kept);
             }
         }
         let wall = self.wall();

@@ -26,11 +26,13 @@ impl Workers {
             spreading,
             wakes: _,
             unrecorded,
+            gone,
         } = self;
         s.each(by_shard.values(), |s, remote| remote.shape(s, persisted));
         s.each(left, |s, worker| s.worker(*worker));
         consensus.shape(s);
         spreading.shape(s);
+        s.each(gone, |s, worker| s.worker(*worker));
         s.each(unrecorded, |s, (seq, shard)| {
             s.put((until_synced(*seq, persisted), shard));
         });

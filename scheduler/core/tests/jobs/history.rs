@@ -388,7 +388,27 @@ fn who_came_later_has_nothing_to_repeat() {
     );
     s.join(&worker("latest", 4, 40));
     goodbye(&mut s, &early);
+    // Until its shard is forgotten, it is heard.
+    assert_eq!(is_remembered(&mut s, "n0"), (false, true));
+    s.advance(Duration::from_secs(600));
     assert_eq!(is_remembered(&mut s, "n0"), (false, false));
+}
+
+/// Its ends from before the deletion are no news either, and least of all those of the run that was lost with it.
+#[test]
+fn a_worker_that_was_lost_repeats_an_end_in_vain() {
+    let (mut s, w) = one(r#", "backoff": [1, "repeat"]"#);
+    let first = begin(&mut s);
+    end(&mut s, &w, &first, ReportedStatus::done());
+    delete_history(&mut s, "j", &[]);
+    let second = begin(&mut s);
+    s.advance(Duration::from_secs(200));
+    assert_eq!(s.durable.instances.len(), 0, "it is lost");
+    let (of, lost) = stored(&s, "n0").expect("the end of the loss");
+    assert_eq!((of, lost.is_done()), (second.invocation, false));
+    let repeat = s.update(&w, &first, ReportedStatus::done());
+    assert_eq!(repeat, (None, Ok(())));
+    assert_eq!(stored(&s, "n0"), Some((of, lost)));
 }
 
 /// One task whose worker never hears an acknowledgement, so that it repeats any end at any time.

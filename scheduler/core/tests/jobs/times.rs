@@ -76,6 +76,10 @@ fn refresh(s: &mut Script, config: &Arc<Config>, memory: &ScheduleMemory) -> Sch
         nodes,
         config: Arc::clone(config),
     });
+    // A day of nodes takes more than one turn.
+    while s.scheduler.engine().is_refreshing() {
+        s.advance(Duration::ZERO);
+    }
     memory
 }
 
