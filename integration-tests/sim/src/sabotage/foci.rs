@@ -3,7 +3,7 @@
 use brasserie_common::sabotage::Sabotage;
 
 use super::ingredients::{
-    CALM, FAILING, LOSSY, REPEATING, SLOW, SOUND, STUBBORN, calm_but, ms, secs,
+    CALM, FAILING, LONG, LOSSY, REPEATING, SLOW, SOUND, STUBBORN, calm_but, ms, secs,
 };
 use super::{Focus, Rivals, Timing, Wanted};
 use crate::event_log::FaultKind;
@@ -448,14 +448,13 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     ),
     focus(
         Sabotage::GiveBackNamesInUse,
-        &["orphans_end"],
+        &["settles"],
         Wanted {
-            faults: &[(FaultKind::ConfigChange, secs(10))],
-            orphans: Orphans::End,
+            faults: &[(FaultKind::NodesChange, secs(3))],
+            processes: Some(LONG),
             ..CALM
         },
-    )
-    .beginning_at(99),
+    ),
     focus(
         Sabotage::ForgetWhatWasDeleted,
         &["deleted_stays_deleted"],

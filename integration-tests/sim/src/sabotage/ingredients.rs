@@ -51,6 +51,15 @@ pub(super) const STUBBORN: ProcessFaults = ProcessFaults {
     longest: secs(2000),
 };
 
+/// Tasks that outlast their nodes.
+pub(super) const LONG: ProcessFaults = ProcessFaults {
+    spawn_failure: 0,
+    ends_badly: 0,
+    ignores_term: 0,
+    slow_kill: 0,
+    longest: secs(60),
+};
+
 /// Tasks that are over soon, most of them badly.
 pub(super) const FAILING: ProcessFaults = ProcessFaults {
     spawn_failure: 0,
