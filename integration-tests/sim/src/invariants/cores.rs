@@ -44,4 +44,5 @@ pub(crate) fn load(core: &mut Scheduler, text: &str) {
     };
     core.handle(Time::ZERO, loaded);
     core.handle(Time::ZERO, Event::NodesLoaded { nodes, config });
+    core.handle_timeout(Time::ZERO);
 }
