@@ -33,6 +33,9 @@ impl BelowIndex {
 const ROW_COST: u64 = 50;
 /// A row, anywhere in memory, is asked for the node above.
 const POSITION_COST: u64 = 300;
+/// Tasks for which room is made at a time, and what that costs.
+const ROOM: usize = 65_536;
+const ROOM_COST: u64 = 70_000;
 /// Tasks of a node are sorted at once up to so many: within some tenths of a millisecond.
 const MOST_SORTED: u32 = 4096;
 const SORT_COST: u64 = 40;
@@ -48,9 +51,9 @@ enum Way {
 }
 
 /// ```text
-///   Count --> Sum --> Fill --> Built             by position, if a node has replicas or very many tasks
-///                      |
-///                      +-----> Sort --> Built    row by row
+///   Count --> Sum --> Room --> Fill --> Built             by position, if a node has replicas or very many tasks
+///                               |
+///                               +-----> Sort --> Built    row by row
 /// ```
 #[derive(Clone, Copy, Debug)]
 enum Stage {
@@ -58,6 +61,8 @@ enum Stage {
     Count(Way, usize),
     /// Up to this node `starts` says where its tasks start.
     Sum(usize),
+    /// There is room for some of the tasks.
+    Room,
     /// As far as this step, tasks stand below their nodes; `next` is behind the last one of each.
     Fill(Way, usize),
     /// Up to this node tasks are sorted.
@@ -116,6 +121,7 @@ impl BelowBuilder {
             self.stage = match self.stage {
                 Stage::Count(way, first) => self.count(forest, way, first, work),
                 Stage::Sum(node) => self.sum(node, work),
+                Stage::Room => self.make_room(work),
                 Stage::Fill(way, first) => self.fill(forest, way, first, work),
                 Stage::Sort(node) => self.sort(node, work),
                 Stage::Built => return true,
@@ -197,7 +203,22 @@ impl BelowBuilder {
             self.next[node] = starts[node];
         }
         let found = starts.last().map_or(0, |end| *end as usize);
-        self.index.positions = vec![0; found];
+        self.index.positions = Vec::with_capacity(found);
+        Stage::Room
+    }
+
+    /// Piece by piece: memory that was used before is not empty.
+    fn make_room(&mut self, work: &mut Work) -> Stage {
+        let found = self.index.starts.last().map_or(0, |end| *end as usize);
+        let positions = &mut self.index.positions;
+        while positions.len() < found {
+            if !work.is_left() {
+                return Stage::Room;
+            }
+            work.spend(ROOM_COST);
+            let len = found.min(positions.len() + ROOM);
+            positions.resize(len, 0);
+        }
         if self.most <= MOST_SORTED && self.counted == Way::Rows {
             Stage::Fill(Way::Rows, 0)
         } else {

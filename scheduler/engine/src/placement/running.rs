@@ -156,6 +156,7 @@ impl Engine {
         for charge in &charges {
             self.ledger.charge(*charge);
         }
+        self.offer_workers(worker, &charges);
         self.running.insert(
             task,
             Run {

@@ -211,7 +211,18 @@ impl Engine {
                 self.forest = Some(forest);
             }
         }
-        self.offer_worker(worker);
+        self.offer_workers(worker, charges);
         self.pool.task_ended(worker);
+    }
+
+    /// The worker of a run, and others that its charges name: whoever told of the run may have said so.
+    pub(crate) fn offer_workers(&mut self, worker: WorkerIndex, charges: &[Charge]) {
+        self.offer_worker(worker);
+        for charge in charges {
+            let named = self.pool.find(self.node_names.get(charge.node.0));
+            if let Some(named) = named.filter(|named| *named != worker) {
+                self.offer_worker(named);
+            }
+        }
     }
 }
