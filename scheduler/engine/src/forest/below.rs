@@ -52,8 +52,8 @@ enum Way {
 
 /// ```text
 ///   Count --> Sum --> Room --> Fill --> Built             by position, if a node has replicas or very many tasks
-///                               |
-///                               +-----> Sort --> Built    row by row
+///                                |
+///                                +-----> Sort --> Built    row by row
 /// ```
 #[derive(Clone, Copy, Debug)]
 enum Stage {
