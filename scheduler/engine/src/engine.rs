@@ -37,8 +37,9 @@ pub struct Engine {
     pub(crate) config: Option<Arc<Config>>,
     /// The node table in force.
     pub(crate) nodes: Option<Arc<NodeTable>>,
+    /// Whose nodes those in force are.
     pub(crate) nodes_of: NodesOf,
-    /// It under the configuration; absent until there are both.
+    /// The table in force under the configuration; absent until there are both.
     pub(crate) forest: Option<Box<Forest>>,
     /// The newest node table, if nothing has been made of it yet.
     pub(crate) waiting: Option<Arc<NodeTable>>,

@@ -55,7 +55,7 @@ pub(crate) struct Reclaim {
     /// Names that were left the last time.
     kept: usize,
     /// Nodes with charges of runs that the engine does not know, and how many such charges.
-    pub(crate) charged: BTreeMap<NodeId, u32>,
+    charged: BTreeMap<NodeId, u32>,
 }
 
 impl Reclaim {

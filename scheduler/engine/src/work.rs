@@ -44,6 +44,23 @@ const PIECE_BYTES: usize = 1 << 20;
 /// The kernel takes 256 pages back, with some reserve for memory that had to be moved.
 const PIECE_COST: u64 = 250_000;
 
+/// Places that are written at a time, and what that costs when their memory was never touched.
+const FILLED: usize = 65_536;
+const FILLED_COST: u64 = 70_000;
+
+/// Brings a vector to a length by places that all say the same, piece by piece: memory that was used before must be emptied. Whether it
+/// is so long.
+pub(crate) fn fill(vector: &mut Vec<u32>, len: usize, value: u32, work: &mut Work) -> bool {
+    while vector.len() < len {
+        if !work.is_left() {
+            return false;
+        }
+        work.spend(FILLED_COST);
+        vector.resize(len.min(vector.len() + FILLED), value);
+    }
+    true
+}
+
 /// Gives the memory of a vector back, from its end; whether all of it is gone.
 pub(crate) fn shed<T>(vector: &mut Vec<T>, work: &mut Work) -> bool {
     let piece = (PIECE_BYTES / size_of::<T>()).max(1);
@@ -82,6 +99,17 @@ pub(crate) fn shed_text(text: &mut String, work: &mut Work) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_vector_comes_piece_by_piece() {
+        let (mut vector, mut slices) = (vec![3], 0);
+        while !fill(&mut vector, 3 * FILLED, 7, &mut Work::new(1)) {
+            slices += 1;
+        }
+        assert_eq!((slices, vector.len(), vector[0]), (2, 3 * FILLED, 3));
+        assert!(vector[1..].iter().all(|n| *n == 7));
+        assert!(fill(&mut vector, 1, 8, &mut Work::new(1)), "it is longer");
+    }
 
     #[test]
     fn a_long_vector_goes_piece_by_piece() {

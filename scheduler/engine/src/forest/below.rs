@@ -4,7 +4,7 @@
 use brasserie_common_config::LevelId;
 
 use super::index::Forest;
-use crate::work::{Work, shed};
+use crate::work::{Work, fill, shed};
 
 /// For each node of the upper level, in its order: the positions of the tasks below it, ascending.
 #[derive(Clone, Debug, Default)]
@@ -33,9 +33,6 @@ impl BelowIndex {
 const ROW_COST: u64 = 50;
 /// A row, anywhere in memory, is asked for the node above.
 const POSITION_COST: u64 = 300;
-/// Tasks for which room is made at a time, and what that costs.
-const ROOM: usize = 65_536;
-const ROOM_COST: u64 = 70_000;
 /// Tasks of a node are sorted at once up to so many: within some tenths of a millisecond.
 const MOST_SORTED: u32 = 4096;
 const SORT_COST: u64 = 40;
@@ -207,17 +204,10 @@ impl BelowBuilder {
         Stage::Room
     }
 
-    /// Piece by piece: memory that was used before is not empty.
     fn make_room(&mut self, work: &mut Work) -> Stage {
         let found = self.index.starts.last().map_or(0, |end| *end as usize);
-        let positions = &mut self.index.positions;
-        while positions.len() < found {
-            if !work.is_left() {
-                return Stage::Room;
-            }
-            work.spend(ROOM_COST);
-            let len = found.min(positions.len() + ROOM);
-            positions.resize(len, 0);
+        if !fill(&mut self.index.positions, found, 0, work) {
+            return Stage::Room;
         }
         if self.most <= MOST_SORTED && self.counted == Way::Rows {
             Stage::Fill(Way::Rows, 0)

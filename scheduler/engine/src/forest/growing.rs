@@ -10,13 +10,10 @@ use super::index::{Branch, Forest, NO_LEVEL, NONE, Place};
 use super::sorting::Sorting;
 use super::table::{NodeTable, Row};
 use crate::names::NodeNames;
-use crate::work::Work;
+use crate::work::{Work, fill};
 
 /// A name is looked up among all names, and a new one is added.
 const ROW_COST: u64 = 800;
-/// Ids for which room is made at a time, and what that costs.
-const ROOM: usize = 65_536;
-const ROOM_COST: u64 = 70_000;
 /// A new name is added, and some others are put in order anew.
 const NEW_NAME_COST: u64 = 1200;
 /// A replica is put behind its canonical row.
@@ -119,13 +116,8 @@ impl Growing {
         let forest = &mut *self.forest;
         let table = Arc::clone(&forest.table);
         // Room for all ids that there are: with new names the first may be far behind.
-        while forest.rows.len() < names.end() {
-            if !work.is_left() {
-                return Stage::Rows(first);
-            }
-            work.spend(ROOM_COST);
-            let len = names.end().min(forest.rows.len() + ROOM);
-            forest.rows.resize(len, NONE);
+        if !fill(&mut forest.rows, names.end(), NONE, work) {
+            return Stage::Rows(first);
         }
         for index in first..table.len() {
             if !work.is_left() {
