@@ -567,20 +567,25 @@ fn the_fourth_format_learns_who_was_there_when_ends_were_deleted() {
     assert!(folder.path().join("db.format-4").exists());
 }
 
-#[test]
-fn deleted_ends_leave_the_file_a_transaction_after_the_other() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut database = Database::open(&folder.path().join("db")).unwrap();
-    let tasks = (0..10_000).map(|i| ForgottenTask {
+/// The first ends of so many nodes are deleted.
+fn deleted(nodes: usize) -> Record {
+    let tasks = (0..nodes).map(|i| ForgottenTask {
         job: JobName::try_from("j").unwrap(),
         node: NodeName::try_from(format!("n{i}").as_str()).unwrap(),
         up_to: InvocationId::new(17, 1),
     });
-    let deleted = Record::HistoryDeleted {
+    Record::HistoryDeleted {
         number: DeletionNumber(1),
         tasks: tasks.collect(),
         forgiven: Vec::new(),
-    };
+    }
+}
+
+#[test]
+fn deleted_ends_leave_the_file_a_transaction_after_the_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut database = Database::open(&folder.path().join("db")).unwrap();
+    let deleted = deleted(10_000);
     database.write([&deleted].into_iter()).unwrap();
     // Many leave at once: they share what one transaction may do.
     database.write([left(1), left(2), left(3)].iter()).unwrap();
@@ -605,16 +610,7 @@ fn names_that_nothing_needs_leave_the_file() {
         .map(|i| Record::TaskEnded(ended("j", &format!("n{i}"), 1)))
         .collect();
     database.write(all.iter()).unwrap();
-    let tasks = (0..399).map(|i| ForgottenTask {
-        job: JobName::try_from("j").unwrap(),
-        node: NodeName::try_from(format!("n{i}").as_str()).unwrap(),
-        up_to: InvocationId::new(17, 1),
-    });
-    let deleted = Record::HistoryDeleted {
-        number: DeletionNumber(1),
-        tasks: tasks.collect(),
-        forgiven: Vec::new(),
-    };
+    let deleted = deleted(399);
     database.write([&deleted].into_iter()).unwrap();
     drop(database);
     let mut database = Database::open(&path).unwrap();
