@@ -170,7 +170,7 @@ impl WhatIf {
     /// been read count as in force, before and after.
     pub fn plan(mut self, proposal: Proposal) -> Plan {
         let now = self.now;
-        if self.copy.engine().is_refreshing() {
+        if self.copy.is_settling() {
             self.copy.finish_refresh(now);
             self.problems = self.copy.engine().problems().into_iter().collect();
         }

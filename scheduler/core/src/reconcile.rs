@@ -2,6 +2,7 @@
 //! long as its job, or else the settings, allow.
 
 mod coming;
+mod look;
 mod now;
 mod shape;
 
@@ -24,6 +25,7 @@ use crate::effect::{Call, CallReply};
 use crate::scheduler::Scheduler;
 use crate::tasks::RunState;
 
+use look::Unseen;
 pub(crate) use now::RunNow;
 
 /// `killTask` calls to one worker without an outcome: enough that a whole machine is told within a few round trips, and one that
@@ -44,11 +46,13 @@ type RunKey = (Task, InvocationId);
 
 /// Every orphan that has a time to end, and when each worker is called for its sake.
 ///
-/// What is wanted changes with the configuration and the nodes only, and what runs unwanted only by what workers list: so all is
-/// looked at once after such a change, and a listed run when it is adopted. What the engine places is wanted.
+/// What is wanted changes with the configuration and the nodes only, and what runs unwanted only by what workers list: so after such
+/// a change all is looked at once whose job has changed, or whose node may have gone, and a listed run when it is adopted. What the
+/// engine places is wanted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Orphans {
     nodes: Nodes,
+    unseen: Unseen,
     /// Node tables that are in force or may come in force, and the configurations whose sources gave them. Whoever drops a table need
     /// not tell.
     tables: Vec<(Weak<NodeTable>, Arc<Config>)>,
@@ -152,14 +156,6 @@ impl Orphans {
         self.by_run.remove(&run);
     }
 
-    fn forget_all_but(&mut self, orphans: &BTreeMap<RunKey, (Shard, Duration)>) {
-        let is_gone = |run: &&RunKey| !orphans.contains_key(*run);
-        let gone: Vec<RunKey> = self.by_run.keys().filter(is_gone).copied().collect();
-        for run in gone {
-            self.forget(run);
-        }
-    }
-
     fn wait_until(&mut self, run: RunKey, at: Time) {
         self.leave_step(run);
         if let Some(orphan) = self.by_run.get_mut(&run) {
@@ -194,10 +190,6 @@ impl Orphans {
         if self.by_shard.contains_key(shard) {
             self.look_at.insert(shard.clone());
         }
-    }
-
-    fn shards(&self) -> Vec<Shard> {
-        self.by_shard.keys().cloned().collect()
     }
 
     fn asked(&mut self, now: Time, run: RunKey, call: CallId) {
@@ -288,6 +280,8 @@ impl Scheduler {
 
     /// Puts a configuration in force. The nodes stay those of its sources if it has the same ones, and the same order.
     pub(crate) fn apply_config(&mut self, now: Time, config: Arc<Config>) {
+        let before = self.engine().config().cloned();
+        let before = before.filter(|_| self.knows_what_is_wanted());
         // Its sources may be those of one before the last: then nobody reads them again.
         let nodes = self.engine().nodes();
         let nodes = nodes.map_or(Nodes::OfAnother, |nodes| self.whose(nodes, &config));
@@ -297,34 +291,13 @@ impl Scheduler {
             // Under another order they come in force anew.
             self.set_nodes_of(Nodes::OfAnother);
         }
-        self.reconcile(now);
+        self.wants_change(before.as_deref());
     }
 
     /// Whether it is known what is wanted. While it is not, nobody becomes an orphan, ceases to be one, or is asked to end.
     fn knows_what_is_wanted(&self) -> bool {
         let is_enabled = self.engine().config().is_some_and(|config| config.enabled);
         is_enabled && self.orphans().nodes == Nodes::OfTheConfiguration
-    }
-
-    /// Looks at everything that runs, once after each change of what is wanted.
-    fn reconcile(&mut self, now: Time) {
-        if !self.knows_what_is_wanted() {
-            return;
-        }
-        let running = self.tasks().running();
-        let orphans: BTreeMap<RunKey, (Shard, Duration)> = running
-            .filter_map(|(task, run)| {
-                let delay = self.kill_delay(task)?;
-                Some(((task, run.invocation), (run.shard.clone(), delay)))
-            })
-            .collect();
-        self.orphans_mut().forget_all_but(&orphans);
-        for (run, (shard, delay)) in orphans {
-            self.orphans_mut().note(now, run, &shard, delay);
-        }
-        for shard in self.orphans().shards() {
-            self.evaluate(now, &shard);
-        }
     }
 
     /// A worker lists a run that nobody here has placed, or had placed before all this changed.
@@ -376,6 +349,7 @@ impl Scheduler {
             run.is_some_and(|run| run.state == RunState::Running)
         };
         let due = self.orphans().due(shard, now).filter(runs_there);
+        let due = due.filter(|run| self.may_end(now, *run));
         let due: Vec<RunKey> = due.take(self.orphans().room(shard)).collect();
         for run in due {
             let (task, invocation) = run;
@@ -394,6 +368,15 @@ impl Scheduler {
             let id = self.call(now, peer.clone(), call, purpose);
             self.orphans_mut().asked(now, run, id);
         }
+    }
+
+    /// By what is wanted now, which may have changed since it was looked at.
+    fn may_end(&self, now: Time, run: RunKey) -> bool {
+        let orphan = self.orphans().by_run.get(&run);
+        let delay = self.kill_delay(run.0);
+        orphan
+            .zip(delay)
+            .is_some_and(|(orphan, delay)| orphan.since + delay <= now)
     }
 
     /// When to look at a worker again for the sake of its orphans.

@@ -228,6 +228,7 @@ impl Scheduler {
         }
         self.tasks.drop_forgotten();
         self.continue_refresh(now);
+        self.look_for_orphans(now);
         self.kill_due_orphans(now);
         self.start_tasks(now);
     }
@@ -238,7 +239,7 @@ impl Scheduler {
             return None;
         }
         let has_more =
-            self.engine.is_refreshing() || self.tells_nodes().is_some() || self.tasks.is_drop_due();
+            self.is_settling() || self.tells_nodes().is_some() || self.tasks.is_drop_due();
         if self.more_to_place || self.slices_are_due() || has_more {
             return Some(Time::ZERO);
         }

@@ -8,6 +8,7 @@ mod shape;
 mod unsure;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use brasserie_common::collections::IdMap;
@@ -149,6 +150,15 @@ impl Tasks {
     pub(crate) fn running(&self) -> impl Iterator<Item = (Task, &Run)> {
         let runs = self.runs.iter().map(|(task, run)| (*task, run));
         runs.chain(self.beside.iter())
+    }
+
+    /// Of each task of some that runs: its own run, and those beside it.
+    pub(crate) fn running_in(
+        &self,
+        tasks: RangeInclusive<Task>,
+    ) -> impl Iterator<Item = (Task, impl Iterator<Item = &Run>)> {
+        let runs = self.runs.range(tasks);
+        runs.map(|(task, run)| (*task, std::iter::once(run).chain(self.beside.of(*task))))
     }
 
     /// The runs on a shard, those of one task the earlier first.

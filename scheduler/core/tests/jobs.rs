@@ -4,6 +4,7 @@
 mod file;
 #[path = "jobs/history.rs"]
 mod history;
+mod orphans;
 mod refresh;
 mod support;
 #[path = "jobs/times.rs"]

@@ -51,10 +51,16 @@ impl Scheduler {
         }
     }
 
+    /// Nodes are on their way, or what they have changed.
+    pub(crate) fn is_settling(&self) -> bool {
+        self.engine().is_refreshing() || self.looks_for_orphans()
+    }
+
     /// Puts everything in force that is on its way: for a copy, where nobody waits for a turn.
     pub(crate) fn finish_refresh(&mut self, now: Time) {
-        while self.engine().is_refreshing() {
+        while self.is_settling() {
             self.continue_refresh(now);
+            self.look_for_orphans(now);
         }
     }
 
@@ -65,7 +71,7 @@ impl Scheduler {
         let (of, nodes) = (self.whose(nodes, config), Arc::clone(nodes));
         self.set_nodes_of(of);
         self.record_times(now, nodes.times());
-        self.reconcile(now);
+        self.orphans_mut().unseen.everything();
     }
 
     /// Whether it is from the sources of this configuration.

@@ -10,6 +10,7 @@ impl Orphans {
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         let Orphans {
             nodes,
+            unseen,
             // Looked at when a table comes in force, which in small worlds is the turn in which it came.
             tables: _,
             by_run,
@@ -17,6 +18,7 @@ impl Orphans {
             look_at,
         } = self;
         s.put((nodes, look_at));
+        unseen.shape(s);
         s.each(by_run, |s, ((task, invocation), orphan)| {
             s.put(task);
             s.invocation(*invocation);

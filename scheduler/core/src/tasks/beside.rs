@@ -43,7 +43,7 @@ impl Besides {
         runs.map(|((task, _), beside)| (*task, &beside.run))
     }
 
-    fn of(&self, task: Task) -> impl Iterator<Item = &Run> {
+    pub(super) fn of(&self, task: Task) -> impl Iterator<Item = &Run> {
         let all = (task, InvocationId::new(i64::MIN, i64::MIN))
             ..=(task, InvocationId::new(i64::MAX, i64::MAX));
         self.runs.range(all).map(|(_, beside)| &beside.run)

@@ -1,0 +1,225 @@
+//! Looks at what runs, after a change of what is wanted: slice by slice, since it may be a million.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::Hasher;
+use std::time::Duration;
+
+use brasserie_common::fingerprint::Shape;
+use brasserie_common::{InvocationId, JobId, JobName, NodeId, Shard, Time};
+use brasserie_common_config::{Config, JobConfig, Shared};
+use brasserie_scheduler_engine::Task;
+
+use super::RunKey;
+use crate::scheduler::Scheduler;
+
+/// What a turn may do, in looks at one run: with a million of them such a look takes a fraction of a microsecond, so this takes
+/// about two milliseconds.
+const LOOKS_A_TURN: usize = 5_000;
+/// One that is an orphan, or was one, costs as much as so many looks: it may be the only one of its worker, whose times are then
+/// found anew.
+const ORPHAN: usize = 10;
+/// Jobs to look at, before it is simpler to look at all that runs: a page of jobs that somebody changes while few turns pass.
+const MAX_PARTS: usize = 64;
+
+const FIRST: Task = Task {
+    job: JobId(0),
+    node: NodeId(0),
+};
+const LAST: Task = Task {
+    job: JobId(u32::MAX),
+    node: NodeId(u32::MAX),
+};
+
+/// Tasks that nobody has looked at since what is wanted of them has changed.
+///
+/// Until their turn comes a new orphan has no time to end yet. One that is wanted again is not asked to end, since that is looked
+/// at before; but if by its turn it is an orphan anew, it counts as one all the while.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Unseen {
+    /// From the first to the last task of each, in the order in which they are looked at.
+    parts: VecDeque<(Task, Task)>,
+}
+
+impl Unseen {
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Goes on where it is, and round: however often everything changes, each task has its turn.
+    pub(super) fn everything(&mut self) {
+        let at = self.parts.front().map_or(FIRST, |(at, _)| *at);
+        self.parts.clear();
+        self.parts.push_back((at, LAST));
+        if let Some(before) = previous(at) {
+            self.parts.push_back((FIRST, before));
+        }
+    }
+
+    fn job(&mut self, job: JobId) {
+        let first = Task { job, ..FIRST };
+        let last = Task { job, ..LAST };
+        let holds_it = |(from, to): &(Task, Task)| *from <= first && last <= *to;
+        if self.parts.iter().any(holds_it) {
+            return;
+        }
+        if self.parts.len() >= MAX_PARTS {
+            return self.everything();
+        }
+        self.parts.push_back((first, last));
+    }
+
+    /// So far it has been looked at, `None`: to the end of the first part.
+    fn seen(&mut self, up_to: Option<Task>) {
+        let Some((from, to)) = self.parts.front_mut() else {
+            return;
+        };
+        match up_to.and_then(next) {
+            Some(rest) if rest <= *to => *from = rest,
+            Some(_) | None => {
+                self.parts.pop_front();
+            }
+        }
+    }
+
+    pub(super) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        s.put(&self.parts);
+    }
+}
+
+fn next(Task { job, node }: Task) -> Option<Task> {
+    match node.0.checked_add(1) {
+        Some(node) => Some(Task {
+            job,
+            node: NodeId(node),
+        }),
+        None => Some(Task {
+            job: JobId(job.0.checked_add(1)?),
+            ..FIRST
+        }),
+    }
+}
+
+fn previous(Task { job, node }: Task) -> Option<Task> {
+    match node.0.checked_sub(1) {
+        Some(node) => Some(Task {
+            job,
+            node: NodeId(node),
+        }),
+        None => Some(Task {
+            job: JobId(job.0.checked_sub(1)?),
+            ..LAST
+        }),
+    }
+}
+
+/// What a look has found.
+#[derive(Debug, Default)]
+struct Found {
+    orphans: Vec<(RunKey, Shard, Duration)>,
+    /// They were orphans.
+    wanted: Vec<(RunKey, Shard)>,
+    /// Where it stopped, if that is not the end.
+    up_to: Option<Task>,
+}
+
+impl Scheduler {
+    /// Another configuration is in force. Before it this one was, and it was known what it wants, or else `None`.
+    pub(super) fn wants_change(&mut self, before: Option<&Config>) {
+        let (Some(before), Some(after)) = (before, self.engine().config().cloned()) else {
+            return self.orphans_mut().unseen.everything();
+        };
+        if before.kill_orphan_tasks_after != after.kill_orphan_tasks_after {
+            return self.orphans_mut().unseen.everything();
+        }
+        for job in changed_jobs(before, &after) {
+            if let Some(job) = self.engine().find_job(job.as_str()) {
+                self.orphans_mut().unseen.job(job);
+            }
+        }
+    }
+
+    /// Once a turn: the next runs that nobody has looked at since.
+    pub(crate) fn look_for_orphans(&mut self, now: Time) {
+        let mut left = LOOKS_A_TURN;
+        while left > 0 && self.looks_for_orphans() {
+            let found = self.look(&mut left);
+            self.orphans_mut().unseen.seen(found.up_to);
+            let orphans = self.orphans_mut();
+            let mut shards = BTreeMap::new();
+            for (run, shard) in found.wanted {
+                orphans.forget(run);
+                shards.insert(shard, ());
+            }
+            for (run, shard, delay) in found.orphans {
+                orphans.note(now, run, &shard, delay);
+                shards.insert(shard, ());
+            }
+            for shard in shards.keys() {
+                self.evaluate(now, shard);
+            }
+        }
+    }
+
+    /// There are some, and it is known what is wanted.
+    pub(crate) fn looks_for_orphans(&self) -> bool {
+        self.knows_what_is_wanted() && !self.orphans().unseen.is_empty()
+    }
+
+    fn look(&self, left: &mut usize) -> Found {
+        let mut found = Found::default();
+        let Some((from, to)) = self.orphans().unseen.parts.front().copied() else {
+            return found;
+        };
+        for (task, runs) in self.tasks().running_in(from..=to) {
+            let delay = self.kill_delay(task);
+            for run in runs {
+                let key: (Task, InvocationId) = (task, run.invocation);
+                *left = left.saturating_sub(1);
+                match delay {
+                    Some(delay) => found.orphans.push((key, run.shard.clone(), delay)),
+                    None if self.orphans().by_run.contains_key(&key) => {
+                        found.wanted.push((key, run.shard.clone()));
+                    }
+                    None => continue,
+                }
+                *left = left.saturating_sub(ORPHAN);
+            }
+            if *left == 0 {
+                found.up_to = Some(task);
+                break;
+            }
+        }
+        found
+    }
+}
+
+/// Those of which something else is wanted, or was.
+fn changed_jobs<'a>(before: &'a Config, after: &'a Config) -> Vec<&'a JobName> {
+    let pairs = before.jobs.iter().zip(&after.jobs);
+    let first = pairs.take_while(|(one, other)| one.is_same(other)).count();
+    let (one, other) = (&before.jobs[first..], &after.jobs[first..]);
+    let pairs = one.iter().rev().zip(other.iter().rev());
+    let last = pairs.take_while(|(one, other)| one.is_same(other)).count();
+    let rest = |jobs: &'a [Shared<JobConfig>]| {
+        let jobs = jobs[..jobs.len() - last].iter();
+        jobs.map(|job| (&job.name, says(job)))
+            .collect::<BTreeMap<_, _>>()
+    };
+    let (before, after) = (rest(one), rest(other));
+    let gone = before.keys().filter(|name| !after.contains_key(*name));
+    let changed = after
+        .iter()
+        .filter(|(name, job)| before.get(*name) != Some(*job));
+    gone.copied()
+        .chain(changed.map(|(name, _)| *name))
+        .collect()
+}
+
+/// What [`super::why_unwanted`] and [`super::allowed`] ask a job.
+fn says(job: &JobConfig) -> (bool, bool, Option<Duration>) {
+    (
+        job.enabled,
+        job.errors.is_empty(),
+        job.kill_orphan_tasks_after,
+    )
+}
