@@ -15,7 +15,7 @@ const MAX_LOCK_TEXT: u64 = 64;
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 /// Why a directory cannot be used.
@@ -86,7 +86,7 @@ impl DataDir {
             Err(TryLockError::Error(error)) => return Err(use_error(error)),
         }
         write_holder(&mut lock).map_err(use_error)?;
-        Ok(DataDir { path, _lock: lock })
+        Ok(DataDir { path, lock })
     }
 
     /// Absolute.
@@ -101,6 +101,14 @@ impl DataDir {
             Ok(()) => Ok(path),
             Err(error) => Err(DataDirError::Use { path, error }),
         }
+    }
+}
+
+impl Drop for DataDir {
+    /// Closing the file would not do: a process that is just being started holds a copy of it until it runs its own program.
+    fn drop(&mut self) {
+        // What has no lock any more needs none given back.
+        let _ = self.lock.unlock();
     }
 }
 
@@ -217,9 +225,11 @@ mod tests {
             text.contains(&me) && text.contains("a/b") && text.contains("--data-dir"),
             "{text}"
         );
+        let of_a_process_being_started = first.lock.try_clone().expect("a copy");
         drop(first);
         let again = DataDir::open(&path).expect("free again");
         assert!(again.folder("logs").expect("a folder").is_dir());
+        drop(of_a_process_being_started);
     }
 
     #[test]
