@@ -134,7 +134,9 @@ pub fn throughput(scale: Scale) -> Vec<Line> {
     }
     if scale == Scale::Large {
         let size = Size::of_nodes(3_000_000, 10);
-        lines.extend(steady(size, &[1, 2, 3, 5, 10], 2, &[1, 2, 5]));
+        // Nothing is promised of a mean of 1 s, and what an engine has not caught up with must not slow what follows.
+        lines.extend(steady(size, &[2, 3, 5, 10], 2, &[2, 5]));
+        lines.extend(steady(size, &[1], 2, &[1]));
     }
     lines
 }
