@@ -18,7 +18,7 @@ use crate::placement::resources::{Ledger, SlotPlan};
 use crate::placement::wait_lists::WaitLists;
 use crate::placement::workers::Pool;
 use crate::reclaim::Reclaim;
-use crate::refresh::{Refresh, Rubbish, Side};
+use crate::refresh::{Patience, Refresh, Rubbish, Side};
 use crate::statuses::columns::Columns;
 use crate::statuses::job::Job;
 use crate::statuses::waits::Waits;
@@ -50,6 +50,7 @@ pub struct Engine {
     /// Whose forest and columns stand here at the moment.
     pub(crate) side: Side,
     pub(crate) rubbish: Rubbish,
+    pub(crate) patience: Patience,
     pub(crate) reclaim: Reclaim,
     pub(crate) plan: SlotPlan,
     pub(crate) ledger: Ledger,
@@ -105,6 +106,7 @@ impl Engine {
             refresh: None,
             side: Side::InForce,
             rubbish: Rubbish::default(),
+            patience: Patience::default(),
             reclaim: Reclaim::default(),
             plan: SlotPlan::default(),
             ledger: Ledger::default(),

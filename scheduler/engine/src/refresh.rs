@@ -1,6 +1,8 @@
 //! A new node table comes in force: everything that follows from it is made beside what is in force, in slices, and takes its place
 //! at once when it is whole.
 
+mod next;
+mod patience;
 mod rubbish;
 
 use std::collections::BTreeSet;
@@ -19,6 +21,8 @@ use crate::placement::RunPath;
 use crate::statuses::columns::Columns;
 use crate::types::Task;
 use crate::work::Work;
+use next::Next;
+pub(crate) use patience::Patience;
 pub(crate) use rubbish::Rubbish;
 
 /// What is done in one turn, in nanoseconds: a slice must stay below five milliseconds also on a machine that is half as fast as the
@@ -55,7 +59,7 @@ enum Stage {
     Growing(Box<Growing>),
     /// Some indexes may be missing that jobs need; these are the levels of all.
     Below(Vec<(LevelId, LevelId)>),
-    /// Jobs before this place of the order of dependency have their columns.
+    /// Jobs before this place have their columns: the restless ones of the order of dependency stand behind all others.
     Columns(usize),
     /// All jobs have their columns, and all gates follow from them.
     Paths,
@@ -78,6 +82,8 @@ pub(crate) struct Refresh {
     /// A job whose columns are as far as this step.
     under_way: Option<(JobId, usize)>,
     below: Option<Box<BelowBuilder>>,
+    /// Jobs that were changed meanwhile, and those that depend on them: they may be again, so what stays as it is must not wait for them.
+    restless: BTreeSet<JobId>,
     /// As the draws of one refresh that is given up leave no trace.
     rng: Rng,
 }
@@ -118,6 +124,7 @@ impl Refresh {
         if self.under_way.is_some_and(|(id, _)| changed.contains(&id)) {
             self.under_way = None;
         }
+        self.restless.extend(changed);
         let columns = changed.iter().map(|id| self.columns[id.index()].take_out());
         rubbish.take_columns(columns.collect());
         self.stage = Stage::Below(levels);
@@ -139,6 +146,10 @@ impl Engine {
     /// the newest counts.
     pub fn begin_nodes(&mut self, nodes: Arc<NodeTable>) {
         let former = self.waiting.replace(nodes);
+        if former.is_some() {
+            // It must be freed before anything else is done.
+            self.patience.undo();
+        }
         self.rubbish.take_table(former);
         self.sources_shape = Default::default();
         self.begin_refresh();
@@ -171,14 +182,16 @@ impl Engine {
     }
 
     pub(crate) fn go_on(&mut self, work: &mut Work) {
+        self.patience.begin_slice(work);
         while work.is_left() {
-            if !self.rubbish.shed(work) {
+            if !self.rubbish.shed(work) || !work.is_left() {
                 return;
             }
             if self.is_reclaim_due() {
                 self.begin_reclaim();
             }
             if self.reclaim.is_under_way() {
+                self.patience.note_progress();
                 self.go_on_reclaiming(work);
                 continue;
             }
@@ -220,6 +233,7 @@ impl Engine {
             paths: None,
             under_way: None,
             below: None,
+            restless: BTreeSet::new(),
             rng: self.rng.clone(),
         };
         refresh.expect_jobs(self.jobs.len());
@@ -229,6 +243,7 @@ impl Engine {
     /// What was on its way, or in force, begins anew: under other levels or another order it is another forest.
     pub(crate) fn begin_anew(&mut self) {
         self.give_reclaim_up();
+        self.patience.undo_all();
         let on_its_way = self.give_refresh_up();
         let in_force = self.nodes.take();
         if self.waiting.is_none() {
@@ -278,6 +293,7 @@ impl Engine {
     fn advance(&mut self, refresh: &mut Refresh, work: &mut Work) {
         match &mut refresh.stage {
             Stage::Growing(growing) => {
+                self.patience.note_progress();
                 if growing.grow(&mut self.node_names, &mut refresh.rng, work) {
                     let below = Stage::Below(self.levels_below(&self.configured));
                     if let Stage::Growing(growing) = std::mem::replace(&mut refresh.stage, below) {
@@ -289,6 +305,7 @@ impl Engine {
                 let forest = refresh.forest.as_mut();
                 let forest = forest.expect("Invariant: past its growth there is a forest");
                 if let Some(builder) = &mut refresh.below {
+                    self.patience.note_progress();
                     if builder.build(forest, work)
                         && let Some(builder) = refresh.below.take()
                     {
@@ -306,14 +323,17 @@ impl Engine {
                     None => refresh.stage = Stage::Columns(0),
                 }
             }
-            Stage::Columns(place) => match self.next_to_build(refresh.under_way, *place) {
-                Some(id) if refresh.columns[id.index()].are_whole => {
-                    work.spend(LOOK_COST);
-                    *place += 1;
+            Stage::Columns(place) => {
+                let place = *place;
+                match self.next_to_build(refresh, place) {
+                    Next::Build(id) => self.build_columns(refresh, id, work),
+                    Next::PassOver => {
+                        work.spend(LOOK_COST);
+                        refresh.stage = Stage::Columns(place + 1);
+                    }
+                    Next::Settle => self.settle(refresh, work),
                 }
-                Some(id) => self.build_columns(refresh, id, work),
-                None => self.settle(refresh, work),
-            },
+            }
             Stage::Paths => {
                 work.spend(PATH_COST);
                 let place = refresh.paths.get_or_insert(0);
@@ -331,14 +351,10 @@ impl Engine {
         }
     }
 
-    /// One that is under way goes first: a job that is changed again and again must not undo what is there of others. It depends on
-    /// none that is not built, or it would not be under way.
-    fn next_to_build(&self, under_way: Option<(JobId, usize)>, place: usize) -> Option<JobId> {
-        let in_order = self.by_dependency.get(place).copied();
-        under_way.map(|(id, _)| id).or(in_order)
-    }
-
     fn build_columns(&mut self, refresh: &mut Refresh, id: JobId, work: &mut Work) {
+        if !refresh.restless.contains(&id) {
+            self.patience.note_progress();
+        }
         let first = refresh.under_way.filter(|(job, _)| *job == id);
         let (rest, changed) = self.on_next_side(refresh, |engine| {
             let forest = engine.forest.take();
@@ -412,10 +428,13 @@ impl Engine {
             return;
         };
         if refresh.has_columns() {
-            let changed = self.on_next_side(&mut refresh, |engine| {
+            let changed: Vec<JobId> = self.on_next_side(&mut refresh, |engine| {
                 let changed = engine.refresh_here(task, reach);
                 changed.into_iter().collect()
             });
+            if !changed.is_empty() {
+                self.patience.undo();
+            }
             self.hope_has_changed(&mut refresh, changed);
         }
         self.refresh = Some(refresh);
@@ -428,6 +447,7 @@ impl Engine {
         levels: Vec<(LevelId, LevelId)>,
     ) {
         if let Some(refresh) = &mut self.refresh {
+            self.patience.undo();
             refresh.build_again(changed, levels, &mut self.rubbish);
         }
     }
@@ -455,6 +475,7 @@ impl Engine {
         let forest = forest.expect("Invariant: past its growth there is a forest");
         self.rng = refresh.rng;
         self.put_in_force += 1;
+        self.patience.table_is_in_force();
         self.sources_shape = Default::default();
         self.nodes = Some(Arc::clone(forest.table()));
         let former = self.forest.take();

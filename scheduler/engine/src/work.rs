@@ -24,6 +24,13 @@ impl Work {
         Work::new(u64::MAX)
     }
 
+    /// Makes it twice as much, so many times.
+    pub(crate) fn double(&mut self, times: u32) {
+        let factor = 1_u64.checked_shl(times).unwrap_or(u64::MAX);
+        self.left = self.left.saturating_mul(factor);
+        self.whole = self.whole.saturating_mul(factor);
+    }
+
     pub(crate) fn is_left(self) -> bool {
         self.left > 0
     }

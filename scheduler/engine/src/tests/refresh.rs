@@ -10,7 +10,7 @@ use super::random::{random_config, random_nodes};
 use super::world::*;
 use crate::statuses::gate::Gate;
 use crate::work::Work;
-use crate::{Engine, NodeTable, NodeTableBuilder, Row, Tries};
+use crate::{Engine, NodeTable, NodeTableBuilder, Restart, Row, Tries};
 
 const NOW: Time = Time::ZERO;
 
@@ -362,4 +362,109 @@ fn other_jobs_and_settings_meanwhile_are_those_of_both_sides() {
             .for_each(|job| job.resources = vec![1]);
         engine.begin_config(NOW, Arc::new(config));
     });
+}
+
+/// Before each slice something is done; how many slices until the table is in force.
+fn in_spite_of(
+    (engine, table): (&mut Engine, &Arc<NodeTable>),
+    slice: u64,
+    mut before: impl FnMut(&mut Engine, usize),
+) -> usize {
+    for turn in 1..2000 {
+        before(engine, turn);
+        engine.go_on(&mut Work::new(slice));
+        if is_in_force(engine, table) {
+            return turn;
+        }
+    }
+    panic!("it never comes in force");
+}
+
+fn undisturbed(engine: &Engine, table: &Arc<NodeTable>, slice: u64) -> usize {
+    let mut engine = engine.clone();
+    engine.begin_nodes(Arc::clone(table));
+    in_spite_of((&mut engine, table), slice, |_, _| {})
+}
+
+#[test]
+fn a_save_before_each_slice_does_not_keep_a_table_out_where_jobs_have_gates() {
+    let mut config = gated();
+    let (mut engine, _) = engine(config.clone(), &[("h1", &["d1"])]);
+    let table = wide(&config, 20, "n");
+    // A look at each job, and at each gate, takes more.
+    let slice = 160;
+    let quiet = undisturbed(&engine, &table, slice);
+    engine.begin_nodes(Arc::clone(&table));
+    let turns = in_spite_of((&mut engine, &table), slice, |engine, _| {
+        config.jobs[0].priority += 1.0;
+        engine.begin_config(NOW, Arc::new(config.clone()));
+    });
+    assert!(turns < quiet + 20, "{turns} instead of {quiet} turns");
+    finish(&mut engine, slice);
+    assert_eq!(gate(&engine, "last"), Gate::Closed);
+}
+
+#[test]
+fn a_job_that_is_another_one_before_each_slice_does_not_keep_a_table_out() {
+    for mut config in [gated(), two_jobs()] {
+        let (mut engine, _) = engine(config.clone(), &[("h1", &["d1"])]);
+        let table = wide(&config, 300, "n");
+        let slice = 20_000;
+        let quiet = undisturbed(&engine, &table, slice);
+        engine.begin_nodes(Arc::clone(&table));
+        let turns = in_spite_of((&mut engine, &table), slice, |engine, _| {
+            config.jobs[0].enabled ^= true;
+            engine.begin_config(NOW, Arc::new(config.clone()));
+        });
+        assert!(turns < quiet + 40, "{turns} instead of {quiet} turns");
+        finish(&mut engine, slice);
+        let first = engine.jobs().next().unwrap();
+        let counts = engine.counts(first);
+        assert_eq!(counts.unstarted, 600, "{counts:?}");
+    }
+}
+
+#[test]
+fn a_task_that_fails_and_is_forgiven_before_each_slice_does_not_keep_a_table_out() {
+    let config = gated();
+    let (mut engine, _) = engine(config.clone(), &[("h1", &["n0.0"])]);
+    let table = wide(&config, 300, "n");
+    let slice = 20_000;
+    let quiet = undisturbed(&engine, &table, slice);
+    let task = task(&mut engine, "first", "n0.0");
+    engine.begin_nodes(Arc::clone(&table));
+    let turns = in_spite_of((&mut engine, &table), slice, |engine, turn| {
+        let bits = [StatusBits::FAILED, StatusBits::ERROR][turn % 2];
+        engine.restate(NOW, task, status(bits), None, Restart::AtOnce);
+    });
+    assert!(turns < quiet + 40, "{turns} instead of {quiet} turns");
+}
+
+#[test]
+fn tables_before_each_slice_do_not_keep_one_out_that_is_on_its_way() {
+    let config = two_jobs();
+    let (mut engine, _) = engine(config.clone(), &[("h1", &["d1"])]);
+    let table = wide(&config, 50, "n");
+    let slice = 100;
+    let quiet = undisturbed(&engine, &table, slice);
+    engine.begin_nodes(Arc::clone(&table));
+    let turns = in_spite_of((&mut engine, &table), slice, |engine, turn| {
+        // To free one of them takes more than a slice.
+        engine.begin_nodes(wide(&config, 50, &format!("m{turn}.")));
+    });
+    assert!(turns < quiet + 20, "{turns} instead of {quiet} turns");
+}
+
+#[test]
+fn another_order_before_each_slice_does_not_keep_all_tables_out() {
+    let mut config = two_jobs();
+    let (mut engine, _) = engine(config.clone(), &[("h1", &["d1"])]);
+    let table = wide(&config, 50, "n");
+    engine.begin_nodes(Arc::clone(&table));
+    let orders = [NodeOrder::Original, NodeOrder::Lexicographic];
+    let turns = in_spite_of((&mut engine, &table), 10_000, |engine, turn| {
+        config.node_order = orders[turn % 2];
+        engine.begin_config(NOW, Arc::new(config.clone()));
+    });
+    assert!(turns < 40, "{turns} turns");
 }
