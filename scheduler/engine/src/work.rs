@@ -49,7 +49,7 @@ impl Work {
 /// A piece of memory that is given back at a time.
 const PIECE_BYTES: usize = 1 << 20;
 /// The kernel takes 256 pages back, with some reserve for memory that had to be moved.
-const PIECE_COST: u64 = 250_000;
+pub(crate) const PIECE_COST: u64 = 250_000;
 
 /// Places that are written at a time, and what that costs when their memory was never touched.
 const FILLED: usize = 65_536;
@@ -80,9 +80,14 @@ pub(crate) fn shed<T>(vector: &mut Vec<T>, work: &mut Work) -> bool {
         vector.truncate(kept);
         vector.shrink_to(vector.capacity() - piece);
     }
-    work.spend(PIECE_COST * (vector.capacity() * size_of::<T>()) as u64 / PIECE_BYTES as u64);
+    work.spend(cost_to_shed(vector.capacity() * size_of::<T>()));
     *vector = Vec::new();
     true
+}
+
+/// What [`shed`] costs for so many bytes.
+pub(crate) fn cost_to_shed(bytes: usize) -> u64 {
+    PIECE_COST * bytes as u64 / PIECE_BYTES as u64
 }
 
 /// As [`shed`], for text.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use brasserie_common::collections::SeededSet;
 use brasserie_common_config::{Config, LevelId, ScheduleMemory};
 
-use crate::work::{Work, shed, shed_text};
+use crate::work::{Work, cost_to_shed, shed, shed_text};
 
 /// Position of a node in a [`NodeTable`]. Replicas have a row each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -172,6 +172,29 @@ impl NodeTable {
             .filter(|row| self.enabled(*row) && known.get(self.level(*row).index()) == Some(&true));
         let found = enabled.filter_map(|row| wanted.get(self.name(row)).copied());
         found.collect()
+    }
+
+    /// What [`NodeTable::shed`] costs, by the sizes of what there is.
+    pub(crate) fn cost_to_shed(&self) -> u64 {
+        let NodeTable {
+            level_names: _,
+            levels,
+            parents,
+            enabled,
+            name_ends,
+            arena,
+            tags,
+            times: _,
+        } = self;
+        let columns = [
+            arena.len(),
+            size_of_val(&name_ends[..]),
+            size_of_val(&parents[..]),
+            size_of_val(&levels[..]),
+            size_of_val(&enabled[..]),
+            size_of_val(&tags.of_row[..]),
+        ];
+        cost_to_shed(columns.into_iter().sum())
     }
 
     /// Gives the memory back, little by little; whether all of it is gone. Nothing may be asked of the table from then on.

@@ -7,7 +7,7 @@ use crate::forest::NodeTable;
 use crate::forest::index::Forest;
 use crate::placement::wait_lists::{WaitKey, WaitLists, Waiters};
 use crate::statuses::columns::Columns;
-use crate::work::Work;
+use crate::work::{PIECE_COST, Work};
 
 /// One job's list of waiting tasks is freed.
 const LIST_COST: u64 = 300;
@@ -16,15 +16,50 @@ const LARGE_BYTES: usize = 1 << 14;
 /// One job's columns are freed, if they are small.
 const COLUMNS_COST: u64 = 200;
 
-/// No part of the state: a copy of an engine has none.
+/// What was in force, on its way to the allocator.
+///
+/// Each turn goes on with it before anything else, so how long it takes decides in which turn a table comes in force. That follows from
+/// sizes alone, and not from who else still has what is thrown away: other threads let go of it when they like. A copy of an engine has
+/// none of it, as the memory is not its own, and is ahead by as much.
 #[derive(Debug, Default)]
 pub(crate) struct Rubbish {
     lists: Vec<IntoIter<WaitKey, Waiters>>,
     columns: Vec<Columns>,
     forests: Vec<Forest>,
-    /// Others may still have them.
-    shared: Vec<Arc<NodeTable>>,
-    tables: Vec<NodeTable>,
+    tables: Vec<OldTable>,
+}
+
+#[derive(Debug)]
+struct OldTable {
+    /// Absent if others have it, too: whoever is the last lets go of it as a whole.
+    own: Option<NodeTable>,
+    /// Of the work of giving it back, whoever does it.
+    left: u64,
+}
+
+impl OldTable {
+    fn new(table: Arc<NodeTable>) -> Self {
+        OldTable {
+            left: table.cost_to_shed(),
+            own: Arc::try_unwrap(table).ok(),
+        }
+    }
+
+    /// Goes on; whether all is done.
+    fn shed(&mut self, work: &mut Work) -> bool {
+        while self.left > 0 {
+            if !work.is_left() {
+                return false;
+            }
+            let piece = self.left.min(PIECE_COST);
+            work.spend(piece);
+            self.left -= piece;
+            if let Some(own) = &mut self.own {
+                own.shed(&mut Work::new(piece));
+            }
+        }
+        true
+    }
 }
 
 impl Clone for Rubbish {
@@ -39,18 +74,13 @@ impl Rubbish {
             lists,
             columns,
             forests,
-            shared,
             tables,
         } = self;
-        lists.is_empty()
-            && columns.is_empty()
-            && forests.is_empty()
-            && shared.is_empty()
-            && tables.is_empty()
+        lists.is_empty() && columns.is_empty() && forests.is_empty() && tables.is_empty()
     }
 
     pub(crate) fn take_table(&mut self, table: Option<Arc<NodeTable>>) {
-        self.shared.extend(table);
+        self.tables.extend(table.map(OldTable::new));
     }
 
     pub(crate) fn take_forest(&mut self, forest: Option<Box<Forest>>) {
@@ -89,12 +119,10 @@ impl Rubbish {
                 }
             } else if let Some(forest) = self.forests.last_mut() {
                 if let Some(table) = forest.shed(work) {
-                    self.shared.push(table);
+                    // Before it is asked whether somebody else has the table.
                     self.forests.pop();
+                    self.tables.push(OldTable::new(table));
                 }
-            } else if let Some(table) = self.shared.pop() {
-                // Whoever has it otherwise lets go of it as a whole.
-                self.tables.extend(Arc::try_unwrap(table).ok());
             } else if let Some(table) = self.tables.last_mut() {
                 if table.shed(work) {
                     self.tables.pop();

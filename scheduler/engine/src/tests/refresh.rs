@@ -468,3 +468,29 @@ fn another_order_before_each_slice_does_not_keep_all_tables_out() {
     });
     assert!(turns < 40, "{turns} turns");
 }
+
+#[test]
+fn a_slice_does_the_same_whoever_else_has_the_table_that_goes() {
+    let config = two_jobs();
+    let history = |keep: bool| {
+        let (mut engine, _) = engine(config.clone(), &[("h1", &["d1"])]);
+        let former = wide(&config, 400, "n");
+        engine.apply_nodes(NOW, Arc::clone(&former));
+        // A view, say, that another thread lets go of in some turn or other.
+        let kept = keep.then_some(former);
+        let (next, last) = (wide(&config, 10, "x"), wide(&config, 10, "y"));
+        engine.begin_nodes(Arc::clone(&next));
+        let mut turns = Vec::new();
+        while engine.is_refreshing() {
+            engine.go_on(&mut Work::new(500));
+            if is_in_force(&engine, &next) && engine.waiting.is_none() && turns.len() < 200 {
+                engine.begin_nodes(Arc::clone(&last));
+            }
+            turns.push((engine.tables_put_in_force(), engine.fingerprint(NOW)));
+        }
+        drop(kept);
+        assert!(is_in_force(&engine, &last));
+        turns
+    };
+    assert_eq!(history(true), history(false));
+}
