@@ -1,7 +1,9 @@
 //! The engine's part of a fingerprint: everything that can change what it answers from now on.
 //!
 //! Left out is what follows from the rest (columns, ready lists, limits, the ledger, but for slots held by whoever asked for
-//! them, who tells of them), what is only shown, and the streams of random numbers: a search takes each draw as it comes.
+//! them, who tells of them), what is only shown, and the streams of random numbers: a search takes each draw as it comes. So is how far
+//! work is that takes slices: a table on its way, names that are looked through, memory that is given back. In worlds so small that all
+//! their states can be visited each turn brings it to its end, or as far as it gets without others; that there is some left is told.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -18,7 +20,9 @@ impl Engine {
     pub fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         s.put(*self.sources_shape.get_or_init(|| self.hash_sources()));
         s.each(self.job_names.all(), |s, name| s.put(name));
-        s.each(self.node_names.iter(), |s, name| s.put(name));
+        self.node_names.shape(s);
+        self.reclaim.shape(s);
+        s.put(self.is_refreshing());
         s.each(self.resource_names.all(), |s, name| s.put(name));
         self.shape_order(s);
         self.shape_tasks(s);

@@ -4,10 +4,11 @@ mod index;
 mod marks;
 
 use std::borrow::Borrow;
-use std::hash::{BuildHasher, Hash};
+use std::hash::{BuildHasher, Hash, Hasher};
 
 use brasserie_common::NodeName;
 use brasserie_common::collections::{SeededMap, SeededState};
+use brasserie_common::fingerprint::Shape;
 use brasserie_common::ids::MAX_NAME_BYTES;
 
 use index::NameIndex;
@@ -217,6 +218,12 @@ impl NodeNames {
     /// In the order of their ids.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
         (0..self.end as u32).map(|id| self.get(id))
+    }
+
+    /// Names and ids, and of which ids it is known that somebody has them, while that is found out.
+    pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        s.each(self.iter(), |s, name| s.put(name));
+        s.put(format!("{:?}", self.marks));
     }
 
     /// Ids that are some name's are below.

@@ -5,7 +5,9 @@
 //! everything is marked. So no node is missed that goes from one who is not looked through yet to one who has been.
 
 use std::collections::BTreeMap;
+use std::hash::Hasher;
 
+use brasserie_common::fingerprint::Shape;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{JobId, NodeId, Time};
 
@@ -78,6 +80,19 @@ impl Reclaim {
         if rows < former / 2 {
             self.kept = self.kept.min(rows);
         }
+    }
+
+    /// When it begins, and what it waits for.
+    pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        let Reclaim {
+            stage,
+            // It tells one time from the next, and no more.
+            cycle: _,
+            kept,
+            // Part of the ledger.
+            charged: _,
+        } = self;
+        s.put((format!("{stage:?}"), kept));
     }
 
     /// Somebody takes slots of these without being a run that is known.

@@ -63,3 +63,28 @@ fn what_was_tried_in_vain_does_not_count() {
     assert_eq!(engine.place(T0), None, "one slot");
     assert_eq!(engine.fingerprint(T0), before);
 }
+
+#[test]
+fn which_names_will_be_given_back_counts() {
+    let (mut engine, _) = at_work();
+    let nobodys = engine.intern_node(&node_name("nobody's"));
+    let finish = |engine: &mut Engine| {
+        while engine.is_refreshing() {
+            engine.continue_refresh();
+        }
+    };
+    engine.give_reclaim_up();
+    let due = engine.fingerprint(T0);
+    finish(&mut engine);
+    assert!(engine.wants_held_nodes().is_some());
+    let asked = engine.fingerprint(T0);
+    let mut told = engine.clone();
+    told.hold_nodes([nobodys]);
+    let held = told.fingerprint(T0);
+    told.all_nodes_are_held();
+    finish(&mut told);
+    assert!(told.find_node("nobody's").is_some());
+    // The same names as in the beginning, but it is not looked through them again.
+    let over = told.fingerprint(T0);
+    assert_eq!(BTreeSet::from([due, asked, held, over]).len(), 4);
+}
