@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::{CallOutcome, ReportedStatus, Time};
-use brasserie_scheduler_core::{Call, CallReply, Event};
+use brasserie_scheduler_core::{Call, CallReply, ConfigOrigin, Event};
 use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder, Row};
 
-use crate::support::{Script, one_job, worker};
+use crate::support::{Script, config, one_job, worker};
 
 /// More than some slices hold.
 const MANY: usize = 30_000;
@@ -59,4 +59,51 @@ fn the_old_nodes_decide_until_the_new_ones_are_in_force() {
     }
     let (_, told) = s.update(&w, &running[1], ReportedStatus::done());
     assert_eq!(told, Ok(()));
+}
+
+/// The file of other sources is in force for less than a turn, and nobody reads its nodes, nor those of the first one again.
+#[test]
+fn nodes_are_those_of_a_configuration_that_comes_back_in_the_same_turn() {
+    let with = |nodes: &str, jobs: &str| {
+        config(&format!(
+            r#"{{"bistro_settings": {{"nodes": {{"levels": ["l"], "node_order": "original",
+                "node_sources": [{{"source": "manual", "prefs": {{{nodes}}}}}]}}, "resources": {{}},
+                "kill_orphan_tasks_after_sec": 0}},
+                "bistro_job->first": {{"command": ["/bin/true"]}},
+                "bistro_job->last": {{"command": ["/bin/true"], "run_only_after_all_nodes_are_done_for": ["first"]}}
+                {jobs}}}"#
+        ))
+    };
+    let more = r#", "bistro_job->more": {"command": ["/bin/true"]}"#;
+    let mut s = Script::with_config(with(r#""n0": []"#, more));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let mut first = None;
+    for _ in 0..2 {
+        let (call, task, _) = s.take_start();
+        s.complete(call, CallOutcome::Done(CallReply::Empty));
+        if task.job.as_str() == "first" {
+            first = Some(task);
+        }
+    }
+    let loaded = |config| Event::ConfigLoaded {
+        config,
+        warnings: Vec::new(),
+        origin: ConfigOrigin::Given,
+    };
+    let others = with(r#""n7": [], "n8": []"#, more);
+    s.scheduler.handle(s.now, loaded(others));
+    let is_kill = |call: &Call| matches!(call, Call::KillTask { .. });
+    s.event(loaded(with(r#""n0": []"#, "")));
+    let (_, kill, _) = s.take_call(is_kill).expect("what is not wanted is known");
+    let more = s.scheduler.engine().find_job("more");
+    assert!(matches!(kill, Call::KillTask { task, .. } if Some(task.job) == more));
+    assert!(s.take_call(is_kill).is_none(), "`first` is wanted");
+    assert!(s.starts().is_empty(), "`first` is not done");
+    let first = first.expect("it has started");
+    let (_, told) = s.update(&w, &first, ReportedStatus::done());
+    assert_eq!(told, Ok(()));
+    let started: Vec<_> = s.starts().into_iter().map(|task| task.job).collect();
+    assert_eq!(started.len(), 1);
+    assert_eq!(started[0].as_str(), "last", "all of `first` is done");
 }
