@@ -238,8 +238,8 @@ impl Scheduler {
         if self.stepped_down.is_some() {
             return None;
         }
-        let has_more =
-            self.is_settling() || self.tells_nodes().is_some() || self.tasks.is_drop_due();
+        let is_asked = self.engine.wants_held_nodes().is_some();
+        let has_more = self.is_settling() || is_asked || self.tasks.is_drop_due();
         if self.more_to_place || self.slices_are_due() || has_more {
             return Some(Time::ZERO);
         }

@@ -246,6 +246,11 @@ impl NodeNames {
         self.marks = Some(Marks::new(self.end));
     }
 
+    /// It is being found out which ids somebody has.
+    pub(crate) fn are_looked_through(&self) -> bool {
+        self.marks.is_some()
+    }
+
     /// Somebody has the id.
     pub(crate) fn mark(&mut self, id: u32) {
         if let Some(marks) = &mut self.marks {

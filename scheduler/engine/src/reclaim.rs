@@ -152,8 +152,12 @@ impl Engine {
         }
     }
 
-    /// The names of these nodes are needed.
+    /// The names of these nodes are needed: of all that are kept when this is asked, and of each that is found by its name, and kept,
+    /// while it is asked.
     pub fn hold_nodes(&mut self, nodes: impl IntoIterator<Item = NodeId>) {
+        if !self.node_names.are_looked_through() {
+            return;
+        }
         for node in nodes {
             self.node_names.mark(node.0);
         }

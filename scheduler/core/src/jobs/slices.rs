@@ -34,6 +34,21 @@ pub(super) struct Slices {
     under_way: Option<UnderWay>,
     /// Of the last slice that changed anything. A wish that finds nothing to do any more rests on it, and is answered no earlier.
     last: Option<RecordSeq>,
+    /// How many wishes are, or have been, under way: the next one has this number.
+    begun: u64,
+    told: Told,
+}
+
+/// How far the engine was told which nodes wishes name.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    /// The engine's number for the time that it asked.
+    cycle: u64,
+    /// Wishes before this one, and so many nodes of it. What is left of a wish loses its last ones only.
+    wish: u64,
+    nodes: usize,
+    /// Wishes from this one on came later.
+    end: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -93,6 +108,10 @@ impl Slices {
             waiting,
             under_way,
             last,
+            // It tells one wish from the next.
+            begun: _,
+            // The engine's marks tell it.
+            told: _,
         } = self;
         let last = last.map(|seq| until_synced(seq, persisted));
         s.put(last.filter(|left| *left > 0));
@@ -102,6 +121,45 @@ impl Slices {
             s.put((&under_way.rest, under_way.counts));
             s.put(under_way.after.map(|seq| until_synced(seq, persisted)));
         });
+    }
+
+    fn nodes_of(&self, wish: u64) -> &[NodeId] {
+        match wish.checked_sub(self.begun) {
+            Some(place) => match self.waiting.get(place as usize).map(|wish| &wish.what) {
+                Some(What::DeleteHistory(Nodes::These(nodes))) => nodes,
+                Some(What::DeleteHistory(Nodes::All) | What::Forgive) | None => &[],
+            },
+            None if wish + 1 == self.begun => {
+                let under_way = self.under_way.as_ref();
+                under_way.map_or(&[], |under_way| &under_way.rest)
+            }
+            None => &[],
+        }
+    }
+
+    /// Some more of the nodes that wishes name; none when all were told in this cycle. Of wishes that come, or begin, meanwhile the
+    /// engine is told there and then. So nobody can keep this from its end by wishing for more, or by a store that is slow.
+    fn next_nodes(&mut self, cycle: u64, limit: usize) -> Vec<NodeId> {
+        if self.told.cycle != cycle {
+            self.told = Told {
+                cycle,
+                wish: self.begun.saturating_sub(1),
+                nodes: 0,
+                end: self.begun + self.waiting.len() as u64,
+            };
+        }
+        while self.told.wish < self.told.end {
+            let Told { wish, nodes, .. } = self.told;
+            let rest = self.nodes_of(wish).get(nodes..).unwrap_or_default();
+            let next: Vec<NodeId> = rest.iter().take(limit).copied().collect();
+            if !next.is_empty() {
+                self.told.nodes += next.len();
+                return next;
+            }
+            self.told.wish += 1;
+            self.told.nodes = 0;
+        }
+        Vec::new()
     }
 }
 
@@ -127,14 +185,9 @@ impl Wish {
 }
 
 impl Jobs {
-    /// Nobody has wished for anything that is not done: so no task is named here.
-    pub(crate) fn wishes_are_done(&self) -> bool {
-        let Slices {
-            waiting,
-            under_way,
-            last: _,
-        } = &self.slices;
-        waiting.is_empty() && under_way.is_none()
+    /// As [`Slices::next_nodes`].
+    pub(crate) fn next_nodes_of_wishes(&mut self, cycle: u64, limit: usize) -> Vec<NodeId> {
+        self.slices.next_nodes(cycle, limit)
     }
 }
 
@@ -164,9 +217,11 @@ impl Scheduler {
         let has_tasks = id.is_some_and(|id| !self.nodes_of(id).is_empty());
         let named = nodes.iter();
         let named = named.filter_map(|node| self.engine().find_node(node.as_str()));
+        let named: Vec<NodeId> = named.collect();
+        self.engine_mut().hold_nodes(named.iter().copied());
         let nodes = match nodes.is_empty() {
             true => Nodes::All,
-            false => Nodes::These(named.collect()),
+            false => Nodes::These(named),
         };
         let what = What::DeleteHistory(nodes);
         self.wish(now, request, job, (id.filter(|_| has_tasks), what))
@@ -232,6 +287,9 @@ impl Scheduler {
                         What::DeleteHistory(Nodes::These(nodes)) => nodes.clone(),
                     };
                     rest.reverse();
+                    self.jobs_mut().slices.begun += 1;
+                    // A look at each, as it took to list them.
+                    self.engine_mut().hold_nodes(rest.iter().copied());
                     let last = self.jobs().slices.last;
                     UnderWay {
                         wish,

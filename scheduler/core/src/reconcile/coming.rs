@@ -29,20 +29,18 @@ impl Scheduler {
         if self.engine().tables_put_in_force() != before {
             self.nodes_came_in_force(now);
         }
-        if let Some(cycle) = self.tells_nodes() {
+        if let Some(cycle) = self.engine().wants_held_nodes() {
             self.tell_nodes(cycle);
         }
     }
 
-    /// The engine wants to know which nodes are known here: not before everything is done that was wished for tasks of nodes that
-    /// may be gone.
-    pub(crate) fn tells_nodes(&self) -> Option<u64> {
-        let cycle = self.engine().wants_held_nodes();
-        cycle.filter(|_| self.jobs().wishes_are_done())
-    }
-
+    /// The engine wants to know which nodes are known here. Those that wishes name come first: what becomes of their tasks may be
+    /// remembered beside.
     fn tell_nodes(&mut self, cycle: u64) {
-        let nodes = self.tasks_mut().next_nodes_beside(cycle, TOLD_A_TURN);
+        let mut nodes = self.jobs_mut().next_nodes_of_wishes(cycle, TOLD_A_TURN);
+        if nodes.is_empty() {
+            nodes = self.tasks_mut().next_nodes_beside(cycle, TOLD_A_TURN);
+        }
         if nodes.is_empty() {
             // What runs, and what has ended, the engine knows itself.
             self.engine_mut().all_nodes_are_held();

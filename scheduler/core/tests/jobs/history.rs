@@ -576,6 +576,74 @@ fn a_deleted_end_is_remembered_by_its_name_when_its_node_is_gone() {
     assert_eq!(stored(&s, "n0"), None);
 }
 
+/// Not answered before the last record is durable.
+fn wish(s: &mut Script, change: JobChange) {
+    let request = s.request();
+    s.event(Event::ChangeJob {
+        request,
+        from: brasserie_common::Principal::Own,
+        job: name("j"),
+        change,
+    });
+}
+
+/// Nobody has synced since, so there is a wish that waits for it; nodes are those of these names.
+fn wishing(nodes: &[&str]) -> Script {
+    let mut s = failed();
+    put_nodes(&mut s, nodes);
+    s.sync_at_once = false;
+    wish(&mut s, JobChange::Forgive);
+    wish(&mut s, JobChange::Forgive);
+    s
+}
+
+fn known(s: &Script, names: &[&str]) -> Vec<bool> {
+    let engine = s.scheduler.engine();
+    let all = names.iter();
+    all.map(|name| engine.find_node(name).is_some()).collect()
+}
+
+#[test]
+fn wishes_without_end_do_not_keep_names_that_nobody_has() {
+    let mut s = wishing(&["a", "b", "c"]);
+    let nodes = vec![node_name("a")];
+    wish(&mut s, JobChange::DeleteHistory { nodes });
+    for names in [["d", "e", "f"], ["g", "h", "i"], ["k", "l", "m"]] {
+        wish(&mut s, JobChange::Forgive);
+        put_nodes(&mut s, &names);
+    }
+    let names = ["n0", "a", "b", "d", "g", "k"];
+    // One of them a wish names that is not done.
+    let are_known = [true, true, false, false, false, true];
+    assert_eq!(known(&s, &names), are_known);
+    s.sync_at_once = true;
+    s.sync();
+    put_nodes(&mut s, &["o", "p", "q"]);
+    put_nodes(&mut s, &["r", "s", "t"]);
+    assert_eq!(known(&s, &["a", "k", "r"]), [false, false, true]);
+}
+
+#[test]
+fn a_node_is_kept_for_a_wish_that_comes_while_it_is_asked_who_has_which() {
+    let mut s = wishing(&["a", "b", "c"]);
+    let mut builder = NodeTableBuilder::new("instance", &one_job(1, ""));
+    for name in ["d", "e", "f", "g"] {
+        let child = builder.add_child(Row::ROOT, name, false);
+        child.expect("the table has room");
+    }
+    s.event(Event::NodesLoaded {
+        nodes: Arc::new(builder.finish()),
+        config: one_job(1, ""),
+    });
+    assert!(s.scheduler.engine().wants_held_nodes().is_some());
+    let nodes = vec![node_name("a")];
+    wish(&mut s, JobChange::DeleteHistory { nodes });
+    assert_eq!(s.scheduler.engine().wants_held_nodes(), None, "all is told");
+    s.advance(Duration::ZERO);
+    assert!(!s.scheduler.engine().is_refreshing());
+    assert_eq!(known(&s, &["a", "b", "c", "d"]), [true, false, false, true]);
+}
+
 /// The second deletion finds nothing, but only because of the first, which a crash may still undo.
 #[test]
 fn who_asks_again_before_it_is_durable_waits_for_the_same_record() {
