@@ -40,6 +40,26 @@ impl Engine {
         }
         let run = self.stop(task);
         self.set_status(now, task, status, not_before, restart);
+        self.offer_slots_of(run);
+    }
+
+    /// A run that was placed has never begun: frees its slots, and leaves its status as it is, if it has one.
+    pub fn never_began(
+        &mut self,
+        now: Time,
+        task: Task,
+        not_before: Option<Time>,
+        restart: Restart,
+    ) {
+        if !self.knows(task) {
+            return;
+        }
+        let run = self.stop(task);
+        self.set_wait(now, task, not_before, restart);
+        self.offer_slots_of(run);
+    }
+
+    fn offer_slots_of(&mut self, run: Option<Run>) {
         match run {
             Some(Run {
                 worker,
@@ -165,6 +185,10 @@ impl Engine {
     ) {
         let job = &mut self.jobs[task.job.index()];
         job.statuses.insert(task.node, status);
+        self.set_wait(now, task, not_before, restart);
+    }
+
+    fn set_wait(&mut self, now: Time, task: Task, not_before: Option<Time>, restart: Restart) {
         self.waits
             .set(task, not_before.filter(|until| *until > now));
         match restart {

@@ -205,6 +205,10 @@ impl Pair {
         restart: Restart,
     ) {
         self.plain.statuses.insert(key.clone(), s);
+        self.note_wait(key, until, restart);
+    }
+
+    fn note_wait(&mut self, key: Key, until: Option<Time>, restart: Restart) {
         match until {
             Some(until) => self.plain.waits.insert(key.clone(), until),
             None => self.plain.waits.remove(&key),
@@ -372,10 +376,14 @@ impl Pair {
         }
         let task = running[dice.below(running.len())];
         let (status, until, restart) = Self::random_status(dice, self.now);
-        self.engine
-            .end(self.now, task, status.clone(), until, restart);
         let key = self.key(task);
         self.plain.running.remove(&key);
+        if dice.chance(5) {
+            self.engine.never_began(self.now, task, until, restart);
+            return self.note_wait(key, until, restart);
+        }
+        self.engine
+            .end(self.now, task, status.clone(), until, restart);
         self.note_status(key, status, until, restart);
     }
 

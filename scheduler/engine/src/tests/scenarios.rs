@@ -36,6 +36,36 @@ fn a_finished_task_frees_its_slots_and_the_next_starts() {
 }
 
 #[test]
+fn a_task_that_never_began_frees_its_slots_and_is_as_it_was() {
+    let resources = vec![resource("disk", HOST, 1, 1)];
+    let (mut engine, _) = engine(config(resources, vec![job("j")]), &[("h1", &["a", "b"])]);
+    let started = place_all(&mut engine, T0);
+    assert_eq!(names(&engine, &started), ["j a"]);
+    let (a, at_once) = (started[0].task, Restart::AtOnce);
+    engine.never_began(T0, a, Some(seconds(5)), at_once);
+    assert_eq!(engine.previous_status(a), None);
+    let counts = engine.counts(a.job);
+    assert_eq!((counts.running, counts.error), (0, 0));
+    let started = place_all(&mut engine, T0);
+    assert_eq!(names(&engine, &started), ["j b"], "a waits");
+    // What was known of it stays known.
+    end(&mut engine, T0, started[0].task, StatusBits::INCOMPLETE);
+    let again = place_all(&mut engine, T0);
+    assert_eq!(names(&engine, &again), ["j b"]);
+    engine.never_began(T0, again[0].task, None, Restart::HeldUntilReleased);
+    let status = engine.previous_status(again[0].task);
+    assert_eq!(status.map(|s| s.bits), Some(StatusBits::INCOMPLETE));
+    assert_eq!(place_all(&mut engine, T0), [], "b is held");
+    engine.release(T0, again[0].task);
+    let again = place_all(&mut engine, T0);
+    assert_eq!(names(&engine, &again), ["j b"]);
+    engine.never_began(T0, again[0].task, Some(seconds(9)), at_once);
+    engine.handle_timeout(seconds(5));
+    let again = place_all(&mut engine, seconds(5));
+    assert_eq!(names(&engine, &again), ["j a"]);
+}
+
+#[test]
 fn round_robin_keeps_its_cursor_across_events() {
     let (mut engine, _) = engine(
         config(
