@@ -137,11 +137,6 @@ impl ReportedStatus {
         Self::of(StatusBits::ERROR.with(StatusBits::OVERWRITEABLE))
     }
 
-    /// The worker certainly did not start it.
-    pub fn never_started(text: &str) -> Self {
-        Self::with_exception(StatusBits::ERROR, text)
-    }
-
     /// Its worker was lost or replaced. `configured` is the step that counts for the next backoff, whatever the safety wait.
     pub fn worker_lost(shard: &Shard, text: &str, configured: BackoffDuration) -> Self {
         ReportedStatus {

@@ -4,14 +4,16 @@ mod support;
 
 use std::time::Duration;
 
+use brasserie_common::status::StoredStatus;
 use brasserie_common::{
     CallOutcome, Health, InvocationId, Principal, RecordSeq, RefusalCode, ReportedStatus,
     RequestId, SchedulerId, Time, WallTime, WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_scheduler_core::{
-    Call, CallReply, Durable, Effect, Event, LeftCause, Message, Options, Record, Rejection,
-    Scheduler,
+    Answer, Call, CallReply, Durable, Effect, Event, LeftCause, Message, Options, Query, Record,
+    Rejection, Scheduler,
 };
+use brasserie_scheduler_engine::Counts;
 
 use support::{EPOCH, SETTLE, Script, listed, one_job, options, worker};
 
@@ -955,4 +957,45 @@ fn a_worker_says_what_it_waits_for_and_what_it_lacks() {
     );
     s.advance(secs(100));
     holds(&mut s, 0, "for a heartbeat; the last one came");
+}
+
+/// What people see of the task on n0.
+fn shown_of_n0(s: &mut Script) -> (Counts, Option<StoredStatus>) {
+    let counts = s.status().jobs[0].counts;
+    let (job, limit) = ("j".to_owned(), 10);
+    match s.scheduler.answer(s.now, &Query::Unfinished { job, limit }) {
+        Answer::Unfinished(views) => (counts, views[0].status.clone()),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A refusal is no run: the task shows no end that nobody has stored, and its next run is not told of any.
+#[test]
+fn a_task_that_was_refused_and_never_ran_is_shown_as_one_that_never_ran() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let (call, _, _) = s.take_start();
+    let busy = RefusalCode::Busy;
+    s.complete(call, CallOutcome::Refused(busy, "no room".to_owned()));
+    let errors = s.status().errors;
+    assert!(errors.iter().any(|e| e.contains("no room")), "{errors:?}");
+    let shown = shown_of_n0(&mut s);
+    assert_eq!((shown.0.unstarted, &shown.1), (1, &None));
+    // A scheduler that knows what is stored shows the same.
+    let options = Options {
+        startup_wait: Some(Duration::ZERO),
+        ..restarted()
+    };
+    let mut again = Script::at(options, s.durable.clone(), s.now);
+    again.load(one_job(1, ""));
+    assert_eq!(shown_of_n0(&mut again), shown);
+    s.advance(secs(1));
+    let (_, _, message) = s
+        .take_call(|call| matches!(call, Call::RunTask { .. }))
+        .expect("it is tried again");
+    let Message::RunTask(run) = message else {
+        panic!("a start is a runTask")
+    };
+    assert!(!run.config.contains("prev_status"), "{}", run.config);
 }

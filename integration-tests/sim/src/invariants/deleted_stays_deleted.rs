@@ -9,7 +9,7 @@ use brasserie_scheduler_engine::Task;
 
 use super::{Law, Violation};
 use crate::event_log::{
-    Ask, DeletedCounts, DirectoryId, Happening, HistoryOf, OutcomeKind, Run, SchedulerPlace, TaskId,
+    Ask, DeletedCounts, DirectoryId, Happening, HistoryOf, Run, SchedulerPlace, TaskId,
 };
 use crate::model::directories::Directories;
 use crate::view::World;
@@ -26,8 +26,6 @@ pub struct DeletedStaysDeleted {
     /// Deletions of a job that no answer has told of yet, in their order: a scheduler takes one wish after the other.
     untold: BTreeMap<(SchedulerId, u16), VecDeque<(RecordSeq, TaskId)>>,
     synced: BTreeMap<SchedulerId, RecordSeq>,
-    /// Tasks that a worker did not take: what shows is that, and not how they ended.
-    refused: BTreeSet<(SchedulerId, TaskId)>,
 }
 
 impl Law for DeletedStaysDeleted {
@@ -76,14 +74,6 @@ impl Law for DeletedStaysDeleted {
                 self.judge_start(scheduler, run.task)?;
                 self.alive.insert(run);
             }
-            Happening::CallOver {
-                scheduler,
-                ask: Ask::Run { run, .. },
-                outcome: OutcomeKind::Refused(_) | OutcomeKind::NotSent,
-                ..
-            } => {
-                self.refused.insert((scheduler, run.task));
-            }
             Happening::DeletionAsked { scheduler, of, .. } => {
                 self.asked
                     .entry((scheduler, of))
@@ -99,7 +89,6 @@ impl Law for DeletedStaysDeleted {
             Happening::SchedulerStopped { scheduler, .. } => {
                 self.asked.retain(|(by, _), _| *by != scheduler);
                 self.untold.retain(|(by, _), _| *by != scheduler);
-                self.refused.retain(|(by, _)| *by != scheduler);
                 self.synced.remove(&scheduler);
             }
             _ => {}
@@ -183,8 +172,7 @@ impl DeletedStaysDeleted {
         };
         let engine = core.engine();
         for id in contents.synced().deleted.keys() {
-            let is_refused = self.refused.contains(&(core.id(), *id));
-            if is_refused || contents.written_end(*id).is_some() {
+            if contents.written_end(*id).is_some() {
                 continue;
             }
             let job = engine.find_job(&format!("j{}", id.job));

@@ -134,7 +134,8 @@ impl Scheduler {
         self.evaluate(now, shard);
     }
 
-    /// It certainly did not start, so its last status stands: a refusal is no run, and consumes no step of the backoff.
+    /// It certainly did not start, so all is as it was, in the store and for people: a refusal is no run, has no status, and consumes
+    /// no step of the backoff.
     fn never_started(
         &mut self,
         now: Time,
@@ -143,26 +144,11 @@ impl Scheduler {
         invocation: InvocationId,
         text: &str,
     ) {
-        let run = self
-            .tasks()
-            .run(task)
-            .map(|run| run.next_backoff)
-            .unwrap_or_default();
-        let old = self.engine().previous_status(task);
-        let status = old.unwrap_or_else(|| {
-            StoredStatus::after(
-                None,
-                &ReportedStatus::never_started(text),
-                run,
-                0,
-                self.wall(),
-            )
-        });
         self.orphans_mut().forget((task, invocation));
         self.tasks_mut().end(now, task, invocation, None);
         // It was ready to run, so its backoff is over; the worker's busy mark keeps it from being tried again at once.
         self.engine_mut()
-            .end(now, task, status, Some(now), Restart::AtOnce);
+            .never_began(now, task, None, Restart::AtOnce);
         self.promote(task);
         if let Some(remote) = self.workers_mut().get_mut(shard) {
             remote.mark_busy(now);
