@@ -353,7 +353,6 @@ impl StoredStatus {
         old: Option<&StoredStatus>,
         reported: &ReportedStatus,
         next_backoff: BackoffDuration,
-        safety_seconds: u32,
         time: WallTime,
     ) -> StoredStatus {
         let mut bits = reported.bits;
@@ -381,14 +380,14 @@ impl StoredStatus {
         StoredStatus {
             bits,
             time,
-            backoff_seconds: backoff_seconds.max(safety_seconds),
-            safety_seconds,
+            backoff_seconds,
+            safety_seconds: 0,
             data,
         }
     }
 
-    /// The same, with a wait of at least this: another run of the task may be alive for as long. The step of the backoff is not
-    /// moved by it.
+    /// The same, with a wait of at least this: a run of the task may be alive for as long. The step of the backoff is not moved by
+    /// it.
     pub fn waiting_at_least(mut self, safety_seconds: u32) -> StoredStatus {
         if safety_seconds <= self.safety_seconds {
             return self;

@@ -11,7 +11,7 @@ fn step(seconds: u32, no_more_backoffs: bool) -> BackoffDuration {
 }
 
 fn stored(reported: &ReportedStatus, next: BackoffDuration) -> StoredStatus {
-    StoredStatus::after(None, reported, next, 0, WallTime(0))
+    StoredStatus::after(None, reported, next, WallTime(0))
 }
 
 #[test]
@@ -134,7 +134,6 @@ fn incomplete_backoff_keeps_the_previous_wait() {
         Some(&old),
         &ReportedStatus::incomplete_backoff("killed"),
         step(60, false),
-        0,
         WallTime(0),
     );
     assert_eq!(s.backoff_seconds, 30);
@@ -152,7 +151,7 @@ fn incomplete_backoff_keeps_the_previous_wait() {
 fn a_lost_task_waits_the_safety_time_but_advances_by_its_configured_step() {
     let shard = Shard::try_from("s").unwrap();
     let lost = ReportedStatus::worker_lost(&shard, "gone", step(5, false));
-    let s = StoredStatus::after(None, &lost, step(5, false), 66, WallTime(0));
+    let s = stored(&lost, step(5, false)).waiting_at_least(66);
     assert_eq!(
         (
             s.backoff_seconds,
@@ -176,7 +175,6 @@ fn was_not_running_keeps_the_step_and_the_data_of_the_status_before_but_not_its_
             Some(old),
             &ReportedStatus::was_not_running(),
             step(60, false),
-            0,
             WallTime(0),
         )
     };
@@ -222,7 +220,7 @@ fn what_is_forgiven_begins_anew_and_stays_safe() {
     for (seconds, no_more) in [(5, false), (500, false), (60, true)] {
         let next = step(seconds, no_more);
         let lost = ReportedStatus::worker_lost(&shard, "gone", next);
-        let lost = StoredStatus::after(None, &lost, next, 66, WallTime(7));
+        let lost = stored(&lost, next).waiting_at_least(66);
         let forgiven = lost.forgiven().unwrap();
         assert!(forgiven.is_overwriteable() && !forgiven.is_failed());
         assert_eq!(

@@ -10,6 +10,7 @@ use brasserie_scheduler_engine::Task;
 
 use crate::record::{Durable, Forgotten};
 use crate::scheduler::Scheduler;
+use crate::tasks::Lost;
 
 /// The last end of each task.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -95,6 +96,11 @@ impl Scheduler {
 
     fn load_end(&mut self, now: Time, task: Task, invocation: InvocationId, status: StoredStatus) {
         let not_before = self.remaining_backoff(now, &status);
+        if status.safety_seconds > 0 && !sabotage::on(Sabotage::ForgetSafetyBackoffs) {
+            let safety = Duration::from_secs(u64::from(status.safety_seconds));
+            let floors = self.tasks_mut().floors_mut();
+            floors.raise(task, Lost::Somebody, now + safety);
+        }
         self.tasks_mut().remember_end(task, invocation);
         self.engine_mut().load_status(now, task, status, not_before);
     }

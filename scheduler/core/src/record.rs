@@ -87,8 +87,6 @@ pub enum Record {
     HistoryDeleted {
         number: DeletionNumber,
         tasks: Vec<ForgottenTask>,
-        /// Of tasks that were lost and may be alive only the failures are forgiven, so that the wait for their end is counted.
-        forgiven: Vec<EndedTask>,
     },
     /// This config file is in force: it stays so when a later scheduler cannot use the file.
     ConfigKept {
@@ -287,14 +285,7 @@ impl Durable {
                     self.end(task);
                 }
             }
-            Record::HistoryDeleted {
-                number,
-                tasks,
-                forgiven,
-            } => {
-                for task in forgiven {
-                    self.end(task);
-                }
+            Record::HistoryDeleted { number, tasks } => {
                 for task in tasks {
                     self.forget(*number, task);
                 }

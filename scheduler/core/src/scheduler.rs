@@ -227,6 +227,7 @@ impl Scheduler {
             self.tasks.left(worker);
         }
         self.tasks.drop_forgotten();
+        self.tasks.floors_mut().drop_passed(now);
         self.continue_refresh(now);
         self.look_for_orphans(now);
         self.kill_due_orphans(now);

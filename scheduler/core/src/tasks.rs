@@ -2,6 +2,7 @@
 
 mod adoption;
 mod beside;
+mod floors;
 mod forgotten;
 mod invocation;
 mod shape;
@@ -21,6 +22,8 @@ use brasserie_scheduler_engine::Task;
 
 use crate::record::{DeletionNumber, Durable, Forgotten};
 use beside::Besides;
+use floors::Floors;
+pub(crate) use floors::Lost;
 use forgotten::DeletedEnds;
 pub(crate) use invocation::kill_request;
 use unsure::UnsureChecks;
@@ -80,6 +83,7 @@ pub(crate) struct Tasks {
     runs: BTreeMap<Task, Run>,
     /// Invariant: only of tasks in `runs`.
     beside: Besides,
+    floors: Floors,
     on_shard: BTreeMap<Shard, BTreeSet<(Task, InvocationId)>>,
     /// The invocation of each task's stored end.
     ended: IdMap<Task, InvocationId>,
@@ -115,6 +119,7 @@ impl Tasks {
         Tasks {
             runs: self.runs.clone(),
             beside: self.beside.clone(),
+            floors: Floors::default(),
             on_shard: self.on_shard.clone(),
             ended: IdMap::default(),
             forgotten: DeletedEnds::default(),
@@ -124,6 +129,14 @@ impl Tasks {
             spans: self.spans.clone(),
             problems: self.problems.clone(),
         }
+    }
+
+    pub(crate) fn floors(&self) -> &Floors {
+        &self.floors
+    }
+
+    pub(crate) fn floors_mut(&mut self) -> &mut Floors {
+        &mut self.floors
     }
 
     pub(crate) fn run(&self, task: Task) -> Option<&Run> {
@@ -224,6 +237,7 @@ impl Tasks {
             return;
         };
         self.unindex(task, &run);
+        self.beside.forget_wait(task);
         if let Some(span) = self.spans.get_mut(&task.job) {
             span.running -= 1;
             span.last_end = now;
@@ -304,6 +318,11 @@ impl Tasks {
             return None;
         }
         self.pending_by_task.get(&task).copied()
+    }
+
+    /// Its stored end is not durable yet.
+    pub(crate) fn is_pending(&self, task: Task) -> bool {
+        self.pending_by_task.contains_key(&task)
     }
 
     pub(crate) fn has_pending_end(&self, job: JobId) -> bool {

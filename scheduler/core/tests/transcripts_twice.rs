@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use brasserie_common::resources::{NodeResources, ResourceAmount};
 use brasserie_common::{
-    BackoffDuration, CallOutcome, InvocationId, ReportedStatus, RunningTask, SchedulerId,
-    WorkerDescription, WorkerSetId,
+    BackoffDuration, CallOutcome, InvocationId, Principal, ReportedStatus, RunningTask,
+    SchedulerId, WorkerDescription, WorkerSetId,
 };
-use brasserie_scheduler_core::{Durable, Options, Rejection};
+use brasserie_scheduler_core::{Durable, Event, JobChange, JobChanged, Options, Rejection, Reply};
 
 use support::{SETTLE, Script, config, listed, one_job, options, worker};
 
@@ -236,9 +236,8 @@ fn the_loss_of_one_of_two_live_runs_keeps_its_safety_wait() {
     assert_eq!(s.starts().len(), 1);
 }
 
-/// It was never to be followed, so nobody counted its wait when the earlier run was listed.
-#[test]
-fn a_run_that_was_lost_for_good_is_waited_for_when_an_earlier_one_is_done() {
+/// The second run of n0 was lost, and the first one, which a lists, has ended well.
+fn done_while_a_later_run_is_lost() -> Script {
     let mut s = impatient();
     let [a, b, _] = workers();
     let two = RunningTask {
@@ -260,7 +259,50 @@ fn a_run_that_was_lost_for_good_is_waited_for_when_an_earlier_one_is_done() {
     let (of, status) = stored(&s);
     // As the end of the latest run, so that who deletes it deletes both.
     assert!(of == second_run() && status.is_done(), "{status:?}");
+    s
+}
+
+/// It was never to be followed, so nothing waited to start when the earlier run was listed.
+#[test]
+fn a_run_that_was_lost_for_good_is_waited_for_when_an_earlier_one_is_done() {
+    let s = done_while_a_later_run_is_lost();
+    let (_, status) = s.durable.statuses.values().next().expect("stored");
     assert!(status.safety_seconds >= 60, "{status:?}");
+}
+
+/// How many tasks an operator makes forget their history, and how many are left alone as they may be alive.
+fn delete_history(s: &mut Script) -> (u64, u64) {
+    let request = s.request();
+    s.event(Event::ChangeJob {
+        request,
+        from: Principal::Own,
+        job: "j".try_into().expect("a name"),
+        change: JobChange::DeleteHistory { nodes: Vec::new() },
+    });
+    match s.reply_to(request).1 {
+        Reply::JobChanged(Ok(JobChanged::HistoryDeleted {
+            tasks, maybe_alive, ..
+        })) => (tasks, maybe_alive),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Nothing waits to start while it is done; but without history the task would start beside its lost run.
+#[test]
+fn a_clock_that_is_set_does_not_shorten_the_wait_of_a_task_that_is_done() {
+    let mut s = done_while_a_later_run_is_lost();
+    assert_eq!(delete_history(&mut s), (0, 1));
+    s.clock_is_ahead = secs(100_000);
+    assert_eq!(delete_history(&mut s), (0, 1));
+    // The next scheduler waits anew in full, and does not know how late it is either.
+    let mut s = s.restart(impatience());
+    s.load(one_job(1, RETRY));
+    s.clock_is_ahead = secs(100_000);
+    assert_eq!(delete_history(&mut s), (0, 1));
+    s.advance(secs(59));
+    assert_eq!(delete_history(&mut s), (0, 1));
+    s.advance(secs(8));
+    assert_eq!(delete_history(&mut s), (1, 0));
 }
 
 #[test]

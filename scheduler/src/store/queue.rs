@@ -176,15 +176,11 @@ fn weight(record: &Record) -> usize {
             FIXED + tasks.iter().map(task).sum::<usize>()
         }
         Record::TaskEnded(ended) => task(ended),
-        Record::HistoryDeleted {
-            number: _,
-            tasks,
-            forgiven,
-        } => {
+        Record::HistoryDeleted { number: _, tasks } => {
             let names = tasks.iter();
             let names = names.map(|ended| ended.job.as_str().len() + ended.node.as_str().len());
             let forgotten: usize = names.map(|bytes| FIXED + bytes).sum();
-            FIXED + forgotten + forgiven.iter().map(task).sum::<usize>()
+            FIXED + forgotten
         }
         Record::ConfigKept { config } => FIXED + config.text.len(),
         Record::TimesGiven { changed, forgotten } => {

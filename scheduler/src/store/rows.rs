@@ -206,14 +206,7 @@ pub(super) fn apply(
                 end(transaction, names, task)?;
             }
         }
-        Record::HistoryDeleted {
-            number,
-            tasks,
-            forgiven,
-        } => {
-            for task in forgiven {
-                end(transaction, names, task)?;
-            }
+        Record::HistoryDeleted { number, tasks } => {
             for task in tasks {
                 forget(transaction, names, *number, task)?;
             }

@@ -176,11 +176,9 @@ fn history_deleted() -> impl Strategy<Value = Record> {
         up_to: task.invocation,
     });
     let tasks = proptest::collection::vec(forgotten, 0..4);
-    let forgiven = proptest::collection::vec(task_ended(), 0..2);
-    (1..5_u64, tasks, forgiven).prop_map(|(number, tasks, forgiven)| Record::HistoryDeleted {
+    (1..5_u64, tasks).prop_map(|(number, tasks)| Record::HistoryDeleted {
         number: DeletionNumber(number),
         tasks,
-        forgiven,
     })
 }
 
@@ -577,7 +575,6 @@ fn deleted(nodes: usize) -> Record {
     Record::HistoryDeleted {
         number: DeletionNumber(1),
         tasks: tasks.collect(),
-        forgiven: Vec::new(),
     }
 }
 

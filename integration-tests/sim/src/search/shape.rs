@@ -373,17 +373,12 @@ fn shape_record(s: &mut S<'_>, record: &Record) {
         Record::JobDeleted { job, version } => s.put((job, version)),
         Record::JobPaused { job } | Record::JobResumed { job } => s.put(job),
         Record::TasksForgiven { tasks } => s.each(tasks, shape_end),
-        Record::HistoryDeleted {
-            number,
-            tasks,
-            forgiven,
-        } => {
+        Record::HistoryDeleted { number, tasks } => {
             s.put(number);
             s.each(tasks, |s, task| {
                 s.put((&task.job, &task.node));
                 s.invocation(task.up_to);
             });
-            s.each(forgiven, shape_end);
         }
         Record::ConfigKept { config } => s.put((&config.path, &config.text)),
         Record::TimesGiven { changed, forgotten } => s.put((changed, forgotten)),

@@ -98,8 +98,8 @@ pub(super) enum Fate {
     Forgotten(ForgottenTask),
     /// It runs, or nobody knows whether it does.
     Runs,
-    /// It was lost, and its process may still be alive. It may have had to be forgiven, so that the wait for that is counted.
-    MaybeAlive(Option<EndedTask>),
+    /// A run of it was lost, and its process may still be alive.
+    MaybeAlive,
 }
 
 impl Slices {
@@ -339,8 +339,7 @@ impl Scheduler {
         nodes
     }
 
-    /// Looks at so many tasks, and writes one record for what it changes. What is deleted and what has to be forgiven for it are two
-    /// facts: the slice ends where the other one begins.
+    /// Looks at so many tasks, and writes one record for what it changes.
     fn do_slice(&mut self, now: Time, under_way: &mut UnderWay) {
         let seq = self.next_record();
         let (mut forgiven, mut forgotten) = (Vec::new(), Vec::new());
@@ -368,20 +367,16 @@ impl Scheduler {
                     forgotten.push(task);
                 }
                 Fate::Runs => counts.running += 1,
-                Fate::MaybeAlive(task) => {
-                    counts.maybe_alive += 1;
-                    forgiven.extend(task);
-                }
+                Fate::MaybeAlive => counts.maybe_alive += 1,
             }
         }
-        let record = match (forgiven.is_empty(), forgotten.is_empty()) {
-            (true, true) => return,
-            (false, true) => Record::TasksForgiven { tasks: forgiven },
-            (_, false) => Record::HistoryDeleted {
+        let record = match under_way.wish.what {
+            What::Forgive if !forgiven.is_empty() => Record::TasksForgiven { tasks: forgiven },
+            What::DeleteHistory(_) if !forgotten.is_empty() => Record::HistoryDeleted {
                 number: self.tasks_mut().record_forgotten(),
                 tasks: forgotten,
-                forgiven,
             },
+            What::Forgive | What::DeleteHistory(_) => return,
         };
         under_way.after = Some(seq);
         self.jobs_mut().slices.last = Some(seq);

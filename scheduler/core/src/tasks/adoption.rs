@@ -2,7 +2,7 @@
 
 use brasserie_common::resources::NodeResources;
 use brasserie_common::sabotage::{self, Sabotage};
-use brasserie_common::{InvocationId, RunningTask, Shard, TaskKey, Time};
+use brasserie_common::{RunningTask, Shard, TaskKey, Time};
 use brasserie_scheduler_engine::{AdoptOutcome, Task, WorkerIndex};
 
 use super::{Run, RunState};
@@ -69,7 +69,6 @@ impl Scheduler {
             if self.is_of_deleted_history(task, &listed) {
                 return;
             }
-            self.keep_safety(now, task, invocation);
             if self.tasks().run(task).is_some() {
                 self.adopt_beside(now, shard, task, listed);
             } else {
@@ -108,17 +107,6 @@ impl Scheduler {
         );
         self.tasks_mut().note_problem(now, text);
         false
-    }
-
-    /// Another run of the task was lost and may be alive: to know of this one does not end that wait.
-    fn keep_safety(&mut self, now: Time, task: Task, invocation: InvocationId) {
-        if self.tasks().ended(task) == Some(invocation) {
-            return;
-        }
-        let safety = self.safety_left(now, task);
-        if !safety.is_zero() {
-            self.tasks_mut().raise_floor(task, now + safety);
-        }
     }
 
     fn adopt_alone(

@@ -6,7 +6,7 @@ use brasserie_common::resources::NodeResources;
 use brasserie_common::{InvocationId, RecordSeq, RunningTask, Shard, Time};
 use brasserie_scheduler_engine::{Task, WorkerIndex};
 
-use super::{Run, RunState, Tasks, stored_seconds};
+use super::{Run, RunState, Tasks};
 use crate::scheduler::Scheduler;
 
 /// Further runs of one task: one on each of some workers, more than any real mistake makes. Beyond them a listed run is only
@@ -17,8 +17,8 @@ const MAX_BESIDE: usize = 16;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Besides {
     runs: BTreeMap<(Task, InvocationId), Beside>,
-    /// Until when a run that was lost while others went on may be alive; kept while others go on.
-    floors: BTreeMap<Task, Time>,
+    /// When tasks may start again by the end of a run beside their own, should that one turn out never to have begun.
+    waits: BTreeMap<Task, Time>,
 }
 
 #[derive(Clone, Debug)]
@@ -49,8 +49,13 @@ impl Besides {
         self.runs.range(all).map(|(_, beside)| &beside.run)
     }
 
-    pub(super) fn floors(&self) -> &BTreeMap<Task, Time> {
-        &self.floors
+    pub(super) fn waits(&self) -> &BTreeMap<Task, Time> {
+        &self.waits
+    }
+
+    /// The task's own run is over.
+    pub(super) fn forget_wait(&mut self, task: Task) {
+        self.waits.remove(&task);
     }
 }
 
@@ -77,20 +82,9 @@ impl Tasks {
         Some(self.beside.of(task).next()?.invocation)
     }
 
-    /// How long the end of a run of this task must keep the next one away, because another one may be alive, in whole seconds.
-    pub(super) fn floor_seconds(&self, now: Time, task: Task) -> u32 {
-        let left = self.beside.floors.get(&task).map(|until| until.since(now));
-        left.map_or(0, stored_seconds)
-    }
-
-    /// A run that may be alive until then does not keep others from being known as running.
-    pub(crate) fn raise_floor(&mut self, task: Task, until: Time) {
-        let floor = self.beside.floors.entry(task).or_insert(until);
-        *floor = (*floor).max(until);
-    }
-
-    fn drop_floor(&mut self, task: Task) {
-        self.beside.floors.remove(&task);
+    /// When the end of a run beside it lets the task start again.
+    pub(super) fn wait_beside(&self, task: Task) -> Option<Time> {
+        self.beside.waits.get(&task).copied()
     }
 }
 
@@ -136,15 +130,21 @@ impl Scheduler {
         Some((run, charges))
     }
 
-    /// `of`: whose end is stored, in the record `seq`.
+    /// `of`: whose end is stored, in the record `seq`. By it the task may start again at `not_before`, if at all.
     pub(crate) fn end_beside(
         &mut self,
         (task, invocation): (Task, InvocationId),
         of: InvocationId,
         seq: RecordSeq,
+        not_before: Option<Time>,
     ) {
         self.stop_beside(task, invocation);
-        self.tasks_mut().note_end(task, of, seq);
+        let tasks = self.tasks_mut();
+        tasks.note_end(task, of, seq);
+        match not_before {
+            Some(at) => tasks.beside.waits.insert(task, at),
+            None => tasks.beside.waits.remove(&task),
+        };
     }
 
     fn index_of(&self, run: &Run) -> WorkerIndex {
@@ -160,9 +160,8 @@ impl Scheduler {
         if let Some((run, charges)) = earliest.and_then(|id| self.stop_beside(task, id)) {
             let index = self.index_of(&run);
             self.engine_mut().adopt_running(task, index, &charges);
-            return self.tasks_mut().begin(task, run);
+            self.tasks_mut().begin(task, run);
         }
-        self.tasks_mut().drop_floor(task);
     }
 
     /// Tasks that run more than once, for as long as they do.

@@ -12,7 +12,7 @@ use brasserie_common::{
 use brasserie_common_config::{Config, JobConfig};
 use brasserie_scheduler_engine::{Placement, Restart, Task};
 
-use super::{Run, RunState, stored_seconds};
+use super::{Run, RunState};
 use crate::calls::Purpose;
 use crate::effect::{Call, CallReply, Rejection, Reply};
 use crate::event::StatusUpdate;
@@ -145,10 +145,18 @@ impl Scheduler {
         text: &str,
     ) {
         self.orphans_mut().forget((task, invocation));
+        // It was ready to run, so its backoff was over; but another run of it may have been known meanwhile, and have ended or been
+        // lost.
+        let floor = self.tasks().floors().until(now, task);
+        let not_before = floor.max(self.tasks().wait_beside(task));
+        let restart = match self.tasks().is_pending(task) {
+            true => Restart::HeldUntilReleased,
+            false => Restart::AtOnce,
+        };
         self.tasks_mut().end(now, task, invocation, None);
-        // It was ready to run, so its backoff is over; the worker's busy mark keeps it from being tried again at once.
+        // The worker's busy mark keeps it from being tried again at once.
         self.engine_mut()
-            .never_began(now, task, None, Restart::AtOnce);
+            .never_began(now, task, not_before, restart);
         self.promote(task);
         if let Some(remote) = self.workers_mut().get_mut(shard) {
             remote.mark_busy(now);
@@ -309,14 +317,14 @@ impl Scheduler {
         if !is_news || update.status.is_overwriteable() {
             return Ok(self.tasks().pending_record(task));
         }
-        // The lost run whose place an earlier one takes may live on: its own end alone ends the wait for it.
-        let safety = match is_same {
-            true => Duration::ZERO,
-            false => self.safety_left(now, task),
+        // Other lost runs may live on: their own ends alone end the wait for them.
+        let over = match sabotage::on(Sabotage::AnyRunReplacesProvisional) {
+            true => ended.unwrap_or(update.invocation),
+            false => update.invocation,
         };
+        self.tasks_mut().floors_mut().over(task, over);
         let end = (update.invocation, &update.status);
-        let backoff = (update.next_backoff, stored_seconds(safety));
-        let (invocation, status) = self.closing_status(now, task, end, backoff);
+        let (invocation, status) = self.closing_status(now, task, end, update.next_backoff);
         let seq = self.record_end(key_of(update), invocation, &status);
         let not_before = self.not_before(now, &status);
         self.tasks_mut().end(now, task, invocation, Some(seq));
@@ -334,7 +342,8 @@ impl Scheduler {
         end: (InvocationId, &ReportedStatus),
     ) -> Option<RecordSeq> {
         let next_backoff = self.tasks().find(task, end.0)?.next_backoff;
-        let (of, status) = self.closing_status(now, task, end, (next_backoff, 0));
+        self.tasks_mut().floors_mut().over(task, end.0);
+        let (of, status) = self.closing_status(now, task, end, next_backoff);
         let seq = self.record_end(key, of, &status);
         self.end_run(now, (task, end.0), (of, status), seq);
         Some(seq)
@@ -350,17 +359,17 @@ impl Scheduler {
     /// What is stored once a run has ended so, and as whose end. A run that is earlier than the stored end was reported before
     /// or given up, and its worker only had not heard of it: nothing but DONE may take the place of what came later, and
     /// nothing at all that of DONE. It is stored as the end of the latest run that has ended, so that who deletes it deletes the ends
-    /// of all.
+    /// of all. It waits for every run of the task that may be alive.
     pub(crate) fn closing_status(
         &self,
         now: Time,
         task: Task,
         (invocation, reported): (InvocationId, &ReportedStatus),
-        (next_backoff, safety_seconds): (BackoffDuration, u32),
+        next_backoff: BackoffDuration,
     ) -> (InvocationId, StoredStatus) {
         let old = self.engine().previous_status(task);
         let old = old.as_ref();
-        let floor = self.tasks().floor_seconds(now, task).max(safety_seconds);
+        let floor = self.tasks().floors().seconds(now, task);
         let mut of = invocation;
         if let (Some(ended), Some(old)) = (self.tasks().ended(task), old)
             && ended != invocation
@@ -369,16 +378,10 @@ impl Scheduler {
             of = of.max(ended);
             let is_final = old.is_done() && !old.is_overwriteable();
             if is_final || (invocation < ended && !reported.is_done()) {
-                let mut kept = old.clone().waiting_at_least(floor);
-                if is_final && floor > 0 {
-                    // By this it is counted while the task is done.
-                    kept.time = self.wall();
-                }
-                return (of, kept);
+                return (of, old.clone().waiting_at_least(floor));
             }
         }
-        let wall = self.wall();
-        let status = StoredStatus::after(old, reported, next_backoff, safety_seconds, wall);
+        let status = StoredStatus::after(old, reported, next_backoff, self.wall());
         (of, status.waiting_at_least(floor))
     }
 
@@ -393,20 +396,6 @@ impl Scheduler {
             let config = self.engine().config();
             now + config.map_or(WORKING_WAIT, |config| config.working_wait)
         })
-    }
-
-    /// How long a run of the task that was lost may still be alive, as far as its stored end tells.
-    pub(super) fn safety_left(&self, now: Time, task: Task) -> Duration {
-        let Some(old) = self.engine().previous_status(task) else {
-            return Duration::ZERO;
-        };
-        let safety = Duration::from_secs(u64::from(old.safety_seconds));
-        match self.engine().waits_until(task) {
-            Some(until) => until.since(now).min(safety),
-            // Nobody counts its wait, as it was never to run again.
-            None if old.is_failed() => safety,
-            None => Duration::ZERO,
-        }
     }
 
     fn record_end(

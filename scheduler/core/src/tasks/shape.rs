@@ -19,6 +19,7 @@ impl Tasks {
         let Tasks {
             runs,
             beside,
+            floors,
             on_shard: _,
             ended,
             forgotten,
@@ -36,10 +37,11 @@ impl Tasks {
             s.put(task);
             run.shape(s);
         });
-        s.each(beside.floors(), |s, (task, until)| {
+        s.each(beside.waits(), |s, (task, until)| {
             s.put(task);
             s.deadline(*until);
         });
+        floors.shape(s);
         let mut ended: Vec<_> = ended.iter().collect();
         ended.sort_unstable_by_key(|(task, _)| **task);
         s.each(ended, |s, (task, invocation)| {

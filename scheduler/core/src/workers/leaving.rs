@@ -14,6 +14,7 @@ use brasserie_scheduler_engine::{Eligibility, Restart, Task};
 use super::remote::{OwnTimers, Remote};
 use crate::record::{EndedTask, LeftCause, Record};
 use crate::scheduler::Scheduler;
+use crate::tasks::Lost;
 
 impl Scheduler {
     /// A machine lock is held by one instance at a time, so an earlier holder is dead with all its processes, whichever shard
@@ -97,7 +98,7 @@ impl Scheduler {
         let mut ended: Vec<EndedTask> = Vec::new();
         for (task, invocation) in self.tasks().on_shard(shard) {
             let run = (task, invocation);
-            if let Some(lost) = self.lost_task(now, run, shard, cause, timers) {
+            if let Some(lost) = self.lose_task(now, run, shard, cause, timers) {
                 self.end_run(now, run, (lost.invocation, lost.status.clone()), upcoming);
                 ended.push(lost);
             }
@@ -158,8 +159,9 @@ impl Scheduler {
         }))
     }
 
-    fn lost_task(
-        &self,
+    /// What becomes of a run on a worker that is lost. It is waited for from now on.
+    fn lose_task(
+        &mut self,
         now: Time,
         (task, invocation): (Task, InvocationId),
         shard: &Shard,
@@ -183,10 +185,14 @@ impl Scheduler {
             LeftCause::DidNotReturn => ("its worker did not return", Duration::ZERO),
         };
         let reported = ReportedStatus::worker_lost(shard, text, run.next_backoff);
-        let safety_seconds = u32::try_from(safety.as_secs()).unwrap_or(u32::MAX);
+        let next_backoff = run.next_backoff;
+        let floors = self.tasks_mut().floors_mut();
+        match safety.is_zero() {
+            true => floors.over(task, invocation),
+            false => floors.raise(task, Lost::Run(invocation), now + safety),
+        }
         let end = (invocation, &reported);
-        let backoff = (run.next_backoff, safety_seconds);
-        let (invocation, status) = self.closing_status(now, task, end, backoff);
+        let (invocation, status) = self.closing_status(now, task, end, next_backoff);
         let key = self.task_key(task);
         Some(EndedTask {
             job: key.job,
@@ -235,13 +241,12 @@ impl Scheduler {
             1.. if sabotage::on(Sabotage::IgnoreSafetyBackoff) => now,
             _ => at,
         });
-        let may_be_alive_until = now + Duration::from_secs(u64::from(status.safety_seconds));
         let is_beside = self
             .tasks()
             .run(task)
             .is_some_and(|run| run.invocation != invocation);
         if is_beside {
-            self.end_beside((task, invocation), of, seq);
+            self.end_beside((task, invocation), of, seq, not_before);
             self.engine_mut().note_status(task, status);
         } else {
             self.tasks_mut().end(now, task, of, Some(seq));
@@ -249,9 +254,6 @@ impl Scheduler {
             self.engine_mut()
                 .end(now, task, status, not_before, restart);
             self.promote(task);
-        }
-        if self.tasks().run(task).is_some() {
-            self.tasks_mut().raise_floor(task, may_be_alive_until);
         }
     }
 }

@@ -145,17 +145,14 @@ fn a_lost_run_that_may_be_alive_keeps_its_wait() {
         let (_, lost) = stored(&s, "n0").expect("it was lost");
         let safety = u64::from(lost.safety_seconds);
         assert!(safety > 10, "{lost:?}");
-        for _ in 0..2 {
-            // The first time a run that had failed for good begins to wait; nothing makes it wait for longer.
-            assert_eq!(delete_history(&mut s, "j", &[]).1, (0, 0, 1));
-            let text = reasons(&s, "j", "n0");
-            assert!(text.contains("it may start again in"), "{text}");
-            s.advance(Duration::from_secs(2));
-        }
-        assert!(stored(&s, "n0").is_some());
-        s.advance(Duration::from_secs(safety - 5));
+        let before = reasons(&s, "j", "n0");
+        // Also of a run that had failed for good the wait is counted from its loss on.
+        assert_eq!(delete_history(&mut s, "j", &[]), (None, (0, 0, 1)));
+        assert_eq!(reasons(&s, "j", "n0"), before, "left alone");
+        assert_eq!(stored(&s, "n0").map(|(_, status)| status), Some(lost));
+        s.advance(Duration::from_secs(safety - 2));
         assert_eq!(delete_history(&mut s, "j", &[]).1, (0, 0, 1));
-        s.advance(Duration::from_secs(5));
+        s.advance(Duration::from_secs(3));
         assert_eq!(delete_history(&mut s, "j", &[]).1, (1, 0, 0));
         assert_eq!(stored(&s, "n0"), None);
     }

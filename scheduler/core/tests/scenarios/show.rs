@@ -97,24 +97,18 @@ impl World {
                 let tasks: Vec<String> = tasks.iter().map(|task| self.ended(task)).collect();
                 format!("forgiven: {}", tasks.join("; "))
             }
-            Record::HistoryDeleted {
-                number: _,
-                tasks,
-                forgiven,
-            } => self.history(tasks, forgiven),
+            Record::HistoryDeleted { number: _, tasks } => self.history(tasks),
             Record::ConfigKept { config } => format!("the config file {} is kept", config.path),
             Record::TimesGiven { changed, forgotten } => times(changed, forgotten),
         }
     }
 
-    fn history(&self, tasks: &[ForgottenTask], forgiven: &[EndedTask]) -> String {
-        let forgiven = forgiven.iter();
-        let forgiven = forgiven.map(|task| format!("forgiven {}", self.ended(task)));
-        let mut texts: Vec<String> = forgiven.collect();
-        texts.extend(tasks.iter().map(|task| {
+    fn history(&self, tasks: &[ForgottenTask]) -> String {
+        let texts = tasks.iter().map(|task| {
             let run = self.names.run(task.up_to);
             format!("{} on {} up to {run}", task.job, task.node)
-        }));
+        });
+        let texts: Vec<String> = texts.collect();
         format!("history is deleted: {}", texts.join("; "))
     }
 

@@ -40,6 +40,8 @@ pub struct Script {
     pub told: BTreeMap<WorkerId, (WorkerDescription, WorkerSetId)>,
     /// Why the program was told to end.
     pub exit: Option<ExitReason>,
+    /// How far somebody has set the wall clock ahead.
+    pub clock_is_ahead: Duration,
 }
 
 impl Script {
@@ -62,6 +64,7 @@ impl Script {
             records: Vec::new(),
             told: BTreeMap::new(),
             exit: None,
+            clock_is_ahead: Duration::ZERO,
         };
         script.turn();
         script
@@ -104,6 +107,7 @@ impl Script {
 
     pub fn event(&mut self, event: Event) {
         let wall = WallTime::from_secs(EPOCH) + self.now.since(Time::ZERO);
+        let wall = wall + self.clock_is_ahead;
         self.scheduler.handle(self.now, Event::WallClock(wall));
         self.scheduler.handle(self.now, event);
         self.turn();

@@ -288,10 +288,7 @@ impl Turn<'_> {
             | Record::TimesGiven { .. } => &[],
         };
         let forgiven = match record {
-            Record::TasksForgiven { tasks }
-            | Record::HistoryDeleted {
-                forgiven: tasks, ..
-            } => tasks.as_slice(),
+            Record::TasksForgiven { tasks } => tasks.as_slice(),
             _ => &[],
         };
         self.log.push(Happening::RecordWritten {
