@@ -51,19 +51,32 @@ const PIECE_BYTES: usize = 1 << 20;
 /// The kernel takes 256 pages back, with some reserve for memory that had to be moved.
 pub(crate) const PIECE_COST: u64 = 250_000;
 
-/// Places that are written at a time, and what that costs when their memory was never touched.
-const FILLED: usize = 65_536;
-const FILLED_COST: u64 = 70_000;
+/// Bytes that are written at a time. In this crate's tests so few that small tables come in pieces, too.
+const FILLED_BYTES: usize = if cfg!(test) { 16 } else { 1 << 18 };
+/// The kernel empties a huge page of two MiB when its first byte is written: two milliseconds where memory is slow.
+const BYTE_COST: u64 = 1;
+
+/// A page that the kernel empties as a whole.
+pub(crate) const HUGE_PAGE: usize = 2 << 20;
+
+/// What the first byte costs of memory of so many bytes that was never touched.
+pub(crate) fn cost_to_touch(bytes: usize) -> u64 {
+    BYTE_COST * bytes.min(HUGE_PAGE) as u64
+}
 
 /// Brings a vector to a length by places that all say the same, piece by piece: memory that was used before must be emptied. Whether it
 /// is so long.
-pub(crate) fn fill(vector: &mut Vec<u32>, len: usize, value: u32, work: &mut Work) -> bool {
+pub(crate) fn fill<T: Copy>(vector: &mut Vec<T>, len: usize, value: T, work: &mut Work) -> bool {
+    let piece = (FILLED_BYTES / size_of::<T>()).max(1);
+    // All at once, or growing would mean to copy what is there.
+    vector.reserve_exact(len.saturating_sub(vector.len()));
     while vector.len() < len {
         if !work.is_left() {
             return false;
         }
-        work.spend(FILLED_COST);
-        vector.resize(len.min(vector.len() + FILLED), value);
+        let end = len.min(vector.len() + piece);
+        work.spend(BYTE_COST * ((end - vector.len()) * size_of::<T>()) as u64);
+        vector.resize(end, value);
     }
     true
 }
@@ -114,11 +127,13 @@ mod tests {
 
     #[test]
     fn a_long_vector_comes_piece_by_piece() {
-        let (mut vector, mut slices) = (vec![3], 0);
-        while !fill(&mut vector, 3 * FILLED, 7, &mut Work::new(1)) {
+        let piece = FILLED_BYTES / size_of::<u32>();
+        let (mut vector, mut slices) = (vec![3_u32], 0);
+        while !fill(&mut vector, 3 * piece, 7, &mut Work::new(1)) {
             slices += 1;
+            assert_eq!(vector.len(), 1 + slices * piece);
         }
-        assert_eq!((slices, vector.len(), vector[0]), (2, 3 * FILLED, 3));
+        assert_eq!((slices, vector.len(), vector[0]), (2, 3 * piece, 3));
         assert!(vector[1..].iter().all(|n| *n == 7));
         assert!(fill(&mut vector, 1, 8, &mut Work::new(1)), "it is longer");
     }

@@ -48,24 +48,37 @@ enum Way {
 }
 
 /// ```text
-///   Count --> Sum --> Room --> Fill --> Built             by position, if a node has replicas or very many tasks
-///                                |
-///                                +-----> Sort --> Built    row by row
+///   New --> Count --> Sum --> Room --> Fill --------------> Shed --> Built
+///                                        |                   ^
+///                                        +-----> Sort -------+     row by row
 /// ```
+/// By position, if a node has replicas or very many tasks.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
+    /// There are places for some of the nodes.
+    New,
     /// `starts` has, one place late, how many tasks are below each node, as far as this step.
-    Count(Way, usize),
+    Count(Way, Step),
     /// Up to this node `starts` says where its tasks start.
     Sum(usize),
     /// There is room for some of the tasks.
     Room,
     /// As far as this step, tasks stand below their nodes; `next` is behind the last one of each.
-    Fill(Way, usize),
+    Fill(Way, Step),
     /// Up to this node tasks are sorted.
     Sort(usize),
+    /// The index is whole, and `next` is given back.
+    Shed,
     /// Nothing is left to do.
     Built,
+}
+
+/// A row or a position, by the way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Step {
+    at: usize,
+    /// Of the rows of this position those before this one have been looked at.
+    row: Option<u32>,
 }
 
 /// A [`BelowIndex`] in the making.
@@ -74,7 +87,10 @@ pub(crate) struct BelowBuilder {
     tasks: LevelId,
     above: LevelId,
     stage: Stage,
+    /// Nodes of the upper level.
+    nodes: usize,
     index: BelowIndex,
+    /// While tasks are counted: the last one of each node, plus one.
     next: Vec<u32>,
     /// The most tasks below a node.
     most: u32,
@@ -83,7 +99,6 @@ pub(crate) struct BelowBuilder {
 
 impl BelowBuilder {
     pub(crate) fn new(forest: &Forest, tasks: LevelId, above: LevelId) -> Self {
-        let nodes = forest.order(above).len();
         let way = match forest.has_replicas() {
             true => Way::Positions,
             false => Way::Rows,
@@ -91,13 +106,10 @@ impl BelowBuilder {
         BelowBuilder {
             tasks,
             above,
-            stage: Stage::Count(way, 0),
-            index: BelowIndex {
-                starts: vec![0; nodes + 1],
-                positions: Vec::new(),
-            },
-            // While tasks are counted: the last one of each node, plus one. Zeros cost nothing until they are looked at.
-            next: vec![0; nodes + 1],
+            stage: Stage::New,
+            nodes: forest.order(above).len(),
+            index: BelowIndex::default(),
+            next: Vec::new(),
             most: 0,
             counted: way,
         }
@@ -112,15 +124,24 @@ impl BelowBuilder {
         self.index
     }
 
+    /// Leaves whatever is there of it to a forest that nobody needs either.
+    pub(crate) fn give_up(self, forest: &mut Forest) {
+        let BelowIndex { starts, positions } = self.index;
+        forest.take_rest([starts, positions, self.next]);
+    }
+
     /// Goes on; whether the index is whole.
     pub(crate) fn build(&mut self, forest: &Forest, work: &mut Work) -> bool {
         while work.is_left() {
             self.stage = match self.stage {
+                Stage::New => self.make_places(work),
                 Stage::Count(way, first) => self.count(forest, way, first, work),
                 Stage::Sum(node) => self.sum(node, work),
                 Stage::Room => self.make_room(work),
                 Stage::Fill(way, first) => self.fill(forest, way, first, work),
                 Stage::Sort(node) => self.sort(node, work),
+                Stage::Shed if shed(&mut self.next, work) => Stage::Built,
+                Stage::Shed => Stage::Shed,
                 Stage::Built => return true,
             };
         }
@@ -132,10 +153,10 @@ impl BelowBuilder {
     fn pairs(
         &self,
         forest: &Forest,
-        (way, first): (Way, usize),
+        (way, first): (Way, Step),
         work: &mut Work,
         mut found: impl FnMut(usize, u32),
-    ) -> Option<usize> {
+    ) -> Option<Step> {
         let over = |row: u32| {
             let over = forest
                 .upward(row)
@@ -144,9 +165,9 @@ impl BelowBuilder {
         };
         match way {
             Way::Rows => {
-                for row in first..forest.len() {
+                for row in first.at..forest.len() {
                     if !work.is_left() {
-                        return Some(row);
+                        return Some(Step { at: row, row: None });
                     }
                     work.spend(ROW_COST);
                     let row = row as u32;
@@ -159,22 +180,36 @@ impl BelowBuilder {
             }
             Way::Positions => {
                 let order = forest.order(self.tasks).iter().enumerate();
-                for (position, &canonical) in order.skip(first) {
-                    if !work.is_left() {
-                        return Some(position);
-                    }
-                    for over in forest.rows(canonical).filter_map(over) {
+                let mut from = first.row;
+                for (position, &canonical) in order.skip(first.at) {
+                    for row in forest.rows(from.take().unwrap_or(canonical)) {
+                        if !work.is_left() {
+                            return Some(Step {
+                                at: position,
+                                row: Some(row),
+                            });
+                        }
                         work.spend(POSITION_COST);
-                        found(over, position as u32);
+                        if let Some(over) = over(row) {
+                            found(over, position as u32);
+                        }
                     }
-                    work.spend(ROW_COST);
                 }
             }
         }
         None
     }
 
-    fn count(&mut self, forest: &Forest, way: Way, first: usize, work: &mut Work) -> Stage {
+    fn make_places(&mut self, work: &mut Work) -> Stage {
+        let len = self.nodes + 1;
+        if fill(&mut self.index.starts, len, 0, work) && fill(&mut self.next, len, 0, work) {
+            Stage::Count(self.counted, Step::default())
+        } else {
+            Stage::New
+        }
+    }
+
+    fn count(&mut self, forest: &Forest, way: Way, first: Step, work: &mut Work) -> Stage {
         let mut starts = std::mem::take(&mut self.index.starts);
         let mut last = std::mem::take(&mut self.next);
         let rest = self.pairs(forest, (way, first), work, |node, position| {
@@ -199,8 +234,6 @@ impl BelowBuilder {
             starts[node + 1] += starts[node];
             self.next[node] = starts[node];
         }
-        let found = starts.last().map_or(0, |end| *end as usize);
-        self.index.positions = Vec::with_capacity(found);
         Stage::Room
     }
 
@@ -210,13 +243,13 @@ impl BelowBuilder {
             return Stage::Room;
         }
         if self.most <= MOST_SORTED && self.counted == Way::Rows {
-            Stage::Fill(Way::Rows, 0)
+            Stage::Fill(Way::Rows, Step::default())
         } else {
-            Stage::Fill(Way::Positions, 0)
+            Stage::Fill(Way::Positions, Step::default())
         }
     }
 
-    fn fill(&mut self, forest: &Forest, way: Way, first: usize, work: &mut Work) -> Stage {
+    fn fill(&mut self, forest: &Forest, way: Way, first: Step, work: &mut Work) -> Stage {
         let mut positions = std::mem::take(&mut self.index.positions);
         let mut next = std::mem::take(&mut self.next);
         let starts = &self.index.starts;
@@ -233,7 +266,7 @@ impl BelowBuilder {
         match (rest, way) {
             (Some(step), _) => Stage::Fill(way, step),
             (None, Way::Rows) => Stage::Sort(0),
-            (None, Way::Positions) => Stage::Built,
+            (None, Way::Positions) => Stage::Shed,
         }
     }
 
@@ -247,7 +280,7 @@ impl BelowBuilder {
             work.spend(SUM_COST + SORT_COST * below.len() as u64);
             self.index.positions[below].sort_unstable();
         }
-        Stage::Built
+        Stage::Shed
     }
 }
 
@@ -287,3 +320,6 @@ impl Below<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,10 +10,12 @@ use super::index::{Branch, Forest, NO_LEVEL, NONE, Place};
 use super::sorting::Sorting;
 use super::table::{NodeTable, Row};
 use crate::names::NodeNames;
-use crate::work::{Work, fill};
+use crate::work::{HUGE_PAGE, Work, cost_to_touch, fill};
 
 /// A name is looked up among all names, and a new one is added.
 const ROW_COST: u64 = 800;
+/// Rows whose places are written ahead: those of one huge page, so that it is emptied in a slice of its own.
+const AHEAD: usize = HUGE_PAGE / size_of::<Place>();
 /// A new name is added, and some others are put in order anew.
 const NEW_NAME_COST: u64 = 1200;
 /// A replica is put behind its canonical row.
@@ -34,8 +36,8 @@ enum Stage {
     Replicas(usize),
     /// The levels before this one are arranged; this one has so many rows yet to be shuffled, or is being sorted.
     Order(usize, Shuffle),
-    /// As far as this position of this level, rows have their positions in its order.
-    Positions(usize, usize),
+    /// As far as this position of this level, rows have their positions in its order; of the rows of this position those before this one.
+    Positions(usize, usize, Option<u32>),
     /// Nothing is left to do.
     Grown,
 }
@@ -47,6 +49,15 @@ enum Shuffle {
     /// Places from here on have got their rows.
     From(usize),
 }
+
+/// A row that is not there yet.
+const UNKNOWN: Place = Place {
+    node: NodeId(NONE),
+    parent: NONE,
+    position: NONE,
+    level: NO_LEVEL,
+    branch: Branch::Disabled,
+};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Growing {
@@ -100,15 +111,22 @@ impl Growing {
                 Stage::Rows(next) => self.add_rows(next, names, work),
                 Stage::Replicas(from) => self.chain_replicas(from, work),
                 Stage::Order(level, shuffle) => self.arrange(level, shuffle, rng, work),
-                Stage::Positions(level, next) => self.tell_positions(level, next, work),
+                Stage::Positions(level, next, row) => self.tell_positions(level, (next, row), work),
                 Stage::Grown => return true,
             };
         }
         matches!(self.stage, Stage::Grown)
     }
 
+    #[cfg(test)]
+    pub(super) fn is_sorting(&self) -> bool {
+        self.sorting.is_some()
+    }
+
     /// Whatever is there of it.
-    pub(crate) fn into_forest(self) -> Box<Forest> {
+    pub(crate) fn into_forest(mut self) -> Box<Forest> {
+        let sorting = self.sorting.into_iter();
+        self.forest.take_rest(sorting.flat_map(Sorting::into_parts));
         self.forest
     }
 
@@ -123,36 +141,47 @@ impl Growing {
             if !work.is_left() {
                 return Stage::Rows(index);
             }
-            work.spend(ROW_COST);
+            let ahead = table.len().min((index / AHEAD + 1) * AHEAD);
+            if !fill(&mut forest.places, ahead, UNKNOWN, work) {
+                return Stage::Rows(index);
+            }
             let row = Row(index as u32);
             let known = names.count();
             let id = NodeId(names.intern_text(table.name(row)));
             if names.count() > known {
                 work.spend(NEW_NAME_COST);
             }
+            let level = self.levels[table.level(row).index()];
+            let canonical = forest.row_of(level, id);
+            let is_first = level != NO_LEVEL && canonical.is_none();
+            let is_elsewhere = is_first && forest.any_row_of(id).is_some();
+            if is_elsewhere && !forest.more_rows.make_room(table.len(), work) {
+                return Stage::Rows(index);
+            }
+            work.spend(ROW_COST);
             let parent = table.parent(row);
             let above = parent.is_none_or(|p| forest.is_open(p.0));
-            forest.places.push(Place {
+            forest.places[index] = Place {
                 node: id,
                 parent: parent.map_or(NONE, |p| p.0),
                 position: NONE,
-                level: self.levels[table.level(row).index()],
+                level,
                 branch: if above && table.enabled(row) {
                     Branch::Open
                 } else {
                     Branch::Disabled
                 },
-            });
+            };
             let Some(level) = forest.level(row.0) else {
                 continue;
             };
-            match forest.row_of(level, id) {
+            match canonical {
                 Some(canonical) => {
                     forest.places[index].position = forest.position(canonical);
                     // The list of them comes later, as it has the order of the table.
                     self.has_replicas = true;
                 }
-                None => add_canonical(forest, level, id, row.0, table.len()),
+                None => add_canonical(forest, (level, id), row.0, work),
             }
         }
         forest.rows.shrink_to_fit();
@@ -166,6 +195,9 @@ impl Growing {
     /// From the last row to the first, each put next to its canonical row.
     fn chain_replicas(&mut self, end: usize, work: &mut Work) -> Stage {
         let forest = &mut *self.forest;
+        if !forest.replicas.make_room(forest.table.len(), work) {
+            return Stage::Replicas(end);
+        }
         for index in (0..end).rev() {
             if !work.is_left() {
                 return Stage::Replicas(index + 1);
@@ -177,8 +209,7 @@ impl Growing {
                 forest.order(level).get(position).copied()
             });
             if let Some(canonical) = canonical.filter(|canonical| *canonical != row) {
-                let rows = forest.len();
-                forest.replicas.put_behind(canonical, row, rows);
+                forest.replicas.put_behind(canonical, row);
             }
         }
         Stage::Order(0, Shuffle::New)
@@ -215,10 +246,15 @@ impl Growing {
                 }
             }
         }
-        Stage::Positions(level, 0)
+        Stage::Positions(level, 0, None)
     }
 
-    fn tell_positions(&mut self, level: usize, first: usize, work: &mut Work) -> Stage {
+    fn tell_positions(
+        &mut self,
+        level: usize,
+        (first, mut from): (usize, Option<u32>),
+        work: &mut Work,
+    ) -> Stage {
         let Forest {
             orders,
             places,
@@ -227,10 +263,10 @@ impl Growing {
         } = &mut *self.forest;
         let rows = orders[level].iter().enumerate().skip(first);
         for (position, &canonical) in rows {
-            if !work.is_left() {
-                return Stage::Positions(level, position);
-            }
-            for row in replicas.from(canonical) {
+            for row in replicas.from(from.take().unwrap_or(canonical)) {
+                if !work.is_left() {
+                    return Stage::Positions(level, position, Some(row));
+                }
                 work.spend(POSITION_COST);
                 places[row as usize].position = position as u32;
             }
@@ -239,15 +275,19 @@ impl Growing {
     }
 }
 
-fn add_canonical(forest: &mut Forest, level: LevelId, id: NodeId, row: u32, rows: usize) {
+fn add_canonical(forest: &mut Forest, (level, id): (LevelId, NodeId), row: u32, work: &mut Work) {
     if forest.rows.len() <= id.index() {
         forest.rows.resize(id.index() + 1, NONE);
     }
     match forest.rows[id.index()] {
         NONE => forest.rows[id.index()] = row,
-        first => forest.more_rows.put_behind(first, row, rows),
+        first => forest.more_rows.put_behind(first, row),
     }
     let order = &mut forest.orders[level.index()];
+    if order.is_empty() {
+        // The first rows of several levels are near each other.
+        work.spend(cost_to_touch(order.capacity() * size_of::<u32>()));
+    }
     forest.places[row as usize].position = order.len() as u32;
     order.push(row);
 }

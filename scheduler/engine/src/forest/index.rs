@@ -8,7 +8,7 @@ use brasserie_common_config::LevelId;
 
 use super::below::{Below, BelowBuilder, BelowIndex};
 use super::table::{NodeTable, Row};
-use crate::work::{Work, shed};
+use crate::work::{Work, fill, shed};
 
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -48,12 +48,13 @@ impl Chains {
         self.0.get(row as usize).copied().filter(|next| *next != 0)
     }
 
-    /// Puts a row behind another one. `rows`: of the whole table.
-    pub(super) fn put_behind(&mut self, row: u32, new: u32, rows: usize) {
-        if self.0.is_empty() {
-            // Zeros come from the kernel at no cost until they are looked at.
-            self.0 = vec![0; rows];
-        }
+    /// Makes room for so many rows, piece by piece; whether there is.
+    pub(super) fn make_room(&mut self, rows: usize, work: &mut Work) -> bool {
+        fill(&mut self.0, rows, 0, work)
+    }
+
+    /// Puts a row behind another one; there is room for all.
+    pub(super) fn put_behind(&mut self, row: u32, new: u32) {
         self.0[new as usize] = self.0[row as usize];
         self.0[row as usize] = new;
     }
@@ -214,6 +215,11 @@ impl Forest {
     /// Whether [`Forest::below`] does not know yet the tasks of a level below the nodes of another.
     pub(crate) fn lacks_below(&self, tasks: LevelId, above: LevelId) -> bool {
         above != LevelId::INSTANCE && above < tasks && !self.below.contains_key(&(tasks, above))
+    }
+
+    /// Takes something that nobody needs, to give its memory back with that of all else.
+    pub(super) fn take_rest(&mut self, rest: impl IntoIterator<Item = Vec<u32>>) {
+        self.orders.extend(rest);
     }
 
     pub(crate) fn put_below(&mut self, tasks: LevelId, above: LevelId, index: BelowIndex) {

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::work::Work;
+use crate::work::{Work, shed};
 
 /// Sorted at once, within some tens of microseconds.
 const RUN: usize = 256;
@@ -35,7 +35,7 @@ impl Sorting {
         }
     }
 
-    /// Goes on; whether all is sorted.
+    /// Goes on; whether all is sorted, and the other half of the memory given back.
     pub(super) fn sort(&mut self, work: &mut Work, compare: impl Fn(u32, u32) -> Ordering) -> bool {
         while self.width == 0 {
             if !work.is_left() {
@@ -62,7 +62,7 @@ impl Sorting {
             self.to.clear();
             self.width *= 2;
         }
-        true
+        shed(&mut self.to, work)
     }
 
     fn merge_one(&mut self, compare: &impl Fn(u32, u32) -> Ordering) {
@@ -91,6 +91,11 @@ impl Sorting {
     pub(super) fn into_sorted(self) -> Vec<u32> {
         self.from
     }
+
+    /// All that takes memory, in no order.
+    pub(super) fn into_parts(self) -> [Vec<u32>; 2] {
+        [self.from, self.to]
+    }
 }
 
 #[cfg(test)]
@@ -110,6 +115,7 @@ mod tests {
             let rows: Vec<u32> = rows.into_iter().filter(|row| seen.insert(*row)).collect();
             let mut sorting = Sorting::new(rows);
             while !sorting.sort(&mut Work::new(slice), |a, b| b.cmp(&a)) {}
+            prop_assert_eq!(sorting.to.capacity(), 0, "what sorting needed is given back");
             prop_assert_eq!(sorting.into_sorted(), seen.into_iter().rev().collect::<Vec<_>>());
         }
     }
