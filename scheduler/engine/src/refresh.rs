@@ -18,6 +18,7 @@ use crate::forest::below::BelowBuilder;
 use crate::forest::growing::Growing;
 use crate::forest::index::Forest;
 use crate::placement::RunPath;
+use crate::placement::eligible::Filling;
 use crate::statuses::columns::Columns;
 use crate::types::Task;
 use crate::work::Work;
@@ -30,6 +31,8 @@ pub(crate) use rubbish::Rubbish;
 const SLICE: u64 = 2_000_000;
 /// A job's columns are exchanged, and the pool is told whether it has anything to try.
 const EXCHANGE_COST: u64 = 50;
+/// There is room for those who will wait at a place again.
+const PLACE_COST: u64 = 3;
 /// A job's columns are begun, and told to those that depend on it.
 const BEGIN_COST: u64 = 500;
 /// A run's path is written down.
@@ -79,8 +82,8 @@ pub(crate) struct Refresh {
     columns: Vec<Columns>,
     /// Runs before this place no longer name a row of the forest in force, nor do those that have started since.
     paths: Option<usize>,
-    /// A job whose columns are as far as this step.
-    under_way: Option<(JobId, usize)>,
+    /// A job whose columns are so far.
+    under_way: Option<(JobId, Filling)>,
     below: Option<Box<BelowBuilder>>,
     /// Jobs that were changed meanwhile, and those that depend on them: they may be again, so what stays as it is must not wait for them.
     restless: BTreeSet<JobId>,
@@ -200,7 +203,8 @@ impl Engine {
                 return;
             };
             if let Stage::Ready = refresh.stage {
-                let cost = EXCHANGE_COST * self.jobs.len() as u64;
+                let cost = EXCHANGE_COST * self.jobs.len() as u64
+                    + PLACE_COST * self.lists.places() as u64;
                 if !work.has_room_for(cost) {
                     self.refresh = Some(refresh);
                     return;
@@ -266,10 +270,14 @@ impl Engine {
         let table = refresh.table().cloned();
         let Refresh {
             stage,
-            forest,
+            mut forest,
             columns,
+            below,
             ..
         } = refresh;
+        if let (Some(forest), Some(below)) = (&mut forest, below) {
+            below.give_up(forest);
+        }
         self.rubbish.take_forest(forest);
         self.rubbish.take_columns(columns);
         match stage {
@@ -351,6 +359,13 @@ impl Engine {
         }
     }
 
+    /// One that is under way goes first: a job that is changed again and again must not undo what is there of others. It depends on
+    /// none that is not built, or it would not be under way.
+    fn next_to_build(&self, under_way: Option<(JobId, Filling)>, place: usize) -> Option<JobId> {
+        let in_order = self.by_dependency.get(place).copied();
+        under_way.map(|(id, _)| id).or(in_order)
+    }
+
     fn build_columns(&mut self, refresh: &mut Refresh, id: JobId, work: &mut Work) {
         if !refresh.restless.contains(&id) {
             self.patience.note_progress();
@@ -365,9 +380,9 @@ impl Engine {
                 if engine.move_gate(id) {
                     changed.extend(engine.dependents_in_order(id));
                 }
-                engine.begin_columns(&forest, id);
+                engine.begin_columns(id);
             }
-            let first = first.map_or(0, |(_, step)| step);
+            let first = first.map_or(Filling::Room, |(_, filling)| filling);
             let rest = engine.fill_columns(&forest, id, first, work);
             engine.forest = Some(forest);
             if rest.is_none() {
@@ -375,7 +390,7 @@ impl Engine {
             }
             (rest, changed)
         });
-        refresh.under_way = rest.map(|step| (id, step));
+        refresh.under_way = rest.map(|filling| (id, filling));
         self.hope_has_changed(refresh, changed);
     }
 

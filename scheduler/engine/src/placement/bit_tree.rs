@@ -1,5 +1,7 @@
 //! A set of small numbers in one bit each, with summaries, so that "the next one from here" costs a word per level.
 
+use crate::work::{Work, fill, shed};
+
 /// Invariant: bit `i` of a summary is set exactly if word `i` of the level below is not 0. The top level is one word.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BitTree {
@@ -24,6 +26,32 @@ impl BitTree {
             levels.push(vec![0; words]);
         }
         BitTree { levels }
+    }
+
+    /// Brings a tree in which nothing has ever been to room for `0..len`, piece by piece; whether it has it. Nothing may be put in before.
+    pub(crate) fn make_room(&mut self, len: usize, work: &mut Work) -> bool {
+        let mut words = len.div_ceil(WORD).max(1);
+        for level in &mut self.levels {
+            if !fill(level, words, 0, work) {
+                return false;
+            }
+            words = words.div_ceil(WORD);
+        }
+        while self.levels.last().is_some_and(|top| top.len() > 1) {
+            let mut level = Vec::new();
+            let is_whole = fill(&mut level, words, 0, work);
+            self.levels.push(level);
+            if !is_whole {
+                return false;
+            }
+            words = words.div_ceil(WORD);
+        }
+        true
+    }
+
+    /// Gives the memory back, little by little; whether all of it is gone. Nothing may be asked of the tree from then on.
+    pub(crate) fn shed(&mut self, work: &mut Work) -> bool {
+        self.levels.iter_mut().all(|level| shed(level, work))
     }
 
     fn grow(&mut self, len: usize) {

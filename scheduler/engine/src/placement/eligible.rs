@@ -8,6 +8,7 @@ use crate::engine::{Engine, Reach};
 use crate::forest::filter::JobFilters;
 use crate::forest::index::Forest;
 use crate::refresh::Side;
+use crate::statuses::columns::Columns;
 use crate::statuses::gate::Gate;
 use crate::statuses::job::Job;
 use crate::types::{Task, TaskState};
@@ -15,6 +16,27 @@ use crate::work::Work;
 
 /// A task's status, waits and dependencies are looked up, each anywhere in memory.
 const CLASSIFY_COST: u64 = 250;
+/// A replica, anywhere in memory, and the nodes above it are looked at.
+const REPLICA_COST: u64 = 300;
+
+/// How far a job's columns are.
+///
+/// ```text
+///              +----------------+
+///              v                |
+///   Room --> Tasks(step) --> Replicas(step, row)
+///              |
+///              +--> whole
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filling {
+    /// There are places for some of the tasks.
+    Room,
+    /// Tasks before this step of the scan are classified.
+    Tasks(usize),
+    /// Of the task at this step, the replicas before this row keep it from running.
+    Replicas(usize, u32),
+}
 
 /// Whether a job runs on a node as far as the forest goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +69,7 @@ impl Engine {
         self.index_forest(&mut forest, &self.configured);
         for i in 0..self.jobs.len() {
             if self.jobs[i].config.is_none() {
-                self.columns[i].reset(0);
+                self.columns[i].reset();
             }
         }
         self.rebuild_in_order(&forest, self.configured.iter().copied().collect());
@@ -57,8 +79,8 @@ impl Engine {
 
     pub(crate) fn rebuild_job(&mut self, forest: &Forest, id: JobId) {
         self.move_gate(id);
-        self.begin_columns(forest, id);
-        self.fill_columns(forest, id, 0, &mut Work::endless());
+        self.begin_columns(id);
+        self.fill_columns(forest, id, Filling::Room, &mut Work::endless());
         self.sync_active(id);
     }
 
@@ -68,39 +90,69 @@ impl Engine {
         job.infeasible = job.unmeetable.is_some() || self.pool.is_infeasible(job.demand);
     }
 
-    pub(crate) fn begin_columns(&mut self, forest: &Forest, id: JobId) {
+    pub(crate) fn begin_columns(&mut self, id: JobId) {
         self.look_whether_infeasible(id);
-        let level = self.jobs[id.index()].level;
-        let len = level.map_or(0, |level| forest.order(level).len());
-        self.columns[id.index()].reset(len);
+        self.columns[id.index()].reset();
     }
 
-    /// Classifies the job's tasks from a step on; the step to go on with, if work is out.
+    /// Goes on with the job's columns; how far they are, if work is out.
     pub(crate) fn fill_columns(
         &mut self,
         forest: &Forest,
         id: JobId,
-        first: usize,
+        first: Filling,
         work: &mut Work,
-    ) -> Option<usize> {
-        let job = &self.jobs[id.index()];
+    ) -> Option<Filling> {
         // Invariant: a configured job has a level, and of others nobody asks for columns.
-        let scan = forest.scan(job.level.expect("a configured job"));
+        let level = self.jobs[id.index()].level.expect("a configured job");
         // Taken out so that they can be written while everything else is read; nothing that is read for a job is in its own
         // columns.
         let mut columns = std::mem::take(&mut self.columns[id.index()]);
-        let mut rest = None;
+        let rest = match first {
+            Filling::Room if !columns.make_room(forest.order(level).len(), work) => {
+                Some(Filling::Room)
+            }
+            Filling::Room => self.fill_tasks(forest, (id, &mut columns), (0, None), work),
+            Filling::Tasks(step) => self.fill_tasks(forest, (id, &mut columns), (step, None), work),
+            Filling::Replicas(step, row) => {
+                self.fill_tasks(forest, (id, &mut columns), (step, Some(row)), work)
+            }
+        };
+        columns.are_whole = rest.is_none();
+        self.columns[id.index()] = columns;
+        rest
+    }
+
+    /// Classifies a job's tasks from a step of the scan on, and the one there from a replica on.
+    fn fill_tasks(
+        &self,
+        forest: &Forest,
+        (id, columns): (JobId, &mut Columns),
+        (first, mut replica): (usize, Option<u32>),
+        work: &mut Work,
+    ) -> Option<Filling> {
+        let job = &self.jobs[id.index()];
+        // Invariant: as for all of its columns.
+        let scan = forest.scan(job.level.expect("a configured job"));
         for step in first..forest.scan_len(scan) {
             if !work.is_left() {
-                rest = Some(step);
-                break;
+                let within = replica.map(|row| Filling::Replicas(step, row));
+                return Some(within.unwrap_or(Filling::Tasks(step)));
             }
             work.spend(CLASSIFY_COST);
             let Some(row) = forest.scanned(scan, step) else {
                 continue;
             };
+            let from = replica.take().unwrap_or(row);
+            let (state, eligible) = if self.runs(forest, job, id, row) {
+                (TaskState::Running, false)
+            } else {
+                match self.structure_from(forest, (id, job), (row, from), work) {
+                    Ok(structure) => self.classify_idle(forest, (id, job), row, structure),
+                    Err(next) => return Some(Filling::Replicas(step, next)),
+                }
+            };
             let position = forest.position(row);
-            let (state, eligible) = self.classify(forest, job, id, row);
             columns.set_state(position, state);
             if eligible {
                 columns.set_eligible(position);
@@ -111,23 +163,38 @@ impl Engine {
                 columns.ready.remove(position as usize);
             }
         }
-        columns.are_whole = rest.is_none();
-        self.columns[id.index()] = columns;
-        rest
+        None
+    }
+
+    fn runs(&self, forest: &Forest, job: &Job, id: JobId, row: u32) -> bool {
+        let node = forest.node(row);
+        job.running > 0 && self.is_running(Task { job: id, node })
     }
 
     /// The task's state, and whether it could start but for slots.
     fn classify(&self, forest: &Forest, job: &Job, id: JobId, row: u32) -> (TaskState, bool) {
-        let node = forest.node(row);
-        let task = Task { job: id, node };
-        if job.running > 0 && self.is_running(task) {
+        if self.runs(forest, job, id, row) {
             return (TaskState::Running, false);
         }
-        match self.task_structure(forest, job, id, row) {
+        let structure = self.task_structure(forest, job, id, row);
+        self.classify_idle(forest, (id, job), row, structure)
+    }
+
+    /// The same of a task that does not run.
+    fn classify_idle(
+        &self,
+        forest: &Forest,
+        (id, job): (JobId, &Job),
+        row: u32,
+        structure: Structure,
+    ) -> (TaskState, bool) {
+        match structure {
             Structure::Open => {}
             Structure::Disabled(_) => return (TaskState::Disabled, false),
             Structure::Avoided(_) => return (TaskState::Avoided, false),
         }
+        let node = forest.node(row);
+        let task = Task { job: id, node };
         let status = job.statuses.bits(node);
         if let Some(bits) = status {
             if bits.has(StatusBits::DONE) {
@@ -157,14 +224,34 @@ impl Engine {
         id: JobId,
         canonical: u32,
     ) -> Structure {
+        let rows = (canonical, canonical);
+        let structure = self.structure_from(forest, (id, job), rows, &mut Work::endless());
+        structure.expect("Invariant: endless work is never out")
+    }
+
+    /// The same, but only over rows from one of them on, as those before it are not open; the row to go on with, if work is out.
+    fn structure_from(
+        &self,
+        forest: &Forest,
+        (id, job): (JobId, &Job),
+        (canonical, from): (u32, u32),
+        work: &mut Work,
+    ) -> Result<Structure, u32> {
         let first = self.structure(forest, job, id, canonical);
         if first == Structure::Open || !forest.has_replicas() {
-            return first;
+            return Ok(first);
         }
-        let open = forest
-            .rows(canonical)
-            .any(|row| self.structure(forest, job, id, row) == Structure::Open);
-        if open { Structure::Open } else { first }
+        let replicas = forest.rows(from).filter(|row| *row != canonical);
+        for row in replicas {
+            if row != from && !work.is_left() {
+                return Err(row);
+            }
+            work.spend(REPLICA_COST);
+            if self.structure(forest, job, id, row) == Structure::Open {
+                return Ok(Structure::Open);
+            }
+        }
+        Ok(first)
     }
 
     /// From the node to the root; the first negative answer wins.

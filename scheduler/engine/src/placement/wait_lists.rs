@@ -209,6 +209,11 @@ impl WaitLists {
         });
     }
 
+    /// How many places there are where somebody waits.
+    pub(crate) fn places(&self) -> usize {
+        self.places.len()
+    }
+
     /// Leaves nothing, and gives the lists to whoever takes them apart.
     pub(crate) fn take_all(&mut self) -> IntoIter<WaitKey, Waiters> {
         self.open.clear();

@@ -6,7 +6,7 @@ use crate::placement::bit_tree::BitTree;
 use crate::statuses::gate::Gate;
 use crate::statuses::tally::Tally;
 use crate::types::{TASK_STATES, TaskState};
-use crate::work::{Work, shed};
+use crate::work::{Work, fill, shed};
 
 /// Set in a state byte if the task could start but for slots.
 const ELIGIBLE: u8 = 0x80;
@@ -53,15 +53,22 @@ impl Parked {
 }
 
 impl Columns {
-    /// Forgets everything but how the job looks as a whole; `len` positions, all to be set.
-    pub(crate) fn reset(&mut self, len: usize) {
-        self.states = vec![TaskState::Unstarted as u8; len];
-        self.counts = [0; TASK_STATES];
-        self.counts[TaskState::Unstarted as usize] = len as u64;
-        self.eligible = 0;
-        self.are_whole = false;
-        self.ready = BitTree::with_room(len);
-        self.tally = OnceLock::new();
+    /// Forgets everything but how the job looks as a whole: there are no positions.
+    pub(crate) fn reset(&mut self) {
+        self.take_out();
+    }
+
+    /// Brings columns that had no positions to `len` of them, all to be set, piece by piece; whether there are so many. Meanwhile those that
+    /// are there can be set.
+    pub(crate) fn make_room(&mut self, len: usize, work: &mut Work) -> bool {
+        // First, as nothing is ready as long as there are no positions.
+        if !self.ready.make_room(len, work) {
+            return false;
+        }
+        let before = self.states.len();
+        let is_enough = fill(&mut self.states, len, TaskState::Unstarted as u8, work);
+        self.counts[TaskState::Unstarted as usize] += (self.states.len() - before) as u64;
+        is_enough
     }
 
     /// Number of positions.
@@ -148,8 +155,41 @@ impl Columns {
 
     /// Gives its memory back, little by little; whether all of it is gone.
     pub(crate) fn shed(&mut self, work: &mut Work) -> bool {
-        self.tally = OnceLock::new();
-        self.ready = BitTree::default();
-        shed(&mut self.states, work)
+        let mut tally = self.tally.get_mut();
+        tally.as_mut().is_none_or(|tally| tally.shed(work))
+            && self.ready.shed(work)
+            && shed(&mut self.states, work)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_come_piece_by_piece_and_those_that_are_there_can_be_set() {
+        const LEN: usize = 1000;
+        let mut columns = Columns::default();
+        let (mut slices, mut set) = (1, 0);
+        while !columns.make_room(LEN, &mut Work::new(1)) {
+            slices += 1;
+            let len = columns.len();
+            assert!(len < LEN);
+            if len > 0 {
+                columns.set_state(len as u32 - 1, TaskState::Done);
+                columns.set_eligible(len as u32 - 1);
+                columns.ready.insert(len - 1);
+                set += 1;
+            }
+        }
+        assert!(slices > LEN / 20 && set > LEN / 20, "{slices}, {set}");
+        assert_eq!(columns.len(), LEN);
+        assert_eq!(columns.count(TaskState::Done), set as u64);
+        assert_eq!(columns.count(TaskState::Unstarted), (LEN - set) as u64);
+        assert_eq!(columns.ready.iter().count(), set);
+        let mut empty = BitTree::default();
+        while !empty.make_room(LEN * LEN, &mut Work::new(1)) {}
+        assert_eq!(empty, BitTree::with_room(LEN * LEN));
+        assert!(empty.make_room(LEN, &mut Work::new(1)), "there is more");
     }
 }

@@ -166,7 +166,7 @@ impl Engine {
         }
         for id in &changed {
             if self.jobs[id.index()].config.is_none() {
-                self.columns[id.index()].reset(0);
+                self.columns[id.index()].reset();
             }
         }
         if self.gates == 0 {

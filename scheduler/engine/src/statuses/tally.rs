@@ -6,9 +6,15 @@ use brasserie_common::StatusBits;
 use brasserie_common::collections::IdMap;
 
 use crate::forest::index::Forest;
+use crate::work::{Work, cost_to_shed, shed};
 
 /// All that a status can have.
 const BITS: usize = 12;
+
+type Children = IdMap<u32, [u32; BITS]>;
+
+/// Rows whose children are counted in one map: it takes a megabyte at most, and so is given back at once.
+const ROWS: usize = 8192;
 
 /// No set of real bits.
 const ABSENT: StatusBits = StatusBits(u16::MAX);
@@ -19,7 +25,8 @@ const ABSENT: StatusBits = StatusBits(u16::MAX);
 pub(crate) struct Tally {
     /// By row; `ABSENT` for what is no task, nor above one.
     bits: Vec<StatusBits>,
-    children: IdMap<u32, [u32; BITS]>,
+    /// `ROWS` rows each.
+    children: Vec<Children>,
     levels: Vec<BTreeMap<StatusBits, u64>>,
 }
 
@@ -27,15 +34,26 @@ impl Tally {
     pub(crate) fn new(rows: usize, levels: usize) -> Self {
         Tally {
             bits: vec![ABSENT; rows],
-            children: IdMap::default(),
+            children: vec![Children::default(); rows.div_ceil(ROWS)],
             levels: vec![BTreeMap::new(); levels],
         }
     }
 
     /// What a copy takes.
     pub(crate) fn bytes(&self) -> usize {
-        self.bits.len() * size_of::<StatusBits>()
-            + self.children.capacity() * (size_of::<(u32, [u32; BITS])>() + 1)
+        let children: usize = self.children.iter().map(bytes_of).sum();
+        self.bits.len() * size_of::<StatusBits>() + children
+    }
+
+    /// Gives the memory back, little by little; whether all of it is gone. Nothing may be asked of the tally from then on.
+    pub(crate) fn shed(&mut self, work: &mut Work) -> bool {
+        while let Some(children) = self.children.pop() {
+            work.spend(cost_to_shed(bytes_of(&children)));
+            if !work.is_left() {
+                return false;
+            }
+        }
+        shed(&mut self.bits, work)
     }
 
     pub(crate) fn of(&self, row: u32) -> Option<StatusBits> {
@@ -64,7 +82,8 @@ impl Tally {
 
     /// Counts a child's new bits instead of its old ones; the bits of all children.
     fn count(&mut self, parent: u32, old: StatusBits, new: StatusBits) -> StatusBits {
-        let counts = self.children.entry(parent).or_default();
+        let counts = &mut self.children[parent as usize / ROWS];
+        let counts = counts.entry(parent).or_default();
         let mut union = StatusBits::EMPTY;
         for (i, count) in counts.iter_mut().enumerate() {
             let bit = StatusBits(1 << i);
@@ -96,5 +115,34 @@ impl Tally {
         }
         *buckets.entry(bits).or_default() += 1;
         before
+    }
+}
+
+fn bytes_of(children: &Children) -> usize {
+    children.capacity() * (size_of::<(u32, [u32; BITS])>() + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statuses::columns::Columns;
+
+    #[test]
+    fn a_tally_goes_piece_by_piece_and_before_its_columns() {
+        let parts = 40;
+        let mut tally = Tally::new(parts * ROWS, 2);
+        for row in (0..parts * ROWS).step_by(ROWS) {
+            tally.count(row as u32, StatusBits::EMPTY, StatusBits::DONE);
+        }
+        assert_eq!(tally.children.len(), parts, "of so many rows each");
+        let mut columns = Columns::default();
+        columns.tally = Box::new(tally).into();
+        let mut slices = 1;
+        while !columns.shed(&mut Work::new(1)) {
+            slices += 1;
+        }
+        assert!(slices > parts, "{slices}");
+        let tally = columns.tally.get().unwrap();
+        assert_eq!((tally.bytes(), columns.len()), (0, 0));
     }
 }
