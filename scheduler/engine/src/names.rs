@@ -112,7 +112,7 @@ const LOOK_COST: u64 = 20;
 /// A block whose text is made anew.
 const BLOCK_COST: u64 = 200;
 /// A name is hashed, and found where nobody has looked for long.
-const FREE_COST: u64 = 300;
+const FREE_COST: u64 = 450;
 
 /// Node names in texts of many. Ten million of them as values of their own would take more memory than all the rest.
 ///
