@@ -107,6 +107,45 @@ impl Block {
     }
 }
 
+/// Blocks that stand in one list: it is copied while it grows, which takes some tens of microseconds at most.
+const LIST: usize = 1024;
+
+/// Blocks by their numbers, at no step in a time that grows with how many they are.
+#[derive(Clone, Debug, Default)]
+struct Blocks {
+    /// Invariant: all but the last have `LIST` blocks, and the last one has some.
+    lists: Vec<Vec<Block>>,
+}
+
+impl Blocks {
+    fn len(&self) -> usize {
+        let last = self.lists.last().map_or(LIST, Vec::len);
+        self.lists.len() * LIST + last - LIST
+    }
+
+    fn push(&mut self, block: Block) {
+        match self.lists.last_mut() {
+            Some(list) if list.len() < LIST => list.push(block),
+            Some(_) | None => self.lists.push(vec![block]),
+        }
+    }
+
+    fn pop(&mut self) {
+        if let Some(list) = self.lists.last_mut() {
+            list.pop();
+            self.lists.pop_if(|list| list.is_empty());
+        }
+    }
+
+    fn at(&self, block: usize) -> &Block {
+        &self.lists[block / LIST][block % LIST]
+    }
+
+    fn at_mut(&mut self, block: usize) -> &mut Block {
+        &mut self.lists[block / LIST][block % LIST]
+    }
+}
+
 /// Looking at a block whose names are all kept.
 const LOOK_COST: u64 = 20;
 /// A block whose text is made anew.
@@ -119,8 +158,7 @@ const FREE_COST: u64 = 450;
 /// No step takes time that grows with the number of names: they are added, found and given back while tasks run.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeNames {
-    #[expect(clippy::vec_box, reason = "a longer list of them must soon be copied")]
-    blocks: Vec<Box<Block>>,
+    blocks: Blocks,
     /// Of all names together.
     text_bytes: usize,
     /// Ids from here on are nobody's.
@@ -136,7 +174,7 @@ pub(crate) struct NodeNames {
 impl NodeNames {
     pub(crate) fn new(seed: u64) -> Self {
         NodeNames {
-            blocks: Vec::new(),
+            blocks: Blocks::default(),
             text_bytes: 0,
             end: 0,
             free: Bits::default(),
@@ -174,13 +212,13 @@ impl NodeNames {
         let id = u32::try_from(index).expect("fewer than 2^32 names");
         let (block, place) = (index / BLOCK, index % BLOCK);
         if block == self.blocks.len() {
-            self.blocks.push(Box::new(Block::new()));
+            self.blocks.push(Block::new());
         }
         self.end = self.end.max(index + 1);
-        self.blocks[block].put(place, text);
+        self.blocks.at_mut(block).put(place, text);
         self.text_bytes += text.len();
         if place + 1 == BLOCK {
-            self.blocks[block].text.shrink_to_fit();
+            self.blocks.at_mut(block).text.shrink_to_fit();
         }
         let mut ids = std::mem::take(&mut self.ids);
         ids.insert(hash, id, |id| self.keys.hash_one(self.get(id)));
@@ -206,7 +244,7 @@ impl NodeNames {
         if index >= self.end {
             return "";
         }
-        let block = &self.blocks[index / BLOCK];
+        let block = self.blocks.at(index / BLOCK);
         &block.text[block.range(index % BLOCK)]
     }
 
@@ -310,10 +348,10 @@ impl NodeNames {
             let mut ids = std::mem::take(&mut self.ids);
             ids.remove(hash, id as u32, |id| self.keys.hash_one(self.get(id)));
             self.ids = ids;
-            self.blocks[block].put(id % BLOCK, "");
+            self.blocks.at_mut(block).put(id % BLOCK, "");
             self.free.insert(id);
         }
-        self.blocks[block].text.shrink_to_fit();
+        self.blocks.at_mut(block).text.shrink_to_fit();
     }
 
     /// The last ids, if they are nobody's, are as if they had never been handed out. Whether there may be more in the block before.

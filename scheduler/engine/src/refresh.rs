@@ -359,13 +359,6 @@ impl Engine {
         }
     }
 
-    /// One that is under way goes first: a job that is changed again and again must not undo what is there of others. It depends on
-    /// none that is not built, or it would not be under way.
-    fn next_to_build(&self, under_way: Option<(JobId, Filling)>, place: usize) -> Option<JobId> {
-        let in_order = self.by_dependency.get(place).copied();
-        under_way.map(|(id, _)| id).or(in_order)
-    }
-
     fn build_columns(&mut self, refresh: &mut Refresh, id: JobId, work: &mut Work) {
         if !refresh.restless.contains(&id) {
             self.patience.note_progress();

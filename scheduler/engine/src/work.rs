@@ -74,6 +74,10 @@ pub(crate) fn fill<T: Copy>(vector: &mut Vec<T>, len: usize, value: T, work: &mu
         if !work.is_left() {
             return false;
         }
+        if vector.is_empty() {
+            // Where it begins, and where the next page does, are near each other.
+            work.spend(cost_to_touch(len * size_of::<T>()));
+        }
         let end = len.min(vector.len() + piece);
         work.spend(BYTE_COST * ((end - vector.len()) * size_of::<T>()) as u64);
         vector.resize(end, value);

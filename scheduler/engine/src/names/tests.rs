@@ -42,6 +42,24 @@ fn node_names_keep_their_ids_over_many_blocks() {
     assert_eq!(names.iter().nth(BLOCK), Some(name(BLOCK).as_str()));
 }
 
+#[test]
+fn a_list_of_blocks_is_never_copied_as_a_whole() {
+    let mut blocks = Blocks::default();
+    for i in 0..=3 * LIST {
+        assert_eq!(blocks.len(), i);
+        blocks.push(Block::new());
+        blocks.at_mut(i).put(0, &i.to_string());
+    }
+    assert!(blocks.lists.iter().all(|list| list.capacity() <= LIST));
+    for i in (0..=3 * LIST).rev() {
+        assert_eq!(blocks.at(i).text, i.to_string());
+        blocks.pop();
+        assert_eq!(blocks.len(), i);
+    }
+    blocks.pop();
+    assert!(blocks.lists.is_empty());
+}
+
 /// What somebody does with names.
 #[derive(Clone, Debug)]
 enum Step {
@@ -135,7 +153,7 @@ fn what_is_given_back_takes_no_memory() {
     }
     assert!(turns > 40, "in slices");
     assert_eq!((names.count(), names.end(), names.blocks.len()), (1, 4, 1));
-    assert!(names.blocks[0].text.capacity() < 64);
+    assert!(names.blocks.at(0).text.capacity() < 64);
     assert_eq!(names.ids.shards.len(), 1);
     assert_eq!(names.get(3), "a rather long name of a node 3");
     assert_eq!(names.intern_text("new"), 0);

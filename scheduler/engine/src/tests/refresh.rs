@@ -438,3 +438,134 @@ fn a_slice_classifies_one_replica_of_many_if_there_is_no_work_for_more() {
         assert_eq!(slices[1] - slices[0], 50, "one for each that there is more");
     }
 }
+
+/// Before each slice something is done; how many slices until the table is in force.
+fn in_spite_of(
+    (engine, table): (&mut Engine, &Arc<NodeTable>),
+    slice: u64,
+    mut before: impl FnMut(&mut Engine, usize),
+) -> usize {
+    for turn in 1..2000 {
+        before(engine, turn);
+        engine.go_on(&mut Work::new(slice));
+        if is_in_force(engine, table) {
+            return turn;
+        }
+    }
+    panic!("it never comes in force");
+}
+
+fn undisturbed(engine: &Engine, table: &Arc<NodeTable>, slice: u64) -> usize {
+    let mut engine = engine.clone();
+    engine.begin_nodes(Arc::clone(table));
+    in_spite_of((&mut engine, table), slice, |_, _| {})
+}
+
+#[test]
+fn a_save_before_each_slice_does_not_keep_a_table_out_where_jobs_have_gates() {
+    let mut config = gated();
+    let (mut engine, _) = engine(config.clone(), &[("h1", &["d1"])]);
+    let table = wide(&config, 20, "n");
+    // A look at each job, and at each gate, takes more.
+    let slice = 160;
+    let quiet = undisturbed(&engine, &table, slice);
+    engine.begin_nodes(Arc::clone(&table));
+    let turns = in_spite_of((&mut engine, &table), slice, |engine, _| {
+        config.jobs[0].priority += 1.0;
+        engine.begin_config(NOW, Arc::new(config.clone()));
+    });
+    assert!(turns < quiet + 20, "{turns} instead of {quiet} turns");
+    finish(&mut engine, slice);
+    assert_eq!(gate(&engine, "last"), Gate::Closed);
+}
+
+#[test]
+fn a_job_that_is_another_one_before_each_slice_does_not_keep_a_table_out() {
+    for mut config in [gated(), two_jobs()] {
+        let (mut engine, _) = engine(config.clone(), &[("h1", &["d1"])]);
+        let table = wide(&config, 300, "n");
+        let slice = 20_000;
+        let quiet = undisturbed(&engine, &table, slice);
+        engine.begin_nodes(Arc::clone(&table));
+        let turns = in_spite_of((&mut engine, &table), slice, |engine, _| {
+            config.jobs[0].enabled ^= true;
+            engine.begin_config(NOW, Arc::new(config.clone()));
+        });
+        assert!(turns < quiet + 40, "{turns} instead of {quiet} turns");
+        finish(&mut engine, slice);
+        let first = engine.jobs().next().unwrap();
+        let counts = engine.counts(first);
+        assert_eq!(counts.unstarted, 600, "{counts:?}");
+    }
+}
+
+#[test]
+fn a_task_that_fails_and_is_forgiven_before_each_slice_does_not_keep_a_table_out() {
+    let config = gated();
+    let (mut engine, _) = engine(config.clone(), &[("h1", &["n0.0"])]);
+    let table = wide(&config, 300, "n");
+    let slice = 20_000;
+    let quiet = undisturbed(&engine, &table, slice);
+    let task = task(&mut engine, "first", "n0.0");
+    engine.begin_nodes(Arc::clone(&table));
+    let turns = in_spite_of((&mut engine, &table), slice, |engine, turn| {
+        let bits = [StatusBits::FAILED, StatusBits::ERROR][turn % 2];
+        engine.restate(NOW, task, status(bits), None, Restart::AtOnce);
+    });
+    assert!(turns < quiet + 40, "{turns} instead of {quiet} turns");
+}
+
+#[test]
+fn tables_before_each_slice_do_not_keep_one_out_that_is_on_its_way() {
+    let config = two_jobs();
+    let (mut engine, _) = engine(config.clone(), &[("h1", &["d1"])]);
+    let table = wide(&config, 50, "n");
+    let slice = 100;
+    let quiet = undisturbed(&engine, &table, slice);
+    engine.begin_nodes(Arc::clone(&table));
+    let turns = in_spite_of((&mut engine, &table), slice, |engine, turn| {
+        // To free one of them takes more than a slice.
+        engine.begin_nodes(wide(&config, 50, &format!("m{turn}.")));
+    });
+    assert!(turns < quiet + 20, "{turns} instead of {quiet} turns");
+}
+
+#[test]
+fn another_order_before_each_slice_does_not_keep_all_tables_out() {
+    let mut config = two_jobs();
+    let (mut engine, _) = engine(config.clone(), &[("h1", &["d1"])]);
+    let table = wide(&config, 50, "n");
+    engine.begin_nodes(Arc::clone(&table));
+    let orders = [NodeOrder::Original, NodeOrder::Lexicographic];
+    let turns = in_spite_of((&mut engine, &table), 10_000, |engine, turn| {
+        config.node_order = orders[turn % 2];
+        engine.begin_config(NOW, Arc::new(config.clone()));
+    });
+    assert!(turns < 40, "{turns} turns");
+}
+
+#[test]
+fn a_slice_does_the_same_whoever_else_has_the_table_that_goes() {
+    let config = two_jobs();
+    let history = |keep: bool| {
+        let (mut engine, _) = engine(config.clone(), &[("h1", &["d1"])]);
+        let former = wide(&config, 400, "n");
+        engine.apply_nodes(NOW, Arc::clone(&former));
+        // A view, say, that another thread lets go of in some turn or other.
+        let kept = keep.then_some(former);
+        let (next, last) = (wide(&config, 10, "x"), wide(&config, 10, "y"));
+        engine.begin_nodes(Arc::clone(&next));
+        let mut turns = Vec::new();
+        while engine.is_refreshing() {
+            engine.go_on(&mut Work::new(500));
+            if is_in_force(&engine, &next) && engine.waiting.is_none() && turns.len() < 200 {
+                engine.begin_nodes(Arc::clone(&last));
+            }
+            turns.push((engine.tables_put_in_force(), engine.fingerprint(NOW)));
+        }
+        drop(kept);
+        assert!(is_in_force(&engine, &last));
+        turns
+    };
+    assert_eq!(history(true), history(false));
+}
