@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use brasserie_common::status::StoredStatus;
 use brasserie_common::{
-    CallId, CallOutcome, InvocationId, Principal, RefusalCode, ReportedStatus, RunningTask, Time,
-    Timeouts, WorkerDescription, WorkerId, WorkerSetId,
+    CallId, CallOutcome, InvocationId, Principal, RefusalCode, ReportedStatus, RunningTask,
+    TaskKey, Time, Timeouts, WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_scheduler_core::{Call, CallReply, Durable, Event, JobChange, Options, Record};
 
@@ -18,6 +19,8 @@ use support::{EPOCH, Script, listed, one_job, options, worker};
 const TICK: Duration = Duration::from_secs(1);
 /// Before the call is given up.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
+/// Nobody waits longer: the longest safety wait of a worker that went unseen, and a backoff.
+const LONGEST: Duration = Duration::from_secs(900);
 const RETRY: &str = r#", "backoff": [1, 3, "fail"]"#;
 
 /// Fewer than the core knows beside each other of one task.
@@ -253,6 +256,38 @@ impl World {
         self.look();
     }
 
+    /// Once every run has ended, or is lost for longer than it can live, the task starts again, unless it has ended for good.
+    fn ends_well(&mut self) {
+        for at in 0..self.others.len() {
+            if self.others[at].state == OtherState::Known {
+                let (worker, run) = (self.others[at].worker.clone(), self.others[at].run.clone());
+                let _ = self.s.update(&worker, &run, ReportedStatus::incomplete());
+                self.others[at].state = OtherState::Ended;
+                self.look();
+            }
+        }
+        for _ in 0..LONGEST.as_secs() {
+            if self.own.is_some() {
+                return;
+            }
+            self.tick();
+        }
+        let key = self.main_task();
+        let status = self.s.durable.statuses.get(&key);
+        let is_over = |s: &StoredStatus| s.is_done() || s.is_failed();
+        assert!(
+            self.own.is_some() || status.is_some_and(|(_, status)| is_over(status)),
+            "it never starts again after {status:?}"
+        );
+    }
+
+    fn main_task(&self) -> TaskKey {
+        TaskKey {
+            job: "j".try_into().expect("a name"),
+            node: "n0".try_into().expect("a name"),
+        }
+    }
+
     /// Who was lost, and whether the task has started.
     fn look(&mut self) {
         // All that is new has happened since the last tick.
@@ -306,5 +341,6 @@ proptest! {
         for (kind, pick) in steps {
             world.step(kind, pick);
         }
+        world.ends_well();
     }
 }

@@ -251,10 +251,11 @@ impl Scheduler {
 
     /// Another run of the task is under way: a repeat, "was not running" about an old run, or an end that comes too late.
     fn end_of_another(
-        &self,
+        &mut self,
         task: Task,
         update: &StatusUpdate,
     ) -> Result<Option<RecordSeq>, Rejection> {
+        self.is_dead(task, update);
         let ended = self.tasks().ended(task);
         let is_final = |s: &StoredStatus| s.is_done() && !s.is_overwriteable();
         if ended.is_some()
@@ -284,6 +285,15 @@ impl Scheduler {
         Ok(self.tasks().pending_record(task))
     }
 
+    /// Whatever else comes of it, nobody waits any more for a lost run that has told its own end. Other lost runs may live on.
+    fn is_dead(&mut self, task: Task, update: &StatusUpdate) {
+        if !update.status.is_overwriteable() && self.tasks().ended(task) >= Some(update.invocation)
+        {
+            let floors = self.tasks_mut().floors_mut();
+            floors.over(task, update.invocation);
+        }
+    }
+
     /// Nothing runs: a repeat, which waits for the first one's record, or the true end after "lost" or "was not running".
     fn end_again(
         &mut self,
@@ -291,6 +301,7 @@ impl Scheduler {
         task: Task,
         update: &StatusUpdate,
     ) -> Result<Option<RecordSeq>, Rejection> {
+        self.is_dead(task, update);
         let ended = self.tasks().ended(task);
         let is_done = |s: &StoredStatus| s.is_done() && !s.is_overwriteable();
         if ended.is_some()
@@ -317,12 +328,11 @@ impl Scheduler {
         if !is_news || update.status.is_overwriteable() {
             return Ok(self.tasks().pending_record(task));
         }
-        // Other lost runs may live on: their own ends alone end the wait for them.
-        let over = match sabotage::on(Sabotage::AnyRunReplacesProvisional) {
-            true => ended.unwrap_or(update.invocation),
-            false => update.invocation,
-        };
-        self.tasks_mut().floors_mut().over(task, over);
+        if sabotage::on(Sabotage::AnyRunReplacesProvisional)
+            && let Some(ended) = ended
+        {
+            self.tasks_mut().floors_mut().over(task, ended);
+        }
         let end = (update.invocation, &update.status);
         let (invocation, status) = self.closing_status(now, task, end, update.next_backoff);
         let seq = self.record_end(key_of(update), invocation, &status);
