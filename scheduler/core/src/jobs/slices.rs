@@ -148,18 +148,20 @@ impl Slices {
                 end: self.begun + self.waiting.len() as u64,
             };
         }
-        while self.told.wish < self.told.end {
+        let mut next = Vec::new();
+        while self.told.wish < self.told.end && next.len() < limit {
             let Told { wish, nodes, .. } = self.told;
             let rest = self.nodes_of(wish).get(nodes..).unwrap_or_default();
-            let next: Vec<NodeId> = rest.iter().take(limit).copied().collect();
-            if !next.is_empty() {
-                self.told.nodes += next.len();
-                return next;
+            let before = next.len();
+            next.extend(rest.iter().take(limit - before));
+            if next.len() > before {
+                self.told.nodes += next.len() - before;
+            } else {
+                self.told.wish += 1;
+                self.told.nodes = 0;
             }
-            self.told.wish += 1;
-            self.told.nodes = 0;
         }
-        Vec::new()
+        next
     }
 }
 
