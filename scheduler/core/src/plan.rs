@@ -149,7 +149,7 @@ impl WhatIf {
             .or_else(|| too_heavy(engine.remembered_bytes(), remembered));
         let (copy, runs) = match not_counted {
             None => (scheduler.to_try_out(), None),
-            Some(_) => (thin_copy(scheduler, now), Some(scheduler.runs_now())),
+            Some(_) => (thin_copy(scheduler, now), Some(scheduler.runs_now(now))),
         };
         WhatIf {
             now,
@@ -175,7 +175,7 @@ impl WhatIf {
             self.problems = self.copy.engine().problems().into_iter().collect();
         }
         let Proposal { config, nodes } = proposal;
-        let runs = self.runs.take().unwrap_or_else(|| self.copy.runs_now());
+        let runs = self.runs.take().unwrap_or_else(|| self.copy.runs_now(now));
         if let ProposedNodes::Read(nodes) = &nodes
             && self.not_counted.is_none()
             && let Some(why) = too_large(Some(&config), Some(nodes))

@@ -1,6 +1,6 @@
 //! Looks at what runs, after a change of what is wanted: slice by slice, since it may be a million.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::Hasher;
 use std::time::Duration;
 
@@ -145,16 +145,16 @@ impl Scheduler {
             let found = self.look(&mut left);
             self.orphans_mut().unseen.seen(found.up_to);
             let orphans = self.orphans_mut();
-            let mut shards = BTreeMap::new();
+            let mut shards = BTreeSet::new();
             for (run, shard) in found.wanted {
                 orphans.forget(run);
-                shards.insert(shard, ());
+                shards.insert(shard);
             }
             for (run, shard, delay) in found.orphans {
                 orphans.note(now, run, &shard, delay);
-                shards.insert(shard, ());
+                shards.insert(shard);
             }
-            for shard in shards.keys() {
+            for shard in &shards {
                 self.evaluate(now, shard);
             }
         }
@@ -200,12 +200,19 @@ fn changed_jobs<'a>(before: &'a Config, after: &'a Config) -> Vec<&'a JobName> {
     let (one, other) = (&before.jobs[first..], &after.jobs[first..]);
     let pairs = one.iter().rev().zip(other.iter().rev());
     let last = pairs.take_while(|(one, other)| one.is_same(other)).count();
-    let rest = |jobs: &'a [Shared<JobConfig>]| {
-        let jobs = jobs[..jobs.len() - last].iter();
-        jobs.map(|job| (&job.name, says(job)))
-            .collect::<BTreeMap<_, _>>()
+    let (one, other) = (&one[..one.len() - last], &other[..other.len() - last]);
+    let pairs = || one.iter().zip(other);
+    let is_one_job =
+        |(a, b): (&Shared<JobConfig>, &Shared<JobConfig>)| a.is_same(b) || a.name == b.name;
+    if one.len() == other.len() && pairs().all(is_one_job) {
+        let changed = pairs().filter(|(a, b)| !a.is_same(b) && says(a) != says(b));
+        return changed.map(|(_, job)| &job.name).collect();
+    }
+    let by_name = |jobs: &'a [Shared<JobConfig>]| {
+        let jobs = jobs.iter().map(|job| (&job.name, says(job)));
+        jobs.collect::<BTreeMap<_, _>>()
     };
-    let (before, after) = (rest(one), rest(other));
+    let (before, after) = (by_name(one), by_name(other));
     let gone = before.keys().filter(|name| !after.contains_key(*name));
     let changed = after
         .iter()
@@ -222,4 +229,97 @@ fn says(job: &JobConfig) -> (bool, bool, Option<Duration>) {
         job.errors.is_empty(),
         job.kill_orphan_tasks_after,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Jobs and nodes at the ends of what there can be, too.
+    const IDS: [u32; 6] = [0, 1, 2, 7, u32::MAX - 1, u32::MAX];
+
+    fn tasks() -> impl Iterator<Item = Task> {
+        let of = |job: u32| {
+            IDS.iter().map(move |node| Task {
+                job: JobId(job),
+                node: NodeId(*node),
+            })
+        };
+        IDS.into_iter().flat_map(of)
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Everything,
+        Job(u32),
+        Look(usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            Just(Step::Everything),
+            proptest::sample::select(&IDS[..]).prop_map(Step::Job),
+            (1..9_usize).prop_map(Step::Look),
+        ]
+    }
+
+    /// As the scheduler looks, if all of these run.
+    fn look(unseen: &mut Unseen, mut left: usize) -> BTreeSet<Task> {
+        let mut seen = BTreeSet::new();
+        while left > 0
+            && let Some((from, to)) = unseen.parts.front().copied()
+        {
+            let part: Vec<Task> = tasks().filter(|task| (from..=to).contains(task)).collect();
+            let some = &part[..left.min(part.len())];
+            seen.extend(some);
+            left -= some.len();
+            unseen.seen(some.last().copied().filter(|_| left == 0));
+        }
+        seen
+    }
+
+    proptest! {
+        #[test]
+        fn everything_that_changes_is_looked_at_afterwards(steps in proptest::collection::vec(step(), 0..60)) {
+            let mut unseen = Unseen::default();
+            let mut expected = BTreeSet::new();
+            for step in steps {
+                match step {
+                    Step::Everything => {
+                        unseen.everything();
+                        expected.extend(tasks());
+                    }
+                    Step::Job(job) => {
+                        unseen.job(JobId(job));
+                        expected.extend(tasks().filter(|task| task.job == JobId(job)));
+                    }
+                    Step::Look(left) => {
+                        for task in look(&mut unseen, left) {
+                            expected.remove(&task);
+                        }
+                    }
+                }
+                prop_assert!(unseen.parts.len() <= MAX_PARTS + 1);
+            }
+            for _ in 0..expected.len() + unseen.parts.len() {
+                for task in look(&mut unseen, 9) {
+                    expected.remove(&task);
+                }
+            }
+            prop_assert!(expected.is_empty(), "never looked at: {expected:?}");
+            prop_assert!(unseen.is_empty());
+        }
+    }
+
+    #[test]
+    fn many_jobs_are_everything() {
+        let mut unseen = Unseen::default();
+        for job in 0..200 {
+            unseen.job(JobId(3 * job));
+        }
+        assert!(unseen.parts.len() <= 2, "{:?}", unseen.parts);
+        assert_eq!(unseen.parts.back().map(|(_, to)| *to), Some(LAST));
+    }
 }

@@ -38,6 +38,14 @@ enum NextWish {
 }
 
 impl OrphanNow {
+    fn since(since: Time) -> Self {
+        OrphanNow {
+            since,
+            next: NextWish::First,
+            asked: 0,
+        }
+    }
+
     /// The next wish, if it may run so long.
     pub(crate) fn due(&self, now: Time, allowed: Duration) -> Time {
         let at = match self.next {
@@ -79,16 +87,23 @@ impl Scheduler {
     }
 
     /// Everything that runs, by names.
-    pub(crate) fn runs_now(&self) -> Vec<RunNow> {
+    pub(crate) fn runs_now(&self, now: Time) -> Vec<RunNow> {
         let knows = self.knows_what_is_wanted();
         let running = self.tasks().running().map(|(task, run)| {
+            let is_unwanted = self.unwanted(task).is_some();
             let orphan = self.orphans().by_run.get(&(task, run.invocation));
+            let orphan = orphan.map(Orphan::now);
+            // Not everybody may have been looked at since it became known.
+            let found_now = self.kill_delay(task).map(|_| OrphanNow::since(now));
             RunNow {
                 task: self.task_key(task),
                 shard: run.shard.clone(),
                 invocation: run.invocation,
-                is_unwanted: knows && self.unwanted(task).is_some(),
-                orphan: orphan.map(Orphan::now),
+                is_unwanted: knows && is_unwanted,
+                orphan: match knows {
+                    true => orphan.filter(|_| is_unwanted).or(found_now),
+                    false => orphan,
+                },
             }
         });
         running.collect()

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::{InvocationId, Time, WorkerDescription, WorkerId, WorkerSetId};
+use brasserie_common::{
+    CallOutcome, InvocationId, ReportedStatus, Time, WorkerDescription, WorkerId, WorkerSetId,
+};
 use brasserie_common_config::Config;
-use brasserie_scheduler_core::{Call, ConfigOrigin, Event};
+use brasserie_scheduler_core::{Call, CallReply, ConfigOrigin, Event, Message};
 
 use crate::support::{Script, listed, one_job, worker};
 
@@ -92,6 +94,26 @@ fn pass(s: &mut Script, workers: &[WorkerDescription], time: Duration) {
     }
 }
 
+/// Ends whoever is asked to end, until nobody is any more; how many that were on each worker.
+fn end_all(s: &mut Script, workers: &[WorkerDescription]) -> Vec<usize> {
+    let mut ended = vec![0; workers.len()];
+    let is_kill = |call: &Call| matches!(call, Call::KillTask { .. });
+    while let Some((call, kill, message)) = s.take_call(is_kill) {
+        let (Call::KillTask { worker, .. }, Message::KillTask { task, .. }) = (kill, message)
+        else {
+            panic!("a kill");
+        };
+        let at = workers.iter().position(|w| w.id == worker);
+        let at = at.expect("one of them");
+        s.complete(call, CallOutcome::Done(CallReply::Empty));
+        let status = ReportedStatus::incomplete();
+        assert_eq!(s.update(&workers[at], &task, status).1, Ok(()));
+        s.echo(&workers[at]);
+        ended[at] += 1;
+    }
+    ended
+}
+
 #[test]
 fn orphans_are_found_in_slices_and_each_is_asked_in_its_time() {
     let (mut s, workers) = everything_runs();
@@ -102,6 +124,7 @@ fn orphans_are_found_in_slices_and_each_is_asked_in_its_time() {
     assert_eq!(kills(&s, &workers), [0; WORKERS]);
     pass(&mut s, &workers, Duration::from_secs(1));
     assert_eq!(kills(&s, &workers), [MAX_OPEN_KILLS; WORKERS]);
+    assert_eq!(end_all(&mut s, &workers), [TASKS; WORKERS]);
 }
 
 #[test]
@@ -142,6 +165,7 @@ fn a_change_before_all_is_seen_begins_anew_and_misses_nobody() {
     go_on(&mut s);
     pass(&mut s, &workers, Duration::from_secs(20));
     assert_eq!(kills(&s, &workers), [MAX_OPEN_KILLS; WORKERS]);
+    assert_eq!(end_all(&mut s, &workers), [TASKS; WORKERS]);
 }
 
 #[test]
@@ -157,6 +181,7 @@ fn nodes_that_go_leave_orphans_however_often_they_come() {
     pass(&mut s, &workers, Duration::from_secs(20));
     let all = MAX_OPEN_KILLS;
     assert_eq!(kills(&s, &workers), [0, all, all, all]);
+    assert_eq!(end_all(&mut s, &workers), [0, TASKS, TASKS, TASKS]);
 }
 
 #[test]
