@@ -92,3 +92,18 @@ fn seeds_that_found_something_keep_every_law() {
         assert_eq!(outcome.violations, [], "seed {seed}: {what}");
     }
 }
+
+/// Those that were found since, in the worlds of today.
+const FOUND_SINCE: [(u64, &str); 1] = [(
+    70012,
+    "answers to heartbeats that waited for the disk leave after later ones that did not, and say less",
+)];
+
+#[test]
+fn seeds_of_today_that_found_something_keep_every_law() {
+    for (seed, what) in FOUND_SINCE {
+        let settings = Settings::default();
+        let outcome = run_swarm((seed, Swarm::of(seed)), &settings, Laws::all(), &mut |_| ());
+        assert_eq!(outcome.violations, [], "seed {seed}: {what}");
+    }
+}

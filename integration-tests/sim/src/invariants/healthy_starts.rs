@@ -113,6 +113,23 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_that_waited_for_the_disk_is_older_than_those_that_did_not() {
+        let mut trial = Trial::of(HealthyStarts::default());
+        let (old, new) = (set(1, 1, &[1]), set(1, 2, &[1]));
+        trial.sees(associated(1, 2, 1)).sees(fetched(1, 1, 1));
+        trial
+            .sees(decided(1, 1, Health::Unhealthy, old))
+            .sees(decided(1, 1, Health::Healthy, new))
+            .sees(answered(1, 1, Health::Healthy, new))
+            .sees(answered(1, 1, Health::Unhealthy, old));
+        trial.sees(sent(1, 1, 2, ask_run(run(1))));
+        trial
+            .sees(decided(1, 1, Health::Unhealthy, new))
+            .sees(answered(1, 1, Health::Unhealthy, new));
+        trial.breaks(sent(1, 1, 3, ask_run(run(2))), "not told to be HEALTHY");
+    }
+
+    #[test]
     fn a_worker_that_is_not_healthy_refuses() {
         let mut trial = Trial::of(HealthyStarts::default());
         let refused = Some(RefusalCode::Unhealthy);

@@ -5,24 +5,59 @@ use std::collections::{BTreeMap, VecDeque};
 use brasserie_common::{Health, InvocationId, SchedulerId, StatusBits, Time, WorkerId};
 
 use crate::event_log::{Ask, Fact, Happening, OutcomeKind};
+use crate::words::SetMark;
 
 /// Healthchecks that are remembered for each worker, but for those that did not happen: more than a scheduler keeps open (64), or it
 /// would count one that is not known here.
 const MAX_CHECKS: usize = 128;
+/// Answers that wait at once, but for those that nobody will send any more: a worker has one heartbeat on its way, and some late copies.
+const MAX_ANSWERS: usize = 1024;
 
 /// One pair.
 #[derive(Clone, Debug, Default)]
 pub struct Pair {
     /// `getRunningTasks` has succeeded since the association began.
     pub fetched: bool,
-    /// The state in the last answer to a heartbeat.
+    /// The state in the answer to a heartbeat that was decided last, of those that have left. One that had to wait for a record leaves
+    /// after later ones, and whoever asked has given it up.
     pub told: Option<Health>,
+    decided: Answers,
     pub heartbeat_heard: Option<Time>,
     /// When the latest healthcheck left that came back DONE.
     pub good_check: Option<Time>,
     /// The scheduler wrote that the instance has left.
     pub left: bool,
     checks: VecDeque<(InvocationId, Time)>,
+}
+
+/// Answers that were decided and have not left, in this order.
+#[derive(Clone, Debug, Default)]
+struct Answers {
+    waiting: VecDeque<(u64, Health, SetMark)>,
+    count: u64,
+    /// The latest that has left.
+    left: u64,
+}
+
+impl Answers {
+    fn decide(&mut self, state: Health, set: SetMark) {
+        if self.waiting.len() == MAX_ANSWERS {
+            self.waiting.pop_front();
+        }
+        self.count += 1;
+        self.waiting.push_back((self.count, state, set));
+    }
+
+    /// Whether no later one has left before. Of two that say the same, the earlier one leaves first.
+    fn leave(&mut self, state: Health, set: SetMark) -> bool {
+        let is_it = |(_, decided, of): &(u64, Health, SetMark)| (*decided, *of) == (state, set);
+        let at = self.waiting.iter().position(is_it);
+        let number = at.and_then(|at| self.waiting.remove(at));
+        let number = number.map_or(self.count, |(number, ..)| number);
+        let is_news = number >= self.left;
+        self.left = self.left.max(number);
+        is_news
+    }
 }
 
 /// All pairs of living schedulers.
@@ -49,12 +84,25 @@ impl Associations {
             Happening::HeartbeatHeard {
                 scheduler, worker, ..
             } => self.pair(scheduler, worker).heartbeat_heard = Some(when),
+            Happening::HeartbeatDecided {
+                scheduler,
+                worker,
+                state,
+                set,
+                ..
+            } => self.pair(scheduler, worker).decided.decide(state, set),
             Happening::HeartbeatAnswered {
                 scheduler,
                 worker,
                 state,
+                set,
                 ..
-            } => self.pair(scheduler, worker).told = Some(state),
+            } => {
+                let pair = self.pair(scheduler, worker);
+                if pair.decided.leave(state, set) {
+                    pair.told = Some(state);
+                }
+            }
             Happening::CallSent {
                 scheduler,
                 worker,
