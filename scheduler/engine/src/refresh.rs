@@ -253,8 +253,8 @@ impl Engine {
         if self.waiting.is_none() {
             self.waiting = on_its_way.or(in_force);
         } else {
-            self.rubbish.take_table(on_its_way);
-            self.rubbish.take_table(in_force);
+            // Their forests have them, too, and go on to the rubbish: so nothing is freed here, and it is charged once.
+            drop((on_its_way, in_force));
         }
         let forest = self.forest.take();
         self.rubbish.take_forest(forest);
