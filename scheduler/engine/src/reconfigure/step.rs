@@ -140,6 +140,9 @@ impl Engine {
                 moved.insert(id);
             }
         }
+        if moved.is_empty() {
+            return Vec::new();
+        }
         if moved.iter().any(|id| standing.contains_key(id)) {
             self.by_dependency.retain(|id| !moved.contains(id));
         }
