@@ -101,6 +101,10 @@ impl Engine {
                     let changed = self.with_dependents(changed);
                     self.build_again(&changed, self.levels_below(&self.configured));
                     self.keep_paths();
+                    if self.refresh.is_some() || self.waiting.is_some() {
+                        // They must be freed before anything else is done.
+                        self.patience.undo();
+                    }
                     self.rubbish.take_lists(&mut self.lists);
                     self.rebuild_columns();
                 }

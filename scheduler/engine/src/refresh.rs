@@ -1,6 +1,7 @@
 //! A new node table comes in force: everything that follows from it is made beside what is in force, in slices, and takes its place
 //! at once when it is whole.
 
+mod arrivals;
 mod next;
 mod patience;
 mod rubbish;
@@ -12,7 +13,7 @@ use brasserie_common::rng::Rng;
 use brasserie_common::{JobId, Time};
 use brasserie_common_config::LevelId;
 
-use crate::engine::{Engine, Reach};
+use crate::engine::Engine;
 use crate::forest::NodeTable;
 use crate::forest::below::BelowBuilder;
 use crate::forest::growing::Growing;
@@ -20,10 +21,10 @@ use crate::forest::index::Forest;
 use crate::placement::RunPath;
 use crate::placement::eligible::Filling;
 use crate::statuses::columns::Columns;
-use crate::types::Task;
 use crate::work::Work;
 use next::Next;
 pub(crate) use patience::Patience;
+use patience::Progress;
 pub(crate) use rubbish::Rubbish;
 
 /// What is done in one turn, in nanoseconds: a slice must stay below five milliseconds also on a machine that is half as fast as the
@@ -85,8 +86,10 @@ pub(crate) struct Refresh {
     /// A job whose columns are so far.
     under_way: Option<(JobId, Filling)>,
     below: Option<Box<BelowBuilder>>,
-    /// Jobs that were changed meanwhile, and those that depend on them: they may be again, so what stays as it is must not wait for them.
+    /// Jobs that were changed meanwhile, and all that wait for them: they may be again, so what stays as it is must not wait for them.
     restless: BTreeSet<JobId>,
+    /// How many jobs there were when the forest was whole.
+    known_jobs: usize,
     /// As the draws of one refresh that is given up leave no trace.
     rng: Rng,
 }
@@ -105,32 +108,11 @@ impl Refresh {
         self.columns.resize_with(jobs, Columns::default);
     }
 
-    fn has_columns(&self) -> bool {
+    pub(crate) fn has_columns(&self) -> bool {
         match self.stage {
             Stage::Growing(_) => false,
             Stage::Below(_) | Stage::Columns(_) | Stage::Paths | Stage::Ready => true,
         }
-    }
-
-    /// These jobs' columns no longer hold, and gates may have to be looked at; indexes of these levels are needed.
-    fn build_again(
-        &mut self,
-        changed: &BTreeSet<JobId>,
-        mut levels: Vec<(LevelId, LevelId)>,
-        rubbish: &mut Rubbish,
-    ) {
-        match &mut self.stage {
-            Stage::Growing(_) => return,
-            Stage::Below(left) => levels.append(left),
-            Stage::Columns(_) | Stage::Paths | Stage::Ready => {}
-        }
-        if self.under_way.is_some_and(|(id, _)| changed.contains(&id)) {
-            self.under_way = None;
-        }
-        self.restless.extend(changed);
-        let columns = changed.iter().map(|id| self.columns[id.index()].take_out());
-        rubbish.take_columns(columns.collect());
-        self.stage = Stage::Below(levels);
     }
 }
 
@@ -194,7 +176,7 @@ impl Engine {
                 self.begin_reclaim();
             }
             if self.reclaim.is_under_way() {
-                self.patience.note_progress();
+                self.patience.note_progress(Progress::Lasting);
                 self.go_on_reclaiming(work);
                 continue;
             }
@@ -238,6 +220,7 @@ impl Engine {
             under_way: None,
             below: None,
             restless: BTreeSet::new(),
+            known_jobs: 0,
             rng: self.rng.clone(),
         };
         refresh.expect_jobs(self.jobs.len());
@@ -247,7 +230,7 @@ impl Engine {
     /// What was on its way, or in force, begins anew: under other levels or another order it is another forest.
     pub(crate) fn begin_anew(&mut self) {
         self.give_reclaim_up();
-        self.patience.undo_all();
+        self.patience.undo_again();
         let on_its_way = self.give_refresh_up();
         let in_force = self.nodes.take();
         if self.waiting.is_none() {
@@ -301,19 +284,20 @@ impl Engine {
     fn advance(&mut self, refresh: &mut Refresh, work: &mut Work) {
         match &mut refresh.stage {
             Stage::Growing(growing) => {
-                self.patience.note_progress();
+                self.patience.note_progress(Progress::Lasting);
                 if growing.grow(&mut self.node_names, &mut refresh.rng, work) {
                     let below = Stage::Below(self.levels_below(&self.configured));
                     if let Stage::Growing(growing) = std::mem::replace(&mut refresh.stage, below) {
                         refresh.forest = Some(growing.into_forest());
                     }
+                    refresh.known_jobs = self.jobs.len();
                 }
             }
             Stage::Below(levels) => {
                 let forest = refresh.forest.as_mut();
                 let forest = forest.expect("Invariant: past its growth there is a forest");
                 if let Some(builder) = &mut refresh.below {
-                    self.patience.note_progress();
+                    self.patience.note_progress(Progress::Lasting);
                     if builder.build(forest, work)
                         && let Some(builder) = refresh.below.take()
                     {
@@ -352,6 +336,7 @@ impl Engine {
                             run.keep_path(forest);
                         }
                         *place += 1;
+                        self.patience.note_progress(Progress::Lasting);
                     }
                 }
             }
@@ -360,9 +345,10 @@ impl Engine {
     }
 
     fn build_columns(&mut self, refresh: &mut Refresh, id: JobId, work: &mut Work) {
-        if !refresh.restless.contains(&id) {
-            self.patience.note_progress();
-        }
+        self.patience.note_progress(match refresh.is_added(id) {
+            true => Progress::Added,
+            false => Progress::Lasting,
+        });
         let first = refresh.under_way.filter(|(job, _)| *job == id);
         let (rest, changed) = self.on_next_side(refresh, |engine| {
             let forest = engine.forest.take();
@@ -406,14 +392,6 @@ impl Engine {
         refresh.stage = Stage::Paths;
     }
 
-    /// Jobs that depend on tasks which have got, or lost, all hope.
-    fn hope_has_changed(&mut self, refresh: &mut Refresh, changed: Vec<JobId>) {
-        if !changed.is_empty() {
-            let changed = self.with_dependents(changed.into_iter().collect());
-            refresh.build_again(&changed, Vec::new(), &mut self.rubbish);
-        }
-    }
-
     /// Does something where the forest and the columns on their way stand in the place of those in force.
     fn on_next_side<T>(
         &mut self,
@@ -428,45 +406,6 @@ impl Engine {
         std::mem::swap(&mut self.forest, &mut refresh.forest);
         std::mem::swap(&mut self.columns, &mut refresh.columns);
         result
-    }
-
-    /// A task has changed: also in what is on its way.
-    pub(crate) fn refresh_next(&mut self, task: Task, reach: Reach) {
-        let Some(mut refresh) = self.refresh.take() else {
-            return;
-        };
-        if refresh.has_columns() {
-            let changed: Vec<JobId> = self.on_next_side(&mut refresh, |engine| {
-                let changed = engine.refresh_here(task, reach);
-                changed.into_iter().collect()
-            });
-            if !changed.is_empty() {
-                self.patience.undo();
-            }
-            self.hope_has_changed(&mut refresh, changed);
-        }
-        self.refresh = Some(refresh);
-    }
-
-    /// These jobs' columns on their way no longer hold, and gates may have to be looked at; indexes of these levels are needed.
-    pub(crate) fn build_again(
-        &mut self,
-        changed: &BTreeSet<JobId>,
-        levels: Vec<(LevelId, LevelId)>,
-    ) {
-        if let Some(refresh) = &mut self.refresh {
-            self.patience.undo();
-            refresh.build_again(changed, levels, &mut self.rubbish);
-        }
-    }
-
-    /// Places in the order of dependency mean other jobs than before.
-    pub(crate) fn order_has_changed(&mut self) {
-        let stage = self.refresh.as_mut().map(|refresh| &mut refresh.stage);
-        match stage {
-            Some(Stage::Columns(place)) => *place = 0,
-            Some(Stage::Growing(_) | Stage::Below(_) | Stage::Paths | Stage::Ready) | None => {}
-        }
     }
 
     /// How a run that starts now remembers where it was placed.

@@ -6,6 +6,7 @@ mod fingerprints;
 mod gates;
 mod keys;
 mod listing;
+mod patience;
 mod plain;
 mod policies;
 mod random;

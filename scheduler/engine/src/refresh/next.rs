@@ -17,7 +17,7 @@ impl Engine {
     /// One that is under way goes first: a job that is changed again and again must not undo what is there of others. It depends on
     /// none that is not built, or it would not be under way.
     ///
-    /// Whoever depends on a restless job is one, so none is built before those that it depends on.
+    /// Whoever waits for a restless job, task by task or as a whole, is one, so none is built before those that it depends on.
     pub(super) fn next_to_build(&self, refresh: &Refresh, place: usize) -> Next {
         if let Some((id, _)) = refresh.under_way {
             return Next::Build(id);

@@ -13,10 +13,10 @@ use crate::statuses::gate::Gate;
 use crate::work::Work;
 use crate::{Engine, NodeTable, NodeTableBuilder, Restart, Row, Tries};
 
-const NOW: Time = Time::ZERO;
+pub(super) const NOW: Time = Time::ZERO;
 
 /// So many hosts with two databases each.
-fn wide(config: &Config, hosts: usize, name: &str) -> Arc<NodeTable> {
+pub(super) fn wide(config: &Config, hosts: usize, name: &str) -> Arc<NodeTable> {
     let mut builder = NodeTableBuilder::new("root", config);
     for host in 0..hosts {
         let row = builder.add_child(Row::ROOT, &format!("{name}{host}"), true);
@@ -30,7 +30,7 @@ fn wide(config: &Config, hosts: usize, name: &str) -> Arc<NodeTable> {
     Arc::new(builder.finish())
 }
 
-fn two_jobs() -> Config {
+pub(super) fn two_jobs() -> Config {
     config(
         vec![
             resource("disk", HOST, 1, 1),
@@ -41,7 +41,7 @@ fn two_jobs() -> Config {
 }
 
 /// Slices of so much until nothing is left to do; how many.
-fn finish(engine: &mut Engine, slice: u64) -> usize {
+pub(super) fn finish(engine: &mut Engine, slice: u64) -> usize {
     let mut slices = 0;
     while engine.is_refreshing() {
         engine.go_on(&mut Work::new(slice));
@@ -51,7 +51,7 @@ fn finish(engine: &mut Engine, slice: u64) -> usize {
     slices
 }
 
-fn is_in_force(engine: &Engine, table: &Arc<NodeTable>) -> bool {
+pub(super) fn is_in_force(engine: &Engine, table: &Arc<NodeTable>) -> bool {
     engine
         .nodes()
         .is_some_and(|nodes| Arc::ptr_eq(nodes, table))
@@ -231,7 +231,7 @@ fn under_another_order_no_node_is_in_force_until_all_are() {
 }
 
 /// `last` waits for all of `first`, and `reads` for `last` node by node.
-fn gated() -> Config {
+pub(super) fn gated() -> Config {
     let mut last = job("last");
     last.run_only_after_all_nodes_are_done_for = vec![job_name("first")];
     let mut reads = job("reads");
@@ -440,7 +440,7 @@ fn a_slice_classifies_one_replica_of_many_if_there_is_no_work_for_more() {
 }
 
 /// Before each slice something is done; how many slices until the table is in force.
-fn in_spite_of(
+pub(super) fn in_spite_of(
     (engine, table): (&mut Engine, &Arc<NodeTable>),
     slice: u64,
     mut before: impl FnMut(&mut Engine, usize),
@@ -455,7 +455,7 @@ fn in_spite_of(
     panic!("it never comes in force");
 }
 
-fn undisturbed(engine: &Engine, table: &Arc<NodeTable>, slice: u64) -> usize {
+pub(super) fn undisturbed(engine: &Engine, table: &Arc<NodeTable>, slice: u64) -> usize {
     let mut engine = engine.clone();
     engine.begin_nodes(Arc::clone(table));
     in_spite_of((&mut engine, table), slice, |_, _| {})

@@ -1,0 +1,149 @@
+//! What arrives while a node table is on its way, and what of it must be done again for that.
+
+use std::collections::BTreeSet;
+
+use brasserie_common::JobId;
+use brasserie_common_config::LevelId;
+
+use super::{Refresh, Rubbish, Stage};
+use crate::engine::{Engine, Reach};
+use crate::types::Task;
+
+/// What is lost if some jobs' columns no longer hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loss {
+    /// How far a look at all jobs had come, and columns of jobs that had not been changed before: each is lost so only once.
+    Once,
+    /// The same, and there is more to do: jobs were added.
+    Added,
+    /// Columns of jobs that had been changed before: this may go on for ever.
+    Again,
+}
+
+impl Refresh {
+    /// These jobs' columns no longer hold, and gates may have to be looked at; indexes of these levels are needed.
+    ///
+    /// Invariant: the forest is whole.
+    fn take_out(
+        &mut self,
+        changed: &BTreeSet<JobId>,
+        mut levels: Vec<(LevelId, LevelId)>,
+        rubbish: &mut Rubbish,
+    ) -> Loss {
+        let loss = self.loss_of(changed);
+        match &mut self.stage {
+            Stage::Below(left) => levels.append(left),
+            Stage::Growing(_) | Stage::Columns(_) | Stage::Paths | Stage::Ready => {}
+        }
+        if self.under_way.is_some_and(|(id, _)| changed.contains(&id)) {
+            self.under_way = None;
+        }
+        let columns = changed.iter().map(|id| self.columns[id.index()].take_out());
+        rubbish.take_columns(columns.collect());
+        self.stage = Stage::Below(levels);
+        loss
+    }
+
+    fn loss_of(&self, changed: &BTreeSet<JobId>) -> Loss {
+        let is_begun = |id: &JobId| {
+            let is_under_way = self.under_way.is_some_and(|(job, _)| job == *id);
+            is_under_way || self.columns[id.index()].are_whole
+        };
+        let (before, first): (Vec<&JobId>, Vec<&JobId>) =
+            changed.iter().partition(|id| self.restless.contains(id));
+        if before.into_iter().any(is_begun) {
+            Loss::Again
+        } else if first.into_iter().any(|id| self.is_added(*id)) {
+            Loss::Added
+        } else {
+            Loss::Once
+        }
+    }
+
+    /// Whether nobody knew the job when the forest was whole.
+    pub(super) fn is_added(&self, id: JobId) -> bool {
+        id.index() >= self.known_jobs
+    }
+}
+
+impl Engine {
+    /// A task has changed: also in what is on its way.
+    pub(crate) fn refresh_next(&mut self, task: Task, reach: Reach) {
+        let Some(mut refresh) = self.refresh.take() else {
+            return;
+        };
+        if refresh.has_columns() {
+            let changed: Vec<JobId> = self.on_next_side(&mut refresh, |engine| {
+                let changed = engine.refresh_here(task, reach);
+                changed.into_iter().collect()
+            });
+            if !changed.is_empty() {
+                self.patience.undo();
+            }
+            self.hope_has_changed(&mut refresh, changed);
+        }
+        self.refresh = Some(refresh);
+    }
+
+    /// These jobs' columns on their way no longer hold, and gates may have to be looked at; indexes of these levels are needed.
+    pub(crate) fn build_again(
+        &mut self,
+        changed: &BTreeSet<JobId>,
+        levels: Vec<(LevelId, LevelId)>,
+    ) {
+        let Some(mut refresh) = self.refresh.take() else {
+            return;
+        };
+        // While the forest grows, nothing of it follows from jobs.
+        if refresh.has_columns() {
+            self.patience.undo();
+            self.take_out(&mut refresh, changed, levels);
+        }
+        self.refresh = Some(refresh);
+    }
+
+    /// Jobs that depend on tasks which have got, or lost, all hope.
+    ///
+    /// What arrived may have done no more than move a gate, and the loss is found only when the gate is looked at: so it counts here.
+    pub(super) fn hope_has_changed(&mut self, refresh: &mut Refresh, changed: Vec<JobId>) {
+        if !changed.is_empty() {
+            let changed = self.with_dependents(changed.into_iter().collect());
+            self.take_out(refresh, &changed, Vec::new());
+        }
+    }
+
+    /// As [`Refresh::take_out`]; from now on these jobs are restless, and all that wait for them.
+    fn take_out(
+        &mut self,
+        refresh: &mut Refresh,
+        changed: &BTreeSet<JobId>,
+        levels: Vec<(LevelId, LevelId)>,
+    ) {
+        match refresh.take_out(changed, levels, &mut self.rubbish) {
+            Loss::Once => {}
+            Loss::Added => self.patience.undo_by_adding(),
+            Loss::Again => self.patience.undo_again(),
+        }
+        let restless = &mut refresh.restless;
+        let mut open: Vec<JobId> = changed.iter().copied().collect();
+        open.retain(|id| restless.insert(*id));
+        while let Some(id) = open.pop() {
+            let job = &self.jobs[id.index()];
+            let after = job.dependents.iter().chain(&job.followers);
+            open.extend(after.copied().filter(|id| restless.insert(*id)));
+        }
+    }
+
+    /// Places in the order of dependency mean other jobs than before.
+    pub(crate) fn order_has_changed(&mut self) {
+        let stage = self.refresh.as_mut().map(|refresh| &mut refresh.stage);
+        match stage {
+            Some(Stage::Columns(place)) => {
+                if std::mem::take(place) > 0 {
+                    self.patience.undo();
+                }
+            }
+            Some(Stage::Growing(_) | Stage::Below(_) | Stage::Paths | Stage::Ready) | None => {}
+        }
+    }
+}

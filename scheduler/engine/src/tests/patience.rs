@@ -1,0 +1,199 @@
+//! How long slices get while a table is on its way: longer if what is done is undone again and again, and only then.
+
+use std::sync::Arc;
+
+use brasserie_common_config::{Config, Filter};
+
+use super::refresh::{NOW, gated, in_spite_of, is_in_force, two_jobs, undisturbed, wide};
+use super::world::*;
+use crate::statuses::columns::Columns;
+use crate::work::Work;
+use crate::{Engine, NodeTable, NodeTableBuilder, Row};
+
+/// Below so many slices in vain all are equally long.
+const FIRST_DOUBLING: u32 = 4;
+
+/// Few hosts with many databases each.
+fn deep(config: &Config, name: &str) -> Arc<NodeTable> {
+    let mut builder = NodeTableBuilder::new("root", config);
+    for host in 0..4 {
+        let row = builder.add_child(Row::ROOT, &format!("{name}{host}"), true);
+        for db in 0..150 {
+            let child = format!("{name}{host}.{db}");
+            builder
+                .add_child(row.clone().unwrap(), &child, true)
+                .unwrap();
+        }
+    }
+    Arc::new(builder.finish())
+}
+
+fn save(engine: &mut Engine, config: &Config) {
+    engine.begin_config(NOW, Arc::new(config.clone()));
+}
+
+/// Begins with a table, and goes on until it has rows.
+fn grown(engine: &mut Engine, table: &Arc<NodeTable>) {
+    engine.begin_nodes(Arc::clone(table));
+    while !engine.refresh.as_ref().unwrap().has_columns() {
+        engine.go_on(&mut Work::new(1000));
+    }
+}
+
+#[test]
+fn what_leaves_a_restless_job_alone_makes_no_slice_longer() {
+    let save_gates = |config: &mut Config| config.jobs[0].priority += 1.0;
+    let save_small = |config: &mut Config| config.jobs[0].enabled ^= true;
+    let changes: [fn(&mut Config); 2] = [save_gates, save_small];
+    for (mut config, change) in [gated(), two_jobs()].into_iter().zip(changes) {
+        for job in &mut config.jobs {
+            job.level_for_tasks = HOST;
+        }
+        config.jobs.push(job("big").into());
+        let big = config.jobs.len() - 1;
+        let resources = config.jobs[0].resources.clone();
+        config.jobs[big].resources = resources;
+        let (mut engine, _) = engine(config.clone(), &[("h1", &["d1"])]);
+        let table = deep(&config, "n");
+        grown(&mut engine, &table);
+        config.jobs[big].enabled = false;
+        save(&mut engine, &config);
+        let turns = in_spite_of((&mut engine, &table), 10_000, |engine, _| {
+            change(&mut config);
+            save(engine, &config);
+            let in_vain = engine.patience.in_vain;
+            assert!(in_vain < 2, "{in_vain} slices in vain");
+        });
+        assert!(turns > 14, "{turns} turns: what is big takes some");
+    }
+}
+
+#[test]
+fn before_there_are_columns_saves_undo_nothing() {
+    let mut config = two_jobs();
+    let (mut engine, _) = engine(config.clone(), &[("h1", &["d1"])]);
+    engine.begin_nodes(wide(&config, 50, "n"));
+    // What was in force before is freed first.
+    engine.rubbish.take_columns(vec![Columns::default(); 30]);
+    let mut freeing = 0;
+    while !engine.refresh.as_ref().unwrap().has_columns() {
+        config.jobs[0].enabled ^= true;
+        save(&mut engine, &config);
+        engine.go_on(&mut Work::new(500));
+        freeing += u32::from(!engine.rubbish.is_empty());
+        assert_eq!(engine.patience.in_vain, 0, "after {freeing} turns");
+    }
+    assert!(freeing > 5, "{freeing} turns");
+}
+
+#[test]
+fn lists_that_are_freed_before_each_slice_do_not_keep_a_table_out() {
+    let mut config = two_jobs();
+    let (mut engine, _) = engine(config.clone(), &[("h1", &["d1"])]);
+    let table = wide(&config, 10, "n");
+    let quiet = undisturbed(&engine, &table, 200);
+    engine.begin_nodes(Arc::clone(&table));
+    // To free them takes more than a slice.
+    let turns = in_spite_of((&mut engine, &table), 200, |engine, turn| {
+        config.resources[0].name = ["disk", "disc"][turn % 2].to_owned();
+        save(engine, &config);
+    });
+    assert!(turns < quiet + 40, "{turns} instead of {quiet} turns");
+}
+
+/// So many that one slice cannot look at each.
+fn many_jobs() -> Config {
+    let jobs = (0..100).map(|i| {
+        let mut job = job(&format!("j{i}"));
+        job.level_for_tasks = HOST;
+        job
+    });
+    config(Vec::new(), jobs.collect())
+}
+
+#[test]
+fn a_save_that_moves_no_link_lets_the_look_at_all_jobs_go_on() {
+    let mut config = many_jobs();
+    let (mut engine, _) = engine(config.clone(), &[("h1", &["d1"])]);
+    let table = wide(&config, 1, "n");
+    let quiet = undisturbed(&engine, &table, 160);
+    engine.begin_nodes(Arc::clone(&table));
+    let turns = in_spite_of((&mut engine, &table), 160, |engine, _| {
+        config.jobs[0].priority += 1.0;
+        save(engine, &config);
+    });
+    assert_eq!(turns, quiet);
+}
+
+#[test]
+fn links_made_anew_before_each_slice_do_not_keep_a_table_out() {
+    let mut config = many_jobs();
+    let (mut engine, _) = engine(config.clone(), &[("h1", &["d1"])]);
+    let table = wide(&config, 1, "n");
+    let quiet = undisturbed(&engine, &table, 160);
+    engine.begin_nodes(Arc::clone(&table));
+    let turns = in_spite_of((&mut engine, &table), 160, |engine, _| {
+        config.working_wait += std::time::Duration::from_millis(1);
+        save(engine, &config);
+    });
+    assert!(turns < quiet + 40, "{turns} instead of {quiet} turns");
+}
+
+#[test]
+fn paths_of_runs_that_are_written_down_stay_so() {
+    let mut config = gated();
+    let (mut engine, _) = engine(config.clone(), &[]);
+    engine.apply_nodes(NOW, wide(&config, 100, "n"));
+    assert_eq!(place_all(&mut engine, NOW).len(), 200);
+    let table = wide(&config, 10, "n");
+    engine.begin_nodes(Arc::clone(&table));
+    let turns = in_spite_of((&mut engine, &table), 2000, |engine, _| {
+        // All gates are looked at again.
+        config.jobs[0].priority += 1.0;
+        save(engine, &config);
+        let in_vain = engine.patience.in_vain;
+        assert!(in_vain < FIRST_DOUBLING, "{in_vain} slices in vain");
+    });
+    assert!(turns > 50, "{turns} turns");
+}
+
+#[test]
+fn a_gate_that_turns_before_each_slice_does_not_keep_a_table_out() {
+    let mut config = gated();
+    let none = Filter {
+        whitelist: vec!["no such node".to_owned()],
+        ..Filter::default()
+    };
+    config.jobs[0].filters.insert(DB, none);
+    let (engine, _) = engine(config.clone(), &[("h1", &["d1"])]);
+    let table = wide(&config, 300, "n");
+    let quiet = undisturbed(&engine, &table, 20_000);
+    for every in [1, 2, 4, 9] {
+        let mut engine = engine.clone();
+        engine.begin_nodes(Arc::clone(&table));
+        let turns = in_spite_of((&mut engine, &table), 20_000, |engine, turn| {
+            // Nothing of it is to be done, and it does not run either way: its own columns stay. But who is paused may be waited for.
+            config.jobs[0].enabled = turn / every % 2 > 0;
+            config.jobs[0].paused = true;
+            save(engine, &config);
+        });
+        assert!(turns < 2 * quiet, "{turns} instead of {quiet} turns");
+        assert!(is_in_force(&engine, &table));
+    }
+}
+
+#[test]
+fn a_new_job_before_each_slice_does_not_keep_a_table_out() {
+    let mut config = two_jobs();
+    let (mut engine, _) = engine(config.clone(), &[("h1", &["d1"])]);
+    let table = wide(&config, 100, "n");
+    grown(&mut engine, &table);
+    let resources = config.jobs[0].resources.clone();
+    let turns = in_spite_of((&mut engine, &table), 20_000, |engine, turn| {
+        let mut more = job(&format!("j{turn}"));
+        more.resources = resources.clone();
+        config.jobs.push(more.into());
+        save(engine, &config);
+    });
+    assert!(turns < 60, "{turns} turns");
+}
