@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use brasserie_common_config::{Config, Filter};
 
-use super::refresh::{NOW, gated, in_spite_of, is_in_force, two_jobs, undisturbed, wide};
+use super::refresh::{NOW, finish, gated, in_spite_of, is_in_force, two_jobs, undisturbed, wide};
 use super::world::*;
 use crate::statuses::columns::Columns;
 use crate::work::Work;
@@ -180,6 +180,27 @@ fn a_gate_that_turns_before_each_slice_does_not_keep_a_table_out() {
         assert!(turns < 2 * quiet, "{turns} instead of {quiet} turns");
         assert!(is_in_force(&engine, &table));
     }
+}
+
+#[test]
+fn who_waits_for_all_of_a_restless_job_is_not_built_before_it() {
+    let slices = [false, true].map(|is_late| {
+        let mut config = gated();
+        let (mut engine, _) = engine(config.clone(), &[("h1", &["d1"])]);
+        let table = wide(&config, 50, "n");
+        // That nothing follows any more is seen from its columns only.
+        config.jobs[0].paused = true;
+        if is_late {
+            grown(&mut engine, &table);
+            save(&mut engine, &config);
+        } else {
+            save(&mut engine, &config);
+            grown(&mut engine, &table);
+        }
+        finish(&mut engine, 1)
+    });
+    let [early, late] = slices;
+    assert!(late < early + 20, "{late} instead of {early} slices");
 }
 
 #[test]
