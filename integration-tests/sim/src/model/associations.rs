@@ -84,24 +84,8 @@ impl Associations {
             Happening::HeartbeatHeard {
                 scheduler, worker, ..
             } => self.pair(scheduler, worker).heartbeat_heard = Some(when),
-            Happening::HeartbeatDecided {
-                scheduler,
-                worker,
-                state,
-                set,
-                ..
-            } => self.pair(scheduler, worker).decided.decide(state, set),
-            Happening::HeartbeatAnswered {
-                scheduler,
-                worker,
-                state,
-                set,
-                ..
-            } => {
-                let pair = self.pair(scheduler, worker);
-                if pair.decided.leave(state, set) {
-                    pair.told = Some(state);
-                }
+            Happening::HeartbeatDecided { .. } | Happening::HeartbeatAnswered { .. } => {
+                self.heartbeat_answer(happening);
             }
             Happening::CallSent {
                 scheduler,
@@ -157,6 +141,31 @@ impl Associations {
             } => self.recorded(scheduler, fact),
             Happening::SchedulerStopped { scheduler, .. } => {
                 self.pairs.retain(|(owner, _), _| *owner != scheduler);
+            }
+            _ => {}
+        }
+    }
+
+    fn heartbeat_answer(&mut self, happening: &Happening) {
+        match *happening {
+            Happening::HeartbeatDecided {
+                scheduler,
+                worker,
+                state,
+                set,
+                ..
+            } => self.pair(scheduler, worker).decided.decide(state, set),
+            Happening::HeartbeatAnswered {
+                scheduler,
+                worker,
+                state,
+                set,
+                ..
+            } => {
+                let pair = self.pair(scheduler, worker);
+                if pair.decided.leave(state, set) {
+                    pair.told = Some(state);
+                }
             }
             _ => {}
         }
