@@ -352,7 +352,7 @@ fn a_worker_that_ended_in_good_order_is_not_waited_for() {
 fn a_live_scheduler_answers_the_command_line() {
     let stage = Stage::new();
     let config = stage.write_work(3, Duration::ZERO);
-    let spec = stage.scheduler_spec(&config).with("--new-cluster");
+    let spec = stage.calm_spec(&config);
     let _scheduler = stage.start_scheduler(&spec);
     let client = Client::new(spec.port);
     client.wait_until("the nodes to be loaded", |status| {

@@ -47,7 +47,7 @@ fn replaces_and_lists(stage: &Stage, port: u16, file: &str) {
 fn a_submitted_job_runs_and_outlives_its_scheduler() {
     let stage = Stage::new();
     let config = stage.write_work(2, Duration::ZERO);
-    let spec = stage.scheduler_spec(&config).with("--new-cluster");
+    let spec = stage.calm_spec(&config);
     let mut scheduler = stage.start_scheduler(&spec);
     let _worker = stage.start_worker(&stage.worker_spec("one", &spec));
     let client = Client::new(spec.port);
@@ -128,7 +128,7 @@ fn a_submitted_job_runs_and_outlives_its_scheduler() {
 fn a_job_with_mistakes_is_told_with_their_places() {
     let stage = Stage::new();
     let config = stage.write_work(1, Duration::ZERO);
-    let spec = stage.scheduler_spec(&config).with("--new-cluster");
+    let spec = stage.calm_spec(&config);
     let _scheduler = stage.start_scheduler(&spec);
     let client = Client::new(spec.port);
     client.wait_until("an answer", |_| true);

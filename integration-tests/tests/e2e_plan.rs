@@ -68,7 +68,7 @@ fn what_is_planned_happens_once_the_file_is_moved_into_place() {
     let stage = Stage::new();
     let config = stage.write_work(3, Duration::ZERO);
     stage.hold();
-    let spec = stage.scheduler_spec(&config).with("--new-cluster");
+    let spec = stage.calm_spec(&config);
     let _scheduler = stage.start_scheduler(&spec);
     let _worker = stage.start_worker(&stage.worker_spec("one", &spec));
     let client = Client::new(spec.port);
@@ -147,7 +147,7 @@ fn what_is_planned_happens_once_the_file_is_moved_into_place() {
 fn what_would_not_be_in_force_ends_with_another_code() {
     let stage = Stage::new();
     let config = stage.write_work(1, Duration::ZERO);
-    let spec = stage.scheduler_spec(&config).with("--new-cluster");
+    let spec = stage.calm_spec(&config);
     let _scheduler = stage.start_scheduler(&spec);
     let client = Client::new(spec.port);
     client.wait_until("an answer", |status| status.nodes_loaded == Some(true));

@@ -57,8 +57,7 @@ fn runs(stage: &Stage) -> BTreeMap<i64, usize> {
 fn each_second_has_its_node_once_though_the_scheduler_is_killed() {
     let stage = Stage::new();
     let spec = stage
-        .scheduler_spec(&write_config(&stage))
-        .with("--new-cluster")
+        .calm_spec(&write_config(&stage))
         // The worker stays, with the ends that nobody has acknowledged.
         .with("--lose-unhealthy-worker-after=10m");
     let mut scheduler = stage.start_scheduler(&spec);
@@ -117,7 +116,7 @@ fn the_last_good_file_decides_until_the_file_is_good_again() {
     // An unknown key, which only `--strict-config` minds.
     let good = good.replace("\"owner\": \"test\"", "\"owner\": \"test\", \"prio\": 5");
     std::fs::write(&file, &good).expect("one's own file");
-    let spec = stage.scheduler_spec(&file).with("--new-cluster");
+    let spec = stage.calm_spec(&file);
     let mut scheduler = stage.start_scheduler(&spec);
     let _worker = stage.start_worker(&stage.worker_spec("one", &spec));
     let client = Client::new(spec.port);

@@ -31,7 +31,7 @@ pub enum LossTime {
 }
 
 impl LossTime {
-    fn flag(self) -> &'static str {
+    pub(super) fn flag(self) -> &'static str {
         match self {
             LossTime::Least => "--lose-unhealthy-worker-after=1s",
             LossTime::Long => "--lose-unhealthy-worker-after=30s",

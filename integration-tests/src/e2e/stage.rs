@@ -13,7 +13,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::records::{RunRecords, WORK_SCRIPT};
-use super::{Host, Network, Process, Program, Programs, free_port};
+use super::{Host, LossTime, Network, Process, Program, Programs, free_port};
 
 /// Every timeout of the worker protocol at its least.
 pub const FAST_SCHEDULER: &[&str] = &[
@@ -204,6 +204,12 @@ impl Stage {
             address: Ipv4Addr::LOCALHOST,
             flags: FAST_SCHEDULER.iter().map(|&flag| flag.to_owned()).collect(),
         }
+    }
+
+    /// Of a new cluster, in which no worker is given up that lives, however busy the machine is.
+    pub fn calm_spec(&self, config: &Path) -> SchedulerSpec {
+        let spec = self.scheduler_spec(config).with("--new-cluster");
+        spec.with(LossTime::Long.flag())
     }
 
     /// A worker with the least timeouts.
