@@ -123,6 +123,14 @@ impl HealthModel {
         self.became_unhealthy
     }
 
+    /// For how long it has counted towards the loss; `None` if it does not.
+    pub fn not_healthy_for(&self, now: Time) -> Option<Duration> {
+        match self.health {
+            Health::New | Health::Unhealthy => Some(now.since(self.became_unhealthy)),
+            Health::Healthy | Health::MustDie => None,
+        }
+    }
+
     pub fn last_heartbeat(&self) -> Option<Time> {
         self.last_heartbeat
     }

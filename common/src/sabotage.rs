@@ -100,11 +100,13 @@ pub enum Sabotage {
     AdoptWithoutCharges,
     /// Tasks get the memory that the configuration reserves.
     GiveAwayTheReserve,
+    /// The scheduler tells every worker that it has only just begun to count towards its loss.
+    HideHowLong,
 }
 
 impl Sabotage {
     /// Every one, in the order in which reports list them.
-    pub const ALL: [Sabotage; 47] = [
+    pub const ALL: [Sabotage; 48] = [
         Sabotage::SkipSequenceCheck,
         Sabotage::MarkRunningAfterSending,
         Sabotage::AcceptStatusInNew,
@@ -152,6 +154,7 @@ impl Sabotage {
         Sabotage::FailureOpensGate,
         Sabotage::AdoptWithoutCharges,
         Sabotage::GiveAwayTheReserve,
+        Sabotage::HideHowLong,
     ];
 
     /// The name on a command line and in reports.

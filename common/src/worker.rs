@@ -64,6 +64,8 @@ pub struct HeartbeatResponse {
     /// The worker subtracts it from the loss time, so that it ends first.
     pub worker_check_interval: Duration,
     pub worker_state: Health,
+    /// For how long the scheduler has counted towards the loss; `None` if it counts not, or is a peer that does not say.
+    pub not_healthy_for: Option<Duration>,
     pub protocol_version: i16,
     pub worker_set: WorkerSetId,
 }

@@ -219,6 +219,8 @@ struct SchedulerHeartbeatResponse {
   7: i16 protocolVersion = 0,
   // The worker hands it back, unchanged, with its next heartbeats.
   8: WorkerSetID workerSetID,
+  // How long the worker has been other than healthy in the scheduler's eyes; rounded up.
+  16: optional i64 notHealthyForMs,
 }
 
 struct KillRequest {

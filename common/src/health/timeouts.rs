@@ -17,8 +17,10 @@
 //!
 //! **Why W is before S, and by how much it may be late.** What makes the two clocks differ, one by one:
 //!
-//! * *The beginning.* The scheduler counts a new association from the first heartbeat that it receives, the worker from the first
-//!   one that it sent and that may have been received, whichever was answered: W is no later. A worker that hears no answer at all
+//! * *The beginning.* The scheduler counts a new association from the first heartbeat that it receives. The worker
+//!   counts from the first one that it sent and that may have been received, whichever was answered; or from the sending of the
+//!   answered one, less the time that the scheduler says that it has counted by then, which it said after that sending. Neither
+//!   is later than the scheduler's beginning, so the worker takes the later of the two: W is no later. A worker that hears no answer at all
 //!   does not know of the association: it goes by the evidence, and the timeouts, that it has from an earlier scheduler, so W may
 //!   be later by a whole gap. That evidence is older than the association, so what the scheduler waits for is a
 //!   [`Timeouts::min_safe_wait`] from there.
@@ -251,6 +253,7 @@ mod tests {
             lose_unhealthy_worker_after: t.lose_unhealthy_worker_after,
             worker_check_interval: t.worker_check_interval,
             worker_state: Health::New,
+            not_healthy_for: None,
             protocol_version: 2,
             worker_set: WorkerSetId::default(),
         }

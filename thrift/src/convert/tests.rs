@@ -256,6 +256,7 @@ prop_compose! {
         scheduler in instance(),
         gaps in [whole_seconds(), whole_seconds(), whole_seconds(), whole_seconds()],
         state in 0..4,
+        not_healthy_for in option::of((0..=i64::MAX as u64).prop_map(Duration::from_millis)),
         protocol_version in any::<i16>(),
         worker_set in worker_set(),
     ) -> HeartbeatResponse {
@@ -266,6 +267,7 @@ prop_compose! {
             lose_unhealthy_worker_after: gaps[2],
             worker_check_interval: gaps[3],
             worker_state: Health::from_wire(state).expect("one of four"),
+            not_healthy_for,
             protocol_version,
             worker_set,
         }
@@ -706,7 +708,7 @@ fn answers_with_senseless_fields_are_refused() {
         "SchedulerHeartbeatResponse.workerState: 4 is not allowed; allowed is 0 (NEW), 1 (HEALTHY), 2 (UNHEALTHY) or 3 (MUST_DIE)"
     );
     type Spoil = fn(&mut wire::SchedulerHeartbeatResponse);
-    let spoil: [(&str, Spoil); 4] = [
+    let spoil: [(&str, Spoil); 5] = [
         ("maxHealthcheckGap", |r| r.max_healthcheck_gap = Some(-1)),
         ("heartbeatGracePeriod", |r| {
             r.heartbeat_grace_period = Some(-1);
@@ -717,6 +719,7 @@ fn answers_with_senseless_fields_are_refused() {
         ("workerCheckInterval", |r| {
             r.worker_check_interval = Some(-1);
         }),
+        ("notHealthyForMs", |r| r.not_healthy_for_ms = Some(-1)),
     ];
     for (field, spoil) in spoil {
         assert_eq!(
@@ -910,11 +913,13 @@ fn fractions_of_seconds_never_let_a_worker_outlive_its_tasks_elsewhere() {
     response.heartbeat_grace_period = odd;
     response.lose_unhealthy_worker_after = odd;
     response.worker_check_interval = odd;
+    response.not_healthy_for = Some(Duration::from_micros(2500));
     let sent = wire::SchedulerHeartbeatResponse::from(response);
     assert_eq!(sent.max_healthcheck_gap, Some(2));
     assert_eq!(sent.heartbeat_grace_period, Some(2));
     assert_eq!(sent.lose_unhealthy_worker_after, Some(2));
     assert_eq!(sent.worker_check_interval, Some(3));
+    assert_eq!(sent.not_healthy_for_ms, Some(3));
     let mut worker = WorkerDescription::try_from(sound_worker()).expect("a sound worker");
     worker.heartbeat_period = odd;
     assert_eq!(

@@ -232,6 +232,11 @@ impl TryFrom<wire::SchedulerHeartbeatResponse> for HeartbeatResponse {
                 response.worker_check_interval,
             )?,
             worker_state,
+            not_healthy_for: response
+                .not_healthy_for_ms
+                .map(|ms| not_negative("SchedulerHeartbeatResponse.notHealthyForMs", ms))
+                .transpose()?
+                .map(Duration::from_millis),
             protocol_version: response.protocol_version.unwrap_or(0),
             worker_set: defaulted(
                 "SchedulerHeartbeatResponse.workerSetID",
@@ -243,7 +248,7 @@ impl TryFrom<wire::SchedulerHeartbeatResponse> for HeartbeatResponse {
 
 impl From<HeartbeatResponse> for wire::SchedulerHeartbeatResponse {
     fn from(response: HeartbeatResponse) -> Self {
-        // Downwards, and the interval that is subtracted upwards: the worker must end first.
+        // Downwards, and what is subtracted upwards: the worker must end first.
         wire::SchedulerHeartbeatResponse {
             id: Some(response.scheduler.into()),
             max_healthcheck_gap: Some(seconds_down(response.max_healthcheck_gap)),
@@ -253,6 +258,7 @@ impl From<HeartbeatResponse> for wire::SchedulerHeartbeatResponse {
             worker_state: Some(response.worker_state.to_wire()),
             protocol_version: Some(response.protocol_version),
             worker_set_id: Some(response.worker_set.into()),
+            not_healthy_for_ms: response.not_healthy_for.map(millis_up),
         }
     }
 }
@@ -263,6 +269,11 @@ fn seconds(path: &str, value: Option<i32>) -> Result<Duration, WireError> {
 
 fn seconds_down(duration: Duration) -> i32 {
     saturating_i32(duration.as_secs())
+}
+
+fn millis_up(duration: Duration) -> i64 {
+    let millis = duration.as_nanos().div_ceil(1_000_000);
+    i64::try_from(millis).unwrap_or(i64::MAX)
 }
 
 fn seconds_up(duration: Duration) -> i32 {

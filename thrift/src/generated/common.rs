@@ -2174,6 +2174,7 @@ pub struct SchedulerHeartbeatResponse {
     pub worker_state: Option<i32>,
     pub protocol_version: Option<i16>,
     pub worker_set_id: Option<WorkerSetID>,
+    pub not_healthy_for_ms: Option<i64>,
 }
 
 impl TSerializable for SchedulerHeartbeatResponse {
@@ -2189,6 +2190,7 @@ impl TSerializable for SchedulerHeartbeatResponse {
         let mut f_6: Option<i32> = Some(0);
         let mut f_7: Option<i16> = Some(0);
         let mut f_8: Option<WorkerSetID> = None;
+        let mut f_16: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -2228,6 +2230,10 @@ impl TSerializable for SchedulerHeartbeatResponse {
                     let val = WorkerSetID::read_from_in_protocol(i_prot)?;
                     f_8 = Some(val);
                 }
+                16 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_16 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -2244,6 +2250,7 @@ impl TSerializable for SchedulerHeartbeatResponse {
             worker_state: f_6,
             protocol_version: f_7,
             worker_set_id: f_8,
+            not_healthy_for_ms: f_16,
         };
         Ok(ret)
     }
@@ -2302,6 +2309,11 @@ impl TSerializable for SchedulerHeartbeatResponse {
             fld_var.write_to_out_protocol(o_prot)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.not_healthy_for_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("notHealthyForMs", TType::I64, 16))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -2318,6 +2330,7 @@ impl Default for SchedulerHeartbeatResponse {
             worker_state: Some(0),
             protocol_version: Some(0),
             worker_set_id: None,
+            not_healthy_for_ms: None,
         }
     }
 }

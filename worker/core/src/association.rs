@@ -348,6 +348,9 @@ impl Association {
         self.check_response(&response)
             .inspect_err(|trouble| self.answer_does_not_count(sent, trouble))?;
         let begun = self.heartbeats.settled(sent);
+        // Both are no later than the scheduler's beginning: it says for how long it has counted after the sending.
+        let told = response.not_healthy_for.map(|so_long| sent - so_long);
+        let begun = begun.max(told.unwrap_or_default());
         let before = self.response.take();
         let set_before = before.as_ref().map(|old| old.worker_set);
         let news = before.as_ref().is_none_or(|old| {
@@ -364,8 +367,7 @@ impl Association {
         self.response = Some(response);
         let was_new = self.health.health() == Health::New;
         self.health.heartbeat(sent);
-        // Dated back, since the scheduler formed its opinion after the sending and before now, or when it received one that
-        // nobody answered.
+        // Dated back, since the scheduler formed its opinion after the sending and before now, or earlier.
         self.health.adopt(begun, state);
         if was_new && state != Health::New {
             self.reports.ready_all(turn.now);

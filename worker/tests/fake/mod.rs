@@ -109,6 +109,7 @@ impl FakeService {
                 scheduler_id: Some(self.id.clone()),
                 ..WorkerSetID::default()
             }),
+            not_healthy_for_ms: None,
         }
     }
 }

@@ -505,4 +505,20 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
             ..CALM
         },
     ),
+    focus(
+        Sabotage::HideHowLong,
+        &["worker_gives_up_first"],
+        Wanted {
+            faults: &[
+                (FaultKind::SchedulerCrash, secs(20)),
+                (FaultKind::AsymmetricPartition, secs(10)),
+            ],
+            network: NetworkFaults {
+                lose_reply: 700,
+                ..SOUND
+            },
+            lasts: secs(6000),
+            ..CALM
+        },
+    ),
 ];

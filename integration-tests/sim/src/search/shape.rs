@@ -282,7 +282,7 @@ fn shape_worker_reply(s: &mut S<'_>, reply: &WorkerCallReply) {
         WorkerCallReply::Acknowledged => s.put(0),
         WorkerCallReply::Heartbeat(response) => {
             s.scheduler(response.scheduler);
-            s.put(response.worker_state);
+            s.put((response.worker_state, response.not_healthy_for));
             let set: WorkerSetId = response.worker_set;
             s.set(set);
         }

@@ -265,13 +265,13 @@ impl Scheduler {
     ) -> HeartbeatResponse {
         let t: Timeouts = self.options().timeouts;
         let worker_set = self.workers().set();
-        let state = match self.workers_mut().instance_mut(shard, worker) {
+        let (state, not_healthy_for) = match self.workers_mut().instance_mut(shard, worker) {
             Some(remote) => {
                 remote.tell(now, worker_set);
-                remote.health()
+                (remote.health(), remote.not_healthy_for(now))
             }
             // It has left, and hears so.
-            None => Health::MustDie,
+            None => (Health::MustDie, None),
         };
         HeartbeatResponse {
             scheduler: self.id(),
@@ -280,6 +280,7 @@ impl Scheduler {
             lose_unhealthy_worker_after: t.lose_unhealthy_worker_after,
             worker_check_interval: t.worker_check_interval,
             worker_state: state,
+            not_healthy_for,
             protocol_version: PROTOCOL_VERSION,
             worker_set,
         }

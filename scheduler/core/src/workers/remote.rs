@@ -248,6 +248,15 @@ impl Remote {
         }
     }
 
+    /// So that the worker need not assume the worst of heartbeats whose answers it never had.
+    pub(crate) fn not_healthy_for(&self, now: Time) -> Option<Duration> {
+        let counts_for = self.model.not_healthy_for(now);
+        match sabotage::on(Sabotage::HideHowLong) {
+            true => counts_for.map(|_| Duration::ZERO),
+            false => counts_for,
+        }
+    }
+
     /// A heartbeat is answered with the present state.
     pub(crate) fn tell(&mut self, now: Time, set: WorkerSetId) {
         if self.health() == Health::Healthy && !self.was_told_healthy() {

@@ -191,9 +191,12 @@ impl World {
         if response.scheduler != set.scheduler {
             return Err(format!("the answer has another one's set: {response:?}"));
         }
+        let counts_for = response.not_healthy_for.filter(|d| !d.is_zero());
+        let counts_for = counts_for.map(|d| format!(" for {}", show_duration(d)));
         Ok(format!(
-            "{}, set {}",
+            "{}{}, set {}",
             response.worker_state.as_str(),
+            counts_for.unwrap_or_default(),
             self.names.set(set)
         ))
     }

@@ -40,6 +40,7 @@ pub(super) fn response(n: i64, version: i64, state: Health) -> HeartbeatResponse
         lose_unhealthy_worker_after: Duration::from_secs(500),
         worker_check_interval: Duration::from_secs(5),
         worker_state: state,
+        not_healthy_for: None,
         protocol_version: 2,
         worker_set: set(n, version),
     }

@@ -68,6 +68,8 @@ struct Flags {
     timeouts: Timeouts,
     period: Duration,
     longest_wait: Duration,
+    /// The scheduler says for how long it has counted.
+    says_how_long: bool,
 }
 
 fn flags() -> impl Strategy<Value = Flags> {
@@ -90,11 +92,13 @@ fn flags() -> impl Strategy<Value = Flags> {
         Just((shortest, seconds(1))),
         Just((impatient, seconds(40))),
     ];
-    (timeouts, prop_oneof![Just(1), Just(15), Just(300)]).prop_map(
-        |((timeouts, longest_wait), period)| Flags {
+    let period = prop_oneof![Just(1), Just(15), Just(300)];
+    (timeouts, period, any::<bool>()).prop_map(
+        |((timeouts, longest_wait), period, says_how_long)| Flags {
             timeouts: timeouts.clamped(),
             period: Duration::from_secs(period),
             longest_wait,
+            says_how_long,
         },
     )
 }
@@ -323,12 +327,15 @@ impl Sides {
         model.heartbeat(now);
         self.look();
         let state = self.model.map_or(Health::New, |model| model.health());
+        let not_healthy_for = self.model.and_then(|model| model.not_healthy_for(now));
+        let not_healthy_for = not_healthy_for.filter(|_| self.flags.says_how_long);
         let timeouts = self.flags.timeouts;
         let answer = HeartbeatResponse {
             max_healthcheck_gap: timeouts.max_healthcheck_gap(),
             heartbeat_grace_period: timeouts.heartbeat_grace_period,
             lose_unhealthy_worker_after: timeouts.lose_unhealthy_worker_after,
             worker_check_interval: timeouts.worker_check_interval,
+            not_healthy_for,
             ..response(self.n, 1, state)
         };
         self.answers.push((call, answer));

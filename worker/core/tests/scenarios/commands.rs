@@ -32,7 +32,7 @@ impl World {
                 let scheduler = w.word("a scheduler")?;
                 self.join(scheduler)?;
             }
-            // answer heartbeat#1 S1 HEALTHY [version 2] [lose 30s] [protocol 1] [set-of S2]
+            // answer heartbeat#1 S1 HEALTHY [version 2] [lose 30s] [counting 3s] [protocol 1] [set-of S2]
             // answer report#1 ok
             // answer heartbeat#1 refused TEXT | not-sent TEXT | unknown TEXT
             // What became of a call. `version` is that of the worker set.
@@ -193,6 +193,7 @@ impl World {
             lose_unhealthy_worker_after: t.lose_unhealthy_worker_after,
             worker_check_interval: t.worker_check_interval,
             worker_state: state,
+            not_healthy_for: None,
             protocol_version: PROTOCOL_VERSION,
             worker_set: WorkerSetId {
                 scheduler: peer.id,
@@ -244,6 +245,7 @@ impl World {
                     }
                 }
                 "lose" => response.lose_unhealthy_worker_after = w.duration("a time")?,
+                "counting" => response.not_healthy_for = Some(w.duration("a time")?),
                 "protocol" => response.protocol_version = w.number("a version")?,
                 "set-of" => {
                     let other = self.scheduler(w.word("a scheduler")?)?;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
+use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{CallOutcome, Health, RefusalCode, ReportedStatus, WorkerId, WorkerSetId};
 
 use crate::effect::{CallReply, Effect, ExitReason};
@@ -382,6 +383,33 @@ fn a_new_association_counts_from_the_first_heartbeat_that_may_have_made_it() {
     rig.wait(1000);
     rig.heartbeat_answered(2, 1, 1, Health::New);
     assert_eq!(rig.left_to_live(), Some(495_000));
+}
+
+#[test]
+fn a_new_association_counts_no_longer_than_the_scheduler_says() {
+    // The answers to the heartbeats of 0 s and 11 s are lost, and the scheduler got only that of 11 s, at 12 s.
+    let answer = |rig: &mut Rig, so_long| {
+        let said = HeartbeatResponse {
+            not_healthy_for: Some(Duration::from_secs(so_long)),
+            ..response(1, 1, Health::New)
+        };
+        let reply = CallReply::Heartbeat(Box::new(said));
+        rig.completed(3, CallOutcome::Done(reply));
+    };
+    let mut rig = Rig::new();
+    rig.wait(22_000);
+    answer(&mut rig, 10);
+    assert_eq!(rig.left_to_live(), Some(495_000 - 10_000));
+    // It got none of the two.
+    let mut rig = Rig::new();
+    rig.wait(22_000);
+    answer(&mut rig, 0);
+    assert_eq!(rig.left_to_live(), Some(495_000));
+    // It cannot have got one before the first.
+    let mut rig = Rig::new();
+    rig.wait(22_000);
+    answer(&mut rig, 1_000_000_000_000);
+    assert_eq!(rig.left_to_live(), Some(495_000 - 22_000));
 }
 
 #[test]
