@@ -3,7 +3,7 @@
 use brasserie_common::sabotage::Sabotage;
 
 use super::ingredients::{
-    CALM, FAILING, LONG, LOSSY, REPEATING, SLOW, SOUND, STUBBORN, calm_but, ms, secs,
+    CALM, FAILING, LONG, LOSSY, REPEATING, SLOW, SOUND, STUBBORN, UNANSWERED, calm_but, ms, secs,
 };
 use super::{Focus, Rivals, Timing, Wanted};
 use crate::event_log::FaultKind;
@@ -47,10 +47,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
         &["no_status_in_new"],
         Wanted {
             faults: &[(FaultKind::SchedulerCrash, secs(20))],
-            network: NetworkFaults {
-                lose_reply: 700,
-                ..SOUND
-            },
+            network: UNANSWERED,
             lasts: secs(1200),
             ..CALM
         },
@@ -513,10 +510,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
                 (FaultKind::SchedulerCrash, secs(20)),
                 (FaultKind::AsymmetricPartition, secs(10)),
             ],
-            network: NetworkFaults {
-                lose_reply: 700,
-                ..SOUND
-            },
+            network: UNANSWERED,
             lasts: secs(6000),
             ..CALM
         },

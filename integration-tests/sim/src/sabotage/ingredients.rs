@@ -28,6 +28,12 @@ pub(super) const LOSSY: NetworkFaults = NetworkFaults {
     ..SOUND
 };
 
+/// Most of what is asked arrives, and most answers do not.
+pub(super) const UNANSWERED: NetworkFaults = NetworkFaults {
+    lose_reply: 700,
+    ..SOUND
+};
+
 /// Packets come twice, soon or minutes later.
 pub(super) const REPEATING: NetworkFaults = NetworkFaults {
     duplicate: 100,

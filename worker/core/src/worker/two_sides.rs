@@ -165,12 +165,14 @@ impl Sides {
                 }
             }
             Step::HeartbeatIsLost(which, is_told) => {
-                let call = take(&mut self.heartbeats, which);
-                self.is_lost(call.filter(|_| is_told));
+                let call = take(&mut self.heartbeats, which).filter(|_| is_told);
+                call.into_iter().for_each(|call| self.outcome(call, lost()));
             }
             Step::AnswerIsLost(which, is_told) => {
-                let answer = take(&mut self.answers, which);
-                self.is_lost(answer.map(|(call, _)| call).filter(|_| is_told));
+                let answer = take(&mut self.answers, which).filter(|_| is_told);
+                answer
+                    .into_iter()
+                    .for_each(|(call, _)| self.outcome(call, lost()));
             }
             Step::Fetch(is_answered) => self.fetch(is_answered),
             Step::HealthcheckLeaves => self.healthcheck_leaves(),
@@ -311,12 +313,6 @@ impl Sides {
         self.absorb(effects);
     }
 
-    fn is_lost(&mut self, told: Option<CallId>) {
-        if let Some(call) = told {
-            self.outcome(call, lost());
-        }
-    }
-
     fn heartbeat_arrives(&mut self, which: usize) {
         let Some(call) = take(&mut self.heartbeats, which) else {
             return;
@@ -327,15 +323,14 @@ impl Sides {
         model.heartbeat(now);
         self.look();
         let state = self.model.map_or(Health::New, |model| model.health());
-        let not_healthy_for = self.model.and_then(|model| model.not_healthy_for(now));
-        let not_healthy_for = not_healthy_for.filter(|_| self.flags.says_how_long);
+        let told = self.model.filter(|_| self.flags.says_how_long);
         let timeouts = self.flags.timeouts;
         let answer = HeartbeatResponse {
             max_healthcheck_gap: timeouts.max_healthcheck_gap(),
             heartbeat_grace_period: timeouts.heartbeat_grace_period,
             lose_unhealthy_worker_after: timeouts.lose_unhealthy_worker_after,
             worker_check_interval: timeouts.worker_check_interval,
-            not_healthy_for,
+            not_healthy_for: told.and_then(|model| model.not_healthy_for(now)),
             ..response(self.n, 1, state)
         };
         self.answers.push((call, answer));
