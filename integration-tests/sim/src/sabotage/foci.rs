@@ -265,7 +265,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
             ..CALM
         },
     )
-    .beginning_at(285),
+    .beginning_at(24),
     focus(
         Sabotage::ConsensusOfUnsettledSets,
         &["wait_ends_rightly"],
@@ -334,7 +334,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
             ..CALM
         },
     )
-    .beginning_at(7),
+    .beginning_at(78),
     focus(
         Sabotage::ForgetAccepted,
         &["accepted_once"],
