@@ -8,12 +8,12 @@ use brasserie_thrift::generated::brasserie::{
     BrasserieDeleteHistoryArgs, BrasserieDeleteHistoryResult, BrasserieExplainTaskArgs,
     BrasserieExplainTaskResult, BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult,
     BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult, BrasserieGetJobPageArgs,
-    BrasserieGetJobPageResult, BrasserieGetUnfinishedTasksArgs, BrasserieGetUnfinishedTasksResult,
-    BrasseriePauseJobArgs, BrasseriePauseJobResult, BrasseriePlanConfigArgs,
-    BrasseriePlanConfigResult, BrasserieRemoveJobArgs, BrasserieRemoveJobResult,
-    BrasserieResumeJobArgs, BrasserieResumeJobResult, BrasserieSubmitJobArgs,
-    BrasserieSubmitJobResult, ClusterStatus, DeletedHistory, JobRefusedException, Plan,
-    SubmittedJob, UnfinishedTask,
+    BrasserieGetJobPageResult, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult,
+    BrasserieGetUnfinishedTasksArgs, BrasserieGetUnfinishedTasksResult, BrasseriePauseJobArgs,
+    BrasseriePauseJobResult, BrasseriePlanConfigArgs, BrasseriePlanConfigResult,
+    BrasserieRemoveJobArgs, BrasserieRemoveJobResult, BrasserieResumeJobArgs,
+    BrasserieResumeJobResult, BrasserieSubmitJobArgs, BrasserieSubmitJobResult, ClusterStatus,
+    DeletedHistory, JobRefusedException, LastRun, Plan, SubmittedJob, UnfinishedTask,
 };
 use brasserie_thrift::generated::common::LogLines;
 use brasserie_thrift::generated::scheduler::{
@@ -188,6 +188,16 @@ impl Connection {
             call.await.into_result().map_err(|e| self.unreachable(e))?;
         known(result.ex)?;
         result.result_value.context("the scheduler sent no reasons")
+    }
+
+    /// What happened in the task's last run, if that is kept.
+    pub(crate) async fn last_run(&self, job: &str, node: &str) -> Result<Option<LastRun>> {
+        let arguments = BrasserieGetTaskHistoryArgs {
+            job: job.to_owned(),
+            node: node.to_owned(),
+        };
+        let result: BrasserieGetTaskHistoryResult = self.ask("getTaskHistory", &arguments).await?;
+        Ok(result.result_value.unwrap_or_default().pop())
     }
 
     /// What the text of a config file would do.

@@ -15,6 +15,7 @@ pub mod resources;
 pub mod rng;
 pub mod sabotage;
 pub mod status;
+pub mod story;
 pub mod task;
 pub mod time;
 pub mod worker;
@@ -28,8 +29,10 @@ pub use ids::{
     WorkerId,
 };
 pub use status::{ReportedStatus, StatusBits, StatusSource};
+pub use story::{EndedBy, Ending, Fault, Story};
 pub use task::{
-    Arguments, KillMethod, KillRequest, RunningTask, StatusFrom, TaskKey, TaskSubprocessOptions,
+    Arguments, Kill, KillMethod, KillRequest, RunningTask, StatusFrom, TaskKey,
+    TaskSubprocessOptions,
 };
 pub use time::{Time, WallTime};
 pub use worker::{MachinePortLock, ServiceAddress, WorkerDescription};

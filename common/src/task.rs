@@ -1,5 +1,6 @@
 //! A task on its way to, on, and back from a worker.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -8,6 +9,7 @@ use crate::backoff::BackoffDuration;
 use crate::ids::{HEALTHCHECK_JOB, InvocationId, JobName, NodeName, Shard};
 use crate::resources::{NodeResources, TaskPhysicalResources};
 use crate::status::ReportedStatus;
+use crate::story::{EndedBy, Story};
 
 /// A task: a job on a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,6 +34,8 @@ pub struct RunningTask {
     pub physical: Option<TaskPhysicalResources>,
     /// In `getRunningTasks`: it has ended, and the end is not acknowledged yet.
     pub ended: Option<ReportedStatus>,
+    /// Beside an end: what happened, if its worker tells.
+    pub story: Option<Arc<Story>>,
 }
 
 impl RunningTask {
@@ -72,6 +76,13 @@ impl Default for KillRequest {
             wait: Duration::ZERO,
         }
     }
+}
+
+/// A wish to end one run, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Kill {
+    pub request: KillRequest,
+    pub by: EndedBy,
 }
 
 /// What decides the final status of a task.

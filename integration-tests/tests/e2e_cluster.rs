@@ -348,6 +348,16 @@ fn a_worker_that_ended_in_good_order_is_not_waited_for() {
     assert!(stage.records().overlaps.is_empty());
 }
 
+fn ended_well_on_one(last: &Value) {
+    assert_eq!(last["worker"], "one", "{last}");
+    assert_eq!(last["exit_code"], 0, "{last}");
+    assert_eq!(last["fault"], "nobody", "{last}");
+    assert!(
+        last["ran_ms"].is_i64() && last["queued_ms"].is_i64(),
+        "{last}"
+    );
+}
+
 #[test]
 fn a_live_scheduler_answers_the_command_line() {
     let stage = Stage::new();
@@ -372,12 +382,17 @@ fn a_live_scheduler_answers_the_command_line() {
     let why = json(&["explain", "work", "n1"]);
     let reasons = why["reasons"].as_array().expect("a list of reasons");
     assert!(!reasons.is_empty(), "nothing runs without workers: {why}");
+    assert!(why["last_run"].is_null(), "it has never run: {why}");
     assert!(ask(&["explain", "work", "n1"]).starts_with("- "));
     let unknown = stage.brasserie(&["explain", "nobody", "n1", "--scheduler", &address]);
     refused(&unknown, &["nobody"]);
 
     let _worker = stage.start_worker(&stage.worker_spec("one", &spec));
     client.wait_all_done();
+    ended_well_on_one(&json(&["explain", "work", "n1"])["last_run"]);
+    let text = ask(&["explain", "work", "n1"]);
+    let words = "on worker `one`: it exited with code 0";
+    assert!(text.contains(words), "{text}");
     let status = json(&["status"]);
     assert_eq!(status["jobs"][0]["name"], "work", "{status}");
     assert_eq!(

@@ -195,21 +195,23 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let durable = options.directory.of(durable);
     let mut scheduler = Scheduler::new(core_options, durable, clock.now(), clock.wall());
     store.drop_names(past.tell(&mut scheduler, clock.now())?)?;
-    for event in first.events() {
-        scheduler.handle(clock.now(), event);
-    }
+    tell_all(&mut scheduler, clock, first.events());
     let id = scheduler.id();
     let (tell_in_force, in_force) = TellInForce::new(&scheduler);
-    let pool = WorkerPool::new(ClientPool::new(ClientConfig {
-        timeouts: options.call_timeouts,
-        ..ClientConfig::default()
-    }));
+    let pool = worker_pool(options.call_timeouts);
+    let stories = store.stories();
     let store = store.start(store_reporter(inbox.clone()))?;
 
     let (stop_outside, stop_driver) = (CancellationToken::new(), CancellationToken::new());
     let instance = instance_node(options.instance_node_name);
     let proposals = first.proposals(options.unknown_keys, instance.clone(), memory.clone());
-    let service = SchedulerService::new(inbox.clone(), store.room(), pool.clone(), proposals);
+    let service = SchedulerService::new(
+        inbox.clone(),
+        store.room(),
+        pool.clone(),
+        proposals,
+        stories,
+    );
     let performer = Performer::new(store, Workers { pool }, inbox.clone(), call_deadline);
     let driver = Driver {
         scheduler,
@@ -231,11 +233,8 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     };
     let mut outside = vec![tokio::spawn(sources.run(stop_outside.clone()))];
     if let Some(listener) = http_listener {
-        outside.push(tokio::spawn(http::serve(
-            listener,
-            inbox.clone(),
-            stop_outside.clone(),
-        )));
+        let serve = http::serve(listener, inbox.clone(), stop_outside.clone());
+        outside.push(tokio::spawn(serve));
     }
     let thrift = server.serve(service, Limits::default(), stop_outside.clone());
     tracing::info!(%id, thrift = %thrift.local_addr(), http = ?http_address, "the scheduler is up");
@@ -249,6 +248,19 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
         stop_outside: stop_outside.drop_guard(),
         stop_driver: stop_driver.drop_guard(),
     })
+}
+
+fn tell_all(scheduler: &mut Scheduler, clock: Clock, events: impl IntoIterator<Item = Event>) {
+    for event in events {
+        scheduler.handle(clock.now(), event);
+    }
+}
+
+fn worker_pool(timeouts: CallTimeouts) -> WorkerPool {
+    WorkerPool::new(ClientPool::new(ClientConfig {
+        timeouts,
+        ..ClientConfig::default()
+    }))
 }
 
 /// Runs to the end, and gives back what must be closed after it.

@@ -250,6 +250,15 @@ struct Plan {
   29: optional i64 jobsTotal,
 }
 
+// The last run of a task whose end is stored.
+struct LastRun {
+  1: common.BistroInstanceID invocationID,
+  2: string workerShard,
+  // How long it had waited although it was ready, as far as that is known.
+  3: optional i64 queuedMs,
+  4: common.TaskStory story,
+}
+
 // No plan was made, and nothing is known of the text.
 exception PlanRefusedException {
   1: string message,
@@ -276,6 +285,10 @@ service Brasserie extends scheduler.BistroScheduler {
   list<string> explainTask(1: string job, 2: string node) throws (
     1: scheduler.BistroSchedulerUnknownJobException ex,
   ),
+
+  // What happened in the task's runs, as far as it is kept, which is the last one at most; also of a job that exists no more. None: no end
+  // is stored, or its worker told nothing beside the status.
+  list<LastRun> getTaskHistory(1: string job, 2: string node),
 
   // What follows is answered once it is on disk.
 

@@ -92,6 +92,27 @@ struct BistroInstanceID {
   2: i64 rand,
 }
 
+// What happened in a run that is over, beside its status.
+struct TaskStory {
+  // At most one of the next three; none: it is not known.
+  1: optional i32 exitCode,
+  2: optional i32 signal,
+  // There was no process, and this is why.
+  3: optional string notStarted,
+  // "operator", "orphan", "timeout", "deadline", "memory_limit", "shutdown" or "suicide": who of us ended it, and why.
+  4: optional string endedBy,
+  // "nobody", "task", "worker" or "system".
+  5: optional string fault,
+  // From the acceptance until there was a process.
+  6: i64 startingMs = 0,
+  // From there until its last process was gone.
+  7: i64 ranMs = 0,
+  8: i64 cpuMs = 0,
+  9: optional i64 peakMemoryBytes,
+  // Of stderr, oldest first.
+  10: list<string> lastLines,
+}
+
 struct RunningTask {
   1: string job,
   2: string node,
@@ -113,6 +134,8 @@ struct RunningTask {
   15: optional bool bufferable,
   // Answers of getRunningTasks only: the task has ended with this status, which the scheduler has not acknowledged yet.
   16: optional string ended,
+  // Answers of getRunningTasks with an end, and updateStatus.
+  17: optional TaskStory story,
 }
 
 // Who a worker's machine is. Nobody connects to it.
@@ -227,4 +250,6 @@ struct KillRequest {
   1: KillMethod method = KillMethod.TERM,
   // Between TERM and KILL.
   2: i32 killWaitMs,
+  // As in TaskStory.endedBy: why. Unset: an operator wants it.
+  3: optional string reason,
 }

@@ -228,7 +228,8 @@ structs! {
     fb303: FacebookServiceGetStatusArgs, FacebookServiceGetStatusResult;
     common: GPUInfo, UsablePhysicalResources, TaskPhysicalResources, BackoffDuration, LogLine, LogLines, Resource,
         NodeResources, BistroInstanceID, RunningTask, MachinePortLock, ServiceAddress, SetHash, WorkerSetHash, WorkerSetID,
-        BistroWorker, PhysicalResourceConfig, CGroupOptions, TaskSubprocessOptions, SchedulerHeartbeatResponse, KillRequest;
+        BistroWorker, PhysicalResourceConfig, CGroupOptions, TaskSubprocessOptions, SchedulerHeartbeatResponse, KillRequest,
+        TaskStory;
     scheduler: BistroJobConfigFilters, BistroJobConfig, BistroCountWithSamples, BistroJobHistogram,
         BistroSchedulerUnknownJobException,
         BistroSchedulerGetJobsArgs, BistroSchedulerGetJobsResult, BistroSchedulerGetJobArgs, BistroSchedulerGetJobResult,
@@ -254,7 +255,8 @@ structs! {
         BrasserieResumeJobArgs, BrasserieResumeJobResult, BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult,
         BrasseriePlanConfigArgs, BrasseriePlanConfigResult,
         DeletedHistory, BrasserieDeleteHistoryArgs, BrasserieDeleteHistoryResult,
-        JobPage, BrasserieGetJobPageArgs, BrasserieGetJobPageResult;
+        JobPage, BrasserieGetJobPageArgs, BrasserieGetJobPageResult,
+        LastRun, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult;
 }
 
 #[test]
@@ -312,6 +314,7 @@ fn absent_fields_take_the_defaults_of_the_idl() {
     reads_nothing_as(common::KillRequest {
         method: Some(common::KillMethod::TERM),
         kill_wait_ms: Some(0),
+        reason: None,
     });
     let job = from_compact::<scheduler::BistroJobConfig>(NOTHING).expect("nothing is required");
     assert_eq!(job.priority, Some(1.0.into()));

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use brasserie_common::{
-    InvocationId, KillRequest, NodeName, ReportedStatus, RequestId, TaskKey, Time,
+    Fault, InvocationId, Kill, NodeName, ReportedStatus, RequestId, Story, TaskKey, Time,
 };
 use brasserie_common_runtime::Clock;
 use brasserie_worker_core::{Call, Effect, Event, ExitReason, Refusal, Reply, RunTask};
@@ -98,32 +99,37 @@ impl Performer {
             path_to_node: path_to_node(run),
             options: run.options.clone(),
             not_after,
+            asked: Instant::now(),
         };
         let Err(error) = self.runner.spawn(request) else {
             return;
         };
         let text = format!("cannot start: {error}");
-        let status = match error {
-            SpawnError::Busy | SpawnError::Ending => ReportedStatus::incomplete_backoff(&text),
+        let (status, fault) = match error {
+            SpawnError::Busy | SpawnError::Ending => {
+                (ReportedStatus::incomplete_backoff(&text), Fault::Worker)
+            }
             SpawnError::AlreadyRunning | SpawnError::NoCommand => {
-                ReportedStatus::error_backoff(&text)
+                (ReportedStatus::error_backoff(&text), Fault::Task)
             }
         };
+        let story = Story::not_started(&error.to_string(), fault, Duration::ZERO);
         // As above.
         let _ = self.own.send(Event::TaskEnded {
             task: run.task.key(),
             invocation: run.task.invocation,
             status,
+            story: Box::new(story),
         });
     }
 
-    fn kill(&self, task: TaskKey, invocation: InvocationId, kill: KillRequest) {
+    fn kill(&self, task: TaskKey, invocation: InvocationId, kill: Kill) {
         let key = RunKey {
             invocation,
             job: task.job,
             node: task.node,
         };
-        match self.runner.kill(&key, kill) {
+        match self.runner.kill(&key, kill.request, kill.by) {
             // Its end is on its way to the core.
             Ok(()) | Err(KillError::Unknown) => {}
         }
@@ -190,6 +196,7 @@ impl TaskSink for Supervised {
             },
             invocation: end.key.invocation,
             status: end.status,
+            story: Box::new(end.story),
         });
     }
 }
@@ -200,7 +207,6 @@ mod tests {
     use brasserie_common::{
         BackoffDuration, RunningTask, SchedulerId, SequenceNumber, Shard, WorkerId,
     };
-    use std::time::Duration;
 
     fn run(config: &str) -> RunTask {
         RunTask {
@@ -217,6 +223,7 @@ mod tests {
                 suicide_kill_wait: Duration::ZERO,
                 physical: None,
                 ended: None,
+                story: None,
             },
             config: config.to_owned(),
             command: Vec::new(),

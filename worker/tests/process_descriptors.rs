@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use brasserie_common::{InvocationId, JobName, NodeName, TaskSubprocessOptions, Time, WallTime};
-use brasserie_worker::logs::{LogConfig, LogStore};
-use brasserie_worker::process::{
-    ProcessRunner, RunKey, RunnerConfig, SpawnRequest, Story, TaskEnd,
+use brasserie_common::{
+    Ending, Fault, InvocationId, JobName, NodeName, TaskSubprocessOptions, Time, WallTime,
 };
+use brasserie_worker::logs::{LogConfig, LogStore};
+use brasserie_worker::process::{ProcessRunner, RunKey, RunnerConfig, SpawnRequest, TaskEnd};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 /// Only a failing test waits so long.
@@ -28,6 +28,7 @@ fn request(number: i64) -> SpawnRequest {
         path_to_node: vec![node],
         options: TaskSubprocessOptions::default(),
         not_after: Time::NEVER,
+        asked: Instant::now(),
     }
 }
 
@@ -57,9 +58,13 @@ fn tasks_fail_by_name_at_every_step_and_the_runner_survives() {
         runner.spawn(request(number)).expect("accepted");
         let end = ends.recv_timeout(PATIENCE).expect("reported");
         setrlimit(Resource::RLIMIT_NOFILE, soft, hard).expect("restored");
-        match &end.story {
-            Story::FailedToStart { reason } => assert!(reason.contains("descriptors"), "{reason}"),
-            Story::Ran(story) => panic!("ran with {free} descriptors: {story:?}"),
+        match &end.story.ending {
+            Ending::NotStarted(why) => {
+                assert!(why.contains("descriptors"), "{why}");
+                assert_eq!(end.story.fault, Fault::Worker);
+                assert!(end.status.is_incomplete_backoff(), "{:?}", end.status);
+            }
+            other => panic!("ran with {free} descriptors: {other:?}"),
         }
         assert!(
             end.status

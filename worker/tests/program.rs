@@ -133,6 +133,7 @@ async fn the_scheduler_kills_a_task_and_then_the_worker() {
     let at_once = KillRequest {
         method: Some(KillMethod::KILL),
         kill_wait_ms: None,
+        reason: None,
     };
     assert_eq!(stage.kill(&one, at_once.clone()).await, None);
     let end = stage.end_of(&one).await;

@@ -1,4 +1,6 @@
-//! `brasserie explain`: every reason why a task is not running.
+//! `brasserie explain`: every reason why a task is not running, and what happened in its last run.
+
+mod last_run;
 
 use anyhow::Result;
 use serde_json::json;
@@ -7,7 +9,7 @@ use crate::Ending;
 use crate::connection::{Connection, SchedulerArgs, block_on};
 use crate::output::{print, print_json};
 
-/// Shows all reasons at once, not only the first that was met.
+/// Shows all reasons at once, not only the first that was met, and what happened when it ran last.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The job of the task.
@@ -23,17 +25,29 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<Ending> {
     let connection = Connection::new(&args.scheduler.scheduler)?;
-    let reasons = block_on(connection.explain(&args.job, &args.node))??;
+    let (reasons, last) = block_on(async {
+        let reasons = connection.explain(&args.job, &args.node).await?;
+        let last = connection.last_run(&args.job, &args.node).await?;
+        anyhow::Ok((reasons, last))
+    })??;
     if args.json {
-        print_json(&json!({ "job": args.job, "node": args.node, "reasons": reasons }))?;
-    } else if reasons.is_empty() {
-        print("Nothing keeps this task from running.\n")?;
-    } else {
-        let lines: Vec<String> = reasons
-            .iter()
-            .map(|reason| format!("- {reason}\n"))
-            .collect();
-        print(&lines.concat())?;
+        let last = last.as_ref().map(last_run::json);
+        print_json(
+            &json!({ "job": args.job, "node": args.node, "reasons": reasons, "last_run": last }),
+        )?;
+        return Ok(Ending::Success);
     }
+    let mut text = String::new();
+    if reasons.is_empty() {
+        text.push_str("Nothing keeps this task from running.\n");
+    }
+    for reason in &reasons {
+        text.push_str(&format!("- {reason}\n"));
+    }
+    if let Some(last) = &last {
+        text.push('\n');
+        text.push_str(&last_run::text(last));
+    }
+    print(&text)?;
     Ok(Ending::Success)
 }

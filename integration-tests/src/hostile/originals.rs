@@ -9,7 +9,7 @@ use brasserie_thrift::generated::brasserie::{
 use brasserie_thrift::generated::common::{
     BackoffDuration, BistroInstanceID, BistroWorker, GPUInfo, KillRequest, MachinePortLock,
     NodeResources, Resource, RunningTask, ServiceAddress, SetHash, TaskPhysicalResources,
-    TaskSubprocessOptions, UsablePhysicalResources, WorkerSetHash, WorkerSetID,
+    TaskStory, TaskSubprocessOptions, UsablePhysicalResources, WorkerSetHash, WorkerSetID,
 };
 use brasserie_thrift::generated::fb303::FacebookServiceGetStatusArgs;
 use brasserie_thrift::generated::scheduler::*;
@@ -325,6 +325,18 @@ fn task() -> RunningTask {
         work_request_seq: Some(1),
         bufferable: Some(true),
         ended: Some("done".to_owned()),
+        story: Some(TaskStory {
+            exit_code: Some(0),
+            signal: Some(15),
+            not_started: Some("no such file".to_owned()),
+            ended_by: Some("operator".to_owned()),
+            fault: Some("task".to_owned()),
+            starting_ms: Some(1),
+            ran_ms: Some(2),
+            cpu_ms: Some(3),
+            peak_memory_bytes: Some(4),
+            last_lines: Some(vec!["a line".to_owned()]),
+        }),
     }
 }
 

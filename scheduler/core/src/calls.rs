@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use brasserie_common::ids::{HEALTHCHECK_JOB, HEALTHCHECK_NEW_WORKER_NODE};
 use brasserie_common::{
-    CallId, CallOutcome, InvocationId, JobName, KillRequest, NodeName, RequestId, RunningTask,
+    CallId, CallOutcome, InvocationId, JobName, Kill, NodeName, RequestId, RunningTask,
     SchedulerId, SequenceNumber, ServiceAddress, Shard, TaskSubprocessOptions, Time, WorkerId,
 };
 use brasserie_scheduler_engine::{Task, WorkerIndex};
@@ -38,7 +38,7 @@ pub enum Message {
         task: Box<RunningTask>,
         scheduler: SchedulerId,
         worker: WorkerId,
-        kill: KillRequest,
+        kill: Kill,
     },
 }
 
@@ -346,6 +346,7 @@ impl Scheduler {
                 suicide_kill_wait: self.options().timeouts.suicide_task_kill_wait,
                 physical: None,
                 ended: None,
+                story: None,
             },
             config: String::new(),
             command: command.map(str::to_owned).to_vec(),
@@ -381,6 +382,7 @@ impl Scheduler {
             }),
             physical: None,
             ended: None,
+            story: None,
         }
     }
 }

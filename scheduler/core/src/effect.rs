@@ -2,8 +2,8 @@
 
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{
-    CallId, InvocationId, KillRequest, RecordSeq, RequestId, RunningTask, SchedulerId,
-    SequenceNumber, ServiceAddress, WorkerId,
+    CallId, InvocationId, Kill, RecordSeq, RequestId, RunningTask, SchedulerId, SequenceNumber,
+    ServiceAddress, WorkerId,
 };
 use brasserie_scheduler_engine::{Task, WorkerIndex};
 
@@ -145,7 +145,7 @@ pub enum Call {
         worker: WorkerId,
         task: Task,
         invocation: InvocationId,
-        kill: KillRequest,
+        kill: Kill,
     },
 }
 

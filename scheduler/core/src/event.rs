@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use brasserie_common::{
     BackoffDuration, CallId, CallOutcome, InvocationId, JobName, NodeName, Principal, RecordSeq,
-    ReportedStatus, RequestId, SchedulerId, Shard, WallTime, WorkerDescription, WorkerId,
+    ReportedStatus, RequestId, SchedulerId, Shard, Story, WallTime, WorkerDescription, WorkerId,
     WorkerSetId,
 };
 use brasserie_common_config::Config;
@@ -143,6 +143,8 @@ pub struct StatusUpdate {
     /// As it was given to the run when it started.
     pub next_backoff: BackoffDuration,
     pub status: ReportedStatus,
+    /// What happened, if the worker tells.
+    pub story: Option<Arc<Story>>,
     pub scheduler: SchedulerId,
     pub worker: WorkerId,
 }

@@ -34,7 +34,7 @@ pub use plan::{
 pub use reconcile::has_same_nodes;
 pub use record::{
     ClusterId, DeletionNumber, Durable, EndedTask, Forgotten, ForgottenTask, InstanceRecord,
-    JobVersion, KeptConfig, LeftCause, MAX_LEFT, Record, SavedJob,
+    JobVersion, KeptConfig, KeptStory, LeftCause, MAX_LEFT, Record, SavedJob,
 };
 pub use scheduler::{Options, Scheduler};
 pub use times::{GivenStretch, GivenTimes, ItemName};

@@ -15,7 +15,8 @@ use std::time::Duration;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::time::format_duration;
 use brasserie_common::{
-    CallId, CallOutcome, Health, InvocationId, JobId, KillMethod, NodeId, Shard, Time,
+    CallId, CallOutcome, EndedBy, Health, InvocationId, JobId, Kill, KillMethod, NodeId, Shard,
+    Time, WallTime,
 };
 use brasserie_common_config::{Config, JobConfig};
 use brasserie_scheduler_engine::{NodeTable, NodesOf as TableOf, Task};
@@ -52,6 +53,8 @@ type RunKey = (Task, InvocationId);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Orphans {
     nodes: Nodes,
+    /// When they came in force. For people.
+    nodes_since: Option<WallTime>,
     unseen: Unseen,
     /// Node tables that are in force or may come in force, and the configurations whose sources gave them. Whoever drops a table need
     /// not tell.
@@ -353,7 +356,10 @@ impl Scheduler {
         let due: Vec<RunKey> = due.take(self.orphans().room(shard)).collect();
         for run in due {
             let (task, invocation) = run;
-            let kill = self.kill_request(task.job);
+            let kill = Kill {
+                request: self.kill_request(task.job),
+                by: EndedBy::Orphan,
+            };
             let call = Call::KillTask {
                 worker,
                 task,

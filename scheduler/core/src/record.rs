@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
-    InvocationId, JobName, MachinePortLock, NodeName, SchedulerId, Shard, TaskKey, Timeouts,
+    InvocationId, JobName, MachinePortLock, NodeName, SchedulerId, Shard, Story, TaskKey, Timeouts,
     WallTime, WorkerId,
 };
 
@@ -146,6 +146,17 @@ pub struct EndedTask {
     pub node: NodeName,
     pub invocation: InvocationId,
     pub status: StoredStatus,
+    /// `None`: as it was told, if it is still the end of the same run. No decision rests on it.
+    pub story: Option<Box<KeptStory>>,
+}
+
+/// What happened in a run, as it is kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KeptStory {
+    pub story: Story,
+    pub shard: Shard,
+    /// How long it waited although nothing but a free place was missing, as far as that is known.
+    pub queued: Option<Duration>,
 }
 
 /// A task whose history was deleted.

@@ -6,6 +6,7 @@ mod floors;
 mod forgotten;
 mod invocation;
 mod shape;
+mod stories;
 mod unsure;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -43,6 +44,8 @@ pub(crate) struct Run {
     pub(crate) next_backoff: BackoffDuration,
     pub(crate) kill_wait: Duration,
     pub(crate) since: Time,
+    /// Before that, if this scheduler has started it. For people.
+    pub(crate) queued: Option<Duration>,
     pub(crate) state: RunState,
 }
 

@@ -102,6 +102,7 @@ fn at_work() -> (Script, StatusUpdate, brasserie_common::CallId) {
     s.join(&w);
     let (call, task, _) = s.take_start();
     let update = StatusUpdate {
+        story: None,
         job: task.job.clone(),
         node: task.node.clone(),
         shard: task.shard.clone(),

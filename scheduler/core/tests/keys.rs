@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::{
-    Arguments, CallOutcome, KillMethod, KillRequest, Principal, ReportedStatus, StatusFrom,
+    Arguments, CallOutcome, EndedBy, KillMethod, KillRequest, Principal, ReportedStatus, StatusFrom,
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
@@ -93,7 +93,10 @@ fn how_a_task_is_ended() {
         });
         let found = s.take_call(|call| matches!(call, Call::KillTask { .. }));
         match found.expect("the worker is asked").2 {
-            Message::KillTask { kill, .. } => kill,
+            Message::KillTask { kill, .. } => {
+                assert_eq!(kill.by, EndedBy::Operator);
+                kill.request
+            }
             other => panic!("a kill, not {other:?}"),
         }
     };

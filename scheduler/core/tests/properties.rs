@@ -521,6 +521,7 @@ impl World {
             request,
             from: Principal::Own,
             update: Box::new(StatusUpdate {
+                story: None,
                 job: task.job.clone(),
                 node: task.node.clone(),
                 shard: task.shard.clone(),
@@ -557,6 +558,7 @@ impl World {
                         request,
                         from: Principal::Own,
                         update: Box::new(StatusUpdate {
+                            story: None,
                             job: run.task.job,
                             node: run.task.node,
                             shard: run.task.shard,

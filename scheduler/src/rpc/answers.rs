@@ -3,16 +3,17 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use brasserie_common::Principal;
+use brasserie_common::ids::NameError;
 use brasserie_common::logs::LineId;
+use brasserie_common::{Principal, TaskKey};
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{Answer, EndedTaskView, Query};
 use brasserie_thrift::convert;
 use brasserie_thrift::generated::brasserie::{
     BrasserieExplainTaskArgs, BrasserieExplainTaskResult, BrasserieGetClusterStatusResult,
     BrasserieGetJobPageArgs, BrasserieGetJobPageResult, BrasserieGetRunningTaskListArgs,
-    BrasserieGetRunningTaskListResult, BrasserieGetUnfinishedTasksArgs,
-    BrasserieGetUnfinishedTasksResult,
+    BrasserieGetRunningTaskListResult, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult,
+    BrasserieGetUnfinishedTasksArgs, BrasserieGetUnfinishedTasksResult,
 };
 use brasserie_thrift::generated::common::LogLines;
 use brasserie_thrift::generated::scheduler::{
@@ -30,6 +31,7 @@ use super::logs::Logs;
 use super::service::{bad_argument, refuse};
 use super::{export, job_pages, render};
 use crate::inbox::{Inbox, Stopped};
+use crate::store::{StoreError, Stories};
 
 /// Names that one histogram bucket lists at most, whatever the caller wants: a page for people.
 const MAX_SAMPLES: usize = 1000;
@@ -40,6 +42,7 @@ const MAX_UNFINISHED: usize = 1000;
 pub(super) struct Answers {
     inbox: Inbox,
     logs: Logs,
+    stories: Arc<Stories>,
 }
 
 /// Why a question has no answer.
@@ -55,6 +58,12 @@ enum Failure {
     Unknown(String),
     #[error("the scheduler gave the answer to another question")]
     AnotherAnswer,
+    #[error("{0}")]
+    Name(#[from] NameError),
+    #[error("what happened cannot be read: {0}")]
+    Store(#[from] StoreError),
+    #[error("the scheduler is ending")]
+    Ending(#[from] tokio::task::JoinError),
 }
 
 /// Takes the expected kind out of an answer.
@@ -72,8 +81,12 @@ macro_rules! expect_answer {
 }
 
 impl Answers {
-    pub(super) fn new(inbox: Inbox, logs: Logs) -> Self {
-        Answers { inbox, logs }
+    pub(super) fn new(inbox: Inbox, logs: Logs, stories: Stories) -> Self {
+        Answers {
+            inbox,
+            logs,
+            stories: Arc::new(stories),
+        }
     }
 
     /// Answers later, on a task of its own; failures become exceptions that the method does not declare.
@@ -294,6 +307,23 @@ impl Answers {
                 }),
                 Err(failure) => Err(failure),
             }
+        });
+    }
+}
+
+impl Answers {
+    /// What happened in a task's last run, from the store itself: no memory is spent on it.
+    pub(super) fn history(&self, args: BrasserieGetTaskHistoryArgs, to: Responder) {
+        let stories = Arc::clone(&self.stories);
+        self.later(to, |_| async move {
+            let task = TaskKey {
+                job: args.job.try_into()?,
+                node: args.node.try_into()?,
+            };
+            let last = tokio::task::spawn_blocking(move || stories.of(&task)).await??;
+            Ok(BrasserieGetTaskHistoryResult {
+                result_value: Some(render::history(last)),
+            })
         });
     }
 }

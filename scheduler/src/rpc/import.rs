@@ -262,6 +262,7 @@ mod tests {
             j.kill_request = Some(KillRequest {
                 method: Some(KillMethod(9)),
                 kill_wait_ms: None,
+                reason: None,
             });
         };
         assert!(bad(method).contains("9 is not allowed"));

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use brasserie_common::{InvocationId, WallTime};
 use brasserie_scheduler_core::{
-    ClusterStatus, ConfigInForce, EndedTaskView, JobHistogram, JobStatus, JobVersion, ReadBy,
-    RunningTaskView, WorkerStatus,
+    ClusterStatus, ConfigInForce, EndedTaskView, JobHistogram, JobStatus, JobVersion, KeptStory,
+    ReadBy, RunningTaskView, WorkerStatus,
 };
 use brasserie_thrift::generated::bits::BistroTaskStatusBits;
 use brasserie_thrift::generated::brasserie as wire;
@@ -100,6 +100,16 @@ pub(super) fn running_task(view: RunningTaskView) -> wire::RunningTaskStatus {
         state: Some(if view.unsure { "unsure" } else { "running" }.to_owned()),
         running_for_ms: Some(millis(view.running_for)),
     }
+}
+
+pub(super) fn history(last: Option<(InvocationId, KeptStory)>) -> Vec<wire::LastRun> {
+    let last = last.map(|(invocation, kept)| wire::LastRun {
+        invocation_id: Some(invocation.into()),
+        worker_shard: Some(kept.shard.into()),
+        queued_ms: kept.queued.map(millis),
+        story: Some((&kept.story).into()),
+    });
+    last.into_iter().collect()
 }
 
 pub(super) fn unfinished(view: EndedTaskView) -> wire::UnfinishedTask {

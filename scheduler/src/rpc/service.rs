@@ -29,6 +29,7 @@ use super::pool::WorkerPool;
 use crate::inbox::{Inbox, Lane, Waiter};
 use crate::sources::Proposals;
 use crate::store::Room;
+use crate::store::Stories;
 
 /// Serves `BistroScheduler` and `Brasserie` on one port.
 pub(crate) struct SchedulerService {
@@ -74,6 +75,7 @@ impl Service for SchedulerService {
             "resumeJob" => call.serve(|args, to| jobs.resume(from, args, to)),
             "forgiveTasks" => call.serve(|args, to| jobs.forgive_tasks(from, args, to)),
             "deleteHistory" => call.serve(|args, to| jobs.delete_history(from, args, to)),
+            "getTaskHistory" => call.serve(|args, to| answers.history(args, to)),
             "explainTask" => call.serve(|args, to| answers.explain(from, args, to)),
             "planConfig" => call.serve(|args, to| self.plans.plan(from, args, to)),
             _ => call.unknown_method(),
@@ -87,9 +89,10 @@ impl SchedulerService {
         room: Arc<Room>,
         pool: WorkerPool,
         proposals: Proposals,
+        stories: Stories,
     ) -> Self {
         let logs = Logs::new(inbox.clone(), pool.clone());
-        let answers = Answers::new(inbox.clone(), logs);
+        let answers = Answers::new(inbox.clone(), logs, stories);
         let jobs = Jobs::new(inbox.clone(), Arc::clone(&room));
         let plans = Plans::new(inbox.clone(), proposals);
         SchedulerService {
@@ -194,6 +197,7 @@ fn status_update(args: BistroSchedulerUpdateStatusArgs) -> Result<StatusUpdate, 
         invocation: task.invocation,
         next_backoff: task.next_backoff,
         status: ReportedStatus::parse(&args.status, StatusSource::Worker),
+        story: task.story,
         scheduler: convert::parse("updateStatus.scheduler", args.scheduler)?,
         worker: convert::parse("updateStatus.worker", args.worker)?,
     })

@@ -7,6 +7,7 @@ mod queue;
 mod rows;
 mod schema;
 mod source_rows;
+mod stories;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -24,6 +25,7 @@ pub use history::{Past, UnusedNames};
 use queue::Queue;
 pub use queue::Room;
 use schema::Database;
+pub use stories::Stories;
 use writer::Writer;
 
 /// The file in the data directory.
@@ -59,6 +61,11 @@ impl Store {
         let mut database = Database::open(&path)?;
         let (durable, past) = database.load_apart()?;
         Ok((Store { path, database }, durable, past))
+    }
+
+    /// What happened in runs, for whoever asks.
+    pub fn stories(&self) -> Stories {
+        Stories::new(&self.path)
     }
 
     /// Names that nothing in the file needs go, some with each transaction.

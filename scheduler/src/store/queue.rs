@@ -161,7 +161,11 @@ fn weight(record: &Record) -> usize {
             .data
             .as_ref()
             .map_or(0, |d| approximate_json_bytes(d));
-        FIXED + task.job.as_str().len() + task.node.as_str().len() + data
+        let story = task.story.as_ref().map_or(0, |kept| {
+            let lines = kept.story.last_lines.iter();
+            FIXED + lines.map(String::len).sum::<usize>()
+        });
+        FIXED + task.job.as_str().len() + task.node.as_str().len() + data + story
     };
     match record {
         Record::SchedulerStarted { .. }

@@ -18,7 +18,7 @@ use rusqlite::{Connection, Row, Transaction, params};
 
 use super::error::StoreError;
 use super::history::UnusedNames;
-use super::{job_rows, source_rows};
+use super::{job_rows, source_rows, stories};
 
 /// Names whose ids are kept in memory; more are looked up in the file again. They share their text with the scheduler's
 /// own tables, so this is some 100 MiB at most.
@@ -294,9 +294,11 @@ fn end(
         node,
         invocation,
         status,
+        story,
     } = task;
     let job = names.job(transaction, job)?;
     let node = names.node(transaction, node)?;
+    let story = story.as_deref().map(stories::to_text).transpose()?;
     let StoredStatus {
         bits,
         time,
@@ -306,9 +308,16 @@ fn end(
     } = status;
     let data = data.as_deref().map(serde_json::to_string).transpose()?;
     let mut statement = transaction.prepare_cached(
-        "INSERT OR REPLACE INTO statuses
-         (job_id, node_id, invocation_start, invocation_rand, bits, time_ms, backoff, safety, data)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT INTO statuses
+         (job_id, node_id, invocation_start, invocation_rand, bits, time_ms, backoff, safety, data, story)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+         ON CONFLICT DO UPDATE SET
+         story = CASE WHEN excluded.story IS NULL
+             AND (excluded.invocation_start, excluded.invocation_rand) = (invocation_start, invocation_rand)
+             THEN story ELSE excluded.story END,
+         invocation_start = excluded.invocation_start, invocation_rand = excluded.invocation_rand,
+         bits = excluded.bits, time_ms = excluded.time_ms, backoff = excluded.backoff,
+         safety = excluded.safety, data = excluded.data",
     )?;
     statement.execute(params![
         job,
@@ -320,6 +329,7 @@ fn end(
         backoff_seconds,
         safety_seconds,
         data,
+        story,
     ])?;
     Ok(())
 }

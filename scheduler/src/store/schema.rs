@@ -119,6 +119,10 @@ pub(super) const STEPS: &[Step] = &[
         CREATE INDEX instances_by_since ON instances (since);
     ",
     },
+    Step {
+        to: 6,
+        sql: "ALTER TABLE statuses ADD COLUMN story TEXT;",
+    },
 ];
 
 /// An open file in the current format.

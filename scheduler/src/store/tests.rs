@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use brasserie_common::status::{StatusBits, StoredStatus};
 use brasserie_common::{
-    InvocationId, JobName, MachinePortLock, NodeName, RecordSeq, SchedulerId, Shard, Timeouts,
-    WallTime, WorkerId,
+    EndedBy, Ending, Fault, InvocationId, JobName, MachinePortLock, NodeName, RecordSeq,
+    SchedulerId, Shard, Story, TaskKey, Timeouts, WallTime, WorkerId,
 };
 use brasserie_scheduler_core::{
     ClusterId, DeletionNumber, Durable, EndedTask, ForgottenTask, GivenStretch, GivenTimes,
-    InstanceRecord, ItemName, JobVersion, KeptConfig, LeftCause, MAX_LEFT, Record, SavedJob,
+    InstanceRecord, ItemName, JobVersion, KeptConfig, KeptStory, LeftCause, MAX_LEFT, Record,
+    SavedJob,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use proptest::prelude::*;
@@ -37,6 +38,7 @@ fn ended(job: &str, node: &str, rand: i64) -> EndedTask {
             safety_seconds: 0,
             data: None,
         },
+        story: None,
     }
 }
 
@@ -445,7 +447,7 @@ fn an_older_format_is_migrated_after_a_backup() {
         .unwrap();
     drop(database);
     let next = Step {
-        to: 6,
+        to: 7,
         sql: "ALTER TABLE meta ADD COLUMN colour TEXT",
     };
     let mut database = Database::open_with(&path, &[next]).unwrap();
@@ -454,18 +456,18 @@ fn an_older_format_is_migrated_after_a_backup() {
         .connection()
         .query_row("SELECT version FROM meta", (), |r| r.get(0))
         .unwrap();
-    assert_eq!(version, 6);
+    assert_eq!(version, 7);
     drop(database);
     assert!(matches!(
         Database::open(&path),
         Err(StoreError::Newer {
-            found: 6,
-            known: 5,
+            found: 7,
+            known: 6,
             ..
         })
     ));
     // The copy is a complete store of the old format.
-    let mut copy = Database::open(&folder.path().join("db.format-5")).unwrap();
+    let mut copy = Database::open(&folder.path().join("db.format-6")).unwrap();
     assert_eq!(copy.load().unwrap().statuses.len(), 1);
 }
 
@@ -479,19 +481,53 @@ fn the_first_format_learns_to_remember_who_left() {
     assert_eq!(database.load().unwrap().left.len(), 2);
 }
 
+/// What [`ended`] gives for `j` on `n`, run 1, before there were stories.
+const END_OF_THEN: &str = "INSERT INTO jobs VALUES (1, 'j');
+    INSERT INTO nodes VALUES (1, 'n');
+    INSERT INTO statuses VALUES (1, 1, 17, 1, 4, 1700000000123, 0, 0, NULL);";
+
+#[test]
+fn ends_of_the_fifth_format_have_no_story_and_later_ones_have() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let old = Database::open_with(&path, &STEPS[..5]).unwrap();
+    old.connection().execute_batch(END_OF_THEN).unwrap();
+    drop(old);
+    let mut database = Database::open(&path).unwrap();
+    let mut expected = Durable::default();
+    expected.apply(&Record::TaskEnded(ended("j", "n", 1)));
+    assert_eq!(database.load().unwrap(), expected);
+    let task = TaskKey {
+        job: JobName::try_from("j").unwrap(),
+        node: NodeName::try_from("n").unwrap(),
+    };
+    let stories = Stories::new(&path);
+    assert_eq!(stories.of(&task).unwrap(), None);
+    let told = EndedTask {
+        story: kept(Story::exited(0)),
+        ..ended("j", "n", 2)
+    };
+    database.write([Record::TaskEnded(told)].iter()).unwrap();
+    assert!(stories.of(&task).unwrap().is_some());
+    assert!(folder.path().join("db.format-5").exists());
+}
+
 /// A file as the program of that time wrote it: with statuses, and nothing about jobs.
 #[test]
 fn the_second_format_learns_of_jobs_and_keeps_what_it_has() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
-    let mut old = Database::open_with(&path, &STEPS[..2]).unwrap();
-    let wait = Duration::from_secs(5);
+    let old = Database::open_with(&path, &STEPS[..2]).unwrap();
+    old.connection().execute_batch(END_OF_THEN).unwrap();
+    let wait = "UPDATE meta SET hold_back_ns = 5000000000";
+    old.connection().execute(wait, ()).unwrap();
+    drop(old);
     let kept = [
         Record::TaskEnded(ended("j", "n", 1)),
-        Record::HoldBack { wait },
+        Record::HoldBack {
+            wait: Duration::from_secs(5),
+        },
     ];
-    old.write(kept.iter()).unwrap();
-    drop(old);
     let mut expected = Durable::default();
     kept.iter().for_each(|record| expected.apply(record));
     let mut database = Database::open(&path).unwrap();
@@ -563,6 +599,91 @@ fn the_fourth_format_learns_who_was_there_when_ends_were_deleted() {
         assert_eq!(database.load().unwrap().forgotten.len(), remembered);
     }
     assert!(folder.path().join("db.format-4").exists());
+}
+
+fn kept(story: Story) -> Option<Box<KeptStory>> {
+    Some(Box::new(KeptStory {
+        story,
+        shard: "w \"1\"".to_owned().try_into().unwrap(),
+        queued: Some(Duration::from_millis(7)),
+    }))
+}
+
+#[test]
+fn a_story_is_that_of_the_stored_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let mut database = Database::open(&path).unwrap();
+    let stories = Stories::new(&path);
+    let task = TaskKey {
+        job: JobName::try_from("j").unwrap(),
+        node: NodeName::try_from("n").unwrap(),
+    };
+    let of = |database: &mut Database, run: i64, story: Option<Box<KeptStory>>| {
+        let ended = EndedTask {
+            story,
+            ..ended("j", "n", run)
+        };
+        database.write([Record::TaskEnded(ended)].iter()).unwrap();
+        stories.of(&task).unwrap()
+    };
+    assert_eq!(of(&mut database, 1, None), None);
+    for (run, story) in [
+        (2, Story::exited(0)),
+        (
+            3,
+            Story::not_started("no such file", Fault::Task, Duration::from_millis(1)),
+        ),
+        (4, Story::lost(Duration::from_secs(90))),
+        (
+            5,
+            Story {
+                ending: Ending::Signalled(9),
+                ended_by: Some(EndedBy::MemoryLimit),
+                fault: Fault::Task,
+                cpu: Duration::from_millis(3),
+                peak_memory_bytes: Some(1 << 40),
+                last_lines: vec!["\u{1b}[31mred\0".to_owned(), String::new()],
+                ..Story::exited(0)
+            },
+        ),
+    ] {
+        let story = kept(story);
+        let invocation = InvocationId::new(17, run);
+        let told = of(&mut database, run, story.clone());
+        assert_eq!(told, story.map(|story| (invocation, *story)));
+        // Forgiving it, say, tells nothing of it.
+        assert_eq!(of(&mut database, run, None), told);
+    }
+    assert_eq!(of(&mut database, 6, None), None, "of another run");
+    let _ = of(&mut database, 6, kept(Story::exited(1)));
+    let deleted = Record::HistoryDeleted {
+        number: DeletionNumber(1),
+        tasks: vec![ForgottenTask {
+            job: task.job.clone(),
+            node: task.node.clone(),
+            up_to: InvocationId::new(17, 6),
+        }],
+    };
+    database.write([deleted].iter()).unwrap();
+    assert_eq!(stories.of(&task).unwrap(), None);
+}
+
+#[test]
+fn a_damaged_story_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let mut database = Database::open(&path).unwrap();
+    let record = Record::TaskEnded(ended("j", "n", 1));
+    database.write([record].iter()).unwrap();
+    let damage = "UPDATE statuses SET story = '{'";
+    database.connection().execute(damage, ()).unwrap();
+    let task = TaskKey {
+        job: JobName::try_from("j").unwrap(),
+        node: NodeName::try_from("n").unwrap(),
+    };
+    let text = Stories::new(&path).of(&task).unwrap_err().to_string();
+    assert!(text.contains("`statuses`"), "{text}");
 }
 
 /// The first ends of so many nodes are deleted.
@@ -668,12 +789,12 @@ fn a_migration_that_fails_changes_nothing() {
     let path = folder.path().join("db");
     drop(Database::open(&path).unwrap());
     let broken = [Step {
-        to: 6,
+        to: 7,
         sql: "DROP TABLE statuses; DROP TABLE nothing",
     }];
     let text = Database::open_with(&path, &broken).unwrap_err().to_string();
     assert!(
-        text.contains("format 5 to 6") && text.contains("Nothing was changed"),
+        text.contains("format 6 to 7") && text.contains("Nothing was changed"),
         "{text}"
     );
     assert!(Database::open(&path).unwrap().load().is_ok());

@@ -10,6 +10,7 @@ mod ids;
 mod logs;
 mod refusal;
 mod resources;
+mod story;
 mod task;
 mod worker;
 

@@ -1,11 +1,12 @@
 //! Running tasks, how to run them and how to end them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::task::CGroupOptions;
 use brasserie_common::{
-    Arguments, BackoffDuration, KillMethod, KillRequest, ReportedStatus, RunningTask, StatusFrom,
-    StatusSource, TaskSubprocessOptions,
+    Arguments, BackoffDuration, EndedBy, Kill, KillMethod, KillRequest, ReportedStatus,
+    RunningTask, StatusFrom, StatusSource, TaskSubprocessOptions,
 };
 
 use super::{
@@ -75,6 +76,7 @@ impl TryFrom<wire::RunningTask> for RunningTask {
             ended: task
                 .ended
                 .map(|text| ReportedStatus::parse(&text, StatusSource::Worker)),
+            story: task.story.map(|story| Arc::new(story.into())),
         })
     }
 }
@@ -98,6 +100,7 @@ impl From<RunningTask> for wire::RunningTask {
             work_request_seq: None,
             bufferable: None,
             ended: task.ended.map(|status| status.to_wire()),
+            story: task.story.as_deref().map(Into::into),
         }
     }
 }
@@ -153,6 +156,29 @@ impl From<KillRequest> for wire::KillRequest {
         wire::KillRequest {
             method: Some(request.method.into()),
             kill_wait_ms: Some(saturating_i32(request.wait.as_millis())),
+            reason: None,
+        }
+    }
+}
+
+impl TryFrom<wire::KillRequest> for Kill {
+    type Error = WireError;
+
+    /// Who gives no reason, or one that is not known here, is an operator: his wish costs a task nothing.
+    fn try_from(request: wire::KillRequest) -> Result<Self, WireError> {
+        let by = request.reason.as_deref().and_then(EndedBy::parse);
+        Ok(Kill {
+            by: by.unwrap_or(EndedBy::Operator),
+            request: request.try_into()?,
+        })
+    }
+}
+
+impl From<Kill> for wire::KillRequest {
+    fn from(kill: Kill) -> Self {
+        wire::KillRequest {
+            reason: Some(kill.by.as_str().to_owned()),
+            ..kill.request.into()
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Round trips of every pair of types, and one test for each error that a peer can cause.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use proptest::sample;
 
 use brasserie_common::logs::{LineId, LogLine, LogPage, LogQuery, LogStream};
 use brasserie_common::resources::{
@@ -14,10 +16,10 @@ use brasserie_common::task::CGroupOptions;
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::worker_set::SetHash;
 use brasserie_common::{
-    Arguments, BackoffDuration, Health, InstanceId, InvocationId, JobName, KillMethod, KillRequest,
-    MachinePortLock, NodeName, RefusalCode, ReportedStatus, RunningTask, SchedulerId,
-    ServiceAddress, SetDigest, Shard, Standing, StatusFrom, TaskSubprocessOptions,
-    WorkerDescription, WorkerId, WorkerSetHash, WorkerSetId,
+    Arguments, BackoffDuration, EndedBy, Ending, Fault, Health, InstanceId, InvocationId, JobName,
+    Kill, KillMethod, KillRequest, MachinePortLock, NodeName, RefusalCode, ReportedStatus,
+    RunningTask, SchedulerId, ServiceAddress, SetDigest, Shard, Standing, StatusFrom, Story,
+    TaskSubprocessOptions, WorkerDescription, WorkerId, WorkerSetHash, WorkerSetId,
 };
 
 use super::{
@@ -125,6 +127,36 @@ fn reported() -> impl Strategy<Value = ReportedStatus> {
     ]
 }
 
+fn ending() -> impl Strategy<Value = Ending> {
+    prop_oneof![
+        text().prop_map(Ending::NotStarted),
+        any::<i32>().prop_map(Ending::Exited),
+        any::<i32>().prop_map(Ending::Signalled),
+        Just(Ending::Unknown),
+    ]
+}
+
+prop_compose! {
+    fn story()(
+        ending in ending(),
+        ended_by in option::of(sample::select(&EndedBy::ALL[..])),
+        fault in sample::select(&Fault::ALL[..]),
+        starting in milliseconds(0),
+        ran in milliseconds(0),
+        cpu in milliseconds(0),
+        peak_memory_bytes in option::of(0..=i64::MAX as u64),
+        last_lines in vec(text(), 0..5),
+    ) -> Arc<Story> {
+        let story = Story { ending, ended_by, fault, starting, ran, cpu, peak_memory_bytes, last_lines };
+        Arc::new(story.bounded())
+    }
+}
+
+fn kill() -> impl Strategy<Value = Kill> {
+    let by = sample::select(&EndedBy::ALL[..]);
+    (kill_request(), by).prop_map(|(request, by)| Kill { request, by })
+}
+
 prop_compose! {
     fn running_task()(
         job in job(),
@@ -136,9 +168,10 @@ prop_compose! {
         suicide_kill_wait in milliseconds(0),
         physical in option::of(used()),
         ended in option::of(reported()),
+        story in option::of(story()),
     ) -> RunningTask {
         RunningTask {
-            job, node, invocation: InvocationId(invocation), shard, resources, next_backoff, suicide_kill_wait, physical, ended,
+            job, node, invocation: InvocationId(invocation), shard, resources, next_backoff, suicide_kill_wait, physical, ended, story,
         }
     }
 }
@@ -340,9 +373,10 @@ proptest! {
     }
 
     #[test]
-    fn backoffs_and_kill_requests_round_trip(backoff in backoff(), request in kill_request()) {
+    fn backoffs_and_kill_requests_round_trip(backoff in backoff(), request in kill_request(), kill in kill()) {
         there_and_back::<_, wire::BackoffDuration>(backoff);
         there_and_back::<_, wire::KillRequest>(request);
+        there_and_back::<_, wire::KillRequest>(kill);
     }
 
     #[test]
@@ -693,6 +727,7 @@ fn a_kill_wait_below_zero_kills_at_once() {
     let request = KillRequest::try_from(wire::KillRequest {
         method: Some(wire::KillMethod::TERM_WAIT_KILL),
         kill_wait_ms: Some(-1),
+        reason: None,
     });
     assert_eq!(request.map(|request| request.wait), Ok(Duration::ZERO));
 }

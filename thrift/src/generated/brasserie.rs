@@ -2573,6 +2573,98 @@ impl Default for Plan {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct LastRun {
+    pub invocation_id: Option<common::BistroInstanceID>,
+    pub worker_shard: Option<String>,
+    pub queued_ms: Option<i64>,
+    pub story: Option<common::TaskStory>,
+}
+
+impl TSerializable for LastRun {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<LastRun> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<common::BistroInstanceID> = None;
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<i64> = None;
+        let mut f_4: Option<common::TaskStory> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::Struct => {
+                    let val = common::TaskStory::read_from_in_protocol(i_prot)?;
+                    f_4 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = LastRun {
+            invocation_id: f_1,
+            worker_shard: f_2,
+            queued_ms: f_3,
+            story: f_4,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("LastRun");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.invocation_id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("invocationID", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.worker_shard {
+            o_prot.write_field_begin(&TFieldIdentifier::new("workerShard", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.queued_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("queuedMs", TType::I64, 3))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.story {
+            o_prot.write_field_begin(&TFieldIdentifier::new("story", TType::Struct, 4))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for LastRun {
+    fn default() -> Self {
+        LastRun {
+            invocation_id: None,
+            worker_shard: Some("".to_owned()),
+            queued_ms: None,
+            story: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct PlanRefusedException {
     pub message: Option<String>,
 }
@@ -3187,6 +3279,120 @@ impl TSerializable for BrasserieExplainTaskResult {
         if let Some(ref fld_var) = self.ex {
             o_prot.write_field_begin(&TFieldIdentifier::new("ex", TType::Struct, 1))?;
             fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieGetTaskHistoryArgs {
+    pub job: String,
+    pub node: String,
+}
+
+impl TSerializable for BrasserieGetTaskHistoryArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieGetTaskHistoryArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        let mut f_2: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BrasserieGetTaskHistoryArgs.job", &f_1)?;
+        verify_required_field_exists("BrasserieGetTaskHistoryArgs.node", &f_2)?;
+        let ret = BrasserieGetTaskHistoryArgs {
+            job: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            node: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("getTaskHistory_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
+        o_prot.write_string(&self.job)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("node", TType::String, 2))?;
+        o_prot.write_string(&self.node)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieGetTaskHistoryResult {
+    pub result_value: Option<Vec<LastRun>>,
+}
+
+impl TSerializable for BrasserieGetTaskHistoryResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieGetTaskHistoryResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<Vec<LastRun>> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<LastRun> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_25 = LastRun::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_25);
+                    }
+                    i_prot.read_list_end()?;
+                    f_0 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasserieGetTaskHistoryResult { result_value: f_0 };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BrasserieGetTaskHistoryResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::List, 0))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
             o_prot.write_field_end()?
         }
         o_prot.write_field_stop()?;
@@ -3876,8 +4082,8 @@ impl TSerializable for BrasserieDeleteHistoryArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_25 = i_prot.read_string()?;
-                        val.push(list_elem_25);
+                        let list_elem_26 = i_prot.read_string()?;
+                        val.push(list_elem_26);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);

@@ -889,6 +889,186 @@ impl Default for BistroInstanceID {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct TaskStory {
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    pub not_started: Option<String>,
+    pub ended_by: Option<String>,
+    pub fault: Option<String>,
+    pub starting_ms: Option<i64>,
+    pub ran_ms: Option<i64>,
+    pub cpu_ms: Option<i64>,
+    pub peak_memory_bytes: Option<i64>,
+    pub last_lines: Option<Vec<String>>,
+}
+
+impl TSerializable for TaskStory {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<TaskStory> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<i32> = None;
+        let mut f_2: Option<i32> = None;
+        let mut f_3: Option<String> = None;
+        let mut f_4: Option<String> = None;
+        let mut f_5: Option<String> = None;
+        let mut f_6: Option<i64> = Some(0);
+        let mut f_7: Option<i64> = Some(0);
+        let mut f_8: Option<i64> = Some(0);
+        let mut f_9: Option<i64> = None;
+        let mut f_10: Option<Vec<String>> = Some(Vec::new());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_7 = Some(val);
+                }
+                8 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_8 = Some(val);
+                }
+                9 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_9 = Some(val);
+                }
+                10 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_4 = i_prot.read_string()?;
+                        val.push(list_elem_4);
+                    }
+                    i_prot.read_list_end()?;
+                    f_10 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = TaskStory {
+            exit_code: f_1,
+            signal: f_2,
+            not_started: f_3,
+            ended_by: f_4,
+            fault: f_5,
+            starting_ms: f_6,
+            ran_ms: f_7,
+            cpu_ms: f_8,
+            peak_memory_bytes: f_9,
+            last_lines: f_10,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("TaskStory");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.exit_code {
+            o_prot.write_field_begin(&TFieldIdentifier::new("exitCode", TType::I32, 1))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.signal {
+            o_prot.write_field_begin(&TFieldIdentifier::new("signal", TType::I32, 2))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.not_started {
+            o_prot.write_field_begin(&TFieldIdentifier::new("notStarted", TType::String, 3))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.ended_by {
+            o_prot.write_field_begin(&TFieldIdentifier::new("endedBy", TType::String, 4))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.fault {
+            o_prot.write_field_begin(&TFieldIdentifier::new("fault", TType::String, 5))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.starting_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("startingMs", TType::I64, 6))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.ran_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ranMs", TType::I64, 7))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.cpu_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("cpuMs", TType::I64, 8))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.peak_memory_bytes {
+            o_prot.write_field_begin(&TFieldIdentifier::new("peakMemoryBytes", TType::I64, 9))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.last_lines {
+            o_prot.write_field_begin(&TFieldIdentifier::new("lastLines", TType::List, 10))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for TaskStory {
+    fn default() -> Self {
+        TaskStory {
+            exit_code: None,
+            signal: None,
+            not_started: None,
+            ended_by: None,
+            fault: None,
+            starting_ms: Some(0),
+            ran_ms: Some(0),
+            cpu_ms: Some(0),
+            peak_memory_bytes: None,
+            last_lines: Some(Vec::new()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct RunningTask {
     pub job: Option<String>,
     pub node: Option<String>,
@@ -904,6 +1084,7 @@ pub struct RunningTask {
     pub work_request_seq: Option<i64>,
     pub bufferable: Option<bool>,
     pub ended: Option<String>,
+    pub story: Option<TaskStory>,
 }
 
 impl TSerializable for RunningTask {
@@ -923,6 +1104,7 @@ impl TSerializable for RunningTask {
         let mut f_12: Option<i64> = None;
         let mut f_15: Option<bool> = None;
         let mut f_16: Option<String> = None;
+        let mut f_17: Option<TaskStory> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -942,8 +1124,8 @@ impl TSerializable for RunningTask {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<NodeResources> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_4 = NodeResources::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_4);
+                        let list_elem_5 = NodeResources::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_5);
                     }
                     i_prot.read_list_end()?;
                     f_3 = Some(val);
@@ -980,9 +1162,9 @@ impl TSerializable for RunningTask {
                     let map_ident = i_prot.read_map_begin()?;
                     let mut val: BTreeMap<String, OrderedFloat<f64>> = BTreeMap::new();
                     for _ in 0..map_ident.size {
-                        let map_key_5 = i_prot.read_string()?;
-                        let map_val_6 = OrderedFloat::from(i_prot.read_double()?);
-                        val.insert(map_key_5, map_val_6);
+                        let map_key_6 = i_prot.read_string()?;
+                        let map_val_7 = OrderedFloat::from(i_prot.read_double()?);
+                        val.insert(map_key_6, map_val_7);
                     }
                     i_prot.read_map_end()?;
                     f_11 = Some(val);
@@ -998,6 +1180,10 @@ impl TSerializable for RunningTask {
                 16 if field_ident.field_type == TType::String => {
                     let val = i_prot.read_string()?;
                     f_16 = Some(val);
+                }
+                17 if field_ident.field_type == TType::Struct => {
+                    let val = TaskStory::read_from_in_protocol(i_prot)?;
+                    f_17 = Some(val);
                 }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
@@ -1021,6 +1207,7 @@ impl TSerializable for RunningTask {
             work_request_seq: f_12,
             bufferable: f_15,
             ended: f_16,
+            story: f_17,
         };
         Ok(ret)
     }
@@ -1122,6 +1309,11 @@ impl TSerializable for RunningTask {
             o_prot.write_string(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.story {
+            o_prot.write_field_begin(&TFieldIdentifier::new("story", TType::Struct, 17))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1144,6 +1336,7 @@ impl Default for RunningTask {
             work_request_seq: None,
             bufferable: None,
             ended: None,
+            story: None,
         }
     }
 }
@@ -1867,8 +2060,8 @@ impl TSerializable for CGroupOptions {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_7 = i_prot.read_string()?;
-                        val.push(list_elem_7);
+                        let list_elem_8 = i_prot.read_string()?;
+                        val.push(list_elem_8);
                     }
                     i_prot.read_list_end()?;
                     f_3 = Some(val);
@@ -2339,6 +2532,7 @@ impl Default for SchedulerHeartbeatResponse {
 pub struct KillRequest {
     pub method: Option<KillMethod>,
     pub kill_wait_ms: Option<i32>,
+    pub reason: Option<String>,
 }
 
 impl TSerializable for KillRequest {
@@ -2346,6 +2540,7 @@ impl TSerializable for KillRequest {
         i_prot.read_struct_begin()?;
         let mut f_1: Option<KillMethod> = Some(KillMethod::TERM);
         let mut f_2: Option<i32> = Some(0);
+        let mut f_3: Option<String> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -2361,6 +2556,10 @@ impl TSerializable for KillRequest {
                     let val = i_prot.read_i32()?;
                     f_2 = Some(val);
                 }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_3 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -2371,6 +2570,7 @@ impl TSerializable for KillRequest {
         let ret = KillRequest {
             method: f_1,
             kill_wait_ms: f_2,
+            reason: f_3,
         };
         Ok(ret)
     }
@@ -2387,6 +2587,11 @@ impl TSerializable for KillRequest {
             o_prot.write_i32(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.reason {
+            o_prot.write_field_begin(&TFieldIdentifier::new("reason", TType::String, 3))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -2397,6 +2602,7 @@ impl Default for KillRequest {
         KillRequest {
             method: Some(KillMethod::TERM),
             kill_wait_ms: Some(0),
+            reason: None,
         }
     }
 }

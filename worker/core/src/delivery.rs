@@ -1,7 +1,7 @@
 //! Ends of tasks and other statuses: what becomes a report, to whom it may go, and whose acknowledgement counts.
 
 use brasserie_common::sabotage::{self, Sabotage};
-use brasserie_common::{CallOutcome, Health, InvocationId, ReportedStatus, TaskKey, Time};
+use brasserie_common::{CallOutcome, Health, InvocationId, ReportedStatus, Story, TaskKey, Time};
 use std::sync::Arc;
 
 use crate::association::Association;
@@ -18,7 +18,7 @@ impl Association {
         turn: &mut Turn<'_>,
         key: &TaskKey,
         invocation: InvocationId,
-        status: ReportedStatus,
+        (status, story): (ReportedStatus, Story),
     ) {
         let status = match self.life {
             // The operator ended it, not a fault of the task: it may run elsewhere at once.
@@ -29,7 +29,7 @@ impl Association {
             | Life::Dying { .. }
             | Life::Gone => status,
         };
-        let Some(task) = self.tasks.end(key, invocation, status.clone()) else {
+        let Some(task) = self.tasks.end(key, invocation, status.clone(), story) else {
             return;
         };
         let (running, requester) = (Arc::clone(&task.running), task.requester);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{
-    CallId, InvocationId, KillRequest, RefusalCode, ReportedStatus, RequestId, RunningTask,
-    SchedulerId, TaskKey, WorkerDescription, WorkerId, WorkerSetId,
+    CallId, InvocationId, Kill, RefusalCode, ReportedStatus, RequestId, RunningTask, SchedulerId,
+    TaskKey, WorkerDescription, WorkerId, WorkerSetId,
 };
 
 use crate::event::RunTask;
@@ -25,7 +25,7 @@ pub enum Effect {
     Kill {
         task: TaskKey,
         invocation: InvocationId,
-        kill: KillRequest,
+        kill: Kill,
     },
     /// The association is over and no process is left: end the program.
     Exit { reason: ExitReason },

@@ -2,8 +2,8 @@
 
 use brasserie_common::resources::{TaskPhysicalResources, UsablePhysicalResources};
 use brasserie_common::{
-    CallId, CallOutcome, InvocationId, KillRequest, Principal, ReportedStatus, RequestId,
-    RunningTask, SchedulerId, SequenceNumber, TaskKey, TaskSubprocessOptions, WallTime, WorkerId,
+    CallId, CallOutcome, InvocationId, Kill, Principal, ReportedStatus, RequestId, RunningTask,
+    SchedulerId, SequenceNumber, Story, TaskKey, TaskSubprocessOptions, WallTime, WorkerId,
 };
 
 use crate::effect::CallReply;
@@ -47,7 +47,7 @@ pub enum Event {
         invocation: InvocationId,
         scheduler: SchedulerId,
         worker: WorkerId,
-        kill: KillRequest,
+        kill: Kill,
     },
     /// A call to the scheduler has an outcome.
     CallCompleted {
@@ -61,6 +61,7 @@ pub enum Event {
         task: TaskKey,
         invocation: InvocationId,
         status: ReportedStatus,
+        story: Box<Story>,
     },
     /// What a running task uses.
     TaskSampled {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use brasserie_common::fingerprint::Shape;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
-    Health, InvocationId, KillRequest, NodeName, RefusalCode, ReportedStatus, RunningTask,
-    SchedulerId, SequenceNumber, TaskKey, WorkerId,
+    Health, InvocationId, Kill, NodeName, RefusalCode, ReportedStatus, RunningTask, SchedulerId,
+    SequenceNumber, TaskKey, WorkerId,
 };
 
 use crate::association::{Association, Binding};
@@ -322,7 +322,7 @@ impl Association {
         turn: &mut Turn<'_>,
         (key, invocation): (TaskKey, InvocationId),
         ids: (SchedulerId, WorkerId),
-        kill: KillRequest,
+        kill: Kill,
     ) -> Result<Reply, Refusal> {
         self.check_not_dying()?;
         self.check_ids(ids.0, ids.1)?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use brasserie_common::{CallId, KillMethod, KillRequest, Time};
+use brasserie_common::{CallId, EndedBy, Kill, KillMethod, KillRequest, Time};
 
 use crate::association::Association;
 use crate::effect::{Effect, ExitReason};
@@ -79,12 +79,12 @@ impl Association {
             Life::Running => {
                 self.life = Life::Leaving { quiet_since: None };
                 let wait = self.options.shutdown_kill_wait;
-                self.kill_all(turn, |_| wait);
+                self.kill_all(turn, EndedBy::Shutdown, |_| wait);
             }
             Life::Leaving { .. } | Life::Dying { .. } => match self.patience {
                 Patience::Normal => {
                     self.patience = Patience::Exhausted;
-                    self.kill_all(turn, |_| Duration::ZERO);
+                    self.kill_all(turn, EndedBy::Shutdown, |_| Duration::ZERO);
                 }
                 Patience::Exhausted => {}
             },
@@ -104,7 +104,9 @@ impl Association {
                 };
                 let now = turn.now;
                 match self.patience {
-                    Patience::Normal => self.kill_all(turn, |own| (since + own).since(now)),
+                    Patience::Normal => {
+                        self.kill_all(turn, EndedBy::Suicide, |own| (since + own).since(now))
+                    }
                     Patience::Exhausted => {}
                 }
             }
@@ -127,14 +129,17 @@ impl Association {
     }
 
     /// One request a process: the shell keeps the wait, so nothing is repeated.
-    fn kill_all(&self, turn: &mut Turn<'_>, wait: impl Fn(Duration) -> Duration) {
+    fn kill_all(&self, turn: &mut Turn<'_>, by: EndedBy, wait: impl Fn(Duration) -> Duration) {
         for (key, task) in self.tasks.iter().filter(|(_, task)| task.is_live()) {
             turn.effect(Effect::Kill {
                 task: key.clone(),
                 invocation: task.running.invocation,
-                kill: KillRequest {
-                    method: KillMethod::TermWaitKill,
-                    wait: wait(task.running.suicide_kill_wait),
+                kill: Kill {
+                    request: KillRequest {
+                        method: KillMethod::TermWaitKill,
+                        wait: wait(task.running.suicide_kill_wait),
+                    },
+                    by,
                 },
             });
         }

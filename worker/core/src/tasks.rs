@@ -6,10 +6,16 @@ use std::time::Duration;
 
 use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
 use brasserie_common::resources::TaskPhysicalResources;
-use brasserie_common::{InvocationId, ReportedStatus, RunningTask, SchedulerId, TaskKey, Time};
+use brasserie_common::{
+    InvocationId, ReportedStatus, RunningTask, SchedulerId, Story, TaskKey, Time,
+};
 
 /// Tasks that run or whose end is not acknowledged: their statuses are reports that wait, so this bounds those too.
 pub(crate) const MAX_TASKS: usize = 100_000;
+
+/// Bytes of stderr's last lines that one list of tasks carries: a quarter of the largest message. Whoever comes after is listed without,
+/// as a list that cannot be sent would keep its scheduler from knowing what runs.
+const LISTED_LINES: usize = 4 * 1024 * 1024;
 
 /// The two nodes that healthchecks name; others are refused, so that healthchecks stay two at most.
 pub(crate) const HEALTHCHECK_NODES: [&str; 2] = ["", HEALTHCHECK_NEW_WORKER_NODE];
@@ -98,8 +104,10 @@ impl Tasks {
         key: &TaskKey,
         invocation: InvocationId,
         status: ReportedStatus,
+        story: Story,
     ) -> Option<&Task> {
         let task = self.live_run(key, invocation)?;
+        Arc::make_mut(&mut task.running).story = Some(Arc::new(story));
         task.stage = Stage::Ended(status);
         self.live -= 1;
         self.by_key.get(key)
@@ -133,6 +141,7 @@ impl Tasks {
 
     /// What `getRunningTasks` says: all but healthchecks, an end with those that wait to be acknowledged.
     pub(crate) fn listing(&self) -> Vec<RunningTask> {
+        let mut room = LISTED_LINES;
         self.by_key
             .values()
             .filter(|task| !task.running.is_healthcheck())
@@ -141,6 +150,19 @@ impl Tasks {
                     Stage::Live => None,
                     Stage::Ended(status) => Some(status.clone()),
                 },
+                story: task.running.story.clone().map(|story| {
+                    let bytes: usize = story.last_lines.iter().map(String::len).sum();
+                    match bytes <= room {
+                        true => {
+                            room -= bytes;
+                            story
+                        }
+                        false => Arc::new(Story {
+                            last_lines: Vec::new(),
+                            ..(*story).clone()
+                        }),
+                    }
+                }),
                 ..(*task.running).clone()
             })
             .collect()

@@ -217,7 +217,8 @@ impl Association {
                 task,
                 invocation,
                 status,
-            } => self.task_ended(turn, &task, invocation, status),
+                story,
+            } => self.task_ended(turn, &task, invocation, (status, *story)),
             Event::TaskSampled {
                 task,
                 invocation,

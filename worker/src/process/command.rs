@@ -10,7 +10,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use brasserie_common::{Arguments, JobName};
+use brasserie_common::{Arguments, Fault, JobName};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -45,7 +45,24 @@ const OWN_VARIABLES: [&str; 7] = [
 
 /// A start that failed before or in the child, told to the user.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct StartFailure(pub String);
+pub(super) struct StartFailure {
+    pub why: String,
+    pub fault: Fault,
+}
+
+impl StartFailure {
+    /// What the task asks for cannot be had anywhere.
+    fn of_task(why: String) -> Self {
+        let fault = Fault::Task;
+        StartFailure { why, fault }
+    }
+
+    /// Another worker may have what lacks here.
+    pub(super) fn of_worker(why: String) -> Self {
+        let fault = Fault::Worker;
+        StartFailure { why, fault }
+    }
+}
 
 /// Descriptors that every task gets: `/dev/null` for stdin, and the number that its status pipe will have.
 ///
@@ -179,7 +196,7 @@ impl Commands {
     /// directory that tasks can write to.
     fn resolve(&self, program: &str) -> Result<CString, StartFailure> {
         if program.is_empty() {
-            return Err(StartFailure(
+            return Err(StartFailure::of_task(
                 "the command is empty: give the job a `command`".to_owned(),
             ));
         }
@@ -198,7 +215,7 @@ impl Commands {
             }
             not_executable.get_or_insert(candidate);
         }
-        Err(StartFailure(match not_executable {
+        Err(StartFailure::of_task(match not_executable {
             Some(found) => format!("{} is not an executable file", found.display()),
             None => format!(
                 "{program:?} is in no folder of the worker's PATH ({})",
@@ -239,10 +256,8 @@ impl Commands {
 
 fn create_dir(path: &Path) -> Result<(), StartFailure> {
     fs::create_dir_all(path).map_err(|e| {
-        StartFailure(format!(
-            "cannot create the working directory {}: {e}",
-            path.display()
-        ))
+        let path = path.display();
+        StartFailure::of_worker(format!("cannot create the working directory {path}: {e}"))
     })
 }
 
@@ -271,13 +286,13 @@ pub(super) fn directory_name(job: &JobName) -> String {
 fn c_string(what: &str, bytes: &[u8]) -> Result<CString, StartFailure> {
     if bytes.len() >= KERNEL_STRING_LIMIT {
         let length = bytes.len();
-        return Err(StartFailure(format!(
+        return Err(StartFailure::of_task(format!(
             "{what} has {length} bytes; Linux takes at most {} in one string",
             KERNEL_STRING_LIMIT - 1
         )));
     }
     CString::new(bytes).map_err(|_| {
-        StartFailure(format!(
+        StartFailure::of_task(format!(
             "{what} contains a NUL byte, which no program can receive"
         ))
     })
@@ -285,7 +300,12 @@ fn c_string(what: &str, bytes: &[u8]) -> Result<CString, StartFailure> {
 
 /// The cause in words, from the error of a pipe, of the child's start, or of watching it.
 pub(super) fn explain(error: Errno, program: &str) -> StartFailure {
-    StartFailure(match error {
+    let fault = match error {
+        Errno::EMFILE | Errno::EAGAIN => Fault::Worker,
+        Errno::ENFILE | Errno::ENOMEM => Fault::System,
+        _ => Fault::Task,
+    };
+    let why = match error {
         Errno::ENOENT if Path::new(program).exists() => {
             format!("{program} exists, but the interpreter in its first line or its dynamic loader does not")
         }
@@ -298,7 +318,8 @@ pub(super) fn explain(error: Errno, program: &str) -> StartFailure {
         Errno::EAGAIN => "no more processes may be created: a limit on processes is reached (ulimit -u, pids of the control group)".to_owned(),
         Errno::ENOMEM => "the machine has no memory left to start a process".to_owned(),
         other => format!("{program} cannot be executed: {}", other.desc()),
-    })
+    };
+    StartFailure { why, fault }
 }
 
 /// A pipe whose reading end does not block, so that no task can ever stop the supervisor by draining its own pipe.

@@ -3,19 +3,19 @@
 //! | `status_from` | status line | exit | we signalled it | status |
 //! |---|---|---|---|---|
 //! | `auto`, `pipe` | yes | any | any | what the line says |
-//! | `auto`, `pipe` | none | any | yes | incomplete, backs off |
+//! | `auto`, `pipe` | none | any | yes | by whose fault: the task's an error, else incomplete; backs off |
 //! | `auto` | none | code 0 | no | done |
 //! | `auto` | none | anything else | no | error, backs off |
 //! | `pipe` | none | any | no | error, backs off |
 //! | `exit_code` | ignored | code 0 | any | done |
-//! | `exit_code` | ignored | anything else | yes | incomplete, backs off |
+//! | `exit_code` | ignored | anything else | yes | the same |
 //! | `exit_code` | ignored | anything else | no | error, backs off |
 //!
-//! A task that we signalled gets "incomplete" and loses no retry even if it then exits with 0: only a status line can say that
+//! Its timeout, its deadline and its memory limit are the task's fault, all else that we signal it for is not. Such a task gets "incomplete" and loses no retry even if it then exits with 0: only a status line can say that
 //! its work was finished before. With `exit_code` the user chose to believe the code.
 
 use brasserie_common::status::MAX_STATUS_BYTES;
-use brasserie_common::{ReportedStatus, StatusFrom, StatusSource};
+use brasserie_common::{EndedBy, Fault, ReportedStatus, StatusFrom, StatusSource};
 
 use super::{ProcessExit, Signalled};
 
@@ -44,6 +44,7 @@ pub(super) fn final_status(
     line: &StatusLine,
     exit: ProcessExit,
     signalled: Signalled,
+    ended_by: Option<EndedBy>,
 ) -> ReportedStatus {
     let line = match from {
         StatusFrom::Auto | StatusFrom::Pipe => line,
@@ -60,15 +61,25 @@ pub(super) fn final_status(
     }
     match (from, exit, signalled) {
         (StatusFrom::ExitCode, ProcessExit::Code(0), _) => ReportedStatus::done(),
-        (_, _, Signalled::Term | Signalled::Kill) => ReportedStatus::incomplete_backoff(&format!(
-            "ended by the worker before it wrote a status ({exit})"
-        )),
+        (_, _, Signalled::Term | Signalled::Kill) => ended_before_a_status(exit, ended_by),
         (StatusFrom::Auto, ProcessExit::Code(0), Signalled::No) => ReportedStatus::done(),
         (StatusFrom::Pipe, _, Signalled::No) => ReportedStatus::error_backoff(&format!(
             "could not read a status: the task wrote none ({exit})"
         )),
         (StatusFrom::Auto | StatusFrom::ExitCode, _, Signalled::No) => {
             ReportedStatus::error_backoff(&format!("the task {exit}"))
+        }
+    }
+}
+
+/// Whose fault it is decides whether it costs a retry.
+fn ended_before_a_status(exit: ProcessExit, ended_by: Option<EndedBy>) -> ReportedStatus {
+    let why = ended_by.map(|by| format!(" as {by}")).unwrap_or_default();
+    let text = format!("ended by the worker{why} before it wrote a status ({exit})");
+    match ended_by.map(EndedBy::fault) {
+        Some(Fault::Task) => ReportedStatus::error_backoff(&text),
+        Some(Fault::Nobody | Fault::Worker | Fault::System) | None => {
+            ReportedStatus::incomplete_backoff(&text)
         }
     }
 }
@@ -88,7 +99,7 @@ mod tests {
             "" => StatusLine::None,
             text => StatusLine::Text(text.to_owned()),
         };
-        final_status(from, &line, exit, signalled).bits()
+        final_status(from, &line, exit, signalled, None).bits()
     }
 
     #[test]
@@ -127,18 +138,52 @@ mod tests {
 
     #[test]
     fn errors_name_the_exit_and_overlong_lines_their_limit() {
-        let status = final_status(StatusFrom::Auto, &StatusLine::None, BAD, Signalled::No);
+        let status = final_status(
+            StatusFrom::Auto,
+            &StatusLine::None,
+            BAD,
+            Signalled::No,
+            None,
+        );
         assert_eq!(status.exception(), Some("the task exited with code 3"));
-        let status = final_status(StatusFrom::Auto, &StatusLine::None, KILLED, Signalled::No);
+        let status = final_status(
+            StatusFrom::Auto,
+            &StatusLine::None,
+            KILLED,
+            Signalled::No,
+            None,
+        );
         assert_eq!(
             status.exception(),
             Some("the task was killed by signal 9 (SIGKILL)")
         );
-        let status = final_status(StatusFrom::Auto, &StatusLine::TooLong, OK, Signalled::No);
+        let status = final_status(
+            StatusFrom::Auto,
+            &StatusLine::TooLong,
+            OK,
+            Signalled::No,
+            None,
+        );
         assert!(
             status
                 .exception()
                 .is_some_and(|text| text.contains("longer than 65536 bytes"))
         );
+    }
+
+    #[test]
+    fn a_limit_of_the_task_costs_a_retry_and_an_operators_wish_does_not() {
+        let status = |by| {
+            let none = &StatusLine::None;
+            final_status(StatusFrom::Auto, none, KILLED, Signalled::Kill, Some(by))
+        };
+        for by in EndedBy::ALL {
+            let status = status(by);
+            let is_error = !status.is_incomplete_backoff();
+            assert_eq!(is_error, by.fault() == Fault::Task, "{by:?}");
+        }
+        let text = status(EndedBy::Timeout);
+        let text = text.exception().expect("it says why");
+        assert!(text.contains("its timeout was over"), "{text}");
     }
 }

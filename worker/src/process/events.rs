@@ -2,6 +2,7 @@
 
 use brasserie_common::ReportedStatus;
 use brasserie_common::logs::LogStream;
+use brasserie_common::story::cut;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -81,7 +82,12 @@ pub(super) fn log(
     };
     match event {
         Event::Running { command } => {
-            fields.command = Some(command.iter().map(|text| cut(text)).collect())
+            fields.command = Some(
+                command
+                    .iter()
+                    .map(|text| cut(text, LOGGED_ARGUMENT_BYTES))
+                    .collect(),
+            )
         }
         Event::ProcessExited { message }
         | Event::PipeError { message }
@@ -130,10 +136,4 @@ fn name(event: Event<'_>) -> &'static str {
         Event::GotStatus { .. } => "got_status",
         Event::FailedToStart { .. } => "task_failed_to_start",
     }
-}
-
-fn cut(text: &str) -> &str {
-    let longest = text.len().min(LOGGED_ARGUMENT_BYTES);
-    let end = (0..=longest).rev().find(|at| text.is_char_boundary(*at));
-    &text[..end.unwrap_or(0)]
 }

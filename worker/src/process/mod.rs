@@ -37,10 +37,10 @@ mod tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use brasserie_common::{
-    InvocationId, JobName, NodeName, ReportedStatus, TaskSubprocessOptions, Time,
+    Ending, InvocationId, JobName, NodeName, ReportedStatus, Story, TaskSubprocessOptions, Time,
 };
 
 use crate::logs::LogStore;
@@ -80,6 +80,8 @@ pub struct SpawnRequest {
     /// It must not start later: by the clock that counts suspend, looked at when all else is ready. What was queued before the
     /// machine or this process was paused may run elsewhere by now.
     pub not_after: Time,
+    /// When the worker was asked.
+    pub asked: Instant,
 }
 
 /// Where results go. Called on the supervising thread: it must not block, and may call the runner.
@@ -102,30 +104,9 @@ pub struct TaskEnd {
     pub key: Arc<RunKey>,
     pub status: ReportedStatus,
     pub story: Story,
-}
-
-/// What happened, beside the status.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Story {
-    /// No process of the task ran. The text names the cause; it is also in the status.
-    FailedToStart {
-        reason: String,
-    },
-    Ran(RunStory),
-}
-
-/// A process ran.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RunStory {
-    pub exit: ProcessExit,
     pub signalled: Signalled,
     /// The status text that decided, if the task wrote one.
     pub raw_status: Option<String>,
-    /// The last lines of stderr, oldest first, without newlines: at most 5 lines and 4 KiB.
-    pub stderr_tail: Vec<String>,
-    /// From start to the last pipe's end.
-    pub ran_for: Duration,
-    pub usage: Usage,
 }
 
 /// How the direct child ended.
@@ -166,17 +147,18 @@ impl std::fmt::Display for RunKey {
     }
 }
 
+impl From<ProcessExit> for Ending {
+    fn from(exit: ProcessExit) -> Self {
+        match exit {
+            ProcessExit::Code(code) => Ending::Exited(code),
+            ProcessExit::Signal(signal) => Ending::Signalled(signal),
+            ProcessExit::Unknown => Ending::Unknown,
+        }
+    }
+}
+
 impl std::fmt::Display for ProcessExit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            ProcessExit::Code(code) => write!(f, "exited with code {code}"),
-            ProcessExit::Signal(signal) => match nix::sys::signal::Signal::try_from(*signal) {
-                Ok(name) => write!(f, "was killed by signal {signal} ({name})"),
-                Err(_) => write!(f, "was killed by signal {signal}"),
-            },
-            ProcessExit::Unknown => {
-                f.write_str("ended, but its exit code was taken by somebody else")
-            }
-        }
+        Ending::from(*self).fmt(f)
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use brasserie_common::{KillMethod, KillRequest};
+use brasserie_common::{EndedBy, KillMethod, KillRequest};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use parking_lot::Mutex;
 
@@ -87,15 +87,16 @@ impl ProcessRunner {
 
     /// Queues a kill of exactly this run; its wait counts from now. Does not wait for the death. Of several that wait in the
     /// queue, the one that ends the task first counts.
-    pub fn kill(&self, key: &RunKey, request: KillRequest) -> Result<(), KillError> {
-        self.inbox.kill(key, request)
+    pub fn kill(&self, key: &RunKey, request: KillRequest, by: EndedBy) -> Result<(), KillError> {
+        self.inbox.kill(key, request, by)
     }
 
     /// Ends every task, those that only wait for their start included: TERM, and KILL after `wait` (at once if zero). No
     /// task is accepted from now on. `done` is called on the supervising thread once the sink has heard of the last one.
-    pub fn kill_all(&self, wait: Duration, done: impl FnOnce() + Send + 'static) {
+    pub fn kill_all(&self, wait: Duration, by: EndedBy, done: impl FnOnce() + Send + 'static) {
         self.inbox.end(Command::KillAll {
             wait,
+            by,
             asked: Instant::now(),
             done: Box::new(done),
         });
@@ -130,6 +131,7 @@ pub(super) enum Command {
     Kill(TaskNumber),
     KillAll {
         wait: Duration,
+        by: EndedBy,
         asked: Instant,
         done: Box<dyn FnOnce() + Send>,
     },
@@ -141,6 +143,7 @@ pub(super) enum Command {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kill {
     pub(super) request: KillRequest,
+    pub(super) by: EndedBy,
     pub(super) asked: Instant,
 }
 
@@ -247,12 +250,13 @@ impl Inbox {
         Ok(())
     }
 
-    fn kill(&self, key: &RunKey, request: KillRequest) -> Result<(), KillError> {
+    fn kill(&self, key: &RunKey, request: KillRequest, by: EndedBy) -> Result<(), KillError> {
         {
             let mut state = self.state.lock();
             let number = *state.keys.get(key).ok_or(KillError::Unknown)?;
             let kill = Kill {
                 request,
+                by,
                 asked: Instant::now(),
             };
             match state.kills.entry(number) {
@@ -334,6 +338,7 @@ mod tests {
             path_to_node: Vec::new(),
             options: brasserie_common::TaskSubprocessOptions::default(),
             not_after: brasserie_common::Time::NEVER,
+            asked: Instant::now(),
         }
     }
 
@@ -361,10 +366,10 @@ mod tests {
         assert_eq!(inbox.spawn(request(runs)), Err(SpawnError::Busy));
         for number in (0..runs).chain(0..runs) {
             let request = kill(KillMethod::TermWaitKill, 5);
-            assert_eq!(inbox.kill(&key(number), request), Ok(()));
+            assert_eq!(inbox.kill(&key(number), request, EndedBy::Operator), Ok(()));
         }
         assert_eq!(
-            inbox.kill(&key(runs), kill(KillMethod::Kill, 0)),
+            inbox.kill(&key(runs), kill(KillMethod::Kill, 0), EndedBy::Operator),
             Err(KillError::Unknown)
         );
         // One a run, whoever asks how often.
@@ -393,7 +398,7 @@ mod tests {
             let inbox = Inbox::new().expect("an eventfd");
             assert_eq!(inbox.spawn(request(1)), Ok(()));
             for asked in [first, second] {
-                assert_eq!(inbox.kill(&key(1), asked), Ok(()));
+                assert_eq!(inbox.kill(&key(1), asked, EndedBy::Operator), Ok(()));
             }
             assert!(matches!(inbox.pop(), Some(Command::Spawn { .. })));
             let Some(Command::Kill(number)) = inbox.pop() else {

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use brasserie_common::ReportedStatus;
+use brasserie_common::{EndedBy, Fault, ReportedStatus, Story};
 use brasserie_common_runtime::Clock;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -21,7 +21,7 @@ use super::pipes::{LineSplitter, Pipe, PipeKind, RateLimit, StatusCollector, Tai
 use super::runner::{Command, Inbox, TaskNumber};
 use super::spawn::{self, Attributes, Child, Launch};
 use super::task::{Declared, Stage, Task};
-use super::{RunKey, RunnerConfig, Signalled, SpawnRequest, Story, TaskEnd, TaskSink};
+use super::{RunKey, RunnerConfig, Signalled, SpawnRequest, TaskEnd, TaskSink};
 use crate::logs::TaskTag;
 use output::READ_BYTES;
 
@@ -41,7 +41,7 @@ const PIDFD_SLOT: u64 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     /// SIGKILL after TERM.
-    Kill,
+    Kill(EndedBy),
     /// The next stage for pipes that stay open.
     Linger,
     /// Look at paused pipes again.
@@ -78,19 +78,6 @@ enum Ending {
     Tasks,
     /// As `Tasks`, and then the thread ends.
     Thread,
-}
-
-/// Why a task has no process.
-enum Unstarted {
-    Failed(StartFailure),
-    /// After [`SpawnRequest::not_after`].
-    TooLate,
-}
-
-impl From<StartFailure> for Unstarted {
-    fn from(failure: StartFailure) -> Self {
-        Unstarted::Failed(failure)
-    }
 }
 
 impl Supervisor {
@@ -165,17 +152,22 @@ impl Supervisor {
                 }) => self.spawn(number, key, &request),
                 Some(Command::Kill(number)) => {
                     if let Some(kill) = self.inbox.take_kill(number) {
-                        self.kill(number, kill.request, kill.asked);
+                        self.kill(number, kill.request, kill.by, kill.asked);
                     }
                 }
-                Some(Command::KillAll { wait, asked, done }) => {
+                Some(Command::KillAll {
+                    wait,
+                    by,
+                    asked,
+                    done,
+                }) => {
                     self.ending = self.ending.max(Ending::Tasks);
                     self.waiting_for_end.push(done);
-                    self.kill_all(wait, asked);
+                    self.kill_all(wait, by, asked);
                 }
                 Some(Command::Stop) => {
                     self.ending = Ending::Thread;
-                    self.kill_all(Duration::ZERO, Instant::now());
+                    self.kill_all(Duration::ZERO, EndedBy::Shutdown, Instant::now());
                 }
             }
         }
@@ -203,8 +195,8 @@ impl Supervisor {
         let tag = TaskTag::new(key.invocation, &key.job, &key.node);
         if self.ending != Ending::No {
             let reason = "the worker is ending its tasks; this one did not start".to_owned();
-            let status = ReportedStatus::incomplete_backoff(&reason);
-            return self.report_failure(key, &tag, status, reason);
+            let failure = StartFailure::of_worker(reason);
+            return self.report_failure(key, &tag, request, failure);
         }
         let arguments = self.commands.arguments(request);
         self.log(
@@ -228,6 +220,8 @@ impl Supervisor {
                     sent: Signalled::No,
                     signalled: Signalled::No,
                     kill_at: None,
+                    ended_by: None,
+                    starting: now.saturating_duration_since(request.asked),
                     status_from: request.options.status_from,
                     status: StatusCollector::default(),
                     tail: Tail::default(),
@@ -239,15 +233,7 @@ impl Supervisor {
                 self.tasks.insert(number, task);
                 self.young.push_back((now + YOUNG, number));
             }
-            Err(Unstarted::Failed(StartFailure(reason))) => {
-                let status = ReportedStatus::error_backoff(&format!("cannot start: {reason}"));
-                self.report_failure(key, &tag, status, reason);
-            }
-            Err(Unstarted::TooLate) => {
-                let reason = "the worker was paused until it was too late to start it".to_owned();
-                let status = ReportedStatus::incomplete_backoff(&reason);
-                self.report_failure(key, &tag, status, reason);
-            }
+            Err(failure) => self.report_failure(key, &tag, request, failure),
         }
     }
 
@@ -256,7 +242,7 @@ impl Supervisor {
         number: TaskNumber,
         request: &SpawnRequest,
         arguments: &[String],
-    ) -> Result<(Child, [OwnedFd; 3]), Unstarted> {
+    ) -> Result<(Child, [OwnedFd; 3]), StartFailure> {
         let prepared = self.commands.prepare(request, arguments)?;
         let program = prepared.program.to_string_lossy();
         let explain = |error| command::explain(error, &program);
@@ -275,7 +261,8 @@ impl Supervisor {
             status_number: self.reserved.status_number(),
         };
         if Clock.now() > request.not_after {
-            return Err(Unstarted::TooLate);
+            let why = "the worker was paused until it was too late to start it";
+            return Err(StartFailure::of_worker(why.to_owned()));
         }
         let child = match spawn::spawn(&self.attributes, &launch) {
             Err(error) if Commands::lost_working_dir(&prepared.working_dir, error) => {
@@ -289,7 +276,7 @@ impl Supervisor {
         if let Err(error) = self.epoll.add(&child.pidfd, event) {
             spawn::end_unwatched(child.pid);
             let reason = format!("its process cannot be watched: {}", error.desc());
-            return Err(StartFailure(reason).into());
+            return Err(StartFailure::of_worker(reason));
         }
         Ok((child, [stdout, stderr, status]))
     }
@@ -298,15 +285,24 @@ impl Supervisor {
         &mut self,
         key: Arc<RunKey>,
         tag: &TaskTag,
-        status: ReportedStatus,
-        reason: String,
+        request: &SpawnRequest,
+        StartFailure { why, fault }: StartFailure,
     ) {
+        let text = format!("cannot start: {why}");
+        let status = match fault {
+            Fault::Task => ReportedStatus::error_backoff(&text),
+            Fault::Nobody | Fault::Worker | Fault::System => {
+                ReportedStatus::incomplete_backoff(&text)
+            }
+        };
         self.log(&key, tag, Event::FailedToStart { status: &status });
         self.inbox.forget(&key);
         self.sink.ended(TaskEnd {
             key,
             status,
-            story: Story::FailedToStart { reason },
+            story: Story::not_started(&why, fault, request.asked.elapsed()),
+            signalled: Signalled::No,
+            raw_status: None,
         });
     }
 

@@ -2,10 +2,10 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use brasserie_common::StatusFrom;
 use brasserie_common::logs::LogStream;
+use brasserie_common::{EndedBy, StatusFrom};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
@@ -47,6 +47,10 @@ pub(super) struct Task {
     pub signalled: Signalled,
     /// When SIGKILL is due.
     pub kill_at: Option<Instant>,
+    /// Whose signal came first while the child still ran.
+    pub ended_by: Option<EndedBy>,
+    /// From the request to its process.
+    pub starting: Duration,
     pub status_from: StatusFrom,
     pub status: StatusCollector,
     pub tail: Tail,
@@ -138,7 +142,7 @@ impl Task {
 
     /// Sends a signal to the whole process group, each kind once. Only a signal to a child that still ran counts as ours:
     /// one that came too late must not change the status.
-    pub(super) fn signal(&mut self, wanted: Signalled) {
+    pub(super) fn signal(&mut self, wanted: Signalled, by: EndedBy) {
         let signal = match wanted {
             Signalled::No => return,
             Signalled::Term => Signal::SIGTERM,
@@ -152,6 +156,7 @@ impl Task {
         self.signal_group(signal);
         if alive {
             self.signalled = wanted;
+            self.ended_by.get_or_insert(by);
         }
     }
 

@@ -166,6 +166,7 @@ pub(super) fn command(words: &[&str]) -> SpawnRequest {
             ..Default::default()
         },
         not_after: Time::NEVER,
+        asked: Instant::now(),
     }
 }
 
@@ -176,16 +177,16 @@ pub(super) fn script(text: &str, from: StatusFrom) -> SpawnRequest {
     request
 }
 
-pub(super) fn ran(end: &TaskEnd) -> &RunStory {
-    match &end.story {
-        Story::Ran(story) => story,
-        Story::FailedToStart { reason } => panic!("{} did not start: {reason}", end.key),
+pub(super) fn ran(end: &TaskEnd) -> &TaskEnd {
+    if let Ending::NotStarted(why) = &end.story.ending {
+        panic!("{} did not start: {why}", end.key);
     }
+    end
 }
 
 pub(super) fn failure(end: &TaskEnd) -> &str {
-    match &end.story {
-        Story::FailedToStart { reason } => reason,
-        Story::Ran(story) => panic!("{} ran: {story:?}", end.key),
+    match &end.story.ending {
+        Ending::NotStarted(why) => why,
+        Ending::Exited(_) | Ending::Signalled(_) | Ending::Unknown => panic!("it ran: {end:?}"),
     }
 }

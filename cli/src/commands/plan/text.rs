@@ -368,6 +368,7 @@ mod tests {
             kill_request: Some(KillRequest {
                 method: Some(KillMethod::TERM_WAIT_KILL),
                 kill_wait_ms: Some(2000),
+                reason: None,
             }),
             ..PlannedOrphan::default()
         }

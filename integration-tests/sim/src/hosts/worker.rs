@@ -7,7 +7,7 @@ use std::sync::Arc;
 use brasserie_common::collections::IdMap;
 use brasserie_common::{
     CallId, CallOutcome, Health, InvocationId, KillRequest, RefusalCode, ReportedStatus, RequestId,
-    RunningTask, SchedulerId, StatusBits, TaskKey, Time, WallTime, WorkerId,
+    RunningTask, SchedulerId, StatusBits, Story, TaskKey, Time, WallTime, WorkerId,
 };
 use brasserie_scheduler_core::{CallReply as SchedulerCallReply, Message, StatusUpdate};
 use brasserie_worker_core::{
@@ -263,6 +263,7 @@ impl Turn<'_> {
                 invocation,
                 status,
             } => Event::TaskEnded {
+                story: Box::new(story_of(invocation)),
                 task,
                 invocation,
                 status,
@@ -348,7 +349,7 @@ impl Turn<'_> {
                 self.out.push(WorkerOutput::Kill {
                     task,
                     invocation,
-                    kill,
+                    kill: kill.request,
                 });
             }
             Effect::Exit { reason } => self.out.push(WorkerOutput::Exit { reason }),
@@ -504,7 +505,16 @@ fn update(
         invocation: task.invocation,
         next_backoff: task.next_backoff,
         status,
+        story: task.story.clone(),
         scheduler,
         worker,
+    }
+}
+
+/// It names its run, so that one that is kept with another one's end is seen.
+pub(crate) fn story_of(invocation: InvocationId) -> Story {
+    Story {
+        last_lines: vec![invocation.to_string()],
+        ..Story::exited(0)
     }
 }

@@ -204,6 +204,8 @@ fn shape_request(s: &mut S<'_>, request: &ToScheduler) {
                 invocation,
                 next_backoff,
                 status,
+                // No decision rests on it.
+                story: _,
                 scheduler,
                 worker,
             } = &**update;

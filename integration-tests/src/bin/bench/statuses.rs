@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 
 use brasserie_common::ids::InstanceId;
 use brasserie_common::status::{StatusBits, StoredStatus};
-use brasserie_common::{InvocationId, JobName, NodeName, RecordSeq, SchedulerId, WallTime};
+use brasserie_common::{
+    InvocationId, JobName, NodeName, RecordSeq, SchedulerId, Shard, Story, WallTime,
+};
 use brasserie_common_runtime::DataDir;
 use brasserie_scheduler::store::Store;
-use brasserie_scheduler_core::{ClusterId, EndedTask, Record};
+use brasserie_scheduler_core::{ClusterId, EndedTask, KeptStory, Record};
 use integration_tests::e2e::{
     Client, Programs, Stage, resident_bytes, used_processor_time, wait_within,
 };
@@ -125,6 +127,18 @@ fn fill(data_dir: &Path, statuses: usize) {
                 safety_seconds: 0,
                 data: None,
             },
+            // As of a task that ended well: that is what the most ends are.
+            story: Some(Box::new(KeptStory {
+                story: Story {
+                    starting: Duration::from_millis(1),
+                    ran: Duration::from_millis(1234),
+                    cpu: Duration::from_millis(1000),
+                    peak_memory_bytes: Some(12_345_678),
+                    ..Story::exited(0)
+                },
+                shard: Shard::try_from("worker1").expect("a good name"),
+                queued: Some(Duration::from_millis(5)),
+            })),
         };
         store.submit(seq, Record::TaskEnded(ended));
     }

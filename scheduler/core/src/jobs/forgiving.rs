@@ -35,6 +35,7 @@ impl Scheduler {
             node: key.node,
             invocation,
             status,
+            story: None,
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use brasserie_common::Time;
+use brasserie_common::{Time, WallTime};
 use brasserie_common_config::Config;
 use brasserie_scheduler_engine::NodeTable;
 
@@ -68,8 +68,13 @@ impl Scheduler {
         };
         let (of, nodes) = (self.whose(nodes, config), Arc::clone(nodes));
         self.set_nodes_of(of);
+        self.orphans_mut().nodes_since = Some(self.wall());
         self.record_times(now, nodes.times());
         self.orphans_mut().unseen.everything();
+    }
+
+    pub(crate) fn nodes_in_force_since(&self) -> Option<WallTime> {
+        self.orphans().nodes_since
     }
 
     /// Whether it is from the sources of this configuration.

@@ -10,6 +10,8 @@ impl Orphans {
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         let Orphans {
             nodes,
+            // It is only shown.
+            nodes_since: _,
             unseen,
             // Looked at when a table comes in force, which in small worlds is the turn in which it came.
             tables: _,

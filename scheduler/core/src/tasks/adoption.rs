@@ -52,6 +52,7 @@ impl Scheduler {
     ) {
         let invocation = listed.invocation;
         let (key, ended) = (listed.key(), listed.ended.clone());
+        let story = listed.story.clone();
         let is_known = self.tasks().find(task, invocation).is_some();
         if is_known {
             if !self.is_known_there(now, shard, task, &listed) {
@@ -78,7 +79,7 @@ impl Scheduler {
         }
         // Its acknowledgement is wanted still, and comes with the worker's own report.
         if let Some(status) = ended {
-            self.end_as(now, task, key, (invocation, &status));
+            self.end_as(now, task, key, (invocation, &status), story);
         }
     }
 
@@ -139,6 +140,7 @@ impl Scheduler {
             next_backoff: listed.next_backoff,
             kill_wait: listed.suicide_kill_wait,
             since: now,
+            queued: None,
             state: RunState::Running,
         };
         self.tasks_mut().begin(task, run);

@@ -111,6 +111,7 @@ impl Scheduler {
             next_backoff: listed.next_backoff,
             kill_wait: listed.suicide_kill_wait,
             since: now,
+            queued: None,
             state: RunState::Running,
         };
         let index = self.index_of(&run);

@@ -1,22 +1,24 @@
 //! One run from its placement to its accepted end.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::ids::InstanceId;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
-    BackoffDuration, CallOutcome, Health, InvocationId, JobId, KillRequest, RecordSeq, RefusalCode,
-    ReportedStatus, RequestId, Shard, TaskKey, Time, WorkerId,
+    BackoffDuration, CallOutcome, EndedBy, Health, InvocationId, JobId, Kill, KillRequest,
+    RecordSeq, RefusalCode, ReportedStatus, RequestId, Shard, Story, TaskKey, Time, WorkerId,
 };
 use brasserie_common_config::{Config, JobConfig};
 use brasserie_scheduler_engine::{Placement, Restart, Task};
 
+use super::stories::kept;
 use super::{Run, RunState};
 use crate::calls::Purpose;
 use crate::effect::{Call, CallReply, Rejection, Reply};
 use crate::event::StatusUpdate;
-use crate::record::{EndedTask, Record};
+use crate::record::{EndedTask, KeptStory, Record};
 use crate::scheduler::Scheduler;
 
 /// Of a task that ended in INCOMPLETE or in an error without backoff before there was a configuration, whose `working_wait` it
@@ -51,6 +53,7 @@ impl Scheduler {
             next_backoff: self.engine().next_backoff(task),
             kill_wait: self.options().timeouts.suicide_task_kill_wait,
             since: now,
+            queued: self.queued(task),
             state: RunState::Starting,
         };
         self.tasks_mut().begin(task, run);
@@ -242,7 +245,7 @@ impl Scheduler {
             Some(run) if run.invocation == update.invocation && run.shard == update.shard => {
                 // Freed slots may start other tasks in this very turn.
                 let end = (update.invocation, &update.status);
-                Ok(self.end_as(now, task, key_of(update), end))
+                Ok(self.end_as(now, task, key_of(update), end, update.story.clone()))
             }
             Some(_) => self.end_of_another(task, update),
             None => self.end_again(now, task, update),
@@ -335,7 +338,9 @@ impl Scheduler {
         }
         let end = (update.invocation, &update.status);
         let (invocation, status) = self.closing_status(now, task, end, update.next_backoff);
-        let seq = self.record_end(key_of(update), invocation, &status);
+        let kept = kept(update.story.clone(), &update.shard, None);
+        let kept = kept.filter(|_| invocation == update.invocation);
+        let seq = self.record_end(key_of(update), (invocation, &status), kept);
         let not_before = self.not_before(now, &status);
         self.tasks_mut().end(now, task, invocation, Some(seq));
         self.engine_mut()
@@ -350,11 +355,16 @@ impl Scheduler {
         task: Task,
         key: TaskKey,
         end: (InvocationId, &ReportedStatus),
+        story: Option<Arc<Story>>,
     ) -> Option<RecordSeq> {
-        let next_backoff = self.tasks().find(task, end.0)?.next_backoff;
+        let run = self.tasks().find(task, end.0)?;
+        let next_backoff = run.next_backoff;
+        let kept = kept(story, &run.shard, run.queued);
         self.tasks_mut().floors_mut().over(task, end.0);
         let (of, status) = self.closing_status(now, task, end, next_backoff);
-        let seq = self.record_end(key, of, &status);
+        // Whose end is stored, that one's story is.
+        let kept = kept.filter(|_| of == end.0);
+        let seq = self.record_end(key, (of, &status), kept);
         self.end_run(now, (task, end.0), (of, status), seq);
         Some(seq)
     }
@@ -411,14 +421,15 @@ impl Scheduler {
     fn record_end(
         &mut self,
         key: TaskKey,
-        invocation: InvocationId,
-        status: &StoredStatus,
+        (invocation, status): (InvocationId, &StoredStatus),
+        story: Option<Box<KeptStory>>,
     ) -> RecordSeq {
         self.persist(Record::TaskEnded(EndedTask {
             job: key.job,
             node: key.node,
             invocation,
             status: status.clone(),
+            story,
         }))
     }
 
@@ -429,7 +440,10 @@ impl Scheduler {
             let rejection = Rejection::NotRunning(format!("{} on {}", key.job, key.node));
             return self.reply(request, None, Reply::KillTask(Err(rejection)));
         };
-        let kill = self.kill_request(task.job);
+        let kill = Kill {
+            request: self.kill_request(task.job),
+            by: EndedBy::Operator,
+        };
         let Some(remote) = self.workers().get(&shard) else {
             let rejection = Rejection::UnknownShard {
                 shard: shard.as_str().to_owned(),

@@ -73,6 +73,8 @@ impl Run {
             kill_wait,
             // It is shown only.
             since: _,
+            // It is only kept with the end.
+            queued: _,
             state,
         } = self;
         s.invocation(*invocation);

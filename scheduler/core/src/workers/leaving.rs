@@ -6,13 +6,13 @@ use brasserie_common::health::timeouts::whole_secs;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
-    Health, InvocationId, RecordSeq, ReportedStatus, Shard, Time, Timeouts, WorkerDescription,
-    WorkerId,
+    Health, InvocationId, RecordSeq, ReportedStatus, Shard, Story, Time, Timeouts,
+    WorkerDescription, WorkerId,
 };
 use brasserie_scheduler_engine::{Eligibility, Restart, Task};
 
 use super::remote::{OwnTimers, Remote};
-use crate::record::{EndedTask, LeftCause, Record};
+use crate::record::{EndedTask, KeptStory, LeftCause, Record};
 use crate::scheduler::Scheduler;
 use crate::tasks::Lost;
 
@@ -186,19 +186,25 @@ impl Scheduler {
         };
         let reported = ReportedStatus::worker_lost(shard, text, run.next_backoff);
         let next_backoff = run.next_backoff;
+        let story = KeptStory {
+            story: Story::lost(now.since(run.since)),
+            shard: shard.clone(),
+            queued: run.queued,
+        };
         let floors = self.tasks_mut().floors_mut();
         match safety.is_zero() {
             true => floors.over(task, invocation),
             false => floors.raise(task, Lost::Run(invocation), now + safety),
         }
         let end = (invocation, &reported);
-        let (invocation, status) = self.closing_status(now, task, end, next_backoff);
+        let (of, status) = self.closing_status(now, task, end, next_backoff);
         let key = self.task_key(task);
         Some(EndedTask {
             job: key.job,
             node: key.node,
-            invocation,
+            invocation: of,
             status,
+            story: (of == invocation).then(|| Box::new(story)),
         })
     }
 

@@ -174,6 +174,7 @@ impl World {
         let task = self.tasks.get(run);
         let task = task.ok_or_else(|| format!("no run is called `{run}`"))?;
         let update = Box::new(StatusUpdate {
+            story: None,
             job: task.job.clone(),
             node: task.node.clone(),
             shard: task.shard.clone(),

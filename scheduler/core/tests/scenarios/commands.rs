@@ -256,6 +256,7 @@ impl World {
             suicide_kill_wait: kill_wait,
             physical: None,
             ended: None,
+            story: None,
         };
         self.tasks.insert(name, task);
         Ok(())

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use brasserie_common::status::StoredStatus;
 use brasserie_common::worker::HeartbeatResponse;
-use brasserie_common::{BackoffDuration, RecordSeq, RequestId, StatusBits};
+use brasserie_common::{BackoffDuration, Kill, RecordSeq, RequestId, StatusBits};
 use brasserie_scheduler_core::{
     Call, ClusterStatus, Effect, EndedTask, ExitReason, ForgottenTask, GivenTimes, ItemName,
     Message, NewWorker, Record, Rejection, Reply,
@@ -278,8 +278,9 @@ impl World {
             }
             (_, Message::KillTask { task, kill, .. }) => {
                 let run = self.names.run(task.invocation);
-                let wait = show_duration(kill.wait);
-                let text = format!("killTask {run}, {:?}, wait {wait}", kill.method);
+                let Kill { request, by } = kill;
+                let wait = show_duration(request.wait);
+                let text = format!("killTask {run}, {:?}, wait {wait}, as {by}", request.method);
                 (self.names.next("kill"), text)
             }
             (call, Message::RunTask(run)) => {

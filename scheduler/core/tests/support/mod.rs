@@ -299,6 +299,7 @@ impl Script {
             invocation: task.invocation,
             next_backoff: task.next_backoff,
             status,
+            story: None,
             scheduler: self.scheduler.id(),
             worker: worker.id,
         });

@@ -86,5 +86,6 @@ pub fn listed(shard: &str, node: &str, invocation: InvocationId) -> RunningTask 
         suicide_kill_wait: Duration::from_secs(5),
         physical: None,
         ended: None,
+        story: None,
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
 use brasserie_common::{
-    CallId, CallOutcome, Health, InvocationId, ReportedStatus, RequestId, SchedulerId, TaskKey,
-    Time, WorkerId,
+    CallId, CallOutcome, Health, InvocationId, ReportedStatus, RequestId, SchedulerId, Story,
+    TaskKey, Time, WorkerId,
 };
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -205,6 +205,7 @@ impl World {
             task,
             invocation,
             status,
+            story: Box::new(Story::exited(0)),
         })
     }
 

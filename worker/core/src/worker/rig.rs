@@ -5,10 +5,10 @@ use std::time::Duration;
 use brasserie_common::ids::{HEALTHCHECK_JOB, HEALTHCHECK_NEW_WORKER_NODE};
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{
-    BackoffDuration, CallId, CallOutcome, Health, InvocationId, JobName, KillMethod, KillRequest,
-    NodeName, Principal, RefusalCode, ReportedStatus, RequestId, RunningTask, SchedulerId,
-    SequenceNumber, Shard, TaskKey, TaskSubprocessOptions, Time, WorkerDescription, WorkerId,
-    WorkerSetId,
+    BackoffDuration, CallId, CallOutcome, EndedBy, Health, InvocationId, JobName, Kill, KillMethod,
+    KillRequest, NodeName, Principal, RefusalCode, ReportedStatus, RequestId, RunningTask,
+    SchedulerId, SequenceNumber, Shard, Story, TaskKey, TaskSubprocessOptions, Time,
+    WorkerDescription, WorkerId, WorkerSetId,
 };
 
 use crate::effect::{Call, CallReply, Effect, Goodbye, Reply};
@@ -68,6 +68,7 @@ pub(super) fn task(node: &str, run: i64) -> RunningTask {
         suicide_kill_wait: Duration::from_millis(700),
         physical: None,
         ended: None,
+        story: None,
     }
 }
 
@@ -92,19 +93,28 @@ pub(super) fn healthcheck(n: i64, second: i64, node: &str) -> RunTask {
     run
 }
 
-pub(super) fn term_wait_kill(millis: u64) -> KillRequest {
-    KillRequest {
-        method: KillMethod::TermWaitKill,
-        wait: Duration::from_millis(millis),
+pub(super) fn term_wait_kill(millis: u64, by: EndedBy) -> Kill {
+    Kill {
+        request: KillRequest {
+            method: KillMethod::TermWaitKill,
+            wait: Duration::from_millis(millis),
+        },
+        by,
     }
 }
 
-pub(super) fn kill(node: &str, run: i64, millis: u64) -> Effect {
+/// By whichever of the reasons.
+pub(super) fn kill_by(by: EndedBy, node: &str, run: i64, millis: u64) -> Effect {
     Effect::Kill {
         task: key(node),
         invocation: invocation(run),
-        kill: term_wait_kill(millis),
+        kill: term_wait_kill(millis, by),
     }
+}
+
+/// As the association must end.
+pub(super) fn kill(node: &str, run: i64, millis: u64) -> Effect {
+    kill_by(EndedBy::Suicide, node, run, millis)
 }
 
 /// A worker, its time, and what it did last.
@@ -294,6 +304,7 @@ impl Rig {
             task: run.task.key(),
             invocation: run.task.invocation,
             status,
+            story: Box::new(Story::exited(0)),
         })
     }
 
@@ -314,6 +325,7 @@ impl Rig {
             task: key(node),
             invocation: invocation(run),
             status,
+            story: Box::new(Story::exited(0)),
         })
     }
 
@@ -345,7 +357,7 @@ impl Rig {
             invocation: invocation(run),
             scheduler: scheduler(n),
             worker: OWN,
-            kill: term_wait_kill(3),
+            kill: term_wait_kill(3, EndedBy::Operator),
         })
     }
 }
@@ -401,7 +413,12 @@ pub(super) fn beat(rig: &Rig, id: u64, worker_set: WorkerSetId, goodbye: Goodbye
     }
 }
 
+/// An end comes with its story; that nothing ran has none.
 pub(super) fn report(id: u64, n: i64, task: RunningTask, status: ReportedStatus) -> Effect {
+    let task = match status == ReportedStatus::was_not_running() {
+        true => task,
+        false => told(task),
+    };
     Effect::Call {
         id: CallId(id),
         call: Call::UpdateStatus {
@@ -410,6 +427,14 @@ pub(super) fn report(id: u64, n: i64, task: RunningTask, status: ReportedStatus)
             scheduler: scheduler(n),
             worker: OWN,
         },
+    }
+}
+
+/// With the story that every end here has.
+pub(super) fn told(task: RunningTask) -> RunningTask {
+    RunningTask {
+        story: Some(Story::exited(0).into()),
+        ..task
     }
 }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use brasserie_common::ids::{HEALTHCHECK_JOB, HEALTHCHECK_NEW_WORKER_NODE};
 use brasserie_common::worker::{HeartbeatResponse, PROTOCOL_VERSION};
 use brasserie_common::{
-    CallOutcome, Health, KillMethod, KillRequest, Principal, RefusalCode, ReportedStatus,
-    RunningTask, SchedulerId, SequenceNumber, TaskSubprocessOptions, Timeouts, WorkerId,
-    WorkerSetId,
+    CallOutcome, EndedBy, Health, Kill, KillMethod, KillRequest, Principal, RefusalCode,
+    ReportedStatus, RunningTask, SchedulerId, SequenceNumber, Story, TaskSubprocessOptions,
+    Timeouts, WorkerId, WorkerSetId,
 };
 use brasserie_worker_core::{CallReply, Event, RunTask, Worker};
 
@@ -368,6 +368,7 @@ impl World {
             task: task.key(),
             invocation: task.invocation,
             status,
+            story: Box::new(Story::exited(0)),
         })
     }
 
@@ -416,9 +417,12 @@ impl World {
             invocation: task.invocation,
             scheduler,
             worker: Self::own(),
-            kill: KillRequest {
-                method: KillMethod::TermWaitKill,
-                wait: Duration::from_secs(3),
+            kill: Kill {
+                request: KillRequest {
+                    method: KillMethod::TermWaitKill,
+                    wait: Duration::from_secs(3),
+                },
+                by: EndedBy::Operator,
             },
         })
     }

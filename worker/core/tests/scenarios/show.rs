@@ -1,8 +1,6 @@
 //! Effects as lines for people: all that matters of each, with names in place of ids.
 
-use brasserie_common::{
-    KillMethod, KillRequest, RefusalCode, ReportedStatus, RunningTask, StatusBits,
-};
+use brasserie_common::{Kill, KillMethod, RefusalCode, ReportedStatus, RunningTask, StatusBits};
 use brasserie_worker_core::{Call, Effect, Goodbye, Reply};
 
 use crate::transcript::show_duration;
@@ -153,12 +151,13 @@ impl World {
     }
 }
 
-fn kill_text(kill: KillRequest) -> String {
-    match kill.method {
-        KillMethod::TermWaitKill => format!("TERM, {}, KILL", show_duration(kill.wait)),
+fn kill_text(Kill { request, by }: Kill) -> String {
+    let how = match request.method {
+        KillMethod::TermWaitKill => format!("TERM, {}, KILL", show_duration(request.wait)),
         KillMethod::Kill => "KILL".to_owned(),
         KillMethod::Term => "TERM".to_owned(),
-    }
+    };
+    format!("{how}, as {by}")
 }
 
 pub fn status_text(status: &ReportedStatus) -> String {

@@ -160,6 +160,7 @@ impl World {
             suicide_kill_wait: Duration::from_secs(5),
             physical: None,
             ended: None,
+            story: None,
         };
         self.runs.insert(name.to_owned(), task.clone());
         Ok(task)

@@ -5,7 +5,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use brasserie_common::{KillMethod, KillRequest};
+use brasserie_common::story::fault_of;
+use brasserie_common::{EndedBy, Ending, KillMethod, KillRequest, Story};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 
@@ -17,7 +18,7 @@ use crate::process::events::Event;
 use crate::process::pipes::PipeKind;
 use crate::process::runner::TaskNumber;
 use crate::process::task::Stage;
-use crate::process::{ProcessExit, RunStory, Signalled, Story, TaskEnd, Usage, spawn};
+use crate::process::{ProcessExit, Signalled, TaskEnd, Usage, spawn};
 
 /// How long descendants may hold a task's pipes after its process exited before the group is killed, and then how long
 /// a killed group may take to let go: ample for the end of a shell pipeline, short enough that a forgotten background
@@ -121,7 +122,7 @@ impl Supervisor {
         }
         self.log(&task.key, &task.tag, Event::PipesClosed);
         let line = task.status.finish();
-        let status = final_status(task.status_from, &line, exit, task.signalled);
+        let status = final_status(task.status_from, &line, exit, task.signalled, task.ended_by);
         self.log(
             &task.key,
             &task.tag,
@@ -131,45 +132,56 @@ impl Supervisor {
             },
         );
         self.inbox.forget(&task.key);
-        let story = RunStory {
-            exit,
-            signalled: task.signalled,
-            raw_status: line.text().map(str::to_owned),
-            stderr_tail: task.tail.take(),
-            ran_for: task.started.elapsed(),
-            usage,
+        let ending = Ending::from(exit);
+        let story = Story {
+            fault: fault_of(&ending, task.ended_by),
+            ending,
+            ended_by: task.ended_by,
+            starting: task.starting,
+            ran: task.started.elapsed(),
+            cpu: usage.user + usage.system,
+            peak_memory_bytes: Some(usage.max_resident_bytes),
+            last_lines: task.tail.take(),
         };
         self.sink.ended(TaskEnd {
             key: task.key,
             status,
-            story: Story::Ran(story),
+            story,
+            signalled: task.signalled,
+            raw_status: line.text().map(str::to_owned),
         });
     }
 
-    pub(super) fn kill(&mut self, number: TaskNumber, request: KillRequest, asked: Instant) {
+    pub(super) fn kill(
+        &mut self,
+        number: TaskNumber,
+        request: KillRequest,
+        by: EndedBy,
+        asked: Instant,
+    ) {
         // Ended meanwhile: that is what was wanted.
         let Some(task) = self.tasks.get_mut(&number) else {
             return;
         };
         match request.method {
-            KillMethod::Kill => task.signal(Signalled::Kill),
-            KillMethod::Term => task.signal(Signalled::Term),
-            KillMethod::TermWaitKill if request.wait.is_zero() => task.signal(Signalled::Kill),
+            KillMethod::Kill => task.signal(Signalled::Kill, by),
+            KillMethod::Term => task.signal(Signalled::Term, by),
+            KillMethod::TermWaitKill if request.wait.is_zero() => task.signal(Signalled::Kill, by),
             KillMethod::TermWaitKill => {
-                task.signal(Signalled::Term);
+                task.signal(Signalled::Term, by);
                 // A wait beyond the end of time is none that ends.
                 let Some(due) = asked.checked_add(request.wait) else {
                     return;
                 };
                 if task.kill_at.is_none_or(|earlier| due < earlier) {
                     task.kill_at = Some(due);
-                    self.timers.push(Reverse((due, number, Timer::Kill)));
+                    self.timers.push(Reverse((due, number, Timer::Kill(by))));
                 }
             }
         }
     }
 
-    pub(super) fn kill_all(&mut self, wait: Duration, asked: Instant) {
+    pub(super) fn kill_all(&mut self, wait: Duration, by: EndedBy, asked: Instant) {
         let numbers: Vec<TaskNumber> = self.tasks.keys().copied().collect();
         for number in numbers {
             self.kill(
@@ -178,6 +190,7 @@ impl Supervisor {
                     method: KillMethod::TermWaitKill,
                     wait,
                 },
+                by,
                 asked,
             );
         }
@@ -195,12 +208,13 @@ impl Supervisor {
         {
             self.timers.pop();
             match timer {
-                Timer::Kill => self.kill(
+                Timer::Kill(by) => self.kill(
                     number,
                     KillRequest {
                         method: KillMethod::Kill,
                         wait: Duration::ZERO,
                     },
+                    by,
                     now,
                 ),
                 Timer::Linger => self.lingered(number, now),

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use brasserie_common::ReportedStatus;
+use brasserie_common::{EndedBy, Fault, ReportedStatus};
 
 use brasserie_common_runtime::Clock;
 
@@ -48,12 +48,13 @@ fn errors_tell_exit_signal_and_last_words() {
     );
     assert_eq!(end.status.exception(), Some("the task exited with code 3"));
     assert_eq!(
-        ran(&end).stderr_tail,
+        ran(&end).story.last_lines,
         ["line 3", "line 4", "line 5", "line 6", "line 7"]
     );
-    assert_eq!(ran(&end).exit, ProcessExit::Code(3));
+    assert_eq!(ran(&end).story.ending, Ending::Exited(3));
     assert_eq!(ran(&end).signalled, Signalled::No);
-    assert!(ran(&end).usage.max_resident_bytes > 0);
+    assert_eq!((end.story.ended_by, end.story.fault), (None, Fault::Task));
+    assert!(ran(&end).story.peak_memory_bytes > Some(0));
     let end = bench.script("kill -KILL $$", StatusFrom::Auto);
     assert_eq!(
         end.status.exception(),
@@ -230,9 +231,11 @@ fn refused_requests_change_nothing() {
     );
     assert_eq!(bench.runner.running(), 1);
     let (sender, all_gone) = mpsc::channel();
-    bench.runner.kill_all(Duration::ZERO, move || {
-        sender.send(()).expect("somebody waits")
-    });
+    bench
+        .runner
+        .kill_all(Duration::ZERO, EndedBy::Shutdown, move || {
+            sender.send(()).expect("somebody waits")
+        });
     all_gone.recv_timeout(PATIENCE).expect("told");
     assert_eq!(bench.runner.running(), 0);
     assert_eq!(
@@ -300,6 +303,7 @@ fn what_waited_for_too_long_does_not_start_and_loses_no_retry() {
     bench.runner.spawn(late).expect("accepted");
     let end = bench.end(&key);
     assert!(failure(&end).contains("paused"), "{end:?}");
+    assert_eq!(end.story.fault, Fault::Worker);
     let retried = brasserie_common::ReportedStatus::incomplete_backoff("");
     assert_eq!(end.status.bits(), retried.bits());
     assert_eq!(bench.lines(LogStream::Stdout, &key).len(), 0);

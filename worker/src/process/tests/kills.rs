@@ -1,6 +1,6 @@
 //! Killing: each method, stubborn children, whole groups, and descendants that hold pipes.
 
-use brasserie_common::{KillMethod, KillRequest, ReportedStatus};
+use brasserie_common::{EndedBy, Fault, KillMethod, KillRequest, ReportedStatus};
 
 use super::*;
 use crate::process::supervisor::ends::LINGER;
@@ -62,20 +62,44 @@ fn each_method_ends_a_task_and_costs_no_retry() {
             let key = start(&bench, text, from);
             bench
                 .runner
-                .kill(&key, request(method, wait))
+                .kill(&key, request(method, wait), EndedBy::Operator)
                 .expect("known");
             let end = bench.end(&key);
             assert_eq!(
-                ran(&end).exit,
-                ProcessExit::Signal(signal),
+                ran(&end).story.ending,
+                Ending::Signalled(signal),
                 "{text} {method:?}"
             );
             assert_eq!(ran(&end).signalled, signalled);
+            assert_eq!(end.story.ended_by, Some(EndedBy::Operator));
+            assert_eq!(end.story.fault, Fault::Nobody);
             assert_eq!(
                 end.status.bits(),
                 ReportedStatus::incomplete_backoff("").bits()
             );
         }
+    }
+}
+
+#[test]
+fn who_ends_a_task_decides_whose_fault_it_is_and_whether_it_costs_a_retry() {
+    let mut bench = Bench::new();
+    for by in EndedBy::ALL {
+        let key = start(&bench, POLITE, StatusFrom::Auto);
+        let at_once = request(KillMethod::Kill, Duration::ZERO);
+        bench.runner.kill(&key, at_once, by).expect("known");
+        let end = bench.end(&key);
+        assert_eq!(
+            (end.story.ended_by, end.story.fault),
+            (Some(by), by.fault())
+        );
+        let status = match by.fault() {
+            Fault::Task => ReportedStatus::error_backoff(""),
+            Fault::Nobody | Fault::Worker | Fault::System => ReportedStatus::incomplete_backoff(""),
+        };
+        assert_eq!(end.status.bits(), status.bits(), "{by:?}");
+        let text = end.status.exception().expect("it says why");
+        assert!(text.contains(&by.to_string()), "{text}");
     }
 }
 
@@ -89,14 +113,20 @@ fn the_wait_counts_from_the_request_and_the_shortest_wins() {
         .kill(
             &key,
             request(KillMethod::TermWaitKill, Duration::from_millis(300)),
+            EndedBy::Deadline,
         )
         .expect("known");
     // A later, longer wait must not postpone the end.
     bench
         .runner
-        .kill(&key, request(KillMethod::TermWaitKill, LONG))
+        .kill(
+            &key,
+            request(KillMethod::TermWaitKill, LONG),
+            EndedBy::Operator,
+        )
         .expect("known");
-    bench.end(&key);
+    let end = bench.end(&key);
+    assert_eq!(end.story.ended_by, Some(EndedBy::Deadline));
     assert!(
         asked.elapsed() >= Duration::from_millis(300),
         "{:?}",
@@ -112,15 +142,23 @@ fn term_alone_leaves_a_stubborn_task_until_kill() {
     for _ in 0..3 {
         bench
             .runner
-            .kill(&key, request(KillMethod::Term, Duration::ZERO))
+            .kill(
+                &key,
+                request(KillMethod::Term, Duration::ZERO),
+                EndedBy::Operator,
+            )
             .expect("known");
     }
     bench.await_line(&key, "got term");
     bench
         .runner
-        .kill(&key, request(KillMethod::Kill, Duration::ZERO))
+        .kill(
+            &key,
+            request(KillMethod::Kill, Duration::ZERO),
+            EndedBy::Operator,
+        )
         .expect("known");
-    assert_eq!(ran(&bench.end(&key)).exit, ProcessExit::Signal(9));
+    assert_eq!(ran(&bench.end(&key)).story.ending, Ending::Signalled(9));
     let heard = bench
         .lines(LogStream::Stdout, &key)
         .iter()
@@ -139,7 +177,7 @@ fn a_status_line_outlives_the_kill() {
     );
     bench
         .runner
-        .kill(&key, KillRequest::default())
+        .kill(&key, KillRequest::default(), EndedBy::Operator)
         .expect("known");
     let end = bench.end(&key);
     assert!(end.status.is_done(), "{end:?}");
@@ -160,7 +198,7 @@ fn a_handled_term_without_status_is_incomplete_but_a_trusted_exit_code_counts() 
         let key = start(&bench, text, from);
         bench
             .runner
-            .kill(&key, KillRequest::default())
+            .kill(&key, KillRequest::default(), EndedBy::Operator)
             .expect("known");
         assert_eq!(bench.end(&key).status.bits(), want);
     }
@@ -170,12 +208,16 @@ fn a_handled_term_without_status_is_incomplete_but_a_trusted_exit_code_counts() 
 fn unknown_and_ended_invocations_are_refused() {
     let mut bench = Bench::new();
     assert_eq!(
-        bench.runner.kill(&key("job"), KillRequest::default()),
+        bench
+            .runner
+            .kill(&key("job"), KillRequest::default(), EndedBy::Operator),
         Err(KillError::Unknown)
     );
     let end = bench.script("true", StatusFrom::Auto);
     assert_eq!(
-        bench.runner.kill(&end.key, KillRequest::default()),
+        bench
+            .runner
+            .kill(&end.key, KillRequest::default(), EndedBy::Operator),
         Err(KillError::Unknown)
     );
     let running = start(&bench, POLITE, StatusFrom::Auto);
@@ -184,7 +226,9 @@ fn unknown_and_ended_invocations_are_refused() {
         ..running
     };
     assert_eq!(
-        bench.runner.kill(&newer, KillRequest::default()),
+        bench
+            .runner
+            .kill(&newer, KillRequest::default(), EndedBy::Operator),
         Err(KillError::Unknown)
     );
 }
@@ -197,7 +241,11 @@ fn a_kill_reaches_the_whole_group() {
     let child = bench.await_line(&key, "child");
     bench
         .runner
-        .kill(&key, request(KillMethod::Kill, Duration::ZERO))
+        .kill(
+            &key,
+            request(KillMethod::Kill, Duration::ZERO),
+            EndedBy::Operator,
+        )
         .expect("known");
     bench.end(&key);
     assert_gone(child.trim_start_matches("child "));
@@ -231,9 +279,9 @@ fn a_grandchild_in_the_group_is_swept_and_its_last_words_are_kept() {
     );
     assert!(end.status.is_done(), "{end:?}");
     assert!(
-        ran(&end).ran_for < Duration::from_secs(20),
+        ran(&end).story.ran < Duration::from_secs(20),
         "{:?}",
-        ran(&end).ran_for
+        ran(&end).story.ran
     );
     let lines = bench.lines(LogStream::Stdout, &end.key);
     assert!(lines.contains(&"from behind\n".to_owned()), "{lines:?}");
@@ -282,7 +330,7 @@ fn a_background_process_without_pipes_ends_with_its_task() {
     let request = command(&["bash", "-c", text]);
     let key = request.key.clone();
     bench.runner.spawn(request).expect("accepted");
-    assert!(ran(&bench.end(&key)).ran_for < LINGER, "no pipe was held");
+    assert!(ran(&bench.end(&key)).story.ran < LINGER, "no pipe was held");
     let lines = bench.lines(LogStream::Stdout, &key);
     assert_gone(lines[0].trim().trim_start_matches("child "));
 }
@@ -293,9 +341,11 @@ fn kill_all_ends_running_and_waiting_tasks_and_tells() {
     let stubborn = start(&bench, STUBBORN, StatusFrom::Auto);
     let polite = start(&bench, POLITE, StatusFrom::Auto);
     let (sender, all_gone) = mpsc::channel();
-    bench.runner.kill_all(Duration::from_millis(50), move || {
-        sender.send(()).expect("somebody waits")
-    });
+    bench
+        .runner
+        .kill_all(Duration::from_millis(50), EndedBy::Suicide, move || {
+            sender.send(()).expect("somebody waits")
+        });
     all_gone.recv_timeout(PATIENCE).expect("told");
     assert_eq!(ran(&bench.end(&polite)).signalled, Signalled::Term);
     assert_eq!(ran(&bench.end(&stubborn)).signalled, Signalled::Kill);

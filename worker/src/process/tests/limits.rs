@@ -101,7 +101,11 @@ fn a_task_that_drains_its_own_pipe_cannot_stop_the_worker() {
     assert!(bench.script("true", StatusFrom::Auto).status.is_done());
     bench
         .runner
-        .kill(&key, brasserie_common::KillRequest::default())
+        .kill(
+            &key,
+            brasserie_common::KillRequest::default(),
+            brasserie_common::EndedBy::Operator,
+        )
         .expect("known");
     bench.end(&key);
 }

@@ -479,7 +479,7 @@ fn a_sleeping_machine_wakes_up_unhealthy_or_dead() {
         panic!("{effects:?}");
     };
     let left = Duration::from_millis(699) + Duration::from_nanos(2);
-    assert_eq!((kill.wait, effects.len()), (left, 2));
+    assert_eq!((kill.request.wait, effects.len()), (left, 2));
     assert_eq!(rig.worker.life_stage(), LifeStage::Dying);
     rig.end("a", 1, ReportedStatus::failed());
     assert_eq!(
@@ -531,7 +531,7 @@ fn a_restarted_scheduler_finds_the_running_tasks_and_a_new_association() {
     assert_eq!(rig.worker.scheduler(), Some(scheduler(2)));
     assert_eq!(rig.worker.bound_to(), Some(scheduler(1)));
     assert_eq!(rig.completed(6, lost()), []);
-    let mut ended = task("b", 2);
+    let mut ended = told(task("b", 2));
     ended.ended = Some(failed.clone());
     assert_eq!(rig.fetch(2), [listed(vec![task("a", 1), ended])]);
     assert_eq!(rig.worker.bound_to(), Some(scheduler(2)));

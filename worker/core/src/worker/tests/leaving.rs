@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use brasserie_common::{Health, RefusalCode, ReportedStatus, StatusBits};
+use brasserie_common::{EndedBy, Health, RefusalCode, ReportedStatus, StatusBits};
 
 use crate::effect::{Call, Effect, ExitReason, Goodbye};
 use crate::worker::rig::*;
@@ -142,7 +142,10 @@ fn shutdown_ends_tasks_reports_them_says_goodbye_and_exits() {
     rig.start("b", 2);
     assert_eq!(
         rig.hear(Event::Shutdown),
-        [kill("a", 1, 5000), kill("b", 2, 5000)]
+        [
+            kill_by(EndedBy::Shutdown, "a", 1, 5000),
+            kill_by(EndedBy::Shutdown, "b", 2, 5000)
+        ]
     );
     assert_eq!(
         refusal(&rig.run(run(1, 0, task("c", 3)))).0,
@@ -211,7 +214,10 @@ fn a_second_shutdown_does_not_wait_and_a_third_changes_nothing() {
     let mut rig = Rig::joined();
     rig.start("a", 1);
     rig.hear(Event::Shutdown);
-    assert_eq!(rig.hear(Event::Shutdown), [kill("a", 1, 0)]);
+    assert_eq!(
+        rig.hear(Event::Shutdown),
+        [kill_by(EndedBy::Shutdown, "a", 1, 0)]
+    );
     assert_eq!(rig.hear(Event::Shutdown), []);
     // Nor does a suicide have anything to add.
     assert_eq!(rig.suicide(1, OWN), [accepted()]);
@@ -221,9 +227,15 @@ fn a_second_shutdown_does_not_wait_and_a_third_changes_nothing() {
 fn a_suicide_during_shutdown_brings_its_own_wait() {
     let mut rig = Rig::with(|o| o.shutdown_kill_wait = std::time::Duration::from_secs(3600)).join();
     rig.start("a", 1);
-    assert_eq!(rig.hear(Event::Shutdown), [kill("a", 1, 3_600_000)]);
+    assert_eq!(
+        rig.hear(Event::Shutdown),
+        [kill_by(EndedBy::Shutdown, "a", 1, 3_600_000)]
+    );
     assert_eq!(rig.suicide(1, OWN), [kill("a", 1, 700), accepted()]);
-    assert_eq!(rig.hear(Event::Shutdown), [kill("a", 1, 0)]);
+    assert_eq!(
+        rig.hear(Event::Shutdown),
+        [kill_by(EndedBy::Shutdown, "a", 1, 0)]
+    );
     rig.end("a", 1, killed());
     assert_eq!(rig.acknowledge(5), [goodbye(&rig, 6)]);
     assert_eq!(

@@ -2,10 +2,11 @@
 
 use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
 use brasserie_common::resources::TaskPhysicalResources;
-use brasserie_common::{Health, RefusalCode, ReportedStatus};
+use brasserie_common::story::MAX_LAST_BYTES;
+use brasserie_common::{EndedBy, Health, RefusalCode, ReportedStatus, Story};
 
 use crate::Event;
-use crate::effect::Effect;
+use crate::effect::{Effect, Reply};
 use crate::worker::rig::*;
 
 #[test]
@@ -16,11 +17,46 @@ fn a_task_is_listed_from_acceptance_until_its_end_is_acknowledged() {
     let done = ReportedStatus::done();
     let effects = rig.end("a", 1, done.clone());
     assert_eq!(effects, [report(5, 1, task("a", 1), done.clone())]);
-    let mut ended = task("a", 1);
+    let mut ended = told(task("a", 1));
     ended.ended = Some(done);
     assert_eq!(rig.fetch(1), [listed(vec![ended])]);
     assert_eq!(rig.acknowledge(5), []);
     assert_eq!(rig.fetch(1), [listed(vec![])]);
+}
+
+#[test]
+fn a_list_of_many_ends_carries_the_last_lines_of_some() {
+    const ENDS: i64 = 2000;
+    let mut rig = Rig::joined();
+    let story = Story {
+        last_lines: vec!["x".repeat(MAX_LAST_BYTES)],
+        ..Story::exited(1)
+    };
+    for run in 0..ENDS {
+        let node = format!("n{run}");
+        rig.start(&node, run);
+        rig.hear(Event::TaskEnded {
+            task: key(&node),
+            invocation: invocation(run),
+            status: ReportedStatus::failed(),
+            story: Box::new(story.clone()),
+        });
+    }
+    let effects = rig.fetch(1);
+    let [
+        Effect::Reply {
+            reply: Ok(Reply::RunningTasks(tasks)),
+            ..
+        },
+    ] = &effects[..]
+    else {
+        panic!("a list");
+    };
+    let stories = tasks
+        .iter()
+        .map(|task| task.story.as_deref().expect("each has one"));
+    let with_lines = stories.filter(|told| **told == story).count();
+    assert_eq!((tasks.len(), with_lines), (ENDS as usize, 1024));
 }
 
 #[test]
@@ -263,7 +299,10 @@ fn the_healthcheck_of_a_scheduler_that_is_gone_blocks_nobody() {
 fn killing_needs_the_exact_run_and_a_process() {
     let mut rig = Rig::joined();
     rig.start("a", 1);
-    assert_eq!(rig.kill(1, "a", 1), [kill("a", 1, 3), accepted()]);
+    assert_eq!(
+        rig.kill(1, "a", 1),
+        [kill_by(EndedBy::Operator, "a", 1, 3), accepted()]
+    );
     assert_eq!(refusal(&rig.kill(1, "a", 2)).0, RefusalCode::WrongId);
     assert_eq!(refusal(&rig.kill(1, "b", 1)).0, RefusalCode::WrongId);
     assert_eq!(

@@ -1,0 +1,83 @@
+//! What happened in a task's last run, for people and as JSON.
+
+use std::time::Duration;
+
+use brasserie_common::time::format_duration;
+use brasserie_common::{Fault, Story};
+use brasserie_thrift::generated::brasserie::LastRun;
+use serde_json::{Value, json};
+
+const MIB: f64 = (1_u64 << 20) as f64;
+
+/// A few lines.
+pub(super) fn text(run: &LastRun) -> String {
+    let Some(story) = run.story.clone().map(Story::from) else {
+        return String::new();
+    };
+    let shard = run.worker_shard.as_deref().unwrap_or_default();
+    let mut lines = vec![format!(
+        "Last run, on worker `{shard}`: it {}.",
+        story.ending
+    )];
+    if let Some(by) = story.ended_by {
+        lines.push(format!("  It was ended as {by}."));
+    }
+    match story.fault {
+        Fault::Nobody => {}
+        Fault::Task => lines.push("  The fault is the task's.".to_owned()),
+        Fault::Worker => lines.push("  The fault is the worker's.".to_owned()),
+        Fault::System => lines.push("  The fault is the system's.".to_owned()),
+    }
+    let mut times = Vec::new();
+    if let Some(queued) = run.queued_ms.and_then(|ms| u64::try_from(ms).ok()) {
+        times.push(format!(
+            "waited {}",
+            duration(Duration::from_millis(queued))
+        ));
+    }
+    times.push(format!("took {} to start", duration(story.starting)));
+    times.push(format!("ran {}", duration(story.ran)));
+    times.push(format!("used {} of processors", duration(story.cpu)));
+    if let Some(bytes) = story.peak_memory_bytes {
+        times.push(format!(
+            "and {:.1} MiB of memory at most",
+            bytes as f64 / MIB
+        ));
+    }
+    lines.push(format!("  It {}.", times.join(", ")));
+    if !story.last_lines.is_empty() {
+        lines.push("  The last lines of stderr:".to_owned());
+        // What a task prints must not move the cursor or change colours here.
+        let lines_of_task = story.last_lines.iter();
+        lines.extend(lines_of_task.map(|line| format!("    | {}", line.escape_debug())));
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+/// Nobody wants the milliseconds of a minute.
+fn duration(time: Duration) -> String {
+    match time.as_secs() {
+        0..10 => format_duration(time),
+        secs => format_duration(Duration::from_secs(secs)),
+    }
+}
+
+pub(super) fn json(run: &LastRun) -> Value {
+    let story = run.story.clone().unwrap_or_default();
+    json!({
+        "invocation": run.invocation_id.as_ref().map(|id| json!({ "start_time": id.start_time, "rand": id.rand })),
+        "worker": run.worker_shard,
+        "exit_code": story.exit_code,
+        "signal": story.signal,
+        "not_started": story.not_started,
+        "ended_by": story.ended_by,
+        "fault": story.fault,
+        "queued_ms": run.queued_ms,
+        "starting_ms": story.starting_ms,
+        "ran_ms": story.ran_ms,
+        "cpu_ms": story.cpu_ms,
+        "peak_memory_bytes": story.peak_memory_bytes,
+        "last_lines": story.last_lines,
+    })
+}

@@ -1,0 +1,174 @@
+//! What happened in runs, beside how they ended: written with each end, read only when somebody asks for it.
+//!
+//! A million ends are in this file, so it is kept short: a good end takes some fifty bytes.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use brasserie_common::{EndedBy, Ending, Fault, InvocationId, Shard, Story, TaskKey};
+use brasserie_scheduler_core::KeptStory;
+use parking_lot::Mutex;
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use serde::{Deserialize, Serialize};
+
+use super::error::StoreError;
+use super::rows::{damaged, instance_id};
+
+/// A story's text. What is absent is nothing, zero, or not known.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Text {
+    #[serde(rename = "x", skip_serializing_if = "Option::is_none")]
+    exit: Option<i32>,
+    #[serde(rename = "s", skip_serializing_if = "Option::is_none")]
+    signal: Option<i32>,
+    #[serde(rename = "n", skip_serializing_if = "Option::is_none")]
+    not_started: Option<String>,
+    #[serde(rename = "b", skip_serializing_if = "Option::is_none")]
+    ended_by: Option<String>,
+    #[serde(rename = "f", skip_serializing_if = "Option::is_none")]
+    fault: Option<String>,
+    #[serde(rename = "w")]
+    shard: String,
+    #[serde(rename = "q", skip_serializing_if = "Option::is_none")]
+    queued_ms: Option<u64>,
+    #[serde(rename = "t", skip_serializing_if = "is_zero")]
+    starting_ms: u64,
+    #[serde(rename = "r", skip_serializing_if = "is_zero")]
+    ran_ms: u64,
+    #[serde(rename = "c", skip_serializing_if = "is_zero")]
+    cpu_ms: u64,
+    #[serde(rename = "m", skip_serializing_if = "Option::is_none")]
+    peak_memory_bytes: Option<u64>,
+    #[serde(rename = "l", skip_serializing_if = "Vec::is_empty")]
+    last_lines: Vec<String>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// As it stands in the row of an end.
+pub(super) fn to_text(kept: &KeptStory) -> serde_json::Result<String> {
+    let KeptStory {
+        story,
+        shard,
+        queued,
+    } = kept;
+    let Story {
+        ending,
+        ended_by,
+        fault,
+        starting,
+        ran,
+        cpu,
+        peak_memory_bytes,
+        last_lines,
+    } = story;
+    let mut text = Text {
+        ended_by: ended_by.map(|by| by.as_str().to_owned()),
+        fault: match fault {
+            Fault::Nobody => None,
+            Fault::Task | Fault::Worker | Fault::System => Some(fault.as_str().to_owned()),
+        },
+        shard: shard.as_str().to_owned(),
+        queued_ms: queued.map(millis),
+        starting_ms: millis(*starting),
+        ran_ms: millis(*ran),
+        cpu_ms: millis(*cpu),
+        peak_memory_bytes: *peak_memory_bytes,
+        last_lines: last_lines.clone(),
+        ..Text::default()
+    };
+    match ending {
+        Ending::NotStarted(why) => text.not_started = Some(why.clone()),
+        Ending::Exited(code) => text.exit = Some(*code),
+        Ending::Signalled(signal) => text.signal = Some(*signal),
+        Ending::Unknown => {}
+    }
+    serde_json::to_string(&text)
+}
+
+fn from_text(text: &str) -> Result<KeptStory, StoreError> {
+    let text: Text = serde_json::from_str(text).map_err(damaged("statuses"))?;
+    let ending = match (text.not_started, text.signal, text.exit) {
+        (Some(why), _, _) => Ending::NotStarted(why),
+        (None, Some(signal), _) => Ending::Signalled(signal),
+        (None, None, Some(code)) => Ending::Exited(code),
+        (None, None, None) => Ending::Unknown,
+    };
+    let fault = text.fault.as_deref().and_then(Fault::parse);
+    Ok(KeptStory {
+        story: Story {
+            ending,
+            ended_by: text.ended_by.as_deref().and_then(EndedBy::parse),
+            fault: fault.unwrap_or(Fault::Nobody),
+            starting: Duration::from_millis(text.starting_ms),
+            ran: Duration::from_millis(text.ran_ms),
+            cpu: Duration::from_millis(text.cpu_ms),
+            peak_memory_bytes: text.peak_memory_bytes,
+            last_lines: text.last_lines,
+        },
+        shard: Shard::try_from(text.shard).map_err(damaged("statuses"))?,
+        queued: text.queued_ms.map(Duration::from_millis),
+    })
+}
+
+/// Reads stories beside the writer, which need not wait for it.
+#[derive(Debug)]
+pub struct Stories {
+    path: PathBuf,
+    /// Opened for the first question.
+    connection: Mutex<Option<Connection>>,
+}
+
+impl Stories {
+    pub(super) fn new(path: &Path) -> Self {
+        Stories {
+            path: path.to_owned(),
+            connection: Mutex::new(None),
+        }
+    }
+
+    /// What happened in the run whose end is stored for the task. Blocks for a read of the disk.
+    pub fn of(&self, task: &TaskKey) -> Result<Option<(InvocationId, KeptStory)>, StoreError> {
+        let mut kept = self.connection.lock();
+        let connection = match kept.take() {
+            Some(connection) => connection,
+            None => {
+                let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+                Connection::open_with_flags(&self.path, flags)?
+            }
+        };
+        let found = read(&connection, task);
+        // One that has failed is opened anew the next time.
+        if found.is_ok() {
+            *kept = Some(connection);
+        }
+        found
+    }
+}
+
+fn read(
+    connection: &Connection,
+    task: &TaskKey,
+) -> Result<Option<(InvocationId, KeptStory)>, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT invocation_start, invocation_rand, story FROM statuses
+         WHERE job_id = (SELECT id FROM jobs WHERE name = ?1)
+         AND node_id = (SELECT id FROM nodes WHERE name = ?2)",
+    )?;
+    let names = [task.job.as_str(), task.node.as_str()];
+    let row = statement.query_row(names, |row| {
+        let text: Option<String> = row.get(2)?;
+        Ok((InvocationId(instance_id(row, 0)?), text))
+    });
+    let Some((invocation, Some(text))) = row.optional()? else {
+        return Ok(None);
+    };
+    Ok(Some((invocation, from_text(&text)?)))
+}
