@@ -27,6 +27,9 @@ pub struct Story {
     pub cpu: Duration,
     /// `None`: nothing measured it.
     pub peak_memory_bytes: Option<u64>,
+    /// From and to disks, as far as it was counted.
+    pub read_bytes: u64,
+    pub written_bytes: u64,
     /// The last lines of stderr, oldest first, without newlines.
     pub last_lines: Vec<String>,
 }
@@ -214,6 +217,8 @@ impl Story {
             ran: Duration::ZERO,
             cpu: Duration::ZERO,
             peak_memory_bytes: None,
+            read_bytes: 0,
+            written_bytes: 0,
             last_lines: Vec::new(),
         }
     }
@@ -238,6 +243,8 @@ impl Story {
             ran: Duration::ZERO,
             cpu: Duration::ZERO,
             peak_memory_bytes: None,
+            read_bytes: 0,
+            written_bytes: 0,
             last_lines: Vec::new(),
         }
     }

@@ -54,6 +54,9 @@ struct TaskPhysicalResources {
   2: optional i64 cpuTimeMs,
   3: optional double memoryMB,
   4: list<GPUInfo> gpus,
+  // From and to disks.
+  16: optional i64 readBytes,
+  17: optional i64 writtenBytes,
 }
 
 struct BackoffDuration {
@@ -111,6 +114,9 @@ struct TaskStory {
   9: optional i64 peakMemoryBytes,
   // Of stderr, oldest first.
   10: list<string> lastLines,
+  // From and to disks.
+  11: i64 readBytes = 0,
+  12: i64 writtenBytes = 0,
 }
 
 struct RunningTask {

@@ -453,6 +453,8 @@ fn python_call() -> worker::BistroWorkerRunTaskArgs {
                 cpu_time_ms: Some(6),
                 memory_mb: Some(7.5.into()),
                 gpus: Some(Vec::new()),
+                read_bytes: None,
+                written_bytes: None,
             }),
             worker_suicide_task_kill_wait_ms: Some(5000),
             ..Default::default()

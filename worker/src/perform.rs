@@ -20,6 +20,7 @@ use crate::process::{
     KillError, ProcessRunner, RunKey, SpawnError, SpawnRequest, TaskEnd, TaskSink,
 };
 use crate::rpc::{SchedulerClient, Waiting};
+use crate::usage::Running;
 
 /// What the worker hears from itself. Without a limit of its own, because the core bounds it: one event for each call and each
 /// process that it asked for, and both have limits there.
@@ -158,21 +159,29 @@ pub(crate) struct Supervised {
     clock: Clock,
     groups: Arc<Mutex<GroupList>>,
     slots: HashMap<Arc<RunKey>, Slot>,
+    running: Arc<Running>,
 }
 
 impl Supervised {
-    pub(crate) fn new(own: OwnEvents, clock: Clock, groups: Arc<Mutex<GroupList>>) -> Self {
+    pub(crate) fn new(
+        own: OwnEvents,
+        clock: Clock,
+        groups: Arc<Mutex<GroupList>>,
+        running: Arc<Running>,
+    ) -> Self {
         Supervised {
             own,
             clock,
             groups,
             slots: HashMap::new(),
+            running,
         }
     }
 }
 
 impl TaskSink for Supervised {
-    fn started(&mut self, key: &Arc<RunKey>, group: Pid) {
+    fn started(&mut self, key: &Arc<RunKey>, group: Pid, refresh: Duration) {
+        self.running.began(key, group, refresh);
         let listed = ListedGroup {
             group,
             listed: self.clock.now(),
@@ -184,6 +193,7 @@ impl TaskSink for Supervised {
     }
 
     fn ended(&mut self, end: TaskEnd) {
+        self.running.ended(&end.key);
         if let Some(slot) = self.slots.remove(&end.key) {
             self.groups.lock().remove(slot);
         }

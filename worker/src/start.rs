@@ -20,11 +20,11 @@ use crate::directory::{DirectoryError, Identity, WorkerDirectory};
 use crate::driver::Driver;
 use crate::keeper::{self, lease::Lease};
 use crate::logs::{LogConfig, LogStore, OpenError};
-use crate::options::StartOptions;
+use crate::options::{LogRetention, StartOptions};
 use crate::perform::{OwnEvents, Performer, Supervised};
 use crate::process::{self, ProcessRunner, RunnerConfig};
 use crate::rpc::{SchedulerClient, WorkerService};
-use crate::usage::Monitor;
+use crate::usage::{Monitor, Running, sample_tasks};
 
 /// How often the machine is looked at: cores and memory change when a control group is changed, which is rare.
 const USABLE_INTERVAL: Duration = Duration::from_secs(60);
@@ -120,18 +120,8 @@ pub(crate) async fn start_kept(
     lease: Option<Lease>,
 ) -> Result<WorkerHandle, StartError> {
     let clock = Clock;
-    let (directory, logs) = blocking({
-        let (path, retention) = (options.data_dir.clone(), options.logs);
-        move || {
-            let directory = WorkerDirectory::open(&path, keeper::marker().as_ref(), clock)?;
-            let mut config = LogConfig::new(directory.logs()?);
-            config.retention = retention.max_age;
-            config.max_bytes = retention.max_bytes;
-            let logs = LogStore::open(config, Arc::new(move || clock.wall()))?;
-            Ok((directory, Arc::new(logs)))
-        }
-    })
-    .await?;
+    let (path, retention) = (options.data_dir.clone(), options.logs);
+    let (directory, logs) = blocking(move || open(&path, retention, clock)).await?;
     let listen = options.listen.socket();
     let server = Server::bind(listen)
         .await
@@ -148,14 +138,15 @@ pub(crate) async fn start_kept(
         clock.now(),
     );
     let (own, own_events) = mpsc::unbounded_channel();
-    let runner = ProcessRunner::start(
-        RunnerConfig {
-            data_dir: directory.path().to_owned(),
-            worker_host: identity.machine_lock.hostname.as_ref().to_owned(),
-            logs: Arc::clone(&logs),
-        },
-        Supervised::new(own.clone(), clock, directory.groups()),
-    )?;
+    let running = Arc::new(Running::default());
+    let config = RunnerConfig {
+        data_dir: directory.path().to_owned(),
+        worker_host: identity.machine_lock.hostname.as_ref().to_owned(),
+        logs: Arc::clone(&logs),
+    };
+    let groups = directory.groups();
+    let sink = Supervised::new(own.clone(), clock, groups, Arc::clone(&running));
+    let runner = ProcessRunner::start(config, sink)?;
     let client = SchedulerClient::new(
         &options.scheduler,
         options.timeouts,
@@ -168,6 +159,7 @@ pub(crate) async fn start_kept(
     let performer = Performer::new(runner, client, own.clone());
     let driver = Driver::new(worker, clock, performer, own_events, lanes, losses, lease);
     tokio::spawn(watch_usage(monitor, own.clone(), clock, stop.clone()));
+    tokio::spawn(sample_tasks(running, own.clone(), clock, stop.clone()));
     let data_dir = directory.path().to_owned();
     tracing::info!(
         shard = options.shard.as_str(), instance = %identity.instance, %address, scheduler = %options.scheduler,
@@ -187,6 +179,20 @@ pub(crate) async fn start_kept(
         own,
         finished,
     })
+}
+
+/// The data directory, which is this process's own from now on, and the logs in it.
+fn open(
+    path: &Path,
+    retention: LogRetention,
+    clock: Clock,
+) -> Result<(WorkerDirectory, Arc<LogStore>), StartError> {
+    let directory = WorkerDirectory::open(path, keeper::marker().as_ref(), clock)?;
+    let mut config = LogConfig::new(directory.logs()?);
+    config.retention = retention.max_age;
+    config.max_bytes = retention.max_bytes;
+    let logs = LogStore::open(config, Arc::new(move || clock.wall()))?;
+    Ok((directory, Arc::new(logs)))
 }
 
 /// What must outlive the driver, in the order in which it goes.

@@ -148,6 +148,30 @@ async fn the_scheduler_kills_a_task_and_then_the_worker() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_task_uses_is_told_while_it_runs() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.join().await;
+    let task = stage.task("job", "busy");
+    // The work is done by a child that has left the group.
+    let work = "setsid sh -c 'while :; do :; done' & wait";
+    stage.run(&task, work).await.expect("accepted");
+    let used = loop {
+        let running = stage.fetch().await;
+        let used = running[0].physical_resources.clone();
+        let cpu_time = used.as_ref().and_then(|used| used.cpu_time_ms);
+        match used {
+            Some(used) if cpu_time > Some(0) => break used,
+            Some(_) | None => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    };
+    assert!(used.memory_mb.is_some_and(|mb| mb.0 > 0.1), "{used:?}");
+    assert!(used.ms_since_epoch > Some(0), "{used:?}");
+    stage.request_suicide().await;
+    assert_eq!(stage.code().await, Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_signal_ends_the_tasks_reports_them_and_says_goodbye() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut stage = Stage::open(dir.path(), &[]).await;

@@ -317,6 +317,8 @@ fn task() -> RunningTask {
             cpu_time_ms: Some(2),
             memory_mb: Some(3.0.into()),
             gpus: Some(gpus()),
+            read_bytes: Some(8),
+            written_bytes: Some(9),
         }),
         worker_suicide_task_kill_wait_ms: Some(5000),
         est_duration_sec: Some(1.5.into()),
@@ -335,6 +337,8 @@ fn task() -> RunningTask {
             ran_ms: Some(2),
             cpu_ms: Some(3),
             peak_memory_bytes: Some(4),
+            read_bytes: Some(5),
+            written_bytes: Some(6),
             last_lines: Some(vec!["a line".to_owned()]),
         }),
     }

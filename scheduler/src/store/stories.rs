@@ -40,6 +40,10 @@ struct Text {
     cpu_ms: u64,
     #[serde(rename = "m", skip_serializing_if = "Option::is_none")]
     peak_memory_bytes: Option<u64>,
+    #[serde(rename = "i", skip_serializing_if = "is_zero")]
+    read_bytes: u64,
+    #[serde(rename = "o", skip_serializing_if = "is_zero")]
+    written_bytes: u64,
     #[serde(rename = "l", skip_serializing_if = "Vec::is_empty")]
     last_lines: Vec<String>,
 }
@@ -67,6 +71,8 @@ pub(super) fn to_text(kept: &KeptStory) -> serde_json::Result<String> {
         ran,
         cpu,
         peak_memory_bytes,
+        read_bytes,
+        written_bytes,
         last_lines,
     } = story;
     let mut text = Text {
@@ -81,6 +87,8 @@ pub(super) fn to_text(kept: &KeptStory) -> serde_json::Result<String> {
         ran_ms: millis(*ran),
         cpu_ms: millis(*cpu),
         peak_memory_bytes: *peak_memory_bytes,
+        read_bytes: *read_bytes,
+        written_bytes: *written_bytes,
         last_lines: last_lines.clone(),
         ..Text::default()
     };
@@ -111,6 +119,8 @@ fn from_text(text: &str) -> Result<KeptStory, StoreError> {
             ran: Duration::from_millis(text.ran_ms),
             cpu: Duration::from_millis(text.cpu_ms),
             peak_memory_bytes: text.peak_memory_bytes,
+            read_bytes: text.read_bytes,
+            written_bytes: text.written_bytes,
             last_lines: text.last_lines,
         },
         shard: Shard::try_from(text.shard).map_err(damaged("statuses"))?,

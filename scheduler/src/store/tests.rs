@@ -643,6 +643,8 @@ fn a_story_is_that_of_the_stored_end() {
                 fault: Fault::Task,
                 cpu: Duration::from_millis(3),
                 peak_memory_bytes: Some(1 << 40),
+                read_bytes: 1 << 41,
+                written_bytes: 7,
                 last_lines: vec!["\u{1b}[31mred\0".to_owned(), String::new()],
                 ..Story::exited(0)
             },

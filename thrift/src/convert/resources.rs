@@ -116,6 +116,14 @@ impl TryFrom<wire::TaskPhysicalResources> for TaskPhysicalResources {
                 .memory_mb
                 .map(|mb| amount("TaskPhysicalResources.memoryMB", Some(mb)))
                 .transpose()?,
+            read_bytes: used
+                .read_bytes
+                .map(|bytes| not_negative("TaskPhysicalResources.readBytes", bytes))
+                .transpose()?,
+            written_bytes: used
+                .written_bytes
+                .map(|bytes| not_negative("TaskPhysicalResources.writtenBytes", bytes))
+                .transpose()?,
             gpus: parse_list("TaskPhysicalResources.gpus", used.gpus.unwrap_or_default())?,
         })
     }
@@ -128,6 +136,13 @@ impl From<TaskPhysicalResources> for wire::TaskPhysicalResources {
             cpu_time_ms: used.cpu_time_ms,
             memory_mb: used.memory_mb.map(OrderedFloat),
             gpus: Some(to_wire_list(used.gpus)),
+            read_bytes: used.read_bytes.map(count),
+            written_bytes: used.written_bytes.map(count),
         }
     }
+}
+
+/// Bytes.
+fn count(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -25,6 +25,8 @@ impl From<wire::TaskStory> for Story {
             ran: millis(story.ran_ms),
             cpu: millis(story.cpu_ms),
             peak_memory_bytes: story.peak_memory_bytes.and_then(|b| u64::try_from(b).ok()),
+            read_bytes: count(story.read_bytes),
+            written_bytes: count(story.written_bytes),
             last_lines: story.last_lines.unwrap_or_default(),
         }
         .bounded()
@@ -48,12 +50,20 @@ impl From<&Story> for wire::TaskStory {
             starting_ms: Some(to_millis(story.starting)),
             ran_ms: Some(to_millis(story.ran)),
             cpu_ms: Some(to_millis(story.cpu)),
-            peak_memory_bytes: story
-                .peak_memory_bytes
-                .map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX)),
+            peak_memory_bytes: story.peak_memory_bytes.map(to_count),
+            read_bytes: Some(to_count(story.read_bytes)),
+            written_bytes: Some(to_count(story.written_bytes)),
             last_lines: Some(story.last_lines.clone()),
         }
     }
+}
+
+fn count(bytes: Option<i64>) -> u64 {
+    u64::try_from(bytes.unwrap_or(0)).unwrap_or(0)
+}
+
+fn to_count(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 fn millis(ms: Option<i64>) -> Duration {

@@ -92,13 +92,16 @@ fn used() -> impl Strategy<Value = TaskPhysicalResources> {
         any::<i64>(),
         option::of(0..=i64::MAX),
         option::of(an_amount()),
+        option::of(0..=i64::MAX as u64),
         gpus(),
     )
         .prop_map(
-            |(ms_since_epoch, cpu_time_ms, memory_mb, gpus)| TaskPhysicalResources {
+            |(ms_since_epoch, cpu_time_ms, memory_mb, read_bytes, gpus)| TaskPhysicalResources {
                 ms_since_epoch,
                 cpu_time_ms,
                 memory_mb,
+                read_bytes,
+                written_bytes: read_bytes.map(|bytes| bytes / 2),
                 gpus,
             },
         )
@@ -145,9 +148,10 @@ prop_compose! {
         ran in milliseconds(0),
         cpu in milliseconds(0),
         peak_memory_bytes in option::of(0..=i64::MAX as u64),
+        (read_bytes, written_bytes) in (0..=i64::MAX as u64, 0..=i64::MAX as u64),
         last_lines in vec(text(), 0..5),
     ) -> Arc<Story> {
-        let story = Story { ending, ended_by, fault, starting, ran, cpu, peak_memory_bytes, last_lines };
+        let story = Story { ending, ended_by, fault, starting, ran, cpu, peak_memory_bytes, read_bytes, written_bytes, last_lines };
         Arc::new(story.bounded())
     }
 }
@@ -646,6 +650,15 @@ fn tasks_with_senseless_resources_are_refused() {
     assert!(
         refused_task(|t| t.physical_resources = used(-1, 0.0))
             .starts_with("RunningTask.physicalResources.cpuTimeMs: -1")
+    );
+    assert!(
+        refused_task(|t| {
+            t.physical_resources = Some(wire::TaskPhysicalResources {
+                written_bytes: Some(-1),
+                ..Default::default()
+            });
+        })
+        .starts_with("RunningTask.physicalResources.writtenBytes: -1")
     );
     assert!(
         refused_task(|t| t.physical_resources = used(1, f64::NAN))

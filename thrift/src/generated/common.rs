@@ -359,6 +359,8 @@ pub struct TaskPhysicalResources {
     pub cpu_time_ms: Option<i64>,
     pub memory_mb: Option<OrderedFloat<f64>>,
     pub gpus: Option<Vec<GPUInfo>>,
+    pub read_bytes: Option<i64>,
+    pub written_bytes: Option<i64>,
 }
 
 impl TSerializable for TaskPhysicalResources {
@@ -370,6 +372,8 @@ impl TSerializable for TaskPhysicalResources {
         let mut f_2: Option<i64> = None;
         let mut f_3: Option<OrderedFloat<f64>> = None;
         let mut f_4: Option<Vec<GPUInfo>> = Some(Vec::new());
+        let mut f_16: Option<i64> = None;
+        let mut f_17: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -399,6 +403,14 @@ impl TSerializable for TaskPhysicalResources {
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
                 }
+                16 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_16 = Some(val);
+                }
+                17 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_17 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -411,6 +423,8 @@ impl TSerializable for TaskPhysicalResources {
             cpu_time_ms: f_2,
             memory_mb: f_3,
             gpus: f_4,
+            read_bytes: f_16,
+            written_bytes: f_17,
         };
         Ok(ret)
     }
@@ -441,6 +455,16 @@ impl TSerializable for TaskPhysicalResources {
             o_prot.write_list_end()?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.read_bytes {
+            o_prot.write_field_begin(&TFieldIdentifier::new("readBytes", TType::I64, 16))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.written_bytes {
+            o_prot.write_field_begin(&TFieldIdentifier::new("writtenBytes", TType::I64, 17))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -453,6 +477,8 @@ impl Default for TaskPhysicalResources {
             cpu_time_ms: None,
             memory_mb: None,
             gpus: Some(Vec::new()),
+            read_bytes: None,
+            written_bytes: None,
         }
     }
 }
@@ -900,6 +926,8 @@ pub struct TaskStory {
     pub cpu_ms: Option<i64>,
     pub peak_memory_bytes: Option<i64>,
     pub last_lines: Option<Vec<String>>,
+    pub read_bytes: Option<i64>,
+    pub written_bytes: Option<i64>,
 }
 
 impl TSerializable for TaskStory {
@@ -915,6 +943,8 @@ impl TSerializable for TaskStory {
         let mut f_8: Option<i64> = Some(0);
         let mut f_9: Option<i64> = None;
         let mut f_10: Option<Vec<String>> = Some(Vec::new());
+        let mut f_11: Option<i64> = Some(0);
+        let mut f_12: Option<i64> = Some(0);
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -968,6 +998,14 @@ impl TSerializable for TaskStory {
                     i_prot.read_list_end()?;
                     f_10 = Some(val);
                 }
+                11 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_11 = Some(val);
+                }
+                12 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_12 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -986,6 +1024,8 @@ impl TSerializable for TaskStory {
             cpu_ms: f_8,
             peak_memory_bytes: f_9,
             last_lines: f_10,
+            read_bytes: f_11,
+            written_bytes: f_12,
         };
         Ok(ret)
     }
@@ -1046,6 +1086,16 @@ impl TSerializable for TaskStory {
             o_prot.write_list_end()?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.read_bytes {
+            o_prot.write_field_begin(&TFieldIdentifier::new("readBytes", TType::I64, 11))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.written_bytes {
+            o_prot.write_field_begin(&TFieldIdentifier::new("writtenBytes", TType::I64, 12))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1064,6 +1114,8 @@ impl Default for TaskStory {
             cpu_ms: Some(0),
             peak_memory_bytes: None,
             last_lines: Some(Vec::new()),
+            read_bytes: Some(0),
+            written_bytes: Some(0),
         }
     }
 }

@@ -87,7 +87,8 @@ pub struct SpawnRequest {
 /// Where results go. Called on the supervising thread: it must not block, and may call the runner.
 pub trait TaskSink: Send {
     /// The task's process was started; it leads a process group with its own id.
-    fn started(&mut self, _key: &Arc<RunKey>, _group: nix::unistd::Pid) {}
+    /// It wants to be looked at once in `_refresh`.
+    fn started(&mut self, _key: &Arc<RunKey>, _group: nix::unistd::Pid, _refresh: Duration) {}
 
     fn ended(&mut self, end: TaskEnd);
 }
@@ -133,6 +134,9 @@ pub struct Usage {
     pub system: Duration,
     /// Peak resident memory of the largest of them.
     pub max_resident_bytes: u64,
+    /// From and to disks.
+    pub read_bytes: u64,
+    pub written_bytes: u64,
 }
 
 impl std::fmt::Display for RunKey {

@@ -179,6 +179,9 @@ pub(super) fn end_unwatched(pid: Pid) {
     let _ = nix::sys::wait::waitpid(pid, None);
 }
 
+/// In which the kernel counts what goes to and from disks for `rusage`.
+const BLOCK_BYTES: u64 = 512;
+
 /// Collects an exited child; `None` while it runs.
 pub(super) fn reap(pid: Pid) -> Option<(ProcessExit, Usage)> {
     let mut status: libc::c_int = 0;
@@ -210,6 +213,8 @@ pub(super) fn reap(pid: Pid) -> Option<(ProcessExit, Usage)> {
         user: duration(usage.ru_utime),
         system: duration(usage.ru_stime),
         max_resident_bytes: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
+        read_bytes: u64::try_from(usage.ru_inblock).unwrap_or(0) * BLOCK_BYTES,
+        written_bytes: u64::try_from(usage.ru_oublock).unwrap_or(0) * BLOCK_BYTES,
     };
     Some((exit, usage))
 }

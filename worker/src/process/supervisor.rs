@@ -209,7 +209,8 @@ impl Supervisor {
         let now = Instant::now();
         match self.launch(number, request, &arguments) {
             Ok((child, pipes)) => {
-                self.sink.started(&key, child.pid);
+                let refresh = request.options.refresh_resources;
+                self.sink.started(&key, child.pid, refresh);
                 let task = Task {
                     key,
                     tag,

@@ -44,6 +44,13 @@ pub(super) fn text(run: &LastRun) -> String {
             bytes as f64 / MIB
         ));
     }
+    if story.read_bytes + story.written_bytes > 0 {
+        times.push(format!(
+            "read {:.1} and wrote {:.1} MiB of disks",
+            story.read_bytes as f64 / MIB,
+            story.written_bytes as f64 / MIB
+        ));
+    }
     lines.push(format!("  It {}.", times.join(", ")));
     if !story.last_lines.is_empty() {
         lines.push("  The last lines of stderr:".to_owned());
@@ -78,6 +85,8 @@ pub(super) fn json(run: &LastRun) -> Value {
         "ran_ms": story.ran_ms,
         "cpu_ms": story.cpu_ms,
         "peak_memory_bytes": story.peak_memory_bytes,
+        "read_bytes": story.read_bytes,
+        "written_bytes": story.written_bytes,
         "last_lines": story.last_lines,
     })
 }

@@ -134,6 +134,8 @@ fn fill(data_dir: &Path, statuses: usize) {
                     ran: Duration::from_millis(1234),
                     cpu: Duration::from_millis(1000),
                     peak_memory_bytes: Some(12_345_678),
+                    read_bytes: 0,
+                    written_bytes: 4096,
                     ..Story::exited(0)
                 },
                 shard: Shard::try_from("worker1").expect("a good name"),

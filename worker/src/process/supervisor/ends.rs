@@ -141,6 +141,8 @@ impl Supervisor {
             ran: task.started.elapsed(),
             cpu: usage.user + usage.system,
             peak_memory_bytes: Some(usage.max_resident_bytes),
+            read_bytes: usage.read_bytes,
+            written_bytes: usage.written_bytes,
             last_lines: task.tail.take(),
         };
         self.sink.ended(TaskEnd {

@@ -1,0 +1,231 @@
+//! How much memory this process and its tasks may use: what the machine has, on the nodes of its memory that we may use, and no more
+//! than any control group above us allows, of either version.
+
+use std::path::{Path, PathBuf};
+
+use super::{BYTES_PER_MIB, read};
+
+const KIB_PER_MIB: f64 = 1024.0;
+/// More memory nodes than any machine has; a set that names more is not believed.
+const MAX_NODES: u32 = 4096;
+
+/// In MiB; 0 if nothing of it can be read.
+pub(super) fn usable_mb(root: &Path) -> f64 {
+    let machine = read(&root.join("proc/meminfo")).and_then(|text| total_mb(&text));
+    let groups = read(&root.join("proc/self/cgroup")).unwrap_or_default();
+    let limits = [
+        machine,
+        unified_limit_mb(root, &groups),
+        memory_limit_mb(root, &groups),
+        nodes_mb(root, &groups),
+    ];
+    limits
+        .into_iter()
+        .flatten()
+        .reduce(f64::min)
+        .unwrap_or_default()
+}
+
+fn total_mb(meminfo: &str) -> Option<f64> {
+    let line = meminfo.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
+    kib(line)
+}
+
+fn kib(text: &str) -> Option<f64> {
+    let kib: f64 = text.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib / KIB_PER_MIB)
+}
+
+/// Our own group's folder and those above it, of a hierarchy that is mounted at `top`. In a container the path may be one of the
+/// outside, of which only the root is there.
+fn folders(root: &Path, top: &str, own: &str) -> Vec<PathBuf> {
+    let top = root.join("sys/fs/cgroup").join(top);
+    let own = top.join(own.trim_start_matches('/'));
+    own.ancestors()
+        .take_while(|folder| folder.starts_with(&top))
+        .map(Path::to_owned)
+        .collect()
+}
+
+/// Our path in the hierarchy of this controller; `""` is the unified one.
+fn own_path<'a>(own_groups: &'a str, controller: &str) -> Option<&'a str> {
+    own_groups.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let mut controllers = parts.next()?.split(',');
+        let path = parts.next()?;
+        controllers.any(|c| c == controller).then_some(path)
+    })
+}
+
+fn bytes(path: &Path) -> Option<f64> {
+    read(path)?.trim().parse().ok()
+}
+
+/// The least `memory.max` from our group up to the root.
+fn unified_limit_mb(root: &Path, own_groups: &str) -> Option<f64> {
+    let own = own_path(own_groups, "")?;
+    let limits = folders(root, "", own);
+    let limits = limits
+        .iter()
+        .filter_map(|folder| bytes(&folder.join("memory.max")));
+    limits.reduce(f64::min).map(|bytes| bytes / BYTES_PER_MIB)
+}
+
+/// The same of version 1, where a group's limit binds those below it only if it says so.
+fn memory_limit_mb(root: &Path, own_groups: &str) -> Option<f64> {
+    let own = own_path(own_groups, "memory")?;
+    let mut least = None;
+    for folder in folders(root, "memory", own) {
+        let is_own = least.is_none();
+        let binds = || bytes(&folder.join("memory.use_hierarchy")) == Some(1.0);
+        if is_own || binds() {
+            let limit = bytes(&folder.join("memory.limit_in_bytes"));
+            least = [least, limit].into_iter().flatten().reduce(f64::min);
+        }
+    }
+    least.map(|bytes| bytes / BYTES_PER_MIB)
+}
+
+/// What the memory nodes have that we may use.
+fn nodes_mb(root: &Path, own_groups: &str) -> Option<f64> {
+    let sets = [
+        ("", "", "cpuset.mems.effective"),
+        ("cpuset", "cpuset", "cpuset.effective_mems"),
+    ];
+    let set = sets.into_iter().find_map(|(controller, top, file)| {
+        let folders = folders(root, top, own_path(own_groups, controller)?);
+        let texts = folders.iter().filter_map(|folder| read(&folder.join(file)));
+        texts
+            .map(|text| text.trim().to_owned())
+            .find(|text| !text.is_empty())
+    })?;
+    let nodes = numbers(&set)?;
+    let of_node = |node: u32| {
+        let file = format!("sys/devices/system/node/node{node}/meminfo");
+        let text = read(&root.join(file))?;
+        let start = format!("Node {node} MemTotal:");
+        let line = text.lines().find_map(|line| line.strip_prefix(&start))?;
+        kib(line)
+    };
+    // Of one that cannot be read nothing is known, and so of the sum.
+    nodes.into_iter().map(of_node).sum()
+}
+
+/// `0,2-4`.
+fn numbers(set: &str) -> Option<Vec<u32>> {
+    let mut all = Vec::new();
+    for part in set.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if first > last || last >= MAX_NODES {
+            return None;
+        }
+        all.extend(first..=last);
+    }
+    all.sort_unstable();
+    all.dedup();
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::usage::machine_of as machine;
+
+    const MEM: (&str, &str) = ("proc/meminfo", "MemFree: 1 kB\nMemTotal:  2097152 kB\n");
+
+    #[test]
+    fn the_least_limit_of_all_groups_above_counts() {
+        let group = ("proc/self/cgroup", "1:cpu:/x\n0::/a/b\n");
+        let root = machine(&[
+            MEM,
+            group,
+            ("sys/fs/cgroup/a/memory.max", "1073741824\n"),
+            ("sys/fs/cgroup/a/b/memory.max", "max\n"),
+        ]);
+        assert_eq!(usable_mb(root.path()), 1024.0);
+        assert_eq!(usable_mb(machine(&[MEM, group]).path()), 2048.0);
+    }
+
+    #[test]
+    fn a_limit_of_version_1_counts_as_far_as_it_binds() {
+        let group = ("proc/self/cgroup", "4:cpu,memory:/a/b\n0::/\n");
+        let limit = |folder: &str, mb: u64| {
+            let file = format!("sys/fs/cgroup/memory/{folder}memory.limit_in_bytes");
+            (file, (mb << 20).to_string())
+        };
+        let binds = |folder: &str| {
+            let file = format!("sys/fs/cgroup/memory/{folder}memory.use_hierarchy");
+            (file, "1\n".to_owned())
+        };
+        let none = (
+            "sys/fs/cgroup/memory/memory.limit_in_bytes".to_owned(),
+            "9223372036854771712".to_owned(),
+        );
+        let usable = |more: &[(String, String)]| {
+            let mut files = vec![MEM, group];
+            files.extend(
+                more.iter()
+                    .map(|(name, text)| (name.as_str(), text.as_str())),
+            );
+            usable_mb(machine(&files).path())
+        };
+        assert_eq!(usable(&[none.clone(), limit("a/b/", 1000)]), 1000.0);
+        assert_eq!(usable(&[limit("a/b/", 1000), limit("a/", 500)]), 1000.0);
+        assert_eq!(
+            usable(&[limit("a/b/", 1000), limit("a/", 500), binds("a/")]),
+            500.0
+        );
+        // A container sees the root of its own only.
+        assert_eq!(usable(&[limit("", 700), binds("")]), 700.0);
+        assert_eq!(usable(&[none]), 2048.0);
+    }
+
+    #[test]
+    fn memory_of_other_nodes_is_not_ours() {
+        let node = |n: u32, kb: u64| {
+            let file = format!("sys/devices/system/node/node{n}/meminfo");
+            (
+                file,
+                format!("Node {n} MemTotal:  {kb} kB\nNode {n} MemFree: 1 kB\n"),
+            )
+        };
+        let nodes = [node(0, 1 << 20), node(1, 1 << 19), node(2, 1 << 18)];
+        let usable = |groups: &str, file: &str, set: &str| {
+            let mut files = vec![MEM, ("proc/self/cgroup", groups), (file, set)];
+            files.extend(
+                nodes
+                    .iter()
+                    .map(|(name, text)| (name.as_str(), text.as_str())),
+            );
+            usable_mb(machine(&files).path())
+        };
+        let old = "sys/fs/cgroup/cpuset/x/cpuset.effective_mems";
+        assert_eq!(usable("3:cpuset:/x\n", old, "1-2\n"), 768.0);
+        let new = "sys/fs/cgroup/x/cpuset.mems.effective";
+        assert_eq!(usable("0::/x/y\n", new, "0,2\n"), 1280.0);
+        // A node of which nothing is known, and a set that means nothing.
+        assert_eq!(usable("0::/x\n", new, "0,7\n"), 2048.0);
+        assert_eq!(usable("0::/x\n", new, "2-1\n"), 2048.0);
+        assert_eq!(usable("0::/x\n", new, "0-4000000000\n"), 2048.0);
+    }
+
+    #[test]
+    fn sets_of_numbers() {
+        assert_eq!(numbers("0"), Some(vec![0]));
+        assert_eq!(numbers("4-5,0,4"), Some(vec![0, 4, 5]));
+        for odd in ["", "1,", "-1", "1-2-3", "x", "5-4", "99999"] {
+            assert_eq!(numbers(odd), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn unreadable_means_unknown() {
+        assert_eq!(usable_mb(machine(&[]).path()), 0.0);
+        let odd = [
+            ("proc/meminfo", "MemTotal: many kB\n"),
+            ("proc/self/cgroup", ""),
+        ];
+        assert_eq!(usable_mb(machine(&odd).path()), 0.0);
+    }
+}

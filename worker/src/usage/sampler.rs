@@ -1,0 +1,107 @@
+//! Looks again and again at what running tasks use, and tells the core.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use brasserie_common::TaskKey;
+use brasserie_common_runtime::Clock;
+use brasserie_worker_core::Event;
+use nix::unistd::{Pid, SysconfVar, sysconf};
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::tasks::{Units, sample};
+use crate::perform::OwnEvents;
+use crate::process::RunKey;
+
+/// No task is looked at more often: what a look shows is read by people.
+const LEAST_PERIOD: Duration = Duration::from_secs(1);
+/// A look takes no more than one part in so many of a processor, however many processes the machine has.
+const LEAST_PART: u32 = 50;
+
+/// Tasks that have a process now, each with its leader and how often its job wants it looked at.
+#[derive(Debug, Default)]
+pub(crate) struct Running(Mutex<HashMap<Arc<RunKey>, (Pid, Duration)>>);
+
+impl Running {
+    pub(crate) fn began(&self, key: &Arc<RunKey>, leader: Pid, period: Duration) {
+        self.0.lock().insert(Arc::clone(key), (leader, period));
+    }
+
+    pub(crate) fn ended(&self, key: &RunKey) {
+        self.0.lock().remove(key);
+    }
+
+    fn all(&self) -> Vec<(Arc<RunKey>, i32)> {
+        let tasks = self.0.lock();
+        let tasks = tasks.iter();
+        tasks
+            .map(|(key, (leader, _))| (Arc::clone(key), leader.as_raw()))
+            .collect()
+    }
+
+    /// One look serves all tasks, so the shortest wish decides.
+    fn period(&self) -> Option<Duration> {
+        let tasks = self.0.lock();
+        tasks.values().map(|(_, period)| *period).min()
+    }
+}
+
+/// Until it is stopped, or nobody listens any more.
+pub(crate) async fn sample_tasks(
+    running: Arc<Running>,
+    own: OwnEvents,
+    clock: Clock,
+    stop: CancellationToken,
+) {
+    let units = units();
+    let mut pause = LEAST_PERIOD;
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+        let Some(period) = running.period() else {
+            pause = LEAST_PERIOD;
+            continue;
+        };
+        let tasks = running.all();
+        let look = move || {
+            let began = Instant::now();
+            let told = sample(Path::new("/"), units, clock.wall(), tasks);
+            (told, began.elapsed())
+        };
+        // It can only have panicked, which was printed.
+        let Ok((told, took)) = tokio::task::spawn_blocking(look).await else {
+            return;
+        };
+        for (key, physical) in told {
+            let event = Event::TaskSampled {
+                task: TaskKey {
+                    job: key.job.clone(),
+                    node: key.node.clone(),
+                },
+                invocation: key.invocation,
+                physical,
+            };
+            if own.send(event).is_err() {
+                return;
+            }
+        }
+        pause = period.max(LEAST_PERIOD).max(took * LEAST_PART);
+    }
+}
+
+/// Of this machine.
+fn units() -> Units {
+    let of = |name, usual| {
+        let value = sysconf(name).ok().flatten();
+        value.and_then(|n| u64::try_from(n).ok()).unwrap_or(usual)
+    };
+    Units {
+        ticks_per_second: of(SysconfVar::CLK_TCK, 100).max(1),
+        page_bytes: of(SysconfVar::PAGE_SIZE, 4096),
+    }
+}

@@ -1,0 +1,251 @@
+//! What each running task uses, from `/proc`: all tasks in one look, however many processes they have.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use brasserie_common::WallTime;
+use brasserie_common::resources::TaskPhysicalResources;
+
+use super::{BYTES_PER_MIB, read};
+
+/// Clock ticks a second and bytes a page, as `/proc` counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Units {
+    pub(crate) ticks_per_second: u64,
+    pub(crate) page_bytes: u64,
+}
+
+/// One process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Process {
+    parent: i32,
+    group: i32,
+    /// Its own and that of children that it has waited for.
+    ticks: u64,
+    resident_pages: u64,
+}
+
+/// One look. `tasks`: each with the process that leads its group.
+///
+/// A process belongs to the task whose group it is in, or else to that of its parent: who leaves the group is still found while
+/// somebody between lives.
+pub(crate) fn sample<T>(
+    root: &Path,
+    units: Units,
+    now: WallTime,
+    tasks: Vec<(T, i32)>,
+) -> Vec<(T, TaskPhysicalResources)> {
+    let processes = processes(root);
+    let leaders: HashMap<i32, usize> = tasks
+        .iter()
+        .enumerate()
+        .map(|(index, (_, leader))| (*leader, index))
+        .collect();
+    let mut uses = vec![Use::default(); tasks.len()];
+    for (&pid, process) in &processes {
+        if let Some(index) = task_of(pid, &processes, &leaders) {
+            uses[index].add(process, io(root, pid));
+        }
+    }
+    let told = tasks.into_iter().zip(uses);
+    // One without a process is just over.
+    let told = told.filter(|(_, used)| used.processes > 0);
+    told.map(|((task, _), used)| (task, used.told(units, now)))
+        .collect()
+}
+
+/// What the processes of a task have in sum.
+#[derive(Clone, Copy, Debug, Default)]
+struct Use {
+    processes: usize,
+    ticks: u64,
+    resident_pages: u64,
+    /// `None`: of some it is not known.
+    io: Option<Io>,
+    io_unknown: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Io {
+    read: u64,
+    written: u64,
+}
+
+impl Use {
+    fn add(&mut self, process: &Process, io: Option<Io>) {
+        self.processes += 1;
+        self.ticks = self.ticks.saturating_add(process.ticks);
+        self.resident_pages = self.resident_pages.saturating_add(process.resident_pages);
+        match io {
+            Some(io) => {
+                let sum = self.io.get_or_insert_default();
+                sum.read = sum.read.saturating_add(io.read);
+                sum.written = sum.written.saturating_add(io.written);
+            }
+            None => self.io_unknown = true,
+        }
+    }
+
+    fn told(self, units: Units, now: WallTime) -> TaskPhysicalResources {
+        let io = self.io.filter(|_| !self.io_unknown);
+        let millis = u128::from(self.ticks) * 1000 / u128::from(units.ticks_per_second);
+        let bytes = u128::from(self.resident_pages) * u128::from(units.page_bytes);
+        TaskPhysicalResources {
+            ms_since_epoch: now.as_millis(),
+            cpu_time_ms: i64::try_from(millis).ok(),
+            memory_mb: Some(bytes as f64 / BYTES_PER_MIB),
+            read_bytes: io.map(|io| io.read),
+            written_bytes: io.map(|io| io.written),
+            ..TaskPhysicalResources::default()
+        }
+    }
+}
+
+fn processes(root: &Path) -> HashMap<i32, Process> {
+    let Ok(entries) = fs::read_dir(root.join("proc")) else {
+        return HashMap::new();
+    };
+    let pids = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    // Who ends meanwhile has no file any more.
+    pids.filter_map(|pid| {
+        let text = read(&root.join(format!("proc/{pid}/stat")))?;
+        Some((pid, process(&text)?))
+    })
+    .collect()
+}
+
+/// Up the parents, none of them twice: the table is not of one moment, and numbers are used again.
+fn task_of(
+    pid: i32,
+    processes: &HashMap<i32, Process>,
+    leaders: &HashMap<i32, usize>,
+) -> Option<usize> {
+    let mut at = pid;
+    for _ in 0..processes.len() {
+        let process = processes.get(&at)?;
+        let found = leaders.get(&process.group).or_else(|| leaders.get(&at));
+        if found.is_some() {
+            return found.copied();
+        }
+        at = process.parent;
+    }
+    None
+}
+
+/// Fields are counted from behind the name, which may hold anything.
+fn process(stat: &str) -> Option<Process> {
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
+    let number = |index: usize| fields.get(index)?.parse::<i64>().ok();
+    let count = |index: usize| number(index).and_then(|n| u64::try_from(n).ok());
+    Some(Process {
+        parent: i32::try_from(number(1)?).ok()?,
+        group: i32::try_from(number(2)?).ok()?,
+        ticks: count(11)? + count(12)? + count(13)? + count(14)?,
+        resident_pages: count(21)?,
+    })
+}
+
+/// What went to and came from disks. Of somebody else's process only root may know.
+fn io(root: &Path, pid: i32) -> Option<Io> {
+    let text = read(&root.join(format!("proc/{pid}/io")))?;
+    let value = |name: &str| {
+        let mut lines = text.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+    };
+    Some(Io {
+        read: value("read_bytes:")?,
+        written: value("write_bytes:")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::usage::machine_of;
+
+    const UNITS: Units = Units {
+        ticks_per_second: 100,
+        page_bytes: 4096,
+    };
+
+    fn stat(pid: i32, parent: i32, group: i32, ticks: [u64; 4], pages: u64) -> (String, String) {
+        let [user, system, of_children, system_of_children] = ticks;
+        let text = format!(
+            "{pid} (a ) b (c)) S {parent} {group} {group} 0 -1 4194304 9 9 9 9 {user} {system} {of_children} {system_of_children} 20 0 1 0 77 99999 {pages} 18446744073709551615 0"
+        );
+        (format!("proc/{pid}/stat"), text)
+    }
+
+    fn used(
+        files: &[(String, String)],
+        tasks: &[(&'static str, i32)],
+    ) -> Vec<(&'static str, TaskPhysicalResources)> {
+        let files: Vec<(&str, &str)> = files
+            .iter()
+            .map(|(name, text)| (name.as_str(), text.as_str()))
+            .collect();
+        let root = machine_of(&files);
+        sample(root.path(), UNITS, WallTime::from_secs(7), tasks.to_vec())
+    }
+
+    #[test]
+    fn a_task_is_its_group_and_who_descends_from_it() {
+        let io = |pid: i32, read: u64, written: u64| {
+            let text = format!("rchar: 1\nread_bytes: {read}\nwrite_bytes: {written}\n");
+            (format!("proc/{pid}/io"), text)
+        };
+        let files = [
+            stat(1, 0, 1, [900; 4], 900),
+            stat(50, 1, 50, [500; 4], 500),
+            // Task a: its leader, one in its group whose parent is gone, one that has left the group.
+            stat(100, 50, 100, [1, 2, 3, 4], 256),
+            stat(101, 1, 100, [10, 0, 0, 0], 256),
+            stat(102, 101, 102, [0, 10, 0, 0], 512),
+            // Task b.
+            stat(200, 50, 200, [7, 0, 0, 0], 1),
+            io(100, 5, 6),
+            io(101, 10, 20),
+            io(102, 100, 200),
+        ];
+        let told = used(&files, &[("a", 100), ("b", 200), ("over", 300)]);
+        let [("a", a), ("b", b)] = &told[..] else {
+            panic!("{told:?}");
+        };
+        assert_eq!((a.ms_since_epoch, a.cpu_time_ms), (7000, Some(300)));
+        assert_eq!(a.memory_mb, Some(4.0));
+        assert_eq!((a.read_bytes, a.written_bytes), (Some(115), Some(226)));
+        assert_eq!((b.cpu_time_ms, b.read_bytes), (Some(70), None));
+    }
+
+    #[test]
+    fn a_ring_of_parents_and_odd_files_harm_nobody() {
+        let odd = ("proc/9/stat".to_owned(), "9 (x) S one 9".to_owned());
+        let files = [
+            stat(10, 11, 5, [1; 4], 1),
+            stat(11, 10, 5, [1; 4], 1),
+            odd,
+            ("proc/meminfo".to_owned(), String::new()),
+        ];
+        assert_eq!(used(&files, &[("a", 100)]), []);
+        assert_eq!(used(&[], &[("a", 100)]), []);
+    }
+
+    #[test]
+    fn this_very_process_uses_something() {
+        let own = i32::try_from(std::process::id()).expect("a pid");
+        let told = sample(
+            Path::new("/"),
+            UNITS,
+            WallTime::from_secs(1),
+            vec![((), own)],
+        );
+        let [(_, used)] = &told[..] else {
+            panic!("{told:?}");
+        };
+        assert!(used.memory_mb.is_some_and(|mb| mb > 0.5), "{used:?}");
+    }
+}
