@@ -9,7 +9,8 @@
 //! ```
 //!
 //! [`run`] is the program. [`start`] is the same worker inside another program: it uses no global state but the environment and
-//! the working directory that its tasks inherit, so that several can live in one process.
+//! the working directory that its tasks inherit, so that several can live in one process. [`start_with`] is the same with another
+//! [`Runner`] in place of processes.
 
 pub mod config;
 pub mod directory;
@@ -21,10 +22,12 @@ mod perform;
 pub mod process;
 mod program;
 mod rpc;
+mod runner;
 mod start;
 mod usage;
 
 pub use brasserie_worker_core::ExitReason;
 pub use options::{LogRetention, StartOptions};
 pub use program::run;
-pub use start::{StartError, WorkerHandle, start};
+pub use runner::{Runner, StartRunner};
+pub use start::{StartError, WorkerHandle, start, start_with};

@@ -16,10 +16,9 @@ use serde::Deserialize;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::directory::{GroupList, ListedGroup, Slot};
-use crate::process::{
-    KillError, ProcessRunner, RunKey, SpawnError, SpawnRequest, TaskEnd, TaskSink,
-};
+use crate::process::{KillError, RunKey, SpawnError, SpawnRequest, TaskEnd, TaskSink};
 use crate::rpc::{SchedulerClient, Waiting};
+use crate::runner::Runner;
 use crate::usage::Running;
 
 /// What the worker hears from itself. Without a limit of its own, because the core bounds it: one event for each call and each
@@ -27,7 +26,7 @@ use crate::usage::Running;
 pub(crate) type OwnEvents = UnboundedSender<Event>;
 
 pub(crate) struct Performer {
-    runner: ProcessRunner,
+    runner: Box<dyn Runner>,
     client: SchedulerClient,
     own: OwnEvents,
     /// Bounded by the unanswered calls that the server allows.
@@ -35,7 +34,7 @@ pub(crate) struct Performer {
 }
 
 impl Performer {
-    pub(crate) fn new(runner: ProcessRunner, client: SchedulerClient, own: OwnEvents) -> Self {
+    pub(crate) fn new(runner: Box<dyn Runner>, client: SchedulerClient, own: OwnEvents) -> Self {
         Performer {
             runner,
             client,

@@ -22,8 +22,9 @@ use crate::keeper::{self, lease::Lease};
 use crate::logs::{LogConfig, LogStore, OpenError};
 use crate::options::{LogRetention, StartOptions};
 use crate::perform::{OwnEvents, Performer, Supervised};
-use crate::process::{self, ProcessRunner, RunnerConfig};
+use crate::process::{self, RunnerConfig};
 use crate::rpc::{SchedulerClient, WorkerService};
+use crate::runner::{self, StartRunner};
 use crate::usage::{Monitor, Running, sample_tasks};
 
 /// How often the machine is looked at: cores and memory change when a control group is changed, which is rare.
@@ -111,13 +112,29 @@ impl WorkerHandle {
 /// Nobody ends its tasks if the whole process is stopped while its scheduler, elsewhere, gives them away: only the program has a
 /// keeper with a lease.
 pub async fn start(options: StartOptions) -> Result<WorkerHandle, StartError> {
-    start_kept(options, None).await
+    start_with(options, runner::processes()).await
+}
+
+/// As [`start`], with tasks that are no processes: for measurements of everything around them.
+pub async fn start_with(
+    options: StartOptions,
+    runner: StartRunner,
+) -> Result<WorkerHandle, StartError> {
+    start_all(options, None, runner).await
 }
 
 /// As [`start`], under a keeper that ends the tasks in time if this process cannot.
 pub(crate) async fn start_kept(
     options: StartOptions,
     lease: Option<Lease>,
+) -> Result<WorkerHandle, StartError> {
+    start_all(options, lease, runner::processes()).await
+}
+
+async fn start_all(
+    options: StartOptions,
+    lease: Option<Lease>,
+    start_runner: StartRunner,
 ) -> Result<WorkerHandle, StartError> {
     let clock = Clock;
     let (path, retention) = (options.data_dir.clone(), options.logs);
@@ -146,7 +163,7 @@ pub(crate) async fn start_kept(
     };
     let groups = directory.groups();
     let sink = Supervised::new(own.clone(), clock, groups, Arc::clone(&running));
-    let runner = ProcessRunner::start(config, sink)?;
+    let runner = start_runner(config, Box::new(sink))?;
     let client = SchedulerClient::new(
         &options.scheduler,
         options.timeouts,

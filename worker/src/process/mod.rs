@@ -93,6 +93,16 @@ pub trait TaskSink: Send {
     fn ended(&mut self, end: TaskEnd);
 }
 
+impl TaskSink for Box<dyn TaskSink> {
+    fn started(&mut self, key: &Arc<RunKey>, group: nix::unistd::Pid) {
+        (**self).started(key, group);
+    }
+
+    fn ended(&mut self, end: TaskEnd) {
+        (**self).ended(end);
+    }
+}
+
 impl<F: FnMut(TaskEnd) + Send> TaskSink for F {
     fn ended(&mut self, end: TaskEnd) {
         self(end);
