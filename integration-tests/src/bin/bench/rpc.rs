@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Outcome, Pair, Promise, progress};
+use crate::{Outcome, Pair, progress};
 
 /// Promised on two cores.
 const LEAST_RATE: f64 = 100_000.0;
@@ -50,7 +50,7 @@ pub fn measure(calls: usize, pipelined: usize, pairs: usize) -> Outcome {
         name: "rpc",
         unit: "calls",
         pairs,
-        promise: Promise::Rate(LEAST_RATE),
+        least_rate: LEAST_RATE,
     }
 }
 
