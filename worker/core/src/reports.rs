@@ -12,9 +12,11 @@ use brasserie_common::{
 use crate::effect::Call;
 use crate::outbox::Turn;
 
-/// Calls on their way at once: a round trip of a millisecond then carries 100,000 statuses a second, more than a worker can
-/// end, and a scheduler with a thousand workers has at most 100,000 of them to queue.
-pub(crate) const MAX_IN_FLIGHT: usize = 100;
+/// Calls on their way at once. Each is answered once its record is durable, which takes the store's pause and a sync: some ten
+/// milliseconds, twenty on a busy machine. So a thousand of them carry 50,000 ends a second, more than a worker can start. They are
+/// a quarter of what a scheduler takes from one connection, and at half a KiB each half a megabyte there; with more workers than its
+/// lane has room for, it turns some away, and they come again.
+pub(crate) const MAX_IN_FLIGHT: usize = 1024;
 
 /// "was not running" answers that wait. A question that needs more room than is left is refused as a whole, and asked again.
 pub(crate) const MAX_NOT_RUNNING: usize = 10_000;
