@@ -8,22 +8,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use brasserie_common::Time;
-use bytes::Bytes;
 use parking_lot::Mutex;
-use thrift::protocol::{TInputProtocol, TMessageType, TSerializable};
+use thrift::protocol::{TMessageType, TSerializable};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::frame::{self, Dialect, Encoding};
-use super::limits::{Limits, Timeouts};
+use super::frame::{Dialect, Encoding};
+use super::limits::{Limits, Timeouts, USUAL_FRAME_BYTES};
 use super::link::{Ending, Link, Overdue, Rejected, Sequence};
 use super::link_task::LinkTask;
 use super::losses::{ConnectionLosses, LossSignal};
 use super::outcome::{CallResult, NotSent, Unknown};
-use super::protocol::{MessageInput, MessageName, encode_frame};
-use super::responder::{CallKind, describe};
+use super::protocol::{MessageName, encode_frame};
+use super::responder::CallKind;
+use super::then::{ATTEMPTS, Way, result_of};
 
 /// Where a peer listens, as `host:port`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -118,7 +118,7 @@ pub struct ClientPool {
     not_after: Time,
 }
 
-struct Inner {
+pub(super) struct Inner {
     timeouts: Timeouts,
     limits: Arc<Limits>,
     peers: Mutex<HashMap<PeerAddr, Arc<Peer>>>,
@@ -191,13 +191,39 @@ impl ClientPool {
     {
         let ending = self.start(peer, method, CallKind::Call, arguments);
         let limits = Arc::clone(&self.inner.limits);
-        async move {
-            match ending.await {
-                Ending::Reply(payload) => decode_reply(&payload, method, &limits),
-                Ending::Returned { why, .. } | Ending::NotSent(why) => CallResult::NotSent(why),
-                Ending::Unknown(why) => CallResult::Unknown(why),
-                Ending::Written => unreachable!("only oneway calls end when they are written"),
-            }
+        async move { result_of(ending.await, method, &limits) }
+    }
+
+    /// As [`ClientPool::call`], for who has many calls under way and needs no future of each: over an open connection such a call costs
+    /// no task and no timer of its own. `done` is called once, from the runtime or before this returns, and must not block.
+    pub fn call_then<A, R>(
+        &self,
+        peer: &PeerAddr,
+        method: &'static str,
+        arguments: &A,
+        done: impl FnOnce(CallResult<R>) + Send + 'static,
+    ) where
+        A: TSerializable,
+        R: TSerializable + Send,
+    {
+        let inner = &self.inner;
+        let (sequence, kind) = (inner.sequence(), CallKind::Call);
+        let dialect = self.protocol.dialect(sequence);
+        let frame = match inner.encode(sequence, dialect, method, kind, arguments) {
+            Ok(frame) => frame,
+            Err(reason) => return done(CallResult::NotSent(reason)),
+        };
+        let limits = Arc::clone(&inner.limits);
+        let done = move |ending| done(result_of(ending, method, &limits));
+        let way = Way {
+            inner: Arc::downgrade(inner),
+            peer: peer.clone(),
+            sequence,
+            not_after: self.not_after,
+        };
+        match inner.peer(peer).open_link() {
+            Some(link) => way.over(&link, frame, Box::new(done)),
+            None => way.anew(frame, ATTEMPTS, Box::new(done)),
         }
     }
 
@@ -234,7 +260,10 @@ impl ClientPool {
         let frame = inner.encode(sequence, dialect, method, kind, arguments);
         async move {
             match frame {
-                Ok(frame) => inner.drive(&peer, (sequence, kind), frame, not_after).await,
+                Ok(frame) => {
+                    let call = (sequence, kind);
+                    inner.drive(&peer, call, frame, not_after, ATTEMPTS).await
+                }
                 Err(reason) => Ending::NotSent(reason),
             }
         }
@@ -263,7 +292,7 @@ impl Inner {
             },
             sequence: sequence.0,
         };
-        let mut frame = Vec::new();
+        let mut frame = Vec::with_capacity(USUAL_FRAME_BYTES);
         let limit = self.limits.max_frame_bytes;
         encode_frame(&mut frame, dialect, name, limit, &mut |out| {
             arguments.write_to_out_protocol(out)
@@ -274,17 +303,16 @@ impl Inner {
 
     /// Takes a call to its end, over a second connection if the first one was found dead before any byte was sent. Each
     /// connection gets the whole timeouts, as the first one is usually found dead at once.
-    async fn drive(
+    pub(super) async fn drive(
         &self,
         peer: &PeerAddr,
         (sequence, kind): (Sequence, CallKind),
         mut frame: Vec<u8>,
         not_after: Time,
+        attempts: usize,
     ) -> Ending {
-        // One retry: a connection that has just been opened and is dead as well tells something about the peer.
-        const ATTEMPTS: usize = 2;
         let mut why = NotSent::Backlogged;
-        for _ in 0..ATTEMPTS {
+        for _ in 0..attempts {
             let link = match self.link(peer).await {
                 Ok(link) => link,
                 Err(reason) => return Ending::NotSent(reason),
@@ -329,7 +357,8 @@ impl Inner {
             }
             let stream = connect(addr).await?;
             let link = Arc::new(Link::new(Arc::clone(&self.limits)));
-            let task = LinkTask::new(stream, Arc::clone(&link), Arc::clone(&self.limits));
+            let (limits, timeouts) = (Arc::clone(&self.limits), self.timeouts);
+            let task = LinkTask::new(stream, Arc::clone(&link), limits, timeouts);
             *peer.link.lock() = Some(Arc::clone(&link));
             // Weak, since a peer without calls and connection may be forgotten.
             let (shutdown, its) = (self.shutdown.clone(), Arc::downgrade(&peer));
@@ -417,7 +446,7 @@ impl Ticket {
         frame: Vec<u8>,
         not_after: Time,
     ) -> Result<Ticket, Rejected> {
-        let slot = link.submit(sequence, kind, frame, not_after)?;
+        let slot = link.submit((sequence, kind), frame, not_after)?;
         Ok(Ticket {
             link,
             sequence,
@@ -459,47 +488,4 @@ fn known(ended: Result<Ending, oneshot::error::RecvError>) -> Ending {
     ended.unwrap_or_else(|_| {
         Ending::Unknown(Unknown::ConnectionLost("the client shuts down".to_owned()))
     })
-}
-
-fn decode_reply<R: TSerializable>(
-    payload: &Bytes,
-    method: &'static str,
-    limits: &Limits,
-) -> CallResult<R> {
-    match try_decode_reply(payload, method, limits) {
-        Ok(result) => CallResult::Done(result),
-        Err(reason) => CallResult::Unknown(reason),
-    }
-}
-
-fn try_decode_reply<R: TSerializable>(
-    payload: &Bytes,
-    method: &'static str,
-    limits: &Limits,
-) -> Result<R, Unknown> {
-    let bad = |error: &thrift::Error| Unknown::BadReply(format!("{method}: {}", describe(error)));
-    let envelope =
-        frame::open(payload).map_err(|error| Unknown::BadReply(format!("{method}: {error}")))?;
-    let mut input = MessageInput::new(envelope.dialect.encoding(), envelope.message, limits);
-    let name = input.read_message_begin().map_err(|error| bad(&error))?;
-    match name.message_type {
-        TMessageType::Reply if name.name == method => {
-            R::read_from_in_protocol(&mut input).map_err(|error| bad(&error))
-        }
-        TMessageType::Exception => {
-            let error = thrift::Error::read_application_error_from_in_protocol(&mut input)
-                .map_err(|error| bad(&error))?;
-            Err(Unknown::Exception {
-                kind: error.kind,
-                message: error.message,
-            })
-        }
-        TMessageType::Reply => Err(Unknown::BadReply(format!(
-            "it is one to {} instead of {method}",
-            name.name.escape_debug()
-        ))),
-        TMessageType::Call | TMessageType::OneWay => Err(Unknown::BadReply(format!(
-            "{method}: it is a call instead of a reply"
-        ))),
-    }
 }

@@ -143,6 +143,14 @@ pub(super) const KEEP_BUFFER_BYTES: usize = 64 * KIB;
 /// Replies are collected into pieces of about this size before they are written: a socket buffer's worth.
 pub(super) const REPLY_CHUNK_BYTES: usize = 64 * KIB;
 
+/// How often a client looks for calls whose time is over and whose end a function waits for: a twentieth of what they may take, so that
+/// hardly any takes longer, and so seldom that looking at all of a link's calls costs nothing.
+pub(super) const OVERDUE_CHECK: Duration = Duration::from_millis(100);
+
+/// What a frame is expected to hold, so that its buffer need not grow step by step: a call that starts a task with short names. Others
+/// grow a few times.
+pub(super) const USUAL_FRAME_BYTES: usize = 512;
+
 /// Frames that a client hands to the kernel in one write: a hundred heartbeats, far below the kernel's limit of 1,024.
 pub(super) const FRAMES_PER_WRITE: usize = 128;
 

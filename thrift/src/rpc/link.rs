@@ -3,6 +3,8 @@
 //! Invariant: bytes go to the kernel only under the lock, so that for each call it is exactly known whether any of its bytes
 //! left. That is the difference between `NotSent` and `Unknown`.
 
+mod state;
+
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, IoSlice};
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use super::limits::{FRAMES_PER_WRITE, Limits};
+use super::limits::{FRAMES_PER_WRITE, Limits, OVERDUE_CHECK, Timeouts};
 use super::outcome::{NotSent, Unknown};
 use super::responder::CallKind;
 
@@ -34,6 +36,9 @@ pub(super) enum Ending {
     NotSent(NotSent),
     Unknown(Unknown),
 }
+
+/// Why a connection ends whose peer leaves a frame half read.
+const DOES_NOT_READ: &str = "the peer does not read";
 
 /// A call on its way, by its sequence id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,10 +72,40 @@ enum Phase {
     Closed(String),
 }
 
+/// Who hears of the end of a call. Told outside the lock, since a function may do anything.
+enum Slot {
+    /// A future, which watches the time itself.
+    Future(oneshot::Sender<Ending>),
+    /// A function. The link's task watches the time, which counts from `since`.
+    Function { done: Done, since: Instant },
+}
+
+/// Takes the end of a call, on the task of its link: it must not block.
+pub(super) type Done = Box<dyn FnOnce(Ending) + Send>;
+
 struct Call {
     stage: Stage,
     kind: CallKind,
-    slot: oneshot::Sender<Ending>,
+    slot: Slot,
+}
+
+/// Ends that are still to be told, when the lock is free.
+type Told = Vec<(Slot, Ending)>;
+
+fn tell(told: Told) {
+    for (slot, ending) in told {
+        slot.tell(ending);
+    }
+}
+
+impl Slot {
+    fn tell(self, ending: Ending) {
+        match self {
+            // The caller may have gone.
+            Slot::Future(slot) => drop(slot.send(ending)),
+            Slot::Function { done, since: _ } => done(ending),
+        }
+    }
 }
 
 struct Waiting {
@@ -86,6 +121,8 @@ struct State {
     head_written: usize,
     queued_bytes: usize,
     calls: HashMap<i32, Call>,
+    /// When the task looks for overdue calls with functions; `None` while there are none.
+    check_at: Option<Instant>,
     last_received: Instant,
     last_used: Instant,
 }
@@ -145,6 +182,7 @@ impl Link {
                 head_written: 0,
                 queued_bytes: 0,
                 calls: HashMap::new(),
+                check_at: None,
                 last_received: now,
                 last_used: now,
             }),
@@ -159,12 +197,44 @@ impl Link {
     /// Queues a frame, none of which leaves after `not_after`, unless it has begun to.
     pub(super) fn submit(
         &self,
-        sequence: Sequence,
-        kind: CallKind,
+        (sequence, kind): (Sequence, CallKind),
         frame: Vec<u8>,
         not_after: Time,
     ) -> Result<oneshot::Receiver<Ending>, Rejected> {
         let (slot, receiver) = oneshot::channel();
+        self.queue((sequence, kind), frame, not_after, || Slot::Future(slot))?;
+        Ok(receiver)
+    }
+
+    /// As [`Link::submit`], for a function. It is given back with the frame if the call is not taken.
+    pub(super) fn submit_then(
+        &self,
+        sequence: Sequence,
+        frame: Vec<u8>,
+        not_after: Time,
+        done: Done,
+    ) -> Result<(), (Rejected, Done)> {
+        let mut done = Some(done);
+        let slot = || Slot::Function {
+            done: done.take().expect("Invariant: one call has one slot"),
+            since: Instant::now(),
+        };
+        match self.queue((sequence, CallKind::Call), frame, not_after, slot) {
+            Ok(()) => Ok(()),
+            Err(rejected) => Err((
+                rejected,
+                done.expect("Invariant: a call that is not taken has no slot"),
+            )),
+        }
+    }
+
+    fn queue(
+        &self,
+        (sequence, kind): (Sequence, CallKind),
+        frame: Vec<u8>,
+        not_after: Time,
+        slot: impl FnOnce() -> Slot,
+    ) -> Result<(), Rejected> {
         let mut state = self.state.lock();
         match state.phase {
             Phase::Open => {}
@@ -177,7 +247,14 @@ impl Link {
         {
             return Err(Rejected::Backlogged);
         }
-        let was_idle = state.queue.is_empty();
+        let slot = slot();
+        let mut wakes = state.queue.is_empty();
+        if let Slot::Function { done: _, since } = &slot
+            && state.check_at.is_none()
+        {
+            state.check_at = Some(*since + OVERDUE_CHECK);
+            wakes = true;
+        }
         state.queued_bytes += frame.len();
         state.queue.push_back(Waiting {
             sequence,
@@ -187,11 +264,11 @@ impl Link {
         let stage = Stage::Queued;
         state.calls.insert(sequence.0, Call { stage, kind, slot });
         drop(state);
-        if was_idle {
+        if wakes {
             // Otherwise the task is awake already or waits for the kernel.
             self.wake.notify_one();
         }
-        Ok(receiver)
+        Ok(())
     }
 
     /// Ends a call whose caller has gone: nothing more of it is sent, unless it has begun to leave.
@@ -220,12 +297,36 @@ impl Link {
             Stage::Leaving => {
                 state.calls.remove(&sequence.0);
                 // The rest of this frame blocks all others, and the stream cannot skip it.
-                state.close("the peer does not read", Leftovers::Fail);
+                let told = state.close(DOES_NOT_READ, Leftovers::Fail);
+                drop(state);
+                tell(told);
                 self.wake.notify_one();
                 Overdue::Stuck
             }
             Stage::Sent(at) => Overdue::Sent(at),
         }
+    }
+
+    /// Ends the calls with functions whose time is over, and says when to look again.
+    pub(super) fn end_overdue(&self, timeouts: &Timeouts) -> Option<Instant> {
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        let at = state.check_at?;
+        if now < at {
+            return Some(at);
+        }
+        let mut told = Told::new();
+        let is_stuck = state.take_overdue(now, timeouts, &mut told);
+        let is_watched = |call: &Call| matches!(call.slot, Slot::Function { .. });
+        let still = state.calls.values().any(is_watched);
+        state.check_at = still.then(|| now + OVERDUE_CHECK);
+        if is_stuck {
+            told.extend(state.close(DOES_NOT_READ, Leftovers::Fail));
+        }
+        let next = state.check_at;
+        drop(state);
+        tell(told);
+        next
     }
 
     /// A reply did not come in time. If nothing else came either since the call was sent, the peer may be gone without a
@@ -241,7 +342,8 @@ impl Link {
 
     /// Ends every call.
     pub(super) fn close(&self, reason: &str) {
-        self.state.lock().close(reason, Leftovers::Return);
+        let told = self.state.lock().close(reason, Leftovers::Return);
+        tell(told);
     }
 
     /// Hands a reply to its call. Late replies to calls that have given up go nowhere.
@@ -261,8 +363,7 @@ impl Link {
                     "it came before the call was sent completely".to_owned(),
                 )),
             };
-            // The caller may have gone.
-            drop(call.slot.send(ending));
+            call.slot.tell(ending);
         }
     }
 
@@ -273,8 +374,16 @@ impl Link {
 
     /// Writes what the kernel takes; `true` when everything is sent.
     pub(super) fn write(&self, stream: &TcpStream) -> io::Result<bool> {
+        let told = self.state.lock().drop_outdated(Clock.now());
+        tell(told);
+        let mut told = Told::new();
+        let written = self.write_all(stream, &mut told);
+        tell(told);
+        written
+    }
+
+    fn write_all(&self, stream: &TcpStream, told: &mut Told) -> io::Result<bool> {
         let mut state = self.state.lock();
-        state.drop_outdated(Clock.now());
         while !state.queue.is_empty() {
             let written = {
                 let mut slices = [IoSlice::new(&[]); FRAMES_PER_WRITE];
@@ -292,7 +401,7 @@ impl Link {
                     Err(error) => return Err(error),
                 }
             };
-            state.advance(written);
+            state.advance(written, told);
         }
         Ok(true)
     }
@@ -329,124 +438,14 @@ impl Link {
                 ("idle", Useless::Idle)
             }
         };
-        state.close(why, Leftovers::Return);
+        let told = state.close(why, Leftovers::Return);
+        drop(state);
+        tell(told);
         Some(useless)
     }
 
     /// Waits until there may be something to write, or the link was closed by a caller.
     pub(super) async fn changed(&self) {
         self.wake.notified().await;
-    }
-}
-
-impl State {
-    /// Takes a call out of the queue if none of its bytes has left.
-    fn withdraw(&mut self, sequence: Sequence) {
-        let Some(call) = self.calls.get(&sequence.0) else {
-            return;
-        };
-        match call.stage {
-            Stage::Queued => {}
-            Stage::Leaving | Stage::Sent(_) => return,
-        }
-        let position = self
-            .queue
-            .iter()
-            .position(|waiting| waiting.sequence == sequence);
-        if let Some(waiting) = position.and_then(|position| self.queue.remove(position)) {
-            self.queued_bytes -= waiting.frame.len();
-        }
-    }
-
-    /// Ends what waited past its time. The timers of the runtime do not count suspend, so a call that they think is fresh may be
-    /// hours old.
-    fn drop_outdated(&mut self, now: Time) {
-        let outdated: Vec<Sequence> = self
-            .queue
-            .iter()
-            .filter(|waiting| waiting.not_after < now)
-            .map(|waiting| waiting.sequence)
-            .collect();
-        for sequence in outdated {
-            let untouched = self
-                .calls
-                .get(&sequence.0)
-                .is_some_and(|call| matches!(call.stage, Stage::Queued));
-            if untouched {
-                self.withdraw(sequence);
-                if let Some(call) = self.calls.remove(&sequence.0) {
-                    drop(call.slot.send(Ending::NotSent(NotSent::TooLate)));
-                }
-            }
-        }
-    }
-
-    /// Notes that the kernel took bytes from the front of the queue.
-    fn advance(&mut self, written: usize) {
-        let now = Instant::now();
-        self.last_used = now;
-        let mut left = written + self.head_written;
-        while let Some(head) = self.queue.front() {
-            let sequence = head.sequence;
-            let length = head.frame.len();
-            if left < length {
-                self.head_written = left;
-                if left > 0
-                    && let Some(call) = self.calls.get_mut(&sequence.0)
-                {
-                    call.stage = Stage::Leaving;
-                }
-                return;
-            }
-            left -= length;
-            self.queued_bytes -= length;
-            self.queue.pop_front();
-            self.sent(sequence, now);
-        }
-        self.head_written = 0;
-    }
-
-    fn sent(&mut self, sequence: Sequence, now: Instant) {
-        let Some(call) = self.calls.get_mut(&sequence.0) else {
-            // Its caller has gone while it was leaving.
-            return;
-        };
-        call.stage = Stage::Sent(now);
-        match call.kind {
-            CallKind::Call => {}
-            CallKind::Oneway => {
-                if let Some(call) = self.calls.remove(&sequence.0) {
-                    drop(call.slot.send(Ending::Written));
-                }
-            }
-        }
-    }
-
-    /// Ends every call; what has not begun to leave is not sent here any more.
-    fn close(&mut self, reason: &str, leftovers: Leftovers) {
-        if let Phase::Closed(_) = self.phase {
-            return;
-        }
-        self.phase = Phase::Closed(reason.to_owned());
-        let queue = std::mem::take(&mut self.queue);
-        self.queued_bytes = 0;
-        for waiting in queue {
-            let untouched = self
-                .calls
-                .get(&waiting.sequence.0)
-                .is_some_and(|call| matches!(call.stage, Stage::Queued));
-            if untouched && let Some(call) = self.calls.remove(&waiting.sequence.0) {
-                let why = NotSent::ConnectionLost(reason.to_owned());
-                let frame = waiting.frame;
-                drop(call.slot.send(match leftovers {
-                    Leftovers::Return => Ending::Returned { frame, why },
-                    Leftovers::Fail => Ending::NotSent(why),
-                }));
-            }
-        }
-        for (_, call) in self.calls.drain() {
-            let why = Unknown::ConnectionLost(reason.to_owned());
-            drop(call.slot.send(Ending::Unknown(why)));
-        }
     }
 }

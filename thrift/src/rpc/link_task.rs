@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 use super::frame::{self, LENGTH_BYTES};
-use super::limits::{KEEP_BUFFER_BYTES, Limits, READ_CHUNK_BYTES, TURN_BYTES};
+use super::limits::{KEEP_BUFFER_BYTES, Limits, READ_CHUNK_BYTES, TURN_BYTES, Timeouts};
 use super::link::{Link, Sequence, Useless};
 use super::losses::EndedBy;
 
@@ -17,6 +17,7 @@ pub(super) struct LinkTask {
     stream: TcpStream,
     link: Arc<Link>,
     limits: Arc<Limits>,
+    timeouts: Timeouts,
     input: BytesMut,
 }
 
@@ -59,11 +60,17 @@ enum Output {
 }
 
 impl LinkTask {
-    pub(super) fn new(stream: TcpStream, link: Arc<Link>, limits: Arc<Limits>) -> Self {
+    pub(super) fn new(
+        stream: TcpStream,
+        link: Arc<Link>,
+        limits: Arc<Limits>,
+        timeouts: Timeouts,
+    ) -> Self {
         LinkTask {
             stream,
             link,
             limits,
+            timeouts,
             input: BytesMut::new(),
         }
     }
@@ -87,6 +94,7 @@ impl LinkTask {
         } else {
             Output::Blocked
         };
+        let overdue_at = self.link.end_overdue(&self.timeouts);
         match self.link.end_if_useless() {
             None => {}
             Some(Useless::Idle) => return Err(Close::Idle),
@@ -96,14 +104,15 @@ impl LinkTask {
             Output::Empty => Interest::READABLE,
             Output::Blocked => Interest::READABLE | Interest::WRITABLE,
         };
-        let idle_at = self.link.idle_at();
+        let look_at = overdue_at.into_iter().chain([self.link.idle_at()]).min();
+        let look_at = look_at.expect("Invariant: a link is idle at some time");
         tokio::select! {
             () = shutdown.cancelled() => return Err(Close::ShutDown),
             ready = self.stream.ready(interest) => {
                 ready?;
             }
             () = self.link.changed() => {}
-            () = tokio::time::sleep_until(idle_at) => {}
+            () = tokio::time::sleep_until(look_at) => {}
         }
         Ok(())
     }

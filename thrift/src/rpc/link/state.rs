@@ -1,0 +1,171 @@
+//! What happens to the calls of a link, under its lock: how they leave, and how they end when it closes or their time is over.
+
+use brasserie_common::Time;
+use tokio::time::Instant;
+
+use super::super::limits::Timeouts;
+use super::super::outcome::{NotSent, Unknown};
+use super::super::responder::CallKind;
+use super::{Call, Ending, Leftovers, Phase, Sequence, Slot, Stage, State, Told};
+
+impl State {
+    /// Takes a call out of the queue if none of its bytes has left.
+    pub(super) fn withdraw(&mut self, sequence: Sequence) {
+        let Some(call) = self.calls.get(&sequence.0) else {
+            return;
+        };
+        match call.stage {
+            Stage::Queued => {}
+            Stage::Leaving | Stage::Sent(_) => return,
+        }
+        let position = self
+            .queue
+            .iter()
+            .position(|waiting| waiting.sequence == sequence);
+        if let Some(waiting) = position.and_then(|position| self.queue.remove(position)) {
+            self.queued_bytes -= waiting.frame.len();
+        }
+    }
+
+    /// Ends what waited past its time. The timers of the runtime do not count suspend, so a call that they think is fresh may be
+    /// hours old.
+    pub(super) fn drop_outdated(&mut self, now: Time) -> Told {
+        let mut told = Told::new();
+        let outdated: Vec<Sequence> = self
+            .queue
+            .iter()
+            .filter(|waiting| waiting.not_after < now)
+            .map(|waiting| waiting.sequence)
+            .collect();
+        for sequence in outdated {
+            let untouched = self
+                .calls
+                .get(&sequence.0)
+                .is_some_and(|call| matches!(call.stage, Stage::Queued));
+            if untouched {
+                self.withdraw(sequence);
+                if let Some(call) = self.calls.remove(&sequence.0) {
+                    told.push((call.slot, Ending::NotSent(NotSent::TooLate)));
+                }
+            }
+        }
+        told
+    }
+
+    /// Takes out the calls with functions whose time is over; whether one of them blocks all others.
+    pub(super) fn take_overdue(
+        &mut self,
+        now: Instant,
+        timeouts: &Timeouts,
+        told: &mut Told,
+    ) -> bool {
+        let (mut silent, mut is_stuck) = (false, false);
+        let overdue = |call: &Call| match (&call.slot, call.stage) {
+            (Slot::Future(_), _) => false,
+            (Slot::Function { since, .. }, Stage::Queued | Stage::Leaving) => {
+                now >= *since + timeouts.send
+            }
+            (Slot::Function { .. }, Stage::Sent(at)) => now >= at + timeouts.receive,
+        };
+        let overdue: Vec<Sequence> = self
+            .calls
+            .iter()
+            .filter(|(_, call)| overdue(call))
+            .map(|(&sequence, _)| Sequence(sequence))
+            .collect();
+        for sequence in overdue {
+            self.withdraw(sequence);
+            let Some(call) = self.calls.remove(&sequence.0) else {
+                continue;
+            };
+            let ending = match call.stage {
+                Stage::Queued => Ending::NotSent(NotSent::SendTimeout),
+                Stage::Leaving => {
+                    is_stuck = true;
+                    Ending::Unknown(Unknown::SendTimeout)
+                }
+                Stage::Sent(at) => {
+                    silent |= self.last_received < at;
+                    Ending::Unknown(Unknown::ReceiveTimeout)
+                }
+            };
+            told.push((call.slot, ending));
+        }
+        if silent && matches!(self.phase, Phase::Open) {
+            self.phase = Phase::Retired;
+        }
+        is_stuck
+    }
+
+    /// Notes that the kernel took bytes from the front of the queue.
+    pub(super) fn advance(&mut self, written: usize, told: &mut Told) {
+        let now = Instant::now();
+        self.last_used = now;
+        let mut left = written + self.head_written;
+        while let Some(head) = self.queue.front() {
+            let sequence = head.sequence;
+            let length = head.frame.len();
+            if left < length {
+                self.head_written = left;
+                if left > 0
+                    && let Some(call) = self.calls.get_mut(&sequence.0)
+                {
+                    call.stage = Stage::Leaving;
+                }
+                return;
+            }
+            left -= length;
+            self.queued_bytes -= length;
+            self.queue.pop_front();
+            self.sent(sequence, now, told);
+        }
+        self.head_written = 0;
+    }
+
+    pub(super) fn sent(&mut self, sequence: Sequence, now: Instant, told: &mut Told) {
+        let Some(call) = self.calls.get_mut(&sequence.0) else {
+            // Its caller has gone while it was leaving.
+            return;
+        };
+        call.stage = Stage::Sent(now);
+        match call.kind {
+            CallKind::Call => {}
+            CallKind::Oneway => {
+                if let Some(call) = self.calls.remove(&sequence.0) {
+                    told.push((call.slot, Ending::Written));
+                }
+            }
+        }
+    }
+
+    /// Ends every call; what has not begun to leave is not sent here any more.
+    pub(super) fn close(&mut self, reason: &str, leftovers: Leftovers) -> Told {
+        let mut told = Told::new();
+        if let Phase::Closed(_) = self.phase {
+            return told;
+        }
+        self.phase = Phase::Closed(reason.to_owned());
+        let queue = std::mem::take(&mut self.queue);
+        self.queued_bytes = 0;
+        for waiting in queue {
+            let untouched = self
+                .calls
+                .get(&waiting.sequence.0)
+                .is_some_and(|call| matches!(call.stage, Stage::Queued));
+            if untouched && let Some(call) = self.calls.remove(&waiting.sequence.0) {
+                let why = NotSent::ConnectionLost(reason.to_owned());
+                let frame = waiting.frame;
+                let ending = match leftovers {
+                    Leftovers::Return => Ending::Returned { frame, why },
+                    Leftovers::Fail => Ending::NotSent(why),
+                };
+                told.push((call.slot, ending));
+            }
+        }
+        for (_, call) in self.calls.drain() {
+            let why = Unknown::ConnectionLost(reason.to_owned());
+            told.push((call.slot, Ending::Unknown(why)));
+        }
+        told
+    }
+}
