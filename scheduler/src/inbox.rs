@@ -126,6 +126,22 @@ impl Inbox {
             .await;
     }
 
+    /// The same from where nothing may wait: only when the lane is full does anything wait, elsewhere.
+    pub(crate) fn tell_soon(&self, lane: Lane, event: Event) {
+        let input = Input {
+            event,
+            waiter: None,
+        };
+        match self.lane(lane).try_send(input) {
+            // Closed only when the driver has ended, which needs it no more.
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
+            Err(mpsc::error::TrySendError::Full(input)) => {
+                let inbox = self.clone();
+                tokio::spawn(async move { inbox.tell_in(lane, input.event).await });
+            }
+        }
+    }
+
     /// The same from a thread of its own.
     pub(crate) fn tell_blocking(&self, event: Event) {
         let _ = self.health.blocking_send(Input {

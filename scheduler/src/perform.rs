@@ -108,13 +108,9 @@ impl Performer {
     }
 
     fn call(&self, id: CallId, lane: Lane, call: WorkerCall) {
-        let outcome = self.workers.call(call);
         let inbox = self.inbox.clone();
-        tokio::spawn(async move {
-            let outcome = outcome.await;
-            inbox
-                .tell_in(lane, Event::CallCompleted { call: id, outcome })
-                .await;
+        self.workers.call(call, move |outcome| {
+            inbox.tell_soon(lane, Event::CallCompleted { call: id, outcome });
         });
     }
 }

@@ -57,7 +57,10 @@ impl Performer {
         match effect {
             Effect::Reply { request, reply } => self.reply(request, reply),
             Effect::Call { id, call } => self.call(id, call),
-            Effect::Spawn { run } => self.spawn(&run, until.unwrap_or(Time::NEVER)),
+            Effect::Spawn { run } => {
+                // The core keeps none of it, so that nothing is copied.
+                self.spawn(Arc::unwrap_or_clone(run), until.unwrap_or(Time::NEVER));
+            }
             Effect::Kill {
                 task,
                 invocation,
@@ -79,25 +82,27 @@ impl Performer {
     }
 
     fn call(&self, id: brasserie_common::CallId, call: Call) {
-        let (client, own) = (self.client.clone(), self.own.clone());
-        tokio::spawn(async move {
-            let outcome = client.call(call).await;
+        let own = self.own.clone();
+        self.client.call(call, move |outcome| {
             // Nobody listens any more: the worker has ended.
             let _ = own.send(Event::CallCompleted { call: id, outcome });
         });
     }
 
-    fn spawn(&self, run: &RunTask, not_after: Time) {
+    fn spawn(&self, run: RunTask, not_after: Time) {
+        let path_to_node = path_to_node(&run);
+        let task = run.task.key();
+        let invocation = run.task.invocation;
         let request = SpawnRequest {
             key: RunKey {
-                invocation: run.task.invocation,
-                job: run.task.job.clone(),
-                node: run.task.node.clone(),
+                invocation,
+                job: run.task.job,
+                node: run.task.node,
             },
-            command: run.command.clone(),
-            argument: run.config.clone(),
-            path_to_node: path_to_node(run),
-            options: run.options.clone(),
+            command: run.command,
+            argument: run.config,
+            path_to_node,
+            options: run.options,
             not_after,
             asked: Instant::now(),
         };
@@ -116,8 +121,8 @@ impl Performer {
         let story = Story::not_started(&error.to_string(), fault, Duration::ZERO);
         // As above.
         let _ = self.own.send(Event::TaskEnded {
-            task: run.task.key(),
-            invocation: run.task.invocation,
+            task,
+            invocation,
             status,
             story: Box::new(story),
         });

@@ -1,7 +1,5 @@
 //! Calls to workers: from the core's message to the wire, and from what happened to one of four outcomes.
 
-use std::future::Future;
-
 use brasserie_common::{CallOutcome, RefusalCode, SchedulerId, ServiceAddress, Time};
 use brasserie_scheduler_core::{CallReply, Message, RunTaskMessage};
 use brasserie_thrift::convert;
@@ -40,66 +38,71 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Sends the call when the future is polled.
+    /// Sends the call, and hands its outcome to `done`, on a task of the runtime.
     pub(crate) fn call(
         &self,
         call: WorkerCall,
-    ) -> impl Future<Output = CallOutcome<CallReply>> + Send + use<> {
+        done: impl FnOnce(CallOutcome<CallReply>) + Send + 'static,
+    ) {
         let (pool, peer) = self.pool.to(&call.address);
         let pool = pool.not_after(call.not_after);
-        async move {
-            match call.message {
-                Message::GetRunningTasks { scheduler, worker } => {
-                    let args = BistroWorkerGetRunningTasksArgs {
-                        worker: worker.into(),
-                        scheduler: Some(scheduler.into()),
-                    };
-                    running_tasks(pool.call(&peer, "getRunningTasks", &args).await)
-                }
-                Message::RunTask(run) => {
-                    let result = pool.call(&peer, "runTask", &run_task_args(*run)).await;
-                    declared(result, |r: BistroWorkerRunTaskResult| r.ex)
-                }
-                Message::NotifyIfTasksNotRunning {
-                    tasks,
-                    scheduler,
-                    worker,
-                    sequence,
-                } => {
-                    let args = BistroWorkerNotifyIfTasksNotRunningArgs {
-                        rts: convert::to_wire_list(tasks),
-                        scheduler: scheduler.into(),
-                        worker: worker.into(),
-                        notify_if_tasks_not_running_sequence_num: sequence.0,
-                    };
-                    let result = pool.call(&peer, "notifyIfTasksNotRunning", &args).await;
-                    declared(result, |_: BistroWorkerNotifyIfTasksNotRunningResult| None)
-                }
-                Message::RequestSuicide { scheduler, worker } => {
-                    let args = BistroWorkerRequestSuicideArgs {
-                        scheduler: scheduler.into(),
-                        worker: worker.into(),
-                    };
-                    let result = pool.call(&peer, "requestSuicide", &args).await;
-                    declared(result, |r: BistroWorkerRequestSuicideResult| r.ex)
-                }
-                Message::KillTask {
-                    task,
-                    scheduler,
-                    worker,
-                    kill,
-                } => {
-                    let args = BistroWorkerKillTaskArgs {
-                        rt: (*task).into(),
-                        scheduler: scheduler.into(),
-                        worker: worker.into(),
-                        req: kill.into(),
-                    };
-                    declared(
-                        pool.call(&peer, "killTask", &args).await,
-                        |r: BistroWorkerKillTaskResult| r.ex,
-                    )
-                }
+        match call.message {
+            Message::GetRunningTasks { scheduler, worker } => {
+                let args = BistroWorkerGetRunningTasksArgs {
+                    worker: worker.into(),
+                    scheduler: Some(scheduler.into()),
+                };
+                pool.call_then(&peer, "getRunningTasks", &args, |result| {
+                    done(running_tasks(result));
+                });
+            }
+            Message::RunTask(run) => {
+                let args = run_task_args(*run);
+                pool.call_then(&peer, "runTask", &args, |result| {
+                    done(declared(result, |r: BistroWorkerRunTaskResult| r.ex));
+                });
+            }
+            Message::NotifyIfTasksNotRunning {
+                tasks,
+                scheduler,
+                worker,
+                sequence,
+            } => {
+                let args = BistroWorkerNotifyIfTasksNotRunningArgs {
+                    rts: convert::to_wire_list(tasks),
+                    scheduler: scheduler.into(),
+                    worker: worker.into(),
+                    notify_if_tasks_not_running_sequence_num: sequence.0,
+                };
+                pool.call_then(&peer, "notifyIfTasksNotRunning", &args, |result| {
+                    let none = |_: BistroWorkerNotifyIfTasksNotRunningResult| None;
+                    done(declared(result, none));
+                });
+            }
+            Message::RequestSuicide { scheduler, worker } => {
+                let args = BistroWorkerRequestSuicideArgs {
+                    scheduler: scheduler.into(),
+                    worker: worker.into(),
+                };
+                pool.call_then(&peer, "requestSuicide", &args, |result| {
+                    done(declared(result, |r: BistroWorkerRequestSuicideResult| r.ex));
+                });
+            }
+            Message::KillTask {
+                task,
+                scheduler,
+                worker,
+                kill,
+            } => {
+                let args = BistroWorkerKillTaskArgs {
+                    rt: (*task).into(),
+                    scheduler: scheduler.into(),
+                    worker: worker.into(),
+                    req: kill.into(),
+                };
+                pool.call_then(&peer, "killTask", &args, |result| {
+                    done(declared(result, |r: BistroWorkerKillTaskResult| r.ex));
+                });
             }
         }
     }

@@ -26,7 +26,6 @@ const IDLE_PERIODS: u32 = 2;
 const MAX_IDLE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// One connection to one scheduler.
-#[derive(Clone)]
 pub(crate) struct SchedulerClient {
     pool: ClientPool,
     scheduler: PeerAddr,
@@ -62,8 +61,14 @@ impl SchedulerClient {
         self.pool.losses(&self.scheduler)
     }
 
-    /// Makes the call; neither method declares an exception, so none is a refusal.
-    pub(crate) async fn call(&self, call: Call) -> CallOutcome<CallReply> {
+    /// Makes the call, and hands its outcome to `done`, on a task of the runtime. Neither method declares an exception, so none is a
+    /// refusal.
+    pub(crate) fn call(
+        &self,
+        call: Call,
+        done: impl FnOnce(CallOutcome<CallReply>) + Send + 'static,
+    ) {
+        let (pool, scheduler) = (&self.pool, &self.scheduler);
         match call {
             Call::Heartbeat {
                 worker,
@@ -78,46 +83,38 @@ impl SchedulerClient {
                     ..BistroWorker::from(*worker)
                 };
                 let worker_set_id = worker_set.into();
-                self.heartbeat(BistroSchedulerProcessHeartbeatArgs { w, worker_set_id })
-                    .await
+                let arguments = BistroSchedulerProcessHeartbeatArgs { w, worker_set_id };
+                pool.call_then(scheduler, "processHeartbeat", &arguments, |result| {
+                    done(outcome(result, heartbeat_reply));
+                });
             }
             Call::UpdateStatus {
                 task,
                 status,
-                scheduler,
+                scheduler: instance,
                 worker,
             } => {
                 let arguments = BistroSchedulerUpdateStatusArgs {
                     running_task: (*task).clone().into(),
                     status: status.to_wire(),
-                    scheduler: scheduler.into(),
+                    scheduler: instance.into(),
                     worker: worker.into(),
                 };
-                let result: CallResult<BistroSchedulerUpdateStatusResult> = self
-                    .pool
-                    .call(&self.scheduler, "updateStatus", &arguments)
-                    .await;
-                outcome(result, |_| Ok(CallReply::Acknowledged))
+                pool.call_then(scheduler, "updateStatus", &arguments, |result| {
+                    let reply = |_: BistroSchedulerUpdateStatusResult| Ok(CallReply::Acknowledged);
+                    done(outcome(result, reply));
+                });
             }
         }
     }
+}
 
-    async fn heartbeat(
-        &self,
-        arguments: BistroSchedulerProcessHeartbeatArgs,
-    ) -> CallOutcome<CallReply> {
-        let result: CallResult<BistroSchedulerProcessHeartbeatResult> = self
-            .pool
-            .call(&self.scheduler, "processHeartbeat", &arguments)
-            .await;
-        outcome(result, |result| {
-            let response = result
-                .result_value
-                .ok_or("the answer to the heartbeat is empty")?;
-            let response = parse("processHeartbeat", response).map_err(|e| e.to_string())?;
-            Ok(CallReply::Heartbeat(Box::new(response)))
-        })
-    }
+fn heartbeat_reply(result: BistroSchedulerProcessHeartbeatResult) -> Result<CallReply, String> {
+    let response = result
+        .result_value
+        .ok_or("the answer to the heartbeat is empty")?;
+    let response = parse("processHeartbeat", response).map_err(|e| e.to_string())?;
+    Ok(CallReply::Heartbeat(Box::new(response)))
 }
 
 fn idle_timeout(heartbeat_period: Duration) -> Duration {
