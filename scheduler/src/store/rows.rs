@@ -143,7 +143,9 @@ fn intern(
     select: &str,
     name: &str,
 ) -> rusqlite::Result<i64> {
-    transaction.prepare_cached(insert)?.execute([name])?;
+    if transaction.prepare_cached(insert)?.execute([name])? == 1 {
+        return Ok(transaction.last_insert_rowid());
+    }
     transaction
         .prepare_cached(select)?
         .query_row([name], |row| row.get(0))
