@@ -6,7 +6,8 @@ use brasserie_common::status::StoredStatus;
 use brasserie_common::{
     BackoffDuration, BackoffPolicy, JobId, NodeId, NodeName, Shard, StatusBits, Time,
 };
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::engine::Engine;
 use crate::placement::RunPath;
@@ -17,6 +18,19 @@ use crate::types::{Counts, MachineLimits, Task, TaskState};
 
 /// The most problems that are listed: more than anybody reads, few enough for one frame.
 const MAX_PROBLEMS: usize = 200;
+
+/// What a run gets as its last argument. The names stand in the order of the alphabet, so that equal arguments are equal texts.
+#[derive(Serialize)]
+struct Argument<'a> {
+    config: &'a Value,
+    id: &'a str,
+    path_to_node: &'a [&'a str],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prev_status: Option<Value>,
+    resources_by_node: BTreeMap<&'a str, BTreeMap<&'a str, i32>>,
+    worker_host: &'a str,
+    worker_node: &'a str,
+}
 
 impl Engine {
     /// The backoff step that a run of the task would take now.
@@ -97,26 +111,25 @@ impl Engine {
             .and_then(|job| serde_json::from_str::<Value>(&job.config).ok())
             .filter(Value::is_object)
             .unwrap_or_else(|| json!({}));
-        let mut resources: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
-        for on in self.charges(task) {
-            let amounts = resources.entry(on.node.to_string()).or_default();
-            for amount in on.resources {
-                amounts.insert(amount.name, json!(amount.amount));
+        let charges = self.charges(task);
+        let mut resources: BTreeMap<&str, BTreeMap<&str, i32>> = BTreeMap::new();
+        for on in &charges {
+            let amounts = resources.entry(on.node.as_str()).or_default();
+            for amount in &on.resources {
+                amounts.insert(&amount.name, amount.amount);
             }
         }
-        let mut argument = json!({
-            "id": self.job_name(task.job).as_str(),
-            "path_to_node": path,
-            "config": config,
-            "resources_by_node": resources,
-            "worker_node": shard.as_str(),
-            "worker_host": hostname,
-        });
-        if let (Some(status), Some(fields)) = (self.previous_status(task), argument.as_object_mut())
-        {
-            fields.insert("prev_status".to_owned(), status.to_json());
-        }
-        argument.to_string()
+        let argument = Argument {
+            config: &config,
+            id: self.job_name(task.job).as_str(),
+            path_to_node: &path,
+            prev_status: self.previous_status(task).map(|status| status.to_json()),
+            resources_by_node: resources,
+            worker_host: hostname,
+            worker_node: shard.as_str(),
+        };
+        serde_json::to_string(&argument)
+            .expect("Invariant: texts and numbers can be written as JSON")
     }
 
     /// What a running task may use of its machine: by what it took at its start, and the configuration in force.
