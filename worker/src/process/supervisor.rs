@@ -273,7 +273,10 @@ impl Supervisor {
             result => result,
         };
         let child = child.map_err(explain)?;
-        let event = EpollEvent::new(EpollFlags::EPOLLIN, number.0 << 2 | PIDFD_SLOT);
+        // Told once: closing it would not take it out of the epoll while a child that is just being started holds a copy, and the event
+        // would come again and again until that child runs its program.
+        let once = EpollFlags::EPOLLIN | EpollFlags::EPOLLONESHOT;
+        let event = EpollEvent::new(once, number.0 << 2 | PIDFD_SLOT);
         if let Err(error) = self.epoll.add(&child.pidfd, event) {
             spawn::end_unwatched(child.pid);
             let reason = format!("its process cannot be watched: {}", error.desc());

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use brasserie_common::logs::LogStream;
 use brasserie_common::{EndedBy, StatusFrom};
 use nix::errno::Errno;
+use nix::sys::epoll::Epoll;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
@@ -91,8 +92,13 @@ impl Task {
     }
 
     /// The end of a pipe: what is left is a line.
-    pub(super) fn close(&mut self, kind: PipeKind, logs: &LogStore) {
-        self.pipes[kind.index()] = Pipe::Closed;
+    pub(super) fn close(&mut self, kind: PipeKind, logs: &LogStore, epoll: &Epoll) {
+        let pipe = &mut self.pipes[kind.index()];
+        if let Pipe::Watched(fd) = pipe {
+            // A child that is just being started holds a copy until it runs its program, and would keep the pipe in there.
+            let _ = epoll.delete(fd);
+        }
+        *pipe = Pipe::Closed;
         self.deliver(kind, logs, |splitter, piece| splitter.finish(piece), |_| {});
     }
 

@@ -32,7 +32,6 @@ impl Supervisor {
         let Some(task) = self.tasks.get_mut(&number) else {
             return;
         };
-        // Closing it also takes it out of the epoll.
         task.pidfd = None;
         // What a dead task left in its pipes is bounded by them, so its rate need not hold its end up.
         task.rate.grant(2 * READ_BYTES as i64);
@@ -87,7 +86,7 @@ impl Supervisor {
             } else if state.contains(PollFlags::POLLHUP)
                 && let Some(task) = self.tasks.get_mut(&number)
             {
-                task.close(kind, &self.config.logs);
+                task.close(kind, &self.config.logs, &self.epoll);
             }
         }
     }
@@ -246,7 +245,7 @@ impl Supervisor {
             Stage::Swept => {
                 for kind in PipeKind::ALL {
                     if task.pipes[kind.index()].is_open() {
-                        task.close(kind, &self.config.logs);
+                        task.close(kind, &self.config.logs, &self.epoll);
                     }
                 }
                 let (key, tag) = (Arc::clone(&task.key), task.tag.clone());

@@ -37,7 +37,7 @@ impl Supervisor {
             if let Some(until) = blocked {
                 // The log being behind must not hold up the end of a task that has nothing left to say.
                 if task.pipes[kind.index()].fd().is_some_and(is_drained) {
-                    task.close(kind, &self.config.logs);
+                    task.close(kind, &self.config.logs, &self.epoll);
                     return;
                 }
                 if !task.any_paused() {
@@ -60,11 +60,11 @@ impl Supervisor {
         };
         let result = nix::unistd::read(fd, &mut self.read_buffer);
         match result {
-            Ok(0) => task.close(kind, &self.config.logs),
+            Ok(0) => task.close(kind, &self.config.logs, &self.epoll),
             Ok(count) => task.consume(kind, &self.read_buffer[..count], &self.config.logs),
             Err(Errno::EAGAIN | Errno::EINTR) => return false,
             Err(error) => {
-                task.close(kind, &self.config.logs);
+                task.close(kind, &self.config.logs, &self.epoll);
                 let (key, tag) = (Arc::clone(&task.key), task.tag.clone());
                 let message = format!("reading {kind:?} failed: {}", error.desc());
                 self.log(&key, &tag, Event::PipeError { message: &message });
