@@ -2,6 +2,7 @@
 
 mod figures;
 mod jobs;
+mod memory;
 mod nodes;
 mod noop;
 mod restart;
@@ -41,6 +42,12 @@ struct Options {
     /// Tasks of one measurement of `noop`
     #[arg(long, default_value_t = 200_000)]
     noops: usize,
+    /// Tasks of `memory` that sleep at once
+    #[arg(long, default_value_t = 10_000)]
+    sleeping: usize,
+    /// Tasks of `memory` that wait
+    #[arg(long, default_value_t = 100_000)]
+    waiting: usize,
     /// Pairs of measurement and baseline of which the median counts
     #[arg(long, default_value_t = 5)]
     pairs: usize,
@@ -81,6 +88,8 @@ enum Which {
     Spawn,
     /// Tasks a second through scheduler and worker with 1,000 slots, on a runner that starts no process
     Noop,
+    /// Memory of ten thousand tasks that sleep on four workers, and of a hundred thousand that wait
+    Memory,
     /// Time from the start of a killed scheduler to the end of its initial wait, with its directory and with an empty one
     Restart,
     /// The engine alone: an event, a whole pass, the use of slots, memory, answers; beside a scheduler that looks at everything
@@ -175,6 +184,8 @@ fn main() -> ExitCode {
         options.pipelined,
         options.tasks,
         options.noops,
+        options.sleeping,
+        options.waiting,
         options.pairs,
         options.workers,
         options.rounds,
@@ -182,7 +193,7 @@ fn main() -> ExitCode {
     ];
     if sizes.contains(&0) || options.jobs < jobs::LEAST || options.nodes < nodes::LEAST {
         eprintln!(
-            "bench: --calls, --pipelined, --tasks, --noops, --pairs, --workers, --rounds and --submissions must be at least 1, --jobs and --nodes at least 1000"
+            "bench: --calls, --pipelined, --tasks, --noops, --sleeping, --waiting, --pairs, --workers, --rounds and --submissions must be at least 1, --jobs and --nodes at least 1000"
         );
         return ExitCode::from(2);
     }
@@ -197,6 +208,9 @@ fn main() -> ExitCode {
     let restart = matches!(options.which, Which::Restart | Which::All)
         .then(|| restart::measure(options.workers, options.rounds));
     let mut reports = Vec::new();
+    if matches!(options.which, Which::Memory | Which::All) {
+        reports.push(memory::measure(options.sleeping, options.waiting));
+    }
     if matches!(options.which, Which::Spawn | Which::All) {
         reports.push(spawn::measure(options.tasks, options.pairs));
     }

@@ -133,6 +133,8 @@ fn run(stage: &Stage, config: &Path, count: usize, bare: f64) -> Sample {
         status.nodes_loaded == Some(true)
     });
     let worker = stage.start_worker(&stage.worker_spec("one", &spec));
+    // Until then its keeper, which starts it, cannot be told from it.
+    worker.wait_for_output("the worker takes calls");
     let (of_scheduler, of_worker) = (Meter::start(scheduler.id()), Meter::start(worker.program()));
     let expected = i64::try_from(count).expect("a number of tasks");
     let mut asked = Instant::now();
