@@ -94,8 +94,8 @@ pub trait TaskSink: Send {
 }
 
 impl TaskSink for Box<dyn TaskSink> {
-    fn started(&mut self, key: &Arc<RunKey>, group: nix::unistd::Pid) {
-        (**self).started(key, group);
+    fn started(&mut self, key: &Arc<RunKey>, group: nix::unistd::Pid, refresh: Duration) {
+        (**self).started(key, group, refresh);
     }
 
     fn ended(&mut self, end: TaskEnd) {

@@ -5,8 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use brasserie_common::story::fault_of;
-use brasserie_common::{EndedBy, Ending, KillRequest, ReportedStatus, Story};
+use brasserie_common::{EndedBy, KillRequest, ReportedStatus, Story};
 use brasserie_common_runtime::{Verbosity, telemetry};
 use brasserie_worker::config::Cli;
 use brasserie_worker::process::{
@@ -42,19 +41,12 @@ struct NoopRunner {
 
 impl Runner for NoopRunner {
     fn spawn(&self, request: SpawnRequest) -> Result<(), SpawnError> {
-        let ending = Ending::Exited(0);
         let end = TaskEnd {
             key: Arc::new(request.key),
             status: ReportedStatus::done(),
             story: Story {
-                fault: fault_of(&ending, None),
-                ending,
-                ended_by: None,
                 starting: request.asked.elapsed(),
-                ran: Duration::ZERO,
-                cpu: Duration::ZERO,
-                peak_memory_bytes: None,
-                last_lines: Vec::new(),
+                ..Story::exited(0)
             },
             signalled: Signalled::No,
             raw_status: None,
