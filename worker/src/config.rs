@@ -14,6 +14,7 @@ use clap::error::ErrorKind;
 
 use crate::directory::{DirectoryError, hostname};
 use crate::options::{LogRetention, StartOptions};
+use crate::process::PassedEnvironment;
 
 /// The wire counts heartbeat periods in whole seconds.
 const MIN_HEARTBEAT_PERIOD: Duration = Duration::from_secs(1);
@@ -112,6 +113,11 @@ pub struct Cli {
     #[arg(long, value_name = "PATH")]
     nvidia_smi: Option<OsString>,
 
+    /// Variables of the worker's environment that tasks get beside PATH, HOME, LANG, LC_*, TZ, USER, LOGNAME, SHELL and TMPDIR;
+    /// `*` is all of them. What the service manager and the keeper told the worker never passes.
+    #[arg(long, value_name = "NAME[,NAME...]", value_parser = PassedEnvironment::parse)]
+    pass_environment: Option<PassedEnvironment>,
+
     /// How often the scheduler hears from this worker; at least 1s, counted in whole seconds. A long period endangers no task, as
     /// healthchecks bound the time for which a worker that is cut off lives; but a scheduler that has restarted may wait for as long.
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = parse_heartbeat_period)]
@@ -198,6 +204,7 @@ impl Cli {
                 .nvidia_smi
                 .filter(|path| !path.is_empty())
                 .map(PathBuf::from),
+            pass_environment: self.pass_environment.unwrap_or(PassedEnvironment::USUAL),
             heartbeat_period: self.heartbeat_period,
             kill_wait: self.kill_wait,
             logs: LogRetention {
@@ -304,6 +311,23 @@ mod tests {
             Some("/usr/bin/nvidia-smi".into())
         );
         assert_eq!(smi(""), None);
+    }
+
+    #[test]
+    fn the_environment_passes_by_names() {
+        let passed = |flags: &[&str]| options(flags).map(|o| o.pass_environment);
+        assert_eq!(passed(&[]), Ok(PassedEnvironment::USUAL));
+        let also = vec!["A".to_owned(), "B".to_owned()];
+        assert_eq!(
+            passed(&["--pass-environment", "A,B"]),
+            Ok(PassedEnvironment::Usual { also })
+        );
+        assert_eq!(
+            passed(&["--pass-environment", "*"]),
+            Ok(PassedEnvironment::Everything)
+        );
+        let refused = passed(&["--pass-environment", "A=1"]).expect_err("no name");
+        assert!(refused.contains("no variable's name"), "{refused}");
     }
 
     #[test]

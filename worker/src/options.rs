@@ -7,6 +7,8 @@ use brasserie_common::{ServiceAddress, Shard};
 use brasserie_common_runtime::ListenAddress;
 use brasserie_thrift::rpc::Timeouts;
 
+use crate::process::PassedEnvironment;
+
 /// Everything that can be chosen.
 #[derive(Clone, Debug)]
 pub struct StartOptions {
@@ -21,6 +23,8 @@ pub struct StartOptions {
     pub worker_command: Option<String>,
     /// Lists the machine's graphics cards; `None`: nobody looks for them.
     pub nvidia_smi: Option<PathBuf>,
+    /// What of this process's environment tasks get.
+    pub pass_environment: PassedEnvironment,
     pub heartbeat_period: Duration,
     /// Between TERM and KILL when the operator ends the worker.
     pub kill_wait: Duration,
@@ -57,6 +61,7 @@ impl StartOptions {
             advertise: None,
             worker_command: None,
             nvidia_smi: None,
+            pass_environment: PassedEnvironment::USUAL,
             heartbeat_period: Duration::from_secs(15),
             kill_wait: Duration::from_secs(5),
             logs: LogRetention::default(),

@@ -14,6 +14,7 @@ use crate::ExitReason;
 use crate::config::{Cli, exit_code};
 use crate::keeper::{self, lease::Lease};
 use crate::options::StartOptions;
+use crate::process::DescriptorLimit;
 use crate::start::start_kept;
 
 /// A keeper passes on what a service manager may have sent to the whole group already: within this time two signals are one
@@ -21,8 +22,7 @@ use crate::start::start_kept;
 const ONE_WISH: Duration = Duration::from_secs(1);
 /// Signals that may wait to be noticed: there are four kinds, and the kernel merges those of one kind.
 const SIGNALS: usize = 16;
-/// Open files: four for each of 7,000 tasks, two for each connection that the server allows. No more, since some old programs
-/// close every number up to the limit that they inherit.
+/// Open files: four for each of 7,000 tasks, two for each connection that the server allows.
 const DESCRIPTORS: u64 = 32_768;
 
 /// Runs the program to its end. Call it first of all in `main`.
@@ -36,22 +36,22 @@ pub fn run() -> ExitCode {
         Ok(()) => {}
         Err(error) => return failed(&error, exit_code::USAGE),
     }
-    raise_descriptor_limit();
+    let descriptors = raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();
     match runtime {
-        Ok(runtime) => runtime.block_on(work(options)),
+        Ok(runtime) => runtime.block_on(work(options, descriptors)),
         Err(error) => failed(&error, exit_code::START),
     }
 }
 
-async fn work(options: StartOptions) -> ExitCode {
+async fn work(options: StartOptions, descriptors: Option<DescriptorLimit>) -> ExitCode {
     let lease = match Lease::of_this_process() {
         Ok(lease) => lease,
         Err(error) => return failed(&error, exit_code::START),
     };
-    let handle = match start_kept(options, lease).await {
+    let handle = match start_kept(options, lease, descriptors).await {
         Ok(handle) => handle,
         Err(error) => return failed(&error, exit_code::START),
     };
@@ -128,17 +128,16 @@ impl Wishes {
 }
 
 /// A task takes four descriptors here. What the administrator allows at most (the hard limit) is what the worker uses, up to
-/// [`DESCRIPTORS`]; tasks inherit it.
-fn raise_descriptor_limit() {
-    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
-        return;
-    };
+/// [`DESCRIPTORS`]. Returns the former limit, which is what tasks get.
+fn raise_descriptor_limit() -> Option<DescriptorLimit> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
     let wanted = hard.min(DESCRIPTORS);
     if soft < wanted
         && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, wanted, hard)
     {
         tracing::warn!("cannot raise the limit of open files from {soft} to {wanted}: {error}");
     }
+    Some(DescriptorLimit { soft, hard })
 }
 
 fn failed(error: &dyn std::error::Error, code: u8) -> ExitCode {

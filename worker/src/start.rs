@@ -22,7 +22,7 @@ use crate::keeper::{self, lease::Lease};
 use crate::logs::{LogConfig, LogStore, OpenError};
 use crate::options::{LogRetention, StartOptions};
 use crate::perform::{OwnEvents, Performer, Supervised};
-use crate::process::{self, RunnerConfig};
+use crate::process::{self, DescriptorLimit, RunnerConfig};
 use crate::rpc::{SchedulerClient, WorkerService};
 use crate::runner::{self, StartRunner};
 use crate::usage::{Monitor, Running, sample_tasks};
@@ -120,20 +120,21 @@ pub async fn start_with(
     options: StartOptions,
     runner: StartRunner,
 ) -> Result<WorkerHandle, StartError> {
-    start_all(options, None, runner).await
+    start_all(options, (None, None), runner).await
 }
 
-/// As [`start`], under a keeper that ends the tasks in time if this process cannot.
+/// As [`start`], under a keeper that ends the tasks in time if this process cannot. `descriptors` is what tasks may open.
 pub(crate) async fn start_kept(
     options: StartOptions,
     lease: Option<Lease>,
+    descriptors: Option<DescriptorLimit>,
 ) -> Result<WorkerHandle, StartError> {
-    start_all(options, lease, runner::processes()).await
+    start_all(options, (lease, descriptors), runner::processes()).await
 }
 
 async fn start_all(
     options: StartOptions,
-    lease: Option<Lease>,
+    (lease, descriptors): (Option<Lease>, Option<DescriptorLimit>),
     start_runner: StartRunner,
 ) -> Result<WorkerHandle, StartError> {
     let clock = Clock;
@@ -157,9 +158,13 @@ async fn start_all(
     let (own, own_events) = mpsc::unbounded_channel();
     let running = Arc::new(Running::default());
     let config = RunnerConfig {
-        data_dir: directory.path().to_owned(),
-        worker_host: identity.machine_lock.hostname.as_ref().to_owned(),
-        logs: Arc::clone(&logs),
+        environment: options.pass_environment.clone(),
+        descriptors,
+        ..RunnerConfig::new(
+            directory.path().to_owned(),
+            identity.machine_lock.hostname.as_ref().to_owned(),
+            Arc::clone(&logs),
+        )
     };
     let groups = directory.groups();
     let sink = Supervised::new(own.clone(), clock, groups, Arc::clone(&running));

@@ -38,11 +38,8 @@ fn tasks_fail_by_name_at_every_step_and_the_runner_survives() {
     let clock = Arc::new(|| WallTime::from_secs(1_700_000_000));
     let logs = LogStore::open(LogConfig::new(dir.path().join("logs")), clock).expect("logs");
     let (sender, ends) = mpsc::channel();
-    let config = RunnerConfig {
-        data_dir: dir.path().to_owned(),
-        worker_host: "here".to_owned(),
-        logs: Arc::new(logs),
-    };
+    let (data_dir, host) = (dir.path().to_owned(), "here".to_owned());
+    let config = RunnerConfig::new(data_dir, host, Arc::new(logs));
     let sink = move |end: TaskEnd| sender.send(end).expect("the test listens");
     let runner = ProcessRunner::start(config, sink).expect("a runner");
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("readable");

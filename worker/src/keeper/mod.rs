@@ -44,9 +44,9 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode, percent_encode};
 pub const KEEPER_NAME: &str = "brasserie-keeper";
 /// Carries the program's command line over the exec that turns the started process into the keeper: `PID:` and the
 /// percent-encoded arguments with spaces between them.
-const ARGUMENTS_VARIABLE: &str = "BRASSERIE_KEEPER_ARGUMENTS";
+pub(crate) const ARGUMENTS_VARIABLE: &str = "BRASSERIE_KEEPER_ARGUMENTS";
 /// Tells a program that it is kept, and marks everything that it ever starts: `PID:RANDOM` of its keeper.
-const MARKER_VARIABLE: &str = "BRASSERIE_KEPT";
+pub(crate) const MARKER_VARIABLE: &str = "BRASSERIE_KEPT";
 /// This program, even if its file was replaced or removed since it started.
 const THIS_PROGRAM: &str = "/proc/self/exe";
 /// What people and service managers send to end a program.

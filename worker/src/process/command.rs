@@ -6,7 +6,7 @@ use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -16,8 +16,8 @@ use nix::fcntl::{FcntlArg, fcntl};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest, Sha256};
 
-use super::SpawnRequest;
-use crate::keeper::lease::LEASE_VARIABLE;
+use super::launch::{Refused, Step};
+use super::{PassedEnvironment, SpawnRequest};
 
 /// Larger JSON arguments are not repeated in `BRASSERIE_ARGUMENT`: arguments and environment share one kernel limit, and
 /// one string may have at most 128 KiB, so this leaves room for the name and for whatever the environment holds.
@@ -31,17 +31,6 @@ const KNOWN_DIRECTORIES: usize = 4096;
 /// What a job name may contain to be part of a file name as it is. A leading dot is encoded too, so neither `.` nor
 /// `..` nor a hidden folder can come out.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'-').remove(b'.');
-
-/// What a task finds with a value of its own or not at all.
-const OWN_VARIABLES: [&str; 7] = [
-    "BRASSERIE_JOB",
-    "BRASSERIE_NODE",
-    "BRASSERIE_PATH_TO_NODE",
-    "BRASSERIE_STATUS",
-    "BRASSERIE_ARGUMENT",
-    "BRASSERIE_INVOCATION",
-    LEASE_VARIABLE,
-];
 
 /// A start that failed before or in the child, told to the user.
 #[derive(Debug, PartialEq, Eq)]
@@ -104,25 +93,18 @@ pub(super) struct Prepared {
 }
 
 impl Commands {
-    pub(super) fn new(data_dir: &Path, status_number: RawFd) -> io::Result<Self> {
+    pub(super) fn new(
+        data_dir: &Path,
+        status_number: RawFd,
+        passed: &PassedEnvironment,
+    ) -> io::Result<Self> {
         let jobs_dir = std::path::absolute(data_dir)?.join("jobs");
         fs::create_dir_all(&jobs_dir)?;
-        let mut environment = Vec::new();
-        let mut path = Vec::new();
-        for (name, value) in std::env::vars_os() {
-            if OWN_VARIABLES.iter().any(|own| name == *own) {
-                continue;
-            }
-            if name == "PATH" {
-                path = std::env::split_paths(&value)
-                    .filter(|p| p.is_absolute())
-                    .collect();
-            }
-            let mut entry = name.into_vec();
-            entry.push(b'=');
-            entry.extend_from_slice(value.as_bytes());
-            environment.extend(CString::new(entry).ok());
-        }
+        let environment = passed.entries(std::env::vars_os());
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::env::split_paths(&path)
+            .filter(|folder| folder.is_absolute())
+            .collect();
         let status_path = format!("/dev/fd/{status_number}");
         Ok(Commands {
             jobs_dir,
@@ -133,7 +115,7 @@ impl Commands {
         })
     }
 
-    /// The worker's own environment, without what we set ourselves.
+    /// What of the worker's own environment passes.
     pub(super) fn environment(&self) -> &[CString] {
         &self.environment
     }
@@ -244,8 +226,9 @@ impl Commands {
     }
 
     /// Whether a start failed because somebody removed the working directory.
-    pub(super) fn lost_working_dir(working_dir: &CStr, error: Errno) -> bool {
-        error == Errno::ENOENT && !Path::new(OsStr::from_bytes(working_dir.to_bytes())).is_dir()
+    pub(super) fn lost_working_dir(working_dir: &CStr, refused: Refused) -> bool {
+        refused.error == Errno::ENOENT
+            && !Path::new(OsStr::from_bytes(working_dir.to_bytes())).is_dir()
     }
 
     pub(super) fn restore_working_dir(working_dir: &CStr) -> Result<(), StartFailure> {
@@ -298,8 +281,29 @@ fn c_string(what: &str, bytes: &[u8]) -> Result<CString, StartFailure> {
     })
 }
 
-/// The cause in words, from the error of a pipe, of the child's start, or of watching it.
-pub(super) fn explain(error: Errno, program: &str) -> StartFailure {
+/// The cause in words, from what a start did not get past.
+pub(super) fn explain(Refused { step, error }: Refused, program: &str) -> StartFailure {
+    let what = match step {
+        Step::Create | Step::Execute => return explain_program(error, program),
+        Step::Join => "its control group cannot be joined",
+        Step::Lead => "its process group cannot be made",
+        Step::Redirect => "its descriptors cannot be put in place",
+        Step::WorkingDirectory => "its working directory cannot be entered",
+        Step::Limit(_) | Step::Account if error == Errno::ENOSYS => {
+            let why = "this machine lets the worker start programs by posix_spawn only, which sets neither limits nor users";
+            return StartFailure::of_worker(why.to_owned());
+        }
+        Step::Limit(resource) => {
+            let why = format!("the limit {resource:?} cannot be set: {}", error.desc());
+            return StartFailure::of_task(why);
+        }
+        Step::Account => "the rights of its user cannot be taken",
+    };
+    StartFailure::of_worker(format!("{what}: {}", error.desc()))
+}
+
+/// From the error of a pipe, of making the process, or of executing its program.
+fn explain_program(error: Errno, program: &str) -> StartFailure {
     let fault = match error {
         Errno::EMFILE | Errno::EAGAIN => Fault::Worker,
         Errno::ENFILE | Errno::ENOMEM => Fault::System,
@@ -323,8 +327,12 @@ pub(super) fn explain(error: Errno, program: &str) -> StartFailure {
 }
 
 /// A pipe whose reading end does not block, so that no task can ever stop the supervisor by draining its own pipe.
-pub(super) fn task_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
-    let (read, write) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
-    fcntl(&read, FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK))?;
+pub(super) fn task_pipe() -> Result<(OwnedFd, OwnedFd), Refused> {
+    let refused = |error| Refused {
+        step: Step::Create,
+        error,
+    };
+    let (read, write) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).map_err(refused)?;
+    fcntl(&read, FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK)).map_err(refused)?;
     Ok((read, write))
 }

@@ -12,7 +12,7 @@
 //! * working directory: `<data dir>/jobs/<job>`, the name percent-encoded. A relative program path starts there.
 //! * stdin is `/dev/null`; stdout and stderr go to the log; descriptor `N` takes status lines. All other descriptors of
 //!   the worker are closed on exec.
-//! * the worker's environment plus `BRASSERIE_JOB`, `BRASSERIE_NODE`, `BRASSERIE_PATH_TO_NODE` (a JSON array, root
+//! * what [`PassedEnvironment`] lets through of the worker's environment, plus `BRASSERIE_JOB`, `BRASSERIE_NODE`, `BRASSERIE_PATH_TO_NODE` (a JSON array, root
 //!   first, since names may contain any separator), `BRASSERIE_STATUS` (the `/dev/fd/N` path), `BRASSERIE_ARGUMENT` (the
 //!   JSON argument, left out above [`ARGUMENT_IN_ENVIRONMENT_LIMIT`]) and `BRASSERIE_INVOCATION` (start time, a colon, 16
 //!   hexadecimal digits).
@@ -20,13 +20,19 @@
 //!   must reach the task's children too. A Ctrl-C in the worker's terminal therefore reaches the worker only, which
 //!   then ends its tasks.
 //!
-//! The parent death signal is not set: `posix_spawn` cannot, and the kernel ties it to the *thread* that started the
-//! child. What outlives a worker that is killed with `kill -9`, and what leaves its process group, is the business of
+//! * the limit of open files that the worker was started with, whatever it raised its own to.
+//!
+//! A process is made by a clone that borrows this process's memory until its program runs, so that the size of this process
+//! does not matter; where the machine does not allow that, by `posix_spawn`.
+//!
+//! The parent death signal is not set: the kernel ties it to the *thread* that started the child. What outlives a worker that is killed with `kill -9`, and what leaves its process group, is the business of
 //! the keeper around the worker.
 
 mod command;
 mod ending;
+mod environment;
 mod events;
+mod launch;
 mod pipes;
 mod runner;
 mod spawn;
@@ -46,6 +52,7 @@ use brasserie_common::{
 use crate::logs::LogStore;
 
 pub use command::ARGUMENT_IN_ENVIRONMENT_LIMIT;
+pub use environment::PassedEnvironment;
 pub use runner::{KillError, ProcessRunner, SpawnError, StartError};
 
 /// One run of one task: a kill names it completely, so that it never hits a newer run.
@@ -64,6 +71,30 @@ pub struct RunnerConfig {
     /// Named in every event.
     pub worker_host: String,
     pub logs: Arc<LogStore>,
+    /// What of this process's environment tasks get.
+    pub environment: PassedEnvironment,
+    /// The limit of open files that tasks start with; `None`: that of this process.
+    pub descriptors: Option<DescriptorLimit>,
+}
+
+/// How many files a process may have open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DescriptorLimit {
+    pub soft: u64,
+    pub hard: u64,
+}
+
+impl RunnerConfig {
+    /// With the defaults of `brasserie-worker`.
+    pub fn new(data_dir: PathBuf, worker_host: String, logs: Arc<LogStore>) -> Self {
+        RunnerConfig {
+            data_dir,
+            worker_host,
+            logs,
+            environment: PassedEnvironment::USUAL,
+            descriptors: None,
+        }
+    }
 }
 
 /// A task to start.

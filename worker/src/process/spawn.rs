@@ -1,50 +1,321 @@
-//! The one audited place with `unsafe`: posix_spawn, pidfds, wait4 and close-on-exec, which have no safe wrapper with what
-//! is needed here (a working directory, resource usage, raw environment blocks).
+//! The one audited place with `unsafe`: clone, posix_spawn, pidfds, wait4 and close-on-exec, which have no safe wrapper with
+//! what is needed here (steps of our own before a program starts, resource usage, raw environment blocks).
 #![expect(
     unsafe_code,
     reason = "system calls without a safe wrapper; every use says why it is sound"
 )]
 
-use std::ffi::{CStr, CString};
+use std::ffi::{c_char, c_int, c_long, c_void};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::ptr;
-use std::time::Duration;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
 
+use super::launch::{Account, Child, Handled, Launch, Limit, Refused, Step, Way, pointers};
 use super::{ProcessExit, Usage};
 
-/// What a child starts with. Invariant: none of the descriptors is 0, 1, 2 or `status_number`, so that no `dup2`
-/// overwrites a source that a later one needs; [`super::command::Reserved`] sees to it.
-pub(super) struct Launch<'a> {
-    pub program: &'a CStr,
-    pub argv: &'a [CString],
-    /// `NAME=value` entries; the second list is appended to the first.
-    pub environment: [&'a [CString]; 2],
-    pub working_dir: &'a CStr,
-    pub stdin: BorrowedFd<'a>,
-    pub stdout: BorrowedFd<'a>,
-    pub stderr: BorrowedFd<'a>,
-    pub status: BorrowedFd<'a>,
-    pub status_number: RawFd,
+/// The child's stack until it executes its program: a few frames without buffers, in a build without optimisation too.
+const CHILD_STACK_BYTES: usize = 64 * 1024;
+/// Bytes of the kernel's set of signals.
+const SIGNAL_SET_BYTES: c_long = 8;
+/// What a child exits with whose program did not start; nobody reads it.
+const NOT_STARTED: c_int = 127;
+
+/// Starts children. Neither way copies the page tables of this process, so its size does not matter.
+pub(super) struct Launcher {
+    way: Way,
+    /// Its alignment is what both architectures ask for.
+    stack: Vec<u128>,
+    handled: Handled,
+    attributes: Attributes,
 }
 
-/// A running child that nobody else waits for.
-pub(super) struct Child {
-    pub pid: Pid,
-    /// Readable once the child has exited.
-    pub pidfd: OwnedFd,
+impl Launcher {
+    pub(super) fn new(way: Way) -> io::Result<Self> {
+        Ok(Launcher {
+            way,
+            stack: vec![0; CHILD_STACK_BYTES / size_of::<u128>()],
+            handled: Handled::look(Instant::now()),
+            attributes: Attributes::new()?,
+        })
+    }
+
+    pub(super) fn spawn(&mut self, launch: &Launch<'_>) -> Result<Child, Refused> {
+        if self.way == Way::PosixSpawn {
+            return self.attributes.spawn(launch);
+        }
+        match self.clone(launch) {
+            Err(Refused {
+                step: Step::Create,
+                error: error @ (Errno::ENOSYS | Errno::EPERM | Errno::EINVAL),
+            }) => {
+                tracing::warn!(
+                    "this machine does not let the worker clone itself ({}): tasks start by posix_spawn, without limits of \
+                     their own, users and control groups",
+                    error.desc()
+                );
+                self.way = Way::PosixSpawn;
+                self.attributes.spawn(launch)
+            }
+            result => result,
+        }
+    }
+
+    fn clone(&mut self, launch: &Launch<'_>) -> Result<Child, Refused> {
+        let handled = self.handled.at(Instant::now());
+        let argv = pointers([launch.argv, &[]]);
+        let environment = pointers(launch.environment);
+        let plan = Plan {
+            launch,
+            argv: argv.as_ptr(),
+            environment: environment.as_ptr(),
+            handled,
+            failure: AtomicU64::new(0),
+        };
+        let dumpable = launch.account.map(|_| prctl::get_dumpable());
+        let mut pidfd: c_int = -1;
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
+        let before = block_all_signals();
+        // SAFETY: `child` is told all that it needs by `plan`, which lives on this stack beyond the call: CLONE_VFORK keeps this
+        // thread here until the child has executed its program or is dead, so nothing that `plan` borrows moves or is freed
+        // while the child looks at it, and the child's stack, which grows down from its end, is used by one child at a time:
+        // `&mut self`. Every signal is blocked, so no handler of this process runs in the child, which shares its memory, until
+        // the child has set all of them to their defaults. `pidfd` is valid for the kernel's write.
+        let pid = unsafe {
+            libc::clone(
+                child,
+                self.stack.as_mut_ptr_range().end.cast::<c_void>(),
+                flags,
+                (&raw const plan).cast_mut().cast::<c_void>(),
+                &raw mut pidfd,
+            )
+        };
+        let error = Errno::last();
+        restore_signals(before);
+        if let Some(Ok(true)) = dumpable {
+            // The child gave up its rights in memory that it shared, by which the kernel hides that memory. It is ours alone again.
+            let _ = prctl::set_dumpable(true);
+        }
+        if pid < 0 {
+            return Err(Refused {
+                step: Step::Create,
+                error,
+            });
+        }
+        let pid = Pid::from_raw(pid);
+        // SAFETY: the kernel just gave us this descriptor (close-on-exec by definition), and nothing else owns it.
+        let pidfd = (pidfd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(pidfd) });
+        if let Some(refused) = plan.refused() {
+            // It is dead already; this only collects it.
+            let _ = waitpid(pid, None);
+            return Err(refused);
+        }
+        match pidfd {
+            Some(pidfd) => Ok(Child { pid, pidfd }),
+            // A kernel before 5.2, which passes over flags that it does not know.
+            None => watch(pid),
+        }
+    }
+}
+
+/// What the child is told, and what it says if it cannot go on.
+struct Plan<'a> {
+    launch: &'a Launch<'a>,
+    argv: *const *mut c_char,
+    environment: *const *mut c_char,
+    handled: &'a [c_int],
+    /// 0 while all is well, else the error's number above a step's code.
+    failure: AtomicU64,
+}
+
+impl Plan<'_> {
+    fn refused(&self) -> Option<Refused> {
+        let failure = self.failure.load(Ordering::Relaxed);
+        let error = i32::try_from(failure >> 32).expect("32 bits of which the highest is 0");
+        let limits = self.launch.limits.iter().map(|l| Step::Limit(l.resource));
+        let steps = [
+            Step::Join,
+            Step::Lead,
+            Step::Redirect,
+            Step::WorkingDirectory,
+            Step::Account,
+            Step::Execute,
+        ];
+        let step = steps
+            .into_iter()
+            .chain(limits)
+            .find(|step| step.code() == failure & u64::from(u32::MAX))
+            .unwrap_or(Step::Create);
+        (error != 0).then(|| Refused {
+            step,
+            error: Errno::from_raw(error),
+        })
+    }
+
+    /// In the child. System calls and nothing else: no allocation, no lock, no panic, for all memory is the parent's, whose other
+    /// threads go on.
+    fn carry_out(&self) -> (Step, c_int) {
+        let launch = self.launch;
+        for group in launch.joins {
+            let zero = c"0".as_ptr();
+            if let Err(error) = call(
+                libc::SYS_write,
+                [long(group.as_raw_fd()), zero as c_long, 1, 0, 0],
+            ) {
+                return (Step::Join, error);
+            }
+        }
+        if let Err(error) = call(libc::SYS_setpgid, [0; 5]) {
+            return (Step::Lead, error);
+        }
+        for (source, target) in launch.redirections() {
+            // Not `dup2`, which newer architectures do not have. Source and target always differ.
+            if let Err(error) = call(libc::SYS_dup3, [long(source), long(target), 0, 0, 0]) {
+                return (Step::Redirect, error);
+            }
+        }
+        if let Some(limit) = &launch.descriptors {
+            let _ = limit.set();
+        }
+        for limit in launch.limits {
+            if let Err(error) = limit.set() {
+                return (Step::Limit(limit.resource), error);
+            }
+        }
+        // With our rights: the way to it may be closed to the account.
+        if let Err(error) = call(
+            libc::SYS_chdir,
+            [launch.working_dir.as_ptr() as c_long, 0, 0, 0, 0],
+        ) {
+            return (Step::WorkingDirectory, error);
+        }
+        for signal in self.handled {
+            default_action(*signal);
+        }
+        restore_signals(Blocked(0));
+        // Last, since from then on the account's other processes may signal this one, while our thread waits for it.
+        if let Some(account) = launch.account
+            && let Err(error) = account.assume()
+        {
+            return (Step::Account, error);
+        }
+        let program = launch.program.as_ptr() as c_long;
+        let arguments = [
+            program,
+            self.argv as c_long,
+            self.environment as c_long,
+            0,
+            0,
+        ];
+        let error = call(libc::SYS_execve, arguments).err().unwrap_or(0);
+        (Step::Execute, error)
+    }
+}
+
+/// The child's life until it executes its program.
+extern "C" fn child(plan: *mut c_void) -> c_int {
+    // SAFETY: `Launcher::clone` passes a plan that outlives this child's use of our memory.
+    let plan = unsafe { &*plan.cast::<Plan<'_>>() };
+    let (step, error) = plan.carry_out();
+    let error = u64::from(error.unsigned_abs());
+    plan.failure
+        .store(error << 32 | step.code(), Ordering::Relaxed);
+    // SAFETY: ends this process, without any of the parent's handlers for its own end.
+    unsafe { libc::_exit(NOT_STARTED) }
+}
+
+impl Limit {
+    fn set(&self) -> Result<c_long, c_int> {
+        let limit = libc::rlimit64 {
+            rlim_cur: self.soft,
+            rlim_max: self.hard,
+        };
+        let limit = (&raw const limit) as c_long;
+        call(
+            libc::SYS_prlimit64,
+            [0, self.resource as c_long, limit, 0, 0],
+        )
+    }
+}
+
+impl Account {
+    /// By bare system calls: those of the C library would make all threads of the parent follow.
+    fn assume(&self) -> Result<c_long, c_int> {
+        let (user, group) = (
+            c_long::from(self.user.as_raw()),
+            c_long::from(self.group.as_raw()),
+        );
+        // `Gid` is a transparent wrapper of the kernel's own 32 bits.
+        let groups = self.groups.as_ptr() as c_long;
+        let count = c_long::try_from(self.groups.len()).unwrap_or(c_long::MAX);
+        call(libc::SYS_setgroups, [count, groups, 0, 0, 0])?;
+        call(libc::SYS_setresgid, [group, group, group, 0, 0])?;
+        call(libc::SYS_setresuid, [user, user, user, 0, 0])?;
+        call(
+            libc::SYS_prctl,
+            [long(libc::PR_SET_NO_NEW_PRIVS), 1, 0, 0, 0],
+        )
+    }
+}
+
+fn long(number: c_int) -> c_long {
+    c_long::from(number)
+}
+
+/// A system call: its result, or the number of its error.
+fn call(number: c_long, [a, b, c, d, e]: [c_long; 5]) -> Result<c_long, c_int> {
+    // SAFETY: the callers pass plain numbers, and pointers to NUL-terminated strings, null-terminated arrays or structs of the
+    // kernel's layout that outlive the call. In a child the number of an error is kept where our waiting thread has its own.
+    match unsafe { libc::syscall(number, a, b, c, d, e) } {
+        -1 => Err(Errno::last_raw()),
+        result => Ok(result),
+    }
+}
+
+/// What signals a thread blocks.
+#[derive(Clone, Copy)]
+struct Blocked(u64);
+
+/// Those of the C library's own use too, which its functions leave alone.
+fn block_all_signals() -> Blocked {
+    let (all, mut before) = (u64::MAX, 0_u64);
+    let (set, old) = ((&raw const all) as c_long, (&raw mut before) as c_long);
+    // The only errors are those of wrong arguments.
+    let _ = call(
+        libc::SYS_rt_sigprocmask,
+        [long(libc::SIG_SETMASK), set, old, SIGNAL_SET_BYTES, 0],
+    );
+    Blocked(before)
+}
+
+fn restore_signals(Blocked(before): Blocked) {
+    let set = (&raw const before) as c_long;
+    let _ = call(
+        libc::SYS_rt_sigprocmask,
+        [long(libc::SIG_SETMASK), set, 0, SIGNAL_SET_BYTES, 0],
+    );
+}
+
+fn default_action(signal: c_int) {
+    // All zero is the default without flags, however the kernel orders the fields.
+    let default = [0_u64; 4];
+    let action = default.as_ptr() as c_long;
+    let arguments = [long(signal), action, 0, SIGNAL_SET_BYTES, 0];
+    let _ = call(libc::SYS_rt_sigaction, arguments);
 }
 
 /// What every child has in common: own process group, no blocked signal, every signal at its default.
-pub(super) struct Attributes(libc::posix_spawnattr_t);
+struct Attributes(libc::posix_spawnattr_t);
 
 impl Attributes {
-    pub(super) fn new() -> Result<Self, Errno> {
+    fn new() -> Result<Self, Errno> {
         let mut attributes = MaybeUninit::<libc::posix_spawnattr_t>::uninit();
         // SAFETY: the pointer is valid for writes; the call initialises what it points to.
         check(unsafe { libc::posix_spawnattr_init(attributes.as_mut_ptr()) })?;
@@ -80,6 +351,38 @@ impl Attributes {
         }
         Ok(this)
     }
+
+    /// The step of a failure is not known beyond what can be seen from here.
+    fn spawn(&self, launch: &Launch<'_>) -> Result<Child, Refused> {
+        let at = |step| move |error| Refused { step, error };
+        if !launch.joins.is_empty() {
+            return Err(at(Step::Join)(Errno::ENOSYS));
+        }
+        if let Some(limit) = launch.limits.first() {
+            return Err(at(Step::Limit(limit.resource))(Errno::ENOSYS));
+        }
+        if launch.account.is_some() {
+            return Err(at(Step::Account)(Errno::ENOSYS));
+        }
+        let actions = Actions::new(launch).map_err(at(Step::Create))?;
+        let argv = pointers([launch.argv, &[]]);
+        let environment = pointers(launch.environment);
+        let mut pid: libc::pid_t = 0;
+        // SAFETY: all pointers are valid for the call: the program and every entry are NUL-terminated strings borrowed from
+        // `launch`, both arrays end in a null pointer, actions and attributes are initialised.
+        let result = unsafe {
+            libc::posix_spawn(
+                &raw mut pid,
+                launch.program.as_ptr(),
+                &raw const actions.0,
+                &raw const self.0,
+                argv.as_ptr(),
+                environment.as_ptr(),
+            )
+        };
+        check(result).map_err(at(Step::Execute))?;
+        watch(Pid::from_raw(pid))
+    }
 }
 
 impl Drop for Attributes {
@@ -99,16 +402,10 @@ impl Actions {
         check(unsafe { libc::posix_spawn_file_actions_init(actions.as_mut_ptr()) })?;
         // SAFETY: the call above succeeded; the value is plain data with a heap pointer, so it may move.
         let mut this = Actions(unsafe { actions.assume_init() });
-        let targets = [
-            (launch.stdin, libc::STDIN_FILENO),
-            (launch.stdout, libc::STDOUT_FILENO),
-            (launch.stderr, libc::STDERR_FILENO),
-            (launch.status, launch.status_number),
-        ];
-        for (source, target) in targets {
+        for (source, target) in launch.redirections() {
             // SAFETY: `this.0` is initialised; descriptors are plain numbers to this call.
             check(unsafe {
-                libc::posix_spawn_file_actions_adddup2(&raw mut this.0, source.as_raw_fd(), target)
+                libc::posix_spawn_file_actions_adddup2(&raw mut this.0, source, target)
             })?;
         }
         // SAFETY: `this.0` is initialised; the path is NUL-terminated and copied by the call.
@@ -126,46 +423,15 @@ impl Drop for Actions {
     }
 }
 
-/// Starts a child. The error is that of the failing step in the child too (chdir, exec). The C library uses vfork semantics,
-/// so that the size of this process does not matter.
-pub(super) fn spawn(attributes: &Attributes, launch: &Launch<'_>) -> Result<Child, Errno> {
-    let actions = Actions::new(launch)?;
-    let argv: Vec<*mut libc::c_char> = launch
-        .argv
-        .iter()
-        .map(|a| a.as_ptr().cast_mut())
-        .chain([ptr::null_mut()])
-        .collect();
-    let environment: Vec<*mut libc::c_char> = launch
-        .environment
-        .iter()
-        .copied()
-        .flatten()
-        .map(|e| e.as_ptr().cast_mut())
-        .chain([ptr::null_mut()])
-        .collect();
-    let mut pid: libc::pid_t = 0;
-    // SAFETY: all pointers are valid for the call: the program and every entry are NUL-terminated strings borrowed from
-    // `launch`, both arrays end in a null pointer, actions and attributes are initialised. The strings are not written
-    // to: the prototype's `*mut` is historical.
-    check(unsafe {
-        libc::posix_spawn(
-            &raw mut pid,
-            launch.program.as_ptr(),
-            &raw const actions.0,
-            &raw const attributes.0,
-            argv.as_ptr(),
-            environment.as_ptr(),
-        )
-    })?;
-    let pid = Pid::from_raw(pid);
-    // SAFETY: a system call on plain numbers. Nobody else waits for this child, so the pid still names it.
-    let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0) };
-    if pidfd < 0 {
-        let error = Errno::last();
+fn watch(pid: Pid) -> Result<Child, Refused> {
+    // Nobody else waits for this child, so the pid still names it.
+    let pidfd = call(libc::SYS_pidfd_open, [long(pid.as_raw()), 0, 0, 0, 0]).map_err(|error| {
         end_unwatched(pid);
-        return Err(error);
-    }
+        Refused {
+            step: Step::Create,
+            error: Errno::from_raw(error),
+        }
+    })?;
     let pidfd = RawFd::try_from(pidfd).expect("descriptors fit their type");
     // SAFETY: the kernel just gave us this descriptor (close-on-exec by definition), and nothing else owns it.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
@@ -176,7 +442,7 @@ pub(super) fn spawn(attributes: &Attributes, launch: &Launch<'_>) -> Result<Chil
 pub(super) fn end_unwatched(pid: Pid) {
     // Both can only say that the child is already gone.
     let _ = kill(Pid::from_raw(-pid.as_raw()), Signal::SIGKILL);
-    let _ = nix::sys::wait::waitpid(pid, None);
+    let _ = waitpid(pid, None);
 }
 
 /// In which the kernel counts what goes to and from disks for `rusage`.
@@ -227,35 +493,24 @@ fn duration(time: libc::timeval) -> Duration {
 /// Makes every descriptor from 3 on close on exec: whatever this process inherited must not leak into tasks. Our own are
 /// opened so. On kernels without the call (before 5.11) inherited descriptors stay as they are.
 pub(super) fn close_inherited_on_exec() -> io::Result<()> {
-    // SAFETY: sets a flag on descriptors by number; no descriptor is closed.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_close_range,
-            3_u32,
-            u32::MAX,
-            libc::CLOSE_RANGE_CLOEXEC,
-        )
-    };
-    match result {
-        0 => Ok(()),
-        _ => match Errno::last() {
-            Errno::ENOSYS | Errno::EINVAL => Ok(()),
-            error => Err(error.into()),
-        },
+    let (all, flag) = (
+        c_long::from(u32::MAX),
+        c_long::from(libc::CLOSE_RANGE_CLOEXEC),
+    );
+    match call(libc::SYS_close_range, [3, all, flag, 0, 0]).map_err(Errno::from_raw) {
+        Ok(_) | Err(Errno::ENOSYS | Errno::EINVAL) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// A parent that ignores SIGCHLD passes that on, and the kernel would then throw our children's exit codes away.
 pub(super) fn keep_children_waitable() {
-    let mut current = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: a null new action only reads the present one, into memory that is valid for writes.
-    let read = unsafe { libc::sigaction(libc::SIGCHLD, ptr::null(), current.as_mut_ptr()) };
-    // SAFETY: zeroed is a valid value of this plain struct, and the kernel filled it in.
-    let mut action = unsafe { current.assume_init() };
-    if read == 0 && action.sa_sigaction == libc::SIG_IGN {
-        action.sa_sigaction = libc::SIG_DFL;
-        // SAFETY: the action is valid, and the default one runs no code of ours.
-        unsafe { libc::sigaction(libc::SIGCHLD, &raw const action, ptr::null_mut()) };
+    let (mut action, chld) = ([0_u64; 4], long(libc::SIGCHLD));
+    let old = (&raw mut action) as c_long;
+    let read = call(libc::SYS_rt_sigaction, [chld, 0, old, SIGNAL_SET_BYTES, 0]);
+    // The handler is the first field on all machines.
+    if read.is_ok() && action[0] == libc::SIG_IGN as u64 {
+        default_action(libc::SIGCHLD);
     }
 }
 

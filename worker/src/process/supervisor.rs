@@ -14,12 +14,14 @@ use brasserie_common::{EndedBy, Fault, ReportedStatus, Story};
 use brasserie_common_runtime::Clock;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::resource::Resource;
 
 use super::command::{self, Commands, Reserved, StartFailure};
 use super::events::{self, Event};
+use super::launch::{Child, Launch, Limit, Way};
 use super::pipes::{LineSplitter, Pipe, PipeKind, RateLimit, StatusCollector, Tail};
 use super::runner::{Command, Inbox, TaskNumber};
-use super::spawn::{self, Attributes, Child, Launch};
+use super::spawn::{self, Launcher};
 use super::task::{Declared, Stage, Task};
 use super::{RunKey, RunnerConfig, Signalled, SpawnRequest, TaskEnd, TaskSink};
 use crate::logs::TaskTag;
@@ -53,7 +55,7 @@ pub(super) struct Supervisor {
     sink: Box<dyn TaskSink>,
     inbox: Arc<Inbox>,
     epoll: Epoll,
-    attributes: Attributes,
+    launcher: Launcher,
     reserved: Reserved,
     commands: Commands,
     tasks: HashMap<TaskNumber, Task>,
@@ -89,7 +91,11 @@ impl Supervisor {
         spawn::close_inherited_on_exec()?;
         spawn::keep_children_waitable();
         let reserved = Reserved::new()?;
-        let commands = Commands::new(&config.data_dir, reserved.status_number())?;
+        let commands = Commands::new(
+            &config.data_dir,
+            reserved.status_number(),
+            &config.environment,
+        )?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         // Edge-triggered: every write wakes, and the counter need never be read back.
         let wake = EpollFlags::EPOLLIN | EpollFlags::EPOLLET;
@@ -99,7 +105,7 @@ impl Supervisor {
             sink,
             inbox,
             epoll,
-            attributes: Attributes::new()?,
+            launcher: Launcher::new(Way::Clone)?,
             reserved,
             commands,
             tasks: HashMap::new(),
@@ -246,7 +252,7 @@ impl Supervisor {
     ) -> Result<(Child, [OwnedFd; 3]), StartFailure> {
         let prepared = self.commands.prepare(request, arguments)?;
         let program = prepared.program.to_string_lossy();
-        let explain = |error| command::explain(error, &program);
+        let explain = |refused| command::explain(refused, &program);
         let (stdout, stdout_write) = command::task_pipe().map_err(explain)?;
         let (stderr, stderr_write) = command::task_pipe().map_err(explain)?;
         let (status, status_write) = command::task_pipe().map_err(explain)?;
@@ -260,15 +266,23 @@ impl Supervisor {
             stderr: stderr_write.as_fd(),
             status: status_write.as_fd(),
             status_number: self.reserved.status_number(),
+            joins: &[],
+            descriptors: self.config.descriptors.map(|limit| Limit {
+                resource: Resource::RLIMIT_NOFILE,
+                soft: limit.soft,
+                hard: limit.hard,
+            }),
+            limits: &[],
+            account: None,
         };
         if Clock.now() > request.not_after {
             let why = "the worker was paused until it was too late to start it";
             return Err(StartFailure::of_worker(why.to_owned()));
         }
-        let child = match spawn::spawn(&self.attributes, &launch) {
-            Err(error) if Commands::lost_working_dir(&prepared.working_dir, error) => {
+        let child = match self.launcher.spawn(&launch) {
+            Err(refused) if Commands::lost_working_dir(&prepared.working_dir, refused) => {
                 Commands::restore_working_dir(&prepared.working_dir)?;
-                spawn::spawn(&self.attributes, &launch)
+                self.launcher.spawn(&launch)
             }
             result => result,
         };

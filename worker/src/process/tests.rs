@@ -3,6 +3,7 @@
 mod ends;
 mod kills;
 mod limits;
+mod start;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -45,11 +46,8 @@ impl Bench {
         let logs =
             LogStore::open(LogConfig::new(dir.path().join("logs")), wall_clock()).expect("logs");
         let logs = Arc::new(logs);
-        let config = RunnerConfig {
-            data_dir: dir.path().to_owned(),
-            worker_host: "here".to_owned(),
-            logs: Arc::clone(&logs),
-        };
+        let (data_dir, host) = (dir.path().to_owned(), "here".to_owned());
+        let config = RunnerConfig::new(data_dir, host, Arc::clone(&logs));
         let (sender, ends) = mpsc::channel();
         let sink = move |end: TaskEnd| {
             let _ = sender.send(end);

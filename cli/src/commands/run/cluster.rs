@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use brasserie_common::{ServiceAddress, Shard};
 use brasserie_scheduler::{ConfigSource, NewCluster, SchedulerHandle};
 use brasserie_worker::ExitReason;
+use brasserie_worker::process::PassedEnvironment;
 use tokio::task::JoinHandle;
 
 use super::settings::RunConfig;
@@ -47,6 +48,8 @@ impl Cluster {
         let shard = Shard::try_from(SHARD).expect("Invariant: a constant name is valid");
         let options = brasserie_worker::StartOptions {
             worker_command,
+            // Whoever starts a run by hand means the tasks to see what a shell would let them see.
+            pass_environment: PassedEnvironment::Everything,
             ..brasserie_worker::StartOptions::new(peer, shard, directory.join("worker"))
         };
         let worker = brasserie_worker::start(options)

@@ -1,0 +1,158 @@
+//! Which of the worker's variables its tasks get: few by default, so that what a machine's start scripts, a login or a service
+//! manager left in the worker's environment neither changes what a task does nor tells it what is not its business.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use crate::keeper::lease::LEASE_VARIABLE;
+use crate::keeper::{ARGUMENTS_VARIABLE, MARKER_VARIABLE};
+
+/// What programs cannot do without: where others lie, who and where they are, which language and time they speak.
+const USUAL: [&str; 8] = [
+    "PATH", "HOME", "LANG", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR",
+];
+/// `LC_ALL`, `LC_TIME` and the like.
+const USUAL_PREFIX: &str = "LC_";
+
+/// What a task finds with a value of its own or not at all.
+const OWN: [&str; 6] = [
+    "BRASSERIE_JOB",
+    "BRASSERIE_NODE",
+    "BRASSERIE_PATH_TO_NODE",
+    "BRASSERIE_STATUS",
+    "BRASSERIE_ARGUMENT",
+    "BRASSERIE_INVOCATION",
+];
+
+/// What is between the worker and its keeper or its service manager. A task that had it could speak in the worker's name, or
+/// would wait for descriptors that were not given to it.
+const NEVER: [&str; 10] = [
+    LEASE_VARIABLE,
+    ARGUMENTS_VARIABLE,
+    "NOTIFY_SOCKET",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+    "LISTEN_PID",
+    "LISTEN_FDS",
+    "LISTEN_FDNAMES",
+    "CREDENTIALS_DIRECTORY",
+    "INVOCATION_ID",
+];
+
+/// Which of the worker's variables tasks get.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PassedEnvironment {
+    /// The usual ones, and these.
+    Usual { also: Vec<String> },
+    /// Each that is not between the worker and those who started it.
+    Everything,
+}
+
+impl PassedEnvironment {
+    pub const USUAL: PassedEnvironment = PassedEnvironment::Usual { also: Vec::new() };
+
+    /// From names with commas between them; `*` is everything.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+        if names.iter().any(|name| name == "*") {
+            return Ok(PassedEnvironment::Everything);
+        }
+        match names
+            .iter()
+            .find(|name| name.is_empty() || name.contains(['=', '*', '\0']))
+        {
+            None => Ok(PassedEnvironment::Usual { also: names }),
+            Some(name) => Err(format!(
+                "`{name}` is no variable's name: write names with commas between them, or `*` for all"
+            )),
+        }
+    }
+
+    fn passes(&self, name: &OsStr) -> bool {
+        if OWN.iter().chain(&NEVER).any(|other| name == *other) {
+            return false;
+        }
+        // The next worker in the directory finds by it what this one and its keeper may leave.
+        if name == MARKER_VARIABLE {
+            return true;
+        }
+        match self {
+            PassedEnvironment::Everything => true,
+            PassedEnvironment::Usual { also } => {
+                USUAL.iter().any(|usual| name == *usual)
+                    || name.as_bytes().starts_with(USUAL_PREFIX.as_bytes())
+                    || also.iter().any(|other| name == other.as_str())
+            }
+        }
+    }
+
+    /// Entries as a program's environment has them.
+    pub(super) fn entries(
+        &self,
+        variables: impl Iterator<Item = (OsString, OsString)>,
+    ) -> Vec<CString> {
+        let passed = variables.filter(|(name, _)| self.passes(name));
+        passed
+            .filter_map(|(name, value)| {
+                let mut entry = name.into_vec();
+                entry.push(b'=');
+                entry.extend_from_slice(value.as_bytes());
+                CString::new(entry).ok()
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passed(environment: &PassedEnvironment, names: &[&str]) -> Vec<String> {
+        let variables = names
+            .iter()
+            .map(|name| (OsString::from(*name), OsString::from("x")));
+        let entries = environment.entries(variables).into_iter();
+        let texts = entries.map(|entry| entry.into_string().expect("ASCII"));
+        texts
+            .map(|text| text.strip_suffix("=x").expect("a value").to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn usual_names_and_the_keepers_mark_pass_and_others_only_by_name() {
+        let usual = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME"];
+        let environment = PassedEnvironment::USUAL;
+        assert_eq!(passed(&environment, &usual), usual);
+        assert_eq!(passed(&environment, &["SHELL", "TMPDIR"]).len(), 2);
+        let others = ["AWS_SECRET_ACCESS_KEY", "LD_PRELOAD", "BRASSERIE_LOG"];
+        assert_eq!(passed(&environment, &others), [""; 0]);
+        assert_eq!(passed(&environment, &[MARKER_VARIABLE]), [MARKER_VARIABLE]);
+        let named = PassedEnvironment::parse("A, LD_PRELOAD").expect("names");
+        assert_eq!(passed(&named, &others), ["LD_PRELOAD"]);
+        assert_eq!(passed(&named, &["A", "B", "PATH"]), ["A", "PATH"]);
+        assert_eq!(
+            passed(&PassedEnvironment::Everything, &others),
+            others,
+            "by its wish"
+        );
+    }
+
+    #[test]
+    fn what_is_between_the_worker_and_its_parents_never_passes() {
+        let all: Vec<&str> = OWN.into_iter().chain(NEVER).collect();
+        let by_name = PassedEnvironment::parse(&all.join(",")).expect("names");
+        for environment in [by_name, PassedEnvironment::Everything] {
+            assert_eq!(passed(&environment, &all), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn half_names_are_refused() {
+        for bad in ["", "A,,B", "A=1", "LC_*", "A,"] {
+            let error = PassedEnvironment::parse(bad).expect_err(bad);
+            assert!(error.contains("commas"), "{error}");
+        }
+        let star = PassedEnvironment::parse("A,*");
+        assert_eq!(star, Ok(PassedEnvironment::Everything));
+    }
+}

@@ -1,0 +1,217 @@
+//! What a child starts with, and what a start did not get past: the words between those who prepare a start and the audited place
+//! that carries it out.
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::fs;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::resource::Resource;
+use nix::unistd::{Gid, Pid, Uid};
+
+/// How often this process's signal handlers are looked up: a program installs them when it starts. See [`Handled`].
+const HANDLERS_INTERVAL: Duration = Duration::from_secs(1);
+/// Signals that the kernel knows.
+const LAST_SIGNAL: c_int = 64;
+
+/// What a child starts with. Invariant: none of the descriptors is 0, 1, 2 or `status_number`, so that no `dup2`
+/// overwrites a source that a later one needs; [`super::command::Reserved`] sees to it.
+pub(super) struct Launch<'a> {
+    pub program: &'a CStr,
+    pub argv: &'a [CString],
+    /// `NAME=value` entries; the second list is appended to the first.
+    pub environment: [&'a [CString]; 2],
+    pub working_dir: &'a CStr,
+    pub stdin: BorrowedFd<'a>,
+    pub stdout: BorrowedFd<'a>,
+    pub stderr: BorrowedFd<'a>,
+    pub status: BorrowedFd<'a>,
+    pub status_number: RawFd,
+    /// The `cgroup.procs` of control groups that it joins first of all, open for writing.
+    pub joins: &'a [BorrowedFd<'a>],
+    /// The limit of open files that this process was started with; where it cannot be set, the task has ours.
+    pub descriptors: Option<Limit>,
+    /// Without them it does not start.
+    pub limits: &'a [Limit],
+    pub account: Option<&'a Account>,
+}
+
+/// A limit of the kernel on one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limit {
+    pub resource: Resource,
+    pub soft: u64,
+    pub hard: u64,
+}
+
+/// Whose rights a child has instead of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Account {
+    pub user: Uid,
+    pub group: Gid,
+    /// All of them, the group above included if it is meant.
+    pub groups: Vec<Gid>,
+}
+
+/// A running child that nobody else waits for.
+pub(super) struct Child {
+    pub pid: Pid,
+    /// Readable once the child has exited.
+    pub pidfd: OwnedFd,
+}
+
+/// What a start did not get past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Refused {
+    pub step: Step,
+    pub error: Errno,
+}
+
+/// A step of a start, in the order in which a child takes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The process is made, with a descriptor to watch it.
+    Create,
+    /// It joins its control groups.
+    Join,
+    /// It leads a process group.
+    Lead,
+    /// It gets its descriptors.
+    Redirect,
+    Limit(Resource),
+    WorkingDirectory,
+    /// It gives up the groups, the group and the user of the worker, and the ways back.
+    Account,
+    Execute,
+}
+
+impl Step {
+    /// As a child leaves it: it shares our memory, so a number is safest. The limit's place is in the second byte.
+    pub(super) fn code(self) -> u64 {
+        match self {
+            Step::Create => 0,
+            Step::Join => 1,
+            Step::Lead => 2,
+            Step::Redirect => 3,
+            Step::Limit(resource) => 4 | (resource as u64) << 8,
+            Step::WorkingDirectory => 5,
+            Step::Account => 6,
+            Step::Execute => 7,
+        }
+    }
+}
+
+/// How children are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// By a clone that borrows our memory until it executes its program, and by steps of our own.
+    Clone,
+    /// By the C library, where a kernel or a filter of system calls does not let us. It can do less.
+    PosixSpawn,
+}
+
+impl Launch<'_> {
+    pub(super) fn redirections(&self) -> [(RawFd, RawFd); 4] {
+        [
+            (self.stdin.as_raw_fd(), libc::STDIN_FILENO),
+            (self.stdout.as_raw_fd(), libc::STDOUT_FILENO),
+            (self.stderr.as_raw_fd(), libc::STDERR_FILENO),
+            (self.status.as_raw_fd(), self.status_number),
+        ]
+    }
+}
+
+/// For `execve` and `posix_spawn`: ends in a null pointer. They do not write to the strings; the type is historical.
+pub(super) fn pointers(lists: [&[CString]; 2]) -> Vec<*mut c_char> {
+    let texts = lists.into_iter().flatten();
+    let pointers = texts.map(|text| text.as_ptr().cast_mut());
+    pointers.chain([ptr::null_mut()]).collect()
+}
+
+/// The signals that this process handles or ignores: a child that borrows its memory must not run its handlers, and a program
+/// must not start with signals ignored.
+///
+/// Looking costs as much as a tenth of a start, so it is done once a second. A handler that was installed since then matters
+/// only to a signal that comes in the microseconds between the child's unblocking and its program; those that people, terminals
+/// and service managers send to groups are reset in any case.
+pub(super) struct Handled {
+    signals: Vec<c_int>,
+    looked: Instant,
+}
+
+impl Handled {
+    const ALWAYS: [c_int; 6] = [
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGTERM,
+        libc::SIGPIPE,
+        libc::SIGCHLD,
+    ];
+
+    pub(super) fn look(now: Instant) -> Self {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        Handled {
+            signals: Handled::listed(&status),
+            looked: now,
+        }
+    }
+
+    pub(super) fn at(&mut self, now: Instant) -> &[c_int] {
+        if now.saturating_duration_since(self.looked) >= HANDLERS_INTERVAL {
+            *self = Handled::look(now);
+        }
+        &self.signals
+    }
+
+    /// All of them where the kernel does not say.
+    fn listed(status: &str) -> Vec<c_int> {
+        let mask = |field: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(field));
+            line.and_then(|text| u64::from_str_radix(text.trim(), 16).ok())
+        };
+        let handled = match (mask("SigIgn:"), mask("SigCgt:")) {
+            (Some(ignored), Some(caught)) => ignored | caught,
+            (None, _) | (_, None) => u64::MAX,
+        };
+        (1..=LAST_SIGNAL)
+            .filter(|signal| handled >> (signal - 1) & 1 == 1 || Handled::ALWAYS.contains(signal))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_and_caught_signals_are_handled_and_those_of_terminals_always() {
+        let status = "Name:\tx\nSigBlk:\t0000000000000040\nSigIgn:\t0000000000001000\nSigCgt:\t0000000100000800\n";
+        assert_eq!(Handled::listed(status), [1, 2, 3, 12, 13, 15, 17, 33]);
+        assert_eq!(Handled::listed("").len(), 64);
+        assert!(
+            Handled::look(Instant::now())
+                .signals
+                .contains(&libc::SIGPIPE)
+        );
+    }
+
+    #[test]
+    fn steps_have_codes_of_their_own() {
+        let steps = [
+            Step::Create,
+            Step::Join,
+            Step::Lead,
+            Step::Redirect,
+            Step::Limit(Resource::RLIMIT_CPU),
+            Step::Limit(Resource::RLIMIT_AS),
+            Step::WorkingDirectory,
+            Step::Account,
+            Step::Execute,
+        ];
+        let codes: std::collections::BTreeSet<u64> = steps.map(Step::code).into_iter().collect();
+        assert_eq!(codes.len(), steps.len());
+    }
+}
