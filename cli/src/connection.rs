@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use brasserie_common::InvocationId;
 use brasserie_common::logs::LogStream;
 use brasserie_thrift::generated::brasserie::{
     BrasserieDeleteHistoryArgs, BrasserieDeleteHistoryResult, BrasserieExplainTaskArgs,
@@ -46,6 +47,8 @@ pub(crate) struct LogRequest {
     pub(crate) from: i64,
     pub(crate) ascending: bool,
     pub(crate) regex: String,
+    /// `None`: of all runs.
+    pub(crate) invocation: Option<InvocationId>,
 }
 
 /// What a scheduler made of a wish.
@@ -291,6 +294,7 @@ impl Connection {
             line_id: request.from,
             is_ascending: request.ascending,
             regex_filter: request.regex.clone(),
+            invocation: request.invocation.map(Into::into),
         };
         let call = self.pool.call(&self.peer, "getJobLogsByID", &arguments);
         let result: BistroSchedulerGetJobLogsByIDResult =

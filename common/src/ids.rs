@@ -27,6 +27,30 @@ impl fmt::Display for InstanceId {
     }
 }
 
+/// Why a text is no identity.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "an identity is START:RAND, Unix seconds and 16 hex digits, such as 1700000000:00c0ffee00c0ffee"
+)]
+pub struct InstanceIdError;
+
+impl std::str::FromStr for InstanceId {
+    type Err = InstanceIdError;
+
+    fn from_str(text: &str) -> Result<Self, InstanceIdError> {
+        let (start, rand) = text.split_once(':').ok_or(InstanceIdError)?;
+        let digits = rand.len() == 16 && rand.bytes().all(|b| b.is_ascii_hexdigit());
+        let start_time = start.parse().map_err(|_| InstanceIdError)?;
+        match u64::from_str_radix(rand, 16) {
+            Ok(rand) if digits => Ok(InstanceId {
+                start_time,
+                rand: rand.cast_signed(),
+            }),
+            _ => Err(InstanceIdError),
+        }
+    }
+}
+
 macro_rules! instance_newtype {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -216,5 +240,22 @@ mod tests {
     #[test]
     fn instance_ids_print_negative_rand_as_bits() {
         assert_eq!(InvocationId::new(7, -1).to_string(), "7:ffffffffffffffff");
+        for rand in [0, 1, -1, i64::MIN, i64::MAX] {
+            let id = InstanceId {
+                start_time: 7,
+                rand,
+            };
+            assert_eq!(id.to_string().parse(), Ok(id));
+        }
+        for bad in [
+            "",
+            "7",
+            "7:",
+            "x:ffffffffffffffff",
+            "7:fff",
+            "7:+fffffffffffffff",
+        ] {
+            assert_eq!(bad.parse::<InstanceId>(), Err(InstanceIdError), "{bad}");
+        }
     }
 }

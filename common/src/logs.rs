@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::ids::{JobName, NodeName};
+use crate::ids::{InvocationId, JobName, NodeName, Shard};
+use crate::time::WallTime;
 
 /// Which output of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,16 +51,45 @@ impl LineId {
     }
 }
 
+/// Whether a record ends its line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LinePart {
+    /// The end of a line, or the whole of it.
+    #[default]
+    Last,
+    /// The line goes on in the next record of the same stream and invocation.
+    Continued,
+}
+
 /// One line of a page; job and node are empty in notices about workers that could not be asked (`id` is then `None`).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogLine {
     pub job: JobName,
     pub node: NodeName,
     /// Unix seconds.
     pub time_secs: i64,
-    /// With its newline if the task wrote one.
+    /// With its newline if the task wrote one. Bytes that are no UTF-8 are replaced.
     pub line: String,
     pub id: Option<LineId>,
+    /// `None`: an older worker knows the second only.
+    pub time: Option<WallTime>,
+    /// The run that wrote it; `None` in notices, in what concerns a whole worker, and from older workers.
+    pub invocation: Option<InvocationId>,
+    /// In whose log it is, as far as the page's reader knows.
+    pub shard: Option<Shard>,
+    /// What the task wrote, if that is no UTF-8.
+    pub bytes: Option<Vec<u8>>,
+    pub part: LinePart,
+}
+
+impl LogLine {
+    /// The memory of its texts, for limits on pages.
+    pub fn text_bytes(&self) -> usize {
+        self.line.len()
+            + self.bytes.as_ref().map_or(0, Vec::len)
+            + self.job.as_str().len()
+            + self.node.as_str().len()
+    }
 }
 
 /// Some lines, and where the next page starts.
@@ -84,4 +114,6 @@ pub struct LogQuery {
     pub limit: usize,
     /// Searched for anywhere in the line; empty matches all.
     pub regex: String,
+    /// `None`: of all runs.
+    pub invocation: Option<InvocationId>,
 }

@@ -64,21 +64,6 @@ struct BackoffDuration {
   2: required i32 seconds,
 }
 
-struct LogLine {
-  1: string jobID,
-  2: string nodeID,
-  // Seconds since the epoch.
-  3: i32 time,
-  4: string line,
-  5: i64 lineID,
-}
-
-struct LogLines {
-  1: list<LogLine> lines,
-  // Where to go on reading; kNotALineID after the last page.
-  2: i64 nextLineID,
-}
-
 struct Resource {
   1: required string name,
   2: required i32 amount,
@@ -93,6 +78,32 @@ struct NodeResources {
 struct BistroInstanceID {
   1: i64 startTime,
   2: i64 rand,
+}
+
+struct LogLine {
+  1: string jobID,
+  2: string nodeID,
+  // Seconds since the epoch.
+  3: i32 time,
+  // What is not UTF-8 is replaced here.
+  4: string line,
+  5: i64 lineID,
+  // Milliseconds since the epoch.
+  6: optional i64 timeMs,
+  // The run that wrote it.
+  7: optional BistroInstanceID invocationID,
+  // Whose log it is in; the scheduler says so.
+  8: optional string workerShard,
+  // The line as it was written, if it is not UTF-8.
+  9: optional binary bytes,
+  // The line goes on in the next one of this run and stream: it was too long for one piece.
+  10: optional bool continued,
+}
+
+struct LogLines {
+  1: list<LogLine> lines,
+  // Where to go on reading; kNotALineID after the last page.
+  2: i64 nextLineID,
 }
 
 // What happened in a run that is over, beside its status.

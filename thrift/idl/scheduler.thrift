@@ -103,6 +103,8 @@ service BistroScheduler extends fb303.FacebookService {
     4: i32 time,
     5: bool is_ascending,
     6: string regex_filter = "",
+    // Only what this run wrote.
+    16: common.BistroInstanceID invocation,
   ),
 
   // line_id -1: from the very start, or from the very end.
@@ -113,6 +115,8 @@ service BistroScheduler extends fb303.FacebookService {
     4: i64 line_id,
     5: bool is_ascending,
     6: string regex_filter,
+    // Only what this run wrote.
+    16: common.BistroInstanceID invocation,
   ),
 
   void forgiveJob(1: string job_name),

@@ -78,6 +78,8 @@ service BistroWorker extends fb303.FacebookService {
     5: bool is_ascending,
     6: i32 limit,
     7: string regex_filter,
+    // Only what this run wrote. Older schedulers do not send it.
+    16: common.BistroInstanceID invocation,
   ) throws (
     1: BistroWorkerException ex,
   ),

@@ -32,6 +32,7 @@ fn logs(stream: &str, job: &str, regex: &str) -> BistroWorkerGetJobLogsByIDArgs 
         is_ascending: true,
         limit: 100,
         regex_filter: regex.to_owned(),
+        invocation: None,
     }
 }
 

@@ -1,13 +1,17 @@
 //! `brasserie logs`: what tasks printed, from all workers, in order of time.
 
+mod lines;
+
 use anyhow::Result;
 use brasserie_common::logs::LogStream;
+use brasserie_common::{InstanceId, InvocationId};
 use brasserie_thrift::generated::common::LogLine;
 use serde_json::json;
 
 use crate::Ending;
 use crate::connection::{Connection, LogRequest, SchedulerArgs, block_on};
 use crate::output::{print, print_json};
+use lines::Names;
 
 /// Pages that turn up nothing, in a row, after which a search with `--regex` reports how far it came. Each has scanned up to
 /// 20,000 lines.
@@ -35,6 +39,9 @@ pub(crate) struct Args {
     /// The oldest lines instead of the newest.
     #[arg(long)]
     from_start: bool,
+    /// Only what this run wrote, START:RAND as `--json` gives it.
+    #[arg(long, value_name = "RUN")]
+    invocation: Option<InstanceId>,
     #[command(flatten)]
     scheduler: SchedulerArgs,
     /// One JSON document instead of lines.
@@ -43,6 +50,14 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    fn names(&self) -> Names {
+        match (&self.job, &self.node) {
+            (Some(_), Some(_)) => Names::None,
+            (Some(_), None) => Names::Node,
+            (None, _) => Names::JobAndNode,
+        }
+    }
+
     fn stream(&self) -> LogStream {
         match (self.stderr, self.events) {
             (true, _) => LogStream::Stderr,
@@ -61,19 +76,20 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         from: -1,
         ascending: args.from_start,
         regex: args.regex.clone(),
+        invocation: args.invocation.map(InvocationId),
     };
     let (lines, notices) = block_on(collect(&connection, request, args.limit))??;
     for notice in &notices {
         eprintln!("brasserie: {notice}");
     }
     if args.json {
-        let lines: Vec<_> = lines.iter().map(line_json).collect();
+        let lines: Vec<_> = lines.iter().map(lines::json).collect();
         print_json(&json!({ "lines": lines, "notices": notices }))?;
     } else {
         print(
             &lines
                 .iter()
-                .map(|line| line_text(line, args))
+                .map(|line| lines::text(line, args.names()))
                 .collect::<String>(),
         )?;
     }
@@ -117,20 +133,4 @@ pub(crate) async fn collect(
         lines.reverse();
     }
     Ok((lines, notices))
-}
-
-fn line_text(line: &LogLine, args: &Args) -> String {
-    let text = line.line.as_deref().unwrap_or_default();
-    let end = if text.ends_with('\n') { "" } else { "\n" };
-    let job = line.job_id.as_deref().unwrap_or_default();
-    let node = line.node_id.as_deref().unwrap_or_default();
-    match (&args.job, &args.node) {
-        (Some(_), Some(_)) => format!("{text}{end}"),
-        (Some(_), None) => format!("{node}: {text}{end}"),
-        (None, _) => format!("{job} {node}: {text}{end}"),
-    }
-}
-
-fn line_json(line: &LogLine) -> serde_json::Value {
-    json!({ "job": line.job_id, "node": line.node_id, "time": line.time, "line": line.line, "line_id": line.line_id })
 }

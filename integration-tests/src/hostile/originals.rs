@@ -133,6 +133,7 @@ fn scheduler_calls() -> Calls {
         line_id: -1,
         is_ascending: true,
         regex_filter: "a+b".to_owned(),
+        invocation: None,
     };
     let by_time = BistroSchedulerGetJobLogsByTimeArgs {
         logtype: by_id.logtype.clone(),
@@ -141,6 +142,7 @@ fn scheduler_calls() -> Calls {
         time: 1,
         is_ascending: false,
         regex_filter: by_id.regex_filter.clone(),
+        invocation: None,
     };
     let status = BistroSchedulerUpdateStatusArgs {
         running_task: task(),
@@ -253,6 +255,7 @@ fn worker_calls() -> Calls {
         is_ascending: true,
         limit: 100,
         regex_filter: "x*".to_owned(),
+        invocation: None,
     };
     vec![
         ("getStatus", Box::new(FacebookServiceGetStatusArgs {})),

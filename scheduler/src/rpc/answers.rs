@@ -193,6 +193,7 @@ impl Answers {
             line_id: start.0,
             is_ascending: args.is_ascending,
             regex_filter: args.regex_filter,
+            invocation: args.invocation,
         };
         self.page(from, by_id, to, |lines| {
             BistroSchedulerGetJobLogsByTimeResult {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use brasserie_common::logs::{LineId, LogLine, LogPage, LogQuery};
-use brasserie_common::{JobName, NodeName, Principal, ServiceAddress, Shard, WallTime};
+use brasserie_common::{Principal, ServiceAddress, Shard, WallTime};
 use brasserie_common_runtime::Clock;
 use brasserie_scheduler_core::{Answer, LogPeers, Query};
 use brasserie_thrift::convert;
@@ -21,9 +21,9 @@ use crate::inbox::Inbox;
 const PAGE_LINES: usize = 5000;
 /// Lines that each worker is asked for at least, however many there are.
 const MIN_LINES_PER_WORKER: usize = 100;
-/// Text of one page: with 100 bytes of overhead a line it stays below a frame of 16 MiB.
+/// Text of one page: with 200 bytes of overhead a line, names of workers included, it stays below a frame of 16 MiB.
 const MAX_PAGE_BYTES: usize = 12 * 1024 * 1024;
-const LINE_OVERHEAD_BYTES: usize = 100;
+const LINE_OVERHEAD_BYTES: usize = 200;
 /// Pages that are gathered at once. Each may hold an answer of every worker, and logs must not crowd out the protocol.
 const MAX_PAGES_AT_ONCE: usize = 4;
 
@@ -159,7 +159,11 @@ fn merge(
                     (Some(a), Some(b)) => Some(if ascending { a.min(b) } else { a.max(b) }),
                     (a, b) => a.or(b),
                 };
-                lines.extend(page.lines);
+                let of_shard = |line| LogLine {
+                    shard: Some(shard.clone()),
+                    ..line
+                };
+                lines.extend(page.lines.into_iter().map(of_shard));
             }
         }
     }
@@ -173,7 +177,8 @@ fn merge(
     if let Some(end) = next {
         lines.retain(|(id, _)| is_before(*id, end));
     }
-    lines.sort_by_key(|(id, _)| *id);
+    // By shard where ids meet, since which worker answered first must not show.
+    lines.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| one.shard.cmp(&other.shard)));
     if !ascending {
         lines.reverse();
     }
@@ -201,10 +206,7 @@ fn cut(lines: &[(LineId, LogLine)]) -> Option<(usize, LineId)> {
         if lines[start_of_id].0 != *id {
             start_of_id = index;
         }
-        bytes += LINE_OVERHEAD_BYTES
-            + line.line.len()
-            + line.job.as_str().len()
-            + line.node.as_str().len();
+        bytes += LINE_OVERHEAD_BYTES + line.text_bytes();
         if bytes > MAX_PAGE_BYTES && start_of_id > 0 {
             return Some((start_of_id, lines[start_of_id].0));
         }
@@ -214,16 +216,17 @@ fn cut(lines: &[(LineId, LogLine)]) -> Option<(usize, LineId)> {
 
 fn notice(text: String, now: WallTime) -> LogLine {
     LogLine {
-        job: JobName::default(),
-        node: NodeName::default(),
         time_secs: now.as_secs(),
         line: text,
-        id: None,
+        time: Some(now),
+        ..LogLine::default()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use brasserie_common::{JobName, NodeName};
+
     use super::*;
 
     fn line(id: i64, text: &str) -> LogLine {
@@ -233,6 +236,7 @@ mod tests {
             time_secs: id >> 32,
             line: text.to_owned(),
             id: Some(LineId(id)),
+            ..LogLine::default()
         }
     }
 
@@ -261,6 +265,21 @@ mod tests {
         let merged = merge(pages, None, true, WallTime::from_secs(7));
         assert_eq!(ids(&merged), [1, 2, 3, 4].map(Some));
         assert_eq!(merged.next, Some(LineId(5)));
+    }
+
+    #[test]
+    fn lines_of_one_id_lie_in_the_order_of_their_workers() {
+        let shards = |page: &LogPage| -> Vec<String> {
+            let shard = |line: &LogLine| line.shard.as_ref().map(ToString::to_string);
+            page.lines.iter().filter_map(shard).collect()
+        };
+        for (ascending, want) in [(true, ["a", "b"]), (false, ["b", "a"])] {
+            for order in [["a", "b"], ["b", "a"]] {
+                let pages = order.map(|shard| page(shard, &[4], None)).into();
+                let merged = merge(pages, None, ascending, WallTime::default());
+                assert_eq!(shards(&merged), want, "{ascending}");
+            }
+        }
     }
 
     #[test]

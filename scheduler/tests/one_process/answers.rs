@@ -211,6 +211,7 @@ async fn logs_of_all_workers_are_one() {
         line_id: -1,
         is_ascending: true,
         regex_filter: String::new(),
+        invocation: None,
     };
     let nobody = client.refusal::<_, BistroSchedulerGetJobLogsByIDResult>("getJobLogsByID", &by_id);
     let text = nobody.await;
@@ -222,7 +223,14 @@ async fn logs_of_all_workers_are_one() {
     })
     .await;
     let found: BistroSchedulerGetJobLogsByIDResult = client.call("getJobLogsByID", &by_id).await;
-    let lines = page(found.result_value);
+    let found = found.result_value.unwrap();
+    for (line, shard) in found.lines.iter().flatten().zip(["one", "two"]) {
+        // What a worker tells of a line goes on; whose it is, the scheduler knows best.
+        assert_eq!(line.worker_shard.as_deref(), Some(shard));
+        assert_eq!(line.bytes.as_deref(), Some(&b"\xff"[..]));
+        assert_eq!(line.continued, Some(true));
+    }
+    let lines = page(Some(found));
     assert_eq!(lines, ["from one\n", "from two\n"]);
     let by_time = BistroSchedulerGetJobLogsByTimeArgs {
         logtype: "stdout".to_owned(),
@@ -231,6 +239,7 @@ async fn logs_of_all_workers_are_one() {
         time: 7,
         is_ascending: false,
         regex_filter: String::new(),
+        invocation: None,
     };
     drop(one);
     let found: BistroSchedulerGetJobLogsByTimeResult =

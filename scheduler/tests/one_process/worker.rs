@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use brasserie_common::logs::{LineId, LogLine, LogPage, LogQuery};
+use brasserie_common::logs::{LineId, LinePart, LogLine, LogPage, LogQuery};
 use brasserie_common::{
     JobName, MachinePortLock, NodeName, RunningTask, ServiceAddress, Shard, WorkerDescription,
     WorkerId, WorkerSetId,
@@ -128,6 +128,9 @@ fn line(shard: &str) -> LogLine {
         time_secs: 7,
         line: format!("from {shard}\n"),
         id: Some(LineId((7 << 32) + i64::from(shard.as_bytes()[0]))),
+        bytes: Some(b"\xff".to_vec()),
+        part: LinePart::Continued,
+        ..LogLine::default()
     }
 }
 

@@ -1,9 +1,9 @@
 //! Pages of task logs and the questions for them.
 
-use brasserie_common::logs::{LineId, LogLine, LogPage, LogQuery, LogStream};
-use brasserie_common::{JobName, NodeName};
+use brasserie_common::logs::{LineId, LinePart, LogLine, LogPage, LogQuery, LogStream};
+use brasserie_common::{InvocationId, JobName, NodeName, WallTime};
 
-use super::{Problem, WireError, parse_list, parse_name, saturating_i32, to_wire_list};
+use super::{Problem, WireError, parse, parse_list, parse_name, saturating_i32, to_wire_list};
 use crate::generated::common::{self as wire, K_NOT_A_LINE_ID};
 use crate::generated::scheduler::BistroSchedulerGetJobLogsByIDArgs;
 use crate::generated::worker::BistroWorkerGetJobLogsByIDArgs;
@@ -25,6 +25,13 @@ fn stream(path: &str, text: &str) -> Result<LogStream, WireError> {
     })
 }
 
+fn invocation(
+    path: &str,
+    id: Option<wire::BistroInstanceID>,
+) -> Result<Option<InvocationId>, WireError> {
+    id.map(|id| parse(path, id)).transpose()
+}
+
 impl TryFrom<wire::LogLine> for LogLine {
     type Error = WireError;
 
@@ -35,6 +42,17 @@ impl TryFrom<wire::LogLine> for LogLine {
             time_secs: line.time.unwrap_or(0).into(),
             line: line.line.unwrap_or_default(),
             id: line_id(line.line_id.unwrap_or(0)),
+            time: line.time_ms.map(WallTime::from_millis),
+            invocation: invocation("LogLine.invocationID", line.invocation_id)?,
+            shard: line
+                .worker_shard
+                .map(|shard| parse_name("LogLine.workerShard", shard))
+                .transpose()?,
+            bytes: line.bytes,
+            part: match line.continued {
+                Some(true) => LinePart::Continued,
+                Some(false) | None => LinePart::Last,
+            },
         })
     }
 }
@@ -48,6 +66,14 @@ impl From<LogLine> for wire::LogLine {
             time: Some(saturating_i32(line.time_secs.max(0))),
             line: Some(line.line),
             line_id: Some(line_id_to_wire(line.id)),
+            time_ms: line.time.map(WallTime::as_millis),
+            invocation_id: line.invocation.map(Into::into),
+            worker_shard: line.shard.map(Into::into),
+            bytes: line.bytes,
+            continued: match line.part {
+                LinePart::Continued => Some(true),
+                LinePart::Last => None,
+            },
         }
     }
 }
@@ -106,6 +132,7 @@ impl TryFrom<BistroWorkerGetJobLogsByIDArgs> for LogQuery {
             ascending: args.is_ascending,
             limit,
             regex: args.regex_filter,
+            invocation: invocation("getJobLogsByID.invocation", args.invocation)?,
         })
     }
 }
@@ -120,6 +147,7 @@ impl From<LogQuery> for BistroWorkerGetJobLogsByIDArgs {
             is_ascending: query.ascending,
             limit: saturating_i32(query.limit),
             regex_filter: query.regex,
+            invocation: query.invocation.map(Into::into),
         }
     }
 }
@@ -145,5 +173,6 @@ pub fn scheduler_log_query(
         ascending: args.is_ascending,
         limit,
         regex: args.regex_filter,
+        invocation: invocation("getJobLogsByID.invocation", args.invocation)?,
     })
 }

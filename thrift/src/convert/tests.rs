@@ -8,7 +8,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample;
 
-use brasserie_common::logs::{LineId, LogLine, LogPage, LogQuery, LogStream};
+use brasserie_common::logs::{LineId, LinePart, LogLine, LogPage, LogQuery, LogStream};
 use brasserie_common::resources::{
     GpuInfo, NodeResources, ResourceAmount, TaskPhysicalResources, UsablePhysicalResources,
 };
@@ -322,13 +322,29 @@ fn log_page() -> impl Strategy<Value = LogPage> {
         0..=i64::from(i32::MAX),
         "\\PC{0,30}\n?",
         line_id(),
+        (
+            option::of(any::<i64>().prop_map(WallTime::from_millis)),
+            option::of(instance().prop_map(InvocationId)),
+            option::of(shard()),
+            option::of(vec(any::<u8>(), 0..9)),
+            any::<bool>(),
+        ),
     )
-        .prop_map(|(job, node, time_secs, line, id)| LogLine {
+        .prop_map(|(job, node, time_secs, line, id, more)| LogLine {
             job,
             node,
             time_secs,
             line,
             id,
+            time: more.0,
+            invocation: more.1,
+            shard: more.2,
+            bytes: more.3,
+            part: if more.4 {
+                LinePart::Continued
+            } else {
+                LinePart::Last
+            },
         });
     (vec(line, 0..4), line_id()).prop_map(|(lines, next)| LogPage { lines, next })
 }
@@ -342,8 +358,9 @@ prop_compose! {
         ascending in any::<bool>(),
         limit in 0..=i32::MAX as usize,
         regex in text(),
+        invocation in option::of(instance().prop_map(InvocationId)),
     ) -> LogQuery {
-        LogQuery { stream, jobs, nodes, from, ascending, limit, regex }
+        LogQuery { stream, jobs, nodes, from, ascending, limit, regex, invocation }
     }
 }
 
@@ -820,6 +837,7 @@ fn sound_query() -> BistroWorkerGetJobLogsByIDArgs {
         is_ascending: true,
         limit: 10,
         regex_filter: String::new(),
+        invocation: None,
     }
 }
 
@@ -844,6 +862,10 @@ fn questions_for_logs_with_senseless_arguments_are_refused() {
     assert!(
         refused_query(|q| q.node_ids = vec!["\0".to_owned()])
             .starts_with("getJobLogsByID.node_ids[0]: the name contains")
+    );
+    assert!(
+        refused_query(|q| q.invocation = Some(EARLY))
+            .starts_with("getJobLogsByID.invocation.startTime: -1")
     );
 }
 
@@ -875,6 +897,7 @@ fn callers_of_the_scheduler_name_one_job_and_node_or_none() {
         line_id: 5 << 32,
         is_ascending: false,
         regex_filter: "x".to_owned(),
+        invocation: Some(InvocationId::new(3, 4).into()),
     };
     let query = scheduler_log_query(args("j", "", "stderr"), 77).expect("a sound question");
     assert_eq!(
@@ -887,6 +910,7 @@ fn callers_of_the_scheduler_name_one_job_and_node_or_none() {
             ascending: false,
             limit: 77,
             regex: "x".to_owned(),
+            invocation: Some(InvocationId::new(3, 4)),
         }
     );
     let error = |args: BistroSchedulerGetJobLogsByIDArgs| {

@@ -541,187 +541,6 @@ impl TSerializable for BackoffDuration {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct LogLine {
-    pub job_id: Option<String>,
-    pub node_id: Option<String>,
-    pub time: Option<i32>,
-    pub line: Option<String>,
-    pub line_id: Option<i64>,
-}
-
-impl TSerializable for LogLine {
-    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<LogLine> {
-        i_prot.read_struct_begin()?;
-        let mut f_1: Option<String> = Some("".to_owned());
-        let mut f_2: Option<String> = Some("".to_owned());
-        let mut f_3: Option<i32> = Some(0);
-        let mut f_4: Option<String> = Some("".to_owned());
-        let mut f_5: Option<i64> = Some(0);
-        loop {
-            let field_ident = i_prot.read_field_begin()?;
-            if field_ident.field_type == TType::Stop {
-                break;
-            }
-            let field_id = field_id(&field_ident)?;
-            match field_id {
-                1 if field_ident.field_type == TType::String => {
-                    let val = i_prot.read_string()?;
-                    f_1 = Some(val);
-                }
-                2 if field_ident.field_type == TType::String => {
-                    let val = i_prot.read_string()?;
-                    f_2 = Some(val);
-                }
-                3 if field_ident.field_type == TType::I32 => {
-                    let val = i_prot.read_i32()?;
-                    f_3 = Some(val);
-                }
-                4 if field_ident.field_type == TType::String => {
-                    let val = i_prot.read_string()?;
-                    f_4 = Some(val);
-                }
-                5 if field_ident.field_type == TType::I64 => {
-                    let val = i_prot.read_i64()?;
-                    f_5 = Some(val);
-                }
-                _ => {
-                    i_prot.skip(field_ident.field_type)?;
-                }
-            };
-            i_prot.read_field_end()?;
-        }
-        i_prot.read_struct_end()?;
-        let ret = LogLine {
-            job_id: f_1,
-            node_id: f_2,
-            time: f_3,
-            line: f_4,
-            line_id: f_5,
-        };
-        Ok(ret)
-    }
-    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
-        let struct_ident = TStructIdentifier::new("LogLine");
-        o_prot.write_struct_begin(&struct_ident)?;
-        if let Some(ref fld_var) = self.job_id {
-            o_prot.write_field_begin(&TFieldIdentifier::new("jobID", TType::String, 1))?;
-            o_prot.write_string(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.node_id {
-            o_prot.write_field_begin(&TFieldIdentifier::new("nodeID", TType::String, 2))?;
-            o_prot.write_string(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(fld_var) = self.time {
-            o_prot.write_field_begin(&TFieldIdentifier::new("time", TType::I32, 3))?;
-            o_prot.write_i32(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.line {
-            o_prot.write_field_begin(&TFieldIdentifier::new("line", TType::String, 4))?;
-            o_prot.write_string(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(fld_var) = self.line_id {
-            o_prot.write_field_begin(&TFieldIdentifier::new("lineID", TType::I64, 5))?;
-            o_prot.write_i64(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        o_prot.write_field_stop()?;
-        o_prot.write_struct_end()
-    }
-}
-
-impl Default for LogLine {
-    fn default() -> Self {
-        LogLine {
-            job_id: Some("".to_owned()),
-            node_id: Some("".to_owned()),
-            time: Some(0),
-            line: Some("".to_owned()),
-            line_id: Some(0),
-        }
-    }
-}
-
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct LogLines {
-    pub lines: Option<Vec<LogLine>>,
-    pub next_line_id: Option<i64>,
-}
-
-impl TSerializable for LogLines {
-    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<LogLines> {
-        i_prot.read_struct_begin()?;
-        let mut f_1: Option<Vec<LogLine>> = Some(Vec::new());
-        let mut f_2: Option<i64> = Some(0);
-        loop {
-            let field_ident = i_prot.read_field_begin()?;
-            if field_ident.field_type == TType::Stop {
-                break;
-            }
-            let field_id = field_id(&field_ident)?;
-            match field_id {
-                1 if field_ident.field_type == TType::List => {
-                    let list_ident = i_prot.read_list_begin()?;
-                    let mut val: Vec<LogLine> = Vec::new();
-                    for _ in 0..list_ident.size {
-                        let list_elem_2 = LogLine::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_2);
-                    }
-                    i_prot.read_list_end()?;
-                    f_1 = Some(val);
-                }
-                2 if field_ident.field_type == TType::I64 => {
-                    let val = i_prot.read_i64()?;
-                    f_2 = Some(val);
-                }
-                _ => {
-                    i_prot.skip(field_ident.field_type)?;
-                }
-            };
-            i_prot.read_field_end()?;
-        }
-        i_prot.read_struct_end()?;
-        let ret = LogLines {
-            lines: f_1,
-            next_line_id: f_2,
-        };
-        Ok(ret)
-    }
-    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
-        let struct_ident = TStructIdentifier::new("LogLines");
-        o_prot.write_struct_begin(&struct_ident)?;
-        if let Some(ref fld_var) = self.lines {
-            o_prot.write_field_begin(&TFieldIdentifier::new("lines", TType::List, 1))?;
-            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
-            for e in fld_var {
-                e.write_to_out_protocol(o_prot)?;
-            }
-            o_prot.write_list_end()?;
-            o_prot.write_field_end()?
-        }
-        if let Some(fld_var) = self.next_line_id {
-            o_prot.write_field_begin(&TFieldIdentifier::new("nextLineID", TType::I64, 2))?;
-            o_prot.write_i64(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        o_prot.write_field_stop()?;
-        o_prot.write_struct_end()
-    }
-}
-
-impl Default for LogLines {
-    fn default() -> Self {
-        LogLines {
-            lines: Some(Vec::new()),
-            next_line_id: Some(0),
-        }
-    }
-}
-
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Resource {
     pub name: String,
     pub amount: i32,
@@ -804,8 +623,8 @@ impl TSerializable for NodeResources {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<Resource> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_3 = Resource::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_3);
+                        let list_elem_2 = Resource::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_2);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -910,6 +729,252 @@ impl Default for BistroInstanceID {
         BistroInstanceID {
             start_time: Some(0),
             rand: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct LogLine {
+    pub job_id: Option<String>,
+    pub node_id: Option<String>,
+    pub time: Option<i32>,
+    pub line: Option<String>,
+    pub line_id: Option<i64>,
+    pub time_ms: Option<i64>,
+    pub invocation_id: Option<BistroInstanceID>,
+    pub worker_shard: Option<String>,
+    pub bytes: Option<Vec<u8>>,
+    pub continued: Option<bool>,
+}
+
+impl TSerializable for LogLine {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<LogLine> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<i32> = Some(0);
+        let mut f_4: Option<String> = Some("".to_owned());
+        let mut f_5: Option<i64> = Some(0);
+        let mut f_6: Option<i64> = None;
+        let mut f_7: Option<BistroInstanceID> = None;
+        let mut f_8: Option<String> = None;
+        let mut f_9: Option<Vec<u8>> = None;
+        let mut f_10: Option<bool> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::Struct => {
+                    let val = BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_7 = Some(val);
+                }
+                8 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_8 = Some(val);
+                }
+                9 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_bytes()?;
+                    f_9 = Some(val);
+                }
+                10 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_10 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = LogLine {
+            job_id: f_1,
+            node_id: f_2,
+            time: f_3,
+            line: f_4,
+            line_id: f_5,
+            time_ms: f_6,
+            invocation_id: f_7,
+            worker_shard: f_8,
+            bytes: f_9,
+            continued: f_10,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("LogLine");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.job_id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("jobID", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.node_id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("nodeID", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.time {
+            o_prot.write_field_begin(&TFieldIdentifier::new("time", TType::I32, 3))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.line {
+            o_prot.write_field_begin(&TFieldIdentifier::new("line", TType::String, 4))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.line_id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("lineID", TType::I64, 5))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.time_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("timeMs", TType::I64, 6))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.invocation_id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("invocationID", TType::Struct, 7))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.worker_shard {
+            o_prot.write_field_begin(&TFieldIdentifier::new("workerShard", TType::String, 8))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.bytes {
+            o_prot.write_field_begin(&TFieldIdentifier::new("bytes", TType::String, 9))?;
+            o_prot.write_bytes(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.continued {
+            o_prot.write_field_begin(&TFieldIdentifier::new("continued", TType::Bool, 10))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for LogLine {
+    fn default() -> Self {
+        LogLine {
+            job_id: Some("".to_owned()),
+            node_id: Some("".to_owned()),
+            time: Some(0),
+            line: Some("".to_owned()),
+            line_id: Some(0),
+            time_ms: None,
+            invocation_id: None,
+            worker_shard: None,
+            bytes: None,
+            continued: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct LogLines {
+    pub lines: Option<Vec<LogLine>>,
+    pub next_line_id: Option<i64>,
+}
+
+impl TSerializable for LogLines {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<LogLines> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<Vec<LogLine>> = Some(Vec::new());
+        let mut f_2: Option<i64> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<LogLine> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_3 = LogLine::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_3);
+                    }
+                    i_prot.read_list_end()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = LogLines {
+            lines: f_1,
+            next_line_id: f_2,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("LogLines");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.lines {
+            o_prot.write_field_begin(&TFieldIdentifier::new("lines", TType::List, 1))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.next_line_id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("nextLineID", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for LogLines {
+    fn default() -> Self {
+        LogLines {
+            lines: Some(Vec::new()),
+            next_line_id: Some(0),
         }
     }
 }

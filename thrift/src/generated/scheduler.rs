@@ -1452,6 +1452,7 @@ pub struct BistroSchedulerGetJobLogsByTimeArgs {
     pub time: i32,
     pub is_ascending: bool,
     pub regex_filter: String,
+    pub invocation: Option<common::BistroInstanceID>,
 }
 
 impl TSerializable for BistroSchedulerGetJobLogsByTimeArgs {
@@ -1465,6 +1466,7 @@ impl TSerializable for BistroSchedulerGetJobLogsByTimeArgs {
         let mut f_4: Option<i32> = None;
         let mut f_5: Option<bool> = None;
         let mut f_6: Option<String> = Some("".to_owned());
+        let mut f_16: Option<common::BistroInstanceID> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1496,6 +1498,10 @@ impl TSerializable for BistroSchedulerGetJobLogsByTimeArgs {
                     let val = i_prot.read_string()?;
                     f_6 = Some(val);
                 }
+                16 if field_ident.field_type == TType::Struct => {
+                    let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_16 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -1522,6 +1528,7 @@ impl TSerializable for BistroSchedulerGetJobLogsByTimeArgs {
                 .expect("auto-generated code should have checked for presence of required fields"),
             regex_filter: f_6
                 .expect("auto-generated code should have checked for presence of required fields"),
+            invocation: f_16,
         };
         Ok(ret)
     }
@@ -1546,6 +1553,11 @@ impl TSerializable for BistroSchedulerGetJobLogsByTimeArgs {
         o_prot.write_field_begin(&TFieldIdentifier::new("regex_filter", TType::String, 6))?;
         o_prot.write_string(&self.regex_filter)?;
         o_prot.write_field_end()?;
+        if let Some(ref fld_var) = self.invocation {
+            o_prot.write_field_begin(&TFieldIdentifier::new("invocation", TType::Struct, 16))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?;
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1604,6 +1616,7 @@ pub struct BistroSchedulerGetJobLogsByIDArgs {
     pub line_id: i64,
     pub is_ascending: bool,
     pub regex_filter: String,
+    pub invocation: Option<common::BistroInstanceID>,
 }
 
 impl TSerializable for BistroSchedulerGetJobLogsByIDArgs {
@@ -1617,6 +1630,7 @@ impl TSerializable for BistroSchedulerGetJobLogsByIDArgs {
         let mut f_4: Option<i64> = None;
         let mut f_5: Option<bool> = None;
         let mut f_6: Option<String> = None;
+        let mut f_16: Option<common::BistroInstanceID> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1648,6 +1662,10 @@ impl TSerializable for BistroSchedulerGetJobLogsByIDArgs {
                     let val = i_prot.read_string()?;
                     f_6 = Some(val);
                 }
+                16 if field_ident.field_type == TType::Struct => {
+                    let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_16 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -1674,6 +1692,7 @@ impl TSerializable for BistroSchedulerGetJobLogsByIDArgs {
                 .expect("auto-generated code should have checked for presence of required fields"),
             regex_filter: f_6
                 .expect("auto-generated code should have checked for presence of required fields"),
+            invocation: f_16,
         };
         Ok(ret)
     }
@@ -1698,6 +1717,11 @@ impl TSerializable for BistroSchedulerGetJobLogsByIDArgs {
         o_prot.write_field_begin(&TFieldIdentifier::new("regex_filter", TType::String, 6))?;
         o_prot.write_string(&self.regex_filter)?;
         o_prot.write_field_end()?;
+        if let Some(ref fld_var) = self.invocation {
+            o_prot.write_field_begin(&TFieldIdentifier::new("invocation", TType::Struct, 16))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?;
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }

@@ -836,6 +836,7 @@ pub struct BistroWorkerGetJobLogsByIDArgs {
     pub is_ascending: bool,
     pub limit: i32,
     pub regex_filter: String,
+    pub invocation: Option<common::BistroInstanceID>,
 }
 
 impl TSerializable for BistroWorkerGetJobLogsByIDArgs {
@@ -850,6 +851,7 @@ impl TSerializable for BistroWorkerGetJobLogsByIDArgs {
         let mut f_5: Option<bool> = None;
         let mut f_6: Option<i32> = None;
         let mut f_7: Option<String> = None;
+        let mut f_16: Option<common::BistroInstanceID> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -897,6 +899,10 @@ impl TSerializable for BistroWorkerGetJobLogsByIDArgs {
                     let val = i_prot.read_string()?;
                     f_7 = Some(val);
                 }
+                16 if field_ident.field_type == TType::Struct => {
+                    let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_16 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -926,6 +932,7 @@ impl TSerializable for BistroWorkerGetJobLogsByIDArgs {
                 .expect("auto-generated code should have checked for presence of required fields"),
             regex_filter: f_7
                 .expect("auto-generated code should have checked for presence of required fields"),
+            invocation: f_16,
         };
         Ok(ret)
     }
@@ -967,6 +974,11 @@ impl TSerializable for BistroWorkerGetJobLogsByIDArgs {
         o_prot.write_field_begin(&TFieldIdentifier::new("regex_filter", TType::String, 7))?;
         o_prot.write_string(&self.regex_filter)?;
         o_prot.write_field_end()?;
+        if let Some(ref fld_var) = self.invocation {
+            o_prot.write_field_begin(&TFieldIdentifier::new("invocation", TType::Struct, 16))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?;
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }

@@ -23,8 +23,9 @@ use std::time::Duration;
 
 use brasserie_common::WallTime;
 
+pub use brasserie_common::logs::LinePart;
 pub use query::QueryError;
-pub use segment::{LinePart, TaskTag};
+pub use segment::TaskTag;
 pub use store::{LogHealth, LogStore, OpenError, Room};
 
 /// Where wall time comes from; stamps lines and makes line ids, which survive it going backwards.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use brasserie_common::logs::{LineId, LogLine, LogPage, LogQuery};
-use brasserie_common::{JobName, NodeName};
+use brasserie_common::{InvocationId, JobName, NodeName};
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::index::{Block, Bloom, SegmentIndex};
@@ -40,6 +40,7 @@ pub(super) struct Matcher {
     jobs: Vec<(JobName, Bloom)>,
     nodes: Vec<(NodeName, Bloom)>,
     pattern: Option<Regex>,
+    invocation: Option<InvocationId>,
 }
 
 impl Matcher {
@@ -71,6 +72,7 @@ impl Matcher {
             jobs,
             nodes,
             pattern,
+            invocation: query.invocation,
         })
     }
 
@@ -99,6 +101,7 @@ impl Matcher {
                     .nodes
                     .iter()
                     .any(|(node, _)| node.as_str().as_bytes() == record.node))
+            && self.invocation.is_none_or(|run| run == record.invocation)
             && self.pattern.as_ref().is_none_or(|pattern| {
                 // Without its newline, so that `$` means what people expect.
                 pattern.is_match(record.line.strip_suffix(b"\n").unwrap_or(record.line))
@@ -258,17 +261,33 @@ impl<'a> PageBuilder<'a> {
         }
         self.scanned += 1;
         if self.matcher.matches(record) {
-            let line = String::from_utf8_lossy(record.line).into_owned();
-            self.bytes += line.len() + record.job.len() + record.node.len();
-            self.done.lines.push(LogLine {
-                job: JobName::try_from(&*String::from_utf8_lossy(record.job)).unwrap_or_default(),
-                node: NodeName::try_from(&*String::from_utf8_lossy(record.node))
-                    .unwrap_or_default(),
-                time_secs: record.time.as_secs(),
-                line,
-                id: Some(record.id),
-            });
+            let line = line(record);
+            self.bytes += line.text_bytes();
+            self.done.lines.push(line);
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// What is no UTF-8 travels twice: for readers of text, and as it is.
+fn line(record: &Record<'_>) -> LogLine {
+    let (line, bytes) = match std::str::from_utf8(record.line) {
+        Ok(text) => (text.to_owned(), None),
+        Err(_) => (
+            String::from_utf8_lossy(record.line).into_owned(),
+            Some(record.line.to_vec()),
+        ),
+    };
+    LogLine {
+        job: JobName::try_from(&*String::from_utf8_lossy(record.job)).unwrap_or_default(),
+        node: NodeName::try_from(&*String::from_utf8_lossy(record.node)).unwrap_or_default(),
+        time_secs: record.time.as_secs(),
+        line,
+        id: Some(record.id),
+        time: Some(record.time),
+        invocation: (record.invocation != InvocationId::default()).then_some(record.invocation),
+        shard: None,
+        bytes,
+        part: record.part,
     }
 }

@@ -13,7 +13,7 @@ use std::hash::Hasher;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use brasserie_common::logs::{LineId, LogStream};
+use brasserie_common::logs::{LineId, LinePart, LogStream};
 use brasserie_common::{InvocationId, JobName, NodeName, WallTime};
 use siphasher::sip::SipHasher13;
 
@@ -28,15 +28,6 @@ const TAG_HEADER: usize = 8 + 8 + 4 + 4;
 pub(super) const FRAME_BYTES: usize = 64 * 1024;
 /// Frames beyond this length are damage: one full frame, one line, and the longest names with room to spare.
 const MAX_FRAME_BYTES: usize = FRAME_BYTES + MAX_LINE_BYTES + (1 << 20);
-
-/// Whether a record ends its line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinePart {
-    /// The end of a line, or the whole of it.
-    Last,
-    /// The line goes on in the next record of the same stream and invocation.
-    Continued,
-}
 
 /// A task's identity as every one of its records carries it, encoded once.
 #[derive(Clone, Debug)]
@@ -133,21 +124,7 @@ pub(super) struct Record<'a> {
     pub id: LineId,
     pub time: WallTime,
     pub stream: u8,
-    #[cfg_attr(
-        not(test),
-        expect(
-            dead_code,
-            reason = "kept for later readers; the wire has no field for it"
-        )
-    )]
-    pub part: u8,
-    #[cfg_attr(
-        not(test),
-        expect(
-            dead_code,
-            reason = "kept for later readers; the wire has no field for it"
-        )
-    )]
+    pub part: LinePart,
     pub invocation: InvocationId,
     pub job: &'a [u8],
     pub node: &'a [u8],
@@ -214,7 +191,10 @@ fn split_record(payload: &[u8]) -> Option<(Record<'_>, &[u8])> {
             id,
             time,
             stream,
-            part,
+            part: match part {
+                1 => LinePart::Continued,
+                _ => LinePart::Last,
+            },
             invocation,
             job,
             node,

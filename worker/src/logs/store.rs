@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use brasserie_common::logs::{LineId, LogPage, LogQuery, LogStream};
+use brasserie_common::logs::{LineId, LinePart, LogPage, LogQuery, LogStream};
 use parking_lot::{Condvar, Mutex};
 
 use super::query::{self, QueryError};
-use super::segment::{FRAME_BYTES, Frame, LinePart, TaskTag};
+use super::segment::{FRAME_BYTES, Frame, TaskTag};
 use super::writer::{self, Disk};
 use super::{LogConfig, WallClock};
 

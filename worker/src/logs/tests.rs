@@ -65,6 +65,7 @@ fn query(stream: LogStream) -> LogQuery {
         ascending: true,
         limit: 1_000_000,
         regex: String::new(),
+        invocation: None,
     }
 }
 
@@ -118,18 +119,20 @@ fn lines_come_back_at_once_with_all_they_carry() {
         time_secs: START,
         line: "hello\n".into(),
         id: Some(id),
+        time: Some(WallTime::from_secs(START)),
+        invocation: Some(InvocationId::new(START, -5)),
+        ..LogLine::default()
     };
     assert_eq!(lines, [want]);
     assert_eq!(id.seconds(), START);
-    assert_eq!(
-        texts(&all(&store, query(LogStream::Stderr)).0),
-        ["\u{fffd}\n"]
-    );
+    let (binary, _) = all(&store, query(LogStream::Stderr));
+    assert_eq!(texts(&binary), ["\u{fffd}\n"]);
+    assert_eq!(binary[0].bytes.as_deref(), Some(&b"\xff\n"[..]));
     assert!(all(&store, query(LogStream::Statuses)).0.is_empty());
 }
 
 #[test]
-fn binary_bytes_and_pieces_survive_on_disk() {
+fn binary_bytes_and_pieces_survive() {
     let dir = tempfile::tempdir().expect("a folder");
     let store = open(dir.path(), &Clock::at(START));
     store.append(
@@ -145,17 +148,46 @@ fn binary_bytes_and_pieces_survive_on_disk() {
         b"\xff\n",
     );
     drop(store);
-    let bytes = fs::read(&segments(dir.path())[0]).expect("readable");
-    let records: Vec<_> = segment::records(&bytes).collect();
+    let store = open(dir.path(), &Clock::at(START));
+    let (lines, _) = all(&store, query(LogStream::Stdout));
+    let pieces: Vec<_> = lines
+        .iter()
+        .map(|line| (line.bytes.as_deref(), line.part))
+        .collect();
     assert_eq!(
-        records.iter().map(|r| (r.line, r.part)).collect::<Vec<_>>(),
-        [(&b"\0\xfe"[..], 1), (&b"\xff\n"[..], 0)]
+        pieces,
+        [
+            (Some(&b"\0\xfe"[..]), LinePart::Continued),
+            (Some(&b"\xff\n"[..]), LinePart::Last)
+        ]
     );
-    assert!(
-        records
-            .iter()
-            .all(|r| r.invocation == InvocationId::new(START, -5))
-    );
+}
+
+#[test]
+fn the_lines_of_one_run_can_be_asked_for() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let store = open(dir.path(), &Clock::at(START));
+    let run = |rand| InvocationId::new(START, rand);
+    for i in 0..9 {
+        let tag = TaskTag::new(run(i % 3), &job("job"), &node("node"));
+        put(&store, &tag, &format!("{i}"));
+    }
+    for ascending in [true, false] {
+        let (lines, _) = all(
+            &store,
+            LogQuery {
+                invocation: Some(run(1)),
+                ascending,
+                ..query(LogStream::Stdout)
+            },
+        );
+        let mut want = ["1", "4", "7"];
+        if !ascending {
+            want.reverse();
+        }
+        assert_eq!(texts(&lines), want);
+        assert!(lines.iter().all(|line| line.invocation == Some(run(1))));
+    }
 }
 
 /// 3,000 lines of 30 tasks over several segments, with every second of the clock holding some of them.

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use brasserie_common::logs::{LineId, LogStream};
+use brasserie_common::logs::{LineId, LinePart, LogStream};
 use brasserie_common::{InvocationId, JobName, NodeName, WallTime};
 use serde_json::json;
 
 use super::LogConfig;
 use super::index::SegmentIndex;
 use super::query::SegmentView;
-use super::segment::{Frame, LinePart, TaskTag, scan};
+use super::segment::{Frame, TaskTag, scan};
 use super::store::{Shared, Stage};
 
 /// Lines gather this long before they are written: what a process crash may lose, well below the second that a

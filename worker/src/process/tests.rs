@@ -101,6 +101,7 @@ impl Bench {
             ascending: true,
             limit: 20_000,
             regex: String::new(),
+            invocation: None,
         };
         let mut lines = Vec::new();
         loop {

@@ -91,6 +91,7 @@ async fn last_words(connection: &Connection, task: &UnfinishedTask) -> Result<St
         from: -1,
         ascending: false,
         regex: String::new(),
+        invocation: None,
     };
     // The summary stands without its logs.
     if let Ok((lines, _)) = logs::collect(connection, request, LAST_LINES).await {

@@ -144,6 +144,7 @@ fn a_log_that_is_behind_makes_tasks_wait_and_loses_nothing() {
         ascending: false,
         limit: 1,
         regex: String::new(),
+        invocation: None,
     };
     let page = bench.logs.query(&query).expect("a valid query");
     assert_eq!(page.lines[0].line, "300000\n");

@@ -1,0 +1,132 @@
+//! A log line for people and for programs.
+
+use brasserie_common::InvocationId;
+use brasserie_thrift::generated::common::LogLine;
+use serde_json::{Value, json};
+
+/// What follows a piece of a line that was too long for the log.
+const GOES_ON: &str = " [the line goes on]";
+
+/// What a line must say of its task, since the question did not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Names {
+    None,
+    Node,
+    JobAndNode,
+}
+
+/// One line with its newline. A piece of a longer line is marked, and bytes that are no UTF-8 are escaped.
+pub(super) fn text(line: &LogLine, names: Names) -> String {
+    let written = match &line.bytes {
+        Some(bytes) => escaped(bytes),
+        None => line.line.clone().unwrap_or_default(),
+    };
+    let text = written.strip_suffix('\n').unwrap_or(&written);
+    let end = match line.continued {
+        Some(true) => GOES_ON,
+        Some(false) | None => "",
+    };
+    let job = line.job_id.as_deref().unwrap_or_default();
+    let node = line.node_id.as_deref().unwrap_or_default();
+    match names {
+        Names::None => format!("{text}{end}\n"),
+        Names::Node => format!("{node}: {text}{end}\n"),
+        Names::JobAndNode => format!("{job} {node}: {text}{end}\n"),
+    }
+}
+
+/// Everything that is known of it. `bytes` is there only if `line` is not what was written.
+pub(super) fn json(line: &LogLine) -> Value {
+    let mut value = json!({
+        "job": line.job_id, "node": line.node_id, "time": line.time, "line": line.line, "line_id": line.line_id,
+    });
+    let run = line.invocation_id.clone();
+    let run = run.and_then(|run| InvocationId::try_from(run).ok());
+    let more = [
+        ("time_ms", line.time_ms.map(Value::from)),
+        ("invocation", run.map(|run| run.to_string().into())),
+        ("worker", line.worker_shard.clone().map(Value::from)),
+        ("bytes", line.bytes.clone().map(Value::from)),
+        ("continued", line.continued.map(Value::from)),
+    ];
+    for (key, known) in more {
+        if let Some(known) = known {
+            value[key] = known;
+        }
+    }
+    value
+}
+
+/// Text as it is, and `\xFF` for each byte that belongs to none.
+fn escaped(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02X}"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(bytes: &[u8]) -> LogLine {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        LogLine {
+            job_id: Some("j".to_owned()),
+            node_id: Some("n".to_owned()),
+            bytes: (text.as_bytes() != bytes).then(|| bytes.to_vec()),
+            line: Some(text),
+            ..LogLine::default()
+        }
+    }
+
+    #[test]
+    fn text_names_what_was_not_asked_for() {
+        let line = line(b"x\n");
+        assert_eq!(text(&line, Names::None), "x\n");
+        assert_eq!(text(&line, Names::Node), "n: x\n");
+        assert_eq!(text(&line, Names::JobAndNode), "j n: x\n");
+    }
+
+    #[test]
+    fn text_marks_pieces_and_escapes_bytes() {
+        let mut piece = line(b"a\xff\xc3\xa4\xfe");
+        piece.continued = Some(true);
+        assert_eq!(
+            text(&piece, Names::None),
+            "a\\xFF\u{e4}\\xFE [the line goes on]\n"
+        );
+        assert_eq!(text(&line(b"no newline"), Names::None), "no newline\n");
+    }
+
+    #[test]
+    fn json_has_all_that_is_known() {
+        let mut line = line(b"\xff");
+        line.time_ms = Some(1500);
+        line.invocation_id = Some(InvocationId::new(7, -1).into());
+        line.worker_shard = Some("w1".to_owned());
+        line.continued = Some(true);
+        let value = json(&line);
+        assert_eq!(value["time_ms"], 1500);
+        assert_eq!(value["invocation"], "7:ffffffffffffffff");
+        assert_eq!(value["worker"], "w1");
+        assert_eq!(value["bytes"], json!([255]));
+        assert_eq!(value["continued"], true);
+    }
+
+    #[test]
+    fn json_of_an_older_worker_has_no_guesses() {
+        let value = json(&line(b"x"));
+        let keys: Vec<&String> = value
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(key, _)| key)
+            .collect();
+        assert_eq!(keys, ["job", "line", "line_id", "node", "time"]);
+    }
+}
