@@ -14,8 +14,8 @@ use crate::ExitReason;
 use crate::config::{Cli, exit_code};
 use crate::keeper::{self, lease::Lease};
 use crate::options::StartOptions;
-use crate::process::DescriptorLimit;
-use crate::start::start_kept;
+use crate::process::{DescriptorLimit, Orphans};
+use crate::start::{Surroundings, start_kept};
 
 /// A keeper passes on what a service manager may have sent to the whole group already: within this time two signals are one
 /// wish. Later a second one means that the tasks must not be waited for.
@@ -41,7 +41,11 @@ pub fn run() -> ExitCode {
         .enable_all()
         .build();
     match runtime {
-        Ok(runtime) => runtime.block_on(work(options, descriptors)),
+        // On a thread of the runtime: children of the first one are orphans of tasks, so it must have none of its own.
+        Ok(runtime) => match runtime.block_on(runtime.spawn(work(options, descriptors))) {
+            Ok(code) => code,
+            Err(error) => failed(&error, exit_code::START),
+        },
         Err(error) => failed(&error, exit_code::START),
     }
 }
@@ -51,7 +55,12 @@ async fn work(options: StartOptions, descriptors: Option<DescriptorLimit>) -> Ex
         Ok(lease) => lease,
         Err(error) => return failed(&error, exit_code::START),
     };
-    let handle = match start_kept(options, lease, descriptors).await {
+    let surroundings = Surroundings {
+        lease,
+        descriptors,
+        orphans: Orphans::Adopt,
+    };
+    let handle = match start_kept(options, surroundings).await {
         Ok(handle) => handle,
         Err(error) => return failed(&error, exit_code::START),
     };

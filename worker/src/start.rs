@@ -22,7 +22,7 @@ use crate::keeper::{self, lease::Lease};
 use crate::logs::{LogConfig, LogStore, OpenError};
 use crate::options::{LogRetention, StartOptions};
 use crate::perform::{OwnEvents, Performer, Supervised};
-use crate::process::{self, DescriptorLimit, RunnerConfig};
+use crate::process::{self, DescriptorLimit, Orphans, RunnerConfig};
 use crate::rpc::{SchedulerClient, WorkerService};
 use crate::runner::{self, StartRunner};
 use crate::usage::{Monitor, Running, sample_tasks};
@@ -120,21 +120,37 @@ pub async fn start_with(
     options: StartOptions,
     runner: StartRunner,
 ) -> Result<WorkerHandle, StartError> {
-    start_all(options, (None, None), runner).await
+    start_all(options, Surroundings::UNKNOWN, runner).await
 }
 
-/// As [`start`], under a keeper that ends the tasks in time if this process cannot. `descriptors` is what tasks may open.
+/// What a program knows of the process that it is.
+pub(crate) struct Surroundings {
+    pub lease: Option<Lease>,
+    /// What tasks may open.
+    pub descriptors: Option<DescriptorLimit>,
+    pub orphans: Orphans,
+}
+
+impl Surroundings {
+    /// Inside somebody else's program.
+    const UNKNOWN: Surroundings = Surroundings {
+        lease: None,
+        descriptors: None,
+        orphans: Orphans::Leave,
+    };
+}
+
+/// As [`start`], under a keeper that ends the tasks in time if this process cannot.
 pub(crate) async fn start_kept(
     options: StartOptions,
-    lease: Option<Lease>,
-    descriptors: Option<DescriptorLimit>,
+    surroundings: Surroundings,
 ) -> Result<WorkerHandle, StartError> {
-    start_all(options, (lease, descriptors), runner::processes()).await
+    start_all(options, surroundings, runner::processes()).await
 }
 
 async fn start_all(
     options: StartOptions,
-    (lease, descriptors): (Option<Lease>, Option<DescriptorLimit>),
+    surroundings: Surroundings,
     start_runner: StartRunner,
 ) -> Result<WorkerHandle, StartError> {
     let clock = Clock;
@@ -159,7 +175,8 @@ async fn start_all(
     let running = Arc::new(Running::default());
     let config = RunnerConfig {
         environment: options.pass_environment.clone(),
-        descriptors,
+        descriptors: surroundings.descriptors,
+        orphans: surroundings.orphans,
         ..RunnerConfig::new(
             directory.path().to_owned(),
             identity.machine_lock.hostname.as_ref().to_owned(),
@@ -179,7 +196,15 @@ async fn start_all(
     let stop = CancellationToken::new();
     let server = server.serve(service, Limits::DEFAULT, stop.child_token());
     let performer = Performer::new(runner, client, own.clone());
-    let driver = Driver::new(worker, clock, performer, own_events, lanes, losses, lease);
+    let driver = Driver::new(
+        worker,
+        clock,
+        performer,
+        own_events,
+        lanes,
+        losses,
+        surroundings.lease,
+    );
     tokio::spawn(watch_usage(monitor, own.clone(), clock, stop.clone()));
     tokio::spawn(sample_tasks(running, own.clone(), clock, stop.clone()));
     let data_dir = directory.path().to_owned();

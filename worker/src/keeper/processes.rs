@@ -17,6 +17,7 @@ pub(crate) struct Process {
     pub pid: Pid,
     pub parent: Pid,
     pub group: Pid,
+    pub session: Pid,
     pub start: StartTicks,
     pub life: Life,
 }
@@ -82,6 +83,7 @@ fn parse(pid: Pid, stat: &[u8]) -> Option<Process> {
         pid,
         parent: id(1)?,
         group: id(2)?,
+        session: id(3)?,
         start: StartTicks(u64::try_from(number(19)?).ok()?),
         life: match *fields.first()? {
             "Z" | "X" | "x" => Life::Zombie,
@@ -108,6 +110,7 @@ mod tests {
         let line = b"7 (a) b) Z 3 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 0";
         let process = parse(Pid::from_raw(7), line).expect("parsed");
         assert_eq!(process.parent, Pid::from_raw(3));
+        assert_eq!(process.session, Pid::from_raw(7));
         assert_eq!(process.start, StartTicks(4711));
         assert_eq!(process.life, Life::Zombie);
     }

@@ -27,6 +27,9 @@ pub(super) enum Event<'a> {
     LineSplit {
         message: &'a str,
     },
+    StraysKilled {
+        message: &'a str,
+    },
     PipesClosed,
     GotStatus {
         raw: Option<&'a str>,
@@ -91,7 +94,8 @@ pub(super) fn log(
         }
         Event::ProcessExited { message }
         | Event::PipeError { message }
-        | Event::LineSplit { message } => {
+        | Event::LineSplit { message }
+        | Event::StraysKilled { message } => {
             fields.message = Some(message);
         }
         Event::PipesClosed => {}
@@ -132,6 +136,7 @@ fn name(event: Event<'_>) -> &'static str {
         Event::ProcessExited { .. } => "process_exited",
         Event::PipeError { .. } => "task_pipe_error",
         Event::LineSplit { .. } => "task_line_split",
+        Event::StraysKilled { .. } => "task_strays_killed",
         Event::PipesClosed => "task_pipes_closed",
         Event::GotStatus { .. } => "got_status",
         Event::FailedToStart { .. } => "task_failed_to_start",

@@ -25,8 +25,9 @@
 //! A process is made by a clone that borrows this process's memory until its program runs, so that the size of this process
 //! does not matter; where the machine does not allow that, by `posix_spawn`.
 //!
-//! The parent death signal is not set: the kernel ties it to the *thread* that started the child. What outlives a worker that is killed with `kill -9`, and what leaves its process group, is the business of
-//! the keeper around the worker.
+//! The parent death signal is not set: the kernel ties it to the *thread* that started the child. What outlives a worker that is
+//! killed with `kill -9` is the business of the keeper around the worker. What leaves its process group is ended with its task
+//! where the runner may adopt orphans ([`Orphans`]), and elsewhere by the keeper when the worker ends.
 
 mod command;
 mod ending;
@@ -36,6 +37,7 @@ mod launch;
 mod pipes;
 mod runner;
 mod spawn;
+mod strays;
 mod supervisor;
 mod task;
 #[cfg(test)]
@@ -54,6 +56,7 @@ use crate::logs::LogStore;
 pub use command::ARGUMENT_IN_ENVIRONMENT_LIMIT;
 pub use environment::PassedEnvironment;
 pub use runner::{KillError, ProcessRunner, SpawnError, StartError};
+pub use strays::Orphans;
 
 /// One run of one task: a kill names it completely, so that it never hits a newer run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -75,6 +78,8 @@ pub struct RunnerConfig {
     pub environment: PassedEnvironment,
     /// The limit of open files that tasks start with; `None`: that of this process.
     pub descriptors: Option<DescriptorLimit>,
+    /// Who ends what leaves its task's process group.
+    pub orphans: Orphans,
 }
 
 /// How many files a process may have open.
@@ -93,6 +98,7 @@ impl RunnerConfig {
             logs,
             environment: PassedEnvironment::USUAL,
             descriptors: None,
+            orphans: Orphans::Leave,
         }
     }
 }

@@ -291,6 +291,11 @@ impl Inbox {
         }
     }
 
+    /// The number of the next task.
+    pub(super) fn next(&self) -> TaskNumber {
+        TaskNumber(self.state.lock().next)
+    }
+
     pub(super) fn wake_fd(&self) -> &EventFd {
         &self.wake
     }

@@ -1,6 +1,7 @@
 //! The supervising thread: starts tasks, reads their pipes, sees them exit, ends what must end.
 
 pub(super) mod ends;
+mod orphans;
 mod output;
 
 use std::cmp::Reverse;
@@ -22,6 +23,7 @@ use super::launch::{Child, Launch, Limit, Way};
 use super::pipes::{LineSplitter, Pipe, PipeKind, RateLimit, StatusCollector, Tail};
 use super::runner::{Command, Inbox, TaskNumber};
 use super::spawn::{self, Launcher};
+use super::strays::{LOOK, Strays};
 use super::task::{Declared, Stage, Task};
 use super::{RunKey, RunnerConfig, Signalled, SpawnRequest, TaskEnd, TaskSink};
 use crate::logs::TaskTag;
@@ -62,6 +64,11 @@ pub(super) struct Supervisor {
     timers: BinaryHeap<Reverse<(Instant, TaskNumber, Timer)>>,
     /// In order of time, which is the order of starts.
     young: VecDeque<(Instant, TaskNumber)>,
+    strays: Strays,
+    /// When to look for them again.
+    look_at: Option<Instant>,
+    /// Tasks whose end waits for the death of what they left behind.
+    held: Vec<TaskNumber>,
     ending: Ending,
     waiting_for_end: Vec<Box<dyn FnOnce() + Send>>,
     read_buffer: Vec<u8>,
@@ -100,8 +107,12 @@ impl Supervisor {
         // Edge-triggered: every write wakes, and the counter need never be read back.
         let wake = EpollFlags::EPOLLIN | EpollFlags::EPOLLET;
         epoll.add(inbox.wake_fd(), EpollEvent::new(wake, WAKE_TOKEN))?;
+        let strays = Strays::new(config.orphans)?;
         Ok(Supervisor {
             config,
+            strays,
+            look_at: None,
+            held: Vec::new(),
             sink,
             inbox,
             epoll,
@@ -227,6 +238,7 @@ impl Supervisor {
                     sent: Signalled::No,
                     signalled: Signalled::No,
                     kill_at: None,
+                    held_until: None,
                     ended_by: None,
                     starting: now.saturating_duration_since(request.asked),
                     status_from: request.options.status_from,
@@ -238,6 +250,7 @@ impl Supervisor {
                     split: Declared::No,
                 };
                 self.tasks.insert(number, task);
+                self.look_again(now + LOOK);
                 self.young.push_back((now + YOUNG, number));
             }
             Err(failure) => self.report_failure(key, &tag, request, failure),
@@ -327,7 +340,7 @@ impl Supervisor {
     fn next_timeout(&self) -> EpollTimeout {
         let young = self.young.front().map(|(due, _)| *due);
         let timer = self.timers.peek().map(|Reverse((due, ..))| *due);
-        let Some(due) = young.into_iter().chain(timer).min() else {
+        let Some(due) = young.into_iter().chain(timer).chain(self.look_at).min() else {
             return EpollTimeout::NONE;
         };
         // Rounded up: waking a fraction of a millisecond early would only spin.

@@ -103,6 +103,9 @@ impl Supervisor {
 
     /// The task is over. Invariant: its child has exited and was not reaped yet.
     fn finish(&mut self, number: TaskNumber) {
+        if self.held_by_strays(number) {
+            return;
+        }
         let Some(mut task) = self.tasks.remove(&number) else {
             return;
         };
@@ -198,6 +201,9 @@ impl Supervisor {
     }
 
     pub(super) fn run_timers(&mut self, now: Instant) {
+        if self.look_at.is_some_and(|due| due <= now) {
+            self.look_around(now);
+        }
         while let Some(&(due, number)) = self.young.front()
             && (due <= now || !self.tasks.contains_key(&number))
         {
@@ -241,7 +247,9 @@ impl Supervisor {
                 task.stage = Stage::Swept;
                 self.timers
                     .push(Reverse((now + LINGER, number, Timer::Linger)));
+                self.look_around(now);
             }
+            Stage::Swept if task.held_until.is_some() => {}
             Stage::Swept => {
                 for kind in PipeKind::ALL {
                     if task.pipes[kind.index()].is_open() {

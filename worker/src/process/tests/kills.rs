@@ -315,7 +315,7 @@ fn a_daemon_that_left_the_group_cannot_hang_the_task() {
         .trim_start_matches("child ")
         .parse()
         .expect("a pid");
-    // Ours to clean up: the runner cannot reach it until tasks have control groups.
+    // Ours to clean up: this runner leaves orphans alone.
     let _ = nix::sys::signal::kill(
         nix::unistd::Pid::from_raw(child),
         nix::sys::signal::Signal::SIGKILL,

@@ -1,0 +1,234 @@
+//! Orphans: what a task's processes left running when they died. A process that has left its task's process group and whose
+//! parent is dead would escape the task's end. So the worker's program is a child subreaper: the kernel makes it the parent of
+//! each such process, which is how it finds them, ends them with their task, and collects what has died.
+//!
+//! They come to the first thread of this process, which starts no processes itself; tasks are children of the supervising
+//! thread. Their own children come here when they die, so rounds of killing reach all generations. What is listed here has its
+//! number until it is collected here, so no signal can hit a stranger.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+use nix::sys::prctl;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+use super::runner::TaskNumber;
+use super::task::{Stage, Task};
+use crate::keeper::processes;
+
+/// Between two looks while tasks run: orphans of a running task are left in peace, this only collects the dead ones before they
+/// use up the machine's process numbers. One look is one system call if there are none.
+pub(super) const LOOK: Duration = Duration::from_secs(1);
+/// Between two rounds of killing, as in the keeper's sweep.
+pub(super) const ROUND: Duration = Duration::from_millis(10);
+/// Bytes of the list of orphans that are read: a hundred thousand numbers; the others are seen when these are gone.
+const MAX_LIST_BYTES: usize = 1 << 20;
+/// Tells whose a process is.
+const INVOCATION: &str = "BRASSERIE_INVOCATION=";
+
+/// Who takes care of orphans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Orphans {
+    /// The runner. Only for a program whose first thread starts no processes, and with one runner in it.
+    Adopt,
+    /// Whoever is above this process.
+    Leave,
+}
+
+/// Whose an orphan is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    Task(TaskNumber),
+    /// Its task has ended: it came too late to be ended with it.
+    Ended,
+    /// It has left its session and its environment. Its task started before this number was given.
+    Unknown {
+        before: TaskNumber,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Orphan {
+    session: Pid,
+    owner: Owner,
+}
+
+/// The orphans that have come.
+pub(super) struct Strays {
+    /// `None`: they are left.
+    list: Option<File>,
+    known: BTreeMap<Pid, Orphan>,
+    text: Vec<u8>,
+}
+
+/// What a look has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Nothing,
+    /// All of them may live.
+    Tolerated,
+    /// Some were killed and must be looked for again.
+    Killed,
+}
+
+impl Strays {
+    pub(super) fn new(orphans: Orphans) -> io::Result<Self> {
+        let list = match orphans {
+            Orphans::Leave => None,
+            Orphans::Adopt => {
+                prctl::set_child_subreaper(true)?;
+                let thread = std::process::id();
+                // Some kernels are built without it: then orphans come, and live until the keeper ends them with the worker.
+                File::open(format!("/proc/self/task/{thread}/children"))
+                    .inspect_err(|error| {
+                        tracing::warn!("cannot list orphans of tasks, which live as long as this worker: {error}");
+                    })
+                    .ok()
+            }
+        };
+        Ok(Strays {
+            list,
+            known: BTreeMap::new(),
+            text: Vec::new(),
+        })
+    }
+
+    /// How many of a task's are left.
+    pub(super) fn of(&self, number: TaskNumber) -> usize {
+        let owner = Owner::Task(number);
+        self.known.values().filter(|o| o.owner == owner).count()
+    }
+
+    /// Collects the dead, finds out whose the living are, and kills those that must not live: of tasks that have ended or are
+    /// `over`, or in their last stage. `next`: the number of the next task.
+    pub(super) fn look(
+        &mut self,
+        tasks: &HashMap<TaskNumber, Task>,
+        over: Option<TaskNumber>,
+        next: TaskNumber,
+    ) -> Found {
+        let listed = self.listed();
+        if listed.is_empty() {
+            self.known.clear();
+            return Found::Nothing;
+        }
+        let known = std::mem::take(&mut self.known);
+        let whose = Whose::new(tasks, &known);
+        for pid in listed {
+            match waitpid(pid, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::StillAlive) => {
+                    let orphan = known.get(&pid).copied().or_else(|| whose.find(pid, next));
+                    self.known.extend(orphan.map(|orphan| (pid, orphan)));
+                }
+                // It was collected.
+                Ok(_) | Err(_) => {}
+            }
+        }
+        let mut found = Found::Tolerated;
+        for (pid, orphan) in &self.known {
+            let may_live = match orphan.owner {
+                Owner::Ended => false,
+                Owner::Task(number) => {
+                    over != Some(number)
+                        && tasks.get(&number).is_some_and(|t| t.stage != Stage::Swept)
+                }
+                Owner::Unknown { before } => tasks.keys().any(|n| *n < before && over != Some(*n)),
+            };
+            if !may_live {
+                found = Found::Killed;
+                end(*pid);
+            }
+        }
+        found
+    }
+
+    fn listed(&mut self) -> Vec<Pid> {
+        let Some(list) = &self.list else {
+            return Vec::new();
+        };
+        self.text
+            .resize(MAX_LIST_BYTES.min(self.text.len().max(4096)), 0);
+        let mut length = 0;
+        loop {
+            match list.read_at(&mut self.text[length..], length as u64) {
+                Ok(0) | Err(_) => break,
+                Ok(count) => length += count,
+            }
+            if length == self.text.len() {
+                if length == MAX_LIST_BYTES {
+                    break;
+                }
+                self.text.resize(2 * length, 0);
+            }
+        }
+        let text = String::from_utf8_lossy(&self.text[..length]);
+        // The last number may be cut off; every whole one ends in a space.
+        let whole = text.rsplit_once(' ').map_or("", |(whole, _)| whole);
+        let numbers = whole.split_ascii_whitespace();
+        numbers
+            .filter_map(|number| number.parse().ok().map(Pid::from_raw))
+            .collect()
+    }
+}
+
+/// By which signs an orphan's task is found.
+struct Whose<'a> {
+    /// Sessions and groups of tasks that run, and of orphans whose tasks are known.
+    groups: HashMap<Pid, Owner>,
+    tasks: &'a HashMap<TaskNumber, Task>,
+}
+
+impl<'a> Whose<'a> {
+    fn new(tasks: &'a HashMap<TaskNumber, Task>, known: &BTreeMap<Pid, Orphan>) -> Self {
+        let of_orphans = known.values().map(|orphan| (orphan.session, orphan.owner));
+        let of_tasks = tasks
+            .iter()
+            .map(|(number, task)| (task.pid, Owner::Task(*number)));
+        let is_known = |(_, owner): &(Pid, Owner)| !matches!(owner, Owner::Unknown { .. });
+        Whose {
+            groups: of_orphans.filter(is_known).chain(of_tasks).collect(),
+            tasks,
+        }
+    }
+
+    fn find(&self, pid: Pid, next: TaskNumber) -> Option<Orphan> {
+        let process = processes::find(pid)?;
+        let by_group = [process.group, process.session]
+            .iter()
+            .find_map(|group| self.groups.get(group).copied());
+        let owner = by_group.or_else(|| self.by_environment(pid)).unwrap_or_else(|| {
+            tracing::warn!(process = %pid, "a process came here that says of no task to belong to it; it is killed when all tasks have ended that may have started it");
+            Owner::Unknown { before: next }
+        });
+        Some(Orphan {
+            session: process.session,
+            owner,
+        })
+    }
+
+    fn by_environment(&self, pid: Pid) -> Option<Owner> {
+        let block = fs::read(format!("/proc/{pid}/environ")).ok()?;
+        let entry = block
+            .split(|byte| *byte == 0)
+            .find_map(|entry| entry.strip_prefix(INVOCATION.as_bytes()))?;
+        let running = self
+            .tasks
+            .iter()
+            .find(|(_, task)| task.key.invocation.to_string().as_bytes() == entry);
+        Some(running.map_or(Owner::Ended, |(number, _)| Owner::Task(*number)))
+    }
+}
+
+/// With its whole group if it leads one.
+fn end(pid: Pid) {
+    // It can only be gone already, or be a set-user-id program that we may not signal.
+    let _ = kill(pid, Signal::SIGKILL);
+    let _ = processes::find(pid)
+        .filter(|process| process.group == pid)
+        .map(|_| kill(Pid::from_raw(-pid.as_raw()), Signal::SIGKILL));
+}

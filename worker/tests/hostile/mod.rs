@@ -1,0 +1,359 @@
+//! Tasks that do their worst: the worker lives, the task's end tells what happened, nothing is left behind.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use brasserie_thrift::generated::common::{KillMethod, KillRequest};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::DONE_BITS;
+use super::fake::{Stage, children_of, is_alive, pid_in, until_dead};
+
+/// The kill wait of a worker's end by default, and a second.
+const KILL_WAIT_AND_A_SECOND: Duration = Duration::from_secs(6);
+/// No test waits longer; only a failing one gets here.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two looks at many processes.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// Closes the status pipe, whose number may have more digits than `dash` takes.
+const CLOSE_STATUS: &str = r#"eval "exec ${BRASSERIE_STATUS#/dev/fd/}>&-""#;
+
+fn at_once() -> KillRequest {
+    KillRequest {
+        method: Some(KillMethod::KILL),
+        kill_wait_ms: None,
+        reason: None,
+    }
+}
+
+fn bash(script: &str) -> Vec<String> {
+    ["bash", "-c", script, "bash"].map(str::to_owned).to_vec()
+}
+
+fn job_file(dir: &Path, name: &str) -> PathBuf {
+    dir.join("jobs/job").join(name)
+}
+
+/// A task ends well while the test goes on: the worker is at work.
+async fn serves(stage: &mut Stage, node: &str) {
+    let task = stage.task("job", node);
+    stage.run(&task, "true").await.expect("accepted");
+    let end = stage.end_of(&task).await;
+    assert!(end.contains(DONE_BITS), "{end}");
+}
+
+fn resident_bytes(process: Pid) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it lives");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let number = line.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());
+    number.expect("a number of kB") * 1024
+}
+
+/// By one look at all processes: each look costs as much as the machine has of them.
+fn descendants(of: Pid) -> Vec<Pid> {
+    let mut children: BTreeMap<i32, Vec<Pid>> = BTreeMap::new();
+    for entry in fs::read_dir("/proc").expect("/proc").flatten() {
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        let parent = rest.split_ascii_whitespace().nth(1);
+        let pid = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
+        if let (Some(parent), Some(pid)) = (parent.and_then(|p| p.parse().ok()), pid) {
+            children.entry(parent).or_default().push(Pid::from_raw(pid));
+        }
+    }
+    let mut found = vec![of];
+    let mut looked = 0;
+    while let Some(parent) = found.get(looked) {
+        let next = children.remove(&parent.as_raw());
+        looked += 1;
+        found.extend(next.unwrap_or_default());
+    }
+    found.split_off(1)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn daemons_end_with_their_task_and_not_before() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.join().await;
+    let worker = stage.worker_process();
+    // Forked twice with a session of its own; the one holds the pipes, the other has closed them all.
+    let script = format!(
+        "(setsid sh -c 'echo $$ > holding; exec sleep 1000' &); \
+         ({CLOSE_STATUS}; exec </dev/null >/dev/null 2>&1; setsid sh -c 'echo $$ > silent; exec sleep 1000' &); \
+         until [ -s go ]; do sleep 0.05; done"
+    );
+    let task = stage.task("job", "node");
+    stage
+        .run_command(&task, bash(&script))
+        .await
+        .expect("accepted");
+    let holding = pid_in(&job_file(dir.path(), "holding")).await;
+    let silent = pid_in(&job_file(dir.path(), "silent")).await;
+    for orphan in [holding, silent] {
+        // Looks at orphans come once a second; these may live as long as their task.
+        let adopted = async {
+            while !children_of(worker).contains(&orphan) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, adopted)
+            .await
+            .expect("the worker adopts it");
+    }
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    assert!(is_alive(holding) && is_alive(silent));
+    fs::write(job_file(dir.path(), "go"), "go").expect("written");
+    let end = stage.end_of(&task).await;
+    assert!(end.contains(DONE_BITS), "{end}");
+    assert!(
+        !is_alive(holding) && !is_alive(silent),
+        "they outlived their task"
+    );
+    serves(&mut stage, "after").await;
+    assert_eq!(children_of(worker), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_that_shed_every_sign_of_its_task_dies_with_the_last_that_may_have_started_it() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.join().await;
+    let other = stage.task("job", "other");
+    stage
+        .run(&other, "exec sleep 1000")
+        .await
+        .expect("accepted");
+    let script = format!(
+        "{CLOSE_STATUS}; (exec </dev/null >/dev/null 2>&1; \
+         setsid env -i sh -c '(echo $$ > shell; sh -c \"echo \\$\\$ > bare; exec sleep 1000\" &)' ); \
+         until [ -s bare ]; do sleep 0.05; done"
+    );
+    let task = stage.task("job", "node");
+    stage
+        .run_command(&task, bash(&script))
+        .await
+        .expect("accepted");
+    let bare = pid_in(&job_file(dir.path(), "bare")).await;
+    let end = stage.end_of(&task).await;
+    assert!(end.contains(DONE_BITS), "{end}");
+    assert_eq!(stage.kill(&other, at_once()).await, None);
+    stage.end_of(&other).await;
+    until_dead(bare, PATIENCE).await;
+    serves(&mut stage, "after").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stopped_stubborn_and_deaf_tasks_end_as_told() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.join().await;
+    let [stopped, stubborn] = ["stopped", "stubborn"].map(|node| stage.task("job", node));
+    let script = "sh -c 'echo $$ > frozen; kill -STOP $$' & echo $$ > stopped; kill -STOP $$; wait";
+    stage.run(&stopped, script).await.expect("accepted");
+    let script = "trap '' TERM; echo $$ > stubborn; while :; do sleep 1000; done";
+    stage.run(&stubborn, script).await.expect("accepted");
+    let mut pids = Vec::new();
+    for name in ["frozen", "stopped", "stubborn"] {
+        pids.push(pid_in(&job_file(dir.path(), name)).await);
+    }
+    let request = KillRequest {
+        method: Some(KillMethod::TERM_WAIT_KILL),
+        kill_wait_ms: Some(100),
+        reason: None,
+    };
+    for task in [&stopped, &stubborn] {
+        assert_eq!(stage.kill(task, request.clone()).await, None);
+        let end = stage.end_of(task).await;
+        assert!(end.contains("ended by the worker"), "{end}");
+    }
+    for pid in pids {
+        assert!(!is_alive(pid), "process {pid}");
+    }
+    // Without any descriptor it cannot say anything; its exit still counts.
+    let script = format!("{CLOSE_STATUS}; exec <&- >&- 2>&-; sleep 0.1; exit 7");
+    let closed = stage.task("job", "closed");
+    stage
+        .run_command(&closed, bash(&script))
+        .await
+        .expect("accepted");
+    let end = stage.end_of(&closed).await;
+    assert!(end.contains("exited with code 7"), "{end}");
+    serves(&mut stage, "after").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_is_removed_fails_the_next_start_by_name_and_not_the_running_one() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.join().await;
+    let program = dir.path().join("program");
+    fs::copy("/bin/sleep", &program).expect("copied");
+    let path = program.to_str().expect("UTF-8").to_owned();
+    let [running, late] = ["running", "late"].map(|node| stage.task("job", node));
+    // `sleep` takes none of the added arguments, so a shell stands between.
+    let script = format!("echo $$ > pid; {path} 0.3");
+    stage.run(&running, &script).await.expect("accepted");
+    pid_in(&job_file(dir.path(), "pid")).await;
+    fs::remove_file(&program).expect("removed");
+    stage
+        .run_command(&late, vec![path.clone()])
+        .await
+        .expect("accepted");
+    let end = stage.end_of(&late).await;
+    assert!(end.contains(&format!("{path} does not exist")), "{end}");
+    stage.end_of(&running).await;
+    serves(&mut stage, "after").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn floods_neither_fill_memory_nor_hold_up_other_tasks() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let flags = ["--log-max-size", "64M"];
+    let mut stage = Stage::open(dir.path(), &flags).await;
+    stage.join().await;
+    let worker = stage.worker_process();
+    let [line, lines] = ["line", "lines"].map(|node| stage.task("job", node));
+    stage
+        .run(&line, "exec cat /dev/zero")
+        .await
+        .expect("accepted");
+    stage.run(&lines, "exec yes").await.expect("accepted");
+    let until = Instant::now() + Duration::from_secs(2);
+    let mut round = 0;
+    while Instant::now() < until {
+        round += 1;
+        serves(&mut stage, &format!("between {round}")).await;
+        let resident = resident_bytes(worker);
+        assert!(resident < 256 << 20, "{resident} bytes");
+    }
+    for task in [&line, &lines] {
+        assert_eq!(stage.kill(task, at_once()).await, None);
+        let end = stage.end_of(task).await;
+        assert!(end.contains("ended by the worker"), "{end}");
+    }
+    assert_eq!(children_of(worker), []);
+}
+
+/// A group of the pids controller for the worker, removed at the end.
+struct Pids(PathBuf);
+
+impl Pids {
+    /// `None`: this machine has no such controller that we may use, and nothing is proven here.
+    fn around(process: Pid, max: u32) -> Option<Self> {
+        let name = format!("brasserie-test-{}-{process}", std::process::id());
+        let path = Path::new("/sys/fs/cgroup/pids").join(name);
+        fs::create_dir(&path).ok()?;
+        let group = Pids(path);
+        fs::write(group.0.join("cgroup.procs"), process.to_string()).ok()?;
+        fs::write(group.0.join("pids.max"), max.to_string()).ok()?;
+        Some(group)
+    }
+
+    fn refusals(&self) -> u64 {
+        let events = fs::read_to_string(self.0.join("pids.events")).expect("readable");
+        let number = events
+            .strip_prefix("max ")
+            .and_then(|n| n.trim().parse().ok());
+        number.expect("a number")
+    }
+
+    fn members(&self) -> usize {
+        let members = fs::read_to_string(self.0.join("cgroup.procs")).expect("readable");
+        members.lines().count()
+    }
+}
+
+impl Drop for Pids {
+    fn drop(&mut self) {
+        // Its members die with the stage, of which the kernel may hear a moment later.
+        let until = Instant::now() + PATIENCE;
+        while fs::remove_dir(&self.0).is_err() && Instant::now() < until {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fork_bomb_fills_its_group_and_is_ended_whole() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.join().await;
+    let worker = stage.worker_process();
+    let Some(pids) = Pids::around(worker, 150) else {
+        eprintln!("unproven here: there is no pids controller that may be used");
+        return;
+    };
+    // Generations of daemons, each in a session of its own; the shell goes on trying for a while.
+    let bomb = stage.task("job", "bomb");
+    let script = "while :; do setsid sleep 1000 & done 2>/dev/null";
+    stage
+        .run_command(&bomb, bash(script))
+        .await
+        .expect("accepted");
+    let full = async {
+        while pids.refusals() == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, full)
+        .await
+        .expect("it fills the group");
+    let refused = stage.task("job", "refused");
+    stage.run(&refused, "true").await.expect("accepted");
+    let end = stage.end_of(&refused).await;
+    assert!(end.contains("no more processes may be created"), "{end}");
+    assert_eq!(stage.kill(&bomb, at_once()).await, None);
+    let end = stage.end_of(&bomb).await;
+    assert!(end.contains("ended by the worker"), "{end}");
+    let alone = async {
+        while pids.members() > 1 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, alone)
+        .await
+        .expect("all of it is dead");
+    serves(&mut stage, "after").await;
+    kill(stage.keeper(), Signal::SIGTERM).expect("sent");
+    assert_eq!(stage.code().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kill_9_of_a_worker_ends_a_hundred_tasks_of_three_processes_in_time() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.join().await;
+    let worker = stage.worker_process();
+    let script = "setsid env -i sleep 1000 & sleep 1000 & exec sleep 1000";
+    for number in 0..100 {
+        let task = stage.task("job", &number.to_string());
+        stage.run(&task, script).await.expect("accepted");
+    }
+    let until = Instant::now() + 2 * PATIENCE;
+    let mut all = descendants(worker);
+    while all.len() < 300 {
+        assert!(Instant::now() < until, "only {} processes", all.len());
+        tokio::time::sleep(LOOK_AGAIN).await;
+        all = descendants(worker);
+    }
+    let killed = Instant::now();
+    kill(worker, Signal::SIGKILL).expect("killed");
+    while all.iter().any(|pid| is_alive(*pid)) {
+        all.retain(|pid| is_alive(*pid));
+        let (left, since) = (all.len(), killed.elapsed());
+        assert!(
+            since < KILL_WAIT_AND_A_SECOND,
+            "{left} alive after {since:?}"
+        );
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    println!("all dead after {:?}", killed.elapsed());
+    assert_eq!(stage.code().await, Some(128 + 9));
+}
