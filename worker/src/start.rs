@@ -173,16 +173,7 @@ async fn start_all(
     );
     let (own, own_events) = mpsc::unbounded_channel();
     let running = Arc::new(Running::default());
-    let config = RunnerConfig {
-        environment: options.pass_environment.clone(),
-        descriptors: surroundings.descriptors,
-        orphans: surroundings.orphans,
-        ..RunnerConfig::new(
-            directory.path().to_owned(),
-            identity.machine_lock.hostname.as_ref().to_owned(),
-            Arc::clone(&logs),
-        )
-    };
+    let config = runner_config(&options, &surroundings, &directory, &logs);
     let groups = directory.groups();
     let sink = Supervised::new(own.clone(), clock, groups, Arc::clone(&running));
     let runner = start_runner(config, Box::new(sink))?;
@@ -196,15 +187,8 @@ async fn start_all(
     let stop = CancellationToken::new();
     let server = server.serve(service, Limits::DEFAULT, stop.child_token());
     let performer = Performer::new(runner, client, own.clone());
-    let driver = Driver::new(
-        worker,
-        clock,
-        performer,
-        own_events,
-        lanes,
-        losses,
-        surroundings.lease,
-    );
+    let lease = surroundings.lease;
+    let driver = Driver::new(worker, clock, performer, own_events, lanes, losses, lease);
     tokio::spawn(watch_usage(monitor, own.clone(), clock, stop.clone()));
     tokio::spawn(sample_tasks(running, own.clone(), clock, stop.clone()));
     let data_dir = directory.path().to_owned();
@@ -277,6 +261,25 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work)
         .await
         .unwrap_or(Err(StartError::Interrupted))
+}
+
+fn runner_config(
+    options: &StartOptions,
+    surroundings: &Surroundings,
+    directory: &WorkerDirectory,
+    logs: &Arc<LogStore>,
+) -> RunnerConfig {
+    let host = &directory.identity().machine_lock.hostname;
+    RunnerConfig {
+        environment: options.pass_environment.clone(),
+        descriptors: surroundings.descriptors,
+        orphans: surroundings.orphans,
+        ..RunnerConfig::new(
+            directory.path().to_owned(),
+            host.as_ref().to_owned(),
+            Arc::clone(logs),
+        )
+    }
 }
 
 fn core_options(

@@ -202,7 +202,11 @@ impl<'a> Whose<'a> {
             .iter()
             .find_map(|group| self.groups.get(group).copied());
         let owner = by_group.or_else(|| self.by_environment(pid)).unwrap_or_else(|| {
-            tracing::warn!(process = %pid, "a process came here that says of no task to belong to it; it is killed when all tasks have ended that may have started it");
+            tracing::warn!(
+                    process = %pid,
+                    "a process came here that says of no task to belong to it; it is killed when all tasks have ended that \
+                     may have started it"
+                );
             Owner::Unknown { before: next }
         });
         Some(Orphan {
