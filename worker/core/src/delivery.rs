@@ -63,6 +63,7 @@ impl Association {
 
     pub(crate) fn send_reports(&mut self, turn: &mut Turn<'_>) {
         while let Some(given_up) = self.reports.give_up(turn.now) {
+            self.reports.narrow();
             self.reports.wait(given_up.report, turn.now + REPORT_RETRY);
             self.not_acknowledged(turn.now, given_up);
         }
@@ -88,6 +89,10 @@ impl Association {
             | CallOutcome::Refused(..)
             | CallOutcome::Unknown(_) => false,
         };
+        match is_acknowledged {
+            true => self.reports.widen(),
+            false => self.reports.narrow(),
+        }
         let is_current = self.scheduler() == Some(sent.addressed)
             || sabotage::on(Sabotage::DropOnAnyAcknowledgement);
         if is_acknowledged && is_current && self.counts(sent) {

@@ -12,11 +12,15 @@ use brasserie_common::{
 use crate::effect::Call;
 use crate::outbox::Turn;
 
-/// Calls on their way at once. Each is answered once its record is durable, which takes the store's pause and a sync: some ten
-/// milliseconds, twenty on a busy machine. So a thousand of them carry 50,000 ends a second, more than a worker can start. They are
-/// a quarter of what a scheduler takes from one connection, and at half a KiB each half a megabyte there; with more workers than its
-/// lane has room for, it turns some away, and they come again.
-pub(crate) const MAX_IN_FLIGHT: usize = 1024;
+/// Calls on their way at once, as long as the scheduler shows that it keeps up. Each is answered once its record is durable, which takes
+/// the store's pause and a sync: some ten milliseconds, twenty on a busy machine. So a thousand of them carry 50,000 ends a second,
+/// more than a worker can start. They are a quarter of what a scheduler takes from one connection.
+const MOST_IN_FLIGHT: usize = 1024;
+
+/// The same at first, and after any call that was not acknowledged. A thousand workers that come back to a scheduler with all their ends
+/// then send it at most 100,000, which it writes within a second; with ten times as many the answers would come when the workers have
+/// given the calls up, and nothing would ever be acknowledged.
+const LEAST_IN_FLIGHT: usize = 100;
 
 /// "was not running" answers that wait. A question that needs more room than is left is refused as a whole, and asked again.
 pub(crate) const MAX_NOT_RUNNING: usize = 10_000;
@@ -75,7 +79,7 @@ pub(crate) enum TaskLane {
     Closed,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Reports {
     all: BTreeMap<ReportId, Report>,
     /// Waiting ends and answers, the longest ready first.
@@ -88,6 +92,23 @@ pub(crate) struct Reports {
     last_id: u64,
     /// The scheduler could not be reached: there is no use in trying the others before this.
     paused_until: Time,
+    /// How many calls may be on their way: from [`LEAST_IN_FLIGHT`] to [`MOST_IN_FLIGHT`].
+    window: usize,
+}
+
+impl Default for Reports {
+    fn default() -> Self {
+        Reports {
+            all: BTreeMap::new(),
+            lane: BTreeSet::new(),
+            healthchecks: BTreeSet::new(),
+            calls: BTreeMap::new(),
+            not_running: BTreeSet::new(),
+            last_id: 0,
+            paused_until: Time::ZERO,
+            window: LEAST_IN_FLIGHT,
+        }
+    }
 }
 
 impl Reports {
@@ -151,6 +172,18 @@ impl Reports {
                 self.healthchecks.insert(id);
             }
         }
+    }
+
+    /// A call was acknowledged: one more may be on its way, if all that may be are.
+    pub(crate) fn widen(&mut self) {
+        if self.calls.len() + 1 == self.window {
+            self.window = (self.window + 1).min(MOST_IN_FLIGHT);
+        }
+    }
+
+    /// A call was not acknowledged: the scheduler may have more to do than it can.
+    pub(crate) fn narrow(&mut self) {
+        self.window = LEAST_IN_FLIGHT;
     }
 
     pub(crate) fn pause(&mut self, until: Time) {
@@ -249,7 +282,7 @@ impl Reports {
             Some((report.ready_at?, *id))
         });
         let task = match to.tasks {
-            TaskLane::Open if self.calls.len() < MAX_IN_FLIGHT => self.lane.first().copied(),
+            TaskLane::Open if self.calls.len() < self.window => self.lane.first().copied(),
             TaskLane::Open | TaskLane::Closed => None,
         };
         [healthcheck.min(), task].map(|next| next.map(|(at, id)| (at.max(self.paused_until), id)))
@@ -262,7 +295,7 @@ impl Reports {
         next.map(|(at, _)| at).chain(deadline).min()
     }
 
-    /// For fingerprints.
+    /// For fingerprints. Without the window, which no world that is searched ever fills.
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         s.each(self.all.values(), |s, report| {
             s.put((&report.task.job, &report.task.node));

@@ -105,22 +105,42 @@ fn a_report_to_an_earlier_scheduler_brings_no_heartbeat_forward() {
     assert_eq!(rig.next_timer(), Some(15_000));
 }
 
+/// So many tasks have ended; how many of their ends have left.
+fn sent_of(rig: &mut Rig, ends: i64) -> usize {
+    for i in 0..ends {
+        rig.start(&i.to_string(), i);
+    }
+    let end = |i: i64| rig.end(&i.to_string(), i, ReportedStatus::done()).len();
+    (0..ends).map(end).sum()
+}
+
 #[test]
 fn a_hundred_reports_are_on_their_way_at_once() {
     let mut rig = Rig::joined();
-    for i in 0..150 {
-        rig.start(&i.to_string(), i);
-    }
-    let mut sent = 0;
-    for i in 0..150 {
-        sent += rig.end(&i.to_string(), i, ReportedStatus::done()).len();
-    }
-    assert_eq!(sent, 100);
-    assert_eq!(rig.acknowledge(5).len(), 1);
+    assert_eq!(sent_of(&mut rig, 150), 100);
+    // One takes the place of the acknowledged one, and one more may be on its way.
+    assert_eq!(rig.acknowledge(5).len(), 2);
     // A healthcheck overtakes them.
     rig.run(healthcheck(1, 8, ""));
     let effects = rig.end_healthcheck(healthcheck(1, 8, ""), ReportedStatus::done());
     assert_eq!(effects.len(), 1);
+}
+
+#[test]
+fn more_are_on_their_way_while_all_are_acknowledged_and_a_hundred_after_one_that_is_not() {
+    let mut rig = Rig::joined();
+    assert_eq!(sent_of(&mut rig, 4000), 100);
+    let (mut acknowledged, mut sent) = (0, 100);
+    while sent < 3000 {
+        acknowledged += 1;
+        sent += rig.acknowledge(4 + acknowledged).len() as u64;
+        assert!(sent - acknowledged <= 1024);
+    }
+    assert_eq!(sent - acknowledged, 1024);
+    // What is not acknowledged leaves none in its place, until less than a hundred are on their way.
+    assert_eq!(rig.completed(5 + acknowledged, refused()), []);
+    let left = (2..=925).map(|n| rig.acknowledge(4 + acknowledged + n).len());
+    assert_eq!(left.sum::<usize>(), 2);
 }
 
 #[test]
