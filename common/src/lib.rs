@@ -31,7 +31,7 @@ pub use ids::{
 pub use status::{ReportedStatus, StatusBits, StatusSource};
 pub use story::{EndedBy, Ending, Fault, Story};
 pub use task::{
-    Arguments, Kill, KillMethod, KillRequest, RunningTask, StatusFrom, TaskKey,
+    Arguments, Kill, KillMethod, KillRequest, LogOverflow, RunningTask, StatusFrom, TaskKey,
     TaskSubprocessOptions,
 };
 pub use time::{Time, WallTime};

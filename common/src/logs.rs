@@ -36,7 +36,9 @@ impl fmt::Display for LogStream {
     }
 }
 
-/// Paging key of a log line: Unix seconds in the upper half, a counter in the lower, strictly increasing on one worker.
+/// Paging key of a log line: Unix seconds in the upper half; in the lower one the millisecond within the second (10 bits) and
+/// a counter (22 bits). Strictly increasing on one worker, so pages of several workers merge by time, to the millisecond where
+/// their clocks agree. Ids of earlier versions had a counter alone in the lower half; they sort before those that follow them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LineId(pub i64);
 
@@ -44,6 +46,16 @@ impl LineId {
     /// The first id of a second.
     pub fn first_of_second(secs: i64) -> Self {
         LineId(secs << 32)
+    }
+
+    /// The first id of a millisecond. Ids keep 31 bits of seconds, as the wire's times do: a clock beyond them stays at the ends.
+    pub fn first_of(time: WallTime) -> Self {
+        let time = time.as_millis().clamp(0, i64::from(i32::MAX) * 1000 + 999);
+        LineId((time / 1000) << 32 | (time % 1000) << 22)
+    }
+
+    pub fn next(self) -> Self {
+        LineId(self.0.saturating_add(1))
     }
 
     pub fn seconds(self) -> i64 {
@@ -116,4 +128,21 @@ pub struct LogQuery {
     pub regex: String,
     /// `None`: of all runs.
     pub invocation: Option<InvocationId>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_sort_by_the_millisecond_within_their_second() {
+        let id = |millis| LineId::first_of(WallTime::from_millis(millis));
+        assert_eq!(id(7_000), LineId::first_of_second(7));
+        assert_eq!(id(7_999).seconds(), 7);
+        assert!(id(7_999) < id(8_000) && id(7_001).0 - id(7_000).0 == 1 << 22);
+        // The counter of one millisecond ends where the next begins, and the last one within the second.
+        assert!(id(7_999).0 + (1 << 22) <= id(8_000).0);
+        assert_eq!(id(-5), LineId(0));
+        assert_eq!(id(i64::MAX).seconds(), i64::from(i32::MAX));
+    }
 }

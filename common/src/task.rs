@@ -136,12 +136,40 @@ impl Arguments {
     }
 }
 
+/// What becomes of output beyond a task's rate, or beyond what the log can take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LogOverflow {
+    /// It stays in the pipe, and the task waits when that is full.
+    #[default]
+    Wait,
+    /// It is dropped, counted and told of in the task's events; the task never waits for its log.
+    Drop,
+}
+
+impl LogOverflow {
+    pub const ALL: [LogOverflow; 2] = [LogOverflow::Wait, LogOverflow::Drop];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LogOverflow::Wait => "wait",
+            LogOverflow::Drop => "drop",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        LogOverflow::ALL.into_iter().find(|s| s.as_str() == text)
+    }
+}
+
 /// How a worker runs the process of a task. Defaults are the wire's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskSubprocessOptions {
     pub poll: Duration,
     /// Not above 0: no limit.
     pub max_log_lines_per_poll_interval: i32,
+    /// Not above 0: no limit.
+    pub max_log_bytes_per_poll_interval: i32,
+    pub log_overflow: LogOverflow,
     /// 0 = none.
     pub parent_death_signal: i32,
     pub process_group_leader: bool,
@@ -157,6 +185,8 @@ impl Default for TaskSubprocessOptions {
         TaskSubprocessOptions {
             poll: Duration::from_millis(10),
             max_log_lines_per_poll_interval: 50,
+            max_log_bytes_per_poll_interval: 0,
+            log_overflow: LogOverflow::Wait,
             parent_death_signal: 9,
             process_group_leader: false,
             use_canary_pipe: true,

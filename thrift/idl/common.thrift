@@ -244,6 +244,10 @@ struct TaskSubprocessOptions {
   10: optional string statusFrom,
   // "append" or "none": whether the worker adds its own arguments to the command.
   11: optional string arguments,
+  // Zero or less: no limit.
+  16: optional i32 maxLogBytesPerPollInterval,
+  // "wait" or "drop": what becomes of output beyond these limits.
+  17: optional string logOverflow,
 }
 
 struct SchedulerHeartbeatResponse {

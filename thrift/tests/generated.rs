@@ -310,6 +310,8 @@ fn absent_fields_take_the_defaults_of_the_idl() {
         timeout_sec: None,
         status_from: None,
         arguments: None,
+        max_log_bytes_per_poll_interval: None,
+        log_overflow: None,
     });
     reads_nothing_as(common::KillRequest {
         method: Some(common::KillMethod::TERM),

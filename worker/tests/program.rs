@@ -3,10 +3,14 @@
 mod fake;
 mod hostile;
 
+use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
+use brasserie_common::WallTime;
 use brasserie_common::health::timeouts::KEEPER_DELAY;
+use brasserie_common::logs::{LogQuery, LogStream};
 use brasserie_thrift::generated::common::{KillMethod, KillRequest};
 use brasserie_thrift::generated::fb303::{
     FacebookServiceGetStatusArgs, FacebookServiceGetStatusResult, FbStatus,
@@ -15,6 +19,7 @@ use brasserie_thrift::generated::worker::{
     BistroWorkerGetJobLogsByIDArgs, BistroWorkerGetJobLogsByIDResult,
 };
 use brasserie_thrift::rpc::CallResult;
+use brasserie_worker::logs::{LogConfig, LogStore};
 use fake::{Stage, is_alive, pid_in, until_dead, worker_program};
 use nix::sys::signal::{Signal, kill};
 use tokio::net::TcpListener;
@@ -435,4 +440,61 @@ async fn a_worker_that_was_stopped_for_a_moment_goes_on() {
     stage.request_suicide().await;
     assert_eq!(stage.code().await, Some(1));
     assert!(!is_alive(pid));
+}
+
+/// How many numbered lines a task's log has; they are complete and in order.
+fn logged_numbers(dir: &Path) -> usize {
+    let clock = Arc::new(|| WallTime::from_secs(0));
+    let logs = LogStore::open(LogConfig::new(dir.join("logs")), clock).expect("usable");
+    let mut query = LogQuery {
+        stream: LogStream::Stdout,
+        jobs: Vec::new(),
+        nodes: Vec::new(),
+        from: None,
+        ascending: true,
+        limit: 20_000,
+        regex: String::new(),
+        invocation: None,
+    };
+    let mut count = 0;
+    loop {
+        let page = logs.query(&query).expect("a valid question");
+        for line in &page.lines {
+            assert_eq!(line.line, format!("{count}\n"));
+            count += 1;
+        }
+        match page.next {
+            Some(next) => query.from = Some(next),
+            None => return count,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kill_9_of_the_worker_costs_the_last_second_of_the_log_at_most() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.join().await;
+    let task = stage.task("job", "node");
+    let script = "i=0; while :; do echo $i; echo $i >> written; i=$((i+1)); sleep 0.01; done";
+    stage.run(&task, script).await.expect("accepted");
+    let written = || {
+        let text = std::fs::read_to_string(dir.path().join("jobs/job/written"));
+        text.unwrap_or_default().lines().count()
+    };
+    let patience = std::time::Instant::now() + fake::PATIENCE;
+    while written() < 100 {
+        assert!(std::time::Instant::now() < patience, "nothing is written");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // What was there a second before the end is what may not be lost.
+    let safe = written();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    kill(stage.worker_process(), Signal::SIGKILL).expect("killed");
+    assert_eq!(stage.code().await, Some(128 + 9));
+    let found = logged_numbers(dir.path());
+    assert!(
+        found >= safe,
+        "{found} of the {safe} lines that were a second old"
+    );
 }

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use brasserie_common::task::CGroupOptions;
-use brasserie_common::{KillMethod, KillRequest, TaskSubprocessOptions};
+use brasserie_common::{KillMethod, KillRequest, LogOverflow, TaskSubprocessOptions};
 
 use crate::coerce::set;
 use crate::keys::{INT32, Key, Shape, TEXTS, names, within};
@@ -36,6 +36,16 @@ const TASK_KEYS: &[Key] = &[
         "max_log_lines_per_poll_interval",
         INT32,
         "Lines that are read each time; 0 is as many as there are.",
+    ),
+    Key::new(
+        "max_log_bytes_per_poll_interval",
+        INT32,
+        "Bytes that are read each time, about; 0 is as many as there are.",
+    ),
+    Key::new(
+        "log_overflow",
+        Shape::Words(|| names(LOG_OVERFLOWS)),
+        "What becomes of output beyond these limits.",
     ),
     Key::new("parent_death_signal", within(SIGNALS), NO_EFFECT),
     Key::new("process_group_leader", Shape::Truth, NO_EFFECT),
@@ -73,6 +83,9 @@ pub(crate) const KILL_METHODS: &[(&str, KillMethod)] = &[
     ("kill", KillMethod::Kill),
 ];
 
+const LOG_OVERFLOWS: &[(&str, LogOverflow)] =
+    &[("wait", LogOverflow::Wait), ("drop", LogOverflow::Drop)];
+
 /// The signals of Linux, and 0 for none.
 const SIGNALS: RangeInclusive<i32> = 0..=64;
 
@@ -93,6 +106,15 @@ pub(crate) fn task_subprocess(at: &At, options: &mut TaskSubprocessOptions, note
             &mut options.max_log_lines_per_poll_interval,
             at.integer32(i32::MIN..=i32::MAX, notes),
         );
+    }
+    if let Some(at) = at.get("max_log_bytes_per_poll_interval") {
+        set(
+            &mut options.max_log_bytes_per_poll_interval,
+            at.integer32(i32::MIN..=i32::MAX, notes),
+        );
+    }
+    if let Some(at) = at.get("log_overflow") {
+        set(&mut options.log_overflow, at.choice(LOG_OVERFLOWS, notes));
     }
     if let Some(at) = at.get("parent_death_signal") {
         set(

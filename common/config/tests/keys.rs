@@ -49,8 +49,8 @@ const SOURCES: &[(&str, &str)] = &[
         include_str!("../../../scheduler/src/sources/tests.rs"),
     ),
     (
-        "worker/src/process/pipes.rs",
-        include_str!("../../../worker/src/process/pipes.rs"),
+        "worker/src/process/rate.rs",
+        include_str!("../../../worker/src/process/rate.rs"),
     ),
     (
         "worker/src/process/tests/ends.rs",
@@ -92,6 +92,17 @@ const SHARED: &[(&str, Proof)] = &[
         Tests(&[
             "how_its_output_is_read",
             "the_rate_limit_bursts_one_second_and_refills",
+        ]),
+    ),
+    (
+        "task_subprocess.max_log_bytes_per_poll_interval",
+        Tests(&["how_its_output_is_read", "bytes_have_a_limit_of_their_own"]),
+    ),
+    (
+        "task_subprocess.log_overflow",
+        Tests(&[
+            "how_its_output_is_read",
+            "what_is_dropped_is_counted_and_told_once_a_second",
         ]),
     ),
     ("task_subprocess.parent_death_signal", NoEffect(PROCESSES)),

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use brasserie_common::task::CGroupOptions;
 use brasserie_common::{
-    Arguments, BackoffDuration, EndedBy, Kill, KillMethod, KillRequest, ReportedStatus,
-    RunningTask, StatusFrom, StatusSource, TaskSubprocessOptions,
+    Arguments, BackoffDuration, EndedBy, Kill, KillMethod, KillRequest, LogOverflow,
+    ReportedStatus, RunningTask, StatusFrom, StatusSource, TaskSubprocessOptions,
 };
 
 use super::{
@@ -204,6 +204,13 @@ impl TryFrom<wire::TaskSubprocessOptions> for TaskSubprocessOptions {
             max_log_lines_per_poll_interval: options
                 .max_log_lines_per_poll_interval
                 .unwrap_or(default.max_log_lines_per_poll_interval),
+            max_log_bytes_per_poll_interval: options.max_log_bytes_per_poll_interval.unwrap_or(0),
+            log_overflow: word(
+                "TaskSubprocessOptions.logOverflow",
+                options.log_overflow,
+                LogOverflow::parse,
+                "\"wait\" or \"drop\"",
+            )?,
             parent_death_signal: signal(
                 options
                     .parent_death_signal
@@ -275,6 +282,8 @@ impl From<TaskSubprocessOptions> for wire::TaskSubprocessOptions {
             timeout_sec: None,
             status_from: Some(options.status_from.as_str().to_owned()),
             arguments: Some(options.arguments.as_str().to_owned()),
+            max_log_bytes_per_poll_interval: Some(options.max_log_bytes_per_poll_interval),
+            log_overflow: Some(options.log_overflow.as_str().to_owned()),
         }
     }
 }

@@ -17,9 +17,10 @@ use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::worker_set::SetHash;
 use brasserie_common::{
     Arguments, BackoffDuration, EndedBy, Ending, Fault, Health, InstanceId, InvocationId, JobName,
-    Kill, KillMethod, KillRequest, MachinePortLock, NodeName, RefusalCode, ReportedStatus,
-    RunningTask, SchedulerId, ServiceAddress, SetDigest, Shard, Standing, StatusFrom, Story,
-    TaskSubprocessOptions, WorkerDescription, WorkerId, WorkerSetHash, WorkerSetId,
+    Kill, KillMethod, KillRequest, LogOverflow, MachinePortLock, NodeName, RefusalCode,
+    ReportedStatus, RunningTask, SchedulerId, ServiceAddress, SetDigest, Shard, Standing,
+    StatusFrom, Story, TaskSubprocessOptions, WallTime, WorkerDescription, WorkerId, WorkerSetHash,
+    WorkerSetId,
 };
 
 use super::{
@@ -216,10 +217,12 @@ prop_compose! {
         cgroups in cgroups(),
         status_from in prop_oneof![Just(StatusFrom::Auto), Just(StatusFrom::Pipe), Just(StatusFrom::ExitCode)],
         arguments in prop_oneof![Just(Arguments::Append), Just(Arguments::None)],
+        max_log_bytes_per_poll_interval in any::<i32>(),
+        log_overflow in prop_oneof![Just(LogOverflow::Wait), Just(LogOverflow::Drop)],
     ) -> TaskSubprocessOptions {
         TaskSubprocessOptions {
             poll, max_log_lines_per_poll_interval, parent_death_signal, process_group_leader, use_canary_pipe,
-            refresh_resources, cgroups, status_from, arguments,
+            refresh_resources, cgroups, status_from, arguments, max_log_bytes_per_poll_interval, log_overflow,
         }
     }
 }

@@ -2302,6 +2302,8 @@ pub struct TaskSubprocessOptions {
     pub timeout_sec: Option<OrderedFloat<f64>>,
     pub status_from: Option<String>,
     pub arguments: Option<String>,
+    pub max_log_bytes_per_poll_interval: Option<i32>,
+    pub log_overflow: Option<String>,
 }
 
 impl TSerializable for TaskSubprocessOptions {
@@ -2319,6 +2321,8 @@ impl TSerializable for TaskSubprocessOptions {
         let mut f_8: Option<OrderedFloat<f64>> = None;
         let mut f_10: Option<String> = None;
         let mut f_11: Option<String> = None;
+        let mut f_16: Option<i32> = None;
+        let mut f_17: Option<String> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -2366,6 +2370,14 @@ impl TSerializable for TaskSubprocessOptions {
                     let val = i_prot.read_string()?;
                     f_11 = Some(val);
                 }
+                16 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_16 = Some(val);
+                }
+                17 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_17 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -2384,6 +2396,8 @@ impl TSerializable for TaskSubprocessOptions {
             timeout_sec: f_8,
             status_from: f_10,
             arguments: f_11,
+            max_log_bytes_per_poll_interval: f_16,
+            log_overflow: f_17,
         };
         Ok(ret)
     }
@@ -2452,6 +2466,20 @@ impl TSerializable for TaskSubprocessOptions {
             o_prot.write_string(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.max_log_bytes_per_poll_interval {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "maxLogBytesPerPollInterval",
+                TType::I32,
+                16,
+            ))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.log_overflow {
+            o_prot.write_field_begin(&TFieldIdentifier::new("logOverflow", TType::String, 17))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -2470,6 +2498,8 @@ impl Default for TaskSubprocessOptions {
             timeout_sec: None,
             status_from: None,
             arguments: None,
+            max_log_bytes_per_poll_interval: None,
+            log_overflow: None,
         }
     }
 }

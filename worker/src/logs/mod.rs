@@ -26,7 +26,7 @@ use brasserie_common::WallTime;
 pub use brasserie_common::logs::LinePart;
 pub use query::QueryError;
 pub use segment::TaskTag;
-pub use store::{LogHealth, LogStore, OpenError, Room};
+pub use store::{Batch, LogHealth, LogStore, OpenError, Room, Share};
 
 /// Where wall time comes from; stamps lines and makes line ids, which survive it going backwards.
 pub type WallClock = Arc<dyn Fn() -> WallTime + Send + Sync>;

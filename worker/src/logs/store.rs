@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use brasserie_common::WallTime;
 use brasserie_common::logs::{LineId, LinePart, LogPage, LogQuery, LogStream};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::query::{self, QueryError};
 use super::segment::{FRAME_BYTES, Frame, TaskTag};
@@ -16,8 +17,21 @@ use super::{LogConfig, WallClock};
 /// Lines that wait in memory for the writer. A tenth of a second at 80 MB/s, what a modest disk takes; a writer that is
 /// further behind makes the supervisor stop reading, so that tasks wait instead of memory growing.
 const PENDING_LIMIT: usize = 8 << 20;
+/// What one task may have waiting: a quarter, so that no task alone fills the memory, and two batches of the writer, so that
+/// one task alone keeps it busy.
+const SHARE_LIMIT: usize = PENDING_LIMIT / 4;
+/// What may wait in all when the limit is reached by tasks that write much: room for one read each of the tasks that have
+/// nothing waiting. 128 of them can fill a pipe at once; those who say a line now and then never get there.
+const LAST_LIMIT: usize = 2 * PENDING_LIMIT;
 
-/// Whether the writer keeps up.
+/// How much of what waits for the writer is one task's. A new one has nothing waiting.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Share {
+    batch: u64,
+    bytes: usize,
+}
+
+/// Whether a task's output can be read without waiting for the writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     Free,
@@ -71,6 +85,8 @@ pub(super) struct Shared {
 pub(super) struct Pending {
     pub frames: Vec<Frame>,
     pub bytes: usize,
+    /// Counts what the writer has taken: what a share says of an earlier batch waits no more.
+    pub batch: u64,
     pub last_id: LineId,
     pub health: LogHealth,
     pub stage: Stage,
@@ -99,6 +115,7 @@ impl LogStore {
         let pending = Pending {
             frames: Vec::new(),
             bytes: 0,
+            batch: 1,
             last_id: disk.last_id(),
             health: LogHealth::default(),
             stage: Stage::Open,
@@ -126,8 +143,38 @@ impl LogStore {
         self.shared.append(tag, stream, part, line)
     }
 
-    pub fn room(&self) -> Room {
-        match self.shared.pending.lock().bytes < PENDING_LIMIT {
+    /// Takes several pieces of one task's output under one lock and with one look at the clock; they count as its share.
+    pub fn batch<'a>(&'a self, tag: &'a TaskTag, share: &'a mut Share) -> Batch<'a> {
+        let time = (self.shared.clock)();
+        let pending = self.shared.pending.lock();
+        if share.batch != pending.batch {
+            *share = Share {
+                batch: pending.batch,
+                bytes: 0,
+            };
+        }
+        Batch {
+            before: pending.bytes,
+            shared: &self.shared,
+            pending,
+            time,
+            tag,
+            share,
+        }
+    }
+
+    /// Whether more of a task's output may be read. A task that writes much waits for its own lines; the others do not.
+    pub fn room(&self, share: &Share) -> Room {
+        let pending = self.shared.pending.lock();
+        let own = match share.batch == pending.batch {
+            true => share.bytes,
+            false => 0,
+        };
+        let free = match pending.bytes < PENDING_LIMIT {
+            true => own < SHARE_LIMIT,
+            false => own == 0 && pending.bytes < LAST_LIMIT,
+        };
+        match free {
             true => Room::Free,
             false => Room::Full,
         }
@@ -135,6 +182,11 @@ impl LogStore {
 
     pub fn health(&self) -> LogHealth {
         self.shared.pending.lock().health.clone()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.shared.pending.lock().bytes
     }
 
     /// Keeps the writer from writing, as a slow disk would.
@@ -171,6 +223,32 @@ impl Drop for LogStore {
     }
 }
 
+/// Lines of one task on their way into memory; the store is locked meanwhile.
+pub struct Batch<'a> {
+    shared: &'a Shared,
+    pending: MutexGuard<'a, Pending>,
+    time: WallTime,
+    tag: &'a TaskTag,
+    share: &'a mut Share,
+    before: usize,
+}
+
+impl Batch<'_> {
+    /// As [`LogStore::append`].
+    pub fn append(&mut self, stream: LogStream, part: LinePart, line: &[u8]) -> LineId {
+        let before = self.pending.bytes;
+        let id = self.pending.push(self.time, self.tag, stream, part, line);
+        self.share.bytes += self.pending.bytes - before;
+        id
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        self.shared.wake_writer(self.before, &self.pending);
+    }
+}
+
 impl Shared {
     pub(super) fn append(
         &self,
@@ -180,27 +258,45 @@ impl Shared {
         line: &[u8],
     ) -> LineId {
         let time = (self.clock)();
-        // Line ids keep 31 bits of seconds, as the wire's do; a clock beyond them, or one that went back, leaves the
-        // counter to continue from the last id.
-        let second = time.as_secs().clamp(0, i64::from(i32::MAX));
         let mut pending = self.pending.lock();
-        let id = LineId::first_of_second(second).max(LineId(pending.last_id.0.saturating_add(1)));
-        pending.last_id = id;
-        if pending
+        let before = pending.bytes;
+        let id = pending.push(time, tag, stream, part, line);
+        self.wake_writer(before, &pending);
+        id
+    }
+
+    /// The writer sleeps until there is something, and gathers until there is much.
+    fn wake_writer(&self, before: usize, pending: &Pending) {
+        let first = before == 0 && pending.bytes > 0;
+        if first || (before < writer::BIG_BATCH && pending.bytes >= writer::BIG_BATCH) {
+            self.wake.notify_one();
+        }
+    }
+}
+
+impl Pending {
+    fn push(
+        &mut self,
+        time: WallTime,
+        tag: &TaskTag,
+        stream: LogStream,
+        part: LinePart,
+        line: &[u8],
+    ) -> LineId {
+        // A clock that went back, or that stands still for long, leaves the counter to go on from the last id.
+        let id = LineId::first_of(time).max(self.last_id.next());
+        self.last_id = id;
+        if self
             .frames
             .last()
             .is_none_or(|frame| frame.len() >= FRAME_BYTES)
         {
-            pending.frames.push(Frame::new());
+            self.frames.push(Frame::new());
         }
-        let before = pending.bytes;
-        if let Some(frame) = pending.frames.last_mut() {
+        if let Some(frame) = self.frames.last_mut() {
             let length = frame.len();
             frame.push(id, time, stream, part, tag, line);
-            pending.bytes = before + frame.len() - length;
-        }
-        if before == 0 || (before < writer::BIG_BATCH && pending.bytes >= writer::BIG_BATCH) {
-            self.wake.notify_one();
+            self.bytes += frame.len() - length;
         }
         id
     }

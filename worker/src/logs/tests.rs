@@ -421,6 +421,58 @@ fn ids_increase_over_restarts_and_clocks_that_go_back() {
 }
 
 #[test]
+fn ids_tell_the_millisecond_and_increase_within_it() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let millis = Arc::new(AtomicI64::new(START * 1000 + 250));
+    let clock: WallClock = {
+        let millis = Arc::clone(&millis);
+        Arc::new(move || WallTime::from_millis(millis.load(Ordering::SeqCst)))
+    };
+    let store = LogStore::open(LogConfig::new(dir.path().to_owned()), clock.clone());
+    let store = store.expect("a usable folder");
+    let first = LineId::first_of(WallTime::from_millis(START * 1000 + 250));
+    let ids: Vec<_> = (0..3)
+        .map(|_| put(&store, &tag("job", "node"), "x"))
+        .collect();
+    assert_eq!(ids, [first, first.next(), first.next().next()]);
+    millis.fetch_sub(100, Ordering::SeqCst);
+    assert_eq!(
+        put(&store, &tag("job", "node"), "back"),
+        LineId(first.0 + 3)
+    );
+    millis.fetch_add(101, Ordering::SeqCst);
+    assert_eq!(
+        put(&store, &tag("job", "node"), "on"),
+        LineId(first.0 + (1 << 22))
+    );
+}
+
+#[test]
+fn lines_of_an_earlier_version_lie_before_those_of_this_one() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let clock = Clock::at(START);
+    // An earlier version has counted beyond this millisecond's first id, as many lines a second as no task writes.
+    let old = LineId((START << 32) + (1 << 23));
+    let mut disk = writer::Disk::open(LogConfig::new(dir.path().to_owned())).expect("usable");
+    let mut frame = segment::Frame::new();
+    let time = WallTime::from_secs(START);
+    frame.push(
+        old,
+        time,
+        LogStream::Stdout,
+        LinePart::Last,
+        &tag("job", "node"),
+        b"old",
+    );
+    disk.write(&mut frame, time).expect("written");
+    drop(disk);
+    let store = open(dir.path(), &clock);
+    assert_eq!(put(&store, &tag("job", "node"), "new"), old.next());
+    let lines = all(&store, query(LogStream::Stdout)).0;
+    assert_eq!(texts(&lines), ["old", "new"]);
+}
+
+#[test]
 fn ids_increase_when_everything_older_was_dropped() {
     let dir = tempfile::tempdir().expect("a folder");
     let clock = Clock::at(START);
@@ -584,7 +636,7 @@ fn a_refusing_disk_stops_logging_only_and_the_loss_is_declared() {
     let health = store.health();
     assert_eq!(health.dropped_lines, 2);
     assert!(health.error.is_some());
-    assert_eq!(store.room(), Room::Free);
+    assert_eq!(store.room(&Share::default()), Room::Free);
     fs::create_dir(&logs).expect("created");
     put(&store, &tag("job", "node"), "kept\n");
     store.flush();
@@ -613,21 +665,55 @@ fn an_unusable_folder_is_named() {
     assert!(error.is_err_and(|e| e.to_string().contains("file/logs")));
 }
 
+/// Writes long lines until the store says that it is enough; how many those were.
+fn fill(store: &LogStore, share: &mut Share) -> usize {
+    let line = [b'x'; MAX_LINE_BYTES];
+    let tag = tag("job", "node");
+    let mut count = 0;
+    while store.room(share) == Room::Free {
+        store
+            .batch(&tag, share)
+            .append(LogStream::Stdout, LinePart::Last, &line);
+        count += 1;
+        assert!(count < 1000, "there is a limit");
+    }
+    count
+}
+
 #[test]
 fn a_writer_that_is_behind_says_so_and_still_takes_lines() {
     let dir = tempfile::tempdir().expect("a folder");
     let store = open(dir.path(), &Clock::at(START));
-    let line = "x".repeat(MAX_LINE_BYTES);
     let held = store.hold_writer();
-    let mut count = 0;
-    while store.room() == Room::Free {
-        put(&store, &tag("job", "node"), &line);
-        count += 1;
-        assert!(count < 1000, "the limit is 8 MiB");
-    }
+    let mut share = Share::default();
+    let count = fill(&store, &mut share);
+    assert_eq!(count, (2 << 20) / MAX_LINE_BYTES, "the limit of one task");
+    // It has had its share of the memory; nobody else has.
+    assert_eq!(store.room(&Share::default()), Room::Free);
+    let mut hogs = [Share::default(); 9];
+    let more: usize = hogs.iter_mut().map(|share| fill(&store, share)).sum();
+    assert!(
+        count + more <= (9 << 20) / MAX_LINE_BYTES,
+        "all together: 8 MiB and one read"
+    );
+    let mut quiet = Share::default();
+    assert_eq!(
+        store.room(&quiet),
+        Room::Free,
+        "one read is left for the quiet"
+    );
+    store.batch(&tag("job", "node"), &mut quiet).append(
+        LogStream::Stdout,
+        LinePart::Last,
+        b"a word\n",
+    );
+    assert_eq!(store.room(&quiet), Room::Full);
     put(&store, &tag("job", "node"), "one more\n");
     drop(held);
     store.flush();
-    assert_eq!(store.room(), Room::Free);
-    assert_eq!(all(&store, query(LogStream::Stdout)).0.len(), count + 1);
+    for share in [share, quiet, hogs[0]] {
+        assert_eq!(store.room(&share), Room::Free);
+    }
+    let lines = all(&store, query(LogStream::Stdout)).0;
+    assert_eq!(lines.len(), count + more + 2);
 }

@@ -100,6 +100,7 @@ pub(super) fn flush(shared: &Shared, disk: &mut Disk) {
     let frames = {
         let mut pending = shared.pending.lock();
         pending.bytes = 0;
+        pending.batch += 1;
         mem::take(&mut pending.frames)
     };
     if frames.is_empty() {
@@ -205,7 +206,7 @@ impl Disk {
         views
     }
 
-    fn write(&mut self, frame: &mut Frame, now: WallTime) -> io::Result<()> {
+    pub(super) fn write(&mut self, frame: &mut Frame, now: WallTime) -> io::Result<()> {
         self.seal_if_due(now);
         let first = frame.block.first;
         let active = match &mut self.active {

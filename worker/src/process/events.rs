@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::RunKey;
+use super::rate::Dropped;
 use crate::logs::{LinePart, LogStore, MAX_LINE_BYTES, TaskTag};
 
 /// A command line longer than this is cut in its event: the complete one would only repeat the JSON argument.
@@ -30,6 +31,10 @@ pub(super) enum Event<'a> {
     StraysKilled {
         message: &'a str,
     },
+    /// More than the job's rate, and the job wants it dropped.
+    LinesDropped {
+        dropped: Dropped,
+    },
     PipesClosed,
     GotStatus {
         raw: Option<&'a str>,
@@ -52,6 +57,10 @@ struct Fields<'a> {
     command: Option<Vec<&'a str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lines: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<Status<'a>>,
 }
@@ -81,6 +90,8 @@ pub(super) fn log(
         raw_status: None,
         command: None,
         message: None,
+        lines: None,
+        bytes: None,
         status: None,
     };
     match event {
@@ -97,6 +108,11 @@ pub(super) fn log(
         | Event::LineSplit { message }
         | Event::StraysKilled { message } => {
             fields.message = Some(message);
+        }
+        Event::LinesDropped { dropped } => {
+            fields.message = Some("more output than the job's rate or the log takes was dropped");
+            fields.lines = Some(dropped.lines);
+            fields.bytes = Some(dropped.bytes);
         }
         Event::PipesClosed => {}
         Event::GotStatus { raw, status } => {
@@ -137,6 +153,7 @@ fn name(event: Event<'_>) -> &'static str {
         Event::PipeError { .. } => "task_pipe_error",
         Event::LineSplit { .. } => "task_line_split",
         Event::StraysKilled { .. } => "task_strays_killed",
+        Event::LinesDropped { .. } => "task_lines_dropped",
         Event::PipesClosed => "task_pipes_closed",
         Event::GotStatus { .. } => "got_status",
         Event::FailedToStart { .. } => "task_failed_to_start",

@@ -35,6 +35,7 @@ mod environment;
 mod events;
 mod launch;
 mod pipes;
+mod rate;
 mod runner;
 mod spawn;
 mod strays;

@@ -1,11 +1,8 @@
-//! What comes out of a task's pipes: pieces of lines for the log, the status line, the last words on stderr, and how
-//! fast a task may log.
+//! What comes out of a task's pipes: pieces of lines for the log, the status line, the last words on stderr.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
 
-use brasserie_common::TaskSubprocessOptions;
 use brasserie_common::status::MAX_STATUS_BYTES;
 
 use super::ending::StatusLine;
@@ -15,11 +12,6 @@ use crate::logs::{LinePart, MAX_LINE_BYTES};
 const TAIL_LINES: usize = 5;
 /// Bytes of them: a screenful, and 10,000 tasks at once keep 40 MB at most.
 const TAIL_BYTES: usize = 4 * 1024;
-
-/// Intervals of the rate limit outside these bounds are no rates that anybody means; the upper one keeps sums of times in
-/// range.
-const SHORTEST_POLL: Duration = Duration::from_millis(1);
-const LONGEST_POLL: Duration = Duration::from_secs(3600);
 
 /// A task's three pipes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +73,7 @@ impl LineSplitter {
         while !bytes.is_empty() {
             let room = MAX_LINE_BYTES - self.partial.len();
             let window = &bytes[..bytes.len().min(room)];
-            let (taken, part) = match window.iter().position(|b| *b == b'\n') {
+            let (taken, part) = match memchr::memchr(b'\n', window) {
                 Some(newline) => (newline + 1, Some(LinePart::Last)),
                 None if window.len() == room => (room, Some(LinePart::Continued)),
                 None => (window.len(), None),
@@ -180,88 +172,6 @@ impl Tail {
     }
 }
 
-/// Token bucket over lines. Unlike the original's, unused quota does not pile up beyond one second's worth.
-#[derive(Debug)]
-pub(super) enum RateLimit {
-    Unlimited,
-    Limited {
-        /// Lines that come back every `interval`.
-        lines: i64,
-        interval: Duration,
-        /// May be negative: what was read in one go is logged in one go.
-        tokens: i64,
-        /// Time up to which `tokens` were given.
-        filled: Instant,
-    },
-}
-
-impl RateLimit {
-    pub(super) fn new(options: &TaskSubprocessOptions, now: Instant) -> Self {
-        let lines = i64::from(options.max_log_lines_per_poll_interval);
-        if lines <= 0 {
-            return RateLimit::Unlimited;
-        }
-        let interval = options.poll.clamp(SHORTEST_POLL, LONGEST_POLL);
-        RateLimit::Limited {
-            lines,
-            interval,
-            tokens: burst(lines, interval),
-            filled: now,
-        }
-    }
-
-    pub(super) fn take_line(&mut self) {
-        match self {
-            RateLimit::Unlimited => {}
-            RateLimit::Limited { tokens, .. } => *tokens -= 1,
-        }
-    }
-
-    /// A dead task's pipes are emptied without delay: gives what a pipe can hold.
-    pub(super) fn grant(&mut self, lines_granted: i64) {
-        match self {
-            RateLimit::Unlimited => {}
-            RateLimit::Limited { tokens, .. } => *tokens = tokens.saturating_add(lines_granted),
-        }
-    }
-
-    /// `Some(time)`: nothing may be read before it.
-    pub(super) fn blocked_until(&mut self, now: Instant) -> Option<Instant> {
-        let RateLimit::Limited {
-            lines,
-            interval,
-            tokens,
-            filled,
-        } = self
-        else {
-            return None;
-        };
-        let nanos = interval.as_nanos();
-        let intervals = now.saturating_duration_since(*filled).as_nanos() / nanos;
-        if intervals > 0 {
-            let intervals = u32::try_from(intervals).unwrap_or(u32::MAX);
-            let full = burst(*lines, *interval).max(*tokens);
-            *tokens = tokens
-                .saturating_add(lines.saturating_mul(i64::from(intervals)))
-                .min(full);
-            *filled += interval.saturating_mul(intervals);
-        }
-        if *tokens > 0 {
-            return None;
-        }
-        let missing = u32::try_from((1 - *tokens).unsigned_abs().div_ceil(lines.unsigned_abs()))
-            .unwrap_or(u32::MAX);
-        Some(*filled + interval.saturating_mul(missing))
-    }
-}
-
-/// One second's worth, and at least one interval's.
-fn burst(lines: i64, interval: Duration) -> i64 {
-    let per_second =
-        lines.saturating_mul(1_000_000) / i64::try_from(interval.as_micros()).unwrap_or(i64::MAX);
-    per_second.max(lines)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -344,38 +254,5 @@ mod tests {
             lines.iter().map(String::len).collect::<Vec<_>>(),
             [TAIL_BYTES]
         );
-    }
-
-    #[test]
-    fn the_rate_limit_bursts_one_second_and_refills() {
-        let start = Instant::now();
-        let options = TaskSubprocessOptions {
-            max_log_lines_per_poll_interval: 2,
-            ..Default::default()
-        };
-        let mut rate = RateLimit::new(&options, start);
-        (0..199).for_each(|_| rate.take_line());
-        assert_eq!(rate.blocked_until(start), None);
-        (0..5).for_each(|_| rate.take_line());
-        // 200 a second; 4 too many and one to be free again: three intervals of 10 ms.
-        assert_eq!(
-            rate.blocked_until(start),
-            Some(start + Duration::from_millis(30))
-        );
-        assert_eq!(rate.blocked_until(start + Duration::from_millis(30)), None);
-        assert_eq!(rate.blocked_until(start + Duration::from_secs(3600)), None);
-        (0..200).for_each(|_| rate.take_line());
-        assert!(
-            rate.blocked_until(start + Duration::from_secs(3600))
-                .is_some()
-        );
-        let unlimited = TaskSubprocessOptions {
-            max_log_lines_per_poll_interval: 0,
-            ..Default::default()
-        };
-        assert!(matches!(
-            RateLimit::new(&unlimited, start),
-            RateLimit::Unlimited
-        ));
     }
 }

@@ -20,13 +20,14 @@ use nix::sys::resource::Resource;
 use super::command::{self, Commands, Reserved, StartFailure};
 use super::events::{self, Event};
 use super::launch::{Child, Launch, Limit, Way};
-use super::pipes::{LineSplitter, Pipe, PipeKind, RateLimit, StatusCollector, Tail};
+use super::pipes::{LineSplitter, Pipe, PipeKind, StatusCollector, Tail};
+use super::rate::RateLimit;
 use super::runner::{Command, Inbox, TaskNumber};
 use super::spawn::{self, Launcher};
 use super::strays::{LOOK, Strays};
-use super::task::{Declared, Stage, Task};
+use super::task::{Declared, Stage, Task, Telling};
 use super::{RunKey, RunnerConfig, Signalled, SpawnRequest, TaskEnd, TaskSink};
-use crate::logs::TaskTag;
+use crate::logs::{Share, TaskTag};
 use output::READ_BYTES;
 
 /// A task this young is not read yet: a short one ends before its pipes are worth three system calls and a wake-up each,
@@ -50,6 +51,8 @@ enum Timer {
     Linger,
     /// Look at paused pipes again.
     Resume,
+    /// Tell of what was dropped.
+    Declare,
 }
 
 pub(super) struct Supervisor {
@@ -245,6 +248,8 @@ impl Supervisor {
                     status: StatusCollector::default(),
                     tail: Tail::default(),
                     rate: RateLimit::new(&request.options, now),
+                    share: Share::default(),
+                    telling: Telling::Nothing,
                     started: now,
                     splitters: [LineSplitter::default(), LineSplitter::default()],
                     split: Declared::No,

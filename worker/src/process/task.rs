@@ -12,9 +12,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
-use super::pipes::{LineSplitter, Pipe, PipeKind, RateLimit, StatusCollector, Tail};
+use super::pipes::{LineSplitter, Pipe, PipeKind, StatusCollector, Tail};
+use super::rate::{Admitted, RateLimit};
 use super::{ProcessExit, RunKey, Signalled};
-use crate::logs::{LinePart, LogStore, TaskTag};
+use crate::logs::{LinePart, LogStore, Share, TaskTag};
 
 /// How far the end of a task has come.
 ///
@@ -58,10 +59,20 @@ pub(super) struct Task {
     pub status: StatusCollector,
     pub tail: Tail,
     pub rate: RateLimit,
+    /// What of its output waits for the log's writer.
+    pub share: Share,
     pub started: Instant,
     pub splitters: [LineSplitter; 2],
+    pub telling: Telling,
     /// Whether the split of a long line was declared, which happens once a task.
     pub split: Declared,
+}
+
+/// Whether a timer runs that tells of dropped lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Telling {
+    Nothing,
+    Due,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,12 +132,19 @@ impl Task {
             tag,
             tail,
             rate,
+            share,
             split,
             ..
         } = self;
+        let room = logs.room(share);
+        let mut batch = logs.batch(tag, share);
         lines(&mut splitters[kind.index()], &mut |piece, part| {
-            rate.take_line();
-            logs.append(tag, stream, part, piece);
+            match rate.admit(piece.len(), room) {
+                Admitted::Log => {
+                    batch.append(stream, part, piece);
+                }
+                Admitted::Drop => {}
+            }
             if kind == PipeKind::Stderr {
                 tail.push(piece);
             }

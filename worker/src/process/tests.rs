@@ -13,7 +13,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use brasserie_common::logs::{LogQuery, LogStream};
 use brasserie_common::{
-    Arguments, InvocationId, JobName, NodeName, StatusFrom, TaskSubprocessOptions, WallTime,
+    Arguments, InvocationId, JobName, LogOverflow, NodeName, StatusFrom, TaskSubprocessOptions,
+    WallTime,
 };
 use serde_json::Value;
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use brasserie_common::backoff::AfterLast;
 use brasserie_common::task::CGroupOptions;
 use brasserie_common::{
-    Arguments, BackoffPolicy, KillMethod, KillRequest, StatusFrom, TaskSubprocessOptions,
+    Arguments, BackoffPolicy, KillMethod, KillRequest, LogOverflow, StatusFrom,
+    TaskSubprocessOptions,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -98,6 +99,8 @@ prop_compose! {
     fn task_subprocess()(
         poll in 1u64..=i32::MAX as u64,
         lines: i32,
+        bytes: i32,
+        log_overflow in proptest::sample::select(LogOverflow::ALL.to_vec()),
         signal in 0..=64,
         (leader, canary, freezer) in any::<(bool, bool, bool)>(),
         (root, slice, subsystems) in (any::<String>(), any::<String>(), vec(any::<String>(), 0..3)),
@@ -107,6 +110,8 @@ prop_compose! {
         TaskSubprocessOptions {
             poll: Duration::from_millis(poll),
             max_log_lines_per_poll_interval: lines,
+            max_log_bytes_per_poll_interval: bytes,
+            log_overflow,
             parent_death_signal: signal,
             process_group_leader: leader,
             use_canary_pipe: canary,

@@ -122,6 +122,8 @@ fn an_export_says_what_is_documented() {
             "task_subprocess": {
                 "poll_ms": 10,
                 "max_log_lines_per_poll_interval": 50,
+                "max_log_bytes_per_poll_interval": 0,
+                "log_overflow": "wait",
                 "parent_death_signal": 9,
                 "process_group_leader": false,
                 "use_canary_pipe": true,

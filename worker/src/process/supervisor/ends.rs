@@ -34,7 +34,7 @@ impl Supervisor {
         };
         task.pidfd = None;
         // What a dead task left in its pipes is bounded by them, so its rate need not hold its end up.
-        task.rate.grant(2 * READ_BYTES as i64);
+        task.rate.grant(2 * READ_BYTES);
         self.drain(number);
         let Some(task) = self.tasks.get_mut(&number) else {
             return;
@@ -78,8 +78,8 @@ impl Supervisor {
             .collect();
         for (kind, state) in states {
             if state.contains(PollFlags::POLLIN) {
-                let full = kind != PipeKind::Status && self.config.logs.room() == Room::Full;
-                let reads = if full { 0 } else { READS_AT_EXIT };
+                let waits = kind != PipeKind::Status && self.waits_for_log(number);
+                let reads = if waits { 0 } else { READS_AT_EXIT };
                 (0..reads)
                     .take_while(|_| self.read_once(number, kind))
                     .for_each(drop);
@@ -106,6 +106,7 @@ impl Supervisor {
         if self.held_by_strays(number) {
             return;
         }
+        self.declare_dropped(number, None);
         let Some(mut task) = self.tasks.remove(&number) else {
             return;
         };
@@ -226,6 +227,7 @@ impl Supervisor {
                 ),
                 Timer::Linger => self.lingered(number, now),
                 Timer::Resume => self.watch_pipes(number),
+                Timer::Declare => self.declare_dropped(number, Some(now)),
             }
         }
     }
@@ -235,7 +237,7 @@ impl Supervisor {
             return;
         };
         // Output that waits for us is no reason to give the pipe up.
-        if task.any_paused() || self.config.logs.room() == Room::Full {
+        if task.any_paused() || self.config.logs.room(&task.share) == Room::Full {
             self.timers
                 .push(Reverse((now + LINGER, number, Timer::Linger)));
             return;

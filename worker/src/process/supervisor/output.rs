@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::mem;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -15,10 +15,8 @@ use crate::logs::Room;
 use crate::process::events::Event;
 use crate::process::pipes::{Pipe, PipeKind};
 use crate::process::runner::TaskNumber;
-use crate::process::task::Declared;
+use crate::process::task::{Declared, Telling};
 
-/// How soon a reader that was paused because the log is behind looks again: a tenth of the log's own batch interval.
-const LOG_RETRY: Duration = Duration::from_millis(10);
 /// One read takes at most what a pipe holds by default.
 pub(super) const READ_BYTES: usize = 64 * 1024;
 
@@ -30,11 +28,8 @@ impl Supervisor {
         };
         if kind != PipeKind::Status {
             let now = Instant::now();
-            let blocked = match self.config.logs.room() {
-                Room::Full => Some(now + LOG_RETRY),
-                Room::Free => task.rate.blocked_until(now),
-            };
-            if let Some(until) = blocked {
+            let room = self.config.logs.room(&task.share);
+            if let Some(until) = task.rate.blocked_until(now, room) {
                 // The log being behind must not hold up the end of a task that has nothing left to say.
                 if task.pipes[kind.index()].fd().is_some_and(is_drained) {
                     task.close(kind, &self.config.logs, &self.epoll);
@@ -71,6 +66,7 @@ impl Supervisor {
             }
         }
         self.declare_split(number);
+        self.declare_later(number);
         matches!(result, Ok(1..))
     }
 
@@ -88,6 +84,42 @@ impl Supervisor {
             "a line on {kind:?} is longer than {limit} bytes: such lines are stored in pieces"
         );
         self.log(&key, &tag, Event::LineSplit { message: &message });
+    }
+
+    /// Whether a task's output has to stay in its pipe until the log's writer has caught up.
+    pub(super) fn waits_for_log(&mut self, number: TaskNumber) -> bool {
+        let Some(task) = self.tasks.get_mut(&number) else {
+            return false;
+        };
+        let room = self.config.logs.room(&task.share);
+        room == Room::Full && task.rate.blocked_until(Instant::now(), room).is_some()
+    }
+
+    /// Sees to it that drops are told of, at the latest an interval after they happened.
+    fn declare_later(&mut self, number: TaskNumber) {
+        let Some(task) = self.tasks.get_mut(&number) else {
+            return;
+        };
+        if task.telling == Telling::Due {
+            return;
+        }
+        if let Some(due) = task.rate.tells_at() {
+            task.telling = Telling::Due;
+            self.timers.push(Reverse((due, number, Timer::Declare)));
+        }
+    }
+
+    /// `None`: the task is over, and no later time comes.
+    pub(super) fn declare_dropped(&mut self, number: TaskNumber, now: Option<Instant>) {
+        let Some(task) = self.tasks.get_mut(&number) else {
+            return;
+        };
+        task.telling = Telling::Nothing;
+        let Some(dropped) = task.rate.take_dropped(now) else {
+            return;
+        };
+        let (key, tag) = (Arc::clone(&task.key), task.tag.clone());
+        self.log(&key, &tag, Event::LinesDropped { dropped });
     }
 
     pub(super) fn watch_pipes(&mut self, number: TaskNumber) {

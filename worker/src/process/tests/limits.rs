@@ -74,6 +74,40 @@ fn the_rate_limit_slows_output_but_not_the_status() {
 }
 
 #[test]
+fn a_job_that_wants_it_loses_what_is_too_much_and_is_told() {
+    let mut bench = Bench::new();
+    for (lines, bytes) in [(1, 0), (0, 1000)] {
+        let mut request = script("seq 100000 199999; echo done > $2", StatusFrom::Pipe);
+        request.options.max_log_lines_per_poll_interval = lines;
+        request.options.max_log_bytes_per_poll_interval = bytes;
+        request.options.log_overflow = LogOverflow::Drop;
+        let key = request.key.clone();
+        bench.runner.spawn(request).expect("accepted");
+        assert!(bench.end(&key).status.is_done());
+        let logged = bench.lines(LogStream::Stdout, &key);
+        assert!(
+            logged.len() >= 100,
+            "a second's worth at least, {}",
+            logged.len()
+        );
+        assert_eq!(logged[0], "100000\n");
+        let events = bench.events(&key);
+        let told: Vec<_> = events
+            .iter()
+            .filter(|event| event["event"] == "task_lines_dropped")
+            .collect();
+        let sum = |what: &str| told.iter().filter_map(|e| e[what].as_u64()).sum::<u64>();
+        assert_eq!(
+            sum("lines") + logged.len() as u64,
+            100_000,
+            "each line is here or told of"
+        );
+        assert_eq!(sum("bytes"), 7 * sum("lines"));
+        assert!(sum("lines") > 0 && told.len() < 100, "{}", told.len());
+    }
+}
+
+#[test]
 fn many_tasks_at_once_all_end() {
     let mut bench = Bench::new();
     let keys: Vec<RunKey> = (0..200)
@@ -120,11 +154,18 @@ fn a_log_that_is_behind_makes_tasks_wait_and_loses_nothing() {
     let key = request.key.clone();
     bench.runner.spawn(request).expect("accepted");
     let deadline = Instant::now() + PATIENCE;
-    while bench.logs.room() == crate::logs::Room::Free {
+    // What one task may have waiting, all but the size of one line.
+    while bench.logs.waiting_bytes() < (2 << 20) - 100 {
         assert!(Instant::now() < deadline, "the log never filled up");
         std::thread::yield_now();
     }
-    // Others are not held up by it: not their starts, not their status.
+    // Others are not held up by it: not their starts, not their output, not their status.
+    assert!(
+        bench
+            .script("echo quiet", StatusFrom::Auto)
+            .status
+            .is_done()
+    );
     assert!(
         bench
             .script("echo failed > $2", StatusFrom::Pipe)

@@ -1,0 +1,307 @@
+//! How fast a task may log, and what becomes of the rest: it waits, or it is dropped, counted and told.
+
+use std::time::{Duration, Instant};
+
+use brasserie_common::{LogOverflow, TaskSubprocessOptions};
+
+use crate::logs::Room;
+
+/// Intervals of the rate limit outside these bounds are no rates that anybody means; the upper one keeps sums of times in
+/// range.
+const SHORTEST_POLL: Duration = Duration::from_millis(1);
+const LONGEST_POLL: Duration = Duration::from_secs(3600);
+/// A task that drops all the time is told of once so often: its events must not be the flood that the limit is against.
+pub(super) const DECLARE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What was not logged since it was last told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Dropped {
+    /// Pieces of a long line count one each.
+    pub lines: u64,
+    pub bytes: u64,
+}
+
+/// Whether a piece goes into the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admitted {
+    Log,
+    Drop,
+}
+
+/// Token buckets over lines and bytes. Unlike the original's, unused quota does not pile up beyond one second's worth.
+#[derive(Debug)]
+pub(super) struct RateLimit {
+    lines: Bucket,
+    bytes: Bucket,
+    overflow: LogOverflow,
+    dropped: Dropped,
+    /// When the next drop may be told of.
+    declare_at: Instant,
+}
+
+impl RateLimit {
+    pub(super) fn new(options: &TaskSubprocessOptions, now: Instant) -> Self {
+        let bucket = |amount| Bucket::new(amount, options.poll, now);
+        RateLimit {
+            lines: bucket(options.max_log_lines_per_poll_interval),
+            bytes: bucket(options.max_log_bytes_per_poll_interval),
+            overflow: options.log_overflow,
+            dropped: Dropped::default(),
+            declare_at: now,
+        }
+    }
+
+    /// Decides on one piece. A task that waits was stopped before it was read: what was read in one go is logged in one go.
+    pub(super) fn admit(&mut self, length: usize, room: Room) -> Admitted {
+        let over = room == Room::Full || self.lines.is_empty() || self.bytes.is_empty();
+        if over && self.overflow == LogOverflow::Drop {
+            self.dropped.lines += 1;
+            self.dropped.bytes += length as u64;
+            return Admitted::Drop;
+        }
+        self.lines.take(1);
+        self.bytes.take(length);
+        Admitted::Log
+    }
+
+    /// A dead task's pipes are emptied without delay: gives what they can hold, each byte being a line at worst. What would
+    /// be dropped is dropped all the same.
+    pub(super) fn grant(&mut self, held: usize) {
+        match self.overflow {
+            LogOverflow::Wait => {
+                self.lines.give(held);
+                self.bytes.give(held);
+            }
+            LogOverflow::Drop => {}
+        }
+    }
+
+    /// Counts the time that has passed. `Some(time)`: nothing may be read before it, however much room the log has.
+    pub(super) fn blocked_until(&mut self, now: Instant, room: Room) -> Option<Instant> {
+        let until = self.lines.free_at(now).max(self.bytes.free_at(now));
+        match (self.overflow, room) {
+            (LogOverflow::Drop, _) => None,
+            (LogOverflow::Wait, Room::Full) => Some(now + LOG_RETRY),
+            (LogOverflow::Wait, Room::Free) => until,
+        }
+    }
+
+    /// What is to be told now; at a task's end, all of it.
+    pub(super) fn take_dropped(&mut self, now: Option<Instant>) -> Option<Dropped> {
+        let due = now.is_none_or(|now| now >= self.declare_at);
+        if self.dropped.lines == 0 || !due {
+            return None;
+        }
+        if let Some(now) = now {
+            self.declare_at = now + DECLARE_INTERVAL;
+        }
+        Some(std::mem::take(&mut self.dropped))
+    }
+
+    /// When what was dropped is to be told of, if anything was.
+    pub(super) fn tells_at(&self) -> Option<Instant> {
+        (self.dropped.lines > 0).then_some(self.declare_at)
+    }
+}
+
+/// How soon a reader that was paused because the log is behind looks again: a tenth of the log's own batch interval.
+const LOG_RETRY: Duration = Duration::from_millis(10);
+
+#[derive(Debug)]
+enum Bucket {
+    Unlimited,
+    Limited {
+        /// What comes back every `interval`.
+        amount: i64,
+        interval: Duration,
+        /// May be negative: what was read in one go is logged in one go.
+        tokens: i64,
+        /// Time up to which `tokens` were given.
+        filled: Instant,
+    },
+}
+
+impl Bucket {
+    fn new(amount: i32, poll: Duration, now: Instant) -> Self {
+        if amount <= 0 {
+            return Bucket::Unlimited;
+        }
+        let (amount, interval) = (i64::from(amount), poll.clamp(SHORTEST_POLL, LONGEST_POLL));
+        Bucket::Limited {
+            amount,
+            interval,
+            tokens: burst(amount, interval),
+            filled: now,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Bucket::Unlimited => false,
+            Bucket::Limited { tokens, .. } => *tokens <= 0,
+        }
+    }
+
+    fn take(&mut self, count: usize) {
+        match self {
+            Bucket::Unlimited => {}
+            Bucket::Limited { tokens, .. } => {
+                *tokens = tokens.saturating_sub(i64::try_from(count).unwrap_or(i64::MAX));
+            }
+        }
+    }
+
+    fn give(&mut self, count: usize) {
+        match self {
+            Bucket::Unlimited => {}
+            Bucket::Limited { tokens, .. } => {
+                *tokens = tokens.saturating_add(i64::try_from(count).unwrap_or(i64::MAX));
+            }
+        }
+    }
+
+    /// `Some(time)`: it is empty until then.
+    fn free_at(&mut self, now: Instant) -> Option<Instant> {
+        let Bucket::Limited {
+            amount,
+            interval,
+            tokens,
+            filled,
+        } = self
+        else {
+            return None;
+        };
+        let nanos = interval.as_nanos();
+        let intervals = now.saturating_duration_since(*filled).as_nanos() / nanos;
+        if intervals > 0 {
+            let intervals = u32::try_from(intervals).unwrap_or(u32::MAX);
+            let full = burst(*amount, *interval).max(*tokens);
+            *tokens = tokens
+                .saturating_add(amount.saturating_mul(i64::from(intervals)))
+                .min(full);
+            *filled += interval.saturating_mul(intervals);
+        }
+        if *tokens > 0 {
+            return None;
+        }
+        let missing = (1 - *tokens).unsigned_abs().div_ceil(amount.unsigned_abs());
+        let missing = u32::try_from(missing).unwrap_or(u32::MAX);
+        Some(*filled + interval.saturating_mul(missing))
+    }
+}
+
+/// One second's worth, and at least one interval's.
+fn burst(amount: i64, interval: Duration) -> i64 {
+    let per_second =
+        amount.saturating_mul(1_000_000) / i64::try_from(interval.as_micros()).unwrap_or(i64::MAX);
+    per_second.max(amount)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(lines: i32, bytes: i32, log_overflow: LogOverflow, now: Instant) -> RateLimit {
+        let options = TaskSubprocessOptions {
+            max_log_lines_per_poll_interval: lines,
+            max_log_bytes_per_poll_interval: bytes,
+            log_overflow,
+            ..Default::default()
+        };
+        RateLimit::new(&options, now)
+    }
+
+    fn logged(rate: &mut RateLimit, pieces: usize, length: usize) -> usize {
+        (0..pieces)
+            .filter(|_| rate.admit(length, Room::Free) == Admitted::Log)
+            .count()
+    }
+
+    #[test]
+    fn the_rate_limit_bursts_one_second_and_refills() {
+        let start = Instant::now();
+        let mut rate = limit(2, 0, LogOverflow::Wait, start);
+        let millis = |ms| start + Duration::from_millis(ms);
+        assert_eq!(logged(&mut rate, 199, 1), 199);
+        assert_eq!(rate.blocked_until(start, Room::Free), None);
+        assert_eq!(logged(&mut rate, 5, 1), 5);
+        // 200 a second; 4 too many and one to be free again: three intervals of 10 ms.
+        assert_eq!(rate.blocked_until(start, Room::Free), Some(millis(30)));
+        assert_eq!(rate.blocked_until(millis(30), Room::Free), None);
+        assert_eq!(rate.blocked_until(millis(3_600_000), Room::Free), None);
+        assert_eq!(logged(&mut rate, 200, 1), 200);
+        assert!(rate.blocked_until(millis(3_600_000), Room::Free).is_some());
+        let mut unlimited = limit(0, 0, LogOverflow::Wait, start);
+        assert_eq!(logged(&mut unlimited, 1_000_000, 1), 1_000_000);
+        assert_eq!(unlimited.blocked_until(start, Room::Free), None);
+    }
+
+    #[test]
+    fn bytes_have_a_limit_of_their_own() {
+        let start = Instant::now();
+        let mut rate = limit(0, 10, LogOverflow::Wait, start);
+        // 1,000 bytes a second, at once or one by one.
+        assert_eq!(logged(&mut rate, 1, 999), 1);
+        assert_eq!(rate.blocked_until(start, Room::Free), None);
+        assert_eq!(logged(&mut rate, 1, 11), 1);
+        let until = start + Duration::from_millis(20);
+        assert_eq!(rate.blocked_until(start, Room::Free), Some(until));
+        assert_eq!(rate.blocked_until(until, Room::Free), None);
+        // The stricter of two limits holds.
+        let mut both = limit(1, 1_000_000, LogOverflow::Wait, start);
+        assert_eq!(logged(&mut both, 100, 1), 100);
+        assert!(both.blocked_until(start, Room::Free).is_some());
+        both.grant(5);
+        assert_eq!(both.blocked_until(start, Room::Free), None);
+    }
+
+    #[test]
+    fn a_log_that_is_behind_stops_those_who_wait() {
+        let start = Instant::now();
+        let mut waits = limit(0, 0, LogOverflow::Wait, start);
+        assert_eq!(
+            waits.blocked_until(start, Room::Full),
+            Some(start + LOG_RETRY)
+        );
+        let mut drops = limit(0, 0, LogOverflow::Drop, start);
+        assert_eq!(drops.blocked_until(start, Room::Full), None);
+        assert_eq!(drops.admit(7, Room::Full), Admitted::Drop);
+        assert_eq!(drops.admit(7, Room::Free), Admitted::Log);
+        assert_eq!(
+            drops.take_dropped(None),
+            Some(Dropped { lines: 1, bytes: 7 })
+        );
+    }
+
+    #[test]
+    fn what_is_dropped_is_counted_and_told_once_a_second() {
+        let start = Instant::now();
+        let mut rate = limit(1, 0, LogOverflow::Drop, start);
+        assert_eq!(rate.take_dropped(Some(start)), None);
+        assert_eq!(rate.tells_at(), None);
+        assert_eq!(logged(&mut rate, 130, 2), 100);
+        assert_eq!(rate.blocked_until(start, Room::Free), None);
+        let told = rate.take_dropped(Some(start));
+        assert_eq!(
+            told,
+            Some(Dropped {
+                lines: 30,
+                bytes: 60
+            })
+        );
+        assert_eq!(logged(&mut rate, 1, 5), 0);
+        assert_eq!(rate.tells_at(), Some(start + DECLARE_INTERVAL));
+        assert_eq!(rate.take_dropped(Some(start)), None);
+        let told = rate.take_dropped(Some(start + DECLARE_INTERVAL));
+        assert_eq!(told, Some(Dropped { lines: 1, bytes: 5 }));
+        assert_eq!(logged(&mut rate, 1, 5), 0);
+        // The end of a task waits for no second.
+        assert_eq!(
+            rate.take_dropped(None),
+            Some(Dropped { lines: 1, bytes: 5 })
+        );
+        // An interval later there is a token again.
+        rate.blocked_until(start + Duration::from_millis(10), Room::Free);
+        assert_eq!(logged(&mut rate, 2, 5), 1);
+    }
+}
