@@ -58,10 +58,24 @@ pub(crate) fn duration(d: Duration) -> String {
 
 /// Prints to standard output; a reader that went away (`| head`) is no error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    print_on(text).map(|_: Reader| ())
+}
+
+/// Who reads standard output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    Listens,
+    /// Nobody will ever see more.
+    Gone,
+}
+
+/// As `print`, for those who have more to say.
+pub(crate) fn print_on(text: &str) -> anyhow::Result<Reader> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Err(error) => Err(error.into()),
+        Ok(()) => Ok(Reader::Listens),
     }
 }
 

@@ -1,6 +1,10 @@
 //! `brasserie logs`: what tasks printed, from all workers, in order of time.
 
+mod follow;
 mod lines;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 use anyhow::Result;
 use brasserie_common::logs::LogStream;
@@ -10,12 +14,15 @@ use serde_json::json;
 
 use crate::Ending;
 use crate::connection::{Connection, LogRequest, SchedulerArgs, block_on};
-use crate::output::{print, print_json};
+use crate::output::{Reader, print, print_json, print_on};
+use follow::{Cursor, Round};
 use lines::Names;
 
 /// Pages that turn up nothing, in a row, after which a search with `--regex` reports how far it came. Each has scanned up to
 /// 20,000 lines.
 const PAGES_BEFORE_NOTICE: usize = 50;
+/// How often a follower asks: a person takes half a second for at once, and it costs a scheduler nothing.
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Prints the newest lines, oldest first, of one task, one job or everything.
 #[derive(Debug, clap::Args)]
@@ -39,12 +46,15 @@ pub(crate) struct Args {
     /// The oldest lines instead of the newest.
     #[arg(long)]
     from_start: bool,
+    /// Goes on with new lines as they come, until Ctrl-C.
+    #[arg(long, short)]
+    follow: bool,
     /// Only what this run wrote, START:RAND as `--json` gives it.
     #[arg(long, value_name = "RUN")]
     invocation: Option<InstanceId>,
     #[command(flatten)]
     scheduler: SchedulerArgs,
-    /// One JSON document instead of lines.
+    /// One JSON document instead of lines; with `--follow`, one a line.
     #[arg(long)]
     json: bool,
 }
@@ -78,6 +88,14 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         regex: args.regex.clone(),
         invocation: args.invocation.map(InvocationId),
     };
+    if args.follow {
+        return block_on(async {
+            tokio::select! {
+                ended = follow(&connection, request, args) => ended,
+                _ = tokio::signal::ctrl_c() => Ok(Ending::Success),
+            }
+        })?;
+    }
     let (lines, notices) = block_on(collect(&connection, request, args.limit))??;
     for notice in &notices {
         eprintln!("brasserie: {notice}");
@@ -133,4 +151,105 @@ pub(crate) async fn collect(
         lines.reverse();
     }
     Ok((lines, notices))
+}
+
+/// Shows lines until nobody reads them any more. A scheduler that cannot be reached for a while is asked again.
+async fn follow(connection: &Connection, mut request: LogRequest, args: &Args) -> Result<Ending> {
+    let mut cursor = Cursor::default();
+    let mut told = BTreeSet::new();
+    if !args.from_start {
+        let lines = newest(connection, &mut request, args.limit, &mut cursor).await?;
+        if show(&lines, args)? == Reader::Gone {
+            return Ok(Ending::Success);
+        }
+    }
+    request.ascending = true;
+    loop {
+        request.from = cursor.start();
+        match round(connection, &mut request, args, &mut cursor).await {
+            Err(Trouble::Output(error)) => return Err(error),
+            Err(Trouble::Call(error)) => {
+                cursor.troubled();
+                tell(&mut told, vec![error.to_string()]);
+            }
+            Ok((Reader::Gone, _)) => return Ok(Ending::Success),
+            Ok((Reader::Listens, notices)) => {
+                if notices.is_empty() {
+                    told.clear();
+                }
+                tell(&mut told, notices);
+                if cursor.end_round() == Round::GaveUp {
+                    eprintln!(
+                        "brasserie: going on without them; what they write meanwhile may be missing here"
+                    );
+                }
+            }
+        }
+        tokio::time::sleep(FOLLOW_INTERVAL).await;
+    }
+}
+
+/// Why a round has ended early.
+enum Trouble {
+    Call(anyhow::Error),
+    Output(anyhow::Error),
+}
+
+/// Shows what is new on all pages from the request's start.
+async fn round(
+    connection: &Connection,
+    request: &mut LogRequest,
+    args: &Args,
+    cursor: &mut Cursor,
+) -> Result<(Reader, Vec<String>), Trouble> {
+    let mut notices = Vec::new();
+    loop {
+        let page = connection.logs(request).await.map_err(Trouble::Call)?;
+        let news = cursor.take(request.from, page);
+        notices.extend(news.notices);
+        let reader = show(&news.lines, args).map_err(Trouble::Output)?;
+        match news.next {
+            Some(next) if reader == Reader::Listens => request.from = next,
+            Some(_) | None => return Ok((reader, notices)),
+        }
+    }
+}
+
+/// The newest lines, oldest first; the cursor then stands behind them.
+async fn newest(
+    connection: &Connection,
+    request: &mut LogRequest,
+    limit: usize,
+    cursor: &mut Cursor,
+) -> Result<Vec<LogLine>> {
+    let mut lines = Vec::new();
+    loop {
+        let news = cursor.take_newest(connection.logs(request).await?);
+        lines.extend(news.lines);
+        lines.truncate(limit);
+        match news.next {
+            Some(next) if lines.len() < limit || !cursor.covers(next) => request.from = next,
+            Some(_) | None => break,
+        }
+    }
+    cursor.end_round();
+    lines.reverse();
+    Ok(lines)
+}
+
+fn show(new: &[LogLine], args: &Args) -> Result<Reader> {
+    let text = |line| match args.json {
+        true => format!("{}\n", lines::json(line)),
+        false => lines::text(line, args.names()),
+    };
+    print_on(&new.iter().map(text).collect::<String>())
+}
+
+/// Each trouble once, until there is none.
+fn tell(told: &mut BTreeSet<String>, notices: Vec<String>) {
+    for notice in notices {
+        if told.insert(notice.clone()) {
+            eprintln!("brasserie: {notice}");
+        }
+    }
 }
