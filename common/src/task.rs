@@ -198,7 +198,7 @@ impl Default for TaskSubprocessOptions {
     }
 }
 
-/// Control groups of a task; no subsystems means none.
+/// Control groups of a task; without subsystems and limits it has none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CGroupOptions {
     pub root: String,
@@ -210,4 +210,8 @@ pub struct CGroupOptions {
     /// 0 = leave alone.
     pub memory_limit_in_bytes: i64,
     pub kill_without_freezer: bool,
+    /// Processes and threads at once; 0 = leave alone.
+    pub pids_max: i64,
+    /// Thousandths of a core; 0 = leave alone.
+    pub cpu_quota_milli: i64,
 }

@@ -226,6 +226,10 @@ struct CGroupOptions {
   // 0: leave memory.limit_in_bytes alone.
   6: i64 memoryLimitInBytes = 0,
   7: bool killWithoutFreezer = 0,
+  // Processes and threads at once; absent or 0: no limit.
+  16: optional i64 pidsMax,
+  // Thousandths of a core, not to be exceeded; absent or 0: no limit.
+  17: optional i64 cpuQuotaMilli,
 }
 
 struct TaskSubprocessOptions {

@@ -417,7 +417,7 @@ impl PhysicalKind {
     pub fn enforcements(self) -> &'static [Enforcement] {
         match self {
             PhysicalKind::RamMb => &[Enforcement::None, Enforcement::Hard],
-            PhysicalKind::CpuCore => &[Enforcement::None, Enforcement::Soft],
+            PhysicalKind::CpuCore => &[Enforcement::None, Enforcement::Soft, Enforcement::Hard],
             PhysicalKind::GpuCard => &[Enforcement::None],
         }
     }

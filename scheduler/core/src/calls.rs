@@ -309,6 +309,7 @@ impl Scheduler {
         let limits = self.engine().machine_limits(task);
         options.cgroups.memory_limit_in_bytes = limits.memory_bytes;
         options.cgroups.cpu_shares = limits.cpu_shares;
+        options.cgroups.cpu_quota_milli = limits.cpu_quota_milli;
         RunTaskMessage {
             task: self.wire_task(worker, task, invocation),
             config: self.engine().task_argument(task, &shard, &hostname),

@@ -75,13 +75,39 @@ fn what_a_task_is_held_to() {
             }}"#
         );
         let groups = start_of(with_settings(&settings, "")).options.cgroups;
-        (groups.memory_limit_in_bytes, groups.cpu_shares)
+        (
+            groups.memory_limit_in_bytes,
+            groups.cpu_shares,
+            groups.cpu_quota_milli,
+        )
     };
-    assert_eq!(held_to("none", "none"), (0, 0));
+    assert_eq!(held_to("none", "none"), (0, 0, 0));
     // Bytes are what the worker is told.
-    assert_eq!(held_to("hard", "none"), (3 << 30, 0));
+    assert_eq!(held_to("hard", "none"), (3 << 30, 0, 0));
     // Twice the cores, rounded.
-    assert_eq!(held_to("none", "soft"), (0, 6));
+    assert_eq!(held_to("none", "soft"), (0, 6, 0));
+    // 270 hundredths of a core.
+    assert_eq!(held_to("none", "hard"), (0, 0, 2700));
+}
+
+#[test]
+fn in_which_control_groups_it_runs() {
+    let groups = r#""task_subprocess": {"cgroups": {"root": "/cg", "slice": "batch", "subsystems": ["cpu", "memory"],
+        "kill_without_freezer": true, "pids_max": 50}}"#;
+    for (settings, job) in [
+        (format!(", {groups}"), String::new()),
+        (String::new(), format!(", {groups}")),
+    ] {
+        let config = match job.is_empty() {
+            true => with_settings(&settings, ""),
+            false => with_settings("", &job),
+        };
+        let told = start_of(config).options.cgroups;
+        assert_eq!((told.root.as_str(), told.slice.as_str()), ("/cg", "batch"));
+        assert_eq!(told.subsystems, ["cpu", "memory"]);
+        assert!(told.kill_without_freezer);
+        assert_eq!(told.pids_max, 50);
+    }
 }
 
 #[test]

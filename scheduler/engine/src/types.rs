@@ -53,6 +53,8 @@ pub enum NodesOf {
 pub struct MachineLimits {
     pub memory_bytes: i64,
     pub cpu_shares: i16,
+    /// Thousandths of a core.
+    pub cpu_quota_milli: i64,
 }
 
 /// Whether a worker may get tasks now: its health and its busy marks, as the protocol machine sees them.

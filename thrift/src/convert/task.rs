@@ -304,6 +304,10 @@ impl TryFrom<wire::CGroupOptions> for CGroupOptions {
         }
         let memory_limit_in_bytes = cgroups.memory_limit_in_bytes.unwrap_or(0);
         not_negative("CGroupOptions.memoryLimitInBytes", memory_limit_in_bytes)?;
+        let pids_max = cgroups.pids_max.unwrap_or(0);
+        not_negative("CGroupOptions.pidsMax", pids_max)?;
+        let cpu_quota_milli = cgroups.cpu_quota_milli.unwrap_or(0);
+        not_negative("CGroupOptions.cpuQuotaMilli", cpu_quota_milli)?;
         Ok(CGroupOptions {
             root: cgroups.root.unwrap_or_default(),
             slice: cgroups.slice.unwrap_or_default(),
@@ -312,6 +316,8 @@ impl TryFrom<wire::CGroupOptions> for CGroupOptions {
             cpu_shares,
             memory_limit_in_bytes,
             kill_without_freezer: cgroups.kill_without_freezer.unwrap_or(false),
+            pids_max,
+            cpu_quota_milli,
         })
     }
 }
@@ -326,6 +332,9 @@ impl From<CGroupOptions> for wire::CGroupOptions {
             cpu_shares: Some(cgroups.cpu_shares),
             memory_limit_in_bytes: Some(cgroups.memory_limit_in_bytes),
             kill_without_freezer: Some(cgroups.kill_without_freezer),
+            // Absent where there is none: peers that do not know them get what they always got.
+            pids_max: Some(cgroups.pids_max).filter(|most| *most > 0),
+            cpu_quota_milli: Some(cgroups.cpu_quota_milli).filter(|most| *most > 0),
         }
     }
 }

@@ -199,9 +199,12 @@ prop_compose! {
         cpu_shares in prop_oneof![Just(0_i16), 2..=i16::MAX],
         memory_limit_in_bytes in 0..=i64::MAX,
         kill_without_freezer in any::<bool>(),
+        pids_max in 0..=i64::MAX,
+        cpu_quota_milli in 0..=i64::MAX,
     ) -> CGroupOptions {
         CGroupOptions {
             root, slice, subsystems, unit_test_create_files, cpu_shares, memory_limit_in_bytes, kill_without_freezer,
+            pids_max, cpu_quota_milli,
         }
     }
 }
@@ -735,6 +738,21 @@ fn subprocess_options_with_senseless_fields_are_refused() {
         refused_options(|o| o.cgroup_options = cgroups(0, -1))
             .starts_with("TaskSubprocessOptions.cgroupOptions.memoryLimitInBytes: -1")
     );
+    let limits = |pids_max, cpu_quota_milli| {
+        Some(wire::CGroupOptions {
+            pids_max,
+            cpu_quota_milli,
+            ..Default::default()
+        })
+    };
+    for (limits, name) in [
+        (limits(Some(-1), None), "pidsMax"),
+        (limits(None, Some(-1)), "cpuQuotaMilli"),
+    ] {
+        let text = refused_options(|o| o.cgroup_options = limits.clone());
+        let start = format!("TaskSubprocessOptions.cgroupOptions.{name}: -1");
+        assert!(text.starts_with(&start), "{text}");
+    }
 }
 
 #[test]

@@ -2146,6 +2146,8 @@ pub struct CGroupOptions {
     pub cpu_shares: Option<i16>,
     pub memory_limit_in_bytes: Option<i64>,
     pub kill_without_freezer: Option<bool>,
+    pub pids_max: Option<i64>,
+    pub cpu_quota_milli: Option<i64>,
 }
 
 impl TSerializable for CGroupOptions {
@@ -2158,6 +2160,8 @@ impl TSerializable for CGroupOptions {
         let mut f_5: Option<i16> = Some(0);
         let mut f_6: Option<i64> = Some(0);
         let mut f_7: Option<bool> = Some(false);
+        let mut f_16: Option<i64> = None;
+        let mut f_17: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -2199,6 +2203,14 @@ impl TSerializable for CGroupOptions {
                     let val = i_prot.read_bool()?;
                     f_7 = Some(val);
                 }
+                16 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_16 = Some(val);
+                }
+                17 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_17 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -2214,6 +2226,8 @@ impl TSerializable for CGroupOptions {
             cpu_shares: f_5,
             memory_limit_in_bytes: f_6,
             kill_without_freezer: f_7,
+            pids_max: f_16,
+            cpu_quota_milli: f_17,
         };
         Ok(ret)
     }
@@ -2271,6 +2285,16 @@ impl TSerializable for CGroupOptions {
             o_prot.write_bool(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.pids_max {
+            o_prot.write_field_begin(&TFieldIdentifier::new("pidsMax", TType::I64, 16))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.cpu_quota_milli {
+            o_prot.write_field_begin(&TFieldIdentifier::new("cpuQuotaMilli", TType::I64, 17))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -2286,6 +2310,8 @@ impl Default for CGroupOptions {
             cpu_shares: Some(0),
             memory_limit_in_bytes: Some(0),
             kill_without_freezer: Some(false),
+            pids_max: None,
+            cpu_quota_milli: None,
         }
     }
 }

@@ -15,6 +15,8 @@ const BYTES_PER_MB: f64 = 1_048_576.0;
 
 /// Shares of a task that took one core: the kernel takes no fewer than 2, so they are counted in twos.
 const SHARES_PER_CORE: i16 = 2;
+/// In which a limit of a core's time is told.
+const MILLI_PER_CORE: f64 = 1000.0;
 
 /// Slots of a worker's resource, before anything that is said of this one worker.
 pub(super) fn slots(config: &Config, id: ResourceId, worker: &WorkerResources) -> i32 {
@@ -95,6 +97,11 @@ pub(crate) fn machine_limits(config: &Config, taken: impl Fn(ResourceId) -> i32)
             (PhysicalKind::CpuCore, Enforcement::Soft) => {
                 let cores = (amount.round() as i16).max(0);
                 limits.cpu_shares = cores.saturating_mul(SHARES_PER_CORE);
+            }
+            (PhysicalKind::CpuCore, Enforcement::Hard) => {
+                // 0 would be no limit; only who takes no slots has none.
+                let least = i64::from(amount > 0.0);
+                limits.cpu_quota_milli = ((amount * MILLI_PER_CORE).round() as i64).max(least);
             }
             (
                 PhysicalKind::RamMb | PhysicalKind::CpuCore | PhysicalKind::GpuCard,
