@@ -58,6 +58,8 @@ pub enum EndedBy {
     Deadline,
     /// The kernel, as its own memory limit was reached.
     MemoryLimit,
+    /// The kernel, as the machine, or what its worker may use of it, had no memory left.
+    OutOfMemory,
     /// The worker's operator wanted the worker gone.
     Shutdown,
     /// The worker had to end, since its scheduler gives its tasks to others.
@@ -84,12 +86,13 @@ pub enum Fault {
 }
 
 impl EndedBy {
-    pub const ALL: [EndedBy; 7] = [
+    pub const ALL: [EndedBy; 8] = [
         EndedBy::Operator,
         EndedBy::Orphan,
         EndedBy::Timeout,
         EndedBy::Deadline,
         EndedBy::MemoryLimit,
+        EndedBy::OutOfMemory,
         EndedBy::Shutdown,
         EndedBy::Suicide,
     ];
@@ -102,6 +105,7 @@ impl EndedBy {
             EndedBy::Timeout => "timeout",
             EndedBy::Deadline => "deadline",
             EndedBy::MemoryLimit => "memory_limit",
+            EndedBy::OutOfMemory => "out_of_memory",
             EndedBy::Shutdown => "shutdown",
             EndedBy::Suicide => "suicide",
         }
@@ -116,6 +120,7 @@ impl EndedBy {
             EndedBy::Operator | EndedBy::Orphan => Fault::Nobody,
             EndedBy::Timeout | EndedBy::Deadline | EndedBy::MemoryLimit => Fault::Task,
             EndedBy::Shutdown | EndedBy::Suicide => Fault::Worker,
+            EndedBy::OutOfMemory => Fault::System,
         }
     }
 }
@@ -129,6 +134,7 @@ impl fmt::Display for EndedBy {
             EndedBy::Timeout => "its timeout was over",
             EndedBy::Deadline => "its deadline had passed",
             EndedBy::MemoryLimit => "it reached its memory limit",
+            EndedBy::OutOfMemory => "the machine had no memory left",
             EndedBy::Shutdown => "its worker was shut down",
             EndedBy::Suicide => "its worker had to end",
         })
@@ -312,6 +318,11 @@ mod tests {
                 Ending::Signalled(9),
                 Some(EndedBy::MemoryLimit),
                 Fault::Task,
+            ),
+            (
+                Ending::Signalled(9),
+                Some(EndedBy::OutOfMemory),
+                Fault::System,
             ),
             (Ending::Signalled(9), Some(EndedBy::Operator), Fault::Nobody),
             (Ending::Signalled(15), Some(EndedBy::Suicide), Fault::Worker),

@@ -12,9 +12,19 @@ const LIFETIME: Duration = Duration::from_secs(15);
 /// For a minute of wall time and a slow machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
+/// Long enough to kill a program in.
+const HALF: Duration = Duration::from_millis(500);
+
 fn wall_seconds() -> i64 {
+    wall_time().0
+}
+
+/// With the part of the second that is over.
+fn wall_time() -> (i64, Duration) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    i64::try_from(now.expect("it is after 1970").as_secs()).expect("a time of this millennium")
+    let now = now.expect("it is after 1970");
+    let second = i64::try_from(now.as_secs()).expect("a time of this millennium");
+    (second, Duration::from_nanos(now.subsec_nanos().into()))
 }
 
 /// A node each second, whose task writes its name.
@@ -70,6 +80,11 @@ fn each_second_has_its_node_once_though_the_scheduler_is_killed() {
         (last >= first + 3).then_some(())
     });
 
+    // Not between a second and its task: what was given and has not begun when its life is over never does.
+    wait_within(PATIENCE, "the task of this very second", || {
+        let (now, part) = wall_time();
+        (part < HALF && runs(&stage).contains_key(&now)).then_some(())
+    });
     scheduler.kill_program();
     let killed = wall_seconds();
     let down = i64::try_from(LIFETIME.as_secs()).expect("a short time") + 3;

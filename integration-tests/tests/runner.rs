@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use brasserie_common::story::fault_of;
-use brasserie_common::{EndedBy, Ending, KillRequest, ReportedStatus, Shard, Story};
+use brasserie_common::{EndedBy, KillRequest, ReportedStatus, Shard, Story};
 use brasserie_scheduler::NewCluster;
 use brasserie_scheduler::{ConfigSource, StartOptions as SchedulerOptions};
 use brasserie_worker::process::{
@@ -34,20 +33,10 @@ impl Runner for Counting {
             assert_eq!(request.command, ["nothing"]);
             self.started.fetch_add(1, Ordering::SeqCst);
         }
-        let ending = Ending::Exited(0);
         self.sink.lock().expect("no panic").ended(TaskEnd {
             key: Arc::new(request.key),
             status: ReportedStatus::done(),
-            story: Story {
-                fault: fault_of(&ending, None),
-                ending,
-                ended_by: None,
-                starting: Duration::ZERO,
-                ran: Duration::ZERO,
-                cpu: Duration::ZERO,
-                peak_memory_bytes: None,
-                last_lines: Vec::new(),
-            },
+            story: Story::exited(0),
             signalled: Signalled::No,
             raw_status: None,
         });
@@ -85,7 +74,9 @@ fn tasks_of_another_runner_start_once_and_end_durably() {
             new_cluster: NewCluster::Yes,
             ..SchedulerOptions::new(folder.path().join("scheduler"), ConfigSource::File(config))
         };
-        let scheduler = brasserie_scheduler::start(options).await.expect("it starts");
+        let scheduler = brasserie_scheduler::start(options)
+            .await
+            .expect("it starts");
         let address = brasserie_common::ServiceAddress {
             host: "127.0.0.1".into(),
             port: scheduler.thrift_address().port(),

@@ -136,6 +136,15 @@ pub struct Cli {
     #[arg(long, value_name = "SIZE", default_value = "10G", value_parser = parse_size)]
     log_max_size: u64,
 
+    /// The control group below which tasks with limits have theirs, by its path in each hierarchy, as `/batch`; made if it is
+    /// missing [default: the worker's own]
+    #[arg(long, value_name = "GROUP", value_parser = parse_group)]
+    cgroup_root: Option<String>,
+
+    /// How long a control group of version 1 may take to freeze before its processes are killed as they run.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_wait)]
+    cgroup_freeze_timeout: Duration,
+
     /// Time to reach the scheduler.
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_timeout)]
     thrift_connect_timeout: Duration,
@@ -211,6 +220,8 @@ impl Cli {
                 max_age: self.log_retention,
                 max_bytes: self.log_max_size,
             },
+            cgroup_root: self.cgroup_root,
+            cgroup_freeze_timeout: self.cgroup_freeze_timeout,
             timeouts: Timeouts {
                 connect: self.thrift_connect_timeout,
                 send: self.thrift_send_timeout,
@@ -232,6 +243,14 @@ fn parse_wait(text: &str) -> Result<Duration, String> {
     match wait <= MAX_DURATION {
         true => Ok(wait),
         false => Err("at most 24d are allowed".to_owned()),
+    }
+}
+
+fn parse_group(text: &str) -> Result<String, String> {
+    let is_plain = text.split('/').all(|part| part != "." && part != "..");
+    match text.starts_with('/') && is_plain {
+        true => Ok(text.to_owned()),
+        false => Err("it must begin with `/`, without `.` and `..` in it".to_owned()),
     }
 }
 
@@ -301,6 +320,18 @@ mod tests {
         assert_eq!(options.timeouts, Timeouts::DEFAULT);
         assert_eq!(options.logs.max_bytes, 10 << 30);
         assert_eq!(options.nvidia_smi, None);
+        assert_eq!(options.cgroup_root, None);
+        assert_eq!(options.cgroup_freeze_timeout, Duration::from_secs(10));
+    }
+
+    #[test]
+    fn groups_are_named_from_their_roots() {
+        let root = |text| options(&["--cgroup-root", text]).map(|o| o.cgroup_root);
+        assert_eq!(root("/a/b"), Ok(Some("/a/b".to_owned())));
+        assert_eq!(root("/"), Ok(Some("/".to_owned())));
+        for bad in ["", "a", "/a/../b", "/."] {
+            assert!(root(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

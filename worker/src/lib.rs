@@ -15,6 +15,7 @@
 pub mod config;
 pub mod directory;
 mod driver;
+pub mod groups;
 pub mod keeper;
 pub mod logs;
 mod options;

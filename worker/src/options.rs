@@ -7,6 +7,7 @@ use brasserie_common::{ServiceAddress, Shard};
 use brasserie_common_runtime::ListenAddress;
 use brasserie_thrift::rpc::Timeouts;
 
+use crate::groups::FREEZE_TIMEOUT;
 use crate::process::PassedEnvironment;
 
 /// Everything that can be chosen.
@@ -29,6 +30,10 @@ pub struct StartOptions {
     /// Between TERM and KILL when the operator ends the worker.
     pub kill_wait: Duration,
     pub logs: LogRetention,
+    /// The control group below which those of tasks are made, by its path in each hierarchy; `None`: the worker's own.
+    pub cgroup_root: Option<String>,
+    /// How long a control group of version 1 may take to freeze before its processes are killed as they run.
+    pub cgroup_freeze_timeout: Duration,
     /// Of calls to the scheduler.
     pub timeouts: Timeouts,
 }
@@ -65,6 +70,8 @@ impl StartOptions {
             heartbeat_period: Duration::from_secs(15),
             kill_wait: Duration::from_secs(5),
             logs: LogRetention::default(),
+            cgroup_root: None,
+            cgroup_freeze_timeout: FREEZE_TIMEOUT,
             timeouts: Timeouts::DEFAULT,
         }
     }

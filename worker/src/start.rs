@@ -12,12 +12,14 @@ use brasserie_common::{ServiceAddress, WorkerDescription};
 use brasserie_common_runtime::Clock;
 use brasserie_thrift::rpc::{Limits, Server, ServerHandle};
 use brasserie_worker_core::{Event, ExitReason, Options, Worker};
+use nix::unistd::getppid;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::directory::{DirectoryError, Identity, WorkerDirectory};
 use crate::driver::Driver;
+use crate::groups::{GroupsConfig, Tag, places};
 use crate::keeper::{self, lease::Lease};
 use crate::logs::{LogConfig, LogStore, OpenError};
 use crate::options::{LogRetention, StartOptions};
@@ -29,6 +31,9 @@ use crate::usage::{Monitor, Running, sample_tasks};
 
 /// How often the machine is looked at: cores and memory change when a control group is changed, which is rare.
 const USABLE_INTERVAL: Duration = Duration::from_secs(60);
+
+/// How long killed processes of a predecessor's control groups may take to be gone.
+const LEFTOVER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why a worker could not start. Nothing of it is left.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +53,13 @@ pub enum StartError {
     },
     #[error("cannot find out what --worker-command {program:?} means: {error}")]
     WorkerCommand { program: String, error: io::Error },
+    #[error(
+        "control groups of the last worker that used this directory still hold processes {} s after they were killed ({}). They \
+         hang in a device or a file system: wait until it answers, or restart the machine", LEFTOVER_PATIENCE.as_secs(), list(left)
+    )]
+    Groups { left: Vec<PathBuf> },
+    #[error("cannot tell the keeper where control groups are: {0}")]
+    Keeper(io::Error),
     #[error("a thread of the start ended early")]
     Interrupted,
 }
@@ -173,7 +185,7 @@ async fn start_all(
     );
     let (own, own_events) = mpsc::unbounded_channel();
     let running = Arc::new(Running::default());
-    let config = runner_config(&options, &surroundings, &directory, &logs);
+    let config = runner_config(&options, &surroundings, &directory, &logs)?;
     let groups = directory.groups();
     let sink = Supervised::new(own.clone(), clock, groups, Arc::clone(&running));
     let runner = start_runner(config, Box::new(sink))?;
@@ -219,6 +231,10 @@ fn open(
     clock: Clock,
 ) -> Result<(WorkerDirectory, Arc<LogStore>), StartError> {
     let directory = WorkerDirectory::open(path, keeper::marker().as_ref(), clock)?;
+    let left = places::end_all(&directory.path().join(places::FILE), LEFTOVER_PATIENCE);
+    if !left.is_empty() {
+        return Err(StartError::Groups { left });
+    }
     let mut config = LogConfig::new(directory.logs()?);
     config.retention = retention.max_age;
     config.max_bytes = retention.max_bytes;
@@ -268,9 +284,11 @@ fn runner_config(
     surroundings: &Surroundings,
     directory: &WorkerDirectory,
     logs: &Arc<LogStore>,
-) -> RunnerConfig {
+) -> Result<RunnerConfig, StartError> {
     let host = &directory.identity().machine_lock.hostname;
-    RunnerConfig {
+    let lease = surroundings.lease.as_ref();
+    Ok(RunnerConfig {
+        groups: Some(groups_config(options, directory, lease)?),
         environment: options.pass_environment.clone(),
         descriptors: surroundings.descriptors,
         orphans: surroundings.orphans,
@@ -279,7 +297,7 @@ fn runner_config(
             host.as_ref().to_owned(),
             Arc::clone(logs),
         )
-    }
+    })
 }
 
 fn core_options(
@@ -313,6 +331,35 @@ fn core_options(
         call_deadline: SchedulerClient::deadline(options.timeouts),
         ..Options::new(description)
     })
+}
+
+/// The keeper must know of them before there is one.
+fn groups_config(
+    options: &StartOptions,
+    directory: &WorkerDirectory,
+    lease: Option<&Lease>,
+) -> Result<GroupsConfig, StartError> {
+    let places = directory.path().join(places::FILE);
+    if let Some(lease) = lease {
+        lease.tell_places(&places).map_err(StartError::Keeper)?;
+    }
+    let number = directory.identity().machine_lock.port;
+    Ok(GroupsConfig {
+        shard: options.shard.as_str().to_owned(),
+        tag: Tag(number.cast_unsigned()),
+        places,
+        root: options.cgroup_root.clone(),
+        freeze_timeout: options.cgroup_freeze_timeout,
+        keeper: keeper::marker().map(|_| getppid()),
+    })
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    let paths: Vec<String> = paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    paths.join(", ")
 }
 
 /// A relative path means the operator's working directory, not the task's; a bare name is looked up in `PATH` as usual.

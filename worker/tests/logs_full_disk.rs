@@ -54,11 +54,7 @@ impl Bench {
         let logs = LogStore::open(LogConfig::new(logs.to_owned()), Arc::new(clock));
         let logs = Arc::new(logs.expect("there is room for a folder"));
         let (sender, ends) = mpsc::channel();
-        let config = RunnerConfig {
-            data_dir: data_dir.to_owned(),
-            worker_host: "here".to_owned(),
-            logs: Arc::clone(&logs),
-        };
+        let config = RunnerConfig::new(data_dir.to_owned(), "here".to_owned(), Arc::clone(&logs));
         let sink = move |end: TaskEnd| sender.send(end).expect("the test listens");
         Bench {
             runner: ProcessRunner::start(config, sink).expect("a runner"),

@@ -143,6 +143,7 @@ pub(crate) fn task_subprocess(options: &TaskSubprocessOptions) -> Value {
             "slice": options.cgroups.slice,
             "subsystems": options.cgroups.subsystems,
             "kill_without_freezer": options.cgroups.kill_without_freezer,
+            "pids_max": options.cgroups.pids_max,
         },
     })
 }

@@ -38,7 +38,7 @@ const PHYSICAL_KEYS: &[Key] = &[
     Key::new(
         "enforcement",
         Shape::Words(enforcements),
-        "How a task is held to what it took; workers are told, and those of this version do not act on it.",
+        "How a task is held to what it took, by a control group: `hard` is a limit, `soft` a share of the machine. A worker that cannot do it refuses the task.",
     ),
     Key::new(
         "physical_reserve_amount",
@@ -225,24 +225,11 @@ pub(crate) fn physical(at: &At, config: &mut Config, notes: &mut Notes) {
             continue;
         }
         if let Some(resource) = physical_entry(&entry, kind, config, notes) {
-            warn_of_no_effect(&entry, &resource, notes);
             if kind == PhysicalKind::GpuCard {
                 warn_of_other_levels(&entry, config, notes);
             }
             config.physical_resources.push(resource);
         }
-    }
-}
-
-/// What a task is held to is told to its worker, which leaves it at that.
-fn warn_of_no_effect(entry: &At, resource: &PhysicalResource, notes: &mut Notes) {
-    if let Some(at) = entry.get("enforcement")
-        && resource.enforcement != Enforcement::None
-    {
-        notes.warning(
-            at.key_problem("workers of this version are told, and do not enforce it yet")
-                .help("put the worker itself into a control group to limit all of its tasks"),
-        );
     }
 }
 

@@ -50,13 +50,38 @@ const TASK_KEYS: &[Key] = &[
     Key::new("parent_death_signal", within(SIGNALS), NO_EFFECT),
     Key::new("process_group_leader", Shape::Truth, NO_EFFECT),
     Key::new("use_canary_pipe", Shape::Truth, NO_EFFECT),
-    Key::new("cgroups", Shape::Fields(CGROUP_KEYS), NO_EFFECT),
+    Key::new(
+        "cgroups",
+        Shape::Fields(CGROUP_KEYS),
+        "The control groups that a task runs in. One with limits has its own below the worker's in any case.",
+    ),
 ];
 const CGROUP_KEYS: &[Key] = &[
-    Key::new("root", Shape::Text, NO_EFFECT),
-    Key::new("slice", Shape::Text, NO_EFFECT),
-    Key::new("subsystems", TEXTS, NO_EFFECT),
-    Key::new("kill_without_freezer", Shape::Truth, NO_EFFECT),
+    Key::new(
+        "root",
+        Shape::Text,
+        "Where control groups of version 1 are mounted: `/sys/fs/cgroup`.",
+    ),
+    Key::new(
+        "slice",
+        Shape::Text,
+        "The group below which tasks have theirs, in each subsystem; it must exist on the worker's machine.",
+    ),
+    Key::new(
+        "subsystems",
+        TEXTS,
+        "Controllers of version 1 whose `ROOT/SUBSYSTEM/SLICE` is used.",
+    ),
+    Key::new(
+        "kill_without_freezer",
+        Shape::Truth,
+        "Whether what is left of a task may be killed by process ids alone, where the machine has no better way.",
+    ),
+    Key::new(
+        "pids_max",
+        within(PIDS),
+        "Processes and threads that a task may have at once; 0 is as many as there may be.",
+    ),
 ];
 const KILL_KEYS: &[Key] = &[
     Key::new(
@@ -85,6 +110,9 @@ pub(crate) const KILL_METHODS: &[(&str, KillMethod)] = &[
 
 const LOG_OVERFLOWS: &[(&str, LogOverflow)] =
     &[("wait", LogOverflow::Wait), ("drop", LogOverflow::Drop)];
+
+/// Of processes, and 0 for no limit.
+const PIDS: RangeInclusive<i32> = 0..=i32::MAX;
 
 /// The signals of Linux, and 0 for none.
 const SIGNALS: RangeInclusive<i32> = 0..=64;
@@ -166,25 +194,6 @@ fn warn_of_no_effect(
             notes.warning(at.key_problem("has no effect").help(help));
         }
     }
-    let Some(cgroups) = at.get("cgroups") else {
-        return;
-    };
-    let (old, new) = (&inherited.cgroups, &options.cgroups);
-    let help = "put the worker itself into a control group to limit all of its tasks";
-    for (key, is_changed) in [
-        ("root", old.root != new.root),
-        ("slice", old.slice != new.slice),
-        ("subsystems", old.subsystems != new.subsystems),
-        (
-            "kill_without_freezer",
-            old.kill_without_freezer != new.kill_without_freezer,
-        ),
-    ] {
-        if let Some(at) = cgroups.get(key).filter(|_| is_changed) {
-            let text = "has no effect yet in this version";
-            notes.warning(at.key_problem(text).help(help));
-        }
-    }
 }
 
 fn cgroups(at: &At, options: &mut CGroupOptions, notes: &mut Notes) {
@@ -203,6 +212,10 @@ fn cgroups(at: &At, options: &mut CGroupOptions, notes: &mut Notes) {
     }
     if let Some(at) = at.get("kill_without_freezer") {
         set(&mut options.kill_without_freezer, at.boolean(notes));
+    }
+    if let Some(at) = at.get("pids_max") {
+        let most = at.integer32(PIDS, notes).map(i64::from);
+        set(&mut options.pids_max, most);
     }
 }
 

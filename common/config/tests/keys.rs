@@ -49,6 +49,14 @@ const SOURCES: &[(&str, &str)] = &[
         include_str!("../../../scheduler/src/sources/tests.rs"),
     ),
     (
+        "worker/src/groups/plan_tests.rs",
+        include_str!("../../../worker/src/groups/plan_tests.rs"),
+    ),
+    (
+        "worker/tests/groups.rs",
+        include_str!("../../../worker/tests/groups.rs"),
+    ),
+    (
         "worker/src/process/rate.rs",
         include_str!("../../../worker/src/process/rate.rs"),
     ),
@@ -108,13 +116,23 @@ const SHARED: &[(&str, Proof)] = &[
     ("task_subprocess.parent_death_signal", NoEffect(PROCESSES)),
     ("task_subprocess.process_group_leader", NoEffect(PROCESSES)),
     ("task_subprocess.use_canary_pipe", NoEffect(PROCESSES)),
-    ("task_subprocess.cgroups", NoEffect(PROCESSES)),
-    ("task_subprocess.cgroups.root", NoEffect(PROCESSES)),
-    ("task_subprocess.cgroups.slice", NoEffect(PROCESSES)),
-    ("task_subprocess.cgroups.subsystems", NoEffect(PROCESSES)),
+    ("task_subprocess.cgroups", GROUPS),
+    ("task_subprocess.cgroups.root", GROUPS),
+    ("task_subprocess.cgroups.slice", GROUPS),
+    ("task_subprocess.cgroups.subsystems", GROUPS),
     (
         "task_subprocess.cgroups.kill_without_freezer",
-        NoEffect(PROCESSES),
+        Tests(&[
+            "in_which_control_groups_it_runs",
+            "without_version_two_the_freezer_or_the_pids_kill",
+        ]),
+    ),
+    (
+        "task_subprocess.cgroups.pids_max",
+        Tests(&[
+            "in_which_control_groups_it_runs",
+            "a_fork_bomb_is_refused_its_processes_and_ends",
+        ]),
     ),
     ("kill_subprocess", Tests(&["how_a_task_is_ended"])),
     ("kill_subprocess.method", KILLS),
@@ -124,6 +142,10 @@ const SHARED: &[(&str, Proof)] = &[
     ("kill_request.kill_wait_ms", KILLS),
 ];
 const PROCESSES: &str = "how_processes_are_looked_after";
+const GROUPS: Proof = Tests(&[
+    "in_which_control_groups_it_runs",
+    "the_named_slices_are_used_as_they_always_were",
+]);
 const KILLS: Proof = Tests(&[
     "how_a_task_is_ended",
     "each_method_ends_a_task_and_costs_no_retry",
@@ -373,7 +395,10 @@ const OF_SETTINGS: &[(&str, Proof)] = &[
     ),
     (
         "physical_resources.ram_mb.enforcement",
-        Tests(&["what_a_task_is_held_to"]),
+        Tests(&[
+            "what_a_task_is_held_to",
+            "a_memory_limit_is_enforced_and_told_with_the_peak",
+        ]),
     ),
     (
         "physical_resources.ram_mb.physical_reserve_amount",
@@ -393,7 +418,7 @@ const OF_SETTINGS: &[(&str, Proof)] = &[
     ),
     (
         "physical_resources.cpu_core.enforcement",
-        Tests(&["what_a_task_is_held_to"]),
+        Tests(&["what_a_task_is_held_to", "a_quota_throttles"]),
     ),
     (
         "physical_resources.cpu_core.physical_reserve_amount",

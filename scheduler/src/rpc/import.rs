@@ -143,6 +143,7 @@ fn task_subprocess(options: TaskSubprocessOptions) -> Value {
                 "kill_without_freezer",
                 groups.kill_without_freezer.map(|v| json!(v)),
             ),
+            ("pids_max", groups.pids_max.map(|v| json!(v))),
         ])
     };
     object([
@@ -212,7 +213,7 @@ mod tests {
             "task_subprocess": {"poll_ms": 20, "max_log_lines_per_poll_interval": 7,
                 "max_log_bytes_per_poll_interval": 9, "log_overflow": "drop", "parent_death_signal": 15,
                 "process_group_leader": true, "use_canary_pipe": false,
-                "cgroups": {"root": "r", "slice": "s", "subsystems": ["cpu"], "kill_without_freezer": true}},
+                "cgroups": {"root": "r", "slice": "s", "subsystems": ["cpu"], "kill_without_freezer": true, "pids_max": 8}},
             "kill_subprocess": {"method": "term_wait_kill", "kill_wait_ms": 5},
             "version_id": 3, "status_from": "exit_code", "arguments": "none"
         },

@@ -6,6 +6,7 @@
 //! | `lock` | locked exclusively while a worker uses the directory |
 //! | `worker.json` | machine-lock number, last start time, marker and boot id of the last user |
 //! | `groups` | process groups of running tasks |
+//! | `cgroups` | where control groups of tasks were made ([`crate::groups::places`]); only if there were any |
 //! | `jobs/` | working directories of tasks |
 //! | `logs/` | output of tasks |
 //!

@@ -21,6 +21,7 @@ use nix::unistd::{Pid, getpid};
 use super::lease::Ledger;
 use super::processes::{self, Process};
 use super::{FORWARDED, KEEPER_NAME, KeeperError, Marker, guarded_signals, kept_program};
+use crate::groups::places;
 
 /// How often the keeper looks although no signal came: SIGCHLD wakes it, this only heals a parent that had it ignored.
 const IDLE_LOOK: Duration = Duration::from_secs(1);
@@ -113,7 +114,10 @@ impl Guard {
             let children = self.reap();
             self.enforce(Clock.now());
             let pause = match (self.stage, children) {
-                (Stage::Sweeping { code, .. }, Children::None) => return Ok(code),
+                (Stage::Sweeping { code, .. }, Children::None) => {
+                    self.sweep_groups();
+                    return Ok(code);
+                }
                 (Stage::Sweeping { .. }, Children::Some) => {
                     self.sweep();
                     SWEEP_ROUND
@@ -227,10 +231,19 @@ impl Guard {
         children
     }
 
+    /// At once whatever is in the control groups of the program's tasks: nobody in them can start another before a round comes
+    /// to it. Those of a worker that has taken the directory over meanwhile have its process id in their names.
+    fn sweep_groups(&self) {
+        if let Some(places) = self.ledger.places() {
+            places::sweep(&places, self.program);
+        }
+    }
+
     /// Kills every child with its process group. Only children: their ids stay theirs until this process reaps them, so that no
     /// stranger is ever hit; their own children become ours with their death. A killed program that hangs in the kernel keeps its
     /// children, and reaps them no more than we do.
     fn sweep(&mut self) {
+        self.sweep_groups();
         let mut parents = vec![getpid()];
         if self.reaped == Reaped::No {
             parents.push(self.program);

@@ -6,15 +6,19 @@
 //!      \------------> bell (a pipe), only when a time was brought forward ------------------------------/
 //! ```
 //!
+//! Behind the terms stands the path of the file that names where the tasks' control groups are, if the program makes any.
+//!
 //! A renewal is one write of 24 bytes into memory, at most one a turn of the driver and only if the terms have changed; they
 //! change with heartbeats that are answered (at most 20 a second), healthchecks and the worker's own fate. Nothing queues up, so
 //! that a keeper that was stopped finds the present terms and no old ones.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use brasserie_common::Time;
@@ -40,6 +44,8 @@ const PAGE_BYTES: usize = 24;
 const CHECK: u64 = 0x6272_6173_7365_7269;
 /// Reads of a page that is being written, which takes nanoseconds.
 const READS: usize = 16;
+/// The kernel takes no longer paths.
+const MAX_PATH_BYTES: usize = 4096;
 /// Bytes of the bell taken at once; more of them say the same.
 const BELL_BYTES: usize = 64;
 
@@ -152,6 +158,12 @@ impl Lease {
         })
     }
 
+    /// Where the file is that names the places of the tasks' control groups. Once, before the first one is made.
+    pub(crate) fn tell_places(&self, file: &Path) -> io::Result<()> {
+        let path = file.as_os_str().as_bytes();
+        self.page.write_all_at(path, PAGE_BYTES as u64)
+    }
+
     /// Never waits.
     pub fn renew(&mut self, terms: Terms) {
         if terms == self.written {
@@ -198,6 +210,14 @@ impl Ledger {
     /// For [`LEASE_VARIABLE`].
     pub(super) fn numbers(&self) -> String {
         format!("{}:{}", self.page.as_raw_fd(), self.ring.as_raw_fd())
+    }
+
+    /// What the program has told by [`Lease::tell_places`].
+    pub(super) fn places(&self) -> Option<PathBuf> {
+        let mut path = vec![0; MAX_PATH_BYTES];
+        let length = self.page.read_at(&mut path, PAGE_BYTES as u64).ok()?;
+        path.truncate(length);
+        (!path.is_empty()).then(|| PathBuf::from(OsString::from_vec(path)))
     }
 
     /// Readable when the terms were brought forward.
@@ -293,6 +313,17 @@ mod tests {
             (Time::NEVER, terms.kill_at())
         );
         assert_eq!(Terms::NONE.first(), Time::NEVER);
+    }
+
+    #[test]
+    fn the_places_of_groups_are_told_beside_the_terms() {
+        let mut ledger = Ledger::new().expect("made");
+        assert_eq!(ledger.places(), None);
+        let mut lease = Lease::open(&ledger.numbers()).expect("opened");
+        lease.tell_places(Path::new("/data/cgroups")).expect("told");
+        lease.renew(Terms::living(at(100), WAIT));
+        assert_eq!(ledger.places(), Some(PathBuf::from("/data/cgroups")));
+        assert_eq!(ledger.read(), Terms::living(at(100), WAIT));
     }
 
     #[test]

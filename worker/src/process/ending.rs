@@ -7,6 +7,7 @@
 //! | `auto` | none | code 0 | no | done |
 //! | `auto` | none | anything else | no | error, backs off |
 //! | `pipe` | none | any | no | error, backs off |
+//! | any | none | killed by the kernel for want of memory | no | by whose memory: the task's limit an error, else incomplete; backs off |
 //! | `exit_code` | ignored | code 0 | any | done |
 //! | `exit_code` | ignored | anything else | yes | the same |
 //! | `exit_code` | ignored | anything else | no | error, backs off |
@@ -59,6 +60,9 @@ pub(super) fn final_status(
         }
         StatusLine::None => {}
     }
+    if let (Signalled::No, Some(by)) = (signalled, ended_by) {
+        return by_its_fault(by, &format!("the task {exit}, as {by}"));
+    }
     match (from, exit, signalled) {
         (StatusFrom::ExitCode, ProcessExit::Code(0), _) => ReportedStatus::done(),
         (_, _, Signalled::Term | Signalled::Kill) => ended_before_a_status(exit, ended_by),
@@ -76,11 +80,16 @@ pub(super) fn final_status(
 fn ended_before_a_status(exit: ProcessExit, ended_by: Option<EndedBy>) -> ReportedStatus {
     let why = ended_by.map(|by| format!(" as {by}")).unwrap_or_default();
     let text = format!("ended by the worker{why} before it wrote a status ({exit})");
-    match ended_by.map(EndedBy::fault) {
-        Some(Fault::Task) => ReportedStatus::error_backoff(&text),
-        Some(Fault::Nobody | Fault::Worker | Fault::System) | None => {
-            ReportedStatus::incomplete_backoff(&text)
-        }
+    match ended_by {
+        Some(by) => by_its_fault(by, &text),
+        None => ReportedStatus::incomplete_backoff(&text),
+    }
+}
+
+fn by_its_fault(by: EndedBy, text: &str) -> ReportedStatus {
+    match by.fault() {
+        Fault::Task => ReportedStatus::error_backoff(text),
+        Fault::Nobody | Fault::Worker | Fault::System => ReportedStatus::incomplete_backoff(text),
     }
 }
 
@@ -169,6 +178,21 @@ mod tests {
                 .exception()
                 .is_some_and(|text| text.contains("longer than 65536 bytes"))
         );
+    }
+
+    #[test]
+    fn the_kernels_kill_for_want_of_memory_costs_what_its_cause_does() {
+        let status = |by| {
+            let none = &StatusLine::None;
+            final_status(StatusFrom::Auto, none, KILLED, Signalled::No, Some(by))
+        };
+        let own = status(EndedBy::MemoryLimit);
+        assert_eq!(
+            own.exception(),
+            Some("the task was killed by signal 9 (SIGKILL), as it reached its memory limit")
+        );
+        assert!(!own.is_incomplete_backoff());
+        assert!(status(EndedBy::OutOfMemory).is_incomplete_backoff());
     }
 
     #[test]

@@ -52,6 +52,7 @@ use brasserie_common::{
     Ending, InvocationId, JobName, NodeName, ReportedStatus, Story, TaskSubprocessOptions, Time,
 };
 
+use crate::groups::GroupsConfig;
 use crate::logs::LogStore;
 
 pub use command::ARGUMENT_IN_ENVIRONMENT_LIMIT;
@@ -75,6 +76,8 @@ pub struct RunnerConfig {
     /// Named in every event.
     pub worker_host: String,
     pub logs: Arc<LogStore>,
+    /// Where tasks get control groups; `None`: those that ask for any are refused.
+    pub groups: Option<GroupsConfig>,
     /// What of this process's environment tasks get.
     pub environment: PassedEnvironment,
     /// The limit of open files that tasks start with; `None`: that of this process.
@@ -99,6 +102,7 @@ impl RunnerConfig {
             logs,
             environment: PassedEnvironment::USUAL,
             descriptors: None,
+            groups: None,
             orphans: Orphans::Leave,
         }
     }

@@ -120,13 +120,11 @@ impl Strays {
         let known = std::mem::take(&mut self.known);
         let whose = Whose::new(tasks, &known);
         for pid in listed {
-            match waitpid(pid, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::StillAlive) => {
-                    let orphan = known.get(&pid).copied().or_else(|| whose.find(pid, next));
-                    self.known.extend(orphan.map(|orphan| (pid, orphan)));
-                }
-                // It was collected.
-                Ok(_) | Err(_) => {}
+            // Else it was collected.
+            if let Ok(WaitStatus::StillAlive) = waitpid(pid, Some(WaitPidFlag::WNOHANG)) {
+                let orphan = known.get(&pid).copied();
+                let orphan = orphan.or_else(|| whose.find(pid, next));
+                self.known.extend(orphan.map(|orphan| (pid, orphan)));
             }
         }
         let mut found = Found::Tolerated;
@@ -135,7 +133,9 @@ impl Strays {
                 Owner::Ended => false,
                 Owner::Task(number) => {
                     over != Some(number)
-                        && tasks.get(&number).is_some_and(|t| t.stage != Stage::Swept)
+                        && tasks
+                            .get(&number)
+                            .is_some_and(|t| !matches!(t.stage, Stage::Swept | Stage::Emptying))
                 }
                 Owner::Unknown { before } => tasks.keys().any(|n| *n < before && over != Some(*n)),
             };

@@ -27,6 +27,8 @@ use super::spawn::{self, Launcher};
 use super::strays::{LOOK, Strays};
 use super::task::{Declared, Stage, Task, Telling};
 use super::{RunKey, RunnerConfig, Signalled, SpawnRequest, TaskEnd, TaskSink};
+use crate::groups::plan::asks_for_a_group;
+use crate::groups::{GroupUsage, Groups, TaskGroup};
 use crate::logs::{Share, TaskTag};
 use output::READ_BYTES;
 
@@ -53,6 +55,8 @@ enum Timer {
     Resume,
     /// Tell of what was dropped.
     Declare,
+    /// Look at control groups again that are being killed or emptied.
+    Groups,
 }
 
 pub(super) struct Supervisor {
@@ -63,6 +67,8 @@ pub(super) struct Supervisor {
     launcher: Launcher,
     reserved: Reserved,
     commands: Commands,
+    /// `None`: tasks that ask for any are refused.
+    groups: Option<Groups>,
     tasks: HashMap<TaskNumber, Task>,
     timers: BinaryHeap<Reverse<(Instant, TaskNumber, Timer)>>,
     /// In order of time, which is the order of starts.
@@ -106,6 +112,8 @@ impl Supervisor {
             reserved.status_number(),
             &config.environment,
         )?;
+        let groups = config.groups.clone().map(Groups::open);
+        groups.iter().for_each(Groups::announce);
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         // Edge-triggered: every write wakes, and the counter need never be read back.
         let wake = EpollFlags::EPOLLIN | EpollFlags::EPOLLET;
@@ -122,6 +130,7 @@ impl Supervisor {
             launcher: Launcher::new(Way::Clone)?,
             reserved,
             commands,
+            groups,
             tasks: HashMap::new(),
             timers: BinaryHeap::new(),
             young: VecDeque::new(),
@@ -228,7 +237,7 @@ impl Supervisor {
         );
         let now = Instant::now();
         match self.launch(number, request, &arguments) {
-            Ok((child, pipes)) => {
+            Ok((child, pipes, group)) => {
                 let refresh = request.options.refresh_resources;
                 self.sink.started(&key, child.pid, refresh);
                 let task = Task {
@@ -247,6 +256,9 @@ impl Supervisor {
                     status_from: request.options.status_from,
                     status: StatusCollector::default(),
                     tail: Tail::default(),
+                    group,
+                    counted: GroupUsage::default(),
+                    out_of_memory: None,
                     rate: RateLimit::new(&request.options, now),
                     share: Share::default(),
                     telling: Telling::Nothing,
@@ -267,7 +279,9 @@ impl Supervisor {
         number: TaskNumber,
         request: &SpawnRequest,
         arguments: &[String],
-    ) -> Result<(Child, [OwnedFd; 3]), StartFailure> {
+    ) -> Result<(Child, [OwnedFd; 3], Option<TaskGroup>), StartFailure> {
+        let mut group = self.make_group(request)?;
+        let joins = group.as_ref().map(TaskGroup::joins).unwrap_or_default();
         let prepared = self.commands.prepare(request, arguments)?;
         let program = prepared.program.to_string_lossy();
         let explain = |refused| command::explain(refused, &program);
@@ -284,7 +298,7 @@ impl Supervisor {
             stderr: stderr_write.as_fd(),
             status: status_write.as_fd(),
             status_number: self.reserved.status_number(),
-            joins: &[],
+            joins: &joins,
             descriptors: self.config.descriptors.map(|limit| Limit {
                 resource: Resource::RLIMIT_NOFILE,
                 soft: limit.soft,
@@ -314,7 +328,23 @@ impl Supervisor {
             let reason = format!("its process cannot be watched: {}", error.desc());
             return Err(StartFailure::of_worker(reason));
         }
-        Ok((child, [stdout, stderr, status]))
+        if let Some(group) = &mut group {
+            group.close_joins();
+        }
+        Ok((child, [stdout, stderr, status], group))
+    }
+
+    /// The control groups that the task asks for. It does not start without.
+    fn make_group(&mut self, request: &SpawnRequest) -> Result<Option<TaskGroup>, StartFailure> {
+        let asked = &request.options.cgroups;
+        let made = match &mut self.groups {
+            Some(groups) => groups
+                .create(asked, Clock.wall())
+                .map_err(|e| e.to_string()),
+            None if asks_for_a_group(asked) => Err("this worker makes none".to_owned()),
+            None => Ok(None),
+        };
+        made.map_err(|why| StartFailure::of_worker(format!("its control groups: {why}")))
     }
 
     fn report_failure(

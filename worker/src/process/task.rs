@@ -10,11 +10,12 @@ use nix::errno::Errno;
 use nix::sys::epoll::Epoll;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpgid};
 
 use super::pipes::{LineSplitter, Pipe, PipeKind, StatusCollector, Tail};
 use super::rate::{Admitted, RateLimit};
 use super::{ProcessExit, RunKey, Signalled};
+use crate::groups::{Emptying, GroupUsage, OutOfMemory, TaskGroup};
 use crate::logs::{LinePart, LogStore, Share, TaskTag};
 
 /// How far the end of a task has come.
@@ -23,6 +24,7 @@ use crate::logs::{LinePart, LogStore, Share, TaskTag};
 /// Running --child exited, pipes open--> Lingering --LINGER--> Swept --LINGER--> (over)
 /// Running --child exited, pipes closed--> (over)
 /// Lingering, Swept --pipes closed--> (over)
+/// (over), but its control groups hold processes --> Emptying --they are empty--> (over)
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
@@ -31,8 +33,10 @@ pub(super) enum Stage {
     /// The child has exited and is kept unreaped, so that its process group's number stays ours; a descendant still
     /// holds a pipe.
     Lingering,
-    /// The whole group got SIGKILL; whoever still holds a pipe has left the group.
+    /// The whole group got SIGKILL, and its control groups; whoever still holds a pipe has left them.
     Swept,
+    /// All else is over; what is left in its control groups is being killed.
+    Emptying,
 }
 
 pub(super) struct Task {
@@ -58,6 +62,11 @@ pub(super) struct Task {
     pub status_from: StatusFrom,
     pub status: StatusCollector,
     pub tail: Tail,
+    /// Its control groups, if it asked for any.
+    pub group: Option<TaskGroup>,
+    /// What they counted when they were last looked at.
+    pub counted: GroupUsage,
+    pub out_of_memory: Option<OutOfMemory>,
     pub rate: RateLimit,
     /// What of its output waits for the log's writer.
     pub share: Share,
@@ -180,6 +189,11 @@ impl Task {
         self.sent = wanted;
         let alive = self.stage == Stage::Running && self.exit_of_zombie().is_none();
         self.signal_group(signal);
+        match wanted {
+            Signalled::No => {}
+            Signalled::Term => self.terminate_strays(),
+            Signalled::Kill => self.kill_groups(),
+        }
         if alive {
             self.signalled = wanted;
             self.ended_by.get_or_insert(by);
@@ -200,5 +214,47 @@ impl Task {
                 tracing::warn!(task = %self.key, "cannot send {signal}: {}", error.desc())
             }
         }
+    }
+
+    /// To those of its control groups that have left its process group.
+    fn terminate_strays(&self) {
+        for pid in self.group.iter().flat_map(TaskGroup::processes) {
+            if getpgid(Some(pid)).is_ok_and(|group| group != self.pid) {
+                // Gone meanwhile, or not ours to signal: the kill that follows reaches it.
+                let _ = kill(pid, Signal::SIGTERM);
+            }
+        }
+    }
+
+    /// A step towards the end of everything in its control groups.
+    pub(super) fn kill_groups(&mut self) {
+        if let Some(group) = &mut self.group {
+            group.kill();
+        }
+    }
+
+    /// Notes what its control groups know, kills whoever is left in them, and removes them; how long to wait for it, if that is
+    /// not done yet.
+    pub(super) fn empty_groups(&mut self) -> Option<Duration> {
+        let group = self.group.as_mut()?;
+        self.counted = group.usage().or(self.counted);
+        self.out_of_memory = group.out_of_memory().or(self.out_of_memory);
+        match group.empty() {
+            Emptying::Gone => {
+                self.group = None;
+                None
+            }
+            Emptying::Again(wait) => Some(wait),
+        }
+    }
+
+    /// Who of us ended it, or the kernel for want of memory: that kills without a word to anybody.
+    pub(super) fn ended_by(&self, exit: ProcessExit) -> Option<EndedBy> {
+        let by_kernel = match (exit, self.out_of_memory) {
+            (ProcessExit::Code(0), _) | (_, None) => None,
+            (_, Some(OutOfMemory::OwnLimit)) => Some(EndedBy::MemoryLimit),
+            (_, Some(OutOfMemory::Elsewhere)) => Some(EndedBy::OutOfMemory),
+        };
+        self.ended_by.or(by_kernel)
     }
 }

@@ -6,8 +6,6 @@ fn warnings(settings: &str, job: &str) -> Vec<String> {
     lines(&good(settings, &format!("\"bistro_job->x\": {{{job}}}")).warnings)
 }
 
-const CGROUPS: &str = "put the worker itself into a control group to limit all of its tasks";
-
 #[test]
 fn waiting_while_idle() {
     assert_eq!(
@@ -20,10 +18,9 @@ fn waiting_while_idle() {
 
 #[test]
 fn how_processes_are_looked_after() {
-    let all = r#""task_subprocess": {"parent_death_signal": 15, "process_group_leader": true, "use_canary_pipe": false,
-"cgroups": {"root": "/r", "slice": "s", "subsystems": ["cpu"], "kill_without_freezer": true}}"#;
+    let all = r#""task_subprocess": {"parent_death_signal": 15, "process_group_leader": true, "use_canary_pipe": false}"#;
     let expected = |path: &str, line: u32, shift: u32| {
-        let (next, path) = (line + 1, format!("{path}.task_subprocess"));
+        let path = format!("{path}.task_subprocess");
         [
             format!(
                 "{line}:{}: {path}.parent_death_signal: has no effect; the worker's keeper kills a task whose worker has died; remove the key",
@@ -37,22 +34,12 @@ fn how_processes_are_looked_after() {
                 "{line}:{}: {path}.use_canary_pipe: has no effect; the end of a task is noticed without it; remove the key",
                 shift + 78
             ),
-            format!("{next}:13: {path}.cgroups.root: has no effect yet in this version; {CGROUPS}"),
-            format!(
-                "{next}:27: {path}.cgroups.slice: has no effect yet in this version; {CGROUPS}"
-            ),
-            format!(
-                "{next}:41: {path}.cgroups.subsystems: has no effect yet in this version; {CGROUPS}"
-            ),
-            format!(
-                "{next}:64: {path}.cgroups.kill_without_freezer: has no effect yet in this version; {CGROUPS}"
-            ),
         ]
     };
     assert_eq!(warnings(all, ""), expected("bistro_settings", 2, 0));
     assert_eq!(warnings("", all), expected("bistro_job->x", 3, 18));
     // A job that repeats its settings, as an exported one does, is told nothing new.
-    assert_eq!(warnings(all, all).len(), 7);
+    assert_eq!(warnings(all, all).len(), 3);
     let config = good(all, "").config;
     let parsed = good(all, "\"bistro_job->x\": {}");
     let export = export_job(&parsed.config, &parsed.config.jobs[0]).to_string();
@@ -62,7 +49,7 @@ fn how_processes_are_looked_after() {
     // Nor is one that says what holds anyway.
     assert_eq!(
         warnings(
-            r#""task_subprocess": {"parent_death_signal": 9, "use_canary_pipe": true, "cgroups": {"subsystems": []}}"#,
+            r#""task_subprocess": {"parent_death_signal": 9, "use_canary_pipe": true}"#,
             ""
         ),
         [""; 0]
@@ -86,15 +73,11 @@ fn what_machines_offer() {
     );
     assert_eq!(
         of(r#""cpu_core": {"logical_resource": "a", "enforcement": "soft"}"#),
-        [format!(
-            "3:40: bistro_settings.physical_resources.cpu_core.enforcement: workers of this version are told, and do not enforce it yet; {CGROUPS}"
-        )]
+        [""; 0]
     );
     assert_eq!(
         of(r#""ram_mb": {"logical_resource": "a", "enforcement": "hard"}"#),
-        [format!(
-            "3:38: bistro_settings.physical_resources.ram_mb.enforcement: workers of this version are told, and do not enforce it yet; {CGROUPS}"
-        )]
+        [""; 0]
     );
     for kind in ["ram_mb", "gpu_card"] {
         assert_eq!(

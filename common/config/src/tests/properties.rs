@@ -104,6 +104,7 @@ prop_compose! {
         signal in 0..=64,
         (leader, canary, freezer) in any::<(bool, bool, bool)>(),
         (root, slice, subsystems) in (any::<String>(), any::<String>(), vec(any::<String>(), 0..3)),
+        pids_max in 0..=i64::from(i32::MAX),
         status_from in proptest::sample::select(vec![StatusFrom::Auto, StatusFrom::Pipe, StatusFrom::ExitCode]),
         arguments in proptest::sample::select(vec![Arguments::Append, Arguments::None]),
     ) -> TaskSubprocessOptions {
@@ -115,7 +116,7 @@ prop_compose! {
             parent_death_signal: signal,
             process_group_leader: leader,
             use_canary_pipe: canary,
-            cgroups: CGroupOptions { root, slice, subsystems, kill_without_freezer: freezer, ..Default::default() },
+            cgroups: CGroupOptions { root, slice, subsystems, kill_without_freezer: freezer, pids_max, ..Default::default() },
             status_from,
             arguments,
             ..Default::default()

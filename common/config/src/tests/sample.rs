@@ -127,7 +127,7 @@ fn an_export_says_what_is_documented() {
                 "parent_death_signal": 9,
                 "process_group_leader": false,
                 "use_canary_pipe": true,
-                "cgroups": {"root": "", "slice": "", "subsystems": [], "kill_without_freezer": false},
+                "cgroups": {"root": "", "slice": "", "subsystems": [], "kill_without_freezer": false, "pids_max": 0},
             },
             "kill_subprocess": {"method": "kill", "kill_wait_ms": 5000},
             "resources": {"total": 1, "disk": 1, "ram_gb": 1, "cpu": 1},

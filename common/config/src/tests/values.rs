@@ -179,7 +179,7 @@ fn integers_are_coerced() {
 fn task_subprocess_of_a_job_lies_on_top_of_the_settings() {
     let parsed = good(
         r#""task_subprocess": {"poll_ms": 20, "use_canary_pipe": false, "parent_death_signal": 15,
-            "cgroups": {"root": "/cg", "slice": "s", "subsystems": ["cpu", "memory"], "kill_without_freezer": true}},
+            "cgroups": {"root": "/cg", "slice": "s", "subsystems": ["cpu", "memory"], "kill_without_freezer": true, "pids_max": 7}},
         "kill_subprocess": {"method": "kill", "kill_wait_ms": 7}"#,
         r#""bistro_job->x": {"task_subprocess": {"poll_ms": -5, "process_group_leader": 1, "max_log_lines_per_poll_interval": 3,
             "cgroups": {"subsystems": ["freezer"]}}, "kill_subprocess": {"method": "term"}}"#,
@@ -198,6 +198,7 @@ fn task_subprocess_of_a_job_lies_on_top_of_the_settings() {
         ("/cg", "s")
     );
     assert!(own.cgroups.kill_without_freezer);
+    assert_eq!(own.cgroups.pids_max, 7);
     assert_eq!(own.cgroups.subsystems, ["freezer"]);
     assert_eq!(
         job.kill_subprocess,

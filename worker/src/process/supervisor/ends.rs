@@ -24,6 +24,8 @@ use crate::process::{ProcessExit, Signalled, TaskEnd, Usage, spawn};
 /// a killed group may take to let go: ample for the end of a shell pipeline, short enough that a forgotten background
 /// process does not hold a slot.
 pub(in crate::process) const LINGER: Duration = Duration::from_secs(1);
+/// A wait for control groups to empty that is told: killed processes need milliseconds.
+const HANGS: Duration = Duration::from_secs(2);
 /// Reads of one pipe at its task's exit before everybody else gets a turn: the whole of an enlarged pipe (1 MiB).
 const READS_AT_EXIT: usize = 17;
 
@@ -101,11 +103,65 @@ impl Supervisor {
         }
     }
 
-    /// The task is over. Invariant: its child has exited and was not reaped yet.
+    /// The task is over, once its control groups are empty. Invariant: its child has exited and was not reaped yet.
     fn finish(&mut self, number: TaskNumber) {
-        if self.held_by_strays(number) {
-            return;
+        let wait = self.tasks.get_mut(&number).and_then(|task| {
+            if task.group.is_some() {
+                task.signal_group(Signal::SIGKILL);
+            }
+            task.empty_groups()
+        });
+        match wait {
+            Some(wait) => self.empty_later(number, wait),
+            None if self.held_by_strays(number) => {}
+            None => self.end(number),
         }
+    }
+
+    /// Processes need a moment to die, and some hang in the kernel: nobody waits for them here.
+    fn empty_later(&mut self, number: TaskNumber, wait: Duration) {
+        let Some(task) = self.tasks.get_mut(&number) else {
+            return;
+        };
+        if wait >= HANGS {
+            tracing::warn!(task = %task.key, "its control groups are still not empty; its slot stays taken");
+        }
+        let before = std::mem::replace(&mut task.stage, Stage::Emptying);
+        let (key, tag) = (Arc::clone(&task.key), task.tag.clone());
+        let exit = task.exit_of_zombie().unwrap_or(ProcessExit::Unknown);
+        let due = Instant::now() + wait;
+        self.timers.push(Reverse((due, number, Timer::Groups)));
+        if before == Stage::Running {
+            let message = exit.to_string();
+            self.log(&key, &tag, Event::ProcessExited { message: &message });
+        }
+    }
+
+    /// The next look at control groups that are being emptied.
+    fn look_at_groups(&mut self, number: TaskNumber, now: Instant) {
+        let Some(task) = self.tasks.get_mut(&number) else {
+            return;
+        };
+        match task.stage {
+            Stage::Emptying => self.finish(number),
+            Stage::Running | Stage::Lingering | Stage::Swept => {
+                task.kill_groups();
+                self.kill_groups_again(number, now);
+            }
+        }
+    }
+
+    /// A kill may need several steps, until the task ends.
+    fn kill_groups_again(&mut self, number: TaskNumber, now: Instant) {
+        let group = self.tasks.get_mut(&number).and_then(|t| t.group.as_mut());
+        if let Some(group) = group {
+            let due = now + group.next_wait();
+            self.timers.push(Reverse((due, number, Timer::Groups)));
+        }
+    }
+
+    /// Nothing of the task is left but its exit code.
+    fn end(&mut self, number: TaskNumber) {
         self.declare_dropped(number, None);
         let Some(mut task) = self.tasks.remove(&number) else {
             return;
@@ -125,7 +181,8 @@ impl Supervisor {
         }
         self.log(&task.key, &task.tag, Event::PipesClosed);
         let line = task.status.finish();
-        let status = final_status(task.status_from, &line, exit, task.signalled, task.ended_by);
+        let ended_by = task.ended_by(exit);
+        let status = final_status(task.status_from, &line, exit, task.signalled, ended_by);
         self.log(
             &task.key,
             &task.tag,
@@ -137,13 +194,17 @@ impl Supervisor {
         self.inbox.forget(&task.key);
         let ending = Ending::from(exit);
         let story = Story {
-            fault: fault_of(&ending, task.ended_by),
+            fault: fault_of(&ending, ended_by),
             ending,
-            ended_by: task.ended_by,
+            ended_by,
             starting: task.starting,
             ran: task.started.elapsed(),
-            cpu: usage.user + usage.system,
-            peak_memory_bytes: Some(usage.max_resident_bytes),
+            // Groups also count those that nobody waited for.
+            cpu: (usage.user + usage.system).max(task.counted.cpu.unwrap_or_default()),
+            peak_memory_bytes: task
+                .counted
+                .memory_peak_bytes
+                .or(Some(usage.max_resident_bytes)),
             read_bytes: usage.read_bytes,
             written_bytes: usage.written_bytes,
             last_lines: task.tail.take(),
@@ -169,9 +230,9 @@ impl Supervisor {
             return;
         };
         match request.method {
-            KillMethod::Kill => task.signal(Signalled::Kill, by),
+            KillMethod::Kill => self.kill_now(number, by),
             KillMethod::Term => task.signal(Signalled::Term, by),
-            KillMethod::TermWaitKill if request.wait.is_zero() => task.signal(Signalled::Kill, by),
+            KillMethod::TermWaitKill if request.wait.is_zero() => self.kill_now(number, by),
             KillMethod::TermWaitKill => {
                 task.signal(Signalled::Term, by);
                 // A wait beyond the end of time is none that ends.
@@ -183,6 +244,15 @@ impl Supervisor {
                     self.timers.push(Reverse((due, number, Timer::Kill(by))));
                 }
             }
+        }
+    }
+
+    fn kill_now(&mut self, number: TaskNumber, by: EndedBy) {
+        if let Some(task) = self.tasks.get_mut(&number)
+            && task.sent < Signalled::Kill
+        {
+            task.signal(Signalled::Kill, by);
+            self.kill_groups_again(number, Instant::now());
         }
     }
 
@@ -228,6 +298,7 @@ impl Supervisor {
                 Timer::Linger => self.lingered(number, now),
                 Timer::Resume => self.watch_pipes(number),
                 Timer::Declare => self.declare_dropped(number, Some(now)),
+                Timer::Groups => self.look_at_groups(number, now),
             }
         }
     }
@@ -243,12 +314,14 @@ impl Supervisor {
             return;
         }
         match task.stage {
-            Stage::Running => {}
+            Stage::Running | Stage::Emptying => {}
             Stage::Lingering => {
                 task.signal_group(Signal::SIGKILL);
+                task.kill_groups();
                 task.stage = Stage::Swept;
                 self.timers
                     .push(Reverse((now + LINGER, number, Timer::Linger)));
+                self.kill_groups_again(number, now);
                 self.look_around(now);
             }
             Stage::Swept if task.held_until.is_some() => {}

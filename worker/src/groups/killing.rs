@@ -1,0 +1,153 @@
+//! Ends everything in groups, one step at a time, so that whoever does it never waits.
+//!
+//! | what there is | what ends them |
+//! |---|---|
+//! | a group of version 2 with `cgroup.kill` | that, at once, whatever they do |
+//! | a freezer of version 1 | freeze, SIGKILL to each, thaw: nobody can start another meanwhile |
+//! | `pids.max` of version 1 | 0 into it, then SIGKILL to each, again until nobody is left |
+//! | none of these | SIGKILL to each, again until nobody is left: only where that was allowed |
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, getpid};
+
+use super::files::{self, tree};
+use super::mounts::Version;
+use super::{v1, v2};
+
+/// One group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dir {
+    pub path: PathBuf,
+    pub version: Version,
+}
+
+/// Whether SIGKILL may go to ids that were read a moment ago, with nothing that keeps them from being somebody else's by now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Racy {
+    Allowed,
+    Forbidden,
+}
+
+/// How far a freezer is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Freezing {
+    /// When it was asked to freeze.
+    since: Option<Instant>,
+}
+
+impl Dir {
+    /// A group that exists; what it is shows by its files.
+    pub fn found(path: PathBuf) -> Self {
+        let version = match files::exists(&path, v2::EVENTS) {
+            true => Version::Two,
+            false => Version::One,
+        };
+        Dir { path, version }
+    }
+
+    /// Whether no process is in it or below it. A group that is gone is empty.
+    pub fn is_empty(&self) -> bool {
+        match self.version {
+            Version::Two => !v2::is_populated(&self.path).unwrap_or(false),
+            Version::One => tree(&self.path).iter().all(|group| is_bare(group)),
+        }
+    }
+
+    /// The processes in it and below it.
+    pub fn processes(&self) -> BTreeSet<Pid> {
+        let groups = tree(&self.path);
+        let texts = groups.iter().filter_map(|g| files::read(g, "cgroup.procs"));
+        let mut found: BTreeSet<i32> = BTreeSet::new();
+        for text in texts {
+            found.extend(text.lines().filter_map(|line| line.parse::<i32>().ok()));
+        }
+        // 0 stands for one that this process cannot see; ids below 2 would mean groups or the machine's first process.
+        found.retain(|pid| *pid > 1);
+        found.into_iter().map(Pid::from_raw).collect()
+    }
+
+    /// Removes it with what is below it; whether it is gone.
+    pub fn remove(&self) -> bool {
+        for group in tree(&self.path) {
+            match std::fs::remove_dir(&group) {
+                Ok(()) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                // A process that is just dying still counts.
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+}
+
+/// Whether no process is directly in it: one byte tells.
+fn is_bare(group: &Path) -> bool {
+    use std::io::Read;
+    let mut byte = [0];
+    let file = std::fs::File::open(group.join("cgroup.procs"));
+    !matches!(file.and_then(|mut file| file.read(&mut byte)), Ok(1..))
+}
+
+/// Does what can be done now; called again until all of them are empty.
+pub fn step(
+    dirs: &[Dir],
+    racy: Racy,
+    freezing: &mut Freezing,
+    freeze_timeout: Duration,
+    now: Instant,
+) {
+    let left: Vec<&Dir> = dirs.iter().filter(|dir| !dir.is_empty()).collect();
+    if left.is_empty() {
+        return;
+    }
+    let unified = left.iter().filter(|dir| dir.version == Version::Two);
+    let killed = unified.filter(|dir| v2::kill(&dir.path)).count();
+    if killed > 0 {
+        return;
+    }
+    let freezer = left.iter().find(|dir| v1::is_freezer(&dir.path));
+    if let Some(freezer) = freezer {
+        return kill_frozen(freezer, freezing, freeze_timeout, now);
+    }
+    let closed = dirs
+        .iter()
+        .filter(|dir| v1::forbid_forks(&dir.path))
+        .count();
+    if closed > 0 || racy == Racy::Allowed {
+        kill_each(left.into_iter().flat_map(Dir::processes));
+    }
+}
+
+fn kill_frozen(freezer: &Dir, freezing: &mut Freezing, timeout: Duration, now: Instant) {
+    let path = &freezer.path;
+    if freezing.since.is_none() && v1::set_freezer(path, v1::FROZEN).is_ok() {
+        freezing.since = Some(now);
+    }
+    let state = files::read(path, v1::FREEZER_STATE).unwrap_or_default();
+    let since = freezing.since.unwrap_or(now);
+    match state.trim() {
+        v1::FROZEN => kill_each(freezer.processes()),
+        // Something in it hangs in the kernel. What can run must not be held up by it, and dies with the next try.
+        v1::FREEZING if now.saturating_duration_since(since) > timeout => {}
+        v1::FREEZING => return,
+        _ => {}
+    }
+    // Signals to the frozen take effect when they thaw.
+    freezing.since = None;
+    if let Err(error) = v1::set_freezer(path, v1::THAWED) {
+        tracing::debug!("{error}");
+    }
+}
+
+fn kill_each(pids: impl IntoIterator<Item = Pid>) {
+    // Whoever moved this process into a task's group did not mean that.
+    let own = getpid();
+    for pid in pids.into_iter().filter(|pid| *pid != own) {
+        // It can only be gone already, or be somebody whom we may not signal; the next look tells.
+        let _ = kill(pid, Signal::SIGKILL);
+    }
+}

@@ -1,0 +1,184 @@
+//! Where a worker has made groups, noted in its data directory, so that whoever comes after it finds what it left: its keeper,
+//! and its next start.
+//!
+//! The file has the worker's tag, then one folder a line, each noted before the first group is made in it. A group is the
+//! worker's if the tag is in its name; the tag belongs to the data directory, which one worker uses at a time. It need not
+//! survive a crash of the machine: groups do not either.
+
+use std::collections::BTreeSet;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::unistd::Pid;
+
+use super::files::FileError;
+use super::killing::{self, Dir, Freezing, Racy};
+use super::{GroupError, Tag};
+
+/// Its name in the data directory.
+pub const FILE: &str = "cgroups";
+/// Between two looks at groups that are being emptied: longer than a process needs to die.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// Folders that are noted at most; the worker's own are one a controller, and jobs name few others.
+const MAX_PLACES: usize = 1000;
+
+/// The file, while its worker lives.
+#[derive(Debug)]
+pub struct Places {
+    file: PathBuf,
+    tag: Tag,
+    noted: BTreeSet<PathBuf>,
+}
+
+impl Places {
+    pub(super) fn new(file: PathBuf, tag: Tag) -> Self {
+        Places {
+            file,
+            tag,
+            noted: BTreeSet::new(),
+        }
+    }
+
+    /// Before the first group is made in a folder.
+    pub(super) fn note(&mut self, parent: &Path) -> Result<(), GroupError> {
+        if self.noted.contains(parent) {
+            return Ok(());
+        }
+        if self.noted.len() >= MAX_PLACES {
+            return Err(GroupError::TooManyPlaces(MAX_PLACES));
+        }
+        let is_first = self.noted.is_empty();
+        let mut options = OpenOptions::new();
+        options.create(true).write(true);
+        options.append(!is_first).truncate(is_first);
+        let mut file = options
+            .open(&self.file)
+            .map_err(FileError::of("open", &self.file))?;
+        let path = parent.display();
+        let text = match is_first {
+            true => format!("{}\n{path}\n", self.tag),
+            false => format!("{path}\n"),
+        };
+        file.write_all(text.as_bytes())
+            .map_err(FileError::of("write to", &self.file))?;
+        self.noted.insert(parent.to_owned());
+        Ok(())
+    }
+}
+
+/// Whose groups are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Makers {
+    /// Those of every user of the data directory.
+    All,
+    /// Those of this one, who may have a successor by now.
+    Process(Pid),
+}
+
+/// The groups that are left of those whose file this is.
+pub fn left_behind(file: &Path, by: Makers) -> Vec<Dir> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let mut lines = text.lines();
+    let Some(tag) = lines.next().and_then(Tag::parse) else {
+        return Vec::new();
+    };
+    let parents = lines.take(MAX_PLACES).filter(|line| line.starts_with('/'));
+    let entries = parents.flat_map(fs::read_dir).flatten().flatten();
+    let is_ours = |name: &str| match by {
+        Makers::All => tag.is_in(name),
+        Makers::Process(pid) => tag.is_in(name) && name.ends_with(&format!(":{pid}")),
+    };
+    let ours = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_ours));
+    ours.map(|entry| Dir::found(entry.path())).collect()
+}
+
+/// What a keeper does in each round: kills whatever is in a dead worker's, and removes what is empty. Never waits.
+pub fn sweep(file: &Path, worker: Pid) {
+    let dirs = left_behind(file, Makers::Process(worker));
+    kill_all(&dirs);
+    for dir in dirs {
+        dir.remove();
+    }
+}
+
+/// What a worker does before it starts anything: the groups of its predecessor are emptied and removed. Those that do not empty
+/// within `patience` are returned.
+pub fn end_all(file: &Path, patience: Duration) -> Vec<PathBuf> {
+    let give_up = Instant::now() + patience;
+    loop {
+        let mut dirs = left_behind(file, Makers::All);
+        dirs.retain(|dir| !dir.is_empty() || !dir.remove());
+        if dirs.is_empty() || Instant::now() >= give_up {
+            return dirs.into_iter().map(|dir| dir.path).collect();
+        }
+        kill_all(&dirs);
+        thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// The kernel's own means first, so that nobody starts another while the others are looked at.
+fn kill_all(dirs: &[Dir]) {
+    for dir in dirs {
+        let alone = std::slice::from_ref(dir);
+        // A freezer that is not frozen at once is thawed again, and its processes die with the next round.
+        let mut freezing = Freezing::default();
+        let now = Instant::now();
+        killing::step(alone, Racy::Allowed, &mut freezing, Duration::ZERO, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_noted_is_found_again_and_nobody_elses() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (first, second) = (dir.path().join("memory"), dir.path().join("cpu"));
+        let tag = Tag(0x1f);
+        let mut places = Places::new(dir.path().join(FILE), tag);
+        for parent in [&first, &second, &first] {
+            fs::create_dir_all(parent).expect("made");
+            places.note(parent).expect("noted");
+        }
+        let own = [
+            first.join("s:20260102030405:0000001f00000001:77"),
+            second.join("s:20260102030405:0000001f00000002:77"),
+        ];
+        let other = first.join("s:20260102030405:0000001e00000001:77");
+        for group in own.iter().chain([&other]) {
+            fs::create_dir(group).expect("made");
+        }
+        let file = dir.path().join(FILE);
+        let of = |by| left_behind(&file, by);
+        let found: Vec<PathBuf> = of(Makers::All).into_iter().map(|d| d.path).collect();
+        assert_eq!(found, own);
+        assert_eq!(of(Makers::Process(Pid::from_raw(77))).len(), 2);
+        assert_eq!(of(Makers::Process(Pid::from_raw(7))), []);
+        // Folders without processes are what empty groups look like.
+        assert_eq!(
+            end_all(&file, Duration::from_secs(5)),
+            Vec::<PathBuf>::new()
+        );
+        assert_eq!(left_behind(&file, Makers::All), []);
+        assert!(other.is_dir());
+    }
+
+    #[test]
+    fn a_new_user_of_the_directory_begins_anew_and_strange_files_mean_nothing() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let file = dir.path().join(FILE);
+        assert_eq!(left_behind(&file, Makers::All), []);
+        for strange in ["", "x\n/", "0000001f\nrelative\n", "\u{0}"] {
+            fs::write(&file, strange).expect("written");
+            assert_eq!(left_behind(&file, Makers::All), []);
+        }
+        let mut places = Places::new(file.clone(), Tag(1));
+        places.note(Path::new("/nowhere")).expect("noted");
+        let text = fs::read_to_string(&file).expect("there");
+        assert_eq!(text, "00000001\n/nowhere\n");
+    }
+}
