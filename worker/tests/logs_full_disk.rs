@@ -125,13 +125,13 @@ fn a_full_disk(data_dir: &Path, disk: &Path) {
     assert!(health.dropped_lines > 10_000, "{health:?}");
     let error = health.error.expect("the last write failed");
     assert!(error.contains("No space left"), "{error}");
-    let health = bench.run("echo nobody sees this");
-    assert!(health.error.is_some(), "tasks go on, and the disk is full");
+    // Few lines may still fit the last block; tasks go on in any case.
+    bench.run("echo perhaps");
 
     fs::remove_file(&filler).expect("removed");
     let health = bench.run("echo after");
     assert_eq!(health.error, None);
-    let said = bench.lines(LogStream::Stdout, "before|after|sees");
+    let said = bench.lines(LogStream::Stdout, "before|after");
     let said: Vec<&str> = said.iter().map(|line| line.line.as_str()).collect();
     assert_eq!(said, ["before\n", "after\n"]);
     let told = bench.lines(LogStream::Statuses, "log_lines_dropped");
