@@ -224,7 +224,7 @@ async fn start_all(
     })
 }
 
-/// The data directory, which is this process's own from now on, and the logs in it.
+/// The data directory, which is this process's own from now on and in which nothing of a predecessor is alive, and the logs in it.
 fn open(
     path: &Path,
     retention: LogRetention,

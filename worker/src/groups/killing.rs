@@ -3,6 +3,7 @@
 //! | what there is | what ends them |
 //! |---|---|
 //! | a group of version 2 with `cgroup.kill` | that, at once, whatever they do |
+//! | a group of version 2 of a kernel before 5.14, which has no such file | freeze, and SIGKILL to each: the frozen die, too |
 //! | a freezer of version 1 | freeze, SIGKILL to each, thaw: nobody can start another meanwhile |
 //! | `pids.max` of version 1 | 0 into it, then SIGKILL to each, again until nobody is left |
 //! | none of these | SIGKILL to each, again until nobody is left: only where that was allowed |
@@ -105,7 +106,9 @@ pub fn step(
         return;
     }
     let unified = left.iter().filter(|dir| dir.version == Version::Two);
-    let killed = unified.filter(|dir| v2::kill(&dir.path)).count();
+    let killed = unified
+        .filter(|dir| v2::kill(&dir.path) || kill_in_ice(dir))
+        .count();
     if killed > 0 {
         return;
     }
@@ -120,6 +123,15 @@ pub fn step(
     if closed > 0 || racy == Racy::Allowed {
         kill_each(left.into_iter().flat_map(Dir::processes));
     }
+}
+
+/// Whether the group can be frozen. It takes effect within moments, in which others may still be started: those come next time.
+pub(super) fn kill_in_ice(dir: &Dir) -> bool {
+    if v2::freeze(&dir.path).is_err() {
+        return false;
+    }
+    kill_each(dir.processes());
+    true
 }
 
 fn kill_frozen(freezer: &Dir, freezing: &mut Freezing, timeout: Duration, now: Instant) {

@@ -10,10 +10,8 @@ use super::mounts::{Mount, Version};
 
 /// Below the worker's own group: the parent of all task groups.
 pub const PARENT: &str = "brasserie";
-/// Kernels from here on freeze groups of version 2.
+/// Kernels from here on freeze groups of version 2; the frozen can be killed. (From 5.14 on a group is killed as one.)
 const FREEZES: (u32, u32) = (5, 2);
-/// Kernels from here on kill whole groups of version 2.
-const KILLS: (u32, u32) = (5, 14);
 
 /// A part of the kernel that works on groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,11 +138,9 @@ fn freeze(facts: &Facts) -> Ability {
 }
 
 fn kill(facts: &Facts) -> Ability {
-    let unified = tracked_from(facts, KILLS);
-    let legacy = [Controller::Freezer, Controller::Pids];
-    let legacy = legacy
-        .iter()
-        .any(|c| matches!(limit(facts, *c), Ability::Enforced(_)));
+    let unified = tracked_from(facts, FREEZES);
+    let mut legacy = [Controller::Freezer, Controller::Pids].into_iter();
+    let legacy = legacy.any(|c| matches!(facts.legacy.get(&c), Some(Ok(_))));
     match unified {
         Ok(_) => Ability::Enforced(Version::Two),
         Err(_) if legacy => Ability::Enforced(Version::One),
@@ -364,7 +360,7 @@ fn track(
     held: &BTreeSet<Controller>,
     spots: &mut Vec<Spot>,
 ) -> Result<(), PlanError> {
-    let why = match tracked_from(facts, KILLS) {
+    let why = match tracked_from(facts, FREEZES) {
         Ok(own) => {
             at(spots, own.join(PARENT), Version::Two, Owner::Worker);
             return Ok(());

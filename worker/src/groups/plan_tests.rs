@@ -116,13 +116,13 @@ fn what_is_missing_says_why() {
     );
     assert_eq!(text(&unified()), "by control groups of version 2");
     let old = Facts {
-        kernel: (5, 4),
+        kernel: (4, 19),
         ..unified()
     };
     let kill = capabilities(&old).kill.to_string();
-    assert!(kill.contains("older than 5.14"), "{kill}");
-    let frozen = capabilities(&old).freeze;
-    assert_eq!(frozen, Ability::Enforced(Version::Two));
+    assert!(kill.contains("older than 5.2"), "{kill}");
+    let emptiness = capabilities(&old).emptiness;
+    assert_eq!(emptiness, Ability::Enforced(Version::Two));
 }
 
 #[test]

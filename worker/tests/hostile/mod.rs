@@ -41,8 +41,14 @@ fn job_file(dir: &Path, name: &str) -> PathBuf {
 async fn serves(stage: &mut Stage, node: &str) {
     let task = stage.task("job", node);
     stage.run(&task, "true").await.expect("accepted");
-    let end = stage.end_of(&task).await;
-    assert!(end.contains(DONE_BITS), "{end}");
+    let status = stage.end_of(&task).await;
+    assert!(status.contains(DONE_BITS), "{status}");
+}
+
+/// The worker ends as it is told to.
+async fn end(stage: Stage) {
+    kill(stage.keeper(), Signal::SIGTERM).expect("sent");
+    assert_eq!(stage.code().await, Some(0));
 }
 
 fn resident_bytes(process: Pid) -> u64 {
@@ -110,14 +116,15 @@ async fn daemons_end_with_their_task_and_not_before() {
     tokio::time::sleep(Duration::from_millis(1200)).await;
     assert!(is_alive(holding) && is_alive(silent));
     fs::write(job_file(dir.path(), "go"), "go").expect("written");
-    let end = stage.end_of(&task).await;
-    assert!(end.contains(DONE_BITS), "{end}");
+    let status = stage.end_of(&task).await;
+    assert!(status.contains(DONE_BITS), "{status}");
     assert!(
         !is_alive(holding) && !is_alive(silent),
         "they outlived their task"
     );
     serves(&mut stage, "after").await;
     assert_eq!(children_of(worker), []);
+    end(stage).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -141,12 +148,13 @@ async fn a_daemon_that_shed_every_sign_of_its_task_dies_with_the_last_that_may_h
         .await
         .expect("accepted");
     let bare = pid_in(&job_file(dir.path(), "bare")).await;
-    let end = stage.end_of(&task).await;
-    assert!(end.contains(DONE_BITS), "{end}");
+    let status = stage.end_of(&task).await;
+    assert!(status.contains(DONE_BITS), "{status}");
     assert_eq!(stage.kill(&other, at_once()).await, None);
     stage.end_of(&other).await;
     until_dead(bare, PATIENCE).await;
     serves(&mut stage, "after").await;
+    end(stage).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -170,8 +178,8 @@ async fn stopped_stubborn_and_deaf_tasks_end_as_told() {
     };
     for task in [&stopped, &stubborn] {
         assert_eq!(stage.kill(task, request.clone()).await, None);
-        let end = stage.end_of(task).await;
-        assert!(end.contains("ended by the worker"), "{end}");
+        let status = stage.end_of(task).await;
+        assert!(status.contains("ended by the worker"), "{status}");
     }
     for pid in pids {
         assert!(!is_alive(pid), "process {pid}");
@@ -183,9 +191,10 @@ async fn stopped_stubborn_and_deaf_tasks_end_as_told() {
         .run_command(&closed, bash(&script))
         .await
         .expect("accepted");
-    let end = stage.end_of(&closed).await;
-    assert!(end.contains("exited with code 7"), "{end}");
+    let status = stage.end_of(&closed).await;
+    assert!(status.contains("exited with code 7"), "{status}");
     serves(&mut stage, "after").await;
+    end(stage).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -206,10 +215,14 @@ async fn a_program_that_is_removed_fails_the_next_start_by_name_and_not_the_runn
         .run_command(&late, vec![path.clone()])
         .await
         .expect("accepted");
-    let end = stage.end_of(&late).await;
-    assert!(end.contains(&format!("{path} does not exist")), "{end}");
+    let status = stage.end_of(&late).await;
+    assert!(
+        status.contains(&format!("{path} does not exist")),
+        "{status}"
+    );
     stage.end_of(&running).await;
     serves(&mut stage, "after").await;
+    end(stage).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -235,10 +248,11 @@ async fn floods_neither_fill_memory_nor_hold_up_other_tasks() {
     }
     for task in [&line, &lines] {
         assert_eq!(stage.kill(task, at_once()).await, None);
-        let end = stage.end_of(task).await;
-        assert!(end.contains("ended by the worker"), "{end}");
+        let status = stage.end_of(task).await;
+        assert!(status.contains("ended by the worker"), "{status}");
     }
     assert_eq!(children_of(worker), []);
+    end(stage).await;
 }
 
 /// A group of the pids controller for the worker, removed at the end.
@@ -288,7 +302,7 @@ async fn a_fork_bomb_fills_its_group_and_is_ended_whole() {
     let worker = stage.worker_process();
     let Some(pids) = Pids::around(worker, 150) else {
         eprintln!("unproven here: there is no pids controller that may be used");
-        return;
+        return end(stage).await;
     };
     // Generations of daemons, each in a session of its own; the shell goes on trying for a while.
     let bomb = stage.task("job", "bomb");
@@ -307,11 +321,14 @@ async fn a_fork_bomb_fills_its_group_and_is_ended_whole() {
         .expect("it fills the group");
     let refused = stage.task("job", "refused");
     stage.run(&refused, "true").await.expect("accepted");
-    let end = stage.end_of(&refused).await;
-    assert!(end.contains("no more processes may be created"), "{end}");
+    let status = stage.end_of(&refused).await;
+    assert!(
+        status.contains("no more processes may be created"),
+        "{status}"
+    );
     assert_eq!(stage.kill(&bomb, at_once()).await, None);
-    let end = stage.end_of(&bomb).await;
-    assert!(end.contains("ended by the worker"), "{end}");
+    let status = stage.end_of(&bomb).await;
+    assert!(status.contains("ended by the worker"), "{status}");
     let alone = async {
         while pids.members() > 1 {
             tokio::task::yield_now().await;
@@ -321,8 +338,7 @@ async fn a_fork_bomb_fills_its_group_and_is_ended_whole() {
         .await
         .expect("all of it is dead");
     serves(&mut stage, "after").await;
-    kill(stage.keeper(), Signal::SIGTERM).expect("sent");
-    assert_eq!(stage.code().await, Some(0));
+    end(stage).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
