@@ -1,6 +1,7 @@
 //! One room a command.
 
 pub(crate) mod config;
+pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod job;
 pub(crate) mod logs;

@@ -24,10 +24,11 @@ Try it:
   brasserie explain JOB NODE                      why a task is not running
   brasserie job submit FILE                       one more job, beside those of the config file
   brasserie logs JOB NODE --stderr                what a task printed
+  brasserie doctor                                what this machine has for a worker
 
 Exit codes:
   0  success; for `run`: every task of every enabled job is done
-  1  failure; for `run`: a task failed or can never run
+  1  failure; for `run`: a task failed or can never run; for `doctor`: something lacks that a worker needs
   2  wrong usage or a config file with errors
   3  only `plan --detailed-exitcode`: something would change
   130  interrupted
@@ -55,6 +56,8 @@ enum Command {
     Job(commands::job::Args),
     /// Show what tasks printed, and the events of their lives.
     Logs(commands::logs::Args),
+    /// Say what a worker on this machine can and cannot have and enforce.
+    Doctor(commands::doctor::Args),
 }
 
 /// How a command ended.
@@ -103,6 +106,7 @@ pub fn main() -> ExitCode {
         Command::Explain(args) => commands::explain::run(&args),
         Command::Job(args) => commands::job::run(&args),
         Command::Logs(args) => commands::logs::run(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
     };
     match result {
         Ok(ending) => ending.into(),

@@ -132,6 +132,22 @@ impl ReportedStatus {
         Self::with_exception(ERROR_BACKOFF, text)
     }
 
+    pub fn is_error_backoff(&self) -> bool {
+        self.bits.has(StatusBits::ERROR) && self.bits.has(StatusBits::USES_BACKOFF)
+    }
+
+    /// The same, with this before the text of its error; whatever else it says stays.
+    pub fn with_reason(mut self, why: &str) -> Self {
+        let text = match self.exception() {
+            Some(text) => format!("{why}; {text}"),
+            None => why.to_owned(),
+        };
+        let mut data = self.data.as_deref().cloned().unwrap_or_default();
+        data.insert("exception".to_owned(), json!(text));
+        self.data = Some(Arc::new(data));
+        self
+    }
+
     /// A worker's answer to `notifyIfTasksNotRunning`.
     pub fn was_not_running() -> Self {
         Self::of(StatusBits::ERROR.with(StatusBits::OVERWRITEABLE))

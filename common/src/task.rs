@@ -178,6 +178,16 @@ pub struct TaskSubprocessOptions {
     pub cgroups: CGroupOptions,
     pub status_from: StatusFrom,
     pub arguments: Arguments,
+    /// How long its process may run. `None`: for ever.
+    #[serde(default)]
+    pub timeout: Option<Duration>,
+    /// When it must be over, counted from the moment at which the scheduler marks it running; in a `runTask` what is left of that.
+    /// `None`: never.
+    #[serde(default)]
+    pub deadline: Option<Duration>,
+    /// How the two end it; `None`: by default. Said in a `runTask` only, as a job says it elsewhere.
+    #[serde(default)]
+    pub limit_kill: Option<KillRequest>,
 }
 
 impl Default for TaskSubprocessOptions {
@@ -194,6 +204,9 @@ impl Default for TaskSubprocessOptions {
             cgroups: CGroupOptions::default(),
             status_from: StatusFrom::Auto,
             arguments: Arguments::Append,
+            timeout: None,
+            deadline: None,
+            limit_kill: None,
         }
     }
 }

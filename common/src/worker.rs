@@ -39,6 +39,15 @@ impl fmt::Display for ServiceAddress {
     }
 }
 
+/// Whether a worker takes tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Intake {
+    #[default]
+    Open,
+    /// Its operator lets it end with its tasks: it starts none any more.
+    Draining,
+}
+
 /// A worker's word about itself; everything but the identities may change with any heartbeat.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkerDescription {
@@ -52,6 +61,7 @@ pub struct WorkerDescription {
     pub usable: UsablePhysicalResources,
     /// It has a `--worker-command` for jobs without a command; peers that do not say are taken to have one.
     pub has_worker_command: bool,
+    pub intake: Intake,
 }
 
 /// The scheduler's answer to a heartbeat: its timeouts, so that both sides run one model, and its opinion.

@@ -229,6 +229,7 @@ fn description(shard: &str, port: u16) -> BistroWorker {
         protocol_version: Some(2),
         usable_resources: Some(UsablePhysicalResources::default()),
         has_worker_command: Some(true),
+        draining: None,
         tasks_are_dead: None,
     }
 }

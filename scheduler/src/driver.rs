@@ -1,7 +1,7 @@
 //! The one task that owns the scheduler core: events in, effects out, and the clock once a turn.
 
 use brasserie_common::Time;
-use brasserie_common_runtime::Clock;
+use brasserie_common_runtime::{Clock, Watchdog};
 use brasserie_scheduler_core::{Answer, Event, Query, Scheduler};
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +21,7 @@ pub(crate) struct Driver {
     pub(crate) in_force: TellInForce,
     pub(crate) clock: Clock,
     pub(crate) stop: CancellationToken,
+    pub(crate) watchdog: Watchdog,
 }
 
 /// Why the driver woke up.
@@ -81,6 +82,7 @@ impl Driver {
             self.performer.perform(&self.scheduler, now, effect);
         }
         self.in_force.tell(&self.scheduler);
+        self.watchdog.beat(now);
     }
 
     fn handle(&mut self, now: Time, input: Input) {
@@ -94,7 +96,9 @@ impl Driver {
     }
 
     async fn sleep(&mut self) -> Woken {
+        let watchdog = Some(self.watchdog.due()).filter(|&at| at < Time::NEVER);
         let wake = self.scheduler.poll_timeout();
+        let wake = wake.into_iter().chain(watchdog).min();
         let clock = self.clock;
         let time = async move {
             match wake {

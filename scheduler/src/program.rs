@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
-use brasserie_common_runtime::{Shutdown, Verbosity, telemetry};
+use brasserie_common_runtime::{ServiceManager, Shutdown, Verbosity, telemetry};
 use brasserie_scheduler_core::ExitReason;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
@@ -47,7 +47,14 @@ fn serve(options: StartOptions) -> anyhow::Result<()> {
         .build()?;
     runtime.block_on(async {
         let shutdown = Shutdown::on_signals().context("cannot listen for signals")?;
-        let mut scheduler = start(options).await?;
+        let manager = ServiceManager::from_environment();
+        let mut scheduler = start(StartOptions {
+            manager: manager.clone(),
+            ..options
+        })
+        .await?;
+        // Its directory is locked and its ports are open.
+        manager.ready(&format!("takes calls at {}", scheduler.thrift_address()));
         tokio::select! {
             () = shutdown.asked().cancelled() => {}
             error = scheduler.failed() => {
@@ -56,6 +63,7 @@ fn serve(options: StartOptions) -> anyhow::Result<()> {
             }
         }
         tracing::info!("asked to end; tasks go on running on their workers");
+        manager.stopping("ends; tasks go on running on their workers");
         tokio::select! {
             ended = scheduler.shutdown() => Ok(ended?),
             () = shutdown.insisted().cancelled() => anyhow::bail!("ended by a second signal"),

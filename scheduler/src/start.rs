@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use brasserie_common::{JobName, NodeName, Principal, SchedulerId, Timeouts};
 use brasserie_common_config::UnknownKeys;
-use brasserie_common_runtime::{Clock, DataDir, DataDirError, ListenAddress};
+use brasserie_common_runtime::{Clock, DataDir, DataDirError, ListenAddress, ServiceManager};
 use brasserie_scheduler_core::{
     Answer, ConfigOrigin, Durable, Event, ExitReason, Options, Query, Rejection, Reply, Scheduler,
 };
@@ -80,6 +80,8 @@ pub struct StartOptions {
     pub startup_wait: Option<Duration>,
     pub call_timeouts: CallTimeouts,
     pub periods: Periods,
+    /// Who hears that the core's driver lives.
+    pub manager: ServiceManager,
 }
 
 impl StartOptions {
@@ -99,6 +101,7 @@ impl StartOptions {
             startup_wait: None,
             call_timeouts: CallTimeouts::DEFAULT,
             periods: Periods::default(),
+            manager: ServiceManager::default(),
         }
     }
 
@@ -220,6 +223,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
         in_force: tell_in_force,
         clock,
         stop: stop_driver.clone(),
+        watchdog: options.manager.watchdog(clock.now()),
     };
     let driver = tokio::spawn(drive(driver, directory));
     let sources = Sources {

@@ -143,7 +143,7 @@ struct RunningTask {
   7: optional TaskPhysicalResources physicalResources,
   8: i32 workerSuicideTaskKillWaitMs,
   9: optional double estDurationSec,
-  // Relative to the start of the run.
+  // runTask only: what is left when the call is made, counted by the worker from the receipt; then it ends the task.
   10: optional i64 deadlineSec,
   11: optional map<string, double> usage,
   12: optional i64 workRequestSeq,
@@ -203,6 +203,9 @@ struct BistroWorker {
   16: optional bool hasWorkerCommand,
   // The goodbye of an instance: all of its processes are dead, and it starts none any more.
   17: optional bool tasksAreDead,
+  // 18 and 19 are set aside for how many tasks it admits.
+  // It ends as soon as its tasks have, and starts none any more; unset means no.
+  20: optional bool draining,
 }
 
 // Never sent; here because it always was.
@@ -232,6 +235,14 @@ struct CGroupOptions {
   17: optional i64 cpuQuotaMilli,
 }
 
+struct KillRequest {
+  1: KillMethod method = KillMethod.TERM,
+  // Between TERM and KILL.
+  2: i32 killWaitMs,
+  // As in TaskStory.endedBy: why. Unset: an operator wants it.
+  3: optional string reason,
+}
+
 struct TaskSubprocessOptions {
   1: i32 pollMs = 10,
   // Zero or less: no limit.
@@ -242,6 +253,7 @@ struct TaskSubprocessOptions {
   5: bool useCanaryPipe = 1,
   6: i32 refreshResourcesSec = 2,
   7: CGroupOptions cgroupOptions,
+  // From the start of the process; then the worker ends it.
   8: optional double timeoutSec,
   // 9 is set aside for resource limits.
   // "auto", "pipe" or "exit_code": what decides the task's status.
@@ -252,6 +264,9 @@ struct TaskSubprocessOptions {
   16: optional i32 maxLogBytesPerPollInterval,
   // "wait" or "drop": what becomes of output beyond these limits.
   17: optional string logOverflow,
+  // 12 to 15 are set aside.
+  // How the worker ends a task whose timeout or deadline is over.
+  19: optional KillRequest killRequest,
 }
 
 struct SchedulerHeartbeatResponse {
@@ -269,12 +284,4 @@ struct SchedulerHeartbeatResponse {
   8: WorkerSetID workerSetID,
   // How long the worker has been other than healthy in the scheduler's eyes; rounded up.
   16: optional i64 notHealthyForMs,
-}
-
-struct KillRequest {
-  1: KillMethod method = KillMethod.TERM,
-  // Between TERM and KILL.
-  2: i32 killWaitMs,
-  // As in TaskStory.endedBy: why. Unset: an operator wants it.
-  3: optional string reason,
 }

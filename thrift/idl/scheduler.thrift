@@ -53,10 +53,13 @@ struct BistroJobConfig {
   // The backoff ends in "fail", which backoffValues cannot say when it is empty.
   22: optional bool backoffFail,
   23: optional list<string> runOnlyAfterAllNodesAreDoneFor,
+  // From the start of a task's process.
   24: optional double timeoutSec,
   // As in TaskSubprocessOptions.
   25: optional string statusFrom,
   26: optional string arguments,
+  // From the moment at which the scheduler decides to start a task.
+  27: optional double deadlineSec,
 }
 
 struct BistroCountWithSamples {

@@ -13,7 +13,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use crate::directory::{DirectoryError, hostname};
-use crate::options::{LogRetention, StartOptions};
+use crate::options::{LogRetention, OnSigterm, StartOptions};
 use crate::process::PassedEnvironment;
 
 /// The wire counts heartbeat periods in whole seconds.
@@ -45,6 +45,12 @@ service manager start it again.
   A task's program runs in DIR/jobs/JOB; what it prints is kept in DIR/logs (`brasserie logs`). The \
 program must exist on this machine.
 
+  With --on-sigterm drain the worker takes its leave when its tasks have: it starts no more, stays \
+healthy, and its scheduler says that it drains.
+
+  Under systemd (Type=notify, NotifyAccess=all) it says when it takes calls, how it is, and that it \
+lives.
+
   A small process, brasserie-keeper, stands above the worker and ends its tasks if the worker is killed, \
 or stopped until it had to end them itself.
 
@@ -60,7 +66,7 @@ EXAMPLES
         --listen 10.0.0.7:7000 --insecure-network
 
 EXIT CODES
-  0  ended by a signal (SIGTERM, SIGINT, SIGQUIT, SIGHUP) after its tasks were dead
+  0  ended by a signal (SIGTERM, SIGINT, SIGQUIT, SIGHUP) after its tasks were dead, or had ended by themselves
   1  ended by its scheduler, or out of touch with it for too long; its tasks are dead
   2  the command line cannot be used
   3  it could not start
@@ -127,6 +133,16 @@ pub struct Cli {
     /// the scheduler's --caution-worker-suicide-task-kill-wait counts instead.)
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_wait)]
     kill_wait: Duration,
+
+    /// What SIGTERM means: `kill` ends the tasks and then the worker; `drain` starts no more tasks and ends the worker with those that run,
+    /// and only a second signal kills them, at once. The other signals always mean `kill`.
+    #[arg(long, value_name = "WAY", value_enum, default_value_t = OnSigterm::Kill)]
+    on_sigterm: OnSigterm,
+
+    /// How long a worker that drains waits for its tasks before it ends them as `kill` would [default: for ever]. A service manager must be
+    /// more patient than this and --kill-wait.
+    #[arg(long, value_name = "DURATION", value_parser = parse_wait)]
+    drain_timeout: Option<Duration>,
 
     /// Task logs older than this are dropped.
     #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = parse_age)]
@@ -215,6 +231,8 @@ impl Cli {
                 .map(PathBuf::from),
             pass_environment: self.pass_environment.unwrap_or(PassedEnvironment::USUAL),
             heartbeat_period: self.heartbeat_period,
+            on_sigterm: self.on_sigterm,
+            drain_timeout: self.drain_timeout,
             kill_wait: self.kill_wait,
             logs: LogRetention {
                 max_age: self.log_retention,

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use brasserie_common::{Health, SchedulerId, Time};
-use brasserie_common_runtime::Clock;
+use brasserie_common_runtime::{Clock, ServiceManager, Watchdog};
 use brasserie_thrift::rpc::ConnectionLosses;
 use brasserie_worker_core::{Event, ExitReason, LifeStage, Worker};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -11,6 +11,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::keeper::lease::{Lease, Terms};
 use crate::perform::Performer;
 use crate::rpc::{Arrival, Lanes};
+use crate::start::Watchers;
 
 /// Events of each lane in one turn: a few milliseconds of the core's work, so that due timers and effects do not wait longer.
 const LANE_PER_TURN: usize = 256;
@@ -26,6 +27,7 @@ pub(crate) struct Driver {
     losses: ConnectionLosses,
     /// What the keeper counts on.
     lease: Option<Lease>,
+    watchdog: Watchdog,
     seen: Seen,
 }
 
@@ -55,9 +57,10 @@ impl Driver {
         own: UnboundedReceiver<Event>,
         lanes: Lanes,
         losses: ConnectionLosses,
-        lease: Option<Lease>,
+        watchers: Watchers,
     ) -> Self {
         let seen = Seen::of(&worker);
+        let Watchers { lease, manager } = watchers;
         Driver {
             worker,
             clock,
@@ -66,6 +69,7 @@ impl Driver {
             lanes,
             losses,
             lease,
+            watchdog: manager.watchdog(clock.now()),
             seen,
         }
     }
@@ -111,7 +115,8 @@ impl Driver {
             self.arrive(now, arrival);
         }
         self.worker.handle_timeout(now);
-        self.seen.update(&self.worker);
+        self.seen.update(&self.worker, self.watchdog.manager());
+        self.watchdog.beat(now);
         let until = self.worker.tasks_may_live_until();
         // Before anything is done: no task may start whom the keeper would let live for too long.
         if let Some(lease) = &mut self.lease {
@@ -132,6 +137,7 @@ impl Driver {
     /// The next thing that happens.
     async fn wait(&mut self) -> Heard {
         let due = self.worker.poll_timeout().unwrap_or(Time::NEVER);
+        let due = due.min(self.watchdog.due());
         // Invariant: no lane closes before the driver ends, since the performer and the service hold their other ends.
         tokio::select! {
             biased;
@@ -151,7 +157,9 @@ fn terms(worker: &Worker) -> Terms {
         return Terms::NONE;
     };
     match worker.life_stage() {
-        LifeStage::Running | LifeStage::Leaving => Terms::living(until, worker.kill_wait()),
+        LifeStage::Running | LifeStage::Draining | LifeStage::Leaving => {
+            Terms::living(until, worker.kill_wait())
+        }
         LifeStage::Dying | LifeStage::Gone => Terms::dying(until, worker.kill_wait()),
     }
 }
@@ -166,12 +174,31 @@ impl Seen {
         }
     }
 
+    /// A line for whoever asks the service manager.
+    fn tell(&self, before: LifeStage, manager: &ServiceManager) {
+        let text = match self.life {
+            LifeStage::Running => match self.scheduler {
+                Some(scheduler) => format!("{}, scheduler {scheduler}", self.health.as_str()),
+                None => "has not met its scheduler".to_owned(),
+            },
+            LifeStage::Draining => "draining: ends with its tasks".to_owned(),
+            LifeStage::Leaving | LifeStage::Dying => "ends its tasks".to_owned(),
+            LifeStage::Gone => "every task is dead".to_owned(),
+        };
+        let begins_to_end = before == LifeStage::Running && self.life != LifeStage::Running;
+        match begins_to_end {
+            true => manager.stopping(&text),
+            false => manager.status(&text),
+        }
+    }
+
     /// Logs what an operator wants to read later.
-    fn update(&mut self, worker: &Worker) {
+    fn update(&mut self, worker: &Worker, manager: &ServiceManager) {
         let now = Seen::of(worker);
         if now == *self {
             return;
         }
+        now.tell(self.life, manager);
         if now.scheduler != self.scheduler
             && let Some(scheduler) = now.scheduler
         {
@@ -189,6 +216,10 @@ impl Seen {
         if now.life != self.life {
             match now.life {
                 LifeStage::Running => {}
+                LifeStage::Draining => tracing::info!(
+                    tasks = worker.live_processes(),
+                    "draining: no task starts any more, the worker ends with those that run"
+                ),
                 LifeStage::Leaving => tracing::info!(
                     tasks = worker.live_processes(),
                     "ending: no task starts any more, running ones are being ended"

@@ -14,6 +14,7 @@
 
 pub mod config;
 pub mod directory;
+pub mod doctor;
 mod driver;
 pub mod groups;
 pub mod keeper;
@@ -28,7 +29,7 @@ mod start;
 mod usage;
 
 pub use brasserie_worker_core::ExitReason;
-pub use options::{LogRetention, StartOptions};
+pub use options::{LogRetention, OnSigterm, StartOptions};
 pub use program::run;
 pub use runner::{Runner, StartRunner};
 pub use start::{StartError, WorkerHandle, start, start_with};

@@ -29,6 +29,9 @@ pub struct StartOptions {
     pub heartbeat_period: Duration,
     /// Between TERM and KILL when the operator ends the worker.
     pub kill_wait: Duration,
+    pub on_sigterm: OnSigterm,
+    /// How long a worker that drains waits for its tasks; `None`: for ever.
+    pub drain_timeout: Option<Duration>,
     pub logs: LogRetention,
     /// The control group below which those of tasks are made, by its path in each hierarchy; `None`: the worker's own.
     pub cgroup_root: Option<String>,
@@ -36,6 +39,16 @@ pub struct StartOptions {
     pub cgroup_freeze_timeout: Duration,
     /// Of calls to the scheduler.
     pub timeouts: Timeouts,
+}
+
+/// What SIGTERM means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum OnSigterm {
+    /// End the tasks, then the worker.
+    #[default]
+    Kill,
+    /// Start no more tasks, and end with those that run.
+    Drain,
 }
 
 /// How long and how much of the tasks' output is kept.
@@ -69,6 +82,8 @@ impl StartOptions {
             pass_environment: PassedEnvironment::USUAL,
             heartbeat_period: Duration::from_secs(15),
             kill_wait: Duration::from_secs(5),
+            on_sigterm: OnSigterm::Kill,
+            drain_timeout: None,
             logs: LogRetention::default(),
             cgroup_root: None,
             cgroup_freeze_timeout: FREEZE_TIMEOUT,

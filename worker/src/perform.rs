@@ -1,6 +1,6 @@
 //! Does what the core wants done, one arm an effect, and never waits for any of it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,15 +31,25 @@ pub(crate) struct Performer {
     own: OwnEvents,
     /// Bounded by the unanswered calls that the server allows.
     waiting: HashMap<RequestId, Waiting>,
+    timed: Timed,
 }
 
+/// Runs that have a timeout and no process yet: the core wants to hear when theirs begins. Bounded by the core's tasks, as each ends.
+pub(crate) type Timed = Arc<Mutex<HashSet<RunKey>>>;
+
 impl Performer {
-    pub(crate) fn new(runner: Box<dyn Runner>, client: SchedulerClient, own: OwnEvents) -> Self {
+    pub(crate) fn new(
+        runner: Box<dyn Runner>,
+        client: SchedulerClient,
+        own: OwnEvents,
+        timed: Timed,
+    ) -> Self {
         Performer {
             runner,
             client,
             own,
             waiting: HashMap::new(),
+            timed,
         }
     }
 
@@ -91,14 +101,16 @@ impl Performer {
 
     fn spawn(&self, run: RunTask, not_after: Time) {
         let path_to_node = path_to_node(&run);
-        let task = run.task.key();
-        let invocation = run.task.invocation;
+        let key = RunKey {
+            invocation: run.task.invocation,
+            job: run.task.job,
+            node: run.task.node,
+        };
+        if run.options.timeout.is_some() {
+            self.timed.lock().insert(key.clone());
+        }
         let request = SpawnRequest {
-            key: RunKey {
-                invocation,
-                job: run.task.job,
-                node: run.task.node,
-            },
+            key: key.clone(),
             command: run.command,
             argument: run.config,
             path_to_node,
@@ -109,6 +121,9 @@ impl Performer {
         let Err(error) = self.runner.spawn(request) else {
             return;
         };
+        if error != SpawnError::AlreadyRunning {
+            self.timed.lock().remove(&key);
+        }
         let text = format!("cannot start: {error}");
         let (status, fault) = match error {
             SpawnError::Busy | SpawnError::Ending => {
@@ -121,8 +136,11 @@ impl Performer {
         let story = Story::not_started(&error.to_string(), fault, Duration::ZERO);
         // As above.
         let _ = self.own.send(Event::TaskEnded {
-            task,
-            invocation,
+            task: TaskKey {
+                job: key.job,
+                node: key.node,
+            },
+            invocation: key.invocation,
             status,
             story: Box::new(story),
         });
@@ -164,6 +182,7 @@ pub(crate) struct Supervised {
     groups: Arc<Mutex<GroupList>>,
     slots: HashMap<Arc<RunKey>, Slot>,
     running: Arc<Running>,
+    timed: Timed,
 }
 
 impl Supervised {
@@ -171,7 +190,7 @@ impl Supervised {
         own: OwnEvents,
         clock: Clock,
         groups: Arc<Mutex<GroupList>>,
-        running: Arc<Running>,
+        (running, timed): (Arc<Running>, Timed),
     ) -> Self {
         Supervised {
             own,
@@ -179,6 +198,7 @@ impl Supervised {
             groups,
             slots: HashMap::new(),
             running,
+            timed,
         }
     }
 }
@@ -194,6 +214,16 @@ impl TaskSink for Supervised {
         if let Some(slot) = self.groups.lock().add(listed) {
             self.slots.insert(Arc::clone(key), slot);
         }
+        if self.timed.lock().remove(&**key) {
+            // Nobody listens any more: the worker has ended.
+            let _ = self.own.send(Event::TaskStarted {
+                task: TaskKey {
+                    job: key.job.clone(),
+                    node: key.node.clone(),
+                },
+                invocation: key.invocation,
+            });
+        }
     }
 
     fn ended(&mut self, end: TaskEnd) {
@@ -201,6 +231,8 @@ impl TaskSink for Supervised {
         if let Some(slot) = self.slots.remove(&end.key) {
             self.groups.lock().remove(slot);
         }
+        // It may never have had a process.
+        self.timed.lock().remove(&*end.key);
         tracing::debug!(task = %end.key, story = ?end.story, "a task has ended");
         // Nobody listens any more: the worker has ended.
         let _ = self.own.send(Event::TaskEnded {

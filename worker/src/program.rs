@@ -1,10 +1,11 @@
 //! The program `brasserie-worker`: keeper, command line, signals, exit code.
 
 use std::io::Write;
+use std::os::unix::process::parent_id;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use brasserie_common_runtime::{Verbosity, telemetry};
+use brasserie_common_runtime::{ServiceManager, Verbosity, telemetry};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -13,17 +14,18 @@ use tokio::time::Instant;
 use crate::ExitReason;
 use crate::config::{Cli, exit_code};
 use crate::keeper::{self, lease::Lease};
-use crate::options::StartOptions;
+use crate::options::{OnSigterm, StartOptions};
 use crate::process::{DescriptorLimit, Orphans};
-use crate::start::{Surroundings, start_kept};
+use crate::start::{Surroundings, Watchers, Wish, start_kept};
 
 /// A keeper passes on what a service manager may have sent to the whole group already: within this time two signals are one
 /// wish. Later a second one means that the tasks must not be waited for.
 const ONE_WISH: Duration = Duration::from_secs(1);
 /// Signals that may wait to be noticed: there are four kinds, and the kernel merges those of one kind.
 const SIGNALS: usize = 16;
-/// Open files: four for each of 7,000 tasks, two for each connection that the server allows.
-const DESCRIPTORS: u64 = 32_768;
+/// Open files: four for each of 7,000 tasks, two for each connection that the server allows. No more, since some old programs
+/// close every number up to the limit that they inherit.
+pub(crate) const DESCRIPTORS: u64 = 32_768;
 
 /// Runs the program to its end. Call it first of all in `main`.
 pub fn run() -> ExitCode {
@@ -55,8 +57,13 @@ async fn work(options: StartOptions, descriptors: Option<DescriptorLimit>) -> Ex
         Ok(lease) => lease,
         Err(error) => return failed(&error, exit_code::START),
     };
+    let manager = ServiceManager::from_environment();
+    let on_sigterm = options.on_sigterm;
     let surroundings = Surroundings {
-        lease,
+        watchers: Watchers {
+            lease,
+            manager: manager.clone(),
+        },
         descriptors,
         orphans: Orphans::Adopt,
     };
@@ -64,10 +71,12 @@ async fn work(options: StartOptions, descriptors: Option<DescriptorLimit>) -> Ex
         Ok(handle) => handle,
         Err(error) => return failed(&error, exit_code::START),
     };
-    match end_on_signals(handle.stopper()) {
+    match end_on_signals(on_sigterm, handle.wishes()) {
         Ok(()) => {}
         Err(error) => return failed(&error, exit_code::START),
     }
+    // Its directory is locked, its port is open, and a signal would be understood.
+    manager.ready(&format!("takes calls at {}", handle.address()));
     let reason = handle.wait().await;
     let (code, text) = match reason {
         ExitReason::Shutdown => (exit_code::SHUTDOWN, "ended as asked; every task is dead"),
@@ -84,7 +93,11 @@ async fn work(options: StartOptions, descriptors: Option<DescriptorLimit>) -> Ex
     ExitCode::from(code)
 }
 
-fn end_on_signals(stop: impl Fn() + Send + 'static) -> std::io::Result<()> {
+fn end_on_signals(
+    on_sigterm: OnSigterm,
+    stop: impl Fn(Wish) + Send + 'static,
+) -> std::io::Result<()> {
+    let keeper = parent_id();
     let (sender, mut signals) = mpsc::channel(SIGNALS);
     for kind in [
         SignalKind::terminate(),
@@ -96,16 +109,21 @@ fn end_on_signals(stop: impl Fn() + Send + 'static) -> std::io::Result<()> {
         tokio::spawn(async move {
             while stream.recv().await.is_some() {
                 // A full queue says the same already.
-                let _ = sender.try_send(());
+                let _ = sender.try_send(kind);
             }
         });
     }
     tokio::spawn(async move {
         let mut wishes = Wishes::default();
-        while signals.recv().await.is_some() {
-            match wishes.hear(Instant::now()) {
-                Wish::New => stop(),
-                Wish::Repeated => {}
+        while let Some(kind) = signals.recv().await {
+            // The kernel sends it also when the keeper is gone; without one nobody would end the tasks of a worker that is killed.
+            let means_drain = kind == SignalKind::terminate() && parent_id() == keeper;
+            match (wishes.hear(Instant::now()), on_sigterm) {
+                (Heard::First, OnSigterm::Drain) if means_drain => stop(Wish::Drain),
+                (Heard::First | Heard::New, OnSigterm::Drain | OnSigterm::Kill) => {
+                    stop(Wish::Shutdown);
+                }
+                (Heard::Repeated, OnSigterm::Drain | OnSigterm::Kill) => {}
             }
         }
     });
@@ -119,19 +137,23 @@ struct Wishes {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+enum Heard {
+    First,
     New,
     /// Another sender's words for the first one.
     Repeated,
 }
 
 impl Wishes {
-    fn hear(&mut self, now: Instant) -> Wish {
-        let first = *self.first.get_or_insert(now);
-        if now > first && now - first < ONE_WISH {
-            Wish::Repeated
+    fn hear(&mut self, now: Instant) -> Heard {
+        let Some(first) = self.first else {
+            self.first = Some(now);
+            return Heard::First;
+        };
+        if now - first < ONE_WISH {
+            Heard::Repeated
         } else {
-            Wish::New
+            Heard::New
         }
     }
 }
@@ -168,11 +190,11 @@ mod tests {
         assert_eq!(
             heard,
             [
-                Wish::New,
-                Wish::Repeated,
-                Wish::Repeated,
-                Wish::New,
-                Wish::New
+                Heard::First,
+                Heard::Repeated,
+                Heard::Repeated,
+                Heard::New,
+                Heard::New
             ]
         );
     }

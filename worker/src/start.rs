@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::resources::UsablePhysicalResources;
-use brasserie_common::worker::PROTOCOL_VERSION;
+use brasserie_common::worker::{Intake, PROTOCOL_VERSION};
 use brasserie_common::{ServiceAddress, WorkerDescription};
-use brasserie_common_runtime::Clock;
+use brasserie_common_runtime::{Clock, ServiceManager};
 use brasserie_thrift::rpc::{Limits, Server, ServerHandle};
 use brasserie_worker_core::{Event, ExitReason, Options, Worker};
 use nix::unistd::getppid;
@@ -23,7 +23,7 @@ use crate::groups::{GroupsConfig, Tag, places};
 use crate::keeper::{self, lease::Lease};
 use crate::logs::{LogConfig, LogStore, OpenError};
 use crate::options::{LogRetention, StartOptions};
-use crate::perform::{OwnEvents, Performer, Supervised};
+use crate::perform::{OwnEvents, Performer, Supervised, Timed};
 use crate::process::{self, DescriptorLimit, Orphans, RunnerConfig};
 use crate::rpc::{SchedulerClient, WorkerService};
 use crate::runner::{self, StartRunner};
@@ -64,6 +64,22 @@ pub enum StartError {
     Interrupted,
 }
 
+/// How an operator wants a worker to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// As [`WorkerHandle::shutdown`].
+    Shutdown,
+    /// It starts no task any more, and ends when those that run have.
+    Drain,
+}
+
+/// What watches over this process: the keeper that ends the tasks if it cannot, and the service manager.
+#[derive(Debug, Default)]
+pub(crate) struct Watchers {
+    pub(crate) lease: Option<Lease>,
+    pub(crate) manager: ServiceManager,
+}
+
 /// A worker at work. Dropping the handle does not end it.
 #[derive(Debug)]
 pub struct WorkerHandle {
@@ -98,9 +114,20 @@ impl WorkerHandle {
 
     /// As [`WorkerHandle::shutdown`], from elsewhere and without the handle.
     pub fn stopper(&self) -> impl Fn() + Send + Sync + 'static {
+        let wish = self.wishes();
+        move || wish(Wish::Shutdown)
+    }
+
+    /// Passes the operator's wishes on, from elsewhere and without the handle.
+    pub(crate) fn wishes(&self) -> impl Fn(Wish) + Send + Sync + 'static {
         let own = self.own.clone();
-        move || {
-            let _ = own.send(Event::Shutdown);
+        move |wish| {
+            let event = match wish {
+                Wish::Shutdown => Event::Shutdown,
+                Wish::Drain => Event::Drain,
+            };
+            // Nobody listens any more: it has ended already.
+            let _ = own.send(event);
         }
     }
 
@@ -132,12 +159,12 @@ pub async fn start_with(
     options: StartOptions,
     runner: StartRunner,
 ) -> Result<WorkerHandle, StartError> {
-    start_all(options, Surroundings::UNKNOWN, runner).await
+    start_all(options, Surroundings::unknown(), runner).await
 }
 
 /// What a program knows of the process that it is.
 pub(crate) struct Surroundings {
-    pub lease: Option<Lease>,
+    pub watchers: Watchers,
     /// What tasks may open.
     pub descriptors: Option<DescriptorLimit>,
     pub orphans: Orphans,
@@ -145,11 +172,13 @@ pub(crate) struct Surroundings {
 
 impl Surroundings {
     /// Inside somebody else's program.
-    const UNKNOWN: Surroundings = Surroundings {
-        lease: None,
-        descriptors: None,
-        orphans: Orphans::Leave,
-    };
+    fn unknown() -> Self {
+        Surroundings {
+            watchers: Watchers::default(),
+            descriptors: None,
+            orphans: Orphans::Leave,
+        }
+    }
 }
 
 /// As [`start`], under a keeper that ends the tasks in time if this process cannot.
@@ -186,8 +215,9 @@ async fn start_all(
     let (own, own_events) = mpsc::unbounded_channel();
     let running = Arc::new(Running::default());
     let config = runner_config(&options, &surroundings, &directory, &logs)?;
-    let groups = directory.groups();
-    let sink = Supervised::new(own.clone(), clock, groups, Arc::clone(&running));
+    let timed = Timed::default();
+    let known = (Arc::clone(&running), Arc::clone(&timed));
+    let sink = Supervised::new(own.clone(), clock, directory.groups(), known);
     let runner = start_runner(config, Box::new(sink))?;
     let client = SchedulerClient::new(
         &options.scheduler,
@@ -198,9 +228,11 @@ async fn start_all(
     let (service, lanes) = WorkerService::new(Arc::clone(&logs));
     let stop = CancellationToken::new();
     let server = server.serve(service, Limits::DEFAULT, stop.child_token());
-    let performer = Performer::new(runner, client, own.clone());
-    let lease = surroundings.lease;
-    let driver = Driver::new(worker, clock, performer, own_events, lanes, losses, lease);
+    let performer = Performer::new(runner, client, own.clone(), timed);
+    let watchers = surroundings.watchers;
+    let driver = Driver::new(
+        worker, clock, performer, own_events, lanes, losses, watchers,
+    );
     tokio::spawn(watch_usage(monitor, own.clone(), clock, stop.clone()));
     tokio::spawn(sample_tasks(running, own.clone(), clock, stop.clone()));
     let data_dir = directory.path().to_owned();
@@ -286,7 +318,7 @@ fn runner_config(
     logs: &Arc<LogStore>,
 ) -> Result<RunnerConfig, StartError> {
     let host = &directory.identity().machine_lock.hostname;
-    let lease = surroundings.lease.as_ref();
+    let lease = surroundings.watchers.lease.as_ref();
     Ok(RunnerConfig {
         groups: Some(groups_config(options, directory, lease)?),
         environment: options.pass_environment.clone(),
@@ -324,9 +356,11 @@ fn core_options(
         protocol_version: PROTOCOL_VERSION,
         usable,
         has_worker_command: worker_command.is_some(),
+        intake: Intake::Open,
     };
     Ok(Options {
         shutdown_kill_wait: options.kill_wait,
+        drain_timeout: options.drain_timeout,
         worker_command: worker_command.into_iter().collect(),
         call_deadline: SchedulerClient::deadline(options.timeouts),
         ..Options::new(description)

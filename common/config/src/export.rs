@@ -6,7 +6,7 @@ use brasserie_common::backoff::AfterLast;
 use brasserie_common::{Arguments, BackoffPolicy, KillRequest, StatusFrom, TaskSubprocessOptions};
 use serde_json::{Map, Value, json};
 
-use crate::jobs::{AFTER_ALL, DEPENDS_ON};
+use crate::jobs::{AFTER_ALL, DEADLINE, DEPENDS_ON, TIMEOUT};
 use crate::json;
 use crate::model::{Config, Filter, JobConfig, LevelId};
 use crate::subprocess::KILL_METHODS;
@@ -103,6 +103,9 @@ fn rarely_set(config: &Config, job: &JobConfig, out: &mut Map<String, Value>) {
         "arguments",
         (arguments != Arguments::default()).then_some(json!(arguments.as_str())),
     );
+    for (key, limit) in [(TIMEOUT, job.timeout()), (DEADLINE, job.deadline())] {
+        put(key, limit.map(|limit| json!(limit.as_secs_f64())));
+    }
 }
 
 pub(crate) fn level_name(config: &Config, level: LevelId) -> Value {

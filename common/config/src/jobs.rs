@@ -1,6 +1,7 @@
 //! `bistro_job->NAME` to a job: a bad field keeps its default and disables the job, the other fields are used.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use brasserie_common::ids::HEALTHCHECK_JOB;
 use brasserie_common::{Arguments, JobName, StatusFrom};
@@ -94,7 +95,19 @@ pub(crate) const KEYS: &[Key] = &[
         Shape::Words(|| ARGUMENTS.iter().map(|w| w.as_str()).collect()),
         "What is added to the command.",
     ),
+    Key::new(
+        TIMEOUT,
+        Shape::Duration,
+        "How long a task's process may run.",
+    ),
+    Key::new(
+        DEADLINE,
+        Shape::Duration,
+        "When a task must be over, from the moment at which it is given to a worker.",
+    ),
 ];
+pub(crate) const TIMEOUT: &str = "timeout";
+pub(crate) const DEADLINE: &str = "deadline";
 pub(crate) const DEPENDS_ON: &str = "depends_on";
 pub(crate) const AFTER_ALL: &str = "run_only_after_all_nodes_are_done_for";
 
@@ -282,12 +295,33 @@ fn process(at: &At, job: &mut JobConfig, notes: &mut Notes) {
             at.choice(&ARGUMENTS.map(|w| (w.as_str(), w)), notes),
         );
     }
+    for (key, slot) in [
+        (TIMEOUT, &mut job.task_subprocess.timeout),
+        (DEADLINE, &mut job.task_subprocess.deadline),
+    ] {
+        if let Some(at) = at.get(key) {
+            *slot = time_limit(&at, notes);
+        }
+    }
     if let Some(at) = at.get_alias(KILL_SUBPROCESS, notes) {
         kill_subprocess(&at, &mut job.kill_subprocess, notes);
     }
     if let Some(at) = at.get("kill_orphan_tasks_after_sec") {
         set(&mut job.kill_orphan_tasks_after, at.never_or_seconds(notes));
     }
+}
+
+/// In whole milliseconds. A task that may take no time at all could as well be disabled.
+fn time_limit(at: &At, notes: &mut Notes) -> Option<Duration> {
+    let limit = at.duration(notes)?.as_millis();
+    let limit = Duration::from_millis(u64::try_from(limit).unwrap_or(u64::MAX));
+    if limit.is_zero() {
+        let text = format!("{} leaves a task no time", at.node);
+        let help = "a duration above 0; without the key there is no limit";
+        notes.error(at.problem(text).help(help));
+        return None;
+    }
+    Some(limit)
 }
 
 fn command(at: &At, notes: &mut Notes) -> Option<Vec<String>> {

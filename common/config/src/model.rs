@@ -344,6 +344,16 @@ impl JobConfig {
     pub fn arguments(&self) -> Arguments {
         self.task_subprocess.arguments
     }
+
+    /// How long a task's process may run.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.task_subprocess.timeout
+    }
+
+    /// When a task must be over, from the moment at which it is marked running.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.task_subprocess.deadline
+    }
 }
 
 /// Which nodes of a level a job runs on; all conditions must hold.

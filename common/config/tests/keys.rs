@@ -41,6 +41,10 @@ const SOURCES: &[(&str, &str)] = &[
         include_str!("../../../scheduler/core/tests/keys.rs"),
     ),
     (
+        "integration-tests/tests/e2e_limits.rs",
+        include_str!("../../../integration-tests/tests/e2e_limits.rs"),
+    ),
+    (
         "scheduler/engine/src/tests/keys.rs",
         include_str!("../../../scheduler/engine/src/tests/keys.rs"),
     ),
@@ -495,6 +499,20 @@ const OF_JOBS: &[(&str, Proof)] = &[
         Tests(&[
             "the_program_and_what_is_said_to_it",
             "each_final_status_rule_with_a_real_process",
+        ]),
+    ),
+    (
+        "timeout",
+        Tests(&[
+            "how_long_a_task_may_take",
+            "a_task_is_ended_by_its_timeout_and_its_deadline",
+        ]),
+    ),
+    (
+        "deadline",
+        Tests(&[
+            "how_long_a_task_may_take",
+            "a_task_is_ended_by_its_timeout_and_its_deadline",
         ]),
     ),
     (

@@ -1,13 +1,15 @@
-//! Small pieces that every shell needs: the clock, telemetry, shutdown, files, addresses.
+//! Small pieces that every shell needs: the clock, telemetry, shutdown, files, addresses, the service manager.
 
 pub mod clock;
 pub mod files;
 pub mod net;
+pub mod service_manager;
 pub mod shutdown;
 pub mod telemetry;
 
 pub use clock::Clock;
 pub use files::{DataDir, DataDirError, FileError};
 pub use net::{AddressError, ListenAddress, NetworkExposure, parse_peer};
+pub use service_manager::{NotifyError, ServiceManager, Watchdog};
 pub use shutdown::Shutdown;
 pub use telemetry::{TelemetryError, Verbosity};

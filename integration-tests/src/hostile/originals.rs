@@ -402,6 +402,7 @@ fn worker() -> BistroWorker {
             gpus: Some(gpus()),
         }),
         has_worker_command: Some(true),
+        draining: None,
         tasks_are_dead: Some(false),
     }
 }

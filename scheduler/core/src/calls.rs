@@ -310,6 +310,10 @@ impl Scheduler {
         options.cgroups.memory_limit_in_bytes = limits.memory_bytes;
         options.cgroups.cpu_shares = limits.cpu_shares;
         options.cgroups.cpu_quota_milli = limits.cpu_quota_milli;
+        // Nothing of its deadline is gone: it is marked in the very turn in which this leaves.
+        if options.timeout.is_some() || options.deadline.is_some() {
+            options.limit_kill = Some(self.kill_request(task.job));
+        }
         RunTaskMessage {
             task: self.wire_task(worker, task, invocation),
             config: self.engine().task_argument(task, &shard, &hostname),

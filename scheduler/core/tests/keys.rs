@@ -63,6 +63,27 @@ fn how_its_output_is_read() {
 }
 
 #[test]
+fn how_long_a_task_may_take() {
+    let plain = start_of(one_job(1, "")).options;
+    assert_eq!(
+        (plain.timeout, plain.deadline, plain.limit_kill),
+        (None, None, None)
+    );
+    let own = start_of(one_job(
+        1,
+        r#", "timeout": 90, "deadline": "5m", "kill_subprocess": {"method": "kill"}"#,
+    ));
+    assert_eq!(own.options.timeout, Some(Duration::from_secs(90)));
+    assert_eq!(own.options.deadline, Some(Duration::from_secs(300)));
+    // The worker ends it as the job says.
+    let kill = KillRequest {
+        method: KillMethod::Kill,
+        wait: Duration::ZERO,
+    };
+    assert_eq!(own.options.limit_kill, Some(kill));
+}
+
+#[test]
 fn what_a_task_is_held_to() {
     let held_to = |ram: &str, cpu: &str| {
         let settings = format!(

@@ -13,7 +13,7 @@ use crate::placement::resources::{is_met, need_of};
 use crate::placement::{Dependency, Structure};
 use crate::statuses::gate::Gate;
 use crate::statuses::job::Job;
-use crate::types::{NodesOf, Task, TaskState};
+use crate::types::{Eligibility, NodesOf, Task, TaskState};
 
 pub use reason::{Need, Reason};
 
@@ -277,7 +277,8 @@ impl Engine {
         }
         let host = self.required_host(forest, job_config, row);
         let level = self.plan.at(config.worker_level());
-        let (mut not_ready, mut unsuitable, mut short, mut example) = (0, 0, 0, None);
+        let (mut not_ready, mut draining) = (0, 0);
+        let (mut unsuitable, mut short, mut example) = (0, 0, None);
         for (_, worker) in self.pool.present() {
             if host.is_some_and(|host| host != worker.host) {
                 unsuitable += 1;
@@ -289,6 +290,11 @@ impl Engine {
             {
                 None => return,
                 Some(Refusal::Ineligible) => not_ready += 1,
+                Some(Refusal::Draining) => draining += 1,
+                // Room that will be free there is for nobody.
+                Some(Refusal::Short(..)) if worker.eligibility == Eligibility::Draining => {
+                    draining += 1;
+                }
                 Some(Refusal::Filtered | Refusal::OtherHost | Refusal::NoCommand) => {
                     unsuitable += 1;
                 }
@@ -311,6 +317,7 @@ impl Engine {
         reasons.push(Reason::NoWorkerNow {
             host: named.or_else(|| host.map(|h| self.node_text(h).to_owned())),
             not_ready,
+            draining,
             unsuitable,
             short,
             example,

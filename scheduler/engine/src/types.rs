@@ -62,6 +62,8 @@ pub struct MachineLimits {
 pub enum Eligibility {
     Eligible,
     Ineligible,
+    /// It never will again: it ends with the tasks that it has.
+    Draining,
 }
 
 /// A task that the engine has marked running on a worker, with its slots charged.

@@ -53,9 +53,10 @@ pub(super) fn job(config: &Config, job: &JobConfig) -> BistroJobConfig {
                 .map(|name| name.as_str().to_owned())
                 .collect(),
         ),
-        timeout_sec: None,
+        timeout_sec: job.timeout().map(|t| t.as_secs_f64().into()),
         status_from: Some(job.status_from().as_str().to_owned()),
         arguments: Some(job.arguments().as_str().to_owned()),
+        deadline_sec: job.deadline().map(|d| d.as_secs_f64().into()),
     }
 }
 

@@ -15,15 +15,10 @@ pub(super) enum ImportError {
         "saveJob.job.killRequest.method: {0} is not allowed; allowed is 1 (TERM_WAIT_KILL), 2 (KILL) or 3 (TERM)"
     )]
     KillMethod(i32),
-    #[error("saveJob.job.timeoutSec: tasks have no time limit in this version; leave it unset")]
-    Timeout,
 }
 
 /// The job's text. What inherits from the settings when it is empty is left out; its name is not in it.
 pub(super) fn job(job: BistroJobConfig) -> Result<String, ImportError> {
-    if job.timeout_sec.is_some() {
-        return Err(ImportError::Timeout);
-    }
     let backoff = backoff(&job);
     let mut fields = Map::new();
     let mut put = |key: &str, value: Value| fields.insert(key.to_owned(), value);
@@ -66,6 +61,11 @@ pub(super) fn job(job: BistroJobConfig) -> Result<String, ImportError> {
     ] {
         if let Some(names) = names.filter(|names| !names.is_empty()) {
             put(key, json!(names));
+        }
+    }
+    for (key, seconds) in [("timeout", job.timeout_sec), ("deadline", job.deadline_sec)] {
+        if let Some(seconds) = seconds {
+            put(key, json!(f64::from(seconds)));
         }
     }
     if let Some(resources) = job.resources.filter(|resources| !resources.is_empty()) {
@@ -215,7 +215,7 @@ mod tests {
                 "process_group_leader": true, "use_canary_pipe": false,
                 "cgroups": {"root": "r", "slice": "s", "subsystems": ["cpu"], "kill_without_freezer": true, "pids_max": 8}},
             "kill_subprocess": {"method": "term_wait_kill", "kill_wait_ms": 5},
-            "version_id": 3, "status_from": "exit_code", "arguments": "none"
+            "version_id": 3, "status_from": "exit_code", "arguments": "none", "timeout": 1.5, "deadline": 2.25
         },
         "bistro_job->plain": {},
         "bistro_job->never": {"backoff": ["fail"], "kill_orphan_tasks_after_sec": false},
@@ -264,7 +264,6 @@ mod tests {
         };
         assert!(bad(|j| j.config = Some("{".to_owned())).starts_with("saveJob.job.config: "));
         assert!(bad(|j| j.error = Some("x".to_owned())).starts_with("saveJob.job.error: "));
-        assert!(bad(|j| j.timeout_sec = Some(1.0.into())).contains("timeoutSec"));
         let method = |j: &mut BistroJobConfig| {
             j.kill_request = Some(KillRequest {
                 method: Some(KillMethod(9)),

@@ -3,6 +3,7 @@
 use brasserie_common::{CallOutcome, RefusalCode, SchedulerId, ServiceAddress, Time};
 use brasserie_scheduler_core::{CallReply, Message, RunTaskMessage};
 use brasserie_thrift::convert;
+use brasserie_thrift::generated::common::RunningTask;
 use brasserie_thrift::generated::worker::{
     BistroWorkerException, BistroWorkerGetRunningTasksArgs, BistroWorkerGetRunningTasksResult,
     BistroWorkerKillTaskArgs, BistroWorkerKillTaskResult, BistroWorkerNotifyIfTasksNotRunningArgs,
@@ -109,8 +110,12 @@ impl Workers {
 }
 
 fn run_task_args(run: RunTaskMessage) -> BistroWorkerRunTaskArgs {
+    let deadline_sec = convert::deadline_to_wire(run.options.deadline);
     BistroWorkerRunTaskArgs {
-        rt: run.task.into(),
+        rt: RunningTask {
+            deadline_sec,
+            ..run.task.into()
+        },
         config: run.config,
         command: run.command,
         scheduler: run.scheduler.into(),

@@ -6,6 +6,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use brasserie_common::time::format_duration;
+use brasserie_common_runtime::service_manager;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -120,7 +121,11 @@ async fn run(
     node: &str,
     timeout: Duration,
 ) -> Result<String, Problem> {
-    let child = Command::new(program)
+    let mut command = Command::new(program);
+    for variable in service_manager::VARIABLES {
+        command.env_remove(variable);
+    }
+    let child = command
         .arg(node)
         .current_dir(folder)
         .stdin(Stdio::null())

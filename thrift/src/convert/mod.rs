@@ -20,6 +20,7 @@ mod tests;
 pub use error::{Problem, WireError};
 pub use logs::scheduler_log_query;
 pub use refusal::{bound_of, refusal, undeclared_refusal, worker_exception};
+pub use task::{deadline, deadline_to_wire};
 
 use thrift::OrderedFloat;
 

@@ -9,6 +9,8 @@ use brasserie_common::{
     ReportedStatus, RunningTask, StatusFrom, StatusSource, TaskSubprocessOptions,
 };
 
+use thrift::OrderedFloat;
+
 use super::{
     Problem, WireError, defaulted, not_negative, parse_list, parse_name, required, saturating_i32,
     to_wire_list,
@@ -237,9 +239,19 @@ impl TryFrom<wire::TaskSubprocessOptions> for TaskSubprocessOptions {
                 Arguments::parse,
                 "\"append\" or \"none\"",
             )?,
+            timeout: options.timeout_sec.map(timeout).transpose()?,
+            // It travels in the `RunningTask`.
+            deadline: None,
+            limit_kill: options
+                .kill_request
+                .map(|kill| super::parse("TaskSubprocessOptions.killRequest", kill))
+                .transpose()?,
         })
     }
 }
+
+/// The longest limit of a run: 68 years, as in configs, so that sums with it do not overflow.
+const MAX_LIMIT: Duration = Duration::from_secs(i32::MAX as u64);
 
 /// The highest signal number of Linux, SIGRTMAX.
 const MAX_SIGNAL: i32 = 64;
@@ -255,6 +267,36 @@ fn signal(number: i32) -> Result<i32, WireError> {
             allowed: "0 (none) to 64",
         },
     ))
+}
+
+/// Above zero; longer than a wait can be is as long as one can be.
+fn timeout(seconds: OrderedFloat<f64>) -> Result<Duration, WireError> {
+    let path = "TaskSubprocessOptions.timeoutSec";
+    let amount = super::amount(path, Some(seconds))?;
+    if amount == 0.0 {
+        let problem = Problem::OutOfRange {
+            value: 0,
+            allowed: "more than 0",
+        };
+        return Err(WireError::new(path, problem));
+    }
+    Ok(Duration::try_from_secs_f64(amount).map_or(MAX_LIMIT, |limit| limit.min(MAX_LIMIT)))
+}
+
+/// What `RunningTask.deadlineSec` of a `runTask` leaves the run.
+pub fn deadline(seconds: Option<i64>) -> Result<Option<Duration>, WireError> {
+    let Some(seconds) = seconds else {
+        return Ok(None);
+    };
+    let seconds = not_negative("runTask.rt.deadlineSec", seconds)?;
+    Ok(Some(Duration::from_secs(seconds).min(MAX_LIMIT)))
+}
+
+/// As [`deadline`] reads it: whole seconds, rounded up, so that no run is ended too early.
+pub fn deadline_to_wire(left: Option<Duration>) -> Option<i64> {
+    let left = left?;
+    let up = u64::from(left.subsec_nanos() > 0);
+    Some(i64::try_from(left.as_secs().saturating_add(up)).unwrap_or(i64::MAX))
 }
 
 fn word<T: Default>(
@@ -279,11 +321,12 @@ impl From<TaskSubprocessOptions> for wire::TaskSubprocessOptions {
             use_canary_pipe: Some(options.use_canary_pipe),
             refresh_resources_sec: Some(saturating_i32(options.refresh_resources.as_secs())),
             cgroup_options: Some(options.cgroups.into()),
-            timeout_sec: None,
+            timeout_sec: options.timeout.map(|t| t.as_secs_f64().into()),
             status_from: Some(options.status_from.as_str().to_owned()),
             arguments: Some(options.arguments.as_str().to_owned()),
             max_log_bytes_per_poll_interval: Some(options.max_log_bytes_per_poll_interval),
             log_overflow: Some(options.log_overflow.as_str().to_owned()),
+            kill_request: options.limit_kill.map(Into::into),
         }
     }
 }

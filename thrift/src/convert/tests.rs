@@ -13,7 +13,7 @@ use brasserie_common::resources::{
     GpuInfo, NodeResources, ResourceAmount, TaskPhysicalResources, UsablePhysicalResources,
 };
 use brasserie_common::task::CGroupOptions;
-use brasserie_common::worker::HeartbeatResponse;
+use brasserie_common::worker::{HeartbeatResponse, Intake};
 use brasserie_common::worker_set::SetHash;
 use brasserie_common::{
     Arguments, BackoffDuration, EndedBy, Ending, Fault, Health, InstanceId, InvocationId, JobName,
@@ -222,10 +222,13 @@ prop_compose! {
         arguments in prop_oneof![Just(Arguments::Append), Just(Arguments::None)],
         max_log_bytes_per_poll_interval in any::<i32>(),
         log_overflow in prop_oneof![Just(LogOverflow::Wait), Just(LogOverflow::Drop)],
+        timeout in proptest::option::of(milliseconds(1)),
+        limit_kill in proptest::option::of(kill_request()),
     ) -> TaskSubprocessOptions {
         TaskSubprocessOptions {
             poll, max_log_lines_per_poll_interval, parent_death_signal, process_group_leader, use_canary_pipe,
             refresh_resources, cgroups, status_from, arguments, max_log_bytes_per_poll_interval, log_overflow,
+            timeout, deadline: None, limit_kill,
         }
     }
 }
@@ -254,9 +257,10 @@ prop_compose! {
         protocol_version in any::<i16>(),
         usable in usable(),
         has_worker_command in any::<bool>(),
+        intake in prop_oneof![Just(Intake::Open), Just(Intake::Draining)],
     ) -> WorkerDescription {
         WorkerDescription {
-            shard, machine_lock, address, id: WorkerId(id), heartbeat_period, protocol_version, usable, has_worker_command,
+            shard, machine_lock, address, id: WorkerId(id), heartbeat_period, protocol_version, usable, has_worker_command, intake,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use brasserie_common::worker::HeartbeatResponse;
+use brasserie_common::worker::{HeartbeatResponse, Intake};
 use brasserie_common::worker_set::SetHash;
 use brasserie_common::{
     Health, MachinePortLock, ServiceAddress, SetDigest, Standing, WorkerDescription, WorkerSetHash,
@@ -177,6 +177,10 @@ impl TryFrom<wire::BistroWorker> for WorkerDescription {
             protocol_version: worker.protocol_version.unwrap_or(0),
             usable: defaulted("BistroWorker.usableResources", worker.usable_resources)?,
             has_worker_command: worker.has_worker_command.unwrap_or(true),
+            intake: match worker.draining {
+                Some(true) => Intake::Draining,
+                Some(false) | None => Intake::Open,
+            },
         })
     }
 }
@@ -195,6 +199,10 @@ impl From<WorkerDescription> for wire::BistroWorker {
             has_worker_command: Some(worker.has_worker_command),
             // Whoever sends the last heartbeat of an instance says so itself.
             tasks_are_dead: None,
+            draining: match worker.intake {
+                Intake::Draining => Some(true),
+                Intake::Open => None,
+            },
         }
     }
 }

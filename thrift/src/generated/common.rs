@@ -1851,6 +1851,7 @@ pub struct BistroWorker {
     pub usable_resources: Option<UsablePhysicalResources>,
     pub has_worker_command: Option<bool>,
     pub tasks_are_dead: Option<bool>,
+    pub draining: Option<bool>,
 }
 
 impl TSerializable for BistroWorker {
@@ -1865,6 +1866,7 @@ impl TSerializable for BistroWorker {
         let mut f_7: Option<UsablePhysicalResources> = None;
         let mut f_16: Option<bool> = None;
         let mut f_17: Option<bool> = None;
+        let mut f_20: Option<bool> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1908,6 +1910,10 @@ impl TSerializable for BistroWorker {
                     let val = i_prot.read_bool()?;
                     f_17 = Some(val);
                 }
+                20 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_20 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -1925,6 +1931,7 @@ impl TSerializable for BistroWorker {
             usable_resources: f_7,
             has_worker_command: f_16,
             tasks_are_dead: f_17,
+            draining: f_20,
         };
         Ok(ret)
     }
@@ -1988,6 +1995,11 @@ impl TSerializable for BistroWorker {
             o_prot.write_bool(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.draining {
+            o_prot.write_field_begin(&TFieldIdentifier::new("draining", TType::Bool, 20))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -2005,6 +2017,7 @@ impl Default for BistroWorker {
             usable_resources: None,
             has_worker_command: None,
             tasks_are_dead: None,
+            draining: None,
         }
     }
 }
@@ -2317,6 +2330,85 @@ impl Default for CGroupOptions {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct KillRequest {
+    pub method: Option<KillMethod>,
+    pub kill_wait_ms: Option<i32>,
+    pub reason: Option<String>,
+}
+
+impl TSerializable for KillRequest {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<KillRequest> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<KillMethod> = Some(KillMethod::TERM);
+        let mut f_2: Option<i32> = Some(0);
+        let mut f_3: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I32 => {
+                    let val = KillMethod::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = KillRequest {
+            method: f_1,
+            kill_wait_ms: f_2,
+            reason: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("KillRequest");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.method {
+            o_prot.write_field_begin(&TFieldIdentifier::new("method", TType::I32, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.kill_wait_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("killWaitMs", TType::I32, 2))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.reason {
+            o_prot.write_field_begin(&TFieldIdentifier::new("reason", TType::String, 3))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for KillRequest {
+    fn default() -> Self {
+        KillRequest {
+            method: Some(KillMethod::TERM),
+            kill_wait_ms: Some(0),
+            reason: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct TaskSubprocessOptions {
     pub poll_ms: Option<i32>,
     pub max_log_lines_per_poll_interval: Option<i32>,
@@ -2330,6 +2422,7 @@ pub struct TaskSubprocessOptions {
     pub arguments: Option<String>,
     pub max_log_bytes_per_poll_interval: Option<i32>,
     pub log_overflow: Option<String>,
+    pub kill_request: Option<KillRequest>,
 }
 
 impl TSerializable for TaskSubprocessOptions {
@@ -2349,6 +2442,7 @@ impl TSerializable for TaskSubprocessOptions {
         let mut f_11: Option<String> = None;
         let mut f_16: Option<i32> = None;
         let mut f_17: Option<String> = None;
+        let mut f_19: Option<KillRequest> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -2404,6 +2498,10 @@ impl TSerializable for TaskSubprocessOptions {
                     let val = i_prot.read_string()?;
                     f_17 = Some(val);
                 }
+                19 if field_ident.field_type == TType::Struct => {
+                    let val = KillRequest::read_from_in_protocol(i_prot)?;
+                    f_19 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -2424,6 +2522,7 @@ impl TSerializable for TaskSubprocessOptions {
             arguments: f_11,
             max_log_bytes_per_poll_interval: f_16,
             log_overflow: f_17,
+            kill_request: f_19,
         };
         Ok(ret)
     }
@@ -2506,6 +2605,11 @@ impl TSerializable for TaskSubprocessOptions {
             o_prot.write_string(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.kill_request {
+            o_prot.write_field_begin(&TFieldIdentifier::new("killRequest", TType::Struct, 19))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -2526,6 +2630,7 @@ impl Default for TaskSubprocessOptions {
             arguments: None,
             max_log_bytes_per_poll_interval: None,
             log_overflow: None,
+            kill_request: None,
         }
     }
 }
@@ -2697,85 +2802,6 @@ impl Default for SchedulerHeartbeatResponse {
             protocol_version: Some(0),
             worker_set_id: None,
             not_healthy_for_ms: None,
-        }
-    }
-}
-
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct KillRequest {
-    pub method: Option<KillMethod>,
-    pub kill_wait_ms: Option<i32>,
-    pub reason: Option<String>,
-}
-
-impl TSerializable for KillRequest {
-    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<KillRequest> {
-        i_prot.read_struct_begin()?;
-        let mut f_1: Option<KillMethod> = Some(KillMethod::TERM);
-        let mut f_2: Option<i32> = Some(0);
-        let mut f_3: Option<String> = None;
-        loop {
-            let field_ident = i_prot.read_field_begin()?;
-            if field_ident.field_type == TType::Stop {
-                break;
-            }
-            let field_id = field_id(&field_ident)?;
-            match field_id {
-                1 if field_ident.field_type == TType::I32 => {
-                    let val = KillMethod::read_from_in_protocol(i_prot)?;
-                    f_1 = Some(val);
-                }
-                2 if field_ident.field_type == TType::I32 => {
-                    let val = i_prot.read_i32()?;
-                    f_2 = Some(val);
-                }
-                3 if field_ident.field_type == TType::String => {
-                    let val = i_prot.read_string()?;
-                    f_3 = Some(val);
-                }
-                _ => {
-                    i_prot.skip(field_ident.field_type)?;
-                }
-            };
-            i_prot.read_field_end()?;
-        }
-        i_prot.read_struct_end()?;
-        let ret = KillRequest {
-            method: f_1,
-            kill_wait_ms: f_2,
-            reason: f_3,
-        };
-        Ok(ret)
-    }
-    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
-        let struct_ident = TStructIdentifier::new("KillRequest");
-        o_prot.write_struct_begin(&struct_ident)?;
-        if let Some(ref fld_var) = self.method {
-            o_prot.write_field_begin(&TFieldIdentifier::new("method", TType::I32, 1))?;
-            fld_var.write_to_out_protocol(o_prot)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(fld_var) = self.kill_wait_ms {
-            o_prot.write_field_begin(&TFieldIdentifier::new("killWaitMs", TType::I32, 2))?;
-            o_prot.write_i32(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.reason {
-            o_prot.write_field_begin(&TFieldIdentifier::new("reason", TType::String, 3))?;
-            o_prot.write_string(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        o_prot.write_field_stop()?;
-        o_prot.write_struct_end()
-    }
-}
-
-impl Default for KillRequest {
-    fn default() -> Self {
-        KillRequest {
-            method: Some(KillMethod::TERM),
-            kill_wait_ms: Some(0),
-            reason: None,
         }
     }
 }

@@ -202,6 +202,7 @@ pub struct BistroJobConfig {
     pub timeout_sec: Option<OrderedFloat<f64>>,
     pub status_from: Option<String>,
     pub arguments: Option<String>,
+    pub deadline_sec: Option<OrderedFloat<f64>>,
 }
 
 impl TSerializable for BistroJobConfig {
@@ -233,6 +234,7 @@ impl TSerializable for BistroJobConfig {
         let mut f_24: Option<OrderedFloat<f64>> = None;
         let mut f_25: Option<String> = None;
         let mut f_26: Option<String> = None;
+        let mut f_27: Option<OrderedFloat<f64>> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -382,6 +384,10 @@ impl TSerializable for BistroJobConfig {
                     let val = i_prot.read_string()?;
                     f_26 = Some(val);
                 }
+                27 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_27 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -416,6 +422,7 @@ impl TSerializable for BistroJobConfig {
             timeout_sec: f_24,
             status_from: f_25,
             arguments: f_26,
+            deadline_sec: f_27,
         };
         Ok(ret)
     }
@@ -602,6 +609,11 @@ impl TSerializable for BistroJobConfig {
             o_prot.write_string(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.deadline_sec {
+            o_prot.write_field_begin(&TFieldIdentifier::new("deadlineSec", TType::Double, 27))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -636,6 +648,7 @@ impl Default for BistroJobConfig {
             timeout_sec: None,
             status_from: None,
             arguments: None,
+            deadline_sec: None,
         }
     }
 }

@@ -247,11 +247,14 @@ impl Association {
             self.heartbeat_failed(turn.now, trouble);
         }
         let goodbye = match &self.life {
-            Life::Running | Life::Leaving { .. } if self.heartbeats.due() <= turn.now => {
+            Life::Running | Life::Draining { .. } | Life::Leaving { .. }
+                if self.heartbeats.due() <= turn.now =>
+            {
                 Goodbye::No
             }
             Life::Farewell { goodbye: None, .. } => Goodbye::TasksAreDead,
             Life::Running
+            | Life::Draining { .. }
             | Life::Leaving { .. }
             | Life::Farewell { .. }
             | Life::Dying { .. }
@@ -300,7 +303,7 @@ impl Association {
         outcome: CallOutcome<CallReply>,
     ) {
         match self.life {
-            Life::Running | Life::Leaving { .. } => {}
+            Life::Running | Life::Draining { .. } | Life::Leaving { .. } => {}
             Life::Farewell {
                 ref reason,
                 goodbye,
@@ -441,6 +444,7 @@ impl Association {
     /// Everything that happens because time has passed.
     pub(crate) fn advance(&mut self, turn: &mut Turn<'_>) {
         self.judge_health(turn);
+        self.enforce_limits(turn);
         self.advance_life(turn);
         self.send_heartbeat(turn);
         self.send_reports(turn);
@@ -450,7 +454,14 @@ impl Association {
         let heartbeat = self.life.keeps_association().then(|| self.heartbeats.due());
         let reports = self.reports.due(self.addressee());
         let reports = reports.filter(|_| self.life != Life::Gone);
-        earliest([heartbeat, reports, self.life_due(), self.health_due(now)])
+        let limits = self.tasks.next_limit();
+        earliest([
+            heartbeat,
+            reports,
+            limits,
+            self.life_due(),
+            self.health_due(now),
+        ])
     }
 }
 

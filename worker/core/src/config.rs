@@ -14,6 +14,8 @@ pub struct Options {
     pub description: WorkerDescription,
     /// Between TERM and KILL when the operator ends the worker.
     pub shutdown_kill_wait: Duration,
+    /// How long a worker that drains waits for its tasks before it ends them; `None`: for ever.
+    pub drain_timeout: Option<Duration>,
     /// For jobs without a command; empty = such jobs are refused.
     pub worker_command: Vec<String>,
     /// A call to the scheduler without an outcome after this time has failed, and a later outcome is dropped. It must exceed
@@ -27,6 +29,7 @@ impl Options {
         Options {
             description,
             shutdown_kill_wait: Duration::from_secs(5),
+            drain_timeout: None,
             worker_command: Vec::new(),
             // Twice and a half of the default timeouts, which add up to 4 s.
             call_deadline: Duration::from_secs(10),

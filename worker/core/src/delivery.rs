@@ -24,12 +24,13 @@ impl Association {
             // The operator ended it, not a fault of the task: it may run elsewhere at once.
             Life::Leaving { .. } if status.is_incomplete_backoff() => status.into_incomplete(),
             Life::Running
+            | Life::Draining { .. }
             | Life::Leaving { .. }
             | Life::Farewell { .. }
             | Life::Dying { .. }
             | Life::Gone => status,
         };
-        let Some(task) = self.tasks.end(key, invocation, status.clone(), story) else {
+        let Some((task, status)) = self.tasks.end(key, invocation, status, story) else {
             return;
         };
         let (running, requester) = (Arc::clone(&task.running), task.requester);

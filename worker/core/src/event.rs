@@ -56,6 +56,11 @@ pub enum Event {
     },
     /// The connection to the scheduler broke, or its side closed it: it may have restarted, and then waits to hear from us.
     ConnectionLost,
+    /// The process of a run is there. Only who has a timeout need be told of; a second time means nothing.
+    TaskStarted {
+        task: TaskKey,
+        invocation: InvocationId,
+    },
     /// The process of a run and all its pipes are gone, or it could not be started at all.
     TaskEnded {
         task: TaskKey,
@@ -71,6 +76,8 @@ pub enum Event {
     },
     /// What the machine offers.
     UsableResources(UsablePhysicalResources),
+    /// The operator wants the worker gone as soon as its tasks have ended: start none, and let those that run.
+    Drain,
     /// The operator wants the worker gone (SIGTERM, Ctrl-C): end all tasks, tell the scheduler, say goodbye, exit.
     Shutdown,
 }

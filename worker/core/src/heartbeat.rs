@@ -144,7 +144,8 @@ impl Heartbeats {
         }
     }
 
-    fn asked(&mut self) {
+    /// As `soon`, also for a HEALTHY worker.
+    pub(crate) fn asked(&mut self) {
         self.haste = match self.haste {
             Haste::None | Haste::Joining | Haste::Asked => Haste::Asked,
             Haste::Restarted => Haste::Restarted,

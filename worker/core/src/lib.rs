@@ -12,6 +12,7 @@ mod effect;
 mod event;
 mod heartbeat;
 mod invocations;
+mod limits;
 mod outbox;
 mod reports;
 mod requests;

@@ -15,6 +15,7 @@ use crate::association::{Association, Binding};
 use crate::effect::{Effect, ExitReason, Refusal, Reply};
 use crate::event::RunTask;
 use crate::invocations::Familiarity;
+use crate::limits::Limits;
 use crate::outbox::Turn;
 use crate::reports::{Kind, MAX_NOT_RUNNING};
 use crate::suicide::Life;
@@ -125,6 +126,7 @@ impl Association {
                 running: Arc::new(run.task.clone()),
                 requester: run.scheduler,
                 accepted_at: turn.now,
+                limits: Limits::new(turn.now, &run.options, &run.task),
                 stage: Stage::Live,
             },
         );
@@ -133,8 +135,11 @@ impl Association {
     }
 
     fn may_run(&mut self, turn: &Turn<'_>, run: &RunTask) -> Result<(), Refusal> {
-        self.check_not_leaving()?;
         let is_healthcheck = run.task.is_healthcheck();
+        self.check_not_leaving()?;
+        if !is_healthcheck {
+            self.check_not_draining()?;
+        }
         if !is_healthcheck && self.health.health() != Health::Healthy {
             let state = self.health.health().as_str();
             return refuse(
@@ -369,7 +374,22 @@ impl Association {
                 RefusalCode::Draining,
                 "the worker was told to end, and starts nothing more",
             ),
-            Life::Running | Life::Dying { .. } | Life::Gone => Ok(()),
+            Life::Running | Life::Draining { .. } | Life::Dying { .. } | Life::Gone => Ok(()),
+        }
+    }
+
+    /// Healthchecks go on, as a worker must be HEALTHY until its tasks have ended.
+    fn check_not_draining(&self) -> Result<(), Refusal> {
+        match self.life {
+            Life::Draining { .. } => refuse(
+                RefusalCode::Draining,
+                "the worker ends with the tasks that it has, and starts none any more",
+            ),
+            Life::Running
+            | Life::Leaving { .. }
+            | Life::Farewell { .. }
+            | Life::Dying { .. }
+            | Life::Gone => Ok(()),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use brasserie_common::worker::Intake;
 use brasserie_common::{CallId, EndedBy, Kill, KillMethod, KillRequest, Time};
 
 use crate::association::Association;
@@ -13,15 +14,20 @@ use crate::timer::{DYING_REPORTS_WAIT, GOODBYE_WAIT, LAST_REPORTS_WAIT};
 /// ```text
 ///                shutdown              no process, ends acknowledged          goodbye answered,
 ///   RUNNING ------------------> LEAVING -------- or waited for -----> FAREWELL -- or waited for --> GONE
-///      |                           |                                     ^
-///      | requestSuicide, MUST_DIE, | the same      no process, ends      |
-///      | own timers                |               acknowledged or       |
-///      +---------------------------+----> DYING -- waited for -----------+
+///    |  |                        ^ |                                     ^
+///    |  | drain                  | |                                     |
+///    |  +------> DRAINING -------+ |  no process, timeout, or shutdown    |
+///    |              |              |                                     |
+///    | requestSuicide, MUST_DIE,   |  the same     no process, ends      |
+///    | own timers   |  the same    |               acknowledged or       |
+///    +--------------+--------------+----> DYING -- waited for -----------+
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
     /// Serving.
     Running,
+    /// The operator wants it gone when its tasks have ended by themselves: none starts, all else goes on.
+    Draining { since: Time },
     /// The operator wants it gone: nothing new starts, heartbeats keep the association until every end is known.
     Leaving {
         /// Since when no process is left.
@@ -49,7 +55,7 @@ impl Life {
     /// Whether the association is kept: heartbeats leave, health is judged.
     pub(crate) fn keeps_association(&self) -> bool {
         match self {
-            Life::Running | Life::Leaving { .. } => true,
+            Life::Running | Life::Draining { .. } | Life::Leaving { .. } => true,
             Life::Farewell { .. } | Life::Dying { .. } | Life::Gone => false,
         }
     }
@@ -57,7 +63,7 @@ impl Life {
     /// Whether the association ends because it must: its tasks are given away, or soon will be.
     pub(crate) fn is_suicide(&self) -> bool {
         match self {
-            Life::Running | Life::Leaving { .. } | Life::Gone => false,
+            Life::Running | Life::Draining { .. } | Life::Leaving { .. } | Life::Gone => false,
             Life::Farewell { reason, .. } => *reason != ExitReason::Shutdown,
             Life::Dying { .. } => true,
         }
@@ -73,13 +79,63 @@ pub(crate) enum Patience {
 }
 
 impl Association {
-    /// The operator wants the worker gone; the second time without a wait.
-    pub(crate) fn shut_down(&mut self, turn: &mut Turn<'_>) {
+    /// The operator wants the worker gone as soon as its tasks have ended. The scheduler should not try it in vain, so it hears of it
+    /// soon.
+    pub(crate) fn drain(&mut self, now: Time) {
         match self.life {
             Life::Running => {
-                self.life = Life::Leaving { quiet_since: None };
-                let wait = self.options.shutdown_kill_wait;
-                self.kill_all(turn, EndedBy::Shutdown, |_| wait);
+                self.life = Life::Draining { since: now };
+                self.options.description.intake = Intake::Draining;
+                self.heartbeats.asked();
+            }
+            Life::Draining { .. }
+            | Life::Leaving { .. }
+            | Life::Farewell { .. }
+            | Life::Dying { .. }
+            | Life::Gone => {}
+        }
+    }
+
+    fn leave(&mut self, turn: &mut Turn<'_>, wait: Duration) {
+        self.life = Life::Leaving { quiet_since: None };
+        self.kill_all(turn, EndedBy::Shutdown, |_| wait);
+    }
+
+    /// When a worker that drains loses its patience.
+    fn drained_at(&self) -> Option<Time> {
+        match self.life {
+            Life::Draining { since } => self.options.drain_timeout.map(|timeout| since + timeout),
+            Life::Running
+            | Life::Leaving { .. }
+            | Life::Farewell { .. }
+            | Life::Dying { .. }
+            | Life::Gone => None,
+        }
+    }
+
+    /// Nothing runs any more, or for too long.
+    fn end_draining(&mut self, turn: &mut Turn<'_>) {
+        let is_over = self.drained_at().is_some_and(|at| at <= turn.now);
+        match self.life {
+            Life::Draining { .. } if is_over || self.tasks.live() == 0 => {
+                self.leave(turn, self.options.shutdown_kill_wait);
+            }
+            Life::Draining { .. }
+            | Life::Running
+            | Life::Leaving { .. }
+            | Life::Farewell { .. }
+            | Life::Dying { .. }
+            | Life::Gone => {}
+        }
+    }
+
+    /// The operator wants the worker gone; the second time, and after a wish to drain, without a wait.
+    pub(crate) fn shut_down(&mut self, turn: &mut Turn<'_>) {
+        match self.life {
+            Life::Running => self.leave(turn, self.options.shutdown_kill_wait),
+            Life::Draining { .. } => {
+                self.patience = Patience::Exhausted;
+                self.leave(turn, Duration::ZERO);
             }
             Life::Leaving { .. } | Life::Dying { .. } => match self.patience {
                 Patience::Normal => {
@@ -96,7 +152,7 @@ impl Association {
     /// counts from when the worker's timers ran out, not from when a paused worker notices.
     pub(crate) fn die(&mut self, turn: &mut Turn<'_>, reason: ExitReason, since: Time) {
         match self.life {
-            Life::Running | Life::Leaving { .. } => {
+            Life::Running | Life::Draining { .. } | Life::Leaving { .. } => {
                 self.life = Life::Dying {
                     reason,
                     since,
@@ -117,7 +173,7 @@ impl Association {
     /// The last moment at which tasks are still let live if nothing more is heard; `None`: nobody counts on their death.
     pub(crate) fn tasks_may_live_until(&self) -> Option<Time> {
         match self.life {
-            Life::Running | Life::Leaving { .. } => self.lost_at(),
+            Life::Running | Life::Draining { .. } | Life::Leaving { .. } => self.lost_at(),
             Life::Dying {
                 since,
                 quiet_since: None,
@@ -147,6 +203,7 @@ impl Association {
 
     /// Goes on as far as the processes and reports allow.
     pub(crate) fn advance_life(&mut self, turn: &mut Turn<'_>) {
+        self.end_draining(turn);
         let is_quiet = self.tasks.live() == 0;
         let (reason, until) = match &mut self.life {
             Life::Leaving { quiet_since } if is_quiet => {
@@ -162,6 +219,7 @@ impl Association {
                 (reason.clone(), since + DYING_REPORTS_WAIT)
             }
             Life::Running
+            | Life::Draining { .. }
             | Life::Leaving { .. }
             | Life::Farewell { .. }
             | Life::Dying { .. }
@@ -205,6 +263,7 @@ impl Association {
     /// When `advance_life` has something to do although nothing happens.
     pub(crate) fn life_due(&self) -> Option<Time> {
         match self.life {
+            Life::Draining { .. } => self.drained_at(),
             Life::Leaving { quiet_since } => quiet_since.map(|at| at + LAST_REPORTS_WAIT),
             Life::Dying { quiet_since, .. } => quiet_since.map(|at| at + DYING_REPORTS_WAIT),
             Life::Farewell { since, .. } => Some(since + GOODBYE_WAIT),

@@ -10,6 +10,8 @@ use brasserie_common::{
     InvocationId, ReportedStatus, RunningTask, SchedulerId, Story, TaskKey, Time,
 };
 
+use crate::limits::{LimitTimers, Limits, status_of};
+
 /// Tasks that run or whose end is not acknowledged: their statuses are reports that wait, so this bounds those too.
 pub(crate) const MAX_TASKS: usize = 100_000;
 
@@ -28,6 +30,7 @@ pub(crate) struct Task {
     pub(crate) requester: SchedulerId,
     /// By our own clock: a healthcheck is as fresh as this.
     pub(crate) accepted_at: Time,
+    pub(crate) limits: Option<Limits>,
     pub(crate) stage: Stage,
 }
 
@@ -58,6 +61,7 @@ pub(crate) struct Tasks {
     live: usize,
     /// The shortest of all processes since there was none.
     shortest_kill_wait: Duration,
+    limits: LimitTimers,
 }
 
 impl Tasks {
@@ -91,6 +95,7 @@ impl Tasks {
             _ => self.shortest_kill_wait.min(kill_wait),
         };
         self.live += usize::from(task.is_live());
+        self.limits.add(&key, task.limits.as_ref());
         let before = self.by_key.insert(key, task);
         assert!(
             before.is_none_or(|task| !task.is_live()),
@@ -98,19 +103,22 @@ impl Tasks {
         );
     }
 
-    /// The process of this run is gone: the task as it was, unless the run is not known or has ended before.
+    /// The process of this run is gone: the task, and the status that it ends with, unless the run is not known or has ended before.
     pub(crate) fn end(
         &mut self,
         key: &TaskKey,
         invocation: InvocationId,
         status: ReportedStatus,
         story: Story,
-    ) -> Option<&Task> {
+    ) -> Option<(&Task, ReportedStatus)> {
         let task = self.live_run(key, invocation)?;
+        let limits = task.limits.take();
+        let status = status_of(status, &story, limits.as_ref());
         Arc::make_mut(&mut task.running).story = Some(Arc::new(story));
-        task.stage = Stage::Ended(status);
+        task.stage = Stage::Ended(status.clone());
         self.live -= 1;
-        self.by_key.get(key)
+        self.limits.remove(key, limits.as_ref());
+        Some((self.by_key.get(key)?, status))
     }
 
     pub(crate) fn sampled(
@@ -122,6 +130,38 @@ impl Tasks {
         if let Some(task) = self.live_run(key, invocation) {
             Arc::make_mut(&mut task.running).physical = Some(physical);
         }
+    }
+
+    /// When the next limit of a run is over.
+    pub(crate) fn next_limit(&self) -> Option<Time> {
+        self.limits.next()
+    }
+
+    /// A run whose limit is over and that was not asked to end yet.
+    pub(crate) fn first_over(&self, now: Time) -> Option<(TaskKey, InvocationId)> {
+        let key = self.limits.first_until(now)?;
+        let task = self.by_key.get(key);
+        let task = task.expect("Invariant: limits are those of live runs");
+        Some((key.clone(), task.running.invocation))
+    }
+
+    /// Does so with the limits of this run, if it lives and has any.
+    pub(crate) fn change_limits(
+        &mut self,
+        key: &TaskKey,
+        invocation: InvocationId,
+        change: impl FnOnce(&mut Limits),
+    ) {
+        let Some(task) = self.live_run(key, invocation) else {
+            return;
+        };
+        let before = task.limits;
+        if let Some(limits) = &mut task.limits {
+            change(limits);
+        }
+        let after = task.limits;
+        self.limits.remove(key, before.as_ref());
+        self.limits.add(key, after.as_ref());
     }
 
     fn live_run(&mut self, key: &TaskKey, invocation: InvocationId) -> Option<&mut Task> {

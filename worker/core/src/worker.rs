@@ -26,6 +26,8 @@ pub struct Worker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LifeStage {
     Running,
+    /// The operator wants it gone once its tasks have ended by themselves.
+    Draining,
     /// The operator wants it gone; its tasks are ending, or their ends and the goodbye are on their way.
     Leaving,
     /// Suicide: its tasks are ending, or it says goodbye.
@@ -88,6 +90,7 @@ impl Worker {
     pub fn life_stage(&self) -> LifeStage {
         match self.association.life {
             Life::Running => LifeStage::Running,
+            Life::Draining { .. } => LifeStage::Draining,
             Life::Farewell { .. } if self.association.life.is_suicide() => LifeStage::Dying,
             Life::Leaving { .. } | Life::Farewell { .. } => LifeStage::Leaving,
             Life::Dying { .. } => LifeStage::Dying,
@@ -207,12 +210,12 @@ impl Association {
                 worker,
                 kill,
             } => {
-                let ids = (scheduler, worker);
-                let reply = self.kill_task(turn, (task, invocation), ids, kill);
+                let reply = self.kill_task(turn, (task, invocation), (scheduler, worker), kill);
                 turn.reply(request, reply);
             }
             Event::CallCompleted { call, outcome } => self.call_completed(turn, call, outcome),
             Event::ConnectionLost => self.connection_lost(),
+            Event::TaskStarted { task, invocation } => self.started(turn.now, &task, invocation),
             Event::TaskEnded {
                 task,
                 invocation,
@@ -225,6 +228,7 @@ impl Association {
                 physical,
             } => self.tasks.sampled(&task, invocation, physical),
             Event::UsableResources(usable) => self.options.description.usable = usable,
+            Event::Drain => self.drain(turn.now),
             Event::Shutdown => self.shut_down(turn),
         }
     }

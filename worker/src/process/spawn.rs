@@ -27,6 +27,8 @@ const CHILD_STACK_BYTES: usize = 64 * 1024;
 const SIGNAL_SET_BYTES: c_long = 8;
 /// What a child exits with whose program did not start; nobody reads it.
 const NOT_STARTED: c_int = 127;
+/// In which the kernel counts what goes to and from disks for `rusage`.
+const BLOCK_BYTES: u64 = 512;
 
 /// Starts children. Neither way copies the page tables of this process, so its size does not matter.
 pub(super) struct Launcher {
@@ -207,13 +209,8 @@ impl Plan<'_> {
             return (Step::Account, error);
         }
         let program = launch.program.as_ptr() as c_long;
-        let arguments = [
-            program,
-            self.argv as c_long,
-            self.environment as c_long,
-            0,
-            0,
-        ];
+        let (argv, environment) = (self.argv as c_long, self.environment as c_long);
+        let arguments = [program, argv, environment, 0, 0];
         let error = call(libc::SYS_execve, arguments).err().unwrap_or(0);
         (Step::Execute, error)
     }
@@ -444,9 +441,6 @@ pub(super) fn end_unwatched(pid: Pid) {
     let _ = kill(Pid::from_raw(-pid.as_raw()), Signal::SIGKILL);
     let _ = waitpid(pid, None);
 }
-
-/// In which the kernel counts what goes to and from disks for `rusage`.
-const BLOCK_BYTES: u64 = 512;
 
 /// Collects an exited child; `None` while it runs.
 pub(super) fn reap(pid: Pid) -> Option<(ProcessExit, Usage)> {

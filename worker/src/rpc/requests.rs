@@ -1,7 +1,7 @@
 //! From the arguments of a call to what the core hears.
 
-use brasserie_common::{Principal, RequestId, SequenceNumber};
-use brasserie_thrift::convert::{WireError, parse, parse_list};
+use brasserie_common::{Principal, RequestId, SequenceNumber, TaskSubprocessOptions};
+use brasserie_thrift::convert::{self, WireError, parse, parse_list};
 use brasserie_thrift::generated::worker::{
     BistroWorkerGetRunningTasksArgs, BistroWorkerKillTaskArgs,
     BistroWorkerNotifyIfTasksNotRunningArgs, BistroWorkerRequestSuicideArgs,
@@ -36,6 +36,7 @@ impl IntoEvent for BistroWorkerGetRunningTasksArgs {
 
 impl IntoEvent for BistroWorkerRunTaskArgs {
     fn into_event(self, Asked { request, from }: Asked) -> Result<Event, WireError> {
+        let deadline = convert::deadline(self.rt.deadline_sec)?;
         let run = RunTask {
             task: parse("runTask.rt", self.rt)?,
             config: self.config,
@@ -43,7 +44,10 @@ impl IntoEvent for BistroWorkerRunTaskArgs {
             scheduler: parse("runTask.scheduler", self.scheduler)?,
             worker: parse("runTask.worker", self.worker)?,
             sequence: SequenceNumber(self.notify_if_tasks_not_running_sequence_num),
-            options: parse("runTask.opts", self.opts)?,
+            options: TaskSubprocessOptions {
+                deadline,
+                ..parse("runTask.opts", self.opts)?
+            },
         };
         Ok(Event::RunTask {
             request,

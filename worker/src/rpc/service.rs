@@ -212,9 +212,11 @@ fn lane(event: &Event) -> Lane {
         Event::WallClock(_)
         | Event::CallCompleted { .. }
         | Event::ConnectionLost
+        | Event::TaskStarted { .. }
         | Event::TaskEnded { .. }
         | Event::TaskSampled { .. }
         | Event::UsableResources(_)
+        | Event::Drain
         | Event::Shutdown => Lane::Work,
     }
 }

@@ -30,6 +30,14 @@ pub(crate) struct Monitor {
     failure: Option<String>,
 }
 
+/// How many cards the program lists, or why it cannot.
+pub(crate) async fn count_cards(program: &Path) -> Result<usize, String> {
+    let cards = gpus::cards(program).await;
+    cards
+        .map(|cards| cards.len())
+        .map_err(|error| error.to_string())
+}
+
 impl Monitor {
     pub(crate) fn new(nvidia_smi: Option<PathBuf>) -> Self {
         Monitor {

@@ -107,6 +107,7 @@ prop_compose! {
         pids_max in 0..=i64::from(i32::MAX),
         status_from in proptest::sample::select(vec![StatusFrom::Auto, StatusFrom::Pipe, StatusFrom::ExitCode]),
         arguments in proptest::sample::select(vec![Arguments::Append, Arguments::None]),
+        (timeout, deadline) in (time_limit(), time_limit()),
     ) -> TaskSubprocessOptions {
         TaskSubprocessOptions {
             poll: Duration::from_millis(poll),
@@ -119,9 +120,15 @@ prop_compose! {
             cgroups: CGroupOptions { root, slice, subsystems, kill_without_freezer: freezer, pids_max, ..Default::default() },
             status_from,
             arguments,
+            timeout,
+            deadline,
             ..Default::default()
         }
     }
+}
+
+fn time_limit() -> impl Strategy<Value = Option<Duration>> {
+    option::of((1u64..=i32::MAX as u64 * 1000).prop_map(Duration::from_millis))
 }
 
 fn backoff() -> impl Strategy<Value = BackoffPolicy> {

@@ -250,7 +250,8 @@ fn keys_of_a_job_reach_the_model() {
         r#""enabled": false, "owner": "ann", "level_for_tasks": "host", "priority": "2.5", "resources": {"slots": 0},
         "config": {"z": [1, {"y": null}], "a": 0.1}, "level_for_host_placement": "host", "host_placement": "h1",
         "backoff": ["fail"], "depends_on": ["y"], "run_only_after_all_nodes_are_done_for": ["z"], "create_time": 1, "modify_time": "2", "version_id": 3,
-        "kill_orphan_tasks_after_sec": 0.5, "command": ["sleep", 5], "status_from": "exit_code", "arguments": "none""#,
+        "kill_orphan_tasks_after_sec": 0.5, "command": ["sleep", 5], "status_from": "exit_code", "arguments": "none",
+        "timeout": "1.5h", "deadline": 90"#,
     );
     assert!(!job.enabled && !job.can_run() && job.errors.is_empty());
     assert_eq!(job.owner, "ann");
@@ -277,6 +278,8 @@ fn keys_of_a_job_reach_the_model() {
         (job.status_from(), job.arguments()),
         (StatusFrom::ExitCode, Arguments::None)
     );
+    assert_eq!(job.timeout(), Some(Duration::from_secs(5400)));
+    assert_eq!(job.deadline(), Some(Duration::from_secs(90)));
 }
 
 #[test]

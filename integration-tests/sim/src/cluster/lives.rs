@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use brasserie_common::sabotage::{self, Sabotage};
-use brasserie_common::worker::PROTOCOL_VERSION;
+use brasserie_common::worker::{Intake, PROTOCOL_VERSION};
 use brasserie_common::{
     MachinePortLock, RecordSeq, ServiceAddress, Shard, Timeouts, WorkerDescription, WorkerId,
 };
@@ -293,6 +293,7 @@ impl Cluster {
             protocol_version: PROTOCOL_VERSION,
             usable: self.workload.draw_machine(),
             has_worker_command: false,
+            intake: Intake::Open,
         }
     }
 

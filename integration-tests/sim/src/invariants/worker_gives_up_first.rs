@@ -126,7 +126,10 @@ impl WorkerGivesUpFirst {
         let is_other = alive.scheduler != Some(scheduler)
             || core.is_some_and(|core| core.scheduler() != Some(scheduler));
         // One that was told to leave is ending its tasks already.
-        let is_leaving = core.is_some_and(|core| core.life_stage() != LifeStage::Running);
+        let is_leaving = core.is_some_and(|core| match core.life_stage() {
+            LifeStage::Running | LifeStage::Draining => false,
+            LifeStage::Leaving | LifeStage::Dying | LifeStage::Gone => true,
+        });
         if is_early || is_asleep || is_other || is_leaving {
             return Ok(());
         }

@@ -59,7 +59,7 @@ impl Scheduler {
         self.tasks_mut().begin(task, run);
         self.send_start(now, &shard, task, invocation);
         if sabotage::on(Sabotage::MarkRunningAfterSending) {
-            self.never_started(now, &shard, task, invocation, "");
+            self.never_started(now, &shard, task, invocation, Some(""));
         }
         self.evaluate(now, &shard);
     }
@@ -127,10 +127,14 @@ impl Scheduler {
                 {
                     self.tasks_mut().make_unsure(task, invocation);
                 }
+                // No trouble: it does as it was told, and a heartbeat that says so, or its end, is on its way.
+                CallOutcome::Refused(RefusalCode::Draining, _) => {
+                    self.never_started(now, shard, task, invocation, None);
+                }
                 CallOutcome::Refused(_, text)
                 | CallOutcome::NotSent(text)
                 | CallOutcome::Unknown(text) => {
-                    self.never_started(now, shard, task, invocation, &text);
+                    self.never_started(now, shard, task, invocation, Some(&text));
                 }
             }
         }
@@ -145,7 +149,7 @@ impl Scheduler {
         shard: &Shard,
         task: Task,
         invocation: InvocationId,
-        text: &str,
+        trouble: Option<&str>,
     ) {
         self.orphans_mut().forget((task, invocation));
         // It was ready to run, so its backoff was over; but another run of it may have been known meanwhile, and have ended or been
@@ -164,6 +168,9 @@ impl Scheduler {
         if let Some(remote) = self.workers_mut().get_mut(shard) {
             remote.mark_busy(now);
         }
+        let Some(text) = trouble else {
+            return;
+        };
         let key = self.task_key(task);
         self.tasks_mut().note_problem(
             now,

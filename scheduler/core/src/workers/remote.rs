@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use brasserie_common::health::{FirstHealth, Gaps};
 use brasserie_common::sabotage::{self, Sabotage};
+use brasserie_common::worker::Intake;
 use brasserie_common::{
     CallId, CallOutcome, Health, HealthModel, RecordSeq, SequenceNumber, ServiceAddress, Shard,
     Time, Timeouts, WorkerDescription, WorkerId, WorkerSetId,
@@ -348,6 +349,10 @@ impl Remote {
     fn eligibility(&self, now: Time, first: FirstHealth) -> Eligibility {
         let is_busy =
             self.busy_until.is_some_and(|until| now < until) || self.starting >= MAX_STARTING;
+        match self.description.intake {
+            Intake::Draining => return Eligibility::Draining,
+            Intake::Open => {}
+        }
         let may_start = self.health() == Health::Healthy && first == FirstHealth::Permitted;
         if may_start && self.was_told_healthy() && !is_busy {
             Eligibility::Eligible

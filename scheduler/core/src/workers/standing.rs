@@ -1,6 +1,7 @@
 //! How one worker stands, for people: its state, what keeps it from working, and what is odd about it.
 
 use brasserie_common::time::format_duration;
+use brasserie_common::worker::Intake;
 use brasserie_common::{Health, Time};
 
 use super::consensus::WithheldBy;
@@ -41,6 +42,9 @@ impl Scheduler {
                 .stale_evidence(now, worker)
                 .or_else(unrecorded)
                 .or_else(|| self.withheld(worker)),
+            Health::Healthy if worker.description().intake == Intake::Draining => {
+                Some("for nothing: it drains, and ends with its tasks".to_owned())
+            }
             Health::Healthy => match worker.told {
                 Some((Health::Healthy, _)) => None,
                 Some((Health::New | Health::Unhealthy | Health::MustDie, _)) | None => {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use brasserie_common::worker::Intake;
 use brasserie_common::{
     BackoffDuration, CallOutcome, InvocationId, JobName, NodeName, Principal, RefusalCode,
     ReportedStatus, RunningTask, SchedulerId, Standing, WorkerId, WorkerSetId,
@@ -94,7 +95,7 @@ impl World {
                 let config = self.config.clone();
                 self.load_nodes(config.ok_or("there is no configuration")?)?;
             }
-            // heartbeat w1 [fresh | echo S1/2] [goodbye] [shard b] [lock host:82] [period 30s]
+            // heartbeat w1 [fresh | echo S1/2] [goodbye] [draining] [shard b] [lock host:82] [period 30s]
             //     [protocol 1]
             // It echoes the set of the last answer that it got, unless said.
             "heartbeat" => self.hear_heartbeat(w)?,
@@ -343,6 +344,7 @@ impl World {
                     set = peer.keeps(*found.ok_or_else(|| format!("no set is called `{known}`"))?);
                 }
                 "goodbye" => goodbye = true,
+                "draining" => worker.intake = Intake::Draining,
                 "shard" => {
                     let shard = w.word("a shard")?;
                     worker.shard = shard.try_into().map_err(|e| format!("{e}"))?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::resources::UsablePhysicalResources;
-use brasserie_common::worker::PROTOCOL_VERSION;
+use brasserie_common::worker::{Intake, PROTOCOL_VERSION};
 use brasserie_common::{
     CallId, CallOutcome, MachinePortLock, Principal, RecordSeq, RequestId, RunningTask,
     ServiceAddress, Standing, Time, Timeouts, WallTime, WorkerDescription, WorkerId, WorkerSetId,
@@ -348,6 +348,7 @@ impl World {
                 ..UsablePhysicalResources::default()
             },
             has_worker_command: false,
+            intake: Intake::Open,
         };
         description.id.0.rand = i64::try_from(self.peers.len()).map_err(|e| e.to_string())? + 1;
         let mut interface = Interface::Ours;

@@ -35,7 +35,10 @@ impl Engine {
         let present = self.pool.present().map(|(_, worker)| worker);
         let mut able = present.filter(|worker| {
             let refusal = demand.refusal(worker, &self.plan, level, &idle);
-            matches!(refusal, None | Some(Refusal::Ineligible))
+            matches!(
+                refusal,
+                None | Some(Refusal::Ineligible | Refusal::Draining)
+            )
         });
         let first = able.next();
         let host_level = job
@@ -125,7 +128,7 @@ impl Engine {
             only_command &= refusal == Some(Refusal::NoCommand);
             let shard = &worker.shard;
             why = why.or(match refusal {
-                Some(Refusal::OtherHost) | Some(Refusal::Ineligible) | None => None,
+                Some(Refusal::OtherHost | Refusal::Ineligible | Refusal::Draining) | None => None,
                 Some(Refusal::Filtered) => Some(format!("its filter does not pass `{shard}`")),
                 Some(Refusal::NoCommand) => Some(format!("`{shard}` has no command for it")),
                 Some(Refusal::Short(id, limit)) => Some(format!(

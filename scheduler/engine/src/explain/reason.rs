@@ -97,6 +97,8 @@ pub enum Reason {
     NoWorkerNow {
         host: Option<String>,
         not_ready: u32,
+        /// They drain: they end with the tasks that they have.
+        draining: u32,
         unsuitable: u32,
         short: u32,
         /// The first worker that is short of something.
@@ -209,6 +211,7 @@ impl Reason {
         let Reason::NoWorkerNow {
             host,
             not_ready,
+            draining,
             unsuitable,
             short,
             example,
@@ -223,6 +226,7 @@ impl Reason {
         let mut separator = ": ";
         for (count, what) in [
             (not_ready, "not healthy or busy"),
+            (draining, "draining"),
             (unsuitable, "unsuitable"),
             (short, "without room"),
         ] {

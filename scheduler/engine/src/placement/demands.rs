@@ -49,6 +49,7 @@ pub(crate) struct Demand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Ineligible,
+    Draining,
     Filtered,
     OtherHost,
     NoCommand,
@@ -120,7 +121,11 @@ impl Demand {
                 return Some(Refusal::Short(*id, *limit));
             }
         }
-        (worker.eligibility == Eligibility::Ineligible).then_some(Refusal::Ineligible)
+        match worker.eligibility {
+            Eligibility::Eligible => None,
+            Eligibility::Ineligible => Some(Refusal::Ineligible),
+            Eligibility::Draining => Some(Refusal::Draining),
+        }
     }
 
     /// Computes whether a worker can serve it; returns whether it has become a new chance.

@@ -109,6 +109,9 @@ fn workers_that_cannot() {
     let mut commandless = on_host("m1");
     commandless.has_worker_command = false;
     engine.upsert_worker(&shard("w1"), commandless);
+    engine.set_eligibility(w1, Eligibility::Draining);
+    let draining = explain(&mut engine, T0, "j", "a")[0].clone();
+    assert_eq!(draining, "no worker can take it now: 1 draining");
     engine.set_eligibility(w1, Eligibility::Ineligible);
     let mut first = |job| explain(&mut engine, T0, job, "a")[0].clone();
     assert_eq!(

@@ -13,6 +13,7 @@ impl Association {
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         s.worker(self.id());
         s.put((&self.options.description.shard, self.patience));
+        s.put(self.options.description.intake);
         s.put(self.options.description.usable.cpu_cores.to_bits());
         self.shape_life(s);
         self.health.shape(s);
@@ -50,6 +51,7 @@ impl Association {
                 Stage::Live => s.put(true),
                 Stage::Ended(status) => s.reported(status),
             }
+            s.opt(task.limits, |s, limits| limits.shape(s));
             // It dates a healthcheck; of a task it is only shown.
             if task.running.is_healthcheck() {
                 s.time(task.accepted_at);
@@ -64,6 +66,7 @@ impl Association {
         s.put(std::mem::discriminant(&self.life));
         match &self.life {
             Life::Running | Life::Gone => {}
+            Life::Draining { since } => s.time(*since),
             Life::Leaving { quiet_since } => s.time_if(*quiet_since),
             Life::Farewell {
                 reason,

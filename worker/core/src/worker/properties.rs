@@ -41,6 +41,7 @@ enum Step {
     Kill(i64, u8, i64),
     Suicide(i64),
     Shutdown,
+    Drain,
     ConnectionLost,
     /// A heartbeat on its way is answered.
     Answer {
@@ -76,7 +77,11 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(n, sequence, tasks)| Step::Notify { n, sequence, tasks }),
         1 => (n.clone(), 0_u8..3, 0_i64..30).prop_map(|(n, node, i)| Step::Kill(n, node, i)),
         1 => proptest::option::weighted(0.1, n.clone()).prop_map(|n| n.map_or(Step::Wait(1), Step::Suicide)),
-        1 => proptest::bool::weighted(0.1).prop_map(|yes| if yes { Step::Shutdown } else { Step::Wait(1) }),
+        1 => (0_u8..20).prop_map(|die| match die {
+            0 | 1 => Step::Shutdown,
+            2 | 3 => Step::Drain,
+            _ => Step::Wait(1),
+        }),
         3 => Just(Step::ConnectionLost),
         12 => (n, 0_i64..4, state).prop_map(|(n, version, state)| Step::Answer { n, version, state }),
         10 => (0_usize..8, 0_u8..8).prop_map(|(which, what)| Step::Outcome(which, what)),
@@ -129,6 +134,9 @@ impl World {
                 stranger,
             } => {
                 let mut wanted = run(n, sequence, task(node(at), invocation));
+                // Some have little time.
+                let little = Duration::from_secs(7);
+                wanted.options.deadline = (invocation % 3 == 0).then_some(little);
                 if stranger {
                     wanted.worker = WorkerId::new(9, 9);
                 }
@@ -149,6 +157,7 @@ impl World {
             Step::Kill(n, at, i) => self.rig.kill(n, node(at), i),
             Step::Suicide(n) => self.rig.suicide(n, OWN),
             Step::Shutdown => self.rig.hear(Event::Shutdown),
+            Step::Drain => self.rig.hear(Event::Drain),
             Step::ConnectionLost => self.rig.hear(Event::ConnectionLost),
             Step::Answer { n, version, state } => match self.heartbeats.pop() {
                 None => return,
@@ -245,7 +254,13 @@ impl World {
                         assert_eq!(self.rig.worker.health(), Health::Healthy);
                         assert_eq!(Some(run.scheduler), self.rig.worker.bound_to());
                     }
-                    assert_eq!(self.rig.worker.life_stage(), LifeStage::Running);
+                    match self.rig.worker.life_stage() {
+                        LifeStage::Running => {}
+                        LifeStage::Draining => assert!(run.task.is_healthcheck()),
+                        LifeStage::Leaving | LifeStage::Dying | LifeStage::Gone => {
+                            panic!("a start at the end of a life")
+                        }
+                    }
                 }
                 Effect::Kill {
                     task, invocation, ..
@@ -269,7 +284,7 @@ impl World {
 /// Whether it has not begun to end its tasks because it must.
 fn is_alive(worker: &Worker) -> bool {
     match worker.life_stage() {
-        LifeStage::Running | LifeStage::Leaving => true,
+        LifeStage::Running | LifeStage::Draining | LifeStage::Leaving => true,
         LifeStage::Dying | LifeStage::Gone => false,
     }
 }

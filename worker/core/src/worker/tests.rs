@@ -2,5 +2,6 @@
 
 mod joining;
 mod leaving;
+mod limits;
 mod reporting;
 mod running;

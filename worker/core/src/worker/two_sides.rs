@@ -266,7 +266,7 @@ impl Sides {
         let worker = &self.rig.worker;
         match worker.life_stage() {
             LifeStage::Dying | LifeStage::Gone => return,
-            LifeStage::Running | LifeStage::Leaving => {}
+            LifeStage::Running | LifeStage::Draining | LifeStage::Leaving => {}
         }
         if worker.scheduler() != Some(scheduler(self.n)) {
             return;

@@ -23,7 +23,7 @@ impl World {
             // scheduler S1 start 100
             // A scheduler instance that may call and be called; the later start is the newer one.
             "scheduler" => self.declare_scheduler(w)?,
-            // start [period 15s] [worker-command /bin/task] [shutdown-wait 5s]
+            // start [period 15s] [worker-command /bin/task] [shutdown-wait 5s] [drain-timeout 60s]
             // The worker w1 begins. (w9 is the name of some other worker.)
             "start" => self.start(w)?,
             // join S1
@@ -41,12 +41,20 @@ impl World {
             // `getRunningTasks`; a peer of the original interface gives no name.
             "fetch" => self.hear_fetch(w)?,
             // run run#1 n0 from S1 [sequence 1] [for w9] [kill-wait 20s] [no-command]
+            //     [timeout 10s] [deadline 60s] [limit-kill TERM|KILL|TERM-KILL 3s]
             // `runTask` of job j; the name of a run that was sent before means that same run.
             "run" => self.hear_run(w)?,
             // healthcheck check#1 from S1 [new-worker]
             "healthcheck" => self.hear_healthcheck(w)?,
-            // end run#1 done
-            // The process is gone: done, failed, incomplete, incomplete_backoff, error_backoff.
+            // started run#1
+            // There is a process now.
+            "started" => {
+                let run: &RunningTask = self.run(w.word("a run")?)?;
+                let (task, invocation) = (run.key(), run.invocation);
+                self.event(Event::TaskStarted { task, invocation })?;
+            }
+            // end run#1 done [by timeout|deadline]
+            // The process is gone: done, failed, incomplete, incomplete_backoff, error_backoff; who of us ended it.
             "end" => self.hear_end(w)?,
             // notify from S1 sequence 1 run#1 run#2
             // `notifyIfTasksNotRunning`
@@ -62,6 +70,9 @@ impl World {
             // kill run#1 from S1
             // `killTask`, with 3 s between TERM and KILL.
             "kill" => self.hear_kill(w)?,
+            // drain
+            // The operator wants the worker gone once its tasks have ended.
+            "drain" => self.event(Event::Drain)?,
             // shutdown
             // The operator wants the worker gone.
             "shutdown" => self.event(Event::Shutdown)?,
@@ -154,6 +165,7 @@ impl World {
                     options.worker_command = vec![w.word("a command")?.to_owned()];
                 }
                 "shutdown-wait" => options.shutdown_kill_wait = w.duration("a wait")?,
+                "drain-timeout" => options.drain_timeout = Some(w.duration("a time")?),
                 other => return Err(format!("`{other}` is no flag of a worker")),
             }
         }
@@ -301,6 +313,7 @@ impl World {
             true => Vec::new(),
             false => vec!["/bin/true".to_owned()],
         };
+        let options = Self::limits(w)?;
         let request = self.ask(&format!("runTask {name}"));
         self.run_task(
             request,
@@ -311,9 +324,30 @@ impl World {
                 scheduler,
                 worker,
                 sequence: SequenceNumber(sequence),
-                options: TaskSubprocessOptions::default(),
+                options,
             },
         )
+    }
+
+    fn limits(w: &mut Words<'_>) -> Result<TaskSubprocessOptions, String> {
+        let mut options = TaskSubprocessOptions::default();
+        if w.take("timeout") {
+            options.timeout = Some(w.duration("a time")?);
+        }
+        if w.take("deadline") {
+            options.deadline = Some(w.duration("a time")?);
+        }
+        if w.take("limit-kill") {
+            let method = match w.word("a method")? {
+                "TERM" => KillMethod::Term,
+                "KILL" => KillMethod::Kill,
+                "TERM-KILL" => KillMethod::TermWaitKill,
+                other => return Err(format!("`{other}` is no method")),
+            };
+            let wait = w.duration("a wait")?;
+            options.limit_kill = Some(KillRequest { method, wait });
+        }
+        Ok(options)
     }
 
     fn run_task(
@@ -364,11 +398,22 @@ impl World {
             "error_backoff" => ReportedStatus::error_backoff("it went wrong"),
             other => return Err(format!("`{other}` is no status")),
         };
+        let ended_by = match w.take("by") {
+            true => {
+                let word = w.word("who")?;
+                Some(EndedBy::parse(word).ok_or_else(|| format!("nobody is called `{word}`"))?)
+            }
+            false => None,
+        };
+        let story = Story {
+            ended_by,
+            ..Story::exited(0)
+        };
         self.event(Event::TaskEnded {
             task: task.key(),
             invocation: task.invocation,
             status,
-            story: Box::new(Story::exited(0)),
+            story: Box::new(story),
         })
     }
 

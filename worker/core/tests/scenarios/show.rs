@@ -1,5 +1,6 @@
 //! Effects as lines for people: all that matters of each, with names in place of ids.
 
+use brasserie_common::worker::Intake;
 use brasserie_common::{Kill, KillMethod, RefusalCode, ReportedStatus, RunningTask, StatusBits};
 use brasserie_worker_core::{Call, Effect, Goodbye, Reply};
 
@@ -98,11 +99,14 @@ impl World {
     fn call_text(&mut self, call: &Call) -> (String, String) {
         match call {
             Call::Heartbeat {
-                worker: _,
+                worker,
                 worker_set,
                 goodbye,
             } => {
                 let mut text = format!("echoes {}", self.name_of_set(worker_set));
+                if worker.intake == Intake::Draining {
+                    text += ", draining";
+                }
                 if *goodbye == Goodbye::TasksAreDead {
                     text += ", goodbye: its tasks are dead";
                 }

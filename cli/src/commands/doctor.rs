@@ -1,0 +1,115 @@
+//! `brasserie doctor`: what a worker on this machine can and cannot have and enforce.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use brasserie_worker::doctor::{Examined, Finding, Verdict, examine};
+use serde_json::{Value, json};
+
+use crate::Ending;
+use crate::connection::block_on;
+use crate::output::{print, print_json, table};
+
+/// Looks at the machine with a worker's eyes and leaves nothing behind. Exit code 0: a worker can keep its promises here; 1: something lacks that it
+/// needs for them. What it can do without is told, too.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where a worker would keep its data; nothing is made of it.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// The program `nvidia-smi`, as the worker would be given it.
+    #[arg(long, value_name = "PATH")]
+    nvidia_smi: Option<PathBuf>,
+    /// One JSON document instead of lines.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Ending> {
+    let what = Examined {
+        data_dir: args.data_dir.clone(),
+        nvidia_smi: args.nvidia_smi.clone(),
+    };
+    let found = block_on(examine(&what))?;
+    match args.json {
+        true => print_json(&as_json(&found))?,
+        false => print(&as_text(&found))?,
+    }
+    Ok(ending(&found))
+}
+
+fn ending(found: &[Finding]) -> Ending {
+    match found.iter().any(|f| f.verdict == Verdict::Lacking) {
+        true => Ending::Failure,
+        false => Ending::Success,
+    }
+}
+
+fn as_text(found: &[Finding]) -> String {
+    let rows: Vec<Vec<String>> = found
+        .iter()
+        .map(|finding| {
+            let (topic, verdict) = (finding.topic, finding.verdict.as_str());
+            // Paths may hold anything.
+            let text = finding.text.escape_debug().to_string();
+            vec![topic.to_owned(), verdict.to_owned(), text]
+        })
+        .collect();
+    let mut text = table(&["what", "is", "because"], &rows);
+    let lacking = found
+        .iter()
+        .filter(|f| f.verdict == Verdict::Lacking)
+        .count();
+    text.push_str(&match lacking {
+        0 => "\nA worker can keep its promises here.\n".to_owned(),
+        1 => "\nOne thing lacks that a worker needs.\n".to_owned(),
+        count => format!("\n{count} things lack that a worker needs.\n"),
+    });
+    text
+}
+
+fn as_json(found: &[Finding]) -> Value {
+    let findings: Vec<Value> = found
+        .iter()
+        .map(|f| json!({ "topic": f.topic, "verdict": f.verdict.as_str(), "text": f.text }))
+        .collect();
+    let lacking = found.iter().any(|f| f.verdict == Verdict::Lacking);
+    json!({ "fine": !lacking, "findings": findings })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(verdicts: &[Verdict]) -> Vec<Finding> {
+        let finding = |&verdict| Finding {
+            topic: "kernel",
+            verdict,
+            text: "as \u{1b}[1mit\u{1b}[0m is".to_owned(),
+        };
+        verdicts.iter().map(finding).collect()
+    }
+
+    #[test]
+    fn only_what_lacks_is_a_failure() {
+        let good = found(&[Verdict::Fine, Verdict::Limited]);
+        assert_eq!(ending(&good), Ending::Success);
+        let bad = found(&[Verdict::Fine, Verdict::Lacking]);
+        assert_eq!(ending(&bad), Ending::Failure);
+        assert_eq!(as_json(&good)["fine"], true);
+        let document = as_json(&bad);
+        assert_eq!(document["fine"], false);
+        assert_eq!(document["findings"][1]["verdict"], "lacking");
+    }
+
+    #[test]
+    fn the_table_has_a_line_for_each_finding_and_moves_no_cursor() {
+        let text = as_text(&found(&[Verdict::Limited, Verdict::Lacking]));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "what    is       because");
+        assert!(lines[1].starts_with("kernel  limited  as "), "{text}");
+        assert!(lines[2].starts_with("kernel  lacking  as "), "{text}");
+        assert_eq!(lines[4], "One thing lacks that a worker needs.");
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+}

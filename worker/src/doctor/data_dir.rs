@@ -1,0 +1,108 @@
+//! Whether a worker could keep its data in a folder: written, synced, locked, with room.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use nix::sys::statvfs::statvfs;
+
+use super::{Finding, Verdict};
+
+pub(super) const TOPIC: &str = "data directory";
+
+/// Task logs are dropped when there is less, so a worker without it keeps none for long.
+const LITTLE_ROOM: u64 = 1 << 30;
+/// Each end of a task waits for a sync of its scheduler, and logs for one a second: a disk that takes longer holds all up.
+const SLOW_SYNC: Duration = Duration::from_millis(100);
+
+/// What was seen of it.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    free: u64,
+    sync: Duration,
+}
+
+pub(super) fn examine(path: &Path) -> Finding {
+    let shown = path.display();
+    // A worker makes what is missing of it.
+    let Some(there) = path.ancestors().find(|path| path.exists()) else {
+        let text = format!("nothing above {shown} exists");
+        return Finding::new(TOPIC, Verdict::Lacking, text);
+    };
+    match try_it(there) {
+        Ok(seen) => judged(there, seen),
+        Err(error) => {
+            let text = format!("{} cannot be used: {error}", there.display());
+            Finding::new(TOPIC, Verdict::Lacking, text)
+        }
+    }
+}
+
+fn judged(path: &Path, seen: Seen) -> Finding {
+    let shown = path.display();
+    let free = seen.free >> 20;
+    let text = format!(
+        "{shown}: writable, locks work, a sync takes {} ms, {free} MiB free",
+        seen.sync.as_millis()
+    );
+    if seen.free < LITTLE_ROOM {
+        let text = format!("{text}: too little for logs");
+        return Finding::new(TOPIC, Verdict::Limited, text);
+    }
+    if seen.sync > SLOW_SYNC {
+        let text = format!("{text}: a slow disk, or a busy one");
+        return Finding::new(TOPIC, Verdict::Limited, text);
+    }
+    Finding::new(TOPIC, Verdict::Fine, text)
+}
+
+/// With a file that has no name, so that nothing is left, whatever happens.
+fn try_it(folder: &Path) -> io::Result<Seen> {
+    let mut file = tempfile::tempfile_in(folder)?;
+    file.write_all(b"brasserie")?;
+    let begun = Instant::now();
+    file.sync_all()?;
+    File::open(folder)?.sync_all()?;
+    let sync = begun.elapsed();
+    file.try_lock()?;
+    let room = statvfs(folder)?;
+    Ok(Seen {
+        free: room.blocks_available().saturating_mul(room.fragment_size()),
+        sync,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_not_there_yet_is_judged_by_the_one_above() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let found = examine(&folder.path().join("a/b/c"));
+        assert_ne!(found.verdict, Verdict::Lacking, "{found:?}");
+        assert!(!folder.path().join("a").exists());
+    }
+
+    #[test]
+    fn a_file_is_no_folder() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        assert_eq!(examine(file.path()).verdict, Verdict::Lacking);
+    }
+
+    #[test]
+    fn little_room_and_slow_disks_are_told() {
+        let seen = |free, ms| Seen {
+            free,
+            sync: Duration::from_millis(ms),
+        };
+        let of = |free, ms| judged(Path::new("/d"), seen(free, ms));
+        let fine = of(5 << 30, 3);
+        assert_eq!(fine.verdict, Verdict::Fine);
+        let text = "/d: writable, locks work, a sync takes 3 ms, 5120 MiB free";
+        assert_eq!(fine.text, text);
+        assert_eq!(of(1 << 20, 3).verdict, Verdict::Limited);
+        assert_eq!(of(5 << 30, 300).verdict, Verdict::Limited);
+    }
+}

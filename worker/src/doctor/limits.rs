@@ -1,0 +1,96 @@
+//! How many tasks there may be by the limits of descriptors and processes.
+
+use std::fs;
+
+use nix::sys::resource::{Resource, getrlimit};
+
+use super::{Finding, Verdict};
+use crate::program::DESCRIPTORS;
+
+/// Of the worker for each task: three pipes, and one that tells of its end.
+const DESCRIPTORS_A_TASK: u64 = 4;
+/// For everything else: logs, connections, the directory.
+const DESCRIPTORS_OF_OUR_OWN: u64 = 256;
+/// A worker that cannot run as many small tasks as a machine has slots for is no use.
+const FEW: u64 = 64;
+/// Threads of the worker, its keeper, and what a machine runs besides.
+const PROCESSES_OF_OUR_OWN: u64 = 128;
+
+pub(super) fn descriptors() -> Finding {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((0, 0));
+    room_of_descriptors(soft, hard)
+}
+
+fn room_of_descriptors(soft: u64, hard: u64) -> Finding {
+    let usable = hard.min(DESCRIPTORS).max(soft);
+    let tasks = usable.saturating_sub(DESCRIPTORS_OF_OUR_OWN) / DESCRIPTORS_A_TASK;
+    let text = format!("{usable} for a worker: room for {tasks} tasks at once");
+    match tasks {
+        FEW.. => Finding::new("open files", Verdict::Fine, text),
+        _ => {
+            let text = format!("{text}; raise the hard limit (`LimitNOFILE=` of the unit)");
+            Finding::new("open files", Verdict::Lacking, text)
+        }
+    }
+}
+
+pub(super) fn processes() -> Finding {
+    let number = |path| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let user = match nix::unistd::geteuid().is_root() {
+        // The kernel does not hold root to it.
+        true => None,
+        false => getrlimit(Resource::RLIMIT_NPROC).ok().map(|(soft, _)| soft),
+    };
+    room_of_processes([
+        ("this user's processes", user),
+        ("kernel.pid_max", number("/proc/sys/kernel/pid_max")),
+        ("kernel.threads-max", number("/proc/sys/kernel/threads-max")),
+    ])
+}
+
+fn room_of_processes(limits: [(&str, Option<u64>); 3]) -> Finding {
+    let known = limits
+        .into_iter()
+        .filter_map(|(name, limit)| Some((limit?, name)));
+    let Some((least, name)) = known.min() else {
+        return Finding::new("processes", Verdict::Limited, "no limit can be read");
+    };
+    let room = least.saturating_sub(PROCESSES_OF_OUR_OWN);
+    let text = format!("room for about {room} at once, by {name} ({least})");
+    match room {
+        FEW.. => Finding::new("processes", Verdict::Fine, text),
+        _ => Finding::new("processes", Verdict::Lacking, format!("{text}; raise it")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_make_room_for_tasks() {
+        let usual = room_of_descriptors(1024, 524_288);
+        assert_eq!(usual.verdict, Verdict::Fine);
+        assert_eq!(
+            usual.text,
+            "32768 for a worker: room for 8128 tasks at once"
+        );
+        let small = room_of_descriptors(256, 300);
+        assert_eq!(small.verdict, Verdict::Lacking);
+        assert!(small.text.contains("room for 11 tasks"), "{small:?}");
+        // A soft limit that is higher than what a worker would ask for stays.
+        let high = room_of_descriptors(100_000, 100_000);
+        assert!(high.text.starts_with("100000 "), "{high:?}");
+    }
+
+    #[test]
+    fn the_least_limit_of_processes_counts() {
+        let found = room_of_processes([("a", None), ("b", Some(32_768)), ("c", Some(4_000_000))]);
+        assert_eq!(found.text, "room for about 32640 at once, by b (32768)");
+        assert_eq!(found.verdict, Verdict::Fine);
+        let few = room_of_processes([("a", Some(100)), ("b", None), ("c", None)]);
+        assert_eq!(few.verdict, Verdict::Lacking);
+        let unknown = room_of_processes([("a", None), ("b", None), ("c", None)]);
+        assert_eq!(unknown.verdict, Verdict::Limited);
+    }
+}

@@ -1,0 +1,195 @@
+//! Looks at this machine with a worker's eyes: what it can enforce, what it has, what it lacks.
+
+mod data_dir;
+mod groups;
+mod limits;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use brasserie_common_runtime::Clock;
+
+use crate::usage;
+
+/// The first kernel with all calls that a worker makes: `close_range`; `pidfd_open` and its `waitid` are older.
+const OLDEST_KERNEL: (u32, u32) = (5, 9);
+/// 2024: a clock that says less was never set, and labels of runs would be wrong.
+const NOT_BEFORE_MS: i64 = 1_704_067_200_000;
+
+/// What is looked at.
+#[derive(Clone, Debug, Default)]
+pub struct Examined {
+    /// Where a worker would keep its data; `None`: not looked at.
+    pub data_dir: Option<PathBuf>,
+    pub nvidia_smi: Option<PathBuf>,
+}
+
+/// How it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// There, and as it should be.
+    Fine,
+    /// Not there, or not all of it; a worker works, and does without.
+    Limited,
+    /// A worker needs it for what it promises.
+    Lacking,
+}
+
+impl Verdict {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verdict::Fine => "fine",
+            Verdict::Limited => "limited",
+            Verdict::Lacking => "lacking",
+        }
+    }
+}
+
+/// One look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub topic: &'static str,
+    pub verdict: Verdict,
+    /// What was found, and what to do about it.
+    pub text: String,
+}
+
+impl Finding {
+    fn new(topic: &'static str, verdict: Verdict, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Finding {
+            topic,
+            verdict,
+            text,
+        }
+    }
+}
+
+/// Looks at everything. It leaves nothing behind, and disturbs no worker that runs.
+pub async fn examine(what: &Examined) -> Vec<Finding> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut found = vec![
+        kernel(release.trim()),
+        limits::descriptors(),
+        limits::processes(),
+        groups::control_groups(),
+        groups::systemd(Path::new("/run/systemd/system")),
+        clock(Clock.wall().as_millis()),
+    ];
+    found.push(match &what.data_dir {
+        Some(path) => data_dir::examine(path),
+        None => {
+            let text = "not looked at; give --data-dir DIR";
+            Finding::new(data_dir::TOPIC, Verdict::Limited, text)
+        }
+    });
+    found.push(match &what.nvidia_smi {
+        Some(program) => cards(usage::count_cards(program).await),
+        None => {
+            let text = "not looked for; give --nvidia-smi PATH where there are some";
+            Finding::new(CARDS, Verdict::Limited, text)
+        }
+    });
+    found
+}
+
+const CARDS: &str = "graphics cards";
+
+fn cards(counted: Result<usize, String>) -> Finding {
+    match counted {
+        Ok(0) => Finding::new(CARDS, Verdict::Limited, "nvidia-smi lists none"),
+        Ok(1) => Finding::new(CARDS, Verdict::Fine, "nvidia-smi lists 1"),
+        Ok(count) => Finding::new(CARDS, Verdict::Fine, format!("nvidia-smi lists {count}")),
+        // Who names the program wants its cards used.
+        Err(error) => Finding::new(CARDS, Verdict::Lacking, error),
+    }
+}
+
+fn kernel(release: &str) -> Finding {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut next = || numbers.next().and_then(|number| number.parse().ok());
+    let (major, minor) = OLDEST_KERNEL;
+    match (next(), next()) {
+        (Some(first), Some(second)) if (first, second) >= OLDEST_KERNEL => {
+            Finding::new("kernel", Verdict::Fine, format!("Linux {release}"))
+        }
+        (Some(_), Some(_)) => {
+            let text = format!("Linux {release}; a worker needs {major}.{minor} or later");
+            Finding::new("kernel", Verdict::Lacking, text)
+        }
+        (_, _) => {
+            let text = format!("cannot tell which; a worker needs Linux {major}.{minor} or later");
+            Finding::new("kernel", Verdict::Lacking, text)
+        }
+    }
+}
+
+fn clock(wall_ms: i64) -> Finding {
+    if wall_ms >= NOT_BEFORE_MS {
+        return Finding::new("clock", Verdict::Fine, "set");
+    }
+    let text =
+        "not set: invocations and logs would have wrong times; set it, or let a time service";
+    Finding::new("clock", Verdict::Lacking, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_kernels_are_not_enough() {
+        for (release, verdict) in [
+            ("6.18.44", Verdict::Fine),
+            ("5.9.0-rc1+", Verdict::Fine),
+            ("5.10.0-21-amd64", Verdict::Fine),
+            ("5.8.18", Verdict::Lacking),
+            ("4.19.0", Verdict::Lacking),
+            ("", Verdict::Lacking),
+        ] {
+            assert_eq!(kernel(release).verdict, verdict, "{release}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_was_never_set_is_found_out() {
+        assert_eq!(clock(0).verdict, Verdict::Lacking);
+        assert_eq!(clock(NOT_BEFORE_MS).verdict, Verdict::Fine);
+    }
+
+    #[test]
+    fn cards_that_were_asked_for_must_be_told() {
+        assert_eq!(cards(Ok(2)).verdict, Verdict::Fine);
+        assert_eq!(cards(Ok(0)).verdict, Verdict::Limited);
+        assert_eq!(cards(Err("no".to_owned())).verdict, Verdict::Lacking);
+    }
+
+    #[tokio::test]
+    async fn a_look_at_this_machine_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let what = Examined {
+            data_dir: Some(folder.path().join("new")),
+            nvidia_smi: Some("/nowhere/nvidia-smi".into()),
+        };
+        let found = examine(&what).await;
+        let topics: Vec<&str> = found.iter().map(|finding| finding.topic).collect();
+        assert_eq!(
+            topics,
+            [
+                "kernel",
+                "open files",
+                "processes",
+                "control groups",
+                "systemd",
+                "clock",
+                "data directory",
+                "graphics cards"
+            ]
+        );
+        assert!(found.iter().all(|finding| !finding.text.is_empty()));
+        assert_eq!(found[6].verdict, Verdict::Fine, "{found:?}");
+        assert_eq!(found[7].verdict, Verdict::Lacking, "{found:?}");
+        let left = fs::read_dir(folder.path()).expect("a folder").count();
+        assert_eq!(left, 0, "nothing was made");
+    }
+}
