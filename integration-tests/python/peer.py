@@ -57,7 +57,7 @@ def ask(library, job, node_level):
         new = types.BistroJobConfig(name=job, enabled=False, config="{}")
         message = refused(library, "saveJob of a job of the file", lambda: client.saveJob(new))
         check("config file" in message, message)
-        message = refused(library, "logs", lambda: client.getJobLogsByID("stdout", job, "", -1, True, ""))
+        message = refused(library, "logs", lambda: client.getJobLogsByID("stdout", job, "", -1, True, "", None))
         check("no worker" in message, message)
         # The connection has survived the refusals.
         check(client.getStatus() == ALIVE, "the scheduler is still alive")
@@ -135,7 +135,7 @@ class Handler:
     def killTask(self, rt, scheduler, worker, req):
         self.calls.append("killTask")
 
-    def getJobLogsByID(self, logtype, job_ids, node_ids, line_id, is_ascending, limit, regex_filter):
+    def getJobLogsByID(self, logtype, job_ids, node_ids, line_id, is_ascending, limit, regex_filter, invocation=None):
         return self.library.types.LogLines(lines=[], nextLineID=-1)
 
     def pass_healthcheck(self, task):

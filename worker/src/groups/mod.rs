@@ -149,6 +149,11 @@ impl Groups {
         plan::capabilities(&self.facts)
     }
 
+    /// What a worker could do here that is started as this process was. Nothing is changed for it.
+    pub(crate) fn seen_from_here() -> Capabilities {
+        plan::capabilities(&survey::seen())
+    }
+
     /// Says what tasks can be held to here, and what not.
     pub fn announce(&self) {
         let all = self.capabilities();

@@ -22,11 +22,25 @@ const HANDED_OUT: [&str; 4] = ["memory", "cpu", "pids", "io"];
 ///
 /// `root`: the group to use instead of the process's own, by its path in each hierarchy.
 pub(super) fn facts(root: Option<&str>, keeper: Option<Pid>) -> Facts {
+    look(root, |own| hand_out(own, keeper))
+}
+
+/// The same, of which nothing is changed: what could be handed out counts as handed out.
+pub(super) fn seen() -> Facts {
+    look(None, |own| {
+        Ok(controllers(&words(own, "cgroup.controllers")))
+    })
+}
+
+fn look(
+    root: Option<&str>,
+    hand_out: impl FnOnce(&Path) -> Result<BTreeSet<Controller>, String>,
+) -> Facts {
     let text = |path| fs::read_to_string(path).unwrap_or_default();
     let mounts = parse_mounts(&text("/proc/self/mountinfo"));
     let own = parse_membership(&text("/proc/self/cgroup"));
     let kernel = kernel_version(&text("/proc/sys/kernel/osrelease"));
-    let unified = unified(&mounts, &own, root, keeper);
+    let unified = unified(&mounts, &own, root, hand_out);
     let legacy = legacy(&mounts, &own, root);
     Facts {
         mounts,
@@ -58,7 +72,7 @@ fn unified(
     mounts: &[Mount],
     own: &Membership,
     root: Option<&str>,
-    keeper: Option<Pid>,
+    hand_out: impl FnOnce(&Path) -> Result<BTreeSet<Controller>, String>,
 ) -> Option<Unified> {
     let mounts: Vec<&Mount> = mounts
         .iter()
@@ -70,7 +84,7 @@ fn unified(
     }
     let own = usable(&mounts, place, root.is_some());
     let controllers = match &own {
-        Ok(own) => hand_out(own, keeper),
+        Ok(own) => hand_out(own),
         Err(why) => Err(why.clone()),
     };
     Some(Unified { own, controllers })
@@ -114,9 +128,12 @@ fn hand_out(own: &Path, keeper: Option<Pid>) -> Result<BTreeSet<Controller>, Str
         made.map_err(|error| FileError::of("make", &parent)(error).to_string())?;
     }
     enable(&parent, &wanted).map_err(|error| error.to_string())?;
-    let given = words(&parent, SUBTREE);
+    Ok(controllers(&words(&parent, SUBTREE)))
+}
+
+fn controllers(names: &BTreeSet<String>) -> BTreeSet<Controller> {
     let all = Controller::ALL.into_iter();
-    Ok(all.filter(|c| given.contains(c.as_str())).collect())
+    all.filter(|c| names.contains(c.as_str())).collect()
 }
 
 fn enable(group: &Path, controllers: &[&str]) -> Result<(), FileError> {
