@@ -65,7 +65,10 @@ pub(super) struct Frame {
     /// Header space, then records.
     bytes: Vec<u8>,
     pub(super) block: Block,
+    /// Lines of tasks.
     pub(super) lines: u64,
+    /// Lost lines that are declared in it.
+    pub(super) declares: u64,
 }
 
 impl Frame {
@@ -74,6 +77,7 @@ impl Frame {
             bytes: vec![0; FRAME_HEADER],
             block: Block::EMPTY,
             lines: 0,
+            declares: 0,
         }
     }
 

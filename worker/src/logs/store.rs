@@ -191,8 +191,11 @@ impl LogStore {
 
     /// Keeps the writer from writing, as a slow disk would.
     #[cfg(test)]
-    pub(crate) fn hold_writer(&self) -> impl Drop + '_ {
-        self.shared.disk.lock()
+    pub(crate) fn hold_writer(&self) -> Held<'_> {
+        Held {
+            shared: &self.shared,
+            disk: self.shared.disk.lock(),
+        }
     }
 
     /// Hands every line taken so far to the operating system.
@@ -220,6 +223,20 @@ impl Drop for LogStore {
             // A writer that panicked has nothing left to write; the panic was printed where it happened.
             let _ = writer.join();
         }
+    }
+}
+
+/// While it lives, nobody else writes.
+#[cfg(test)]
+pub(crate) struct Held<'a> {
+    shared: &'a Shared,
+    disk: MutexGuard<'a, Disk>,
+}
+
+#[cfg(test)]
+impl Held<'_> {
+    pub(crate) fn flush(&mut self) {
+        writer::flush(self.shared, &mut self.disk);
     }
 }
 
@@ -263,6 +280,19 @@ impl Shared {
         let id = pending.push(time, tag, stream, part, line);
         self.wake_writer(before, &pending);
         id
+    }
+
+    /// Appends an event that tells of so many lost lines.
+    pub(super) fn declare(&self, lost: u64, tag: &TaskTag, event: &[u8]) {
+        let time = (self.clock)();
+        let mut pending = self.pending.lock();
+        let before = pending.bytes;
+        pending.push(time, tag, LogStream::Statuses, LinePart::Last, event);
+        if let Some(frame) = pending.frames.last_mut() {
+            frame.lines -= 1;
+            frame.declares += lost;
+        }
+        self.wake_writer(before, &pending);
     }
 
     /// The writer sleeps until there is something, and gathers until there is much.

@@ -657,6 +657,40 @@ fn a_refusing_disk_stops_logging_only_and_the_loss_is_declared() {
 }
 
 #[test]
+fn a_declaration_that_is_lost_is_made_again() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let logs = dir.path().join("logs");
+    let mut config = LogConfig::new(logs.clone());
+    // Each batch begins a segment, which cannot be created while there is no folder.
+    config.segment_bytes = 1;
+    let store = open_with(config, &Clock::at(START));
+    let mut writer = store.hold_writer();
+    let away = dir.path().join("away");
+    let mut put_and_flush = |text: &str| {
+        put(&store, &tag("job", "node"), text);
+        writer.flush();
+        store.health().dropped_lines
+    };
+    fs::rename(&logs, &away).expect("moved");
+    assert_eq!(put_and_flush("lost\n"), 1);
+    fs::rename(&away, &logs).expect("moved back");
+    // Now the loss is declared, in a batch that is lost too, with one line more.
+    assert_eq!(put_and_flush("kept\n"), 1);
+    fs::rename(&logs, &away).expect("moved");
+    assert_eq!(put_and_flush("lost too\n"), 2);
+    fs::rename(&away, &logs).expect("moved back");
+    assert_eq!(put_and_flush("kept too\n"), 2);
+    drop(writer);
+    let (events, _) = all(&store, query(LogStream::Statuses));
+    let lines: u64 = events
+        .iter()
+        .map(|event| serde_json::from_str(&event.line).expect("JSON"))
+        .map(|event: serde_json::Value| event["lines"].as_u64().expect("a number"))
+        .sum();
+    assert_eq!(lines, 2);
+}
+
+#[test]
 fn an_unusable_folder_is_named() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("file");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use brasserie_common::logs::{LineId, LinePart, LogStream};
+use brasserie_common::logs::LineId;
 use brasserie_common::{InvocationId, JobName, NodeName, WallTime};
 use serde_json::json;
 
@@ -110,6 +110,8 @@ pub(super) fn flush(shared: &Shared, disk: &mut Disk) {
     for mut frame in frames {
         if let Err(e) = disk.write(&mut frame, (shared.clock)()) {
             lost += frame.lines;
+            // A declaration that is lost itself has told nobody.
+            disk.undeclared += frame.declares;
             error = Some(e.to_string());
         }
     }
@@ -143,12 +145,7 @@ fn declare_loss(shared: &Shared, lines: u64) {
         "message": format!("{lines} lines of this worker's tasks could not be written to the log"),
         "lines": lines,
     });
-    shared.append(
-        &tag,
-        LogStream::Statuses,
-        LinePart::Last,
-        format!("{event}\n").as_bytes(),
-    );
+    shared.declare(lines, &tag, format!("{event}\n").as_bytes());
 }
 
 impl Disk {
