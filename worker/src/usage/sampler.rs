@@ -10,6 +10,7 @@ use brasserie_common_runtime::Clock;
 use brasserie_worker_core::Event;
 use nix::unistd::{Pid, SysconfVar, sysconf};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::tasks::{Units, sample};
@@ -23,19 +24,27 @@ const LEAST_PART: u32 = 50;
 
 /// Tasks that have a process now, each with its leader and how often its job wants it looked at.
 #[derive(Debug, Default)]
-pub(crate) struct Running(Mutex<HashMap<Arc<RunKey>, (Pid, Duration)>>);
+pub(crate) struct Running {
+    tasks: Mutex<HashMap<Arc<RunKey>, (Pid, Duration)>>,
+    /// There is one again, after there was none.
+    first: Notify,
+}
 
 impl Running {
     pub(crate) fn began(&self, key: &Arc<RunKey>, leader: Pid, period: Duration) {
-        self.0.lock().insert(Arc::clone(key), (leader, period));
+        let mut tasks = self.tasks.lock();
+        tasks.insert(Arc::clone(key), (leader, period));
+        if tasks.len() == 1 {
+            self.first.notify_one();
+        }
     }
 
     pub(crate) fn ended(&self, key: &RunKey) {
-        self.0.lock().remove(key);
+        self.tasks.lock().remove(key);
     }
 
     fn all(&self) -> Vec<(Arc<RunKey>, i32)> {
-        let tasks = self.0.lock();
+        let tasks = self.tasks.lock();
         let tasks = tasks.iter();
         tasks
             .map(|(key, (leader, _))| (Arc::clone(key), leader.as_raw()))
@@ -44,7 +53,7 @@ impl Running {
 
     /// One look serves all tasks, so the shortest wish decides.
     fn period(&self) -> Option<Duration> {
-        let tasks = self.0.lock();
+        let tasks = self.tasks.lock();
         tasks.values().map(|(_, period)| *period).min()
     }
 }
@@ -64,6 +73,11 @@ pub(crate) async fn sample_tasks(
             () = tokio::time::sleep(pause) => {}
         }
         let Some(period) = running.period() else {
+            // A word of a task that is over by now costs one round more.
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = running.first.notified() => {}
+            }
             pause = LEAST_PERIOD;
             continue;
         };
