@@ -217,15 +217,9 @@ impl Story {
     pub fn not_started(why: &str, fault: Fault, starting: Duration) -> Self {
         Story {
             ending: Ending::NotStarted(cut(why, MAX_TEXT_BYTES).to_owned()),
-            ended_by: None,
             fault,
             starting,
-            ran: Duration::ZERO,
-            cpu: Duration::ZERO,
-            peak_memory_bytes: None,
-            read_bytes: 0,
-            written_bytes: 0,
-            last_lines: Vec::new(),
+            ..Story::exited(0)
         }
     }
 

@@ -116,3 +116,7 @@ fn amount(path: &str, value: Option<OrderedFloat<f64>>) -> Result<f64, WireError
 fn saturating_i32(value: impl TryInto<i32>) -> i32 {
     value.try_into().unwrap_or(i32::MAX)
 }
+
+fn saturating_i64(value: impl TryInto<i64>) -> i64 {
+    value.try_into().unwrap_or(i64::MAX)
+}

@@ -6,7 +6,9 @@ use brasserie_common::resources::{
     GpuInfo, NodeResources, ResourceAmount, TaskPhysicalResources, UsablePhysicalResources,
 };
 
-use super::{WireError, amount, not_negative, parse_list, parse_name, to_wire_list};
+use super::{
+    WireError, amount, not_negative, parse_list, parse_name, saturating_i64, to_wire_list,
+};
 use crate::generated::common as wire;
 
 impl TryFrom<wire::Resource> for ResourceAmount {
@@ -136,13 +138,8 @@ impl From<TaskPhysicalResources> for wire::TaskPhysicalResources {
             cpu_time_ms: used.cpu_time_ms,
             memory_mb: used.memory_mb.map(OrderedFloat),
             gpus: Some(to_wire_list(used.gpus)),
-            read_bytes: used.read_bytes.map(count),
-            written_bytes: used.written_bytes.map(count),
+            read_bytes: used.read_bytes.map(saturating_i64),
+            written_bytes: used.written_bytes.map(saturating_i64),
         }
     }
-}
-
-/// Bytes.
-fn count(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use brasserie_common::story::fault_of;
 use brasserie_common::{EndedBy, Ending, Fault, Story};
 
+use super::saturating_i64;
 use crate::generated::common as wire;
 
 impl From<wire::TaskStory> for Story {
@@ -47,12 +48,12 @@ impl From<&Story> for wire::TaskStory {
             not_started,
             ended_by: story.ended_by.map(|by| by.as_str().to_owned()),
             fault: Some(story.fault.as_str().to_owned()),
-            starting_ms: Some(to_millis(story.starting)),
-            ran_ms: Some(to_millis(story.ran)),
-            cpu_ms: Some(to_millis(story.cpu)),
-            peak_memory_bytes: story.peak_memory_bytes.map(to_count),
-            read_bytes: Some(to_count(story.read_bytes)),
-            written_bytes: Some(to_count(story.written_bytes)),
+            starting_ms: Some(saturating_i64(story.starting.as_millis())),
+            ran_ms: Some(saturating_i64(story.ran.as_millis())),
+            cpu_ms: Some(saturating_i64(story.cpu.as_millis())),
+            peak_memory_bytes: story.peak_memory_bytes.map(saturating_i64),
+            read_bytes: Some(saturating_i64(story.read_bytes)),
+            written_bytes: Some(saturating_i64(story.written_bytes)),
             last_lines: Some(story.last_lines.clone()),
         }
     }
@@ -62,14 +63,6 @@ fn count(bytes: Option<i64>) -> u64 {
     u64::try_from(bytes.unwrap_or(0)).unwrap_or(0)
 }
 
-fn to_count(bytes: u64) -> i64 {
-    i64::try_from(bytes).unwrap_or(i64::MAX)
-}
-
 fn millis(ms: Option<i64>) -> Duration {
     Duration::from_millis(u64::try_from(ms.unwrap_or(0)).unwrap_or(0))
-}
-
-fn to_millis(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

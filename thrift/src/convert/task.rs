@@ -13,7 +13,7 @@ use thrift::OrderedFloat;
 
 use super::{
     Problem, WireError, defaulted, not_negative, parse_list, parse_name, required, saturating_i32,
-    to_wire_list,
+    saturating_i64, to_wire_list,
 };
 use crate::generated::common as wire;
 
@@ -296,7 +296,7 @@ pub fn deadline(seconds: Option<i64>) -> Result<Option<Duration>, WireError> {
 pub fn deadline_to_wire(left: Option<Duration>) -> Option<i64> {
     let left = left?;
     let up = u64::from(left.subsec_nanos() > 0);
-    Some(i64::try_from(left.as_secs().saturating_add(up)).unwrap_or(i64::MAX))
+    Some(saturating_i64(left.as_secs().saturating_add(up)))
 }
 
 fn word<T: Default>(

@@ -11,6 +11,7 @@ use brasserie_common::{
 
 use super::{
     Problem, WireError, defaulted, host, not_negative, parse_name, required, saturating_i32,
+    saturating_i64,
 };
 use crate::generated::common as wire;
 
@@ -280,8 +281,7 @@ fn seconds_down(duration: Duration) -> i32 {
 }
 
 fn millis_up(duration: Duration) -> i64 {
-    let millis = duration.as_nanos().div_ceil(1_000_000);
-    i64::try_from(millis).unwrap_or(i64::MAX)
+    saturating_i64(duration.as_nanos().div_ceil(1_000_000))
 }
 
 fn seconds_up(duration: Duration) -> i32 {

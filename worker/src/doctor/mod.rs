@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use brasserie_common_runtime::Clock;
 
+use crate::groups::survey::kernel_version;
 use crate::usage;
 
 /// The first kernel with all calls that a worker makes: `close_range`; `pidfd_open` and its `waitid` are older.
@@ -106,22 +107,15 @@ fn cards(counted: Result<usize, String>) -> Finding {
 }
 
 fn kernel(release: &str) -> Finding {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
-    let mut next = || numbers.next().and_then(|number| number.parse().ok());
     let (major, minor) = OLDEST_KERNEL;
-    match (next(), next()) {
-        (Some(first), Some(second)) if (first, second) >= OLDEST_KERNEL => {
-            Finding::new("kernel", Verdict::Fine, format!("Linux {release}"))
+    let text = match kernel_version(release) {
+        (0, 0) => format!("cannot tell which; a worker needs Linux {major}.{minor} or later"),
+        version if version >= OLDEST_KERNEL => {
+            return Finding::new("kernel", Verdict::Fine, format!("Linux {release}"));
         }
-        (Some(_), Some(_)) => {
-            let text = format!("Linux {release}; a worker needs {major}.{minor} or later");
-            Finding::new("kernel", Verdict::Lacking, text)
-        }
-        (_, _) => {
-            let text = format!("cannot tell which; a worker needs Linux {major}.{minor} or later");
-            Finding::new("kernel", Verdict::Lacking, text)
-        }
-    }
+        _ => format!("Linux {release}; a worker needs {major}.{minor} or later"),
+    };
+    Finding::new("kernel", Verdict::Lacking, text)
 }
 
 fn clock(wall_ms: i64) -> Finding {

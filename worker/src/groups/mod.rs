@@ -25,7 +25,7 @@ pub mod mounts;
 mod name;
 pub mod places;
 pub mod plan;
-mod survey;
+pub(crate) mod survey;
 mod task;
 #[cfg(test)]
 mod tests;

@@ -181,7 +181,7 @@ fn words(dir: &Path, name: &str) -> BTreeSet<String> {
 }
 
 /// The two numbers that a release begins with; 0 if it does not.
-fn kernel_version(release: &str) -> (u32, u32) {
+pub(crate) fn kernel_version(release: &str) -> (u32, u32) {
     let mut numbers = release.trim().split(|c: char| !c.is_ascii_digit());
     let mut number = || numbers.next().and_then(|n| n.parse().ok()).unwrap_or(0);
     (number(), number())

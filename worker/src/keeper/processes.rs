@@ -72,11 +72,15 @@ fn read(path: &str, max_bytes: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Fields after the name, which may itself contain spaces and parentheses.
-fn parse(pid: Pid, stat: &[u8]) -> Option<Process> {
+/// The fields of `/proc/PID/stat` that follow the name, which may itself contain spaces, parentheses and what is no text.
+pub(crate) fn stat_fields(stat: &[u8]) -> Option<Vec<&str>> {
     let name_end = stat.iter().rposition(|b| *b == b')')?;
     let rest = std::str::from_utf8(stat.get(name_end + 1..)?).ok()?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    Some(rest.split_ascii_whitespace().collect())
+}
+
+fn parse(pid: Pid, stat: &[u8]) -> Option<Process> {
+    let fields = stat_fields(stat)?;
     let number = |at: usize| fields.get(at)?.parse::<i64>().ok();
     let id = |at: usize| Some(Pid::from_raw(i32::try_from(number(at)?).ok()?));
     Some(Process {

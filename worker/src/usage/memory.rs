@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{BYTES_PER_MIB, read};
+use crate::groups::mounts::{Membership, Mount, Version, parse_membership, parse_mounts};
 
 const KIB_PER_MIB: f64 = 1024.0;
 /// More memory nodes than any machine has; a set that names more is not believed.
@@ -12,12 +13,13 @@ const MAX_NODES: u32 = 4096;
 /// In MiB; 0 if nothing of it can be read.
 pub(super) fn usable_mb(root: &Path) -> f64 {
     let machine = read(&root.join("proc/meminfo")).and_then(|text| total_mb(&text));
-    let groups = read(&root.join("proc/self/cgroup")).unwrap_or_default();
+    let groups = Groups::of(root);
+    let nodes = groups.nodes();
     let limits = [
         machine,
-        unified_limit_mb(root, &groups),
-        memory_limit_mb(root, &groups),
-        nodes_mb(root, &groups),
+        groups.unified_limit_mb(),
+        groups.legacy_limit_mb(),
+        nodes.and_then(|set| nodes_mb(root, &set)),
     ];
     limits
         .into_iter()
@@ -36,70 +38,91 @@ fn kib(text: &str) -> Option<f64> {
     Some(kib / KIB_PER_MIB)
 }
 
-/// Our own group's folder and those above it, of a hierarchy that is mounted at `top`. In a container the path may be one of the
-/// outside, of which only the root is there.
-fn folders(root: &Path, top: &str, own: &str) -> Vec<PathBuf> {
-    let top = root.join("sys/fs/cgroup").join(top);
-    let own = top.join(own.trim_start_matches('/'));
-    own.ancestors()
-        .take_while(|folder| folder.starts_with(&top))
-        .map(Path::to_owned)
-        .collect()
+/// The hierarchies that are mounted, and where in them we are.
+struct Groups<'a> {
+    root: &'a Path,
+    mounts: Vec<Mount>,
+    own: Membership,
 }
 
-/// Our path in the hierarchy of this controller; `""` is the unified one.
-fn own_path<'a>(own_groups: &'a str, controller: &str) -> Option<&'a str> {
-    own_groups.lines().find_map(|line| {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let mut controllers = parts.next()?.split(',');
-        let path = parts.next()?;
-        controllers.any(|c| c == controller).then_some(path)
-    })
+impl<'a> Groups<'a> {
+    fn of(root: &'a Path) -> Self {
+        let text = |name: &str| read(&root.join(name)).unwrap_or_default();
+        Groups {
+            root,
+            mounts: parse_mounts(&text("proc/self/mountinfo")),
+            own: parse_membership(&text("proc/self/cgroup")),
+        }
+    }
+
+    /// Our own group's folder and those above it, as far as they are seen; the hierarchy of version 1 has this controller.
+    fn folders(&self, version: Version, controller: &str) -> Vec<PathBuf> {
+        let own = match version {
+            Version::One => self.own.legacy.get(controller),
+            Version::Two => self.own.unified.as_ref(),
+        };
+        let mut mounts = self.mounts.iter();
+        let mount = mounts.find(|mount| {
+            let has_it = version == Version::Two || mount.controllers.contains(controller);
+            mount.version == version && has_it
+        });
+        let (Some(own), Some(mount)) = (own, mount) else {
+            return Vec::new();
+        };
+        // Of a group that lies outside of what is mounted, the top is still known.
+        let own = mount.locate(own).unwrap_or_else(|| mount.point.clone());
+        own.ancestors()
+            .take_while(|folder| folder.starts_with(&mount.point))
+            .map(|folder| self.root.join(folder.strip_prefix("/").unwrap_or(folder)))
+            .collect()
+    }
+
+    /// The least `memory.max` from our group up to the root.
+    fn unified_limit_mb(&self) -> Option<f64> {
+        let folders = self.folders(Version::Two, "memory");
+        let limits = folders
+            .iter()
+            .filter_map(|folder| bytes(&folder.join("memory.max")));
+        limits.reduce(f64::min).map(|bytes| bytes / BYTES_PER_MIB)
+    }
+
+    /// The same of version 1, where a group's limit binds those below it only if it says so.
+    fn legacy_limit_mb(&self) -> Option<f64> {
+        let mut least = None;
+        for folder in self.folders(Version::One, "memory") {
+            let is_own = least.is_none();
+            let binds = || bytes(&folder.join("memory.use_hierarchy")) == Some(1.0);
+            if is_own || binds() {
+                let limit = bytes(&folder.join("memory.limit_in_bytes"));
+                least = [least, limit].into_iter().flatten().reduce(f64::min);
+            }
+        }
+        least.map(|bytes| bytes / BYTES_PER_MIB)
+    }
+
+    /// The set of memory nodes that we may use, as the kernel writes it.
+    fn nodes(&self) -> Option<String> {
+        let sets = [
+            (Version::Two, "cpuset.mems.effective"),
+            (Version::One, "cpuset.effective_mems"),
+        ];
+        sets.into_iter().find_map(|(version, file)| {
+            let folders = self.folders(version, "cpuset");
+            let texts = folders.iter().filter_map(|folder| read(&folder.join(file)));
+            texts
+                .map(|text| text.trim().to_owned())
+                .find(|text| !text.is_empty())
+        })
+    }
 }
 
 fn bytes(path: &Path) -> Option<f64> {
     read(path)?.trim().parse().ok()
 }
 
-/// The least `memory.max` from our group up to the root.
-fn unified_limit_mb(root: &Path, own_groups: &str) -> Option<f64> {
-    let own = own_path(own_groups, "")?;
-    let limits = folders(root, "", own);
-    let limits = limits
-        .iter()
-        .filter_map(|folder| bytes(&folder.join("memory.max")));
-    limits.reduce(f64::min).map(|bytes| bytes / BYTES_PER_MIB)
-}
-
-/// The same of version 1, where a group's limit binds those below it only if it says so.
-fn memory_limit_mb(root: &Path, own_groups: &str) -> Option<f64> {
-    let own = own_path(own_groups, "memory")?;
-    let mut least = None;
-    for folder in folders(root, "memory", own) {
-        let is_own = least.is_none();
-        let binds = || bytes(&folder.join("memory.use_hierarchy")) == Some(1.0);
-        if is_own || binds() {
-            let limit = bytes(&folder.join("memory.limit_in_bytes"));
-            least = [least, limit].into_iter().flatten().reduce(f64::min);
-        }
-    }
-    least.map(|bytes| bytes / BYTES_PER_MIB)
-}
-
 /// What the memory nodes have that we may use.
-fn nodes_mb(root: &Path, own_groups: &str) -> Option<f64> {
-    let sets = [
-        ("", "", "cpuset.mems.effective"),
-        ("cpuset", "cpuset", "cpuset.effective_mems"),
-    ];
-    let set = sets.into_iter().find_map(|(controller, top, file)| {
-        let folders = folders(root, top, own_path(own_groups, controller)?);
-        let texts = folders.iter().filter_map(|folder| read(&folder.join(file)));
-        texts
-            .map(|text| text.trim().to_owned())
-            .find(|text| !text.is_empty())
-    })?;
-    let nodes = numbers(&set)?;
+fn nodes_mb(root: &Path, set: &str) -> Option<f64> {
+    let nodes = numbers(set)?;
     let of_node = |node: u32| {
         let file = format!("sys/devices/system/node/node{node}/meminfo");
         let text = read(&root.join(file))?;
@@ -133,37 +156,47 @@ mod tests {
     use crate::usage::machine_of as machine;
 
     const MEM: (&str, &str) = ("proc/meminfo", "MemFree: 1 kB\nMemTotal:  2097152 kB\n");
+    const UNIFIED: (&str, &str) = (
+        "proc/self/mountinfo",
+        "35 24 0:30 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n",
+    );
+    const LEGACY: (&str, &str) = (
+        "proc/self/mountinfo",
+        "30 25 0:25 / /sys/fs/cgroup/cpu,memory rw - cgroup cgroup rw,cpu,memory\n\
+         31 25 0:26 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n",
+    );
 
     #[test]
     fn the_least_limit_of_all_groups_above_counts() {
         let group = ("proc/self/cgroup", "1:cpu:/x\n0::/a/b\n");
         let root = machine(&[
             MEM,
+            UNIFIED,
             group,
             ("sys/fs/cgroup/a/memory.max", "1073741824\n"),
             ("sys/fs/cgroup/a/b/memory.max", "max\n"),
         ]);
         assert_eq!(usable_mb(root.path()), 1024.0);
-        assert_eq!(usable_mb(machine(&[MEM, group]).path()), 2048.0);
+        assert_eq!(usable_mb(machine(&[MEM, UNIFIED, group]).path()), 2048.0);
     }
 
     #[test]
     fn a_limit_of_version_1_counts_as_far_as_it_binds() {
         let group = ("proc/self/cgroup", "4:cpu,memory:/a/b\n0::/\n");
         let limit = |folder: &str, mb: u64| {
-            let file = format!("sys/fs/cgroup/memory/{folder}memory.limit_in_bytes");
+            let file = format!("sys/fs/cgroup/cpu,memory/{folder}memory.limit_in_bytes");
             (file, (mb << 20).to_string())
         };
         let binds = |folder: &str| {
-            let file = format!("sys/fs/cgroup/memory/{folder}memory.use_hierarchy");
+            let file = format!("sys/fs/cgroup/cpu,memory/{folder}memory.use_hierarchy");
             (file, "1\n".to_owned())
         };
         let none = (
-            "sys/fs/cgroup/memory/memory.limit_in_bytes".to_owned(),
+            "sys/fs/cgroup/cpu,memory/memory.limit_in_bytes".to_owned(),
             "9223372036854771712".to_owned(),
         );
         let usable = |more: &[(String, String)]| {
-            let mut files = vec![MEM, group];
+            let mut files = vec![MEM, LEGACY, group];
             files.extend(
                 more.iter()
                     .map(|(name, text)| (name.as_str(), text.as_str())),
@@ -176,7 +209,7 @@ mod tests {
             usable(&[limit("a/b/", 1000), limit("a/", 500), binds("a/")]),
             500.0
         );
-        // A container sees the root of its own only.
+        // Of a group that is not seen here, the top counts.
         assert_eq!(usable(&[limit("", 700), binds("")]), 700.0);
         assert_eq!(usable(&[none]), 2048.0);
     }
@@ -191,8 +224,8 @@ mod tests {
             )
         };
         let nodes = [node(0, 1 << 20), node(1, 1 << 19), node(2, 1 << 18)];
-        let usable = |groups: &str, file: &str, set: &str| {
-            let mut files = vec![MEM, ("proc/self/cgroup", groups), (file, set)];
+        let usable = |mounts, groups: &str, file: &str, set: &str| {
+            let mut files = vec![MEM, mounts, ("proc/self/cgroup", groups), (file, set)];
             files.extend(
                 nodes
                     .iter()
@@ -201,13 +234,13 @@ mod tests {
             usable_mb(machine(&files).path())
         };
         let old = "sys/fs/cgroup/cpuset/x/cpuset.effective_mems";
-        assert_eq!(usable("3:cpuset:/x\n", old, "1-2\n"), 768.0);
+        assert_eq!(usable(LEGACY, "3:cpuset:/x\n", old, "1-2\n"), 768.0);
         let new = "sys/fs/cgroup/x/cpuset.mems.effective";
-        assert_eq!(usable("0::/x/y\n", new, "0,2\n"), 1280.0);
+        assert_eq!(usable(UNIFIED, "0::/x/y\n", new, "0,2\n"), 1280.0);
         // A node of which nothing is known, and a set that means nothing.
-        assert_eq!(usable("0::/x\n", new, "0,7\n"), 2048.0);
-        assert_eq!(usable("0::/x\n", new, "2-1\n"), 2048.0);
-        assert_eq!(usable("0::/x\n", new, "0-4000000000\n"), 2048.0);
+        assert_eq!(usable(UNIFIED, "0::/x\n", new, "0,7\n"), 2048.0);
+        assert_eq!(usable(UNIFIED, "0::/x\n", new, "2-1\n"), 2048.0);
+        assert_eq!(usable(UNIFIED, "0::/x\n", new, "0-4000000000\n"), 2048.0);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use brasserie_common::WallTime;
 use brasserie_common::resources::TaskPhysicalResources;
 
 use super::{BYTES_PER_MIB, read};
+use crate::keeper::processes::stat_fields;
 
 /// Clock ticks a second and bytes a page, as `/proc` counts.
 #[derive(Clone, Copy, Debug)]
@@ -135,10 +136,8 @@ fn task_of(
     None
 }
 
-/// Fields are counted from behind the name, which may hold anything.
 fn process(stat: &str) -> Option<Process> {
-    let (_, fields) = stat.rsplit_once(") ")?;
-    let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
+    let fields = stat_fields(stat.as_bytes())?;
     let number = |index: usize| fields.get(index)?.parse::<i64>().ok();
     let count = |index: usize| number(index).and_then(|n| u64::try_from(n).ok());
     Some(Process {
