@@ -48,6 +48,8 @@ pub struct TaskPhysicalResources {
     pub cpu_time_ms: Option<i64>,
     /// MiB.
     pub memory_mb: Option<f64>,
+    /// The most so far, in MiB: as control groups count it, or else as far as it was seen.
+    pub peak_memory_mb: Option<f64>,
     /// From and to disks, by its living processes.
     pub read_bytes: Option<u64>,
     pub written_bytes: Option<u64>,

@@ -57,6 +57,8 @@ struct TaskPhysicalResources {
   // From and to disks.
   16: optional i64 readBytes,
   17: optional i64 writtenBytes,
+  // The most so far.
+  18: optional double peakMemoryMB,
 }
 
 struct BackoffDuration {

@@ -455,6 +455,7 @@ fn python_call() -> worker::BistroWorkerRunTaskArgs {
                 ms_since_epoch: Some(5),
                 cpu_time_ms: Some(6),
                 memory_mb: Some(7.5.into()),
+                peak_memory_mb: None,
                 gpus: Some(Vec::new()),
                 read_bytes: None,
                 written_bytes: None,

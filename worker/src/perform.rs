@@ -10,13 +10,12 @@ use brasserie_common::{
 };
 use brasserie_common_runtime::Clock;
 use brasserie_worker_core::{Call, Effect, Event, ExitReason, Refusal, Reply, RunTask};
-use nix::unistd::Pid;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::directory::{GroupList, ListedGroup, Slot};
-use crate::process::{KillError, RunKey, SpawnError, SpawnRequest, TaskEnd, TaskSink};
+use crate::process::{Began, KillError, RunKey, SpawnError, SpawnRequest, TaskEnd, TaskSink};
 use crate::rpc::{SchedulerClient, Waiting};
 use crate::runner::Runner;
 use crate::usage::Running;
@@ -204,13 +203,13 @@ impl Supervised {
 }
 
 impl TaskSink for Supervised {
-    fn started(&mut self, key: &Arc<RunKey>, group: Pid, refresh: Duration) {
-        self.running.began(key, group, refresh);
+    fn started(&mut self, key: &Arc<RunKey>, began: Began) {
         let listed = ListedGroup {
-            group,
+            group: began.leader,
             listed: self.clock.now(),
             invocation: key.invocation,
         };
+        self.running.began(key, began);
         if let Some(slot) = self.groups.lock().add(listed) {
             self.slots.insert(Arc::clone(key), slot);
         }

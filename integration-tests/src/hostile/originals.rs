@@ -319,6 +319,7 @@ fn task() -> RunningTask {
             ms_since_epoch: Some(1),
             cpu_time_ms: Some(2),
             memory_mb: Some(3.0.into()),
+            peak_memory_mb: Some(4.0.into()),
             gpus: Some(gpus()),
             read_bytes: Some(8),
             written_bytes: Some(9),

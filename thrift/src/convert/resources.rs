@@ -118,6 +118,10 @@ impl TryFrom<wire::TaskPhysicalResources> for TaskPhysicalResources {
                 .memory_mb
                 .map(|mb| amount("TaskPhysicalResources.memoryMB", Some(mb)))
                 .transpose()?,
+            peak_memory_mb: used
+                .peak_memory_mb
+                .map(|mb| amount("TaskPhysicalResources.peakMemoryMB", Some(mb)))
+                .transpose()?,
             read_bytes: used
                 .read_bytes
                 .map(|bytes| not_negative("TaskPhysicalResources.readBytes", bytes))
@@ -137,6 +141,7 @@ impl From<TaskPhysicalResources> for wire::TaskPhysicalResources {
             ms_since_epoch: Some(used.ms_since_epoch),
             cpu_time_ms: used.cpu_time_ms,
             memory_mb: used.memory_mb.map(OrderedFloat),
+            peak_memory_mb: used.peak_memory_mb.map(OrderedFloat),
             gpus: Some(to_wire_list(used.gpus)),
             read_bytes: used.read_bytes.map(saturating_i64),
             written_bytes: used.written_bytes.map(saturating_i64),

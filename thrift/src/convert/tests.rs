@@ -101,6 +101,7 @@ fn used() -> impl Strategy<Value = TaskPhysicalResources> {
                 ms_since_epoch,
                 cpu_time_ms,
                 memory_mb,
+                peak_memory_mb: memory_mb.map(|mb| mb * 2.0),
                 read_bytes,
                 written_bytes: read_bytes.map(|bytes| bytes / 2),
                 gpus,

@@ -361,6 +361,7 @@ pub struct TaskPhysicalResources {
     pub gpus: Option<Vec<GPUInfo>>,
     pub read_bytes: Option<i64>,
     pub written_bytes: Option<i64>,
+    pub peak_memory_mb: Option<OrderedFloat<f64>>,
 }
 
 impl TSerializable for TaskPhysicalResources {
@@ -374,6 +375,7 @@ impl TSerializable for TaskPhysicalResources {
         let mut f_4: Option<Vec<GPUInfo>> = Some(Vec::new());
         let mut f_16: Option<i64> = None;
         let mut f_17: Option<i64> = None;
+        let mut f_18: Option<OrderedFloat<f64>> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -411,6 +413,10 @@ impl TSerializable for TaskPhysicalResources {
                     let val = i_prot.read_i64()?;
                     f_17 = Some(val);
                 }
+                18 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_18 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -425,6 +431,7 @@ impl TSerializable for TaskPhysicalResources {
             gpus: f_4,
             read_bytes: f_16,
             written_bytes: f_17,
+            peak_memory_mb: f_18,
         };
         Ok(ret)
     }
@@ -465,6 +472,11 @@ impl TSerializable for TaskPhysicalResources {
             o_prot.write_i64(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.peak_memory_mb {
+            o_prot.write_field_begin(&TFieldIdentifier::new("peakMemoryMB", TType::Double, 18))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -479,6 +491,7 @@ impl Default for TaskPhysicalResources {
             gpus: Some(Vec::new()),
             read_bytes: None,
             written_bytes: None,
+            peak_memory_mb: None,
         }
     }
 }

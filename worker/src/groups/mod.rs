@@ -46,7 +46,7 @@ pub use name::Tag;
 use places::Places;
 pub use plan::{Ability, Capabilities, PlanError};
 use plan::{Facts, Limits, Named};
-pub use task::{Emptying, TaskGroup};
+pub use task::{Emptying, Meter, TaskGroup};
 
 /// How long a group of version 1 may take to freeze before its processes are let go and killed as they run.
 pub const FREEZE_TIMEOUT: Duration = Duration::from_secs(10);

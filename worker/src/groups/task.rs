@@ -223,11 +223,12 @@ impl TaskGroup {
 
     /// What was used so far, as far as the groups count it.
     pub fn usage(&self) -> GroupUsage {
-        let each = self.dirs.iter().map(|dir| match dir.version {
-            Version::One => v1::usage(&dir.path),
-            Version::Two => v2::usage(&dir.path),
-        });
-        each.fold(GroupUsage::default(), GroupUsage::or)
+        usage(&self.dirs)
+    }
+
+    /// To read the same elsewhere, while the task runs.
+    pub fn meter(&self) -> Meter {
+        Meter(self.dirs.clone())
     }
 
     /// Whether the kernel killed any of its processes for want of memory, and whose limit that was.
@@ -242,6 +243,24 @@ impl TaskGroup {
             None => Some(OutOfMemory::Elsewhere),
         }
     }
+}
+
+/// Reads what a task's groups count. Of groups that are gone it reads nothing.
+#[derive(Clone, Debug)]
+pub struct Meter(Vec<Dir>);
+
+impl Meter {
+    pub fn usage(&self) -> GroupUsage {
+        usage(&self.0)
+    }
+}
+
+fn usage(dirs: &[Dir]) -> GroupUsage {
+    let each = dirs.iter().map(|dir| match dir.version {
+        Version::One => v1::usage(&dir.path),
+        Version::Two => v2::usage(&dir.path),
+    });
+    each.fold(GroupUsage::default(), GroupUsage::or)
 }
 
 impl Drop for TaskGroup {

@@ -52,7 +52,7 @@ use brasserie_common::{
     Ending, InvocationId, JobName, NodeName, ReportedStatus, Story, TaskSubprocessOptions, Time,
 };
 
-use crate::groups::GroupsConfig;
+use crate::groups::{GroupsConfig, Meter};
 use crate::logs::LogStore;
 
 pub use command::ARGUMENT_IN_ENVIRONMENT_LIMIT;
@@ -126,18 +126,28 @@ pub struct SpawnRequest {
     pub asked: Instant,
 }
 
+/// A task's process has begun.
+#[derive(Debug)]
+pub struct Began {
+    /// It leads a process group with its own id.
+    pub leader: nix::unistd::Pid,
+    /// Its job wants it to be looked at once in this time.
+    pub refresh: Duration,
+    /// If it has control groups.
+    pub meter: Option<Meter>,
+}
+
 /// Where results go. Called on the supervising thread: it must not block, and may call the runner.
 pub trait TaskSink: Send {
-    /// The task's process was started; it leads a process group with its own id.
-    /// It wants to be looked at once in `_refresh`.
-    fn started(&mut self, _key: &Arc<RunKey>, _group: nix::unistd::Pid, _refresh: Duration) {}
+    /// The task's process was started.
+    fn started(&mut self, _key: &Arc<RunKey>, _began: Began) {}
 
     fn ended(&mut self, end: TaskEnd);
 }
 
 impl TaskSink for Box<dyn TaskSink> {
-    fn started(&mut self, key: &Arc<RunKey>, group: nix::unistd::Pid, refresh: Duration) {
-        (**self).started(key, group, refresh);
+    fn started(&mut self, key: &Arc<RunKey>, began: Began) {
+        (**self).started(key, began);
     }
 
     fn ended(&mut self, end: TaskEnd) {

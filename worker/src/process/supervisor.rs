@@ -26,7 +26,7 @@ use super::runner::{Command, Inbox, TaskNumber};
 use super::spawn::{self, Launcher};
 use super::strays::{LOOK, Strays};
 use super::task::{Declared, Stage, Task, Telling};
-use super::{RunKey, RunnerConfig, Signalled, SpawnRequest, TaskEnd, TaskSink};
+use super::{Began, RunKey, RunnerConfig, Signalled, SpawnRequest, TaskEnd, TaskSink};
 use crate::groups::plan::asks_for_a_group;
 use crate::groups::{GroupUsage, Groups, TaskGroup};
 use crate::logs::{Share, TaskTag};
@@ -238,8 +238,12 @@ impl Supervisor {
         let now = Instant::now();
         match self.launch(number, request, &arguments) {
             Ok((child, pipes, group)) => {
-                let refresh = request.options.refresh_resources;
-                self.sink.started(&key, child.pid, refresh);
+                let began = Began {
+                    leader: child.pid,
+                    refresh: request.options.refresh_resources,
+                    meter: group.as_ref().map(TaskGroup::meter),
+                };
+                self.sink.started(&key, began);
                 let task = Task {
                     key,
                     tag,

@@ -6,34 +6,52 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use brasserie_common::TaskKey;
+use brasserie_common::resources::TaskPhysicalResources;
 use brasserie_common_runtime::Clock;
 use brasserie_worker_core::Event;
-use nix::unistd::{Pid, SysconfVar, sysconf};
+use nix::unistd::{SysconfVar, sysconf};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::tasks::{Units, sample};
+use super::tasks::{Looked, Units, sample};
+use crate::groups::Meter;
 use crate::perform::OwnEvents;
-use crate::process::RunKey;
+use crate::process::{Began, RunKey};
 
 /// No task is looked at more often: what a look shows is read by people.
 const LEAST_PERIOD: Duration = Duration::from_secs(1);
 /// A look takes no more than one part in so many of a processor, however many processes the machine has.
 const LEAST_PART: u32 = 50;
 
-/// Tasks that have a process now, each with its leader and how often its job wants it looked at.
+/// Tasks that have a process now.
 #[derive(Debug, Default)]
 pub(crate) struct Running {
-    tasks: Mutex<HashMap<Arc<RunKey>, (Pid, Duration)>>,
+    tasks: Mutex<HashMap<Arc<RunKey>, Watched>>,
     /// There is one again, after there was none.
     first: Notify,
 }
 
+/// One of them.
+#[derive(Debug)]
+struct Watched {
+    leader: i32,
+    period: Duration,
+    meter: Option<Arc<Meter>>,
+    /// The most that a look has shown, in MiB.
+    peak_memory_mb: Option<f64>,
+}
+
 impl Running {
-    pub(crate) fn began(&self, key: &Arc<RunKey>, leader: Pid, period: Duration) {
+    pub(crate) fn began(&self, key: &Arc<RunKey>, began: Began) {
+        let watched = Watched {
+            leader: began.leader.as_raw(),
+            period: began.refresh,
+            meter: began.meter.map(Arc::new),
+            peak_memory_mb: None,
+        };
         let mut tasks = self.tasks.lock();
-        tasks.insert(Arc::clone(key), (leader, period));
+        tasks.insert(Arc::clone(key), watched);
         if tasks.len() == 1 {
             self.first.notify_one();
         }
@@ -43,18 +61,30 @@ impl Running {
         self.tasks.lock().remove(key);
     }
 
-    fn all(&self) -> Vec<(Arc<RunKey>, i32)> {
+    fn all(&self) -> Vec<Looked<Arc<RunKey>>> {
         let tasks = self.tasks.lock();
-        let tasks = tasks.iter();
-        tasks
-            .map(|(key, (leader, _))| (Arc::clone(key), leader.as_raw()))
-            .collect()
+        let looked = tasks.iter().map(|(key, watched)| Looked {
+            task: Arc::clone(key),
+            leader: watched.leader,
+            meter: watched.meter.clone(),
+        });
+        looked.collect()
+    }
+
+    /// Adds the most that was seen so far, this look included.
+    fn with_peak(&self, key: &RunKey, mut told: TaskPhysicalResources) -> TaskPhysicalResources {
+        if let Some(watched) = self.tasks.lock().get_mut(key) {
+            let seen = [watched.peak_memory_mb, told.peak_memory_mb, told.memory_mb];
+            watched.peak_memory_mb = seen.into_iter().flatten().reduce(f64::max);
+            told.peak_memory_mb = watched.peak_memory_mb;
+        }
+        told
     }
 
     /// One look serves all tasks, so the shortest wish decides.
     fn period(&self) -> Option<Duration> {
         let tasks = self.tasks.lock();
-        tasks.values().map(|(_, period)| *period).min()
+        tasks.values().map(|watched| watched.period).min()
     }
 }
 
@@ -98,7 +128,7 @@ pub(crate) async fn sample_tasks(
                     node: key.node.clone(),
                 },
                 invocation: key.invocation,
-                physical,
+                physical: running.with_peak(&key, physical),
             };
             if own.send(event).is_err() {
                 return;

@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use brasserie_common::WallTime;
 use brasserie_common::resources::TaskPhysicalResources;
 
 use super::{BYTES_PER_MIB, read};
+use crate::groups::{GroupUsage, Meter};
 use crate::keeper::processes::stat_fields;
 
 /// Clock ticks a second and bytes a page, as `/proc` counts.
@@ -27,7 +29,17 @@ struct Process {
     resident_pages: u64,
 }
 
-/// One look. `tasks`: each with the process that leads its group.
+/// A task that is looked at.
+#[derive(Clone, Debug)]
+pub(crate) struct Looked<T> {
+    pub(crate) task: T,
+    /// The process that leads its process group.
+    pub(crate) leader: i32,
+    /// Of its control groups, if it has any.
+    pub(crate) meter: Option<Arc<Meter>>,
+}
+
+/// One look. What a task's control groups count is exact, also of processes that are over, and so goes before what is seen here.
 ///
 /// A process belongs to the task whose group it is in, or else to that of its parent: who leaves the group is still found while
 /// somebody between lives.
@@ -35,13 +47,13 @@ pub(crate) fn sample<T>(
     root: &Path,
     units: Units,
     now: WallTime,
-    tasks: Vec<(T, i32)>,
+    tasks: Vec<Looked<T>>,
 ) -> Vec<(T, TaskPhysicalResources)> {
     let processes = processes(root);
     let leaders: HashMap<i32, usize> = tasks
         .iter()
         .enumerate()
-        .map(|(index, (_, leader))| (*leader, index))
+        .map(|(index, looked)| (looked.leader, index))
         .collect();
     let mut uses = vec![Use::default(); tasks.len()];
     for (&pid, process) in &processes {
@@ -52,8 +64,27 @@ pub(crate) fn sample<T>(
     let told = tasks.into_iter().zip(uses);
     // One without a process is just over.
     let told = told.filter(|(_, used)| used.processes > 0);
-    told.map(|((task, _), used)| (task, used.told(units, now)))
-        .collect()
+    told.map(|(looked, used)| {
+        let counted = looked.meter.map(|meter| meter.usage());
+        let told = used.told(units, now);
+        (looked.task, with_counted(told, counted.unwrap_or_default()))
+    })
+    .collect()
+}
+
+fn with_counted(seen: TaskPhysicalResources, counted: GroupUsage) -> TaskPhysicalResources {
+    let mb = |bytes: u64| bytes as f64 / BYTES_PER_MIB;
+    let cpu_ms = counted
+        .cpu
+        .and_then(|cpu| i64::try_from(cpu.as_millis()).ok());
+    TaskPhysicalResources {
+        cpu_time_ms: cpu_ms.or(seen.cpu_time_ms),
+        memory_mb: counted.memory_bytes.map(mb).or(seen.memory_mb),
+        peak_memory_mb: counted.memory_peak_bytes.map(mb).or(seen.peak_memory_mb),
+        read_bytes: counted.read_bytes.or(seen.read_bytes),
+        written_bytes: counted.written_bytes.or(seen.written_bytes),
+        ..seen
+    }
 }
 
 /// What the processes of a task have in sum.
@@ -165,6 +196,7 @@ fn io(root: &Path, pid: i32) -> Option<Io> {
 mod tests {
     use super::*;
     use crate::usage::machine_of;
+    use std::time::Duration;
 
     const UNITS: Units = Units {
         ticks_per_second: 100,
@@ -179,6 +211,14 @@ mod tests {
         (format!("proc/{pid}/stat"), text)
     }
 
+    fn without_groups<T>(task: T, leader: i32) -> Looked<T> {
+        Looked {
+            task,
+            leader,
+            meter: None,
+        }
+    }
+
     fn used(
         files: &[(String, String)],
         tasks: &[(&'static str, i32)],
@@ -188,7 +228,10 @@ mod tests {
             .map(|(name, text)| (name.as_str(), text.as_str()))
             .collect();
         let root = machine_of(&files);
-        sample(root.path(), UNITS, WallTime::from_secs(7), tasks.to_vec())
+        let looked = tasks
+            .iter()
+            .map(|(task, leader)| without_groups(*task, *leader));
+        sample(root.path(), UNITS, WallTime::from_secs(7), looked.collect())
     }
 
     #[test]
@@ -221,6 +264,33 @@ mod tests {
     }
 
     #[test]
+    fn what_groups_count_goes_before_what_is_seen() {
+        let seen = TaskPhysicalResources {
+            ms_since_epoch: 5,
+            cpu_time_ms: Some(1),
+            memory_mb: Some(2.0),
+            read_bytes: Some(3),
+            ..TaskPhysicalResources::default()
+        };
+        let none = with_counted(seen.clone(), GroupUsage::default());
+        assert_eq!(none, seen);
+        let counted = GroupUsage {
+            memory_bytes: Some(1 << 20),
+            memory_peak_bytes: Some(3 << 19),
+            cpu: Some(Duration::from_millis(70)),
+            read_bytes: None,
+            written_bytes: Some(9),
+        };
+        let told = with_counted(seen, counted);
+        assert_eq!((told.ms_since_epoch, told.cpu_time_ms), (5, Some(70)));
+        assert_eq!(
+            (told.memory_mb, told.peak_memory_mb),
+            (Some(1.0), Some(1.5))
+        );
+        assert_eq!((told.read_bytes, told.written_bytes), (Some(3), Some(9)));
+    }
+
+    #[test]
     fn a_ring_of_parents_and_odd_files_harm_nobody() {
         let odd = ("proc/9/stat".to_owned(), "9 (x) S one 9".to_owned());
         let files = [
@@ -240,7 +310,7 @@ mod tests {
             Path::new("/"),
             UNITS,
             WallTime::from_secs(1),
-            vec![((), own)],
+            vec![without_groups((), own)],
         );
         let [(_, used)] = &told[..] else {
             panic!("{told:?}");

@@ -23,6 +23,7 @@ use brasserie_thrift::rpc::{
     CallResult, ClientConfig, ClientPool, IncomingCall, Limits, PeerAddr, Server, ServerHandle,
     Service,
 };
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use thrift::ApplicationErrorKind;
 use thrift::protocol::TSerializable;
@@ -116,7 +117,7 @@ impl FakeService {
 
 /// The scheduler, and the worker that works for it.
 pub struct Stage {
-    pub program: Child,
+    program: Program,
     pub scene: watch::Receiver<Scene>,
     set: Arc<watch::Sender<Scene>>,
     scheduler: BistroInstanceID,
@@ -124,6 +125,20 @@ pub struct Stage {
     /// Absent while it restarts.
     server: Option<Running>,
     invocations: i64,
+}
+
+/// The worker's keeper. A test that fails leaves no worker behind.
+struct Program(Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // Who is waited for already has no number any more that could be somebody else's.
+        if let Ok(None) = self.0.try_wait() {
+            let keeper = Pid::from_raw(i32::try_from(self.0.id()).expect("an id"));
+            // It may be over by now.
+            let _ = kill(keeper, Signal::SIGTERM);
+        }
+    }
 }
 
 /// The scheduler's port, closed when this is dropped.
@@ -167,7 +182,7 @@ impl Stage {
             .spawn()
             .expect("the worker starts");
         Stage {
-            program,
+            program: Program(program),
             scene,
             set,
             scheduler: id,
@@ -298,6 +313,16 @@ impl Stage {
         task: &RunningTask,
         command: Vec<String>,
     ) -> Result<(), String> {
+        self.run_with(task, command, TaskSubprocessOptions::default())
+            .await
+    }
+
+    pub async fn run_with(
+        &mut self,
+        task: &RunningTask,
+        command: Vec<String>,
+        opts: TaskSubprocessOptions,
+    ) -> Result<(), String> {
         let worker = self.worker().await.id.expect("an id");
         let arguments = BistroWorkerRunTaskArgs {
             rt: task.clone(),
@@ -306,7 +331,7 @@ impl Stage {
             scheduler: self.scheduler.clone(),
             worker,
             notify_if_tasks_not_running_sequence_num: 0,
-            opts: TaskSubprocessOptions::default(),
+            opts,
         };
         let result: CallResult<BistroWorkerRunTaskResult> = self.call("runTask", &arguments).await;
         let CallResult::Done(result) = result else {
@@ -361,7 +386,7 @@ impl Stage {
 
     /// The program that people see is the keeper.
     pub fn keeper(&self) -> Pid {
-        Pid::from_raw(i32::try_from(self.program.id()).expect("an id"))
+        Pid::from_raw(i32::try_from(self.program.0.id()).expect("an id"))
     }
 
     /// The worker itself, the keeper's only child while no task has been orphaned.
@@ -374,7 +399,7 @@ impl Stage {
     /// Waits for the program's end.
     pub async fn code(mut self) -> Option<i32> {
         let ended =
-            tokio::task::spawn_blocking(move || self.program.wait().map(|status| status.code()));
+            tokio::task::spawn_blocking(move || self.program.0.wait().map(|status| status.code()));
         let code = timeout(PATIENCE, ended).await.expect("it ends in time");
         code.expect("no panic")
             .expect("it was not waited for before")

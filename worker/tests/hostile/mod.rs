@@ -1,11 +1,14 @@
 //! Tasks that do their worst: the worker lives, the task's end tells what happened, nothing is left behind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use brasserie_thrift::generated::common::{KillMethod, KillRequest};
+use brasserie_thrift::generated::common::{
+    CGroupOptions, KillMethod, KillRequest, TaskPhysicalResources, TaskSubprocessOptions,
+};
+use brasserie_worker::groups::mounts::{parse_membership, parse_mounts};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -372,4 +375,94 @@ async fn kill_9_of_a_worker_ends_a_hundred_tasks_of_three_processes_in_time() {
     }
     println!("all dead after {:?}", killed.elapsed());
     assert_eq!(stage.code().await, Some(128 + 9));
+}
+
+/// The folders of the worker's own making that a process is in.
+fn task_groups(process: Pid) -> Vec<PathBuf> {
+    let text = |name: &str| fs::read_to_string(format!("/proc/{process}/{name}"));
+    let (Ok(mounts), Ok(own)) = (text("mountinfo"), text("cgroup")) else {
+        return Vec::new();
+    };
+    let own = parse_membership(&own);
+    let places = own.legacy.values().chain(&own.unified);
+    let places: Vec<&String> = places.filter(|path| path.contains("/brasserie/")).collect();
+    let mounts = parse_mounts(&mounts);
+    let found = mounts
+        .iter()
+        .flat_map(|mount| places.iter().filter_map(|path| mount.locate(path)));
+    found.filter(|folder| folder.is_dir()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kill_9_of_a_worker_ends_and_removes_the_control_groups_of_its_tasks() {
+    const TASKS: usize = 8;
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.join().await;
+    let worker = stage.worker_process();
+    let options = TaskSubprocessOptions {
+        cgroup_options: Some(CGroupOptions {
+            memory_limit_in_bytes: Some(256 << 20),
+            pids_max: Some(50),
+            ..CGroupOptions::default()
+        }),
+        ..TaskSubprocessOptions::default()
+    };
+    // One of the three has left the process group, the session, its parent and its environment.
+    let script = "(setsid env -i sleep 1000 &) ; sleep 1000 & exec sleep 1000";
+    let mut tasks = Vec::new();
+    for number in 0..TASKS {
+        let task = stage.task("job", &number.to_string());
+        let run = stage.run_with(&task, bash(script), options.clone());
+        run.await.expect("accepted");
+        tasks.push(task);
+    }
+    let until = Instant::now() + PATIENCE;
+    let groups: BTreeSet<PathBuf> = loop {
+        let processes = descendants(worker);
+        if processes.len() == 3 * TASKS {
+            break processes.into_iter().flat_map(task_groups).collect();
+        }
+        let scene = stage.until("a word", |_| true).await;
+        let mut told = scene.statuses.iter().map(|told| &told.status);
+        if let Some(refusal) = told.find(|status| status.contains("control groups")) {
+            eprintln!("unproven here: {refusal}");
+            return end(stage).await;
+        }
+        assert!(Instant::now() < until, "{processes:?}");
+        tokio::time::sleep(LOOK_AGAIN).await;
+    };
+    assert!(groups.len() >= 2 * TASKS, "{groups:?}");
+    // What the groups count is told while the tasks run.
+    let counted = async {
+        loop {
+            let running = stage.fetch().await;
+            let mut used = running.iter().map(|task| task.physical_resources.as_ref());
+            let peak = |used: &TaskPhysicalResources| {
+                let (now, peak) = (used.memory_mb?.0, used.peak_memory_mb?.0);
+                (0.0 < now && now <= peak && peak < 256.0).then_some(())
+            };
+            if used.all(|used| used.and_then(peak).is_some()) {
+                return;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    };
+    let counted = tokio::time::timeout(PATIENCE, counted).await;
+    counted.expect("each task's memory, now and at most, is told");
+
+    let all = descendants(worker);
+    let killed = Instant::now();
+    kill(worker, Signal::SIGKILL).expect("killed");
+    while let Some(left) = all.iter().find(|pid| is_alive(**pid)) {
+        let since = killed.elapsed();
+        assert!(
+            since < KILL_WAIT_AND_A_SECOND,
+            "{left} alive after {since:?}"
+        );
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    assert_eq!(stage.code().await, Some(128 + 9));
+    let left: Vec<&PathBuf> = groups.iter().filter(|group| group.exists()).collect();
+    assert!(left.is_empty(), "{left:?}");
 }

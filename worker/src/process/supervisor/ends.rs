@@ -205,8 +205,12 @@ impl Supervisor {
                 .counted
                 .memory_peak_bytes
                 .or(Some(usage.max_resident_bytes)),
-            read_bytes: usage.read_bytes,
-            written_bytes: usage.written_bytes,
+            read_bytes: usage
+                .read_bytes
+                .max(task.counted.read_bytes.unwrap_or_default()),
+            written_bytes: usage
+                .written_bytes
+                .max(task.counted.written_bytes.unwrap_or_default()),
             last_lines: task.tail.take(),
         };
         self.sink.ended(TaskEnd {
