@@ -22,6 +22,7 @@ pub enum Stream {
     Work,
     Gates,
     Machines,
+    Limits,
 }
 
 /// One stream.

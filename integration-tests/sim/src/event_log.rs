@@ -3,7 +3,11 @@
 //!
 //! `when` stands beside each [`Happening`]: the true time of the world, which no machine's clock shows exactly.
 
-use brasserie_common::{Health, RecordSeq, RefusalCode, SchedulerId, Shard, StatusBits, WorkerId};
+use std::time::Duration;
+
+use brasserie_common::{
+    EndedBy, Health, RecordSeq, RefusalCode, SchedulerId, Shard, StatusBits, WorkerId,
+};
 
 pub use crate::words::*;
 
@@ -244,6 +248,14 @@ pub enum Happening {
         worker: WorkerId,
         how: WorkerStop,
     },
+    /// Its operator wants it to end with the tasks that it has.
+    WorkerDrains {
+        worker: WorkerId,
+    },
+    /// Its operator wants it to end, and its tasks too.
+    WorkerShutsDown {
+        worker: WorkerId,
+    },
     /// The worker's own opinion changed.
     WorkerHealth {
         place: WorkerPlace,
@@ -326,10 +338,24 @@ pub enum Happening {
         worker: WorkerId,
         run: Run,
     },
+    /// The worker starts a run that has limits of time, as it was told them when it accepted the run in this turn.
+    Limited {
+        place: WorkerPlace,
+        worker: WorkerId,
+        run: Run,
+        timeout: Option<Duration>,
+        deadline: Option<Duration>,
+    },
+    /// The worker's core hears that the process of such a run is there: its timeout counts from now on.
+    StartHeard {
+        worker: WorkerId,
+        run: Run,
+    },
     KillAsked {
         place: WorkerPlace,
         worker: WorkerId,
         run: Run,
+        by: EndedBy,
     },
     /// From here on it executes nothing.
     ProcessEnded {

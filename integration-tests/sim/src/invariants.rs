@@ -17,6 +17,7 @@ mod calls_are_bounded;
 mod cores;
 mod deleted_stays_deleted;
 mod denied_never_starts;
+mod drains_quietly;
 mod ends_are_not_undone;
 mod every_viable_set;
 mod explain_is_true;
@@ -29,6 +30,7 @@ mod healthy_starts;
 mod heartbeats_are_bounded;
 mod joins_in_time;
 mod left_in_one_commit;
+mod limits_of_time;
 mod lost_is_lost;
 mod must_die_is_final;
 mod never_twice;
@@ -204,6 +206,8 @@ fn registry() -> Vec<Box<dyn Law>> {
         Box::new(gates_hold::GatesHold::default()),
         Box::new(explain_is_true::ExplainIsTrue::default()),
         Box::new(orphans_end::OrphansEnd::default()),
+        Box::new(limits_of_time::LimitsOfTime::default()),
+        Box::new(drains_quietly::DrainsQuietly::default()),
         Box::new(heartbeats_are_bounded::HeartbeatsAreBounded::default()),
         Box::new(calls_are_bounded::CallsAreBounded::default()),
         Box::new(joins_in_time::JoinsInTime::default()),

@@ -14,7 +14,9 @@ use crate::invariants::Laws;
 use crate::network::NetworkFaults;
 use crate::processes::ProcessFaults;
 use crate::run::{Broken, Outcome, Settings, run_swarm};
-use crate::swarm::{Gates, Machines, Orphans, Restores, Start, StartSeconds, Swarm, Variant};
+use crate::swarm::{
+    Gates, Limits, Machines, Orphans, Restores, Start, StartSeconds, Swarm, Variant,
+};
 
 pub use foci::FOCI;
 
@@ -68,6 +70,7 @@ struct Wanted {
     orphans: Orphans,
     gates: Gates,
     machines: Machines,
+    limits: Limits,
 }
 
 impl Focus {
@@ -171,6 +174,7 @@ impl Wanted {
             orphans: self.orphans,
             gates: self.gates,
             machines: self.machines,
+            limits: self.limits,
             ..drawn
         }
     }

@@ -14,7 +14,7 @@ use crate::event_log::{FaultKind, MachineId, WorkerPlace};
 use crate::network::NetworkFaults;
 use crate::processes::ProcessFaults;
 
-pub use work::{Gates, Machines, Orphans};
+pub use work::{Gates, Limits, Machines, Orphans};
 
 /// How the first scheduler starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +112,7 @@ pub struct Swarm {
     pub orphans: Orphans,
     pub gates: Gates,
     pub machines: Machines,
+    pub limits: Limits,
 }
 
 /// Kinds that are injected one by one; the others are properties of the network and of processes.
@@ -212,6 +213,7 @@ impl Swarm {
             orphans: Orphans::Stay,
             gates: Gates::None,
             machines: Machines::Alike,
+            limits: Limits::None,
         };
         swarm.vary(variants, pace)
     }

@@ -372,4 +372,6 @@ pub enum FaultKind {
     MachineCrash,
     /// A heartbeat of another protocol version, or of a known instance with another shard or machine lock.
     StrayHeartbeat,
+    /// An operator lets a worker end with its tasks.
+    WorkerDrain,
 }

@@ -9,7 +9,7 @@ use brasserie_common_config::{Config, NodeSource, ParseOptions, parse};
 use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder};
 
 use crate::dice::{Dice, Stream};
-use crate::swarm::{Gates, Machines, Orphans, Swarm};
+use crate::swarm::{Gates, Limits, Machines, Orphans, Swarm};
 
 /// The most jobs at once: enough for contention, few enough that a run stays quick.
 const MAX_JOBS: usize = 4;
@@ -28,6 +28,8 @@ struct Job {
     needs: Needs,
     /// Keys about orphans, each with a comma before it.
     orphans: String,
+    /// Keys about the time that a run may take, likewise.
+    limits: String,
 }
 
 /// What a task takes of its worker's machine, in slots.
@@ -47,6 +49,8 @@ pub struct Extras {
     pub gates: Option<Dice>,
     /// Machines have memory and cards, and tasks take of them.
     pub machines: Option<Dice>,
+    /// Some jobs say how long a run may take.
+    pub limits: Option<Dice>,
 }
 
 impl Extras {
@@ -56,6 +60,7 @@ impl Extras {
             orphans: (swarm.orphans == Orphans::End).then(|| dice(Stream::Orphans)),
             gates: (swarm.gates == Gates::Some).then(|| dice(Stream::Gates)),
             machines: (swarm.machines == Machines::Measured).then(|| dice(Stream::Machines)),
+            limits: (swarm.limits == Limits::Some).then(|| dice(Stream::Limits)),
         }
     }
 }
@@ -91,6 +96,9 @@ const BACKOFFS: [&str; 5] = [
 const ORPHANS_END_AFTER: [&str; 5] = ["false", "true", "2", "15", "90"];
 /// How they are ended.
 const ORPHANS_END_BY: [&str; 3] = ["term", "kill", "term_wait_kill"];
+
+/// How long a run may take, in seconds: some, most and all of them take less.
+const RUNS_TAKE: [Option<u32>; 5] = [None, Some(1), Some(5), Some(60), Some(600)];
 
 /// Memory of one slot.
 const MEMORY_SLOT_MB: usize = 512;
@@ -149,7 +157,7 @@ impl Workload {
             Some(_) | None => None,
         };
         let backoff = BACKOFFS[self.dice.below(BACKOFFS.len())];
-        let orphans = self.orphan_keys();
+        let (orphans, limits) = (self.orphan_keys(), self.limit_keys());
         let (after_all, needs) = (self.draw_gate(), self.draw_needs());
         self.jobs.push(Job {
             number,
@@ -160,7 +168,22 @@ impl Workload {
             after_all,
             needs,
             orphans,
+            limits,
         });
+    }
+
+    fn limit_keys(&mut self) -> String {
+        let Some(dice) = &mut self.extras.limits else {
+            return String::new();
+        };
+        let mut keys = String::new();
+        for key in ["timeout", "deadline"] {
+            if let Some(secs) = RUNS_TAKE[dice.below(RUNS_TAKE.len())] {
+                // Writing to a String cannot fail.
+                let _ = write!(keys, r#", "{key}": {secs}"#);
+            }
+        }
+        keys
     }
 
     fn orphan_keys(&mut self) -> String {
@@ -345,8 +368,8 @@ impl Workload {
             let _ = write!(
                 text,
                 r#", "bistro_job->j{}": {{"owner": "sim", "command": ["/bin/true"], "enabled": {},
-                    "backoff": {}, "resources": {{"slots": {}{needs}}}{depends_on}{after_all}{}}}"#,
-                job.number, job.enabled, job.backoff, job.slots, job.orphans
+                    "backoff": {}, "resources": {{"slots": {}{needs}}}{depends_on}{after_all}{}{}}}"#,
+                job.number, job.enabled, job.backoff, job.slots, job.orphans, job.limits
             );
         }
         text.push('}');
@@ -389,6 +412,7 @@ mod tests {
                 orphans: some(2, Stream::Orphans),
                 gates: some(3, Stream::Gates),
                 machines: some(4, Stream::Machines),
+                limits: some(5, Stream::Limits),
             };
             let mut workload = Workload::new(Dice::new(seed, Stream::Workload), extras);
             for _ in 0..30 {

@@ -57,6 +57,11 @@ impl Cluster {
                 self.shut_worker_down(place);
                 true
             }
+            FaultKind::WorkerDrain => {
+                let place = self.any_place();
+                self.drain_worker(place);
+                true
+            }
             FaultKind::MassRestart => self.mass_restart(),
             FaultKind::SchedulerPause => {
                 let most = LONGEST_SCHEDULER_SLEEP;

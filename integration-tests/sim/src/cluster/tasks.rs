@@ -35,6 +35,11 @@ impl Cluster {
                 });
                 self.queue
                     .push(ends_at, Due::ProcessEnds { process: id, place });
+                if run.options.timeout.is_some() {
+                    let (task, invocation) = (run.task.key(), run.task.invocation);
+                    let input = WorkerInput::TaskStarted { task, invocation };
+                    self.worker_hears(place, generation, Duration::ZERO, input);
+                }
             }
             None => {
                 let task = run.task.key();
@@ -66,6 +71,16 @@ impl Cluster {
             invocation,
             status,
         };
+        self.worker_hears(place, generation, after, input);
+    }
+
+    fn worker_hears(
+        &mut self,
+        place: WorkerPlace,
+        generation: u32,
+        after: Duration,
+        input: WorkerInput,
+    ) {
         let due = Due::WorkerHears {
             place,
             generation,

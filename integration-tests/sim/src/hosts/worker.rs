@@ -1,20 +1,23 @@
 //! A worker process: the real core, and what each request and call was about. Its task processes live outside of it.
 
 mod arrival;
+mod departure;
 
 use std::sync::Arc;
 
 use brasserie_common::collections::IdMap;
 use brasserie_common::{
-    CallId, CallOutcome, Health, InvocationId, KillRequest, RefusalCode, ReportedStatus, RequestId,
-    RunningTask, SchedulerId, StatusBits, Story, TaskKey, Time, WallTime, WorkerId,
+    CallId, CallOutcome, Health, InvocationId, KillRequest, ReportedStatus, RequestId, RunningTask,
+    SchedulerId, StatusBits, TaskKey, Time, WallTime, WorkerId,
 };
-use brasserie_scheduler_core::{CallReply as SchedulerCallReply, Message, StatusUpdate};
+use brasserie_scheduler_core::{CallReply as SchedulerCallReply, Message};
 use brasserie_worker_core::{
     Call, CallReply, Effect, Event, ExitReason, Goodbye, Options, Refusal, Reply, RunTask, Worker,
 };
 
 use self::arrival::Arrival;
+pub(crate) use self::departure::story_of;
+use self::departure::{refused, update};
 use super::ToScheduler;
 use crate::event_log::{Ask, CallTag, Happening, MachineSize, Run, SetMark, TaskId, WorkerPlace};
 
@@ -35,8 +38,15 @@ pub enum WorkerInput {
         invocation: InvocationId,
         status: ReportedStatus,
     },
+    /// The process of a run with a timeout is there.
+    TaskStarted {
+        task: TaskKey,
+        invocation: InvocationId,
+    },
     /// SIGTERM.
     Shutdown,
+    /// SIGTERM to a worker that drains then.
+    Drain,
     /// A timer of the core.
     Wake,
 }
@@ -243,9 +253,13 @@ struct Turn<'a> {
 }
 
 fn run_of(task: &RunningTask) -> Run {
+    run_named(&task.key(), task.invocation)
+}
+
+fn run_named(task: &TaskKey, invocation: InvocationId) -> Run {
     Run {
         task: TaskId::from_names(task.job.as_str(), task.node.as_str()),
-        invocation: task.invocation,
+        invocation,
     }
 }
 
@@ -268,7 +282,22 @@ impl Turn<'_> {
                 invocation,
                 status,
             },
-            WorkerInput::Shutdown => Event::Shutdown,
+            WorkerInput::TaskStarted { task, invocation } => {
+                let run = run_named(&task, invocation);
+                let worker = self.process.id;
+                self.log.push(Happening::StartHeard { worker, run });
+                Event::TaskStarted { task, invocation }
+            }
+            WorkerInput::Shutdown => {
+                let worker = self.process.id;
+                self.log.push(Happening::WorkerShutsDown { worker });
+                Event::Shutdown
+            }
+            WorkerInput::Drain => {
+                let worker = self.process.id;
+                self.log.push(Happening::WorkerDrains { worker });
+                Event::Drain
+            }
             WorkerInput::Wake => return,
         };
         self.process.core.handle(self.now, event);
@@ -331,20 +360,29 @@ impl Turn<'_> {
         match effect {
             Effect::Reply { request, reply } => self.reply(request, reply),
             Effect::Call { id, call } => self.call(id, call),
-            Effect::Spawn { run } => self.out.push(WorkerOutput::Spawn { run }),
+            Effect::Spawn { run } => {
+                let (timeout, deadline) = (run.options.timeout, run.options.deadline);
+                if timeout.is_some() || deadline.is_some() {
+                    self.log.push(Happening::Limited {
+                        place: self.place,
+                        worker: self.process.id,
+                        run: run_of(&run.task),
+                        timeout,
+                        deadline,
+                    });
+                }
+                self.out.push(WorkerOutput::Spawn { run });
+            }
             Effect::Kill {
                 task,
                 invocation,
                 kill,
             } => {
-                let run = Run {
-                    task: TaskId::from_names(task.job.as_str(), task.node.as_str()),
-                    invocation,
-                };
                 self.log.push(Happening::KillAsked {
                     place: self.place,
                     worker: self.process.id,
-                    run,
+                    run: run_named(&task, invocation),
+                    by: kill.by,
                 });
                 self.out.push(WorkerOutput::Kill {
                     task,
@@ -469,52 +507,5 @@ impl Turn<'_> {
             });
             self.process.bound = bound;
         }
-    }
-}
-
-/// What the scheduler's side of the wire makes of a refusal: two methods declare no exception, so it cannot know there, unless the text
-/// names the scheduler instance that the worker obeys.
-fn refused(ask: Ask, refusal: Refusal) -> CallOutcome<SchedulerCallReply> {
-    let Refusal { code, message } = refusal;
-    match ask {
-        Ask::Run { .. } | Ask::Healthcheck { .. } | Ask::Suicide | Ask::Kill { .. } => {
-            CallOutcome::Refused(code, message)
-        }
-        Ask::Fetch | Ask::Notify { .. } => match code {
-            RefusalCode::BoundTo(_) => CallOutcome::Refused(code, message),
-            RefusalCode::Unspecified
-            | RefusalCode::Unhealthy
-            | RefusalCode::WrongId
-            | RefusalCode::OldSequence
-            | RefusalCode::Duplicate
-            | RefusalCode::Busy
-            | RefusalCode::Draining => CallOutcome::Unknown(message),
-        },
-    }
-}
-
-fn update(
-    task: &RunningTask,
-    status: ReportedStatus,
-    (scheduler, worker): (SchedulerId, WorkerId),
-) -> StatusUpdate {
-    StatusUpdate {
-        job: task.job.clone(),
-        node: task.node.clone(),
-        shard: task.shard.clone(),
-        invocation: task.invocation,
-        next_backoff: task.next_backoff,
-        status,
-        story: task.story.clone(),
-        scheduler,
-        worker,
-    }
-}
-
-/// It names its run, so that one that is kept with another one's end is seen.
-pub(crate) fn story_of(invocation: InvocationId) -> Story {
-    Story {
-        last_lines: vec![invocation.to_string()],
-        ..Story::exited(0)
     }
 }

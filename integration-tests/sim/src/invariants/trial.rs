@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::{
-    Health, InvocationId, RecordSeq, RefusalCode, SchedulerId, SequenceNumber, Shard, Standing,
-    StatusBits, Time, Timeouts, WorkerId, WorkerSetHash,
+    EndedBy, Health, InvocationId, RecordSeq, RefusalCode, SchedulerId, SequenceNumber, Shard,
+    Standing, StatusBits, Time, Timeouts, WorkerId, WorkerSetHash,
 };
 use brasserie_common_config::{Config, ParseOptions, parse};
 use brasserie_scheduler_core::LeftCause;
@@ -497,5 +497,14 @@ pub(crate) fn dies(w: i64, process: u32, run: Run) -> Happening {
         run,
         how: ProcessEnd::Finished,
         bits: DONE,
+    }
+}
+
+pub(crate) fn kill_asked(w: i64, run: Run, by: EndedBy) -> Happening {
+    Happening::KillAsked {
+        place: place(w),
+        worker: wid(w),
+        run,
+        by,
     }
 }

@@ -6,7 +6,7 @@ use super::{Rivals, Timing, Wanted};
 use crate::event_log::FaultKind;
 use crate::network::NetworkFaults;
 use crate::processes::ProcessFaults;
-use crate::swarm::{Gates, Machines, Orphans, Restores, StartSeconds};
+use crate::swarm::{Gates, Limits, Machines, Orphans, Restores, StartSeconds};
 
 pub(super) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -95,6 +95,7 @@ pub(super) const CALM: Wanted = Wanted {
     orphans: Orphans::Stay,
     gates: Gates::None,
     machines: Machines::Alike,
+    limits: Limits::None,
 };
 
 /// Where nothing goes wrong but this.

@@ -33,6 +33,14 @@ pub enum Machines {
     Measured,
 }
 
+/// Whether runs may take only so long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limits {
+    None,
+    /// Many jobs have a timeout, a deadline, or both.
+    Some,
+}
+
 /// Changes of jobs, and of nodes, in a run with orphans: one in a minute or two with the usual times.
 const CHANGES_WITH_ORPHANS: u32 = 50;
 
@@ -48,6 +56,9 @@ fn shortest_patience(timeouts: &Timeouts) -> Duration {
         .min(timeouts.healthcheck_grace_period)
         .min(timeouts.lose_unhealthy_worker_after)
 }
+
+/// Workers that drain in a run that has some: each more than once in the usual run.
+const DRAINS: u32 = 20;
 
 /// Deletions of history in a run that has them: about as many as jobs come, so that most of these lose theirs once.
 const DELETIONS: u32 = 20;
@@ -103,6 +114,14 @@ impl Swarm {
         if deletions {
             let mean = dice.around(self.fault_phase / DELETIONS);
             self.faults.push((FaultKind::OperatorForgets, mean));
+        }
+        if dice.per_mille(300) {
+            self.limits = Limits::Some;
+        }
+        // Consensus is about workers that stay.
+        if dice.per_mille(300) && self.variant != Variant::Consensus {
+            let mean = dice.around(self.fault_phase / DRAINS);
+            self.faults.push((FaultKind::WorkerDrain, mean));
         }
         self
     }
