@@ -31,8 +31,8 @@ pub use ids::{
 pub use status::{ReportedStatus, StatusBits, StatusSource};
 pub use story::{EndedBy, Ending, Fault, Story};
 pub use task::{
-    Arguments, Kill, KillMethod, KillRequest, LogOverflow, RunningTask, StatusFrom, TaskKey,
-    TaskSubprocessOptions,
+    Arguments, Kill, KillMethod, KillRequest, LogOverflow, Output, RunningTask, StatusFrom,
+    TaskKey, TaskSubprocessOptions,
 };
 pub use time::{Time, WallTime};
 pub use worker::{MachinePortLock, ServiceAddress, WorkerDescription};

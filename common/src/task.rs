@@ -161,6 +161,31 @@ impl LogOverflow {
     }
 }
 
+/// Where a task's standard output and error go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Output {
+    /// Into its worker's log, line by line.
+    #[default]
+    Log,
+    /// Into compressed files of the run's own on its worker's disk, byte by byte.
+    File,
+}
+
+impl Output {
+    pub const ALL: [Output; 2] = [Output::Log, Output::File];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Output::Log => "log",
+            Output::File => "file",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Output::ALL.into_iter().find(|s| s.as_str() == text)
+    }
+}
+
 /// How a worker runs the process of a task. Defaults are the wire's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskSubprocessOptions {
@@ -170,6 +195,8 @@ pub struct TaskSubprocessOptions {
     /// Not above 0: no limit.
     pub max_log_bytes_per_poll_interval: i32,
     pub log_overflow: LogOverflow,
+    #[serde(default)]
+    pub output: Output,
     /// 0 = none.
     pub parent_death_signal: i32,
     pub process_group_leader: bool,
@@ -197,6 +224,7 @@ impl Default for TaskSubprocessOptions {
             max_log_lines_per_poll_interval: 50,
             max_log_bytes_per_poll_interval: 0,
             log_overflow: LogOverflow::Wait,
+            output: Output::Log,
             parent_death_signal: 9,
             process_group_leader: false,
             use_canary_pipe: true,

@@ -266,6 +266,8 @@ struct TaskSubprocessOptions {
   16: optional i32 maxLogBytesPerPollInterval,
   // "wait" or "drop": what becomes of output beyond these limits.
   17: optional string logOverflow,
+  // "log" or "file": where the task's output goes.
+  18: optional string output,
   // 12 to 15 are set aside.
   // How the worker ends a task whose timeout or deadline is over.
   19: optional KillRequest killRequest,

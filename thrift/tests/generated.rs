@@ -312,6 +312,7 @@ fn absent_fields_take_the_defaults_of_the_idl() {
         arguments: None,
         max_log_bytes_per_poll_interval: None,
         log_overflow: None,
+        output: None,
         kill_request: None,
     });
     reads_nothing_as(common::KillRequest {

@@ -13,7 +13,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use crate::directory::{DirectoryError, hostname};
-use crate::options::{LogRetention, OnSigterm, StartOptions};
+use crate::options::{OnSigterm, Retention, StartOptions};
 use crate::process::PassedEnvironment;
 
 /// The wire counts heartbeat periods in whole seconds.
@@ -42,8 +42,8 @@ scheduler sends, and reports how they ended until the scheduler has noted it.
 --lose-unhealthy-worker-after), it kills its tasks and ends: by then they run elsewhere. Let a \
 service manager start it again.
 
-  A task's program runs in DIR/jobs/JOB; what it prints is kept in DIR/logs (`brasserie logs`). The \
-program must exist on this machine.
+  A task's program runs in DIR/jobs/JOB; what it prints is kept in DIR/logs (`brasserie logs`), or, \
+compressed, in DIR/output if the job wants it. The program must exist on this machine.
 
   With --on-sigterm drain the worker takes its leave when its tasks have: it starts no more, stays \
 healthy, and its scheduler says that it drains.
@@ -152,6 +152,15 @@ pub struct Cli {
     #[arg(long, value_name = "SIZE", default_value = "10G", value_parser = parse_size)]
     log_max_size: u64,
 
+    /// Files with the output of tasks (`"output": "file"` of a job) that were finished longer ago than this are dropped.
+    #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = parse_age)]
+    output_retention: Duration,
+
+    /// The oldest of these files are dropped when all of them together are larger, each counted in blocks of 4 KiB. Tasks whose
+    /// files would be larger by themselves lose the rest, and are told so.
+    #[arg(long, value_name = "SIZE", default_value = "10G", value_parser = parse_size)]
+    output_max_size: u64,
+
     /// The control group below which tasks with limits have theirs, by its path in each hierarchy, as `/batch`; made if it is
     /// missing [default: the worker's own]
     #[arg(long, value_name = "GROUP", value_parser = parse_group)]
@@ -234,9 +243,13 @@ impl Cli {
             on_sigterm: self.on_sigterm,
             drain_timeout: self.drain_timeout,
             kill_wait: self.kill_wait,
-            logs: LogRetention {
+            logs: Retention {
                 max_age: self.log_retention,
                 max_bytes: self.log_max_size,
+            },
+            output: Retention {
+                max_age: self.output_retention,
+                max_bytes: self.output_max_size,
             },
             cgroup_root: self.cgroup_root,
             cgroup_freeze_timeout: self.cgroup_freeze_timeout,
@@ -423,11 +436,17 @@ mod tests {
             "250ms",
             "--log-max-size",
             "3m",
+            "--output-max-size",
+            "2g",
+            "--output-retention",
+            "1h",
         ]);
         let some = some.expect("usable");
         assert_eq!(some.heartbeat_period, Duration::from_secs(2));
         assert_eq!(some.kill_wait, Duration::from_millis(250));
         assert_eq!(some.logs.max_bytes, 3 << 20);
+        assert_eq!(some.output.max_bytes, 2 << 30);
+        assert_eq!(some.output.max_age, Duration::from_secs(3600));
         for bad in [
             ["--heartbeat-period", "0.5s"],
             ["--heartbeat-period", "soon"],
@@ -436,6 +455,8 @@ mod tests {
             ["--log-max-size", "99999999T"],
             ["--log-max-size", "x"],
             ["--log-retention", "0"],
+            ["--output-max-size", "0"],
+            ["--output-retention", "0"],
             ["--thrift-send-timeout", "0"],
             ["--shard", ""],
             ["--scheduler", "nowhere"],

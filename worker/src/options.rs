@@ -32,7 +32,9 @@ pub struct StartOptions {
     pub on_sigterm: OnSigterm,
     /// How long a worker that drains waits for its tasks; `None`: for ever.
     pub drain_timeout: Option<Duration>,
-    pub logs: LogRetention,
+    pub logs: Retention,
+    /// Of output in files.
+    pub output: Retention,
     /// The control group below which those of tasks are made, by its path in each hierarchy; `None`: the worker's own.
     pub cgroup_root: Option<String>,
     /// How long a control group of version 1 may take to freeze before its processes are killed as they run.
@@ -53,15 +55,15 @@ pub enum OnSigterm {
 
 /// How long and how much of the tasks' output is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogRetention {
+pub struct Retention {
     pub max_age: Duration,
     pub max_bytes: u64,
 }
 
-impl Default for LogRetention {
+impl Default for Retention {
     /// As the command line's defaults.
     fn default() -> Self {
-        LogRetention {
+        Retention {
             max_age: Duration::from_secs(30 * 86_400),
             max_bytes: 10 << 30,
         }
@@ -84,7 +86,8 @@ impl StartOptions {
             kill_wait: Duration::from_secs(5),
             on_sigterm: OnSigterm::Kill,
             drain_timeout: None,
-            logs: LogRetention::default(),
+            logs: Retention::default(),
+            output: Retention::default(),
             cgroup_root: None,
             cgroup_freeze_timeout: FREEZE_TIMEOUT,
             timeouts: Timeouts::DEFAULT,

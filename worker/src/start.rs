@@ -22,7 +22,7 @@ use crate::driver::Driver;
 use crate::groups::{GroupsConfig, Tag, places};
 use crate::keeper::{self, lease::Lease};
 use crate::logs::{LogConfig, LogStore, OpenError};
-use crate::options::{LogRetention, StartOptions};
+use crate::options::{Retention, StartOptions};
 use crate::perform::{OwnEvents, Performer, Supervised, Timed};
 use crate::process::{self, DescriptorLimit, Orphans, RunnerConfig};
 use crate::rpc::{SchedulerClient, WorkerService};
@@ -259,7 +259,7 @@ async fn start_all(
 /// The data directory, which is this process's own from now on and in which nothing of a predecessor is alive, and the logs in it.
 fn open(
     path: &Path,
-    retention: LogRetention,
+    retention: Retention,
     clock: Clock,
 ) -> Result<(WorkerDirectory, Arc<LogStore>), StartError> {
     let directory = WorkerDirectory::open(path, keeper::marker().as_ref(), clock)?;
@@ -324,6 +324,7 @@ fn runner_config(
         environment: options.pass_environment.clone(),
         descriptors: surroundings.descriptors,
         orphans: surroundings.orphans,
+        output: options.output,
         ..RunnerConfig::new(
             directory.path().to_owned(),
             host.as_ref().to_owned(),

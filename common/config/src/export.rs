@@ -138,6 +138,7 @@ pub(crate) fn task_subprocess(options: &TaskSubprocessOptions) -> Value {
         "max_log_lines_per_poll_interval": options.max_log_lines_per_poll_interval,
         "max_log_bytes_per_poll_interval": options.max_log_bytes_per_poll_interval,
         "log_overflow": options.log_overflow.as_str(),
+        "output": options.output.as_str(),
         "parent_death_signal": options.parent_death_signal,
         "process_group_leader": options.process_group_leader,
         "use_canary_pipe": options.use_canary_pipe,

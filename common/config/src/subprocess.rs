@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use brasserie_common::task::CGroupOptions;
-use brasserie_common::{KillMethod, KillRequest, LogOverflow, TaskSubprocessOptions};
+use brasserie_common::{KillMethod, KillRequest, LogOverflow, Output, TaskSubprocessOptions};
 
 use crate::coerce::set;
 use crate::keys::{INT32, Key, Shape, TEXTS, names, within};
@@ -46,6 +46,11 @@ const TASK_KEYS: &[Key] = &[
         "log_overflow",
         Shape::Words(|| names(LOG_OVERFLOWS)),
         "What becomes of output beyond these limits.",
+    ),
+    Key::new(
+        "output",
+        Shape::Words(|| names(OUTPUTS)),
+        "Where a task's output goes: into its worker's log, or into compressed files of the run's own there, which these limits do not slow.",
     ),
     Key::new("parent_death_signal", within(SIGNALS), NO_EFFECT),
     Key::new("process_group_leader", Shape::Truth, NO_EFFECT),
@@ -111,6 +116,8 @@ pub(crate) const KILL_METHODS: &[(&str, KillMethod)] = &[
 const LOG_OVERFLOWS: &[(&str, LogOverflow)] =
     &[("wait", LogOverflow::Wait), ("drop", LogOverflow::Drop)];
 
+const OUTPUTS: &[(&str, Output)] = &[("log", Output::Log), ("file", Output::File)];
+
 /// Of processes, and 0 for no limit.
 const PIDS: RangeInclusive<i32> = 0..=i32::MAX;
 
@@ -143,6 +150,9 @@ pub(crate) fn task_subprocess(at: &At, options: &mut TaskSubprocessOptions, note
     }
     if let Some(at) = at.get("log_overflow") {
         set(&mut options.log_overflow, at.choice(LOG_OVERFLOWS, notes));
+    }
+    if let Some(at) = at.get("output") {
+        set(&mut options.output, at.choice(OUTPUTS, notes));
     }
     if let Some(at) = at.get("parent_death_signal") {
         set(

@@ -117,6 +117,13 @@ const SHARED: &[(&str, Proof)] = &[
             "what_is_dropped_is_counted_and_told_once_a_second",
         ]),
     ),
+    (
+        "task_subprocess.output",
+        Tests(&[
+            "how_its_output_is_read",
+            "output_goes_into_files_and_the_log_says_where",
+        ]),
+    ),
     ("task_subprocess.parent_death_signal", NoEffect(PROCESSES)),
     ("task_subprocess.process_group_leader", NoEffect(PROCESSES)),
     ("task_subprocess.use_canary_pipe", NoEffect(PROCESSES)),

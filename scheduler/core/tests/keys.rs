@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::{
-    Arguments, CallOutcome, EndedBy, KillMethod, KillRequest, LogOverflow, Principal,
+    Arguments, CallOutcome, EndedBy, KillMethod, KillRequest, LogOverflow, Output, Principal,
     ReportedStatus, StatusFrom,
 };
 use brasserie_common_config::Config;
@@ -47,17 +47,19 @@ fn how_its_output_is_read() {
     let own = start_of(one_job(
         1,
         r#", "task_subprocess": {"poll_ms": 77, "max_log_lines_per_poll_interval": 5,
-            "max_log_bytes_per_poll_interval": 500, "log_overflow": "drop"}"#,
+            "max_log_bytes_per_poll_interval": 500, "log_overflow": "drop", "output": "file"}"#,
     ));
     assert_eq!(own.options.max_log_bytes_per_poll_interval, 500);
     assert_eq!(own.options.log_overflow, LogOverflow::Drop);
+    assert_eq!(own.options.output, Output::File);
     assert_eq!(own.options.poll, Duration::from_millis(77));
     assert_eq!(own.options.max_log_lines_per_poll_interval, 5);
     let settings = r#", "task_subprocess": {"poll_ms": 78, "max_log_lines_per_poll_interval": 6,
-        "max_log_bytes_per_poll_interval": 600, "log_overflow": "drop"}"#;
+        "max_log_bytes_per_poll_interval": 600, "log_overflow": "drop", "output": "file"}"#;
     let inherited = start_of(with_settings(settings, ""));
     assert_eq!(inherited.options.max_log_bytes_per_poll_interval, 600);
     assert_eq!(inherited.options.log_overflow, LogOverflow::Drop);
+    assert_eq!(inherited.options.output, Output::File);
     assert_eq!(inherited.options.poll, Duration::from_millis(78));
     assert_eq!(inherited.options.max_log_lines_per_poll_interval, 6);
 }

@@ -157,6 +157,7 @@ fn task_subprocess(options: TaskSubprocessOptions) -> Value {
             options.max_log_bytes_per_poll_interval.map(|v| json!(v)),
         ),
         ("log_overflow", options.log_overflow.map(|v| json!(v))),
+        ("output", options.output.map(|v| json!(v))),
         (
             "parent_death_signal",
             options.parent_death_signal.map(|v| json!(v)),
@@ -211,7 +212,7 @@ mod tests {
             "run_only_after_all_nodes_are_done_for": ["plain", "never"],
             "kill_orphan_tasks_after_sec": 1.5, "command": ["/bin/true", "x"],
             "task_subprocess": {"poll_ms": 20, "max_log_lines_per_poll_interval": 7,
-                "max_log_bytes_per_poll_interval": 9, "log_overflow": "drop", "parent_death_signal": 15,
+                "max_log_bytes_per_poll_interval": 9, "log_overflow": "drop", "output": "file", "parent_death_signal": 15,
                 "process_group_leader": true, "use_canary_pipe": false,
                 "cgroups": {"root": "r", "slice": "s", "subsystems": ["cpu"], "kill_without_freezer": true, "pids_max": 8}},
             "kill_subprocess": {"method": "term_wait_kill", "kill_wait_ms": 5},

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use brasserie_common::task::CGroupOptions;
 use brasserie_common::{
-    Arguments, BackoffDuration, EndedBy, Kill, KillMethod, KillRequest, LogOverflow,
+    Arguments, BackoffDuration, EndedBy, Kill, KillMethod, KillRequest, LogOverflow, Output,
     ReportedStatus, RunningTask, StatusFrom, StatusSource, TaskSubprocessOptions,
 };
 
@@ -213,6 +213,12 @@ impl TryFrom<wire::TaskSubprocessOptions> for TaskSubprocessOptions {
                 LogOverflow::parse,
                 "\"wait\" or \"drop\"",
             )?,
+            output: word(
+                "TaskSubprocessOptions.output",
+                options.output,
+                Output::parse,
+                "\"log\" or \"file\"",
+            )?,
             parent_death_signal: signal(
                 options
                     .parent_death_signal
@@ -326,6 +332,7 @@ impl From<TaskSubprocessOptions> for wire::TaskSubprocessOptions {
             arguments: Some(options.arguments.as_str().to_owned()),
             max_log_bytes_per_poll_interval: Some(options.max_log_bytes_per_poll_interval),
             log_overflow: Some(options.log_overflow.as_str().to_owned()),
+            output: Some(options.output.as_str().to_owned()),
             kill_request: options.limit_kill.map(Into::into),
         }
     }

@@ -17,7 +17,7 @@ use brasserie_common::worker::{HeartbeatResponse, Intake};
 use brasserie_common::worker_set::SetHash;
 use brasserie_common::{
     Arguments, BackoffDuration, EndedBy, Ending, Fault, Health, InstanceId, InvocationId, JobName,
-    Kill, KillMethod, KillRequest, LogOverflow, MachinePortLock, NodeName, RefusalCode,
+    Kill, KillMethod, KillRequest, LogOverflow, MachinePortLock, NodeName, Output, RefusalCode,
     ReportedStatus, RunningTask, SchedulerId, ServiceAddress, SetDigest, Shard, Standing,
     StatusFrom, Story, TaskSubprocessOptions, WallTime, WorkerDescription, WorkerId, WorkerSetHash,
     WorkerSetId,
@@ -223,12 +223,13 @@ prop_compose! {
         arguments in prop_oneof![Just(Arguments::Append), Just(Arguments::None)],
         max_log_bytes_per_poll_interval in any::<i32>(),
         log_overflow in prop_oneof![Just(LogOverflow::Wait), Just(LogOverflow::Drop)],
+        output in prop_oneof![Just(Output::Log), Just(Output::File)],
         timeout in proptest::option::of(milliseconds(1)),
         limit_kill in proptest::option::of(kill_request()),
     ) -> TaskSubprocessOptions {
         TaskSubprocessOptions {
             poll, max_log_lines_per_poll_interval, parent_death_signal, process_group_leader, use_canary_pipe,
-            refresh_resources, cgroups, status_from, arguments, max_log_bytes_per_poll_interval, log_overflow,
+            refresh_resources, cgroups, status_from, arguments, max_log_bytes_per_poll_interval, log_overflow, output,
             timeout, deadline: None, limit_kill,
         }
     }

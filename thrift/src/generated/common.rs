@@ -2435,6 +2435,7 @@ pub struct TaskSubprocessOptions {
     pub arguments: Option<String>,
     pub max_log_bytes_per_poll_interval: Option<i32>,
     pub log_overflow: Option<String>,
+    pub output: Option<String>,
     pub kill_request: Option<KillRequest>,
 }
 
@@ -2455,6 +2456,7 @@ impl TSerializable for TaskSubprocessOptions {
         let mut f_11: Option<String> = None;
         let mut f_16: Option<i32> = None;
         let mut f_17: Option<String> = None;
+        let mut f_18: Option<String> = None;
         let mut f_19: Option<KillRequest> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
@@ -2511,6 +2513,10 @@ impl TSerializable for TaskSubprocessOptions {
                     let val = i_prot.read_string()?;
                     f_17 = Some(val);
                 }
+                18 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_18 = Some(val);
+                }
                 19 if field_ident.field_type == TType::Struct => {
                     let val = KillRequest::read_from_in_protocol(i_prot)?;
                     f_19 = Some(val);
@@ -2535,6 +2541,7 @@ impl TSerializable for TaskSubprocessOptions {
             arguments: f_11,
             max_log_bytes_per_poll_interval: f_16,
             log_overflow: f_17,
+            output: f_18,
             kill_request: f_19,
         };
         Ok(ret)
@@ -2618,6 +2625,11 @@ impl TSerializable for TaskSubprocessOptions {
             o_prot.write_string(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.output {
+            o_prot.write_field_begin(&TFieldIdentifier::new("output", TType::String, 18))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
         if let Some(ref fld_var) = self.kill_request {
             o_prot.write_field_begin(&TFieldIdentifier::new("killRequest", TType::Struct, 19))?;
             fld_var.write_to_out_protocol(o_prot)?;
@@ -2643,6 +2655,7 @@ impl Default for TaskSubprocessOptions {
             arguments: None,
             max_log_bytes_per_poll_interval: None,
             log_overflow: None,
+            output: None,
             kill_request: None,
         }
     }

@@ -9,6 +9,7 @@
 //! | `cgroups` | where control groups of tasks were made ([`crate::groups::places`]); only if there were any |
 //! | `jobs/` | working directories of tasks |
 //! | `logs/` | output of tasks |
+//! | `output/` | output of tasks that want it in files |
 //!
 //! A predecessor that was killed together with its keeper leaves tasks behind. They are found in two ways: by the marker in
 //! their environment, which everything inherits that a worker starts, and by the list of process groups, for those that

@@ -39,6 +39,20 @@ pub enum Room {
     Full,
 }
 
+impl Room {
+    /// For whoever has so much waiting of so much in all.
+    pub(crate) fn of(own: usize, all: usize) -> Self {
+        let free = match all < PENDING_LIMIT {
+            true => own < SHARE_LIMIT,
+            false => own == 0 && all < LAST_LIMIT,
+        };
+        match free {
+            true => Room::Free,
+            false => Room::Full,
+        }
+    }
+}
+
 /// How logging is doing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogHealth {
@@ -170,14 +184,7 @@ impl LogStore {
             true => share.bytes,
             false => 0,
         };
-        let free = match pending.bytes < PENDING_LIMIT {
-            true => own < SHARE_LIMIT,
-            false => own == 0 && pending.bytes < LAST_LIMIT,
-        };
-        match free {
-            true => Room::Free,
-            false => Room::Full,
-        }
+        Room::of(own, pending.bytes)
     }
 
     pub fn health(&self) -> LogHealth {

@@ -13,24 +13,18 @@ use std::path::{Path, PathBuf};
 use brasserie_common::{Arguments, Fault, JobName};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use sha2::{Digest, Sha256};
 
 use super::launch::{Refused, Step};
 use super::{PassedEnvironment, SpawnRequest};
+use crate::file_name::file_name;
 
 /// Larger JSON arguments are not repeated in `BRASSERIE_ARGUMENT`: arguments and environment share one kernel limit, and
 /// one string may have at most 128 KiB, so this leaves room for the name and for whatever the environment holds.
 pub const ARGUMENT_IN_ENVIRONMENT_LIMIT: usize = 100 * 1024;
 /// One argument or environment entry may have so many bytes, its end included (`MAX_ARG_STRLEN`).
 const KERNEL_STRING_LIMIT: usize = 128 * 1024;
-/// File names have at most 255 bytes; this leaves room for the digest.
-const DIRECTORY_NAME_LIMIT: usize = 180;
 /// Directories that are known to exist; more jobs than this at once only cost a `mkdir` a start.
 const KNOWN_DIRECTORIES: usize = 4096;
-/// What a job name may contain to be part of a file name as it is. A leading dot is encoded too, so neither `.` nor
-/// `..` nor a hidden folder can come out.
-const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'-').remove(b'.');
 
 /// A start that failed before or in the child, told to the user.
 #[derive(Debug, PartialEq, Eq)]
@@ -215,7 +209,7 @@ impl Commands {
         if let Some(known) = self.known.get(job) {
             return Ok(known.clone());
         }
-        let path = self.jobs_dir.join(directory_name(job));
+        let path = self.jobs_dir.join(file_name(job.as_str()));
         create_dir(&path)?;
         let text = c_string("the working directory", path.as_os_str().as_bytes())?;
         if self.known.len() >= KNOWN_DIRECTORIES {
@@ -242,28 +236,6 @@ fn create_dir(path: &Path) -> Result<(), StartFailure> {
         let path = path.display();
         StartFailure::of_worker(format!("cannot create the working directory {path}: {e}"))
     })
-}
-
-/// The folder of a job below `jobs/`. Different names have different folders.
-pub(super) fn directory_name(job: &JobName) -> String {
-    let name = job.as_str();
-    let mut encoded: String = utf8_percent_encode(name, PLAIN).collect();
-    if encoded.starts_with('.') {
-        encoded.replace_range(0..1, "%2E");
-    }
-    // `~` is never left plain, so neither form can collide with another name's.
-    if encoded.is_empty() {
-        return "~empty".to_owned();
-    }
-    if encoded.len() > DIRECTORY_NAME_LIMIT {
-        let digest = Sha256::digest(name.as_bytes());
-        encoded.truncate(DIRECTORY_NAME_LIMIT);
-        encoded.push('~');
-        for byte in &digest[..16] {
-            encoded.push_str(&format!("{byte:02x}"));
-        }
-    }
-    encoded
 }
 
 fn c_string(what: &str, bytes: &[u8]) -> Result<CString, StartFailure> {

@@ -1,5 +1,8 @@
 //! The events of a task's life, one JSON object a line in the log's `statuses` stream.
 
+use std::borrow::Cow;
+use std::path::PathBuf;
+
 use brasserie_common::ReportedStatus;
 use brasserie_common::logs::LogStream;
 use brasserie_common::story::cut;
@@ -9,6 +12,7 @@ use serde_json::{Map, Value};
 use super::RunKey;
 use super::rate::Dropped;
 use crate::logs::{LinePart, LogStore, MAX_LINE_BYTES, TaskTag};
+use crate::output::{Stream, Streams, Written};
 
 /// A command line longer than this is cut in its event: the complete one would only repeat the JSON argument.
 const LOGGED_ARGUMENT_BYTES: usize = 4 * 1024;
@@ -18,6 +22,8 @@ const LOGGED_ARGUMENT_BYTES: usize = 4 * 1024;
 pub(super) enum Event<'a> {
     Running {
         command: &'a [String],
+        /// Where its output goes, if not into the log.
+        files: Option<&'a Streams<PathBuf>>,
     },
     ProcessExited {
         message: &'a str,
@@ -36,6 +42,11 @@ pub(super) enum Event<'a> {
         dropped: Dropped,
     },
     PipesClosed,
+    /// Comes when the file is finished, a moment after the end.
+    OutputWritten {
+        stream: Stream,
+        written: &'a Written,
+    },
     GotStatus {
         raw: Option<&'a str>,
         status: &'a ReportedStatus,
@@ -63,6 +74,14 @@ struct Fields<'a> {
     bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<Status<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stdout_file: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stderr_file: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compressed_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost_bytes: Option<u64>,
 }
 
 /// A status without its times, which only the scheduler knows.
@@ -93,15 +112,32 @@ pub(super) fn log(
         lines: None,
         bytes: None,
         status: None,
+        stdout_file: None,
+        stderr_file: None,
+        compressed_bytes: None,
+        lost_bytes: None,
     };
+    let told;
     match event {
-        Event::Running { command } => {
-            fields.command = Some(
-                command
-                    .iter()
-                    .map(|text| cut(text, LOGGED_ARGUMENT_BYTES))
-                    .collect(),
-            )
+        Event::Running { command, files } => {
+            let command = command.iter().map(|text| cut(text, LOGGED_ARGUMENT_BYTES));
+            fields.command = Some(command.collect());
+            if let Some([stdout, stderr]) = files {
+                fields.stdout_file = Some(stdout.to_string_lossy());
+                fields.stderr_file = Some(stderr.to_string_lossy());
+            }
+        }
+        Event::OutputWritten { stream, written } => {
+            told = tell(stream, written, host);
+            fields.message = Some(&told);
+            let file = Some(written.file.to_string_lossy());
+            match stream {
+                Stream::Stdout => fields.stdout_file = file,
+                Stream::Stderr => fields.stderr_file = file,
+            }
+            fields.bytes = Some(written.bytes);
+            fields.compressed_bytes = Some(written.compressed);
+            fields.lost_bytes = Some(written.lost);
         }
         Event::ProcessExited { message }
         | Event::PipeError { message }
@@ -137,6 +173,30 @@ pub(super) fn log(
     }
 }
 
+/// For people.
+fn tell(stream: Stream, written: &Written, host: &str) -> String {
+    let Written {
+        file,
+        bytes,
+        compressed,
+        lost,
+        why,
+    } = written;
+    let stream = stream.as_str();
+    let kept = bytes - lost;
+    let lost = match why {
+        None => String::new(),
+        Some(why) => format!("; {lost} bytes were lost: {why}"),
+    };
+    match compressed {
+        0 => format!("nothing of {stream} was kept{lost}"),
+        _ => format!(
+            "{stream} is in {} on {host}: {kept} bytes, {compressed} compressed{lost}",
+            file.display()
+        ),
+    }
+}
+
 impl<'a> Status<'a> {
     fn of(status: &'a ReportedStatus) -> Self {
         Status {
@@ -155,6 +215,7 @@ fn name(event: Event<'_>) -> &'static str {
         Event::StraysKilled { .. } => "task_strays_killed",
         Event::LinesDropped { .. } => "task_lines_dropped",
         Event::PipesClosed => "task_pipes_closed",
+        Event::OutputWritten { .. } => "task_output_written",
         Event::GotStatus { .. } => "got_status",
         Event::FailedToStart { .. } => "task_failed_to_start",
     }

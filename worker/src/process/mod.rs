@@ -54,6 +54,7 @@ use brasserie_common::{
 
 use crate::groups::{GroupsConfig, Meter};
 use crate::logs::LogStore;
+use crate::options::Retention;
 
 pub use command::ARGUMENT_IN_ENVIRONMENT_LIMIT;
 pub use environment::PassedEnvironment;
@@ -76,6 +77,8 @@ pub struct RunnerConfig {
     /// Named in every event.
     pub worker_host: String,
     pub logs: Arc<LogStore>,
+    /// How long and how much of the output is kept that tasks have in files, in `output/` below the data directory.
+    pub output: Retention,
     /// Where tasks get control groups; `None`: those that ask for any are refused.
     pub groups: Option<GroupsConfig>,
     /// What of this process's environment tasks get.
@@ -100,6 +103,7 @@ impl RunnerConfig {
             data_dir,
             worker_host,
             logs,
+            output: Retention::default(),
             environment: PassedEnvironment::USUAL,
             descriptors: None,
             groups: None,

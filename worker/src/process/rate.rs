@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use brasserie_common::{LogOverflow, TaskSubprocessOptions};
+use brasserie_common::{LogOverflow, Output, TaskSubprocessOptions};
 
 use crate::logs::Room;
 
@@ -21,10 +21,10 @@ pub(super) struct Dropped {
     pub bytes: u64,
 }
 
-/// Whether a piece goes into the log.
+/// Whether a piece is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admitted {
-    Log,
+    Keep,
     Drop,
 }
 
@@ -41,7 +41,11 @@ pub(super) struct RateLimit {
 
 impl RateLimit {
     pub(super) fn new(options: &TaskSubprocessOptions, now: Instant) -> Self {
-        let bucket = |amount| Bucket::new(amount, options.poll, now);
+        let bucket = |amount| match options.output {
+            Output::Log => Bucket::new(amount, options.poll, now),
+            // The limits are for the log, which all tasks share and people read.
+            Output::File => Bucket::Unlimited,
+        };
         RateLimit {
             lines: bucket(options.max_log_lines_per_poll_interval),
             bytes: bucket(options.max_log_bytes_per_poll_interval),
@@ -61,7 +65,15 @@ impl RateLimit {
         }
         self.lines.take(1);
         self.bytes.take(length);
-        Admitted::Log
+        Admitted::Keep
+    }
+
+    /// Decides on what goes into a file, where bytes and no lines are counted.
+    pub(super) fn admit_to_file(&self, room: Room) -> Admitted {
+        match (self.overflow, room) {
+            (LogOverflow::Drop, Room::Full) => Admitted::Drop,
+            (LogOverflow::Wait, _) | (LogOverflow::Drop, Room::Free) => Admitted::Keep,
+        }
     }
 
     /// A dead task's pipes are emptied without delay: gives what they can hold, each byte being a line at worst. What would
@@ -213,7 +225,7 @@ mod tests {
 
     fn logged(rate: &mut RateLimit, pieces: usize, length: usize) -> usize {
         (0..pieces)
-            .filter(|_| rate.admit(length, Room::Free) == Admitted::Log)
+            .filter(|_| rate.admit(length, Room::Free) == Admitted::Keep)
             .count()
     }
 
@@ -266,11 +278,36 @@ mod tests {
         let mut drops = limit(0, 0, LogOverflow::Drop, start);
         assert_eq!(drops.blocked_until(start, Room::Full), None);
         assert_eq!(drops.admit(7, Room::Full), Admitted::Drop);
-        assert_eq!(drops.admit(7, Room::Free), Admitted::Log);
+        assert_eq!(drops.admit(7, Room::Free), Admitted::Keep);
         assert_eq!(
             drops.take_dropped(None),
             Some(Dropped { lines: 1, bytes: 7 })
         );
+    }
+
+    #[test]
+    fn files_know_no_rate_and_drop_only_when_the_writer_is_behind() {
+        let start = Instant::now();
+        let rate = |log_overflow| {
+            let options = TaskSubprocessOptions {
+                max_log_lines_per_poll_interval: 1,
+                max_log_bytes_per_poll_interval: 1,
+                log_overflow,
+                output: Output::File,
+                ..Default::default()
+            };
+            RateLimit::new(&options, start)
+        };
+        let mut waits = rate(LogOverflow::Wait);
+        assert_eq!(logged(&mut waits, 1_000_000, 1), 1_000_000);
+        assert_eq!(waits.blocked_until(start, Room::Free), None);
+        let retry = Some(start + LOG_RETRY);
+        assert_eq!(waits.blocked_until(start, Room::Full), retry);
+        assert_eq!(waits.admit_to_file(Room::Full), Admitted::Keep);
+        let mut drops = rate(LogOverflow::Drop);
+        assert_eq!(drops.blocked_until(start, Room::Full), None);
+        assert_eq!(drops.admit_to_file(Room::Full), Admitted::Drop);
+        assert_eq!(drops.admit_to_file(Room::Free), Admitted::Keep);
     }
 
     #[test]

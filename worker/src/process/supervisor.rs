@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::{self, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,7 +30,8 @@ use super::task::{Declared, Stage, Task, Telling};
 use super::{Began, RunKey, RunnerConfig, Signalled, SpawnRequest, TaskEnd, TaskSink};
 use crate::groups::plan::asks_for_a_group;
 use crate::groups::{GroupUsage, Groups, TaskGroup};
-use crate::logs::{Share, TaskTag};
+use crate::logs::TaskTag;
+use crate::output::{OutputConfig, OutputStore};
 use output::READ_BYTES;
 
 /// A task this young is not read yet: a short one ends before its pipes are worth three system calls and a wake-up each,
@@ -63,6 +65,9 @@ pub(super) struct Supervisor {
     config: RunnerConfig,
     sink: Box<dyn TaskSink>,
     inbox: Arc<Inbox>,
+    /// Absolute.
+    output_dir: PathBuf,
+    outputs: OutputStore,
     epoll: Epoll,
     launcher: Launcher,
     reserved: Reserved,
@@ -112,6 +117,11 @@ impl Supervisor {
             reserved.status_number(),
             &config.environment,
         )?;
+        let output_dir = path::absolute(&config.data_dir)?.join("output");
+        let outputs = OutputStore::open(OutputConfig {
+            dir: output_dir.clone(),
+            retention: config.output,
+        })?;
         let groups = config.groups.clone().map(Groups::open);
         groups.iter().for_each(Groups::announce);
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
@@ -126,6 +136,8 @@ impl Supervisor {
             held: Vec::new(),
             sink,
             inbox,
+            output_dir,
+            outputs,
             epoll,
             launcher: Launcher::new(Way::Clone)?,
             reserved,
@@ -228,13 +240,9 @@ impl Supervisor {
             return self.report_failure(key, &tag, request, failure);
         }
         let arguments = self.commands.arguments(request);
-        self.log(
-            &key,
-            &tag,
-            Event::Running {
-                command: &arguments,
-            },
-        );
+        let destination = self.destination(&key, &tag, request.options.output);
+        let (command, files) = (&arguments[..], destination.files());
+        self.log(&key, &tag, Event::Running { command, files });
         let now = Instant::now();
         match self.launch(number, request, &arguments) {
             Ok((child, pipes, group)) => {
@@ -264,7 +272,7 @@ impl Supervisor {
                     counted: GroupUsage::default(),
                     out_of_memory: None,
                     rate: RateLimit::new(&request.options, now),
-                    share: Share::default(),
+                    destination,
                     telling: Telling::Nothing,
                     started: now,
                     splitters: [LineSplitter::default(), LineSplitter::default()],

@@ -1,6 +1,7 @@
 //! One running task as the supervisor holds it: its process, its pipes, how far its end has come, what was sent to it.
 
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,8 @@ use super::pipes::{LineSplitter, Pipe, PipeKind, StatusCollector, Tail};
 use super::rate::{Admitted, RateLimit};
 use super::{ProcessExit, RunKey, Signalled};
 use crate::groups::{Emptying, GroupUsage, OutOfMemory, TaskGroup};
-use crate::logs::{LinePart, LogStore, Share, TaskTag};
+use crate::logs::{LinePart, LogStore, Room, Share, TaskTag};
+use crate::output::{RunOutput, Stream, Streams};
 
 /// How far the end of a task has come.
 ///
@@ -68,13 +70,30 @@ pub(super) struct Task {
     pub counted: GroupUsage,
     pub out_of_memory: Option<OutOfMemory>,
     pub rate: RateLimit,
-    /// What of its output waits for the log's writer.
-    pub share: Share,
+    pub destination: Destination,
     pub started: Instant,
     pub splitters: [LineSplitter; 2],
     pub telling: Telling,
     /// Whether the split of a long line was declared, which happens once a task.
     pub split: Declared,
+}
+
+/// Where what it prints goes.
+#[derive(Debug)]
+pub(super) enum Destination {
+    /// With what of it waits for the log's writer.
+    Log(Share),
+    /// Finished when this is dropped.
+    Files(RunOutput),
+}
+
+impl Destination {
+    pub(super) fn files(&self) -> Option<&Streams<PathBuf>> {
+        match self {
+            Destination::Log(_) => None,
+            Destination::Files(files) => Some(files.files()),
+        }
+    }
 }
 
 /// Whether a timer runs that tells of dropped lines.
@@ -103,14 +122,28 @@ impl Task {
             .any(|pipe| matches!(pipe, Pipe::Paused(_)))
     }
 
+    /// Whether more of its output may be read.
+    pub(super) fn room(&self, logs: &LogStore) -> Room {
+        match &self.destination {
+            Destination::Log(share) => logs.room(share),
+            Destination::Files(files) => files.room(),
+        }
+    }
+
     /// Takes what was read from a pipe.
     pub(super) fn consume(&mut self, kind: PipeKind, bytes: &[u8], logs: &LogStore) {
-        self.deliver(
-            kind,
-            logs,
-            |splitter, piece| splitter.feed(bytes, piece),
-            |status| status.feed(bytes),
-        );
+        let stream = match kind {
+            PipeKind::Stdout => Stream::Stdout,
+            PipeKind::Stderr => Stream::Stderr,
+            PipeKind::Status => return self.status.feed(bytes),
+        };
+        if let Destination::Files(files) = &self.destination {
+            match self.rate.admit_to_file(files.room()) {
+                Admitted::Keep => files.append(stream, bytes),
+                Admitted::Drop => files.leave_out(stream, bytes.len()),
+            }
+        }
+        self.lines(stream, logs, |splitter, piece| splitter.feed(bytes, piece));
     }
 
     /// The end of a pipe: what is left is a line.
@@ -121,44 +154,55 @@ impl Task {
             let _ = epoll.delete(fd);
         }
         *pipe = Pipe::Closed;
-        self.deliver(kind, logs, |splitter, piece| splitter.finish(piece), |_| {});
+        let stream = match kind {
+            PipeKind::Stdout => Stream::Stdout,
+            PipeKind::Stderr => Stream::Stderr,
+            PipeKind::Status => return,
+        };
+        self.lines(stream, logs, |splitter, piece| splitter.finish(piece));
     }
 
-    fn deliver(
+    /// The log takes lines; and the last ones on stderr are kept wherever the rest goes.
+    fn lines(
         &mut self,
-        kind: PipeKind,
+        stream: Stream,
         logs: &LogStore,
-        lines: impl FnOnce(&mut LineSplitter, &mut dyn FnMut(&[u8], LinePart)),
-        status: impl FnOnce(&mut StatusCollector),
+        split: impl FnOnce(&mut LineSplitter, &mut dyn FnMut(&[u8], LinePart)),
     ) {
-        let stream = match kind {
-            PipeKind::Stdout => LogStream::Stdout,
-            PipeKind::Stderr => LogStream::Stderr,
-            PipeKind::Status => return status(&mut self.status),
-        };
         let Task {
-            splitters,
+            splitters: [stdout, stderr],
+            destination,
             tag,
             tail,
             rate,
-            share,
-            split,
+            split: declared,
             ..
         } = self;
+        let (splitter, kind, log_stream) = match stream {
+            Stream::Stdout => (stdout, PipeKind::Stdout, LogStream::Stdout),
+            Stream::Stderr => (stderr, PipeKind::Stderr, LogStream::Stderr),
+        };
+        let share = match (destination, stream) {
+            (Destination::Log(share), _) => share,
+            (Destination::Files(_), Stream::Stdout) => return,
+            (Destination::Files(_), Stream::Stderr) => {
+                return split(splitter, &mut |piece, _| tail.push(piece));
+            }
+        };
         let room = logs.room(share);
         let mut batch = logs.batch(tag, share);
-        lines(&mut splitters[kind.index()], &mut |piece, part| {
+        split(splitter, &mut |piece, part| {
             match rate.admit(piece.len(), room) {
-                Admitted::Log => {
-                    batch.append(stream, part, piece);
+                Admitted::Keep => {
+                    batch.append(log_stream, part, piece);
                 }
                 Admitted::Drop => {}
             }
-            if kind == PipeKind::Stderr {
+            if stream == Stream::Stderr {
                 tail.push(piece);
             }
-            if part == LinePart::Continued && *split == Declared::No {
-                *split = Declared::Due(kind);
+            if part == LinePart::Continued && *declared == Declared::No {
+                *declared = Declared::Due(kind);
             }
         });
     }

@@ -3,6 +3,7 @@
 mod ends;
 mod kills;
 mod limits;
+mod output;
 mod start;
 
 use std::collections::HashMap;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use brasserie_common::backoff::AfterLast;
 use brasserie_common::task::CGroupOptions;
 use brasserie_common::{
-    Arguments, BackoffPolicy, KillMethod, KillRequest, LogOverflow, StatusFrom,
+    Arguments, BackoffPolicy, KillMethod, KillRequest, LogOverflow, Output, StatusFrom,
     TaskSubprocessOptions,
 };
 use proptest::collection::{btree_map, vec};
@@ -101,6 +101,7 @@ prop_compose! {
         lines: i32,
         bytes: i32,
         log_overflow in proptest::sample::select(LogOverflow::ALL.to_vec()),
+        output in proptest::sample::select(Output::ALL.to_vec()),
         signal in 0..=64,
         (leader, canary, freezer) in any::<(bool, bool, bool)>(),
         (root, slice, subsystems) in (any::<String>(), any::<String>(), vec(any::<String>(), 0..3)),
@@ -114,6 +115,7 @@ prop_compose! {
             max_log_lines_per_poll_interval: lines,
             max_log_bytes_per_poll_interval: bytes,
             log_overflow,
+            output,
             parent_death_signal: signal,
             process_group_leader: leader,
             use_canary_pipe: canary,

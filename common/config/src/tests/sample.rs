@@ -124,6 +124,7 @@ fn an_export_says_what_is_documented() {
                 "max_log_lines_per_poll_interval": 50,
                 "max_log_bytes_per_poll_interval": 0,
                 "log_overflow": "wait",
+                "output": "log",
                 "parent_death_signal": 9,
                 "process_group_leader": false,
                 "use_canary_pipe": true,

@@ -312,7 +312,7 @@ impl Supervisor {
             return;
         };
         // Output that waits for us is no reason to give the pipe up.
-        if task.any_paused() || self.config.logs.room(&task.share) == Room::Full {
+        if task.any_paused() || task.room(&self.config.logs) == Room::Full {
             self.timers
                 .push(Reverse((now + LINGER, number, Timer::Linger)));
             return;

@@ -1,4 +1,4 @@
-//! The supervisor's reading: task output into the log, at the pace that the log and the task's rate allow.
+//! The supervisor's reading: task output into the log or a file, at the pace that its writer and the task's rate allow.
 
 use std::cmp::Reverse;
 use std::mem;
@@ -6,21 +6,44 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
+use brasserie_common::Output;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 
 use super::{Supervisor, Timer};
-use crate::logs::Room;
-use crate::process::events::Event;
+use crate::logs::{Room, Share, TaskTag};
+use crate::output::files_of;
+use crate::process::RunKey;
+use crate::process::events::{self, Event};
 use crate::process::pipes::{Pipe, PipeKind};
 use crate::process::runner::TaskNumber;
-use crate::process::task::{Declared, Telling};
+use crate::process::task::{Declared, Destination, Telling};
 
 /// One read takes at most what a pipe holds by default.
 pub(super) const READ_BYTES: usize = 64 * 1024;
 
 impl Supervisor {
+    /// Where this run's output goes; and with files, the log hears of each when it is finished.
+    pub(super) fn destination(
+        &self,
+        key: &Arc<RunKey>,
+        tag: &TaskTag,
+        output: Output,
+    ) -> Destination {
+        if output == Output::Log {
+            return Destination::Log(Share::default());
+        }
+        let files = files_of(&self.output_dir, key.invocation, &key.job, &key.node);
+        let logs = Arc::clone(&self.config.logs);
+        let host = self.config.worker_host.clone();
+        let (key, tag) = (Arc::clone(key), tag.clone());
+        Destination::Files(self.outputs.run(files, move |stream, written| {
+            let event = Event::OutputWritten { stream, written };
+            events::log(&logs, &host, &key, &tag, event, &mut Vec::new());
+        }))
+    }
+
     /// Reads once; the kernel tells again if there is more.
     pub(super) fn read_pipe(&mut self, number: TaskNumber, kind: PipeKind) {
         let Some(task) = self.tasks.get_mut(&number) else {
@@ -28,7 +51,7 @@ impl Supervisor {
         };
         if kind != PipeKind::Status {
             let now = Instant::now();
-            let room = self.config.logs.room(&task.share);
+            let room = task.room(&self.config.logs);
             if let Some(until) = task.rate.blocked_until(now, room) {
                 // The log being behind must not hold up the end of a task that has nothing left to say.
                 if task.pipes[kind.index()].fd().is_some_and(is_drained) {
@@ -91,7 +114,7 @@ impl Supervisor {
         let Some(task) = self.tasks.get_mut(&number) else {
             return false;
         };
-        let room = self.config.logs.room(&task.share);
+        let room = task.room(&self.config.logs);
         room == Room::Full && task.rate.blocked_until(Instant::now(), room).is_some()
     }
 

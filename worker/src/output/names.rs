@@ -1,0 +1,65 @@
+//! Where the files of a run are. Pure.
+
+use std::path::{Path, PathBuf};
+
+use brasserie_common::{InvocationId, JobName, NodeName};
+
+use super::{Stream, Streams};
+use crate::file_name::file_name;
+
+/// How the files' names end.
+pub(super) const SUFFIX: &str = ".gz";
+
+/// One for each stream. Whatever the names are, they lie below the folder, and no two runs share one.
+pub(crate) fn files_of(
+    dir: &Path,
+    invocation: InvocationId,
+    job: &JobName,
+    node: &NodeName,
+) -> Streams<PathBuf> {
+    let folder = dir
+        .join(file_name(job.as_str()))
+        .join(file_name(node.as_str()));
+    let id = invocation.0;
+    let file = |stream: Stream| {
+        let stream = stream.as_str();
+        folder.join(format!(
+            "{}-{:016x}.{stream}{SUFFIX}",
+            id.start_time, id.rand
+        ))
+    };
+    Stream::ALL.map(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Component;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_run_has_files_of_its_own_below_the_folder(
+            names in proptest::collection::vec(("[./~%ab]{0,100}", "[./~%ab]{0,100}", any::<i64>(), any::<i64>()), 2)
+        ) {
+            let dir = Path::new("/data/output");
+            let files: Vec<[PathBuf; 2]> = names.iter().map(|(job, node, start, rand)| {
+                let job = JobName::try_from(job.as_str()).expect("a name");
+                let node = NodeName::try_from(node.as_str()).expect("a name");
+                files_of(dir, InvocationId::new(*start, *rand), &job, &node)
+            }).collect();
+            for file in files.iter().flatten() {
+                let below = file.strip_prefix(dir).expect("below the folder");
+                let parts: Vec<Component<'_>> = below.components().collect();
+                prop_assert_eq!(parts.len(), 3);
+                for part in parts {
+                    prop_assert!(matches!(part, Component::Normal(name) if name.len() <= 255), "{:?}", file);
+                }
+            }
+            prop_assert_ne!(&files[0][0], &files[0][1]);
+            prop_assert_eq!(names[0] == names[1], files[0] == files[1]);
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Which files are kept: a count of what they take, and a thread that removes the oldest.
+
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
+use std::fs::{self, DirEntry, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use brasserie_common_runtime::Clock;
+use parking_lot::{Condvar, Mutex};
+
+use super::OutputConfig;
+use super::names::SUFFIX;
+
+/// How often old files are looked for: retention is in days, so a minute late is exact.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
+/// The oldest files that one walk remembers: some megabytes, and the next walk comes only when all of them are removed.
+const REMEMBERED: usize = 16_384;
+/// A file counts as whole blocks, as it does on most disks. So the total bounds the number of files, too.
+const DISK_BLOCK: u64 = 4096;
+
+/// There is nothing finished left to remove, and what is being written is as much as may be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("all files together may take {0} bytes (--output-max-size)")]
+pub(super) struct NoRoom(u64);
+
+/// What is on the disk.
+#[derive(Debug, Default)]
+struct Ledger {
+    /// Being written, and how much each takes.
+    active: HashMap<PathBuf, u64>,
+    active_bytes: u64,
+    finished_bytes: u64,
+    /// What was finished while a walk goes on, which must not count it again.
+    walking: Option<HashSet<PathBuf>>,
+    stage: Stage,
+}
+
+/// ```text
+/// Open --close--> Closing
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Open,
+    Closing,
+}
+
+/// The folder of all files. The lock is held while one is created or removed, so that neither can pull a folder away from under
+/// the other.
+pub(super) struct Keeping {
+    config: OutputConfig,
+    ledger: Mutex<Ledger>,
+    /// Wakes the keeper: too much is there, or the end.
+    wake: Condvar,
+}
+
+/// A finished file.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Old {
+    modified: SystemTime,
+    path: PathBuf,
+    bytes: u64,
+}
+
+fn wall_now() -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(u64::try_from(Clock.wall().as_millis()).unwrap_or(0))
+}
+
+fn on_disk(length: u64) -> u64 {
+    length.next_multiple_of(DISK_BLOCK)
+}
+
+impl Keeping {
+    pub(super) fn new(config: OutputConfig) -> io::Result<Self> {
+        fs::create_dir_all(&config.dir)?;
+        Ok(Keeping {
+            config,
+            ledger: Mutex::default(),
+            wake: Condvar::new(),
+        })
+    }
+
+    /// Opens a file for writing, with its folders. From now on it is not removed.
+    pub(super) fn create(&self, path: &Path) -> io::Result<File> {
+        let mut ledger = self.ledger.lock();
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let opened = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(path);
+        match &opened {
+            Ok(_) => {
+                ledger.active.insert(path.to_owned(), 0);
+            }
+            Err(_) => remove_empty_folders(path),
+        }
+        opened
+    }
+
+    /// Makes room for a file that is to be so long. What is finished gives way to it.
+    pub(super) fn grow(&self, path: &Path, length: u64) -> Result<(), NoRoom> {
+        let mut ledger = self.ledger.lock();
+        let max = self.config.retention.max_bytes;
+        let before = ledger.active.get(path).copied().unwrap_or(0);
+        let active = ledger.active_bytes - before + on_disk(length);
+        if active > max {
+            return Err(NoRoom(max));
+        }
+        ledger.set(path, length);
+        self.wake_if_full(&ledger);
+        Ok(())
+    }
+
+    /// The write failed after all.
+    pub(super) fn shrink(&self, path: &Path, length: u64) {
+        self.ledger.lock().set(path, length);
+    }
+
+    /// A file without content leaves nothing behind.
+    pub(super) fn finish(&self, path: &Path, length: u64) {
+        let mut ledger = self.ledger.lock();
+        ledger.set(path, 0);
+        ledger.active.remove(path);
+        if length == 0 {
+            remove(path);
+            return;
+        }
+        ledger.finished_bytes += on_disk(length);
+        if let Some(finished) = &mut ledger.walking {
+            finished.insert(path.to_owned());
+        }
+        self.wake_if_full(&ledger);
+    }
+
+    pub(super) fn close(&self) {
+        self.ledger.lock().stage = Stage::Closing;
+        self.wake.notify_all();
+    }
+
+    #[cfg(test)]
+    pub(super) fn hold(&self) -> impl Drop + '_ {
+        self.ledger.lock()
+    }
+
+    fn wake_if_full(&self, ledger: &Ledger) {
+        if self.is_full(ledger) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// The keeper's thread: ends when the store is dropped.
+    pub(super) fn run(&self) {
+        // What earlier workers left counts from the start.
+        let mut oldest = self.walk();
+        loop {
+            self.prune(&mut oldest, wall_now());
+            let mut ledger = self.ledger.lock();
+            let until = Instant::now() + PRUNE_INTERVAL;
+            while ledger.stage == Stage::Open && !self.is_full(&ledger) {
+                if self.wake.wait_until(&mut ledger, until).timed_out() {
+                    break;
+                }
+            }
+            if ledger.stage == Stage::Closing {
+                return;
+            }
+        }
+    }
+
+    /// There is more than may be kept, and something of it can go.
+    fn is_full(&self, ledger: &Ledger) -> bool {
+        let all = ledger.active_bytes + ledger.finished_bytes;
+        all > self.config.retention.max_bytes && ledger.finished_bytes > 0
+    }
+
+    /// Removes what is too old, or too much.
+    fn prune(&self, oldest: &mut VecDeque<Old>, now: SystemTime) {
+        loop {
+            let is_over = {
+                let ledger = self.ledger.lock();
+                if ledger.stage == Stage::Closing || ledger.finished_bytes == 0 {
+                    return;
+                }
+                self.is_full(&ledger)
+            };
+            if oldest.is_empty() {
+                *oldest = self.walk();
+            }
+            let Some(first) = oldest.front() else {
+                return;
+            };
+            let age = now.duration_since(first.modified).unwrap_or_default();
+            if !is_over && age <= self.config.retention.max_age {
+                return;
+            }
+            if let Some(old) = oldest.pop_front() {
+                self.remove(&old);
+            }
+        }
+    }
+
+    fn remove(&self, old: &Old) {
+        let mut ledger = self.ledger.lock();
+        if ledger.active.contains_key(&old.path) {
+            return;
+        }
+        remove(&old.path);
+        // One that cannot be removed is told, and not tried again before the next walk finds it.
+        ledger.finished_bytes = ledger.finished_bytes.saturating_sub(old.bytes);
+    }
+
+    /// Goes through all files: counts what is finished anew, and gives the oldest of it, in order.
+    fn walk(&self) -> VecDeque<Old> {
+        self.ledger.lock().walking = Some(HashSet::new());
+        let mut oldest = BinaryHeap::new();
+        let mut bytes = 0;
+        for path in folders_in(&self.config.dir).flat_map(|job| folders_in(&job)) {
+            if self.ledger.lock().stage == Stage::Closing {
+                break;
+            }
+            for old in entries_in(&path).filter_map(|entry| finished(&entry)) {
+                if !self.ledger.lock().counts(&old.path) {
+                    continue;
+                }
+                bytes += old.bytes;
+                oldest.push(old);
+                if oldest.len() > REMEMBERED {
+                    oldest.pop();
+                }
+            }
+        }
+        let mut ledger = self.ledger.lock();
+        let meanwhile = ledger.walking.take().unwrap_or_default();
+        bytes += meanwhile
+            .iter()
+            .filter_map(|path| fs::symlink_metadata(path).ok())
+            .map(|about| on_disk(about.len()))
+            .sum::<u64>();
+        ledger.finished_bytes = bytes;
+        drop(ledger);
+        oldest.into_sorted_vec().into()
+    }
+}
+
+impl Ledger {
+    /// Of an active file.
+    fn set(&mut self, path: &Path, length: u64) {
+        if let Some(bytes) = self.active.get_mut(path) {
+            self.active_bytes = self.active_bytes - *bytes + on_disk(length);
+            *bytes = on_disk(length);
+        }
+    }
+
+    /// Whether a walk takes it for finished before it began.
+    fn counts(&self, path: &Path) -> bool {
+        let finished = self.walking.as_ref();
+        !self.active.contains_key(path) && finished.is_none_or(|paths| !paths.contains(path))
+    }
+}
+
+fn entries_in(folder: &Path) -> impl Iterator<Item = DirEntry> + use<> {
+    // Gone meanwhile, or not ours to read: then it is not ours to remove either.
+    fs::read_dir(folder).into_iter().flatten().flatten()
+}
+
+fn folders_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    entries_in(folder)
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+}
+
+fn finished(entry: &DirEntry) -> Option<Old> {
+    let about = entry.metadata().ok()?;
+    let is_ours = about.is_file() && entry.file_name().to_str()?.ends_with(SUFFIX);
+    is_ours.then_some(())?;
+    Some(Old {
+        modified: about.modified().ok()?,
+        path: entry.path(),
+        bytes: on_disk(about.len()),
+    })
+}
+
+fn remove(path: &Path) {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(file = %path.display(), "cannot remove old output: {error}");
+        }
+        Ok(()) | Err(_) => remove_empty_folders(path),
+    }
+}
+
+/// The node's, then the job's. One that is not empty stays.
+fn remove_empty_folders(path: &Path) {
+    path.ancestors()
+        .skip(1)
+        .take(2)
+        .take_while(|folder| fs::remove_dir(folder).is_ok())
+        .for_each(drop);
+}

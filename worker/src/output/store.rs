@@ -1,0 +1,299 @@
+//! Output on its way from the tasks' pipes to the writer's thread: bounded for each run and in all.
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use brasserie_common::collections::IdMap;
+use parking_lot::{Condvar, Mutex};
+
+use super::retention::Keeping;
+use super::writer::{self, Written};
+use super::{OutputConfig, Stream};
+use crate::logs::Room;
+
+/// A run with so much waiting is written at once. Compression knows nothing of what lies further back than 32 KiB, so blocks that are
+/// eight times as long lose little by beginning anew; and eight of them fit into what a run may have waiting, so that the writer is
+/// kept busy by one run alone.
+pub(super) const BLOCK: usize = 256 << 10;
+
+/// What the reader of a task's pipes hands over.
+pub(super) struct Run {
+    pub id: u64,
+    pub files: Streams<PathBuf>,
+    /// Hears of each stream that something was printed on, when its file is finished.
+    pub told: Box<dyn Fn(Stream, &Written) + Send + Sync>,
+}
+
+/// What of one stream is to be written.
+#[derive(Debug, Default)]
+pub(super) struct Part {
+    pub bytes: Vec<u8>,
+    /// Bytes that the run did not want to wait for.
+    pub dropped: u64,
+}
+
+/// Both streams of a run, in the order of [`Stream::index`].
+pub(crate) type Streams<T> = [T; 2];
+
+/// What waits of one run.
+pub(super) struct Waiting {
+    pub run: Arc<Run>,
+    pub parts: Streams<Part>,
+    pub end: End,
+    since: Instant,
+}
+
+/// ```text
+/// Open --the handle is dropped--> Over
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Open,
+    /// Nothing more comes of this run.
+    Over,
+}
+
+impl Waiting {
+    fn bytes(&self) -> usize {
+        self.parts.iter().map(|part| part.bytes.len()).sum()
+    }
+}
+
+/// What waits in all.
+pub(super) struct Pending {
+    runs: IdMap<u64, Waiting>,
+    bytes: usize,
+    /// Those that are not to wait for their time.
+    urgent: Vec<u64>,
+    /// In order of time.
+    by_age: VecDeque<(Instant, u64)>,
+    stage: Stage,
+}
+
+/// ```text
+/// Open --drop--> Closing
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Output comes in.
+    Open,
+    /// The writer takes what is left and ends.
+    Closing,
+}
+
+/// What the store, its handles and its threads share.
+pub(super) struct Shared {
+    pending: Mutex<Pending>,
+    wake: Condvar,
+    next: AtomicU64,
+    pub keeping: Keeping,
+}
+
+/// The files of one worker's tasks. Dropping it writes what is left and ends its threads.
+pub(crate) struct OutputStore {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl OutputStore {
+    pub(crate) fn open(config: OutputConfig) -> io::Result<Self> {
+        let pending = Pending {
+            runs: IdMap::default(),
+            bytes: 0,
+            urgent: Vec::new(),
+            by_age: VecDeque::new(),
+            stage: Stage::Open,
+        };
+        let mut store = OutputStore {
+            shared: Arc::new(Shared {
+                pending: Mutex::new(pending),
+                wake: Condvar::new(),
+                next: AtomicU64::new(0),
+                keeping: Keeping::new(config)?,
+            }),
+            threads: Vec::new(),
+        };
+        let (writing, keeping) = (Arc::clone(&store.shared), Arc::clone(&store.shared));
+        store.start("output-writer", move || writer::run(&writing))?;
+        store.start("output-keeper", move || keeping.keeping.run())?;
+        Ok(store)
+    }
+
+    fn start(&mut self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        self.threads.push(thread.spawn(work)?);
+        Ok(())
+    }
+
+    /// For a run with these files, of which `told` hears on the writer's thread when they are finished.
+    pub(crate) fn run(
+        &self,
+        files: Streams<PathBuf>,
+        told: impl Fn(Stream, &Written) + Send + Sync + 'static,
+    ) -> RunOutput {
+        RunOutput {
+            run: Arc::new(Run {
+                id: self.shared.next.fetch_add(1, Ordering::Relaxed),
+                files,
+                told: Box::new(told),
+            }),
+            shared: Arc::clone(&self.shared),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.shared.pending.lock().bytes
+    }
+
+    /// Keeps the writer from writing, as a slow disk would.
+    #[cfg(test)]
+    pub(super) fn hold_writer(&self) -> impl Drop + '_ {
+        self.shared.keeping.hold()
+    }
+}
+
+impl Drop for OutputStore {
+    fn drop(&mut self) {
+        self.shared.pending.lock().stage = Stage::Closing;
+        self.shared.wake.notify_all();
+        self.shared.keeping.close();
+        for thread in self.threads.drain(..) {
+            // One that panicked printed why where it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What one run prints. Dropping it finishes the files.
+pub(crate) struct RunOutput {
+    run: Arc<Run>,
+    shared: Arc<Shared>,
+}
+
+impl RunOutput {
+    /// Where it goes, as far as there is any.
+    pub(crate) fn files(&self) -> &Streams<PathBuf> {
+        &self.run.files
+    }
+
+    /// Whether more can be read without waiting for the writer. A run that prints much waits for what it printed itself; the others do
+    /// not.
+    pub(crate) fn room(&self) -> Room {
+        let pending = self.shared.pending.lock();
+        let own = pending.runs.get(&self.run.id).map_or(0, Waiting::bytes);
+        Room::of(own, pending.bytes)
+    }
+
+    /// Never waits for the disk.
+    pub(crate) fn append(&self, stream: Stream, bytes: &[u8]) {
+        self.change(|waiting| waiting.parts[stream.index()].bytes.extend_from_slice(bytes));
+    }
+
+    /// Counts what is not to be written, as the run does not want to wait.
+    pub(crate) fn leave_out(&self, stream: Stream, bytes: usize) {
+        self.change(|waiting| waiting.parts[stream.index()].dropped += bytes as u64);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Waiting)) {
+        let now = Instant::now();
+        let mut pending = self.shared.pending.lock();
+        let pending = &mut *pending;
+        let mut is_new = false;
+        let waiting = pending.runs.entry(self.run.id).or_insert_with(|| {
+            is_new = true;
+            Waiting {
+                run: Arc::clone(&self.run),
+                parts: Streams::default(),
+                end: End::Open,
+                since: now,
+            }
+        });
+        let before = (waiting.bytes(), waiting.end);
+        change(waiting);
+        let after = (waiting.bytes(), waiting.end);
+        pending.bytes += after.0 - before.0;
+        if is_new {
+            pending.by_age.push_back((now, self.run.id));
+        }
+        let is_urgent = (before.0 < BLOCK && after.0 >= BLOCK) || before.1 != after.1;
+        if is_urgent {
+            pending.urgent.push(self.run.id);
+        }
+        // A writer without a deadline sleeps until there is something at all.
+        if is_urgent || pending.by_age.len() == 1 {
+            self.shared.wake.notify_one();
+        }
+    }
+}
+
+impl Drop for RunOutput {
+    fn drop(&mut self) {
+        self.change(|waiting| waiting.end = End::Over);
+    }
+}
+
+impl std::fmt::Debug for RunOutput {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunOutput")
+            .field("files", &self.run.files)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// What is to be written now; waits until there is something. Empty: the store is closing, and nothing is left.
+    pub(super) fn next_batch(&self) -> Vec<Waiting> {
+        let mut pending = self.pending.lock();
+        loop {
+            let batch = pending.take_due(Instant::now());
+            if !batch.is_empty() || pending.stage == Stage::Closing {
+                return batch;
+            }
+            match pending.by_age.front() {
+                Some(&(since, _)) => {
+                    let due = since + writer::FLUSH_INTERVAL;
+                    self.wake.wait_until(&mut pending, due);
+                }
+                None => self.wake.wait(&mut pending),
+            }
+        }
+    }
+}
+
+impl Pending {
+    fn take_due(&mut self, now: Instant) -> Vec<Waiting> {
+        let mut batch = Vec::new();
+        for id in mem::take(&mut self.urgent) {
+            batch.extend(self.take(id, None));
+        }
+        while let Some(&(since, id)) = self.by_age.front() {
+            let is_due = now.saturating_duration_since(since) >= writer::FLUSH_INTERVAL;
+            // Many runs that wait for their time may fill the memory together.
+            let is_much = self.bytes >= BLOCK * 16;
+            if !is_due && !is_much && self.stage == Stage::Open && self.runs.contains_key(&id) {
+                break;
+            }
+            self.by_age.pop_front();
+            batch.extend(self.take(id, Some(since)));
+        }
+        batch
+    }
+
+    /// With a time: only what has waited since then.
+    fn take(&mut self, id: u64, since: Option<Instant>) -> Option<Waiting> {
+        let waiting = self.runs.get(&id)?;
+        if since.is_some_and(|since| since != waiting.since) {
+            return None;
+        }
+        let waiting = self.runs.remove(&id)?;
+        self.bytes -= waiting.bytes();
+        Some(waiting)
+    }
+}
