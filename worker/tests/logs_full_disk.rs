@@ -1,6 +1,7 @@
 //! A disk that is full for real: a small file system that only this test's threads see.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
@@ -8,10 +9,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use brasserie_common::logs::{LogLine, LogQuery, LogStream};
 use brasserie_common::{
-    InvocationId, JobName, NodeName, StatusFrom, TaskSubprocessOptions, Time, WallTime,
+    InvocationId, JobName, NodeName, Output, StatusFrom, TaskSubprocessOptions, Time, WallTime,
 };
 use brasserie_worker::logs::{LogConfig, LogHealth, LogStore};
 use brasserie_worker::process::{ProcessRunner, RunKey, RunnerConfig, SpawnRequest, TaskEnd};
+use flate2::read::MultiGzDecoder;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 
@@ -66,6 +68,10 @@ impl Bench {
 
     /// Runs a script to its good end; how the log is afterwards.
     fn run(&mut self, script: &str) -> LogHealth {
+        self.run_into(Output::Log, script)
+    }
+
+    fn run_into(&mut self, output: Output, script: &str) -> LogHealth {
         self.number += 1;
         let node = NodeName::try_from(self.number.to_string()).expect("a name");
         let request = SpawnRequest {
@@ -80,6 +86,7 @@ impl Bench {
             options: TaskSubprocessOptions {
                 max_log_lines_per_poll_interval: 0,
                 status_from: StatusFrom::ExitCode,
+                output,
                 ..TaskSubprocessOptions::default()
             },
             not_after: Time::NEVER,
@@ -90,6 +97,27 @@ impl Bench {
         assert!(end.status.is_done(), "{script}: {end:?}");
         self.logs.flush();
         self.logs.health()
+    }
+
+    /// Runs a script with a file; what is in the file, and what the log says of it.
+    fn run_into_file(&mut self, script: &str) -> (Vec<u8>, serde_json::Value) {
+        self.run_into(Output::File, script);
+        let deadline = Instant::now() + PATIENCE;
+        let regex = format!("task_output_written.*invocation_rand\":{},", self.number);
+        let line = loop {
+            if let Some(line) = self.lines(LogStream::Statuses, &regex).pop() {
+                break line.line;
+            }
+            assert!(Instant::now() < deadline, "the file is not finished");
+            std::thread::yield_now();
+        };
+        let event: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+        let file = File::open(event["stdout_file"].as_str().expect("a path"));
+        let mut bytes = Vec::new();
+        MultiGzDecoder::new(file.expect("it is there"))
+            .read_to_end(&mut bytes)
+            .expect("whole members");
+        (bytes, event)
     }
 
     fn lines(&self, stream: LogStream, regex: &str) -> Vec<LogLine> {
@@ -148,6 +176,48 @@ fn a_full_disk(data_dir: &Path, disk: &Path) {
         .map(|event: serde_json::Value| event["lines"].as_u64().expect("a number"))
         .sum();
     assert_eq!(told, health.dropped_lines, "each lost line was declared");
+}
+
+fn a_full_disk_of_files(disk: &Path, logs: &Path) {
+    let filler = disk.join("filler");
+    fs::write(&filler, vec![0; DISK_BYTES / 4]).expect("there is room");
+    let mut bench = Bench::new(disk, logs);
+    let (bytes, event) = bench.run_into_file("echo before");
+    assert_eq!(
+        (bytes, &event["lost_bytes"]),
+        (b"before\n".to_vec(), &0.into())
+    );
+
+    // More than the disk takes, however it is compressed; what is in the file is whole.
+    let (bytes, event) = bench.run_into_file("head -c 3000000 /dev/urandom");
+    let lost = event["lost_bytes"].as_u64().expect("a number");
+    assert_eq!(event["bytes"], 3_000_000);
+    assert_eq!(bytes.len() as u64 + lost, 3_000_000);
+    assert!(!bytes.is_empty() && lost > 2_000_000, "{event}");
+    let told = event["message"].as_str().expect("words");
+    assert!(told.contains("No space left"), "{told}");
+
+    fs::remove_file(&filler).expect("removed");
+    let (bytes, event) = bench.run_into_file("echo after");
+    assert_eq!(
+        (bytes, &event["lost_bytes"]),
+        (b"after\n".to_vec(), &0.into())
+    );
+}
+
+#[test]
+fn a_full_disk_loses_output_of_files_and_says_so_and_tasks_go_on() {
+    let test = std::thread::spawn(|| {
+        let logs = tempfile::tempdir().expect("a folder");
+        let disk = tempfile::tempdir().expect("a folder");
+        match mount_small(disk.path()) {
+            Ok(()) => a_full_disk_of_files(disk.path(), logs.path()),
+            Err(error) => eprintln!(
+                "unproven: a full disk cannot be made here, a mount of one's own is refused: {error}"
+            ),
+        }
+    });
+    test.join().expect("the disk's part went well");
 }
 
 #[test]

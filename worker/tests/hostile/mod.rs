@@ -1,5 +1,7 @@
 //! Tasks that do their worst: the worker lives, the task's end tells what happened, nothing is left behind.
 
+mod output;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};

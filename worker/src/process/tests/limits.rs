@@ -108,6 +108,33 @@ fn a_job_that_wants_it_loses_what_is_too_much_and_is_told() {
 }
 
 #[test]
+fn a_task_that_does_not_wait_for_a_slow_disk_ends_and_each_line_is_here_or_told_of() {
+    const LINES: u64 = 400_000;
+    let mut bench = Bench::new();
+    let logs = Arc::clone(&bench.logs);
+    let held = logs.hold_writer();
+    let text = format!("seq 1 {LINES}; echo done > $2");
+    let mut request = script(&text, StatusFrom::Pipe);
+    request.options.max_log_lines_per_poll_interval = 0;
+    request.options.log_overflow = LogOverflow::Drop;
+    let key = request.key.clone();
+    bench.runner.spawn(request).expect("accepted");
+    // While nothing at all is written.
+    assert!(bench.end(&key).status.is_done());
+    assert!(bench.logs.waiting_bytes() < 4 << 20);
+    drop(held);
+    let logged = bench.lines(LogStream::Stdout, &key);
+    let numbers = logged.iter().map(|line| line.trim_end().parse::<u64>());
+    let numbers: Vec<u64> = numbers.collect::<Result<_, _>>().expect("numbers");
+    assert!(numbers.is_sorted_by(|a, b| a < b), "in order, each once");
+    let events = bench.events(&key);
+    let told = events.iter().filter(|e| e["event"] == "task_lines_dropped");
+    let told: u64 = told.filter_map(|event| event["lines"].as_u64()).sum();
+    assert!(told > 0 && !numbers.is_empty());
+    assert_eq!(told + numbers.len() as u64, LINES);
+}
+
+#[test]
 fn many_tasks_at_once_all_end() {
     let mut bench = Bench::new();
     let keys: Vec<RunKey> = (0..200)
