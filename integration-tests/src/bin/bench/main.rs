@@ -2,6 +2,7 @@
 
 mod figures;
 mod jobs;
+mod logs;
 mod memory;
 mod nodes;
 mod noop;
@@ -66,6 +67,9 @@ struct Options {
     /// Nodes of `nodes`
     #[arg(long, default_value_t = 1_000_000)]
     nodes: usize,
+    /// Lines of one measurement of `logs`
+    #[arg(long, default_value_t = 10_000_000)]
+    lines: usize,
     /// Statuses that are remembered in `statuses`
     #[arg(long, default_value_t = 1_000_000)]
     statuses: usize,
@@ -78,6 +82,26 @@ struct Options {
     /// One JSON document instead of a table
     #[arg(long)]
     json: bool,
+}
+
+impl Options {
+    /// Whether there is something to measure everywhere.
+    fn are_usable(&self) -> bool {
+        let sizes = [
+            self.calls,
+            self.pipelined,
+            self.tasks,
+            self.noops,
+            self.sleeping,
+            self.waiting,
+            self.pairs,
+            self.workers,
+            self.rounds,
+            self.submissions,
+            self.lines,
+        ];
+        !sizes.contains(&0) && self.jobs >= jobs::LEAST && self.nodes >= nodes::LEAST
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -102,6 +126,8 @@ enum Which {
     Nodes,
     /// Restart on a million statuses
     Statuses,
+    /// Lines a second of one task into the worker's log and into a compressed file, beside the same through `cat` into a file
+    Logs,
     All,
 }
 
@@ -179,21 +205,9 @@ fn main() -> ExitCode {
         return code;
     }
     let options = Options::parse();
-    let sizes = [
-        options.calls,
-        options.pipelined,
-        options.tasks,
-        options.noops,
-        options.sleeping,
-        options.waiting,
-        options.pairs,
-        options.workers,
-        options.rounds,
-        options.submissions,
-    ];
-    if sizes.contains(&0) || options.jobs < jobs::LEAST || options.nodes < nodes::LEAST {
+    if !options.are_usable() {
         eprintln!(
-            "bench: --calls, --pipelined, --tasks, --noops, --sleeping, --waiting, --pairs, --workers, --rounds and --submissions must be at least 1, --jobs and --nodes at least 1000"
+            "bench: --calls, --pipelined, --tasks, --noops, --sleeping, --waiting, --pairs, --workers, --rounds, --submissions and --lines must be at least 1, --jobs and --nodes at least 1000"
         );
         return ExitCode::from(2);
     }
@@ -231,6 +245,9 @@ fn main() -> ExitCode {
     }
     if matches!(options.which, Which::Statuses | Which::All) {
         reports.push(statuses::measure(options.statuses));
+    }
+    if matches!(options.which, Which::Logs | Which::All) {
+        reports.push(logs::measure(options.lines, options.pairs));
     }
     show(options.json, &outcomes, restart.as_ref(), &reports);
     let is_kept = outcomes.iter().all(Outcome::is_kept)

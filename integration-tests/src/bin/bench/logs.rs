@@ -1,0 +1,142 @@
+//! One task that prints as fast as it is read: into the worker's log, into a compressed file, and, as the least that any program
+//! needs for that, through `cat` into a file on the same disk.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use brasserie_common::{
+    Arguments, InvocationId, JobName, NodeName, Output, StatusFrom, TaskSubprocessOptions, Time,
+};
+use brasserie_common_runtime::Clock;
+use brasserie_worker::logs::{LogConfig, LogStore};
+use brasserie_worker::process::{ProcessRunner, RunKey, RunnerConfig, SpawnRequest, TaskEnd};
+
+use crate::figures::{Line, Report};
+use crate::{median, progress};
+
+/// With its newline: what programs commonly print.
+const LINE_BYTES: usize = 80;
+/// For a measurement on a machine that is busy with other things.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Lines a second.
+struct Sample {
+    cat: f64,
+    log: f64,
+    file: f64,
+}
+
+/// Measures pairs, without a scheduler: the worker's process runner and its logs are what a line meets.
+pub fn measure(lines: usize, pairs: usize) -> Report {
+    let samples: Vec<Sample> = (0..pairs)
+        .map(|pair| {
+            progress("logs", pair, pairs, "cat");
+            let cat = rate(lines, through_cat);
+            progress("logs", pair, pairs, "the log");
+            let log = rate(lines, |dir, lines| through_worker(dir, lines, Output::Log));
+            progress("logs", pair, pairs, "a file");
+            let file = rate(lines, |dir, lines| through_worker(dir, lines, Output::File));
+            Sample { cat, log, file }
+        })
+        .collect();
+    let middle = |of: fn(&Sample) -> f64| median(samples.iter().map(of));
+    let cat = middle(|s| s.cat);
+    let lines = vec![
+        Line::new(
+            format!("lines of {LINE_BYTES} bytes a second into the log, median of {pairs}"),
+            "/s",
+            middle(|s| s.log),
+        )
+        .beside(cat)
+        .more_is_better(),
+        Line::new("the same into a compressed file", "/s", middle(|s| s.file))
+            .beside(cat)
+            .more_is_better(),
+        // Of each pair by itself: what disturbs the machine for a while disturbs both halves.
+        Line::new(
+            "share of the baseline, into the log",
+            "",
+            middle(|s| s.log / s.cat),
+        )
+        .more_is_better(),
+        Line::new(
+            "share of the baseline, into a file",
+            "",
+            middle(|s| s.file / s.cat),
+        )
+        .more_is_better(),
+    ];
+    Report::new("logs", "cat into a file", lines)
+}
+
+/// In a folder of its own, which lies on the same disk each time.
+fn rate(lines: usize, work: impl FnOnce(&Path, usize)) -> f64 {
+    let dir = tempfile::tempdir().expect("a folder");
+    let started = Instant::now();
+    work(dir.path(), lines);
+    lines as f64 / started.elapsed().as_secs_f64()
+}
+
+fn script(lines: usize) -> String {
+    let text = "x".repeat(LINE_BYTES - 1);
+    format!("yes {text} | head -n {lines}")
+}
+
+fn through_cat(dir: &Path, lines: usize) {
+    let mut producer = Command::new("sh")
+        .args(["-c", &script(lines)])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    let mut cat = Command::new("cat")
+        .stdin(producer.stdout.take().expect("piped"))
+        .stdout(File::create(dir.join("output")).expect("there is room"))
+        .spawn()
+        .expect("cat");
+    for child in [&mut producer, &mut cat] {
+        assert!(child.wait().expect("our child").success());
+    }
+    let written = dir.join("output").metadata().expect("written").len();
+    assert_eq!(written, (lines * LINE_BYTES) as u64);
+}
+
+/// Until the last line was handed to the operating system.
+fn through_worker(dir: &Path, lines: usize, output: Output) {
+    let clock = Arc::new(|| Clock.wall());
+    let logs = LogStore::open(LogConfig::new(dir.join("logs")), clock);
+    let logs = Arc::new(logs.expect("there is room for a folder"));
+    let (sender, ends) = mpsc::channel();
+    let config = RunnerConfig::new(dir.to_owned(), "bench".to_owned(), Arc::clone(&logs));
+    let sink = move |end: TaskEnd| sender.send(end).expect("somebody listens");
+    let runner = ProcessRunner::start(config, sink).expect("a runner");
+    let node = NodeName::try_from("node").expect("a name");
+    let request = SpawnRequest {
+        key: RunKey {
+            invocation: InvocationId::new(1, 1),
+            job: JobName::try_from("lines").expect("a name"),
+            node: node.clone(),
+        },
+        command: vec!["sh".to_owned(), "-c".to_owned(), script(lines)],
+        argument: String::new(),
+        path_to_node: vec![node],
+        options: TaskSubprocessOptions {
+            max_log_lines_per_poll_interval: 0,
+            status_from: StatusFrom::ExitCode,
+            arguments: Arguments::None,
+            output,
+            ..TaskSubprocessOptions::default()
+        },
+        not_after: Time::NEVER,
+        asked: Instant::now(),
+    };
+    runner.spawn(request).expect("accepted");
+    let end = ends.recv_timeout(PATIENCE).expect("it ends");
+    assert!(end.status.is_done(), "{end:?}");
+    // Ends the writer of files, too.
+    drop(runner);
+    logs.flush();
+    assert_eq!(logs.health().dropped_lines, 0);
+}
