@@ -1,5 +1,6 @@
 //! `brasserie logs`: what tasks printed, from all workers, in order of time.
 
+mod files;
 mod follow;
 mod lines;
 
@@ -96,7 +97,12 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
             }
         })?;
     }
-    let (lines, notices) = block_on(collect(&connection, request, args.limit))??;
+    let (lines, notices) = block_on(async {
+        let files = files::notices(&connection, &request).await?;
+        let (lines, mut notices) = collect(&connection, request, args.limit).await?;
+        notices.extend(files);
+        anyhow::Ok((lines, notices))
+    })??;
     for notice in &notices {
         eprintln!("brasserie: {notice}");
     }

@@ -1,0 +1,105 @@
+//! Where runs have put what they printed, if not into the log: who looks for it here learns it.
+
+use std::collections::HashSet;
+
+use anyhow::Result;
+use brasserie_common::logs::LogStream;
+use serde_json::Value;
+
+use crate::connection::{Connection, LogRequest};
+
+/// The newest runs of which it is told: a page of events may tell of thousands.
+const RUNS: usize = 10;
+
+/// Asks once, for what the question's job and node said last; a search for lines means lines.
+pub(super) async fn notices(connection: &Connection, asked: &LogRequest) -> Result<Vec<String>> {
+    let stream = match asked.stream {
+        LogStream::Stdout => "stdout",
+        LogStream::Stderr => "stderr",
+        LogStream::Statuses => return Ok(Vec::new()),
+    };
+    if asked.job.is_empty() || !asked.regex.is_empty() {
+        return Ok(Vec::new());
+    }
+    let request = LogRequest {
+        stream: LogStream::Statuses,
+        from: -1,
+        ascending: false,
+        regex: format!("\"{stream}_file\":"),
+        ..asked.clone()
+    };
+    let page = connection.logs(&request).await?;
+    let lines = page.lines.unwrap_or_default();
+    let events = lines.iter().filter_map(|line| line.line.as_deref());
+    let events = events.filter_map(|text| serde_json::from_str(text).ok());
+    Ok(sentences(events, stream))
+}
+
+/// One a run, from events that come newest first; the oldest first, as lines are shown.
+fn sentences(events: impl Iterator<Item = Value>, stream: &str) -> Vec<String> {
+    let mut told = HashSet::new();
+    let sentence = |event: Value| {
+        let file = event[format!("{stream}_file")].as_str()?.to_owned();
+        if !told.insert(file.clone()) {
+            return None;
+        }
+        match event["event"].as_str()? {
+            "task_output_written" => Some(event["message"].as_str()?.to_owned()),
+            // It runs, or has printed nothing, or its worker did not live to finish the file.
+            "running" => {
+                let host = event["worker_host"].as_str()?;
+                Some(format!(
+                    "{stream} goes to {file} on {host}, as far as there is any"
+                ))
+            }
+            _ => None,
+        }
+    };
+    let mut sentences: Vec<String> = events.filter_map(sentence).take(RUNS).collect();
+    sentences.reverse();
+    sentences
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn running(number: usize) -> Value {
+        json!({"event": "running", "worker_host": "h", "stdout_file": format!("/f/{number}"), "stderr_file": "/e"})
+    }
+
+    fn written(number: usize) -> Value {
+        json!({"event": "task_output_written", "message": format!("{number} is there"), "stdout_file": format!("/f/{number}")})
+    }
+
+    #[test]
+    fn each_run_is_told_of_once_with_the_last_that_is_known() {
+        let events = [
+            running(2),
+            written(1),
+            running(1),
+            json!({"event": "got_status"}),
+            json!(3),
+        ];
+        let told = sentences(events.into_iter(), "stdout");
+        assert_eq!(
+            told,
+            [
+                "1 is there",
+                "stdout goes to /f/2 on h, as far as there is any"
+            ]
+        );
+        let told = sentences([running(2), written(1)].into_iter(), "stderr");
+        assert_eq!(told, ["stderr goes to /e on h, as far as there is any"]);
+    }
+
+    #[test]
+    fn only_the_newest_runs_are_told_of() {
+        let told = sentences((0..50).rev().map(written), "stdout");
+        assert_eq!(told.len(), RUNS);
+        assert_eq!(told[0], "40 is there");
+        assert_eq!(told[RUNS - 1], "49 is there");
+    }
+}
