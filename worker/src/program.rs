@@ -158,8 +158,8 @@ impl Wishes {
     }
 }
 
-/// A task takes four descriptors here. What the administrator allows at most (the hard limit) is what the worker uses, up to
-/// [`DESCRIPTORS`]. Returns the former limit, which is what tasks get.
+/// A task takes four descriptors here, and one more for each file that its output goes into. What the administrator allows at most (the
+/// hard limit) is what the worker uses, up to [`DESCRIPTORS`]. Returns the former limit, which is what tasks get.
 fn raise_descriptor_limit() -> Option<DescriptorLimit> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
     let wanted = hard.min(DESCRIPTORS);

@@ -69,6 +69,10 @@ const SOURCES: &[(&str, &str)] = &[
         include_str!("../../../worker/src/process/tests/ends.rs"),
     ),
     (
+        "worker/src/process/tests/output.rs",
+        include_str!("../../../worker/src/process/tests/output.rs"),
+    ),
+    (
         "worker/src/process/tests/kills.rs",
         include_str!("../../../worker/src/process/tests/kills.rs"),
     ),

@@ -22,12 +22,18 @@ use crate::logs::Room;
 /// kept busy by one run alone.
 pub(super) const BLOCK: usize = 256 << 10;
 
-/// What the reader of a task's pipes hands over.
+/// Many runs that wait for their time may fill the memory together: beyond this the oldest are written early.
+const MUCH: usize = 16 * BLOCK;
+
+/// Who hears of finished files.
+type Told = dyn Fn(Stream, &Written) + Send + Sync;
+
+/// One run, for the writer.
 pub(super) struct Run {
     pub id: u64,
     pub files: Streams<PathBuf>,
     /// Hears of each stream that something was printed on, when its file is finished.
-    pub told: Box<dyn Fn(Stream, &Written) + Send + Sync>,
+    pub told: Box<Told>,
 }
 
 /// What of one stream is to be written.
@@ -218,6 +224,7 @@ impl RunOutput {
         let before = (waiting.bytes(), waiting.end);
         change(waiting);
         let after = (waiting.bytes(), waiting.end);
+        let before_in_all = pending.bytes;
         pending.bytes += after.0 - before.0;
         if is_new {
             pending.by_age.push_back((now, self.run.id));
@@ -227,7 +234,8 @@ impl RunOutput {
             pending.urgent.push(self.run.id);
         }
         // A writer without a deadline sleeps until there is something at all.
-        if is_urgent || pending.by_age.len() == 1 {
+        let is_much = before_in_all < MUCH && pending.bytes >= MUCH;
+        if is_urgent || is_much || pending.by_age.len() == 1 {
             self.shared.wake.notify_one();
         }
     }
@@ -275,9 +283,11 @@ impl Pending {
         }
         while let Some(&(since, id)) = self.by_age.front() {
             let is_due = now.saturating_duration_since(since) >= writer::FLUSH_INTERVAL;
-            // Many runs that wait for their time may fill the memory together.
-            let is_much = self.bytes >= BLOCK * 16;
-            if !is_due && !is_much && self.stage == Stage::Open && self.runs.contains_key(&id) {
+            if !is_due
+                && self.bytes < MUCH
+                && self.stage == Stage::Open
+                && self.runs.contains_key(&id)
+            {
                 break;
             }
             self.by_age.pop_front();

@@ -16,8 +16,8 @@ use super::store::{BLOCK, End, Part, Run, Shared, Streams, Waiting};
 
 /// Output of a run that does not fill a block gathers this long before it is written: what a worker that is killed may lose.
 pub(super) const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
-/// Of 1 to 9: beyond it text gets a tenth smaller at half the speed, and one thread writes for all tasks.
-const LEVEL: u32 = 3;
+/// Of 1 to 9: with the next ones logs get a tenth smaller at a quarter of the speed, and one thread writes for all tasks.
+const LEVEL: u32 = 1;
 /// How much the compressor's result grows by at a time.
 const STEP: usize = 64 << 10;
 /// A member's header as RFC 1952 has it: deflate, no name, no time, no flags, from a system like Unix.
