@@ -248,7 +248,7 @@ pub enum Happening {
         worker: WorkerId,
         how: WorkerStop,
     },
-    /// Its operator wants it to end with the tasks that it has.
+    /// Its operator wants it to end with the tasks that it has; from the end of this turn on.
     WorkerDrains {
         worker: WorkerId,
     },

@@ -334,10 +334,6 @@ impl Cluster {
         self.drive_worker(place, WorkerInput::Shutdown);
     }
 
-    pub(super) fn drain_worker(&mut self, place: WorkerPlace) {
-        self.drive_worker(place, WorkerInput::Drain);
-    }
-
     /// As the worker's driver does after each turn.
     pub(super) fn renew_lease(&mut self, place: WorkerPlace) {
         let lease = self.worker(place).core().and_then(|core| {

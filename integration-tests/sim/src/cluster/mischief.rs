@@ -10,6 +10,7 @@ use crate::event_log::{
     CallTag, DirectoryId, FaultKind, Happening, MachineId, SchedulerStop, WorkerPlace,
 };
 use crate::hosts::ToScheduler;
+use crate::hosts::worker::WorkerInput;
 use crate::swarm::{Restores, Variant};
 use crate::view::{Contract, Phase};
 
@@ -52,16 +53,8 @@ impl Cluster {
             FaultKind::SlowLink => self.slow_link(),
             FaultKind::SchedulerCrash => self.scheduler_crash(),
             FaultKind::WorkerKilled => self.kill_any_worker(),
-            FaultKind::WorkerShutdown => {
-                let place = self.any_place();
-                self.shut_worker_down(place);
-                true
-            }
-            FaultKind::WorkerDrain => {
-                let place = self.any_place();
-                self.drain_worker(place);
-                true
-            }
+            FaultKind::WorkerShutdown => self.end_any_worker(WorkerInput::Shutdown),
+            FaultKind::WorkerDrain => self.end_any_worker(WorkerInput::Drain),
             FaultKind::MassRestart => self.mass_restart(),
             FaultKind::SchedulerPause => {
                 let most = LONGEST_SCHEDULER_SLEEP;
@@ -115,6 +108,13 @@ impl Cluster {
             | FaultKind::SpawnFailure
             | FaultKind::SlowKill => false,
         }
+    }
+
+    /// By its operator.
+    fn end_any_worker(&mut self, how: WorkerInput) -> bool {
+        let place = self.any_place();
+        self.drive_worker(place, how);
+        true
     }
 
     fn kill_any_worker(&mut self) -> bool {

@@ -12,7 +12,8 @@ use brasserie_common::{
 };
 use brasserie_scheduler_core::{CallReply as SchedulerCallReply, Message};
 use brasserie_worker_core::{
-    Call, CallReply, Effect, Event, ExitReason, Goodbye, Options, Refusal, Reply, RunTask, Worker,
+    Call, CallReply, Effect, Event, ExitReason, Goodbye, LifeStage, Options, Refusal, Reply,
+    RunTask, Worker,
 };
 
 use self::arrival::Arrival;
@@ -110,6 +111,7 @@ struct Process {
     /// As last noted.
     health: Health,
     bound: Option<SchedulerId>,
+    life: LifeStage,
 }
 
 /// A place where worker processes run one after another.
@@ -187,6 +189,7 @@ impl WorkerHost {
         self.process = Some(Process {
             health: core.health(),
             bound: None,
+            life: core.life_stage(),
             core,
             id,
             next_request: 0,
@@ -293,11 +296,7 @@ impl Turn<'_> {
                 self.log.push(Happening::WorkerShutsDown { worker });
                 Event::Shutdown
             }
-            WorkerInput::Drain => {
-                let worker = self.process.id;
-                self.log.push(Happening::WorkerDrains { worker });
-                Event::Drain
-            }
+            WorkerInput::Drain => Event::Drain,
             WorkerInput::Wake => return,
         };
         self.process.core.handle(self.now, event);
@@ -507,5 +506,10 @@ impl Turn<'_> {
             });
             self.process.bound = bound;
         }
+        let life = self.process.core.life_stage();
+        if life == LifeStage::Draining && self.process.life != life {
+            self.log.push(Happening::WorkerDrains { worker });
+        }
+        self.process.life = life;
     }
 }

@@ -31,7 +31,10 @@ struct Limits {
     deadline: Option<Duration>,
     /// When it must have been asked to end; `None`: it was.
     due: Option<Time>,
+    /// It was asked for one of these limits.
     is_over: bool,
+    /// Its process is.
+    is_gone: bool,
 }
 
 impl Limits {
@@ -86,6 +89,7 @@ impl Law for LimitsOfTime {
                     deadline,
                     due: None,
                     is_over: false,
+                    is_gone: false,
                 };
                 self.limits.insert((worker, run.invocation), limits);
                 self.set_due((worker, run.invocation), world);
@@ -100,13 +104,23 @@ impl Law for LimitsOfTime {
             Happening::KillAsked {
                 worker, run, by, ..
             } => self.asked(when, (worker, run.invocation), (run, by), world)?,
+            // The worker may hear of it after the limit: what it kills then is dead.
             Happening::ProcessEnded { worker, run, .. }
-            | Happening::SpawnFailed { worker, run, .. } => self.forget((worker, run.invocation)),
+            | Happening::SpawnFailed { worker, run, .. } => {
+                let key = (worker, run.invocation);
+                self.settle(key);
+                if let Some(limits) = self.limits.get_mut(&key) {
+                    limits.is_gone = true;
+                }
+            }
             Happening::WorkerStopped { worker, .. } => {
                 let all = (worker, InvocationId::new(i64::MIN, i64::MIN))..;
                 let of_it = self.limits.range(all).map(|(key, _)| *key);
                 let of_it: Vec<Key> = of_it.take_while(|key| key.0 == worker).collect();
-                of_it.into_iter().for_each(|key| self.forget(key));
+                for key in of_it {
+                    self.settle(key);
+                    self.limits.remove(&key);
+                }
             }
             _ => {}
         }
@@ -141,9 +155,12 @@ impl LimitsOfTime {
 
     fn set_due(&mut self, key: Key, world: &World<'_>) {
         self.settle(key);
-        let Some(limits) = self.limits.get_mut(&key).filter(|limits| !limits.is_over) else {
+        let Some(limits) = self.limits.get_mut(&key) else {
             return;
         };
+        if limits.is_over || limits.is_gone {
+            return;
+        }
         let passes = |by| limits.passes(by, |local| drift::at_most(world, local));
         let first = [passes(EndedBy::Timeout), passes(EndedBy::Deadline)];
         let first = first.into_iter().flatten().min();
@@ -189,11 +206,6 @@ impl LimitsOfTime {
         if let Some(due) = limits.and_then(|limits| limits.due.take()) {
             self.due.remove(&(due, key));
         }
-    }
-
-    fn forget(&mut self, key: Key) {
-        self.settle(key);
-        self.limits.remove(&key);
     }
 }
 
@@ -279,6 +291,16 @@ mod tests {
         let mut trial = Trial::of(LimitsOfTime::default());
         trial.at(1).sees(limited(None, Some(10)));
         trial.breaks(kill_asked(1, run(1), EndedBy::Timeout), "does not have");
+    }
+
+    #[test]
+    fn the_gone_need_not_be_ended_but_may() {
+        let mut trial = Trial::of(LimitsOfTime::default());
+        trial.at(1).sees(limited(Some(10), None));
+        trial.at(2).sees(dies(1, 1, run(1)));
+        trial.at(3).sees(heard());
+        trial.at(13).sees(kill_asked(1, run(1), EndedBy::Timeout));
+        trial.at(500).sees(scheduler_turn());
     }
 
     #[test]
