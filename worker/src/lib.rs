@@ -5,7 +5,7 @@
 //!        ^                                      |  ^                 |
 //!        +------ rpc client <--- perform <------+--+---- effects ----+
 //!                                   |          own events: ends of calls and tasks
-//!                                   +--> process runner --> logs
+//!                                   +--> process runner --> logs, output
 //! ```
 //!
 //! [`run`] is the program. [`start`] is the same worker inside another program: it uses no global state but the environment and
