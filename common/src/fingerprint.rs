@@ -317,6 +317,7 @@ impl<H: Hasher> Shape<'_, H> {
             s.put(&on.node);
             s.each(&on.resources, |s, slot| s.put((&slot.name, slot.amount)));
         });
+        self.put(&task.gpus);
         self.opt(task.ended.as_ref(), Shape::reported);
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod backoff;
 pub mod call;
+pub mod cards;
 pub mod collections;
 pub mod fingerprint;
 pub mod health;
@@ -23,6 +24,7 @@ pub mod worker_set;
 
 pub use backoff::{BackoffDuration, BackoffPolicy};
 pub use call::{CallId, CallOutcome, Principal, RecordSeq, RefusalCode, RequestId};
+pub use cards::{Card, CardAmount, CardAmountError, CardNeed, CardUse, GpuShare};
 pub use health::{Health, HealthModel, timeouts::Timeouts};
 pub use ids::{
     InstanceId, InvocationId, JobId, JobName, NodeId, NodeName, SchedulerId, SequenceNumber, Shard,

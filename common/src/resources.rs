@@ -23,6 +23,8 @@ pub struct NodeResources {
 pub struct GpuInfo {
     pub name: String,
     pub pci_bus_id: String,
+    /// What `CUDA_VISIBLE_DEVICES` calls it on its machine: its UUID, or else its index. Empty: nobody said.
+    pub cuda_device: String,
     /// Total when usable, used when of a task; MiB.
     pub memory_mb: f64,
     /// 1.0 = available; fraction in use when of a task.

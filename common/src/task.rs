@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::backoff::BackoffDuration;
+use crate::cards::GpuShare;
 use crate::ids::{HEALTHCHECK_JOB, InvocationId, JobName, NodeName, Shard};
 use crate::resources::{NodeResources, TaskPhysicalResources};
 use crate::status::ReportedStatus;
@@ -27,6 +28,8 @@ pub struct RunningTask {
     pub shard: Shard,
     /// Slots held on the nodes of the path, then on the worker.
     pub resources: Vec<NodeResources>,
+    /// What it holds of the cards of its worker's machine.
+    pub gpus: Vec<GpuShare>,
     pub next_backoff: BackoffDuration,
     /// Between TERM and KILL when the worker commits suicide.
     pub suicide_kill_wait: Duration,

@@ -39,6 +39,16 @@ struct GPUInfo {
   3: double memoryMB,
   // Of a machine: 1.0. Of a task: the fraction in use.
   4: double compute,
+  // What CUDA_VISIBLE_DEVICES calls it on its machine: its UUID, or else its index.
+  16: optional string cudaDevice,
+}
+
+// What a task holds of one card of its worker's machine.
+struct GpuShare {
+  // A GPUInfo.pciBusID of the worker.
+  1: required string device,
+  // Thousandths of the card: 1 to 1000.
+  2: required i32 milli,
 }
 
 struct UsablePhysicalResources {
@@ -155,6 +165,8 @@ struct RunningTask {
   16: optional string ended,
   // Answers of getRunningTasks with an end, and updateStatus.
   17: optional TaskStory story,
+  // runTask, and back with getRunningTasks: the cards that are the task's. Unset: none are its own, and it sees all of them.
+  18: optional list<GpuShare> gpus,
 }
 
 // Who a worker's machine is. Nobody connects to it.

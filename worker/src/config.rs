@@ -114,8 +114,8 @@ pub struct Cli {
     #[arg(long, value_name = "PROGRAM")]
     worker_command: Option<String>,
 
-    /// The program `nvidia-smi`, which lists this machine's graphics cards for the resources that follow them. Without it, or
-    /// with an empty PATH, the worker tells of none.
+    /// The program `nvidia-smi`, which lists this machine's graphics cards for the resources that follow them, and for tasks that
+    /// get some of their own. Without it, or with an empty PATH, the worker tells of none.
     #[arg(long, value_name = "PATH")]
     nvidia_smi: Option<OsString>,
 

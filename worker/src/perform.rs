@@ -66,9 +66,10 @@ impl Performer {
         match effect {
             Effect::Reply { request, reply } => self.reply(request, reply),
             Effect::Call { id, call } => self.call(id, call),
-            Effect::Spawn { run } => {
+            Effect::Spawn { run, cuda_devices } => {
                 // The core keeps none of it, so that nothing is copied.
-                self.spawn(Arc::unwrap_or_clone(run), until.unwrap_or(Time::NEVER));
+                let run = Arc::unwrap_or_clone(run);
+                self.spawn(run, cuda_devices, until.unwrap_or(Time::NEVER));
             }
             Effect::Kill {
                 task,
@@ -98,7 +99,7 @@ impl Performer {
         });
     }
 
-    fn spawn(&self, run: RunTask, not_after: Time) {
+    fn spawn(&self, run: RunTask, cuda_devices: Vec<String>, not_after: Time) {
         let path_to_node = path_to_node(&run);
         let key = RunKey {
             invocation: run.task.invocation,
@@ -114,6 +115,7 @@ impl Performer {
             argument: run.config,
             path_to_node,
             options: run.options,
+            cuda_devices,
             not_after,
             asked: Instant::now(),
         };
@@ -261,6 +263,7 @@ mod tests {
                 invocation: InvocationId::new(1, 1),
                 shard: Shard::default(),
                 resources: Vec::new(),
+                gpus: Vec::new(),
                 next_backoff: BackoffDuration {
                     no_more_backoffs: false,
                     seconds: 1,

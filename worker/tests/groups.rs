@@ -85,6 +85,7 @@ impl Bench {
                 cgroups,
                 ..TaskSubprocessOptions::default()
             },
+            cuda_devices: Vec::new(),
             not_after: Time::NEVER,
             asked: Instant::now(),
         };

@@ -89,6 +89,7 @@ impl Bench {
                 output,
                 ..TaskSubprocessOptions::default()
             },
+            cuda_devices: Vec::new(),
             not_after: Time::NEVER,
             asked: Instant::now(),
         };

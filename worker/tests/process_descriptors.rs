@@ -27,6 +27,7 @@ fn request(number: i64) -> SpawnRequest {
         argument: "{}".to_owned(),
         path_to_node: vec![node],
         options: TaskSubprocessOptions::default(),
+        cuda_devices: Vec::new(),
         not_after: Time::NEVER,
         asked: Instant::now(),
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use brasserie_common::ids::HEALTHCHECK_JOB;
 use brasserie_common::{Arguments, JobName, StatusFrom};
 
+use crate::cards::check_need;
 use crate::coerce::{AMOUNT, name_error, set};
 use crate::filters::{FILTER_KEYS, filters};
 use crate::keys::{INT64, Key, Shape, TEXTS};
@@ -226,6 +227,7 @@ fn placement(at: &At, job: &mut JobConfig, config: &Config, notes: &mut Notes) {
             set(&mut job.priority, priority);
         }
     }
+    let errors = notes.errors.len();
     if let Some(at) = at.get("resources")
         && at.expect_object(notes)
     {
@@ -236,6 +238,9 @@ fn placement(at: &At, job: &mut JobConfig, config: &Config, notes: &mut Notes) {
                 set(&mut job.resources[resource.index()], amount);
             }
         }
+    }
+    if notes.errors.len() == errors {
+        check_need(at, job, config, notes);
     }
     if let Some(at) = at.get("filters") {
         filters(&at, job, config, notes);

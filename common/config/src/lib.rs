@@ -61,6 +61,7 @@
 #![deny(clippy::iter_over_hash_type)]
 
 mod add_time;
+mod cards;
 mod coerce;
 mod cron;
 mod depends;
@@ -87,6 +88,7 @@ mod toml;
 mod tree;
 mod yaml;
 
+pub use cards::CardProblem;
 pub use cron::{
     Cron, Days, DueTime, DueTimes, GivenUp, ItemKey, ItemMemory, MAX_TIMES, Repeated,
     ScheduleChanges, ScheduleMemory, Selector, Since, Skipped, StandardCron, Stretch, TooManyTimes,

@@ -118,6 +118,7 @@ impl Config {
             worker_selector: _,
             worker_resources_override: _,
             working_wait: _,
+            // Slots of cards are looked at: see below.
             physical_resources: _,
             exit_initial_wait_before_timestamp: _,
             jobs: _,
@@ -130,6 +131,7 @@ impl Config {
             && *kill_orphan_tasks_after == other.kill_orphan_tasks_after
             && *task_subprocess == other.task_subprocess
             && *kill_subprocess == other.kill_subprocess
+            && self.card_scale() == other.card_scale()
     }
 
     /// Whether nothing but the jobs differs.

@@ -1,6 +1,7 @@
 //! Whole files: what they mean, what they may not say, and that nothing is lost on the way out and back.
 
 mod add_time;
+mod cards;
 mod differences;
 mod errors;
 mod formats;

@@ -41,6 +41,14 @@ const SOURCES: &[(&str, &str)] = &[
         include_str!("../../../scheduler/core/tests/keys.rs"),
     ),
     (
+        "common/config/src/tests/cards.rs",
+        include_str!("../src/tests/cards.rs"),
+    ),
+    (
+        "integration-tests/tests/e2e_cards.rs",
+        include_str!("../../../integration-tests/tests/e2e_cards.rs"),
+    ),
+    (
         "integration-tests/tests/e2e_limits.rs",
         include_str!("../../../integration-tests/tests/e2e_limits.rs"),
     ),
@@ -441,7 +449,10 @@ const OF_SETTINGS: &[(&str, Proof)] = &[
     ),
     (
         "physical_resources.gpu_card",
-        Tests(&["resources_of_workers"]),
+        Tests(&[
+            "resources_of_workers",
+            "no_card_is_taken_twice_also_if_the_scheduler_is_killed_meanwhile",
+        ]),
     ),
     (
         "physical_resources.gpu_card.logical_resource",
@@ -449,7 +460,11 @@ const OF_SETTINGS: &[(&str, Proof)] = &[
     ),
     (
         "physical_resources.gpu_card.multiply_logical_by",
-        Tests(&["resources_of_workers"]),
+        Tests(&[
+            "resources_of_workers",
+            "needs_follow_from_slots",
+            "no_card_is_taken_twice_also_if_the_scheduler_is_killed_meanwhile",
+        ]),
     ),
     (
         "physical_resources.gpu_card.enforcement",

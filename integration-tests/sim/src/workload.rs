@@ -241,6 +241,7 @@ impl Workload {
                     usable.gpus.push(GpuInfo {
                         name: model.to_owned(),
                         pci_bus_id: format!("{model} {number}"),
+                        cuda_device: String::new(),
                         memory_mb: 1024.0,
                         compute: 1.0,
                     });

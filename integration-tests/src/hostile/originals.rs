@@ -7,9 +7,10 @@ use brasserie_thrift::generated::brasserie::{
     BrasserieGetUnfinishedTasksArgs, BrasseriePlanConfigArgs,
 };
 use brasserie_thrift::generated::common::{
-    BackoffDuration, BistroInstanceID, BistroWorker, GPUInfo, KillRequest, MachinePortLock,
-    NodeResources, Resource, RunningTask, ServiceAddress, SetHash, TaskPhysicalResources,
-    TaskStory, TaskSubprocessOptions, UsablePhysicalResources, WorkerSetHash, WorkerSetID,
+    BackoffDuration, BistroInstanceID, BistroWorker, GPUInfo, GpuShare, KillRequest,
+    MachinePortLock, NodeResources, Resource, RunningTask, ServiceAddress, SetHash,
+    TaskPhysicalResources, TaskStory, TaskSubprocessOptions, UsablePhysicalResources,
+    WorkerSetHash, WorkerSetID,
 };
 use brasserie_thrift::generated::fb303::FacebookServiceGetStatusArgs;
 use brasserie_thrift::generated::scheduler::*;
@@ -294,6 +295,7 @@ fn gpus() -> Vec<GPUInfo> {
         pci_bus_id: Some("0000:00:00.0".to_owned()),
         memory_mb: Some(1024.0.into()),
         compute: Some(1.0.into()),
+        cuda_device: Some("GPU-1".to_owned()),
     }]
 }
 
@@ -328,6 +330,10 @@ fn task() -> RunningTask {
         est_duration_sec: Some(1.5.into()),
         deadline_sec: Some(60),
         usage: Some(BTreeMap::from([("cpu".to_owned(), 0.5.into())])),
+        gpus: Some(vec![GpuShare {
+            device: "0000:00:00.0".to_owned(),
+            milli: 500,
+        }]),
         work_request_seq: Some(1),
         bufferable: Some(true),
         ended: Some("done".to_owned()),

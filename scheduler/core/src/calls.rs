@@ -347,6 +347,7 @@ impl Scheduler {
                 invocation,
                 shard,
                 resources: Vec::new(),
+                gpus: Vec::new(),
                 next_backoff: brasserie_common::BackoffDuration::default(),
                 suicide_kill_wait: self.options().timeouts.suicide_task_kill_wait,
                 physical: None,
@@ -381,6 +382,7 @@ impl Scheduler {
                 .cloned()
                 .unwrap_or_default(),
             resources: self.engine().charges(task).to_vec(),
+            gpus: self.engine().gpus(task).to_vec(),
             next_backoff: run.map(|r| r.next_backoff).unwrap_or_default(),
             suicide_kill_wait: run.map_or(self.options().timeouts.suicide_task_kill_wait, |r| {
                 r.kill_wait

@@ -10,12 +10,13 @@ use crate::engine::Engine;
 use crate::forest::index::Forest;
 use crate::placement::demands::Refusal;
 use crate::placement::resources::{is_met, need_of};
+use crate::placement::workers::Worker;
 use crate::placement::{Dependency, Structure};
 use crate::statuses::gate::Gate;
 use crate::statuses::job::Job;
 use crate::types::{Eligibility, NodesOf, Task, TaskState};
 
-pub use reason::{Need, Reason};
+pub use reason::{Lack, Need, Reason};
 
 impl Engine {
     /// Every reason why the task does not run now; never empty. [`Reason::Runnable`] stands alone.
@@ -292,7 +293,9 @@ impl Engine {
                 Some(Refusal::Ineligible) => not_ready += 1,
                 Some(Refusal::Draining) => draining += 1,
                 // Room that will be free there is for nobody.
-                Some(Refusal::Short(..)) if worker.eligibility == Eligibility::Draining => {
+                Some(Refusal::Short(..) | Refusal::Cards)
+                    if worker.eligibility == Eligibility::Draining =>
+                {
                     draining += 1;
                 }
                 Some(Refusal::Filtered | Refusal::OtherHost | Refusal::NoCommand) => {
@@ -308,7 +311,14 @@ impl Engine {
                             free: i64::from(limit) - used,
                             limit,
                         };
-                        Some((worker.shard.clone(), need))
+                        Some((worker.shard.clone(), Lack::Slots(need)))
+                    });
+                }
+                Some(Refusal::Cards) => {
+                    short += 1;
+                    example = example.or_else(|| {
+                        let lack = self.lack_of_cards(worker, job.demand);
+                        Some((worker.shard.clone(), lack))
                     });
                 }
             }
@@ -322,5 +332,13 @@ impl Engine {
             short,
             example,
         });
+    }
+
+    fn lack_of_cards(&self, worker: &Worker, demand: usize) -> Lack {
+        let cards = worker.resources.cards.iter();
+        Lack::Cards {
+            need: self.pool.demands[demand].cards.to_string(),
+            free: cards.map(|c| worker.card_use.free(&c.device)).collect(),
+        }
     }
 }

@@ -77,6 +77,7 @@ impl Engine {
             s.each(&run.charges, |s, charge| {
                 s.put((charge.node, charge.resource, charge.amount));
             });
+            s.put(&run.gpus);
         });
         let mut held: Vec<Task> = self.held.iter().copied().collect();
         held.sort_unstable();

@@ -20,7 +20,7 @@ mod weight;
 mod work;
 
 pub use engine::Engine;
-pub use explain::{Need, Reason};
+pub use explain::{Lack, Need, Reason};
 pub use forest::{MAX_NODES, NodeError, NodeTable, NodeTableBuilder, Row, TimesGiven};
 pub use types::{
     AdoptOutcome, Counts, Eligibility, Histogram, HoldBack, MachineLimits, NodesOf, Placement,

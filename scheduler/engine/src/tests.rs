@@ -1,6 +1,7 @@
 //! Tests of the engine as a whole: scenarios, and random histories against a plain scheduler that scans everything.
 
 mod add_time;
+mod cards;
 mod explain;
 mod fingerprints;
 mod gates;

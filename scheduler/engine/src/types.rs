@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use brasserie_common::{JobId, NodeId, NodeName, StatusBits};
+use brasserie_common::{Card, JobId, NodeId, NodeName, StatusBits};
 use std::collections::BTreeMap;
 
 /// A job on a node name. Replicas (several nodes of one name) are one task.
@@ -32,8 +32,8 @@ pub struct WorkerResources {
     pub cpu_cores: f64,
     /// 0 = unknown.
     pub memory_mb: f64,
-    /// Graphics cards by model.
-    pub cards: BTreeMap<String, u32>,
+    /// Graphics cards, each once. None: unknown, and nobody is given any.
+    pub cards: Vec<Card>,
     /// Whether jobs without a `command` can run there; true for workers that do not say.
     pub has_worker_command: bool,
 }

@@ -2,12 +2,14 @@
 
 use thrift::OrderedFloat;
 
+use brasserie_common::NodeName;
+use brasserie_common::cards::{GpuShare, WHOLE_CARD};
 use brasserie_common::resources::{
     GpuInfo, NodeResources, ResourceAmount, TaskPhysicalResources, UsablePhysicalResources,
 };
 
 use super::{
-    WireError, amount, not_negative, parse_list, parse_name, saturating_i64, to_wire_list,
+    Problem, WireError, amount, not_negative, parse_list, parse_name, saturating_i64, to_wire_list,
 };
 use crate::generated::common as wire;
 
@@ -60,6 +62,7 @@ impl TryFrom<wire::GPUInfo> for GpuInfo {
         Ok(GpuInfo {
             name: gpu.name.unwrap_or_default(),
             pci_bus_id: gpu.pci_bus_id.unwrap_or_default(),
+            cuda_device: gpu.cuda_device.unwrap_or_default(),
             memory_mb: amount("GPUInfo.memoryMB", gpu.memory_mb)?,
             compute: amount("GPUInfo.compute", gpu.compute)?,
         })
@@ -73,6 +76,35 @@ impl From<GpuInfo> for wire::GPUInfo {
             pci_bus_id: Some(gpu.pci_bus_id),
             memory_mb: Some(OrderedFloat(gpu.memory_mb)),
             compute: Some(OrderedFloat(gpu.compute)),
+            // Absent where nobody said: as before there was such a field.
+            cuda_device: Some(gpu.cuda_device).filter(|name| !name.is_empty()),
+        }
+    }
+}
+
+impl TryFrom<wire::GpuShare> for GpuShare {
+    type Error = WireError;
+
+    fn try_from(share: wire::GpuShare) -> Result<Self, WireError> {
+        let device: NodeName = parse_name("GpuShare.device", share.device)?;
+        let milli = u32::try_from(share.milli).unwrap_or(0);
+        if !(1..=WHOLE_CARD).contains(&milli) {
+            let problem = Problem::OutOfRange {
+                value: share.milli.into(),
+                allowed: "1 to 1000",
+            };
+            return Err(WireError::new("GpuShare.milli", problem));
+        }
+        let device = device.as_str().into();
+        Ok(GpuShare { device, milli })
+    }
+}
+
+impl From<GpuShare> for wire::GpuShare {
+    fn from(share: GpuShare) -> Self {
+        wire::GpuShare {
+            device: (*share.device).to_owned(),
+            milli: super::saturating_i32(share.milli),
         }
     }
 }

@@ -64,6 +64,7 @@ impl TryFrom<wire::RunningTask> for RunningTask {
                 "RunningTask.nodeResources",
                 task.node_resources.unwrap_or_default(),
             )?,
+            gpus: parse_list("RunningTask.gpus", task.gpus.unwrap_or_default())?,
             next_backoff: defaulted(
                 "RunningTask.nextBackoffDuration",
                 task.next_backoff_duration,
@@ -103,6 +104,7 @@ impl From<RunningTask> for wire::RunningTask {
             bufferable: None,
             ended: task.ended.map(|status| status.to_wire()),
             story: task.story.as_deref().map(Into::into),
+            gpus: Some(to_wire_list(task.gpus)).filter(|gpus: &Vec<_>| !gpus.is_empty()),
         }
     }
 }

@@ -16,11 +16,11 @@ use brasserie_common::task::CGroupOptions;
 use brasserie_common::worker::{HeartbeatResponse, Intake};
 use brasserie_common::worker_set::SetHash;
 use brasserie_common::{
-    Arguments, BackoffDuration, EndedBy, Ending, Fault, Health, InstanceId, InvocationId, JobName,
-    Kill, KillMethod, KillRequest, LogOverflow, MachinePortLock, NodeName, Output, RefusalCode,
-    ReportedStatus, RunningTask, SchedulerId, ServiceAddress, SetDigest, Shard, Standing,
-    StatusFrom, Story, TaskSubprocessOptions, WallTime, WorkerDescription, WorkerId, WorkerSetHash,
-    WorkerSetId,
+    Arguments, BackoffDuration, EndedBy, Ending, Fault, GpuShare, Health, InstanceId, InvocationId,
+    JobName, Kill, KillMethod, KillRequest, LogOverflow, MachinePortLock, NodeName, Output,
+    RefusalCode, ReportedStatus, RunningTask, SchedulerId, ServiceAddress, SetDigest, Shard,
+    Standing, StatusFrom, Story, TaskSubprocessOptions, WallTime, WorkerDescription, WorkerId,
+    WorkerSetHash, WorkerSetId,
 };
 
 use super::{
@@ -66,10 +66,11 @@ fn an_amount() -> impl Strategy<Value = f64> {
 }
 
 fn gpus() -> impl Strategy<Value = Vec<GpuInfo>> {
-    let gpu = (text(), text(), an_amount(), an_amount()).prop_map(
-        |(name, pci_bus_id, memory_mb, compute)| GpuInfo {
+    let gpu = (text(), text(), text(), an_amount(), an_amount()).prop_map(
+        |(name, pci_bus_id, cuda_device, memory_mb, compute)| GpuInfo {
             name,
             pci_bus_id,
+            cuda_device,
             memory_mb,
             compute,
         },
@@ -113,6 +114,13 @@ fn held() -> impl Strategy<Value = NodeResources> {
     let resource =
         (text(), 0..=i32::MAX).prop_map(|(name, amount)| ResourceAmount { name, amount });
     (node(), vec(resource, 0..4)).prop_map(|(node, resources)| NodeResources { node, resources })
+}
+
+fn share() -> impl Strategy<Value = GpuShare> {
+    (text(), 1_u32..=1000).prop_map(|(device, milli)| GpuShare {
+        device: device.into(),
+        milli,
+    })
 }
 
 fn backoff() -> impl Strategy<Value = BackoffDuration> {
@@ -170,6 +178,7 @@ prop_compose! {
         invocation in instance(),
         shard in shard(),
         resources in vec(held(), 0..4),
+        gpus in vec(share(), 0..4),
         next_backoff in backoff(),
         suicide_kill_wait in milliseconds(0),
         physical in option::of(used()),
@@ -177,7 +186,7 @@ prop_compose! {
         story in option::of(story()),
     ) -> RunningTask {
         RunningTask {
-            job, node, invocation: InvocationId(invocation), shard, resources, next_backoff, suicide_kill_wait, physical, ended, story,
+            job, node, invocation: InvocationId(invocation), shard, resources, gpus, next_backoff, suicide_kill_wait, physical, ended, story,
         }
     }
 }
@@ -692,6 +701,36 @@ fn tasks_with_senseless_resources_are_refused() {
     assert!(
         refused_task(|t| t.physical_resources = used(1, f64::NAN))
             .starts_with("RunningTask.physicalResources.memoryMB: NaN")
+    );
+}
+
+#[test]
+fn tasks_with_senseless_cards_are_refused() {
+    let share = |device: &str, milli| wire::GpuShare {
+        device: device.to_owned(),
+        milli,
+    };
+    for (milli, said) in [
+        (0, "0"),
+        (-1, "-1"),
+        (1001, "1001"),
+        (i32::MAX, "2147483647"),
+    ] {
+        assert_eq!(
+            refused_task(|t| t.gpus = Some(vec![share("a", 1000), share("b", milli)])),
+            format!("RunningTask.gpus[1].milli: {said} is not allowed; allowed is 1 to 1000")
+        );
+    }
+    assert!(
+        refused_task(|t| t.gpus = Some(vec![share("a\0", 1)]))
+            .starts_with("RunningTask.gpus[0].device: ")
+    );
+    let none = RunningTask::try_from(sound_task()).expect("a task");
+    assert_eq!(none.gpus, []);
+    assert_eq!(
+        wire::RunningTask::from(none).gpus,
+        None,
+        "as from older peers"
     );
 }
 

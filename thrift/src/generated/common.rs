@@ -163,6 +163,7 @@ pub struct GPUInfo {
     pub pci_bus_id: Option<String>,
     pub memory_mb: Option<OrderedFloat<f64>>,
     pub compute: Option<OrderedFloat<f64>>,
+    pub cuda_device: Option<String>,
 }
 
 impl TSerializable for GPUInfo {
@@ -172,6 +173,7 @@ impl TSerializable for GPUInfo {
         let mut f_2: Option<String> = Some("".to_owned());
         let mut f_3: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
         let mut f_4: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
+        let mut f_16: Option<String> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -195,6 +197,10 @@ impl TSerializable for GPUInfo {
                     let val = OrderedFloat::from(i_prot.read_double()?);
                     f_4 = Some(val);
                 }
+                16 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_16 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -207,6 +213,7 @@ impl TSerializable for GPUInfo {
             pci_bus_id: f_2,
             memory_mb: f_3,
             compute: f_4,
+            cuda_device: f_16,
         };
         Ok(ret)
     }
@@ -233,6 +240,11 @@ impl TSerializable for GPUInfo {
             o_prot.write_double(fld_var.into())?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.cuda_device {
+            o_prot.write_field_begin(&TFieldIdentifier::new("cudaDevice", TType::String, 16))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -245,7 +257,65 @@ impl Default for GPUInfo {
             pci_bus_id: Some("".to_owned()),
             memory_mb: Some(OrderedFloat::from(0.0)),
             compute: Some(OrderedFloat::from(0.0)),
+            cuda_device: None,
         }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct GpuShare {
+    pub device: String,
+    pub milli: i32,
+}
+
+impl TSerializable for GpuShare {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<GpuShare> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        let mut f_2: Option<i32> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("GpuShare.device", &f_1)?;
+        verify_required_field_exists("GpuShare.milli", &f_2)?;
+        let ret = GpuShare {
+            device: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            milli: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("GpuShare");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("device", TType::String, 1))?;
+        o_prot.write_string(&self.device)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("milli", TType::I32, 2))?;
+        o_prot.write_i32(self.milli)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
     }
 }
 
@@ -1215,6 +1285,7 @@ pub struct RunningTask {
     pub bufferable: Option<bool>,
     pub ended: Option<String>,
     pub story: Option<TaskStory>,
+    pub gpus: Option<Vec<GpuShare>>,
 }
 
 impl TSerializable for RunningTask {
@@ -1235,6 +1306,7 @@ impl TSerializable for RunningTask {
         let mut f_15: Option<bool> = None;
         let mut f_16: Option<String> = None;
         let mut f_17: Option<TaskStory> = None;
+        let mut f_18: Option<Vec<GpuShare>> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1315,6 +1387,16 @@ impl TSerializable for RunningTask {
                     let val = TaskStory::read_from_in_protocol(i_prot)?;
                     f_17 = Some(val);
                 }
+                18 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<GpuShare> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_8 = GpuShare::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_8);
+                    }
+                    i_prot.read_list_end()?;
+                    f_18 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -1338,6 +1420,7 @@ impl TSerializable for RunningTask {
             bufferable: f_15,
             ended: f_16,
             story: f_17,
+            gpus: f_18,
         };
         Ok(ret)
     }
@@ -1444,6 +1527,15 @@ impl TSerializable for RunningTask {
             fld_var.write_to_out_protocol(o_prot)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.gpus {
+            o_prot.write_field_begin(&TFieldIdentifier::new("gpus", TType::List, 18))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1467,6 +1559,7 @@ impl Default for RunningTask {
             bufferable: None,
             ended: None,
             story: None,
+            gpus: None,
         }
     }
 }
@@ -2207,8 +2300,8 @@ impl TSerializable for CGroupOptions {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_8 = i_prot.read_string()?;
-                        val.push(list_elem_8);
+                        let list_elem_9 = i_prot.read_string()?;
+                        val.push(list_elem_9);
                     }
                     i_prot.read_list_end()?;
                     f_3 = Some(val);

@@ -20,7 +20,11 @@ pub enum Effect {
     /// Call the scheduler of the association; report [`crate::Event::CallCompleted`].
     Call { id: CallId, call: Call },
     /// Start the process; report [`crate::Event::TaskEnded`] exactly once, whatever happens.
-    Spawn { run: Arc<RunTask> },
+    Spawn {
+        run: Arc<RunTask>,
+        /// What `CUDA_VISIBLE_DEVICES` calls the cards that it may see. None: nobody gave it any, and it sees all.
+        cuda_devices: Vec<String>,
+    },
     /// Signal a process that was started; nothing is reported but, later, its end.
     Kill {
         task: TaskKey,

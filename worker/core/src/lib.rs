@@ -6,6 +6,7 @@
 #![deny(clippy::iter_over_hash_type)]
 
 mod association;
+mod cards;
 mod config;
 mod delivery;
 mod effect;

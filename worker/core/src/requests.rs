@@ -130,7 +130,10 @@ impl Association {
                 stage: Stage::Live,
             },
         );
-        turn.effect(Effect::Spawn { run: Arc::new(run) });
+        turn.effect(Effect::Spawn {
+            cuda_devices: self.cuda_devices(&run.task),
+            run: Arc::new(run),
+        });
         Ok(Reply::Empty)
     }
 
@@ -156,6 +159,7 @@ impl Association {
             }
             self.check_unknown(turn, run)?;
         }
+        self.check_cards(&run.task)?;
         if run.command.is_empty() && self.options.worker_command.is_empty() {
             return refuse(
                 RefusalCode::Unspecified,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
 use brasserie_common::resources::TaskPhysicalResources;
 use brasserie_common::{
-    InvocationId, ReportedStatus, RunningTask, SchedulerId, Story, TaskKey, Time,
+    CardUse, InvocationId, ReportedStatus, RunningTask, SchedulerId, Story, TaskKey, Time,
 };
 
 use crate::limits::{LimitTimers, Limits, status_of};
@@ -62,6 +62,8 @@ pub(crate) struct Tasks {
     /// The shortest of all processes since there was none.
     shortest_kill_wait: Duration,
     limits: LimitTimers,
+    /// By those with a process.
+    card_use: CardUse,
 }
 
 impl Tasks {
@@ -77,6 +79,11 @@ impl Tasks {
     /// No process has a shorter one. The last known one while there is none.
     pub(crate) fn shortest_kill_wait(&self) -> Duration {
         self.shortest_kill_wait
+    }
+
+    /// What is taken of the machine's cards.
+    pub(crate) fn card_use(&self) -> &CardUse {
+        &self.card_use
     }
 
     pub(crate) fn get(&self, key: &TaskKey) -> Option<&Task> {
@@ -95,6 +102,9 @@ impl Tasks {
             _ => self.shortest_kill_wait.min(kill_wait),
         };
         self.live += usize::from(task.is_live());
+        if task.is_live() {
+            self.card_use.take(&task.running.gpus);
+        }
         self.limits.add(&key, task.limits.as_ref());
         let before = self.by_key.insert(key, task);
         assert!(
@@ -116,6 +126,8 @@ impl Tasks {
         let status = status_of(status, &story, limits.as_ref());
         Arc::make_mut(&mut task.running).story = Some(Arc::new(story));
         task.stage = Stage::Ended(status.clone());
+        let running = Arc::clone(&task.running);
+        self.card_use.give_back(&running.gpus);
         self.live -= 1;
         self.limits.remove(key, limits.as_ref());
         Some((self.by_key.get(key)?, status))

@@ -14,6 +14,7 @@ use brasserie_common::{Arguments, Fault, JobName};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 
+use super::environment::{DEVICE_ORDER, VISIBLE_DEVICES, without_cards};
 use super::launch::{Refused, Step};
 use super::{PassedEnvironment, SpawnRequest};
 use crate::file_name::file_name;
@@ -72,6 +73,8 @@ impl Reserved {
 pub(super) struct Commands {
     jobs_dir: PathBuf,
     environment: Vec<CString>,
+    /// The same for a task that has cards of its own.
+    environment_with_cards: Vec<CString>,
     path: Vec<PathBuf>,
     status_path: String,
     known: HashMap<JobName, CString>,
@@ -95,6 +98,7 @@ impl Commands {
         let jobs_dir = std::path::absolute(data_dir)?.join("jobs");
         fs::create_dir_all(&jobs_dir)?;
         let environment = passed.entries(std::env::vars_os());
+        let environment_with_cards = without_cards(&environment);
         let path = std::env::var_os("PATH").unwrap_or_default();
         let path = std::env::split_paths(&path)
             .filter(|folder| folder.is_absolute())
@@ -103,6 +107,7 @@ impl Commands {
         Ok(Commands {
             jobs_dir,
             environment,
+            environment_with_cards,
             path,
             status_path,
             known: HashMap::new(),
@@ -110,8 +115,11 @@ impl Commands {
     }
 
     /// What of the worker's own environment passes.
-    pub(super) fn environment(&self) -> &[CString] {
-        &self.environment
+    pub(super) fn environment(&self, request: &SpawnRequest) -> &[CString] {
+        match request.cuda_devices.is_empty() {
+            true => &self.environment,
+            false => &self.environment_with_cards,
+        }
     }
 
     /// The complete argument list, as logged and as executed.
@@ -152,6 +160,7 @@ impl Commands {
     fn additions(&self, request: &SpawnRequest) -> Result<Vec<CString>, StartFailure> {
         let path = serde_json::to_string(&request.path_to_node).expect("names are strings");
         let invocation = request.key.invocation.to_string();
+        let devices = request.cuda_devices.join(",");
         let mut values = vec![
             ("BRASSERIE_JOB", request.key.job.as_str()),
             ("BRASSERIE_NODE", request.key.node.as_str()),
@@ -161,6 +170,10 @@ impl Commands {
         ];
         if request.argument.len() <= ARGUMENT_IN_ENVIRONMENT_LIMIT {
             values.push(("BRASSERIE_ARGUMENT", request.argument.as_str()));
+        }
+        if !devices.is_empty() {
+            values.push((VISIBLE_DEVICES, &devices));
+            values.push((DEVICE_ORDER, "PCI_BUS_ID"));
         }
         values
             .into_iter()

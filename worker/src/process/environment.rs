@@ -39,6 +39,23 @@ const NEVER: [&str; 10] = [
     "INVOCATION_ID",
 ];
 
+/// Which cards CUDA shows to a program, and in which order it counts them.
+pub(super) const VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
+pub(super) const DEVICE_ORDER: &str = "CUDA_DEVICE_ORDER";
+
+/// What passes to a task that has cards of its own. Of two entries with one name a program would find the first, and see cards of
+/// others.
+pub(super) fn without_cards(entries: &[CString]) -> Vec<CString> {
+    let is_of_cards = |entry: &&CString| {
+        let name = entry.to_bytes().split(|byte| *byte == b'=').next();
+        [VISIBLE_DEVICES, DEVICE_ORDER]
+            .iter()
+            .any(|of_cards| name == Some(of_cards.as_bytes()))
+    };
+    let others = entries.iter().filter(|entry| !is_of_cards(entry));
+    others.cloned().collect()
+}
+
 /// Which of the worker's variables tasks get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PassedEnvironment {
@@ -144,6 +161,23 @@ mod tests {
         for environment in [by_name, PassedEnvironment::Everything] {
             assert_eq!(passed(&environment, &all), [""; 0]);
         }
+    }
+
+    #[test]
+    fn a_task_with_cards_does_not_see_which_ones_the_worker_was_shown() {
+        let all = [
+            "CUDA_VISIBLE_DEVICES",
+            "A",
+            "CUDA_DEVICE_ORDER",
+            "CUDA_CACHE_PATH",
+        ];
+        let variables = all.iter().map(|name| (OsString::from(*name), "x=y".into()));
+        let entries = PassedEnvironment::Everything.entries(variables);
+        assert_eq!(entries.len(), 4, "without cards it is as the operator says");
+        assert_eq!(
+            without_cards(&entries),
+            [c"A=x=y".into(), c"CUDA_CACHE_PATH=x=y".into()] as [CString; 2]
+        );
     }
 
     #[test]

@@ -123,6 +123,8 @@ pub struct SpawnRequest {
     /// Root first, the task's own node last.
     pub path_to_node: Vec<NodeName>,
     pub options: TaskSubprocessOptions,
+    /// The cards that it may see, as `CUDA_VISIBLE_DEVICES` calls them. None: it sees all.
+    pub cuda_devices: Vec<String>,
     /// It must not start later: by the clock that counts suspend, looked at when all else is ready. What was queued before the
     /// machine or this process was paused may run elsewhere by now.
     pub not_after: Time,

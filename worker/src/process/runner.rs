@@ -342,6 +342,7 @@ mod tests {
             argument: String::new(),
             path_to_node: Vec::new(),
             options: brasserie_common::TaskSubprocessOptions::default(),
+            cuda_devices: Vec::new(),
             not_after: brasserie_common::Time::NEVER,
             asked: Instant::now(),
         }

@@ -303,7 +303,7 @@ impl Supervisor {
         let launch = Launch {
             program: &prepared.program,
             argv: &prepared.argv,
-            environment: [self.commands.environment(), &prepared.environment],
+            environment: [self.commands.environment(request), &prepared.environment],
             working_dir: &prepared.working_dir,
             stdin: self.reserved.null.as_fd(),
             stdout: stdout_write.as_fd(),

@@ -166,6 +166,7 @@ pub(super) fn command(words: &[&str]) -> SpawnRequest {
             arguments: Arguments::None,
             ..Default::default()
         },
+        cuda_devices: Vec::new(),
         not_after: Time::NEVER,
         asked: Instant::now(),
     }

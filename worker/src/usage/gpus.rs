@@ -15,7 +15,7 @@ use tokio::process::{Child, Command};
 
 const ARGUMENTS: [&str; 2] = [
     "--format=csv,noheader,nounits",
-    "--query-gpu=gpu_bus_id,memory.total,name",
+    "--query-gpu=index,uuid,gpu_bus_id,memory.total,name",
 ];
 /// A driver that nobody has in use takes a second or two to wake up; one that takes longer hangs.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -44,13 +44,17 @@ pub(super) enum GpuError {
 pub(super) enum RowProblem {
     #[error("not UTF-8 text")]
     NotText,
-    #[error("{0} fields, and not bus, memory and name")]
+    #[error("{0} fields, and not index, UUID, bus, memory and name")]
     Fields(usize),
     #[error("the bus or the name is empty")]
     Empty,
     #[error("the memory is no number of 0 or more")]
     Memory,
-    #[error("the bus occurs twice")]
+    #[error("the index is no number of 0 or more")]
+    Index,
+    #[error("the UUID is none, and does not say in brackets why there is none")]
+    Uuid,
+    #[error("the bus, or the UUID or index, occurs twice")]
     Twice,
 }
 
@@ -104,7 +108,7 @@ async fn output_of(program: &Path) -> Result<Vec<u8>, GpuError> {
     }
 }
 
-/// A line a card: `0000:28:00.0, 11519, Tesla K40m`.
+/// A line a card: `0, GPU-8c5a7ff3-..., 00000000:28:00.0, 11519, Tesla K40m`.
 fn parse(output: &[u8]) -> Result<Vec<GpuInfo>, GpuError> {
     let output = output.strip_suffix(b"\n").unwrap_or(output);
     if output.is_empty() {
@@ -114,9 +118,12 @@ fn parse(output: &[u8]) -> Result<Vec<GpuInfo>, GpuError> {
     let lines = output.split(|byte| *byte == b'\n').enumerate();
     lines
         .map(|(i, line)| {
-            let card = row(line).and_then(|card| match seen.insert(card.pci_bus_id.clone()) {
-                true => Ok(card),
-                false => Err(RowProblem::Twice),
+            let card = row(line).and_then(|card| {
+                let names = [&card.pci_bus_id, &card.cuda_device];
+                match names.iter().all(|name| seen.insert((*name).clone())) {
+                    true => Ok(card),
+                    false => Err(RowProblem::Twice),
+                }
             });
             card.map_err(|problem| GpuError::Row {
                 line: i + 1,
@@ -129,7 +136,7 @@ fn parse(output: &[u8]) -> Result<Vec<GpuInfo>, GpuError> {
 fn row(line: &[u8]) -> Result<GpuInfo, RowProblem> {
     let text = str::from_utf8(line).map_err(|_| RowProblem::NotText)?;
     let fields: Vec<&str> = text.split(", ").collect();
-    let [bus, memory, name] = fields[..] else {
+    let [index, uuid, bus, memory, name] = fields[..] else {
         return Err(RowProblem::Fields(fields.len()));
     };
     if bus.is_empty() || name.is_empty() {
@@ -142,9 +149,24 @@ fn row(line: &[u8]) -> Result<GpuInfo, RowProblem> {
     Ok(GpuInfo {
         name: name.to_owned(),
         pci_bus_id: bus.to_owned(),
+        cuda_device: cuda_device(index, uuid)?,
         memory_mb,
         compute: 1.0,
     })
+}
+
+/// The name of a card for programs. An index may mean another card after a driver was loaded anew, a UUID never does; but some cards
+/// have none, of which the program says `[N/A]` or the like. Either becomes part of a list with commas, so it has none.
+fn cuda_device(index: &str, uuid: &str) -> Result<String, RowProblem> {
+    let index: u32 = index.parse().map_err(|_| RowProblem::Index)?;
+    if uuid.starts_with('[') && uuid.ends_with(']') {
+        return Ok(index.to_string());
+    }
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    match uuid.strip_prefix("GPU-") {
+        Some(rest) if !rest.is_empty() && rest.bytes().all(is_plain) => Ok(uuid.to_owned()),
+        Some(_) | None => Err(RowProblem::Uuid),
+    }
 }
 
 #[cfg(test)]
@@ -170,21 +192,22 @@ mod tests {
         // It answers only to the very question.
         let program = fake(
             &folder,
-            "[ \"$*\" = '--format=csv,noheader,nounits --query-gpu=gpu_bus_id,memory.total,name' ] || exit 9
-echo '0000:28:00.0, 11519, Tesla K40m'; echo '0000:29:00.0, 81559, NVIDIA H100 80GB HBM3'",
+            "[ \"$*\" = '--format=csv,noheader,nounits --query-gpu=index,uuid,gpu_bus_id,memory.total,name' ] || exit 9
+echo '0, GPU-8c5a7ff3-0001, 0000:28:00.0, 11519, Tesla K40m'; echo '1, [N/A], 0000:29:00.0, 81559, NVIDIA H100 80GB HBM3'",
         );
         let found = cards(&program).await.expect("cards");
-        let card = |bus: &str, memory_mb, name: &str| GpuInfo {
+        let card = |cuda: &str, bus: &str, memory_mb, name: &str| GpuInfo {
             name: name.to_owned(),
             pci_bus_id: bus.to_owned(),
+            cuda_device: cuda.to_owned(),
             memory_mb,
             compute: 1.0,
         };
         assert_eq!(
             found,
             [
-                card("0000:28:00.0", 11519.0, "Tesla K40m"),
-                card("0000:29:00.0", 81559.0, "NVIDIA H100 80GB HBM3"),
+                card("GPU-8c5a7ff3-0001", "0000:28:00.0", 11519.0, "Tesla K40m"),
+                card("1", "0000:29:00.0", 81559.0, "NVIDIA H100 80GB HBM3"),
             ]
         );
     }
@@ -197,7 +220,7 @@ echo '0000:28:00.0, 11519, Tesla K40m'; echo '0000:29:00.0, 81559, NVIDIA H100 8
             found.expect_err("no cards").to_string()
         };
         assert_eq!(
-            told("echo '0000:28:00.0, 1, K'; exit 6").await,
+            told("echo '0, GPU-1, 0000:28:00.0, 1, K'; exit 6").await,
             "exit status: 6"
         );
         assert_eq!(
@@ -241,15 +264,31 @@ echo '0000:28:00.0, 11519, Tesla K40m'; echo '0000:29:00.0, 81559, NVIDIA H100 8
             other => panic!("{other:?}"),
         };
         assert!(parse(b"").expect("none").is_empty());
-        assert_eq!(parse(b"a, 0, b").expect("one").len(), 1);
-        assert_eq!(problem("a, 1"), (1, RowProblem::Fields(2)));
-        assert_eq!(problem("a, 1, b, c\n"), (1, RowProblem::Fields(4)));
-        assert_eq!(problem("a, 1, b\n\n"), (2, RowProblem::Fields(1)));
-        assert_eq!(problem("a, [N/A], b\n"), (1, RowProblem::Memory));
-        assert_eq!(problem("a, -1, b\n"), (1, RowProblem::Memory));
-        assert_eq!(problem("a, inf, b\n"), (1, RowProblem::Memory));
-        assert_eq!(problem(", 1, b\n"), (1, RowProblem::Empty));
-        assert_eq!(problem("a, 1, b\na, 2, c\n"), (2, RowProblem::Twice));
+        assert_eq!(parse(b"0, GPU-1, a, 0, b").expect("one").len(), 1);
+        assert_eq!(problem("0, GPU-1, a, 1"), (1, RowProblem::Fields(4)));
+        assert_eq!(
+            problem("0, GPU-1, a, 1, b, c\n"),
+            (1, RowProblem::Fields(6))
+        );
+        assert_eq!(problem("0, GPU-1, a, 1, b\n\n"), (2, RowProblem::Fields(1)));
+        let memory = |memory: &str| problem(&format!("0, GPU-1, a, {memory}, b\n"));
+        for bad in ["[N/A]", "-1", "inf", ""] {
+            assert_eq!(memory(bad), (1, RowProblem::Memory));
+        }
+        assert_eq!(problem("0, GPU-1, , 1, b\n"), (1, RowProblem::Empty));
+        assert_eq!(problem("-1, GPU-1, a, 1, b\n"), (1, RowProblem::Index));
+        for bad in ["GPU-", "GPU-1,2", "MIG-1", "", "[N/A"] {
+            assert_eq!(
+                problem(&format!("0, {bad}, a, 1, b\n")),
+                (1, RowProblem::Uuid)
+            );
+        }
+        let twice = [
+            "0, GPU-1, a, 1, b\n1, GPU-2, a, 2, c\n",
+            "0, GPU-1, a, 1, b\n1, GPU-1, b, 2, c\n",
+            "0, [N/A], a, 1, b\n0, [Not Supported], b, 2, c\n",
+        ];
+        assert_eq!(twice.map(problem), [(); 3].map(|()| (2, RowProblem::Twice)));
         assert!(matches!(parse(b"\xff, 1, b"), Err(GpuError::Row { .. })));
     }
 }

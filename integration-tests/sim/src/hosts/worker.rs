@@ -359,7 +359,7 @@ impl Turn<'_> {
         match effect {
             Effect::Reply { request, reply } => self.reply(request, reply),
             Effect::Call { id, call } => self.call(id, call),
-            Effect::Spawn { run } => {
+            Effect::Spawn { run, .. } => {
                 let (timeout, deadline) = (run.options.timeout, run.options.deadline);
                 if timeout.is_some() || deadline.is_some() {
                     self.log.push(Happening::Limited {

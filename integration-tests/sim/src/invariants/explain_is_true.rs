@@ -158,7 +158,7 @@ mod tests {
                 port: 1,
                 cpu_cores: 1.0,
                 memory_mb: 0.0,
-                cards: std::collections::BTreeMap::new(),
+                cards: Vec::new(),
                 has_worker_command: false,
             },
         );

@@ -120,10 +120,15 @@ impl Scheduler {
     ) {
         let TaskKey { job, node } = listed.key();
         let mut charges: Vec<NodeResources> = listed.resources;
+        let mut gpus = listed.gpus;
         if sabotage::on(Sabotage::AdoptWithoutCharges) {
             charges.clear();
+            gpus.clear();
         }
-        match self.engine_mut().adopt_running(task, index, &charges) {
+        match self
+            .engine_mut()
+            .adopt_running(task, index, &charges, &gpus)
+        {
             AdoptOutcome::Adopted => {}
             AdoptOutcome::AdoptedWithUnknownCharges(unknown) => {
                 let text = format!(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use brasserie_common::resources::NodeResources;
-use brasserie_common::{InvocationId, RecordSeq, RunningTask, Shard, Time};
+use brasserie_common::{GpuShare, InvocationId, RecordSeq, RunningTask, Shard, Time};
 use brasserie_scheduler_engine::{Task, WorkerIndex};
 
 use super::{Run, RunState, Tasks};
@@ -24,8 +24,14 @@ pub(super) struct Besides {
 #[derive(Clone, Debug)]
 struct Beside {
     run: Run,
-    /// The slots that the engine holds for it.
+    held: Held,
+}
+
+/// The slots and the cards that the engine holds for a run.
+#[derive(Clone, Debug)]
+struct Held {
     charges: Vec<NodeResources>,
+    gpus: Vec<GpuShare>,
 }
 
 impl Besides {
@@ -60,20 +66,16 @@ impl Besides {
 }
 
 impl Tasks {
-    fn take_beside(
-        &mut self,
-        task: Task,
-        invocation: InvocationId,
-    ) -> Option<(Run, Vec<NodeResources>)> {
+    fn take_beside(&mut self, task: Task, invocation: InvocationId) -> Option<(Run, Held)> {
         let beside = self.beside.runs.remove(&(task, invocation))?;
         self.unindex(task, &beside.run);
-        Some((beside.run, beside.charges))
+        Some((beside.run, beside.held))
     }
 
-    fn begin_beside(&mut self, task: Task, run: Run, charges: Vec<NodeResources>) {
+    fn begin_beside(&mut self, task: Task, run: Run, held: Held) {
         self.index(task, &run);
         let key = (task, run.invocation);
-        let was = self.beside.runs.insert(key, Beside { run, charges });
+        let was = self.beside.runs.insert(key, Beside { run, held });
         assert!(was.is_none(), "Invariant: a known run is not begun again");
     }
 
@@ -115,20 +117,22 @@ impl Scheduler {
             state: RunState::Running,
         };
         let index = self.index_of(&run);
-        self.engine_mut().hold_slots(index, &listed.resources);
-        self.tasks_mut().begin_beside(task, run, listed.resources);
+        let held = Held {
+            charges: listed.resources,
+            gpus: listed.gpus,
+        };
+        self.engine_mut()
+            .hold_slots(index, &held.charges, &held.gpus);
+        self.tasks_mut().begin_beside(task, run, held);
     }
 
     /// A run beside the task's own is over, or becomes the task's own.
-    fn stop_beside(
-        &mut self,
-        task: Task,
-        invocation: InvocationId,
-    ) -> Option<(Run, Vec<NodeResources>)> {
-        let (run, charges) = self.tasks_mut().take_beside(task, invocation)?;
+    fn stop_beside(&mut self, task: Task, invocation: InvocationId) -> Option<(Run, Held)> {
+        let (run, held) = self.tasks_mut().take_beside(task, invocation)?;
         let index = self.index_of(&run);
-        self.engine_mut().release_slots(index, &charges);
-        Some((run, charges))
+        self.engine_mut()
+            .release_slots(index, &held.charges, &held.gpus);
+        Some((run, held))
     }
 
     /// `of`: whose end is stored, in the record `seq`. By it the task may start again at `not_before`, if at all.
@@ -158,9 +162,10 @@ impl Scheduler {
     /// start again.
     pub(crate) fn promote(&mut self, task: Task) {
         let earliest = self.tasks().first_beside(task);
-        if let Some((run, charges)) = earliest.and_then(|id| self.stop_beside(task, id)) {
+        if let Some((run, held)) = earliest.and_then(|id| self.stop_beside(task, id)) {
             let index = self.index_of(&run);
-            self.engine_mut().adopt_running(task, index, &charges);
+            self.engine_mut()
+                .adopt_running(task, index, &held.charges, &held.gpus);
             self.tasks_mut().begin(task, run);
         }
     }

@@ -1,14 +1,14 @@
 //! Heartbeats: joining, refreshing, replacing and leaving.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use brasserie_common::health::Health;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::worker::{HeartbeatResponse, PROTOCOL_VERSION};
 use brasserie_common::{
-    MachinePortLock, RecordSeq, RequestId, SchedulerId, Shard, Time, Timeouts, WorkerDescription,
-    WorkerId, WorkerSetId,
+    Card, MachinePortLock, RecordSeq, RequestId, SchedulerId, Shard, Time, Timeouts,
+    WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_scheduler_engine::{Eligibility, WorkerResources};
 
@@ -287,11 +287,20 @@ impl Scheduler {
     }
 }
 
+/// More than any machine has: whoever lists more costs no more than that.
+const MAX_CARDS: usize = 1024;
+
 fn resources_of(worker: &WorkerDescription) -> WorkerResources {
-    let mut cards: BTreeMap<String, u32> = BTreeMap::new();
-    for card in &worker.usable.gpus {
-        *cards.entry(card.name.clone()).or_default() += 1;
-    }
+    let mut seen = BTreeSet::new();
+    // What has one name is one card, however often a worker lists it.
+    let listed = worker.usable.gpus.iter().take(MAX_CARDS);
+    let cards = listed
+        .filter(|card| seen.insert(&card.pci_bus_id))
+        .map(|card| Card {
+            device: card.pci_bus_id.as_str().into(),
+            model: card.name.as_str().into(),
+        });
+    let cards = cards.collect();
     WorkerResources {
         hostname: worker.machine_lock.hostname.clone(),
         port: worker.machine_lock.port,

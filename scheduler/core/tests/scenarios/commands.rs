@@ -250,6 +250,7 @@ impl World {
             invocation,
             shard,
             resources: Vec::new(),
+            gpus: Vec::new(),
             next_backoff: BackoffDuration {
                 no_more_backoffs: false,
                 seconds: 15,

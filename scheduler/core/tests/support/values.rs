@@ -80,6 +80,7 @@ pub fn listed(shard: &str, node: &str, invocation: InvocationId) -> RunningTask 
         invocation,
         shard: Shard::try_from(shard).expect("a name"),
         resources: Vec::new(),
+        gpus: Vec::new(),
         next_backoff: BackoffDuration {
             no_more_backoffs: false,
             seconds: 15,

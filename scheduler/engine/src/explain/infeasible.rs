@@ -1,8 +1,10 @@
 //! What no wait will change: a need above every limit, no worker big enough in the whole pool, no node to run on.
 
+use brasserie_common::CardUse;
 use brasserie_common_config::{Config, JobConfig, LevelId, ResourceId};
 
 use super::Reason;
+use super::reason::CardList;
 use crate::engine::Engine;
 use crate::forest::filter::JobFilters;
 use crate::forest::index::Forest;
@@ -34,7 +36,7 @@ impl Engine {
         let idle = Default::default();
         let present = self.pool.present().map(|(_, worker)| worker);
         let mut able = present.filter(|worker| {
-            let refusal = demand.refusal(worker, &self.plan, level, &idle);
+            let refusal = demand.refusal(worker, &self.plan, level, (&idle, &CardUse::default()));
             matches!(
                 refusal,
                 None | Some(Refusal::Ineligible | Refusal::Draining)
@@ -124,7 +126,8 @@ impl Engine {
         for (_, worker) in self.pool.present() {
             // Judged as if nothing ran, since the question is what could ever run.
             let idle = Default::default();
-            let refusal = demand.refusal(worker, &self.plan, level, &idle);
+            let idle = (&idle, &CardUse::default());
+            let refusal = demand.refusal(worker, &self.plan, level, idle);
             only_command &= refusal == Some(Refusal::NoCommand);
             let shard = &worker.shard;
             why = why.or(match refusal {
@@ -135,6 +138,11 @@ impl Engine {
                     "it needs {} of `{}`, and `{shard}` has {limit}",
                     need_of(&job_config.resources, id),
                     config.resources[id.index()].name,
+                )),
+                Some(Refusal::Cards) => Some(format!(
+                    "it needs {}, and `{shard}` has {}",
+                    demand.cards,
+                    CardList(&worker.resources.cards),
                 )),
             });
         }

@@ -1,10 +1,12 @@
 //! Reasons and their sentences.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use brasserie_common::cards::Milli;
 use brasserie_common::time::format_duration;
-use brasserie_common::{JobName, NodeName, Shard};
+use brasserie_common::{Card, JobName, NodeName, Shard};
 
 use crate::types::TaskState;
 
@@ -16,6 +18,17 @@ pub struct Need {
     /// Below 0 where more is taken than there is.
     pub free: i64,
     pub limit: i32,
+}
+
+/// What a worker lacks that could otherwise take a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lack {
+    Slots(Need),
+    /// What is needed, and how many thousandths are free of each card: it may be enough in sum.
+    Cards {
+        need: String,
+        free: Vec<u32>,
+    },
 }
 
 /// One reason why a task does not run now. Displays as a sentence.
@@ -102,7 +115,7 @@ pub enum Reason {
         unsuitable: u32,
         short: u32,
         /// The first worker that is short of something.
-        example: Option<(Shard, Need)>,
+        example: Option<(Shard, Lack)>,
     },
     /// Infeasible with the workers there are.
     NoWorkerEver {
@@ -128,6 +141,47 @@ impl fmt::Display for Need {
             limit,
         } = self;
         write!(f, "has {free} of {limit} `{resource}` free, {need} needed")
+    }
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (need, free) = match self {
+            Lack::Slots(need) => return need.fmt(f),
+            Lack::Cards { need, free } => (need, free),
+        };
+        let cards = match free.len() {
+            1 => "1 card".to_owned(),
+            cards => format!("{cards} cards"),
+        };
+        match free[..] {
+            [first, ..] if free.iter().all(|of_card| *of_card == first) => {
+                let each = if free.len() > 1 { " each" } else { "" };
+                write!(f, "has {cards} with {} free{each}", Milli(first))?;
+            }
+            _ => {
+                let free: Vec<String> = free.iter().map(|f| Milli(*f).to_string()).collect();
+                write!(f, "has {cards} with {} free", free.join(", "))?;
+            }
+        }
+        write!(f, ", {need} needed")
+    }
+}
+
+/// How many cards of which models.
+pub(super) struct CardList<'a>(pub(super) &'a [Card]);
+
+impl fmt::Display for CardList<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut models: BTreeMap<&str, usize> = BTreeMap::new();
+        for card in self.0 {
+            *models.entry(&card.model).or_default() += 1;
+        }
+        let models: Vec<String> = models
+            .iter()
+            .map(|(model, cards)| format!("{cards} of `{model}`"))
+            .collect();
+        f.write_str(&models.join(" and "))
     }
 }
 
@@ -236,7 +290,7 @@ impl Reason {
             }
         }
         match example {
-            Some((shard, need)) => write!(f, " (worker `{shard}` {need})"),
+            Some((shard, lack)) => write!(f, " (worker `{shard}` {lack})"),
             None => Ok(()),
         }
     }

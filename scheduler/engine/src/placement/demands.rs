@@ -1,6 +1,6 @@
 //! What jobs demand of workers, in groups of jobs that demand the same.
 
-use brasserie_common::JobId;
+use brasserie_common::{CardNeed, CardUse, JobId};
 use brasserie_common_config::{Config, JobConfig, LevelId, ResourceId};
 
 use super::bit_tree::BitTree;
@@ -30,6 +30,8 @@ pub(crate) struct Demand {
     pub(super) root_needs: Vec<i32>,
     /// The root has them now.
     pub(super) root_has_room: bool,
+    /// Cards of the worker, beside the slots that stand for them.
+    pub(crate) cards: CardNeed,
     filter: Option<CompiledFilter>,
     /// The filter's outcome may depend on it.
     job: String,
@@ -55,6 +57,8 @@ pub(crate) enum Refusal {
     NoCommand,
     /// First resource that is short, and its limit there.
     Short(ResourceId, i32),
+    /// There are slots, but no cards that could be given.
+    Cards,
 }
 
 impl Demand {
@@ -94,6 +98,8 @@ impl Demand {
             needs,
             root_needs: needs_at(LevelId::INSTANCE),
             root_has_room: true,
+            // Who takes slots that are no cards has errors, and is never placed.
+            cards: config.card_need(job).unwrap_or_default(),
             filter: filter.cloned(),
             job: job.name.to_string(),
             host: job.host_placement.clone().filter(|h| !h.is_empty()),
@@ -104,13 +110,19 @@ impl Demand {
         }
     }
 
+    /// Whether a worker has the cards, if so much of them is taken. Of one that lists none only slots count.
+    fn finds_cards(&self, worker: &Worker, used: &CardUse) -> bool {
+        let cards = &worker.resources.cards;
+        self.cards.is_nothing() || cards.is_empty() || self.cards.pack(cards, used).is_some()
+    }
+
     /// Why a worker cannot take a task now, from the same conditions as [`Demand::look_at`].
     pub(crate) fn refusal(
         &self,
         worker: &Worker,
         plan: &SlotPlan,
         level: &[ResourceId],
-        ledger: &Ledger,
+        (ledger, cards): (&Ledger, &CardUse),
     ) -> Option<Refusal> {
         if let Err(refusal) = self.accepts(worker) {
             return Some(refusal);
@@ -120,6 +132,9 @@ impl Demand {
             if !is_met(*need, *limit, ledger.used(worker.node, plan.name(*id))) {
                 return Some(Refusal::Short(*id, *limit));
             }
+        }
+        if !self.finds_cards(worker, cards) {
+            return Some(Refusal::Cards);
         }
         match worker.eligibility {
             Eligibility::Eligible => None,
@@ -144,10 +159,12 @@ impl Demand {
             all.into_iter()
                 .all(|((id, limit), need)| is_met(*need, *limit, used(*id)))
         };
-        let is_feasible = acceptable && met_by(&|_| 0);
+        let is_feasible =
+            acceptable && met_by(&|_| 0) && self.finds_cards(worker, &CardUse::default());
         let now = |id| ledger.used(worker.node, plan.name(id));
         let is_eligible = worker.eligibility == Eligibility::Eligible;
-        let fits = acceptable && is_eligible && met_by(&now);
+        let fits =
+            acceptable && is_eligible && met_by(&now) && self.finds_cards(worker, &worker.card_use);
         match is_feasible {
             true => self.feasible.insert(i),
             false => self.feasible.remove(i),
@@ -185,9 +202,10 @@ impl Pool {
         let mut demand = Demand::new(config, plan, job, filter);
         let per_job = filter.is_some_and(CompiledFilter::is_per_job);
         let key = format!(
-            "{:?} {:?} {} {:?} {:?} {:?}",
+            "{:?} {:?} {:?} {} {:?} {:?} {:?}",
             demand.needs,
             demand.root_needs,
+            demand.cards,
             demand.needs_worker_command,
             job.host_placement,
             job.filters.get(&config.worker_level()),

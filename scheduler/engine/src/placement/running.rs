@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use brasserie_common::resources::{NodeResources, ResourceAmount};
-use brasserie_common::{JobId, NodeId, NodeName, Shard};
+use brasserie_common::{GpuShare, JobId, NodeId, NodeName, Shard};
 
 use super::resources::{Charge, ChargeGroup, ResourceName};
 use crate::engine::{Engine, Reach};
@@ -17,6 +17,8 @@ pub(crate) struct Run {
     pub(crate) worker: WorkerIndex,
     pub(crate) path: RunPath,
     pub(crate) charges: Vec<Charge>,
+    /// Of its worker's cards.
+    pub(crate) gpus: Box<[GpuShare]>,
 }
 
 /// The nodes that a run was placed along.
@@ -137,13 +139,19 @@ impl Engine {
         all
     }
 
-    /// Marks a task running that a worker says it runs, with the charges it was given at its start, whether or not there is
-    /// room for them now.
+    /// Which of its worker's cards a running task holds. None if it does not run.
+    pub fn gpus(&self, task: Task) -> &[GpuShare] {
+        self.running.get(&task).map_or(&[], |run| &run.gpus)
+    }
+
+    /// Marks a task running that a worker says it runs, with the charges and the cards that it was given at its start, whether or not
+    /// there is room for them now.
     pub fn adopt_running(
         &mut self,
         task: Task,
         worker: WorkerIndex,
         charges: &[NodeResources],
+        gpus: &[GpuShare],
     ) -> AdoptOutcome {
         if let Some(run) = self.running.get(&task) {
             return AdoptOutcome::AlreadyRunning(run.worker);
@@ -156,6 +164,7 @@ impl Engine {
         for charge in &charges {
             self.ledger.charge(*charge);
         }
+        self.pool.take_cards(worker, gpus);
         self.offer_workers(worker, &charges);
         self.running.insert(
             task,
@@ -163,6 +172,7 @@ impl Engine {
                 worker,
                 path: RunPath::Unknown,
                 charges,
+                gpus: gpus.into(),
             },
         );
         self.pool.task_started(worker);
@@ -178,9 +188,15 @@ impl Engine {
     }
 
     /// A further run of a task that runs already: it takes its slots as any other, without being the task's run.
-    pub fn hold_slots(&mut self, worker: WorkerIndex, charges: &[NodeResources]) {
+    pub fn hold_slots(
+        &mut self,
+        worker: WorkerIndex,
+        charges: &[NodeResources],
+        gpus: &[GpuShare],
+    ) {
         let charges = self.read_charges(charges);
         self.reclaim.hold(&charges);
+        self.pool.take_cards(worker, gpus);
         for charge in charges {
             self.ledger.charge(charge);
         }
@@ -188,9 +204,15 @@ impl Engine {
         self.offer_worker(worker);
     }
 
-    /// The end of [`Engine::hold_slots`], with the same worker and charges.
-    pub fn release_slots(&mut self, worker: WorkerIndex, charges: &[NodeResources]) {
+    /// The end of [`Engine::hold_slots`], with the same worker, charges and cards.
+    pub fn release_slots(
+        &mut self,
+        worker: WorkerIndex,
+        charges: &[NodeResources],
+        gpus: &[GpuShare],
+    ) {
         let charges = self.read_charges(charges);
+        self.pool.give_cards_back(worker, gpus);
         self.reclaim.let_go(&charges);
         for charge in &charges {
             self.ledger.free(*charge);

@@ -236,10 +236,11 @@ impl Engine {
             job: id,
             node: forest.node(canonical),
         };
-        let run = self.make_run(forest, config, job_config, row, worker);
+        let run = self.make_run(forest, config, (id, job_config), row, worker);
         for charge in &run.charges {
             self.ledger.charge(*charge);
         }
+        self.pool.take_cards(worker, &run.gpus);
         self.running.insert(task, run);
         self.pool.task_started(worker);
         self.jobs[id.index()].running += 1;
@@ -259,7 +260,7 @@ impl Engine {
         &self,
         forest: &Forest,
         config: &Config,
-        job_config: &JobConfig,
+        (id, job_config): (JobId, &JobConfig),
         row: u32,
         worker: WorkerIndex,
     ) -> Run {
@@ -273,6 +274,7 @@ impl Engine {
             worker,
             path: self.path_of_run(forest, row),
             charges,
+            gpus: self.pool.choose_cards(worker, self.jobs[id.index()].demand),
         }
     }
 

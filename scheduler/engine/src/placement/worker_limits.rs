@@ -1,6 +1,7 @@
 //! How many slots a worker has, from the configuration and from what its machine reports, and how many would be left; and what a task
 //! is held to of the machine.
 
+use brasserie_common::Card;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common_config::{
     CARD_PREFIX, Config, Enforcement, PhysicalKind, PhysicalResource, ResourceId, ResourceLimit,
@@ -26,8 +27,9 @@ pub(super) fn slots(config: &Config, id: ResourceId, worker: &WorkerResources) -
         ResourceLimit::ReportedCores => slots_for_cores(worker.cpu_cores),
     };
     let model = model_of(config, id);
-    let cards = model.and_then(|model| worker.cards.get(model)).copied();
-    slots.saturating_add(cards.map_or(0, |cards| i32::try_from(cards).unwrap_or(i32::MAX)))
+    let is_of = |card: &&Card| model.is_some_and(|model| *card.model == *model);
+    let cards = worker.cards.iter().filter(is_of).count();
+    slots.saturating_add(i32::try_from(cards).unwrap_or(i32::MAX))
 }
 
 /// A machine that reports a fraction of a core still runs one task.
@@ -47,7 +49,7 @@ fn measured_slots(config: &Config, id: ResourceId, worker: &WorkerResources) -> 
     let amount = match entry.kind {
         PhysicalKind::RamMb => worker.memory_mb,
         PhysicalKind::CpuCore => worker.cpu_cores,
-        PhysicalKind::GpuCard => worker.cards.values().map(|count| f64::from(*count)).sum(),
+        PhysicalKind::GpuCard => worker.cards.len() as f64,
     };
     let reserve = match sabotage::on(Sabotage::GiveAwayTheReserve) {
         true => 0.0,

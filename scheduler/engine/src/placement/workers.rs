@@ -6,7 +6,7 @@ use std::hash::Hasher;
 
 use brasserie_common::collections::{IdMap, SeededMap};
 use brasserie_common::fingerprint::Shape;
-use brasserie_common::{JobId, NodeId, Shard};
+use brasserie_common::{CardUse, GpuShare, JobId, NodeId, Shard};
 use brasserie_common_config::{Config, ResourceId, WorkerSelector};
 
 use super::demands::{Demand, Refusal};
@@ -28,6 +28,8 @@ pub(crate) struct Worker {
     /// By position in the plan's list of worker resources.
     pub(crate) limits: Vec<i32>,
     pub(crate) running: u32,
+    /// What of its cards is taken by what runs there, whether or not it still lists them.
+    pub(crate) card_use: CardUse,
 }
 
 /// Whether a slot of the table of workers stands for somebody.
@@ -41,7 +43,7 @@ pub(crate) enum Presence {
 /// All workers and demands.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pool {
-    pub(super) workers: Vec<Worker>,
+    pub(crate) workers: Vec<Worker>,
     by_shard: SeededMap<Shard, u32>,
     by_host: IdMap<NodeId, BTreeSet<u32>>,
     unused: Vec<u32>,
@@ -139,6 +141,7 @@ impl Pool {
             presence: Presence::Gone,
             limits: Vec::new(),
             running: 0,
+            card_use: CardUse::default(),
         };
         let index = match self.unused.pop() {
             Some(index) => {
@@ -207,6 +210,33 @@ impl Pool {
             slot.running = slot.running.saturating_sub(1);
             self.reclaim(worker);
         }
+    }
+
+    pub(crate) fn take_cards(&mut self, worker: WorkerIndex, gpus: &[GpuShare]) {
+        if let Some(slot) = self.workers.get_mut(worker.index()) {
+            slot.card_use.take(gpus);
+        }
+    }
+
+    /// Before [`Pool::task_ended`]: the worker may be forgotten then.
+    pub(crate) fn give_cards_back(&mut self, worker: WorkerIndex, gpus: &[GpuShare]) {
+        if let Some(slot) = self.workers.get_mut(worker.index()) {
+            slot.card_use.give_back(gpus);
+        }
+    }
+
+    /// The cards for a task of a demand that the worker has room for.
+    pub(crate) fn choose_cards(&self, worker: WorkerIndex, demand: usize) -> Box<[GpuShare]> {
+        let need = &self.demands[demand].cards;
+        let slot = self.get_any(worker);
+        let slot = slot.filter(|slot| !need.is_nothing() && !slot.resources.cards.is_empty());
+        let Some(slot) = slot else {
+            return Box::default();
+        };
+        let shares = need.pack(&slot.resources.cards, &slot.card_use);
+        shares
+            .expect("Invariant: a worker that fits has the cards")
+            .into()
     }
 
     /// Computes a worker's limits from the configuration and what it reports.
@@ -337,6 +367,7 @@ impl Pool {
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         s.each(&self.workers, |s, worker| {
             s.put((&worker.shard, worker.node, worker.host, worker.running));
+            s.put(&worker.card_use);
             s.put((worker.eligibility, worker.presence));
             let resources = &worker.resources;
             s.put((resources.port, resources.cpu_cores.to_bits()));
@@ -356,7 +387,7 @@ impl Pool {
         ledger: &Ledger,
     ) -> Option<Refusal> {
         let wanted = self.demands.get(demand)?;
-        wanted.refusal(worker, plan, level, ledger)
+        wanted.refusal(worker, plan, level, (ledger, &worker.card_use))
     }
 
     /// The first job with something ready, from `start` on and then from the beginning, whose demand has room at the root and at

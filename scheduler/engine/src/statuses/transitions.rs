@@ -70,6 +70,7 @@ impl Engine {
                 worker,
                 path: RunPath::Unknown | RunPath::Nodes(_),
                 charges,
+                ..
             }) => self.offer_freed(worker, &charges),
             None => {}
         }
@@ -205,6 +206,7 @@ impl Engine {
         for charge in &run.charges {
             self.ledger.free(*charge);
         }
+        self.pool.give_cards_back(run.worker, &run.gpus);
         Some(run)
     }
 

@@ -309,7 +309,7 @@ fn slots_of(physical: Value, more: Value) -> (i32, i32) {
     let mut engine = engine_of(&settings, &json!({"x": {}}));
     let mut worker = on_host("m1");
     worker.memory_mb = 10_000.0;
-    worker.cards = [("K40".to_owned(), 2), ("H100".to_owned(), 1)].into();
+    worker.cards = cards(&["K40", "K40", "H100"]);
     let index = engine.upsert_worker(&shard("w1"), worker);
     let limits = engine.pool.get(index).unwrap().limits.clone();
     let silent = engine.upsert_worker(&shard("w3"), on_host("m3"));

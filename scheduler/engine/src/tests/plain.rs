@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use brasserie_common::Time;
 use brasserie_common::resources::NodeResources;
 use brasserie_common::status::StoredStatus;
-use brasserie_common_config::{Config, JobConfig, LevelId, ResourceLimit};
+use brasserie_common::{Card, GpuShare, Time};
+use brasserie_common_config::{Config, JobConfig, LevelId, PhysicalKind, ResourceLimit};
 
 use crate::{NodeTable, NodesOf, Row, WorkerResources};
 
@@ -21,14 +21,70 @@ pub(super) struct Plain {
     pub(super) waits: BTreeMap<Key, Time>,
     pub(super) held: BTreeSet<Key>,
     pub(super) barrier: Option<Time>,
-    /// Charges of what runs.
-    pub(super) running: BTreeMap<Key, Vec<NodeResources>>,
+    pub(super) running: BTreeMap<Key, PlainRun>,
     pub(super) workers: BTreeMap<String, (WorkerResources, bool)>,
 }
 
+/// What a running task holds.
+#[derive(Clone, Debug)]
+pub(super) struct PlainRun {
+    pub(super) charges: Vec<NodeResources>,
+    pub(super) shard: String,
+    pub(super) gpus: Vec<GpuShare>,
+}
+
 impl Plain {
+    pub(super) fn card_used(&self, shard: &str, device: &str) -> u64 {
+        let there = self.running.values().filter(|run| run.shard == shard);
+        let shares = there.flat_map(|run| &run.gpus);
+        let of_card = shares.filter(|share| *share.device == *device);
+        of_card.map(|share| u64::from(share.milli)).sum()
+    }
+
+    /// Thousandths of cards in all, and whole cards of some models that are among them.
+    pub(super) fn cards_needed(config: &Config, job: &JobConfig) -> (u32, BTreeMap<String, u32>) {
+        let mut entries = config.physical_resources.iter();
+        let Some(entry) = entries.find(|e| e.kind == PhysicalKind::GpuCard) else {
+            return (0, BTreeMap::new());
+        };
+        let slots = f64::from(job.resources[entry.logical_resource.index()]);
+        let all = (slots * entry.multiply_logical_by * 1000.0).round() as u32;
+        let of_models = config.resources.iter().zip(&job.resources);
+        let named = of_models.filter_map(|(resource, amount)| {
+            let model = resource.name.strip_prefix("GPU: ")?;
+            (*amount > 0).then(|| (model.to_owned(), *amount as u32))
+        });
+        (all, named.collect())
+    }
+
+    /// Whether a worker has the cards for a task. Who lists none has as many as anybody wants.
+    fn has_cards(
+        &self,
+        config: &Config,
+        shard: &str,
+        worker: &WorkerResources,
+        job: &JobConfig,
+    ) -> bool {
+        let (all, named) = Plain::cards_needed(config, job);
+        let free = |card: &Card| 1000_u64.saturating_sub(self.card_used(shard, &card.device));
+        let cards = &worker.cards;
+        if cards.is_empty() {
+            return true;
+        }
+        if all < 1000 && named.is_empty() {
+            return all == 0 || cards.iter().any(|card| free(card) >= u64::from(all));
+        }
+        let unused: Vec<&Card> = cards.iter().filter(|card| free(card) == 1000).collect();
+        let of_model = |model: &str| unused.iter().filter(|c| *c.model == *model).count();
+        let total = named.values().sum::<u32>().max(all / 1000);
+        named
+            .iter()
+            .all(|(model, n)| of_model(model) >= *n as usize)
+            && unused.len() >= total as usize
+    }
+
     pub(super) fn used(&self, node: &str, resource: &str) -> i64 {
-        let charges = self.running.values().flatten();
+        let charges = self.running.values().flat_map(|run| &run.charges);
         charges
             .filter(|on| on.node.as_str() == node)
             .flat_map(|on| &on.resources)
@@ -123,13 +179,23 @@ impl Plain {
                 .find_map(|k| config.worker_resources_override.get(k));
             let limit = |i: usize| {
                 let id = brasserie_common_config::ResourceId(i as u16);
+                let mut measures = config.physical_resources.iter();
+                let cards = measures.find(|m| m.kind == PhysicalKind::GpuCard);
+                let measured = cards
+                    .filter(|m| m.logical_resource == id && !worker.cards.is_empty())
+                    .map(|m| (worker.cards.len() as f64 / m.multiply_logical_by) as i64);
+                let model = config.resources[i].name.strip_prefix("GPU: ");
+                let of_model = |card: &&Card| model.is_some_and(|model| *card.model == *model);
+                let more = worker.cards.iter().filter(of_model).count() as i64;
                 let own = match config.resources[i].limit {
+                    _ if measured.is_some() => measured.unwrap_or(0),
                     ResourceLimit::Fixed(limit) => i64::from(limit),
                     ResourceLimit::ReportedCores if worker.cpu_cores > 0.0 => {
                         (worker.cpu_cores as i64).max(1)
                     }
                     ResourceLimit::ReportedCores => i64::MAX,
                 };
+                let own = own + cards.map_or(0, |_| more);
                 replaced
                     .and_then(|r| r.get(&id))
                     .map_or(own, |a| i64::from(*a))
@@ -137,7 +203,8 @@ impl Plain {
             let may = *eligible
                 && host.as_ref().is_none_or(|h| **h == *worker.hostname)
                 && (!job.command.is_empty() || worker.has_worker_command)
-                && self.fits(shard, config.worker_level(), job, limit);
+                && self.fits(shard, config.worker_level(), job, limit)
+                && self.has_cards(config, shard, worker, job);
             may.then(|| shard.clone())
         };
         self.workers.iter().filter_map(fits).collect()

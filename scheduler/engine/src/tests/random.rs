@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use brasserie_common::resources::{NodeResources, ResourceAmount};
 use brasserie_common::rng::{Purpose, Rng};
-use brasserie_common::{JobId, StatusBits, Time};
+use brasserie_common::{CardUse, GpuShare, JobId, StatusBits, Time};
 use brasserie_common_config::{
     Config, NodeOrder, ResourceId, ResourceLimit, SchedulerPolicy, WorkerSelector,
 };
 use proptest::prelude::*;
 
-use super::plain::{Key, Plain};
+use super::plain::{Key, Plain, PlainRun};
 use super::world::*;
 use crate::placement::resources::ResourceName;
 use crate::work::Work;
 use crate::{
     AdoptOutcome, Eligibility, Engine, HoldBack, NodeTable, NodeTableBuilder, NodesOf, Reason,
-    Restart, Row, Task, TaskState,
+    Restart, Row, Task, TaskState, WorkerIndex,
 };
 
 const JOBS: [&str; 5] = ["j0", "j1", "j2", "j3", "j4"];
@@ -60,11 +60,19 @@ pub(super) fn random_config(seed: u64, order: NodeOrder, policy: SchedulerPolicy
         slots.limit = ResourceLimit::ReportedCores;
         resources.push(slots);
     }
+    let cards_a_slot = dice.chance(2).then(|| {
+        resources.push(resource("gpu", WORKER, 1, 2));
+        resources.push(resource("GPU: A", WORKER, 0, 0));
+        [0.25, 0.4, 0.5, 1.0, 2.0][dice.below(5)]
+    });
     let jobs = JOBS[..1 + dice.below(JOBS.len())]
         .iter()
         .map(|name| random_job(name, resources.len(), &mut dice))
         .collect();
     let mut config = config(resources, jobs);
+    if let Some(cards_a_slot) = cards_a_slot {
+        cards_are(&mut config, "gpu", cards_a_slot);
+    }
     config.enabled = !dice.chance(12);
     config.node_order = order;
     config.policy = policy;
@@ -353,6 +361,10 @@ impl Pair {
         let mut resources = on_host(dice.pick(&HOSTS));
         resources.cpu_cores = dice.below(4) as f64;
         resources.has_worker_command = !dice.chance(3);
+        resources.cards = cards(&["A", "B", "A", "A"][..dice.below(5)]);
+        if dice.chance(4) && !resources.cards.is_empty() {
+            resources.cards.remove(0);
+        }
         let index = self.engine.upsert_worker(&shard(name), resources.clone());
         let eligible = !dice.chance(4);
         self.engine.set_eligibility(
@@ -419,11 +431,18 @@ impl Pair {
                 amount: dice.below(3) as i32,
             }],
         }];
-        match self.engine.adopt_running(task, worker, &charges) {
+        let gpus: Vec<GpuShare> = ["c0", "c3", "gone"][..dice.below(4)]
+            .iter()
+            .map(|device| GpuShare {
+                device: (*device).into(),
+                milli: [250, 400, 1000, 0][dice.below(4)],
+            })
+            .collect();
+        match self.engine.adopt_running(task, worker, &charges, &gpus) {
             AdoptOutcome::Adopted | AdoptOutcome::AdoptedWithUnknownCharges(_) => {
                 let key = self.key(task);
                 self.plain.waits.remove(&key);
-                self.plain.running.insert(key, charges);
+                self.note_run(key, worker, charges, gpus);
             }
             AdoptOutcome::AlreadyRunning(_) | AdoptOutcome::UnknownWorker => {}
         }
@@ -473,9 +492,49 @@ impl Pair {
             }
             self.next_job = placement.task.job.0 + 1;
             let charges = self.engine.charges(placement.task);
-            self.plain.running.insert(key, charges);
+            let gpus = self.engine.gpus(placement.task).to_vec();
+            self.check_gpus(&key, placement.worker, &gpus);
+            self.note_run(key, placement.worker, charges, gpus);
         }
         self.check_fixpoint();
+    }
+
+    fn note_run(
+        &mut self,
+        key: Key,
+        worker: WorkerIndex,
+        charges: Vec<NodeResources>,
+        gpus: Vec<GpuShare>,
+    ) {
+        let shard = self.engine.pool.get_any(worker).unwrap().shard.to_string();
+        let run = PlainRun {
+            charges,
+            shard,
+            gpus,
+        };
+        self.plain.running.insert(key, run);
+    }
+
+    /// A task that is about to be noted got cards of its worker, in the amount that it needs, and what nobody else had of them.
+    fn check_gpus(&self, key: &Key, worker: WorkerIndex, gpus: &[GpuShare]) {
+        let worker = self.engine.pool.get(worker).unwrap();
+        let config = self.plain.config.as_ref().unwrap();
+        let job = config.job(&key.0).unwrap();
+        let cards = &worker.resources.cards;
+        for (i, share) in gpus.iter().enumerate() {
+            assert!(cards.iter().any(|card| card.device == share.device));
+            assert!(gpus[..i].iter().all(|other| other.device != share.device));
+            let taken = self.plain.card_used(worker.shard.as_str(), &share.device);
+            assert!(taken + u64::from(share.milli) <= 1000, "{key:?}: {gpus:?}");
+        }
+        let given: u32 = gpus.iter().map(|share| share.milli).sum();
+        let (all, named) = Plain::cards_needed(config, job);
+        let wanted = match cards.is_empty() {
+            true => 0,
+            false if all < 1000 && named.is_empty() => all,
+            false => all.max(named.values().sum::<u32>() * 1000) / 1000 * 1000,
+        };
+        assert_eq!(given, wanted, "{key:?}");
     }
 
     /// Whatever is known of a task is known by its name, also if its node is gone.
@@ -526,6 +585,30 @@ impl Pair {
             assert_eq!(counts.done, done.count() as u64);
             assert_eq!(self.engine.is_settled(job), fresh.is_settled(job));
         }
+        for worker in &self.engine.pool.workers {
+            let shard = worker.shard.as_str();
+            for (device, used) in worker.card_use.all() {
+                assert_eq!(
+                    used,
+                    self.plain.card_used(shard, device),
+                    "{device} of {shard}"
+                );
+            }
+        }
+        let held: u64 = self
+            .plain
+            .running
+            .values()
+            .flat_map(|run| &run.gpus)
+            .map(|s| u64::from(s.milli))
+            .sum();
+        let of_workers = self
+            .engine
+            .pool
+            .workers
+            .iter()
+            .flat_map(|w| w.card_use.all());
+        assert_eq!(of_workers.map(|(_, used)| used).sum::<u64>(), held);
         for ((node, ResourceName(resource)), used) in self.engine.ledger.all() {
             let node = self.engine.node_text(node);
             let resource = self.engine.resource_names.get(resource);
@@ -580,6 +663,9 @@ impl Pair {
             self.plain.running.remove(&self.key(task));
         }
         assert_eq!(self.engine.ledger.all(), []);
+        for worker in &self.engine.pool.workers {
+            assert_eq!(worker.card_use, CardUse::default());
+        }
         assert_eq!(self.engine.running_count(), 0);
     }
 }

@@ -107,7 +107,7 @@ fn nothing_is_given_back_that_somebody_has() {
             amount: 1,
         }],
     };
-    engine.hold_slots(worker, std::slice::from_ref(&beside));
+    engine.hold_slots(worker, std::slice::from_ref(&beside), &[]);
     put(&mut engine, &[("h2", &["stays"])]);
     reclaim_with(&mut engine, |engine| engine.hold_nodes([told.node]));
     let all = [
@@ -126,7 +126,7 @@ fn nothing_is_given_back_that_somebody_has() {
         engine.release(NOW, task);
     }
     engine.handle_timeout(NOW + Duration::from_secs(9));
-    engine.release_slots(worker, &[beside]);
+    engine.release_slots(worker, &[beside], &[]);
     reclaim(&mut engine);
     assert_eq!(known(&engine, &all), ["h2", "stays"]);
     assert_eq!(engine.ledger.all(), []);

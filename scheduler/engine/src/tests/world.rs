@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
-    BackoffPolicy, JobName, KillRequest, NodeName, Shard, StatusBits, TaskSubprocessOptions, Time,
-    WallTime,
+    BackoffPolicy, Card, JobName, KillRequest, NodeName, Shard, StatusBits, TaskSubprocessOptions,
+    Time, WallTime,
 };
 use brasserie_common_config::{
-    Config, Filter, JobConfig, LevelId, NodeOrder, Resource, ResourceLimit, SchedulerPolicy,
-    WorkerSelector,
+    Config, Enforcement, Filter, JobConfig, LevelId, NodeOrder, PhysicalKind, PhysicalResource,
+    Resource, ResourceLimit, SchedulerPolicy, WorkerSelector,
 };
 
 use crate::{
@@ -130,9 +130,30 @@ pub(super) fn on_host(hostname: &str) -> WorkerResources {
         port: 1,
         cpu_cores: 4.0,
         memory_mb: 0.0,
-        cards: BTreeMap::new(),
+        cards: Vec::new(),
         has_worker_command: true,
     }
+}
+
+/// A card of each of these models, called `c0` and so on.
+pub(super) fn cards(models: &[&str]) -> Vec<Card> {
+    let card = |(i, model): (usize, &&str)| Card {
+        device: format!("c{i}").into(),
+        model: (*model).into(),
+    };
+    models.iter().enumerate().map(card).collect()
+}
+
+/// Slots of `resource` are so many cards each.
+pub(super) fn cards_are(config: &mut Config, resource: &str, cards_a_slot: f64) {
+    let logical_resource = config.resource(resource).unwrap();
+    config.physical_resources.push(PhysicalResource {
+        kind: PhysicalKind::GpuCard,
+        logical_resource,
+        multiply_logical_by: cards_a_slot,
+        enforcement: Enforcement::None,
+        physical_reserve_amount: 0.0,
+    });
 }
 
 pub(super) fn seconds(n: u64) -> Time {

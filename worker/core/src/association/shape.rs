@@ -15,6 +15,9 @@ impl Association {
         s.put((&self.options.description.shard, self.patience));
         s.put(self.options.description.intake);
         s.put(self.options.description.usable.cpu_cores.to_bits());
+        s.each(&self.options.description.usable.gpus, |s, card| {
+            s.put((&card.pci_bus_id, &card.name));
+        });
         self.shape_life(s);
         self.health.shape(s);
         s.opt(self.response.as_ref(), |s, response| {

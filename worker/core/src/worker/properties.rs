@@ -244,7 +244,7 @@ impl World {
                         }
                     }
                 },
-                Effect::Spawn { run } => {
+                Effect::Spawn { run, .. } => {
                     let invocation = run.task.invocation;
                     let before = self.live.insert(run.task.key(), invocation);
                     assert_eq!(before, None, "two processes of one task");

@@ -64,6 +64,7 @@ pub(super) fn task(node: &str, run: i64) -> RunningTask {
         invocation: invocation(run),
         shard: Shard::try_from("shard").unwrap(),
         resources: Vec::new(),
+        gpus: Vec::new(),
         next_backoff: BackoffDuration::default(),
         suicide_kill_wait: Duration::from_millis(700),
         physical: None,
@@ -314,10 +315,7 @@ impl Rig {
 
     pub(super) fn start_at(&mut self, sequence: i64, node: &str, invocation: i64) {
         let wanted = run(1, sequence, task(node, invocation));
-        assert_eq!(
-            self.run(wanted.clone()),
-            [Effect::Spawn { run: wanted.into() }, accepted()]
-        );
+        assert_eq!(self.run(wanted.clone()), [spawned(wanted), accepted()]);
     }
 
     pub(super) fn end(&mut self, node: &str, run: i64, status: ReportedStatus) -> Vec<Effect> {
@@ -431,6 +429,14 @@ pub(super) fn report(id: u64, n: i64, task: RunningTask, status: ReportedStatus)
 }
 
 /// With the story that every end here has.
+/// The start of a task that was given no cards.
+pub(super) fn spawned(run: RunTask) -> Effect {
+    Effect::Spawn {
+        run: run.into(),
+        cuda_devices: Vec::new(),
+    }
+}
+
 pub(super) fn told(task: RunningTask) -> RunningTask {
     RunningTask {
         story: Some(Story::exited(0).into()),

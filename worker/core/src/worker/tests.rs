@@ -1,5 +1,6 @@
 //! Transcripts: what is heard, and exactly what is done.
 
+mod cards;
 mod joining;
 mod leaving;
 mod limits;

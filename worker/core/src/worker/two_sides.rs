@@ -297,7 +297,7 @@ impl Sides {
                         self.statuses.push((id, task.invocation.0.start_time));
                     }
                 },
-                Effect::Spawn { run } => {
+                Effect::Spawn { run, .. } => {
                     let ended = self
                         .rig
                         .end_healthcheck((*run).clone(), ReportedStatus::done());

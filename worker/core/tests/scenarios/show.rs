@@ -37,7 +37,7 @@ impl World {
                     self.calls.insert(name, id);
                 }
             }
-            Effect::Spawn { run } => {
+            Effect::Spawn { run, .. } => {
                 let name = self.name_of_run(run.task.invocation);
                 if !self.is_routine_run(&name) {
                     let (job, node) = (&run.task.job, &run.task.node);

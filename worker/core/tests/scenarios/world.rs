@@ -156,6 +156,7 @@ impl World {
             invocation: InvocationId::new(2000, number),
             shard: Shard::try_from("a").map_err(text)?,
             resources: Vec::new(),
+            gpus: Vec::new(),
             next_backoff: BackoffDuration::default(),
             suicide_kill_wait: Duration::from_secs(5),
             physical: None,

@@ -105,6 +105,23 @@ fn a_task_finds_arguments_environment_and_directory() {
 }
 
 #[test]
+fn a_task_with_cards_is_told_which_and_others_are_told_nothing() {
+    let mut bench = Bench::new();
+    let text =
+        "echo ${CUDA_VISIBLE_DEVICES-unset} ${CUDA_DEVICE_ORDER-unset}; env | grep -c ^CUDA_";
+    let mut told = |cuda_devices: &[&str]| {
+        let mut request = script(text, StatusFrom::ExitCode);
+        request.cuda_devices = cuda_devices.iter().map(|&name| name.to_owned()).collect();
+        let key = request.key.clone();
+        bench.runner.spawn(request).expect("accepted");
+        bench.end(&key);
+        bench.lines(LogStream::Stdout, &key).concat()
+    };
+    assert_eq!(told(&["GPU-1", "3"]), "GPU-1,3 PCI_BUS_ID\n2\n");
+    assert_eq!(told(&[]), "unset unset\n0\n");
+}
+
+#[test]
 fn no_descriptor_of_the_worker_leaks_and_signals_are_reset() {
     let mut bench = Bench::new();
     let text = "ls /proc/$$/fd; exec grep -E '^Sig(Blk|Ign)' /proc/self/status";

@@ -19,9 +19,7 @@ fn joining_takes_a_handful_of_turns_and_no_time() {
     assert_eq!(effects, [heartbeat(&rig, 2, set(1, 1))]);
     assert_eq!(rig.fetch(1), [listed(vec![])]);
     let check = healthcheck(1, 7, HEALTHCHECK_NEW_WORKER_NODE);
-    let spawn = Effect::Spawn {
-        run: check.clone().into(),
-    };
+    let spawn = spawned(check.clone());
     assert_eq!(rig.run(check.clone()), [spawn, accepted()]);
     let done = ReportedStatus::done();
     assert_eq!(

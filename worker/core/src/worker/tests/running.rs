@@ -208,7 +208,7 @@ fn a_job_without_a_command_needs_a_worker_command() {
     assert!(rig.worker.description().has_worker_command);
     let effects = rig.run(wanted.clone());
     wanted.command = vec!["/bin/own".to_owned()];
-    let spawn = Effect::Spawn { run: wanted.into() };
+    let spawn = spawned(wanted);
     assert_eq!(effects, [spawn, accepted()]);
 }
 

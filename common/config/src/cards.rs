@@ -1,0 +1,85 @@
+//! What jobs need of graphics cards: it follows from the slots that they take, so it has no key of its own.
+
+use std::collections::BTreeMap;
+
+use brasserie_common::cards::{CardAmount, CardAmountError, CardNeed};
+
+use crate::model::{Config, JobConfig, PhysicalKind, PhysicalResource, ResourceId};
+use crate::read::{At, Notes};
+use crate::resources::CARD_PREFIX;
+
+/// A number of slots that is no amount of cards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CardProblem {
+    pub resource: ResourceId,
+    pub error: CardAmountError,
+}
+
+impl Config {
+    /// The resource whose slots are cards of workers, or parts of them.
+    pub fn card_slots(&self) -> Option<&PhysicalResource> {
+        let mut entries = self.physical_resources.iter();
+        entries.find(|entry| entry.kind == PhysicalKind::GpuCard)
+    }
+
+    /// The resources that count cards of one model, each with it; none, if cards are not looked at at all.
+    pub fn card_models(&self) -> impl Iterator<Item = (ResourceId, &str)> {
+        let worker = self.worker_level();
+        let looks_at_cards = self.card_slots().is_some();
+        let all = self.resources.iter().enumerate();
+        all.filter(move |(_, resource)| looks_at_cards && resource.level == worker)
+            .filter_map(|(i, resource)| {
+                let id = ResourceId(u16::try_from(i).ok()?);
+                Some((id, resource.name.strip_prefix(CARD_PREFIX)?))
+            })
+    }
+
+    /// What a task of the job needs of the cards of its worker.
+    pub fn card_need(&self, job: &JobConfig) -> Result<CardNeed, CardProblem> {
+        let Some(entry) = self.card_slots() else {
+            return Ok(CardNeed::default());
+        };
+        let taken = |id: ResourceId| job.resources.get(id.index()).copied().unwrap_or(0);
+        let resource = entry.logical_resource;
+        let all = CardAmount::of_slots(taken(resource), entry.multiply_logical_by)
+            .map_err(|error| CardProblem { resource, error })?;
+        let mut of_models = BTreeMap::new();
+        for (id, model) in self.card_models() {
+            if let Ok(cards) = u32::try_from(taken(id))
+                && cards > 0
+                && id != resource
+            {
+                of_models.insert(model.to_owned(), cards);
+            }
+        }
+        Ok(CardNeed::new(all, of_models))
+    }
+
+    /// What of the settings decides which cards a job needs.
+    pub(crate) fn card_scale(&self) -> Option<(ResourceId, f64)> {
+        let entry = self.card_slots()?;
+        Some((entry.logical_resource, entry.multiply_logical_by))
+    }
+}
+
+/// Slots that are no amount of cards would let tasks wait for ever, or share what they believe to have alone.
+pub(crate) fn check_need(at: &At, job: &JobConfig, config: &Config, notes: &mut Notes) {
+    let Err(CardProblem { resource, error }) = config.card_need(job) else {
+        return;
+    };
+    let name = &config.resources[resource.index()].name;
+    let (slots, multiplier) = (
+        job.resources[resource.index()],
+        config
+            .card_scale()
+            .map_or(1.0, |(_, multiplier)| multiplier),
+    );
+    let help = "a task takes whole cards, or a part of one in whole thousandths; see `multiply_logical_by` of `gpu_card`";
+    let text = format!("{slots} of `{name}` at {multiplier} cards a slot are {error}");
+    let said = at.get("resources");
+    let problem = match said.as_ref().and_then(|said| said.get(name)) {
+        Some(at) => at.problem(text),
+        None => at.key_problem(format!("by default, {text}")),
+    };
+    notes.error(problem.help(help));
+}

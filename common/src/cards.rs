@@ -1,0 +1,306 @@
+//! Which graphics cards a task gets: whole ones, or a part of one, in thousandths. Sums of integers are exact, so that three thirds of
+//! 333 are never more than a card, and a card is never given twice.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// A whole card.
+pub const WHOLE_CARD: u32 = 1000;
+
+/// A card of a machine.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Card {
+    /// Told from all others of its machine by this.
+    pub device: Arc<str>,
+    pub model: Arc<str>,
+}
+
+/// What a task holds of one card.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GpuShare {
+    pub device: Arc<str>,
+    /// Thousandths of the card.
+    pub milli: u32,
+}
+
+/// How much of cards: a part of one, or whole ones. More than one is never in parts, as a program cannot use two halves as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CardAmount {
+    /// Thousandths: more than none, and less than a whole card.
+    Part(u32),
+    Whole(u32),
+}
+
+/// Why a number of slots is no amount of cards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CardAmountError {
+    #[error("less than no card")]
+    Negative,
+    #[error("not in whole thousandths of a card")]
+    Finer,
+    #[error("more than one card, and not in whole cards")]
+    Uneven,
+    #[error("more cards than can be counted")]
+    TooMany,
+}
+
+impl CardAmount {
+    pub const NONE: CardAmount = CardAmount::Whole(0);
+
+    /// What so many slots of so many cards each are. The number counts as the decimal that is written for it, so that a tenth is a tenth.
+    pub fn of_slots(slots: i32, cards_a_slot: f64) -> Result<CardAmount, CardAmountError> {
+        if slots == 0 || cards_a_slot == 0.0 {
+            return Ok(CardAmount::NONE);
+        }
+        let (digits, exponent) = decimal(cards_a_slot).ok_or(CardAmountError::TooMany)?;
+        // At most 17 digits times 10 of a slot count: it fits.
+        let amount = i128::from(slots) * i128::from(digits);
+        if amount < 0 {
+            return Err(CardAmountError::Negative);
+        }
+        // In thousandths there are three digits more before the point.
+        let shift = exponent + 3;
+        let power = 10_i128.checked_pow(shift.unsigned_abs());
+        let milli = match (shift >= 0, power) {
+            (true, Some(power)) => amount.checked_mul(power),
+            (true, None) => None,
+            (false, Some(power)) if amount % power == 0 => Some(amount / power),
+            // The power is above the amount, so it is no divisor either where it cannot be counted.
+            (false, Some(_) | None) => return Err(CardAmountError::Finer),
+        };
+        let milli = milli.and_then(|milli| u64::try_from(milli).ok());
+        CardAmount::of_milli(milli.ok_or(CardAmountError::TooMany)?)
+    }
+
+    fn of_milli(milli: u64) -> Result<CardAmount, CardAmountError> {
+        let whole = u64::from(WHOLE_CARD);
+        match (milli / whole, milli % whole) {
+            // Below a thousand.
+            (0, part) if part > 0 => Ok(CardAmount::Part(part as u32)),
+            (cards, 0) => u32::try_from(cards)
+                .map(CardAmount::Whole)
+                .map_err(|_| CardAmountError::TooMany),
+            (_, _) => Err(CardAmountError::Uneven),
+        }
+    }
+}
+
+/// A finite number as `digits * 10^exponent`, by the shortest decimal that means it.
+fn decimal(number: f64) -> Option<(i64, i32)> {
+    let text = format!("{number:e}");
+    let (mantissa, exponent) = text.split_once('e')?;
+    let fraction = mantissa.split_once('.').map_or(0, |(_, f)| f.len());
+    let digits: i64 = mantissa.replace('.', "").parse().ok()?;
+    let exponent: i32 = exponent.parse().ok()?;
+    Some((digits, exponent - i32::try_from(fraction).ok()?))
+}
+
+impl fmt::Display for CardAmount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CardAmount::Part(milli) => write!(f, "{} of a card", Milli(*milli)),
+            CardAmount::Whole(1) => f.write_str("1 whole card"),
+            CardAmount::Whole(cards) => write!(f, "{cards} whole cards"),
+        }
+    }
+}
+
+/// Thousandths, shown as the decimal that they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Milli(pub u32);
+
+impl fmt::Display for Milli {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, part) = (self.0 / WHOLE_CARD, self.0 % WHOLE_CARD);
+        if part == 0 {
+            return write!(f, "{whole}");
+        }
+        let part = format!("{part:03}");
+        write!(f, "{whole}.{}", part.trim_end_matches('0'))
+    }
+}
+
+/// What a task needs of the cards of its machine.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CardNeed {
+    /// Whole cards of certain models; none is 0.
+    of_models: BTreeMap<String, u32>,
+    /// Beside those, of whatever model.
+    of_any: CardAmount,
+}
+
+impl Default for CardNeed {
+    /// Nothing.
+    fn default() -> Self {
+        CardNeed {
+            of_models: BTreeMap::new(),
+            of_any: CardAmount::NONE,
+        }
+    }
+}
+
+impl CardNeed {
+    /// Who needs so much of any model, and of some models so many whole cards: the latter are among the former.
+    pub fn new(all: CardAmount, mut of_models: BTreeMap<String, u32>) -> Self {
+        of_models.retain(|_, cards| *cards > 0);
+        let named = of_models
+            .values()
+            .fold(0, |sum: u32, cards| sum.saturating_add(*cards));
+        let of_any = match all {
+            CardAmount::Whole(cards) => CardAmount::Whole(cards.saturating_sub(named)),
+            CardAmount::Part(_) if named > 0 => CardAmount::NONE,
+            CardAmount::Part(_) => all,
+        };
+        CardNeed { of_models, of_any }
+    }
+
+    pub fn is_nothing(&self) -> bool {
+        self.of_models.is_empty() && self.of_any == CardAmount::NONE
+    }
+
+    /// The cards that a task gets of a machine on which so much is taken; in the order in which the machine lists them. Whole cards are
+    /// the first that nobody holds anything of. A part is one of the fullest card that has room for it, the first of those, so that
+    /// cards stay whole for who needs them. `None`: there is no room.
+    pub fn pack(&self, cards: &[Card], used: &CardUse) -> Option<Vec<GpuShare>> {
+        let free: Vec<u32> = cards.iter().map(|card| used.free(&card.device)).collect();
+        let mut taken = vec![0; cards.len()];
+        let mut take_whole = |count: u32, fits: &dyn Fn(&Card) -> bool| {
+            let mut left = count;
+            for (i, card) in cards.iter().enumerate() {
+                if left > 0 && free[i] == WHOLE_CARD && taken[i] == 0 && fits(card) {
+                    taken[i] = WHOLE_CARD;
+                    left -= 1;
+                }
+            }
+            left == 0
+        };
+        for (model, count) in &self.of_models {
+            if !take_whole(*count, &|card| *card.model == **model) {
+                return None;
+            }
+        }
+        match self.of_any {
+            CardAmount::Whole(count) => {
+                if !take_whole(count, &|_| true) {
+                    return None;
+                }
+            }
+            // It stands alone: with a model, all cards are whole.
+            CardAmount::Part(milli) => {
+                let with_room = (0..cards.len()).filter(|i| free[*i] >= milli);
+                taken[with_room.min_by_key(|i| free[*i])?] = milli;
+            }
+        }
+        let shares = cards.iter().zip(taken).filter(|(_, milli)| *milli > 0);
+        let share = |(card, milli): (&Card, u32)| GpuShare {
+            device: Arc::clone(&card.device),
+            milli,
+        };
+        Some(shares.map(share).collect())
+    }
+}
+
+impl fmt::Display for CardNeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for (model, cards) in &self.of_models {
+            write!(f, "{separator}{} of `{model}`", CardAmount::Whole(*cards))?;
+            separator = " and ";
+        }
+        match self.of_any {
+            CardAmount::NONE if !self.of_models.is_empty() => Ok(()),
+            amount => write!(f, "{separator}{amount}"),
+        }
+    }
+}
+
+/// What is taken of the cards of one machine, by device: also of such that it no longer lists.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CardUse(BTreeMap<Arc<str>, u64>);
+
+/// Why shares cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CardConflict {
+    #[error("there is no card `{0}` here")]
+    NoSuchCard(Arc<str>),
+    #[error("it is given card `{0}` twice")]
+    Twice(Arc<str>),
+    #[error("{milli} thousandths of card `{device}` are none, or more than it has")]
+    NoShare { device: Arc<str>, milli: u32 },
+    #[error(
+        "{} of card `{device}` are wanted, and {} are free", Milli(*.wanted), Milli(*.free)
+    )]
+    Taken {
+        device: Arc<str>,
+        wanted: u32,
+        free: u32,
+    },
+}
+
+impl CardUse {
+    pub fn take(&mut self, shares: &[GpuShare]) {
+        for share in shares.iter().filter(|share| share.milli > 0) {
+            let used = self.0.entry(Arc::clone(&share.device)).or_insert(0);
+            *used += u64::from(share.milli);
+        }
+    }
+
+    /// Those that were taken, as they were.
+    pub fn give_back(&mut self, shares: &[GpuShare]) {
+        for share in shares.iter().filter(|share| share.milli > 0) {
+            let used = self.0.get_mut(&share.device);
+            let used = used.expect("Invariant: who gives shares back has taken them");
+            *used -= u64::from(share.milli);
+            if *used == 0 {
+                self.0.remove(&share.device);
+            }
+        }
+    }
+
+    /// Thousandths of a card that nobody has. None, where more is taken than there is.
+    pub fn free(&self, device: &str) -> u32 {
+        let used = self.0.get(device).copied().unwrap_or(0);
+        WHOLE_CARD.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX))
+    }
+
+    /// Everything that is taken, by device.
+    pub fn all(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.0.iter().map(|(device, used)| (&**device, *used))
+    }
+
+    /// Whether a machine that has such cards can give these shares beside those that are taken.
+    pub fn check(
+        &self,
+        shares: &[GpuShare],
+        has: impl Fn(&str) -> bool,
+    ) -> Result<(), CardConflict> {
+        for (i, share) in shares.iter().enumerate() {
+            let GpuShare { device, milli } = share;
+            if shares[..i].iter().any(|other| other.device == *device) {
+                return Err(CardConflict::Twice(Arc::clone(device)));
+            }
+            if !has(device) {
+                return Err(CardConflict::NoSuchCard(Arc::clone(device)));
+            }
+            if !(1..=WHOLE_CARD).contains(milli) {
+                return Err(CardConflict::NoShare {
+                    device: Arc::clone(device),
+                    milli: *milli,
+                });
+            }
+            let free = self.free(device);
+            if *milli > free {
+                return Err(CardConflict::Taken {
+                    device: Arc::clone(device),
+                    wanted: *milli,
+                    free,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

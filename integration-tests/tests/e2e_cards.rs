@@ -1,0 +1,183 @@
+//! Tasks get cards of their own, across a restart of the scheduler. The cards are lines of a script in the place of `nvidia-smi`, in its
+//! own words: whether a task may see a card is told to it by variables, which need no card.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use integration_tests::e2e::{Client, PATIENCE, SchedulerSpec, Stage, WorkerSpec, wait_within};
+use serde_json::{Value, json};
+
+const NODES: usize = 6;
+const UUIDS: [&str; 3] = [
+    "GPU-5d6f0f1c-9c6e-4c1b-9a4e-0f3b3f7e0001",
+    "GPU-5d6f0f1c-9c6e-4c1b-9a4e-0f3b3f7e0002",
+    "GPU-5d6f0f1c-9c6e-4c1b-9a4e-0f3b3f7e0003",
+];
+/// Each job, the slots that a task takes, which are a half of a card, the cards that it sees, and thousandths of each.
+const JOBS: [(&str, i32, usize, u32); 3] = [
+    ("half", 1, 1, 500),
+    ("whole", 2, 1, 1000),
+    ("pair", 4, 2, 1000),
+];
+
+/// It tells what it sees when it is there, stays until it may go, and tells that it goes.
+const TASK: &str = r#"#!/bin/sh
+log=$1/log go=$1/go
+say() { echo "$1 $BRASSERIE_JOB $BRASSERIE_NODE ${CUDA_VISIBLE_DEVICES-unset} ${CUDA_DEVICE_ORDER-unset}" >> "$log"; }
+say begin
+while [ ! -e "$go" ]; do sleep 0.05; done
+sleep 0.05
+say end
+"#;
+
+fn nvidia_smi(stage: &Stage) -> String {
+    let row = |(i, uuid): (usize, &&str)| {
+        format!(
+            "{i}, {uuid}, 00000000:{:02X}:00.0, 81559, NVIDIA H100 80GB HBM3",
+            0x3b + i
+        )
+    };
+    let rows: Vec<String> = UUIDS.iter().enumerate().map(row).collect();
+    let question =
+        "--format=csv,noheader,nounits --query-gpu=index,uuid,gpu_bus_id,memory.total,name";
+    let script = format!(
+        "#!/bin/sh\n[ \"$*\" = '{question}' ] || exit 2\ncat <<'END'\n{}\nEND\n",
+        rows.join("\n")
+    );
+    let path = stage.write_script("nvidia-smi", &script);
+    format!("--nvidia-smi={}", path.display())
+}
+
+fn config(stage: &Stage) -> Value {
+    let command = stage.write_script("work/task.sh", TASK);
+    let command = json!([command, stage.path("work")]);
+    let mut config = json!({
+        "bistro_settings": {
+            "nodes": { "levels": ["item"], "node_sources": [{ "source": "range_label", "prefs":
+                { "parent_level": "instance", "format": "n{i}", "start": 1, "end": NODES } }] },
+            "resources": { "worker": { "gpu": { "default": 0, "limit": 0 } } },
+            "physical_resources": { "gpu_card": { "logical_resource": "gpu", "multiply_logical_by": 0.5 } }
+        },
+        // It takes no card, and sees what its operator passes.
+        "bistro_job->none": { "command": command.clone(), "arguments": "none" }
+    });
+    for (job, slots, _, _) in JOBS {
+        let job = format!("bistro_job->{job}");
+        config[job] = json!({ "command": command.clone(), "arguments": "none", "resources": { "gpu": slots } });
+    }
+    config
+}
+
+/// One line of the log.
+struct Line {
+    begins: bool,
+    job: String,
+    devices: Vec<String>,
+    order: String,
+}
+
+fn log(stage: &Stage) -> Vec<Line> {
+    let text = fs::read_to_string(stage.path("work/log")).unwrap_or_default();
+    let line = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [what, job, _, devices, order] = words[..] else {
+            panic!("{line}");
+        };
+        Line {
+            begins: what == "begin",
+            job: job.to_owned(),
+            devices: devices.split(',').map(str::to_owned).collect(),
+            order: order.to_owned(),
+        }
+    };
+    text.lines().map(line).collect()
+}
+
+/// Between its two lines a task certainly lives; no card is taken by more than itself meanwhile. Tells the most that was ever taken.
+fn check(lines: &[Line]) -> u32 {
+    let mut taken: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut most = 0;
+    for line in lines {
+        let Some((job, _, cards, milli)) = JOBS.iter().find(|job| job.0 == line.job) else {
+            assert_eq!(
+                (&line.devices[..], &*line.order),
+                (&["77".to_owned()][..], "OTHER")
+            );
+            continue;
+        };
+        assert_eq!(line.devices.len(), *cards, "{job}");
+        assert_eq!(line.order, "PCI_BUS_ID", "{job}");
+        for device in &line.devices {
+            assert!(UUIDS.contains(&device.as_str()), "{job}: {device}");
+            let of_card = taken.entry(device).or_default();
+            *of_card = match line.begins {
+                true => *of_card + milli,
+                false => *of_card - milli,
+            };
+            assert!(
+                *of_card <= 1000,
+                "{job} has {device}, of which {of_card} is taken"
+            );
+        }
+        most = most.max(taken.values().sum());
+    }
+    most
+}
+
+fn start_worker(stage: &Stage, spec: &SchedulerSpec) -> integration_tests::e2e::Process {
+    let mut worker: WorkerSpec = stage.worker_spec("one", spec);
+    worker.flags.push(nvidia_smi(stage));
+    worker.flags.push("--pass-environment=*".to_owned());
+    let mut command = stage.worker_command(&worker);
+    command.env("CUDA_VISIBLE_DEVICES", "77");
+    command.env("CUDA_DEVICE_ORDER", "OTHER");
+    stage.start("worker-one", command)
+}
+
+#[test]
+fn no_card_is_taken_twice_also_if_the_scheduler_is_killed_meanwhile() {
+    let stage = Stage::new();
+    let config = stage.write("config.json", &format!("{:#}", config(&stage)));
+    let spec = stage.calm_spec(&config);
+    let mut scheduler = stage.start_scheduler(&spec);
+    let _worker = start_worker(&stage, &spec);
+    let with_cards = |lines: &[Line]| lines.iter().filter(|l| l.job != "none").count();
+    // Round robin begins with one of each, which is all that there is room for but a half.
+    let full = wait_within(PATIENCE, "the cards to be taken", || {
+        let lines = log(&stage);
+        let sum: u32 = lines
+            .iter()
+            .flat_map(|line| JOBS.iter().filter(|job| job.0 == line.job))
+            .map(|(_, _, cards, milli)| milli * *cards as u32)
+            .sum();
+        (sum >= 2500).then_some(lines)
+    });
+    check(&full);
+    scheduler.kill_program();
+    let _scheduler = stage.start_scheduler(&spec);
+    let client = Client::new(spec.port);
+    client.wait_healthy(1);
+    // The new one has placed what it can, and says why it places no more.
+    let address = format!("127.0.0.1:{}", spec.port);
+    wait_within(PATIENCE, "a reason", || {
+        let asked = [
+            "explain",
+            "pair",
+            &format!("n{NODES}"),
+            "--scheduler",
+            &address,
+        ];
+        let answer = stage.brasserie(&asked).output;
+        answer.contains("without room").then_some(())
+    });
+    let before = log(&stage);
+    check(&before);
+    assert!(before.iter().all(|line| line.begins), "nobody was ended");
+    assert!(with_cards(&before) >= with_cards(&full));
+    stage.write("work/go", "");
+    client.wait_all_done();
+    let lines = log(&stage);
+    assert_eq!(check(&lines), 3000, "and all of them are used");
+    assert_eq!(with_cards(&lines), 2 * NODES * JOBS.len(), "each runs once");
+    assert_eq!(lines.len(), 2 * NODES * (JOBS.len() + 1));
+}

@@ -1,0 +1,42 @@
+//! The cards that tasks were given, against those that the machine has and what runs on them.
+
+use brasserie_common::{RefusalCode, RunningTask};
+
+use crate::association::Association;
+use crate::effect::Refusal;
+
+impl Association {
+    /// The scheduler chooses the cards, by what it knows; what really runs is known here. If the two differ, as after a card has failed,
+    /// the task is none the worse for it: it may run elsewhere, or later.
+    pub(crate) fn check_cards(&self, task: &RunningTask) -> Result<(), Refusal> {
+        let has = |device: &str| {
+            let mut cards = self.options.description.usable.gpus.iter();
+            cards.any(|card| card.pci_bus_id == device)
+        };
+        let check = self.tasks.card_use().check(&task.gpus, has);
+        check.map_err(|conflict| Refusal {
+            code: RefusalCode::Busy,
+            message: format!(
+                "task `{}` on `{}` cannot have its cards: {conflict}",
+                task.job, task.node
+            ),
+        })
+    }
+
+    /// How programs call the cards of a task that was accepted.
+    pub(crate) fn cuda_devices(&self, task: &RunningTask) -> Vec<String> {
+        let cards = &self.options.description.usable.gpus;
+        let of_share = |device: &str| {
+            let at = cards.iter().position(|card| card.pci_bus_id == device)?;
+            let name = &cards[at].cuda_device;
+            // Programs are told to count cards as they are listed here.
+            Some(if name.is_empty() {
+                at.to_string()
+            } else {
+                name.clone()
+            })
+        };
+        let shares = task.gpus.iter();
+        shares.filter_map(|share| of_share(&share.device)).collect()
+    }
+}
