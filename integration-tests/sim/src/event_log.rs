@@ -224,6 +224,8 @@ pub enum Happening {
         worker: WorkerId,
         run: Run,
         charges: Vec<(String, i32)>,
+        /// Thousandths of cards, by device.
+        gpus: Vec<(String, u32)>,
     },
 
     // --- worker processes

@@ -1,6 +1,6 @@
 //! The words of the event log: places, processes, tasks, and the small closed sets of reasons and kinds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -145,6 +145,8 @@ pub struct MachineSize {
     pub memory_mb: u32,
     /// How many of each model.
     pub cards: BTreeMap<String, u32>,
+    /// What each card is called.
+    pub devices: BTreeSet<String>,
 }
 
 impl MachineSize {
@@ -161,7 +163,12 @@ impl From<&UsablePhysicalResources> for MachineSize {
         }
         // A float cast truncates and saturates; workloads have whole megabytes.
         let memory_mb = usable.memory_mb as u32;
-        MachineSize { memory_mb, cards }
+        let devices = usable.gpus.iter().map(|card| card.pci_bus_id.clone());
+        MachineSize {
+            memory_mb,
+            cards,
+            devices: devices.collect(),
+        }
     }
 }
 

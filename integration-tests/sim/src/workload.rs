@@ -36,7 +36,7 @@ struct Job {
 #[derive(Clone, Copy, Debug, Default)]
 struct Needs {
     memory: usize,
-    cards: usize,
+    half_cards: usize,
     k40: usize,
 }
 
@@ -218,7 +218,10 @@ impl Workload {
             None => Needs::default(),
             Some(dice) => Needs {
                 memory: dice.below(3),
-                cards: usize::from(dice.per_mille(250)),
+                half_cards: match dice.per_mille(350) {
+                    true => 1 + dice.below(2),
+                    false => 0,
+                },
                 k40: usize::from(dice.per_mille(150)),
             },
         }
@@ -331,7 +334,7 @@ impl Workload {
         }
         let has_machines = self.extras.machines.is_some();
         let measures = format!(
-            r#", "physical_resources": {{"gpu_card": {{"logical_resource": "gpu"}}, "ram_mb":
+            r#", "physical_resources": {{"gpu_card": {{"logical_resource": "gpu", "multiply_logical_by": 0.5}}, "ram_mb":
                 {{"logical_resource": "mem", "multiply_logical_by": {MEMORY_SLOT_MB}, "physical_reserve_amount": {RESERVED_MB}}}}}"#
         );
         let mut text = format!(
@@ -361,9 +364,13 @@ impl Workload {
                     after_all.join(", ")
                 ),
             };
-            let Needs { memory, cards, k40 } = job.needs;
+            let Needs {
+                memory,
+                half_cards,
+                k40,
+            } = job.needs;
             let needs = match has_machines {
-                true => format!(r#", "mem": {memory}, "gpu": {cards}, "GPU: K40": {k40}"#),
+                true => format!(r#", "mem": {memory}, "gpu": {half_cards}, "GPU: K40": {k40}"#),
                 false => String::new(),
             };
             let _ = write!(

@@ -1,9 +1,10 @@
-//! Law `within_machines`: The memory and the cards that the live tasks of a worker were charged at their starts never add up to more than it has declared, less what the configuration reserves.
+//! Law `within_machines`: The memory and the cards that the live tasks of a worker were charged at their starts never add up to more than it has declared, less what the configuration reserves; each was given cards of its machine for just what it was charged, and no card is given away twice.
 //!
 //! Source: C.4 4. What really lives is added up, whatever a scheduler believes: memory that two tasks rely on kills one of them.
 
 use std::collections::BTreeMap;
 
+use brasserie_common::cards::WHOLE_CARD;
 use brasserie_common::{Time, WorkerId};
 use brasserie_common_config::{CARD_PREFIX, Config, PhysicalKind};
 
@@ -23,6 +24,8 @@ pub struct WithinMachines {
     machines: Machines,
     /// By the name of the resource, as the worker was told.
     charges: BTreeMap<Run, Vec<(String, i32)>>,
+    /// Thousandths by device, as the worker was told.
+    gpus: BTreeMap<Run, Vec<(String, u32)>>,
 }
 
 impl Law for WithinMachines {
@@ -31,7 +34,7 @@ impl Law for WithinMachines {
     }
 
     fn statement(&self) -> &'static str {
-        "The memory and the cards that the live tasks of a worker were charged at their starts never add up to more than it has declared, less what the configuration reserves."
+        "The memory and the cards that the live tasks of a worker were charged at their starts never add up to more than it has declared, less what the configuration reserves; each was given cards of its machine for just what it was charged, and no card is given away twice."
     }
 
     fn observe(
@@ -43,11 +46,15 @@ impl Law for WithinMachines {
         self.executions.note(happening);
         self.machines.note(happening);
         match happening {
-            Happening::Charged { run, charges, .. } => {
+            Happening::Charged {
+                run, charges, gpus, ..
+            } => {
                 self.charges.insert(*run, charges.clone());
+                self.gpus.insert(*run, gpus.clone());
             }
             Happening::ProcessStarted { worker, run, .. } if !run.task.is_healthcheck() => {
                 self.judge(*worker, world.config)?;
+                self.judge_cards(*worker, *run, world.config)?;
             }
             _ => {}
         }
@@ -88,6 +95,52 @@ impl WithinMachines {
         Ok(())
     }
 
+    /// Of a run that has just begun, beside all others that live on its worker.
+    fn judge_cards(&self, worker: WorkerId, run: Run, config: &Config) -> Result<(), Violation> {
+        // Who lists no cards has none to give.
+        let size = self.machines.get(worker);
+        let Some(size) = size.filter(|size| !size.devices.is_empty()) else {
+            return Ok(());
+        };
+        let given = self.gpus.get(&run).map_or(&[][..], Vec::as_slice);
+        let sum: u32 = given.iter().map(|(_, milli)| milli).sum();
+        let wanted = self.thousandths(run, config);
+        if sum != wanted {
+            return broken_cards(worker, format_args!("{run:?} got {sum} of {wanted}"));
+        }
+        let mut taken: BTreeMap<&str, u32> = BTreeMap::new();
+        let live = self.executions.of_worker(worker);
+        for (device, milli) in live.filter_map(|(_, e)| self.gpus.get(&e.run)).flatten() {
+            let of_card = taken.entry(device).or_default();
+            *of_card += milli;
+            if *of_card > WHOLE_CARD || !size.devices.contains(device) {
+                let of_card = *of_card;
+                return broken_cards(worker, format_args!("{of_card} of card `{device}`"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Of cards, that a run was charged for: those of a model are among all.
+    fn thousandths(&self, run: Run, config: &Config) -> u32 {
+        let charges = self.charges.get(&run).map_or(&[][..], Vec::as_slice);
+        let mut entries = config.physical_resources.iter();
+        let Some(entry) = entries.find(|entry| entry.kind == PhysicalKind::GpuCard) else {
+            return 0;
+        };
+        let slots = &config.resources[entry.logical_resource.index()].name;
+        let (mut all, mut named) = (0, 0);
+        for (name, amount) in charges {
+            let amount = f64::from(*amount);
+            if name == slots {
+                all = (amount * entry.multiply_logical_by * f64::from(WHOLE_CARD)).round() as u32;
+            } else if name.starts_with(CARD_PREFIX) {
+                named += amount as u32 * WHOLE_CARD;
+            }
+        }
+        all.max(named)
+    }
+
     fn taken(&self, worker: WorkerId, resource: &str) -> i64 {
         let live = self.executions.of_worker(worker);
         let charges = live.filter_map(|(_, e)| self.charges.get(&e.run));
@@ -103,6 +156,11 @@ fn broken(worker: WorkerId, name: &str, taken: f64, has: f64) -> Result<(), Viol
             "worker {worker} has {has} of `{name}`, and what lives there was charged {taken}"
         ),
     ))
+}
+
+fn broken_cards(worker: WorkerId, what: std::fmt::Arguments<'_>) -> Result<(), Violation> {
+    let text = format_args!("on worker {worker}: {what} thousandths");
+    Err(Violation::new(NAME, text))
 }
 
 #[cfg(test)]
@@ -124,13 +182,18 @@ mod tests {
         let cards = [("K40".to_owned(), 1)].into();
         trial.sees(Happening::WorkerDeclared {
             worker: wid(1),
-            size: MachineSize { memory_mb, cards },
+            size: MachineSize {
+                memory_mb,
+                cards,
+                ..MachineSize::default()
+            },
         });
         for (n, (name, amount)) in (1..).zip(charges) {
             trial.sees(Happening::Charged {
                 worker: wid(1),
                 run: run(n),
                 charges: vec![((*name).to_owned(), *amount)],
+                gpus: Vec::new(),
             });
             trial.sees(begins(1, u32::try_from(n).unwrap(), run(n)));
         }
@@ -156,10 +219,56 @@ mod tests {
             worker: wid(1),
             run: run(1),
             charges: vec![("mem".to_owned(), 2)],
+            gpus: Vec::new(),
         });
         trial.sees(begins(1, 1, run(1)));
         assert_eq!(trial.law.taken(wid(1), "mem"), 2);
         trial.sees(dies(1, 1, run(1)));
         assert_eq!(trial.law.taken(wid(1), "mem"), 0);
+    }
+
+    /// Tasks of so many half cards each that live together, with the cards that they were given.
+    fn verdict_on_cards(tasks: &[(i32, &[(&str, u32)])]) -> Option<String> {
+        let text = r#"{"bistro_settings": {"nodes": {"levels": ["l"]},
+            "resources": {"worker": {"gpu": {"default": 0, "limit": 0}}},
+            "physical_resources": {"gpu_card": {"logical_resource": "gpu", "multiply_logical_by": 0.5}}}}"#;
+        let config = parse(text, ParseOptions::default()).unwrap().config;
+        let mut law = WithinMachines::default();
+        law.machines.note(&Happening::WorkerDeclared {
+            worker: wid(1),
+            size: MachineSize {
+                devices: ["a", "b"].map(str::to_owned).into(),
+                ..MachineSize::default()
+            },
+        });
+        let mut verdict = Ok(());
+        for (n, (slots, given)) in (1..).zip(tasks) {
+            let gpus = given
+                .iter()
+                .map(|(device, milli)| ((*device).to_owned(), *milli));
+            law.gpus.insert(run(n), gpus.collect());
+            let charges = vec![("gpu".to_owned(), *slots)];
+            law.charges.insert(run(n), charges);
+            law.executions
+                .note(&begins(1, u32::try_from(n).unwrap(), run(n)));
+            verdict = verdict.and(law.judge_cards(wid(1), run(n), &config));
+        }
+        verdict.err().map(|violation| violation.what)
+    }
+
+    #[test]
+    fn no_card_is_given_twice_and_none_is_kept_back() {
+        let (half_a, half_b, a): (&[_], &[_], &[_]) =
+            (&[("a", 500)], &[("b", 500)], &[("a", 1000)]);
+        assert_eq!(
+            verdict_on_cards(&[(1, half_a), (1, half_a), (1, half_b)]),
+            None
+        );
+        let twice = verdict_on_cards(&[(2, a), (1, half_a)]).unwrap();
+        assert!(twice.ends_with("1500 of card `a` thousandths"), "{twice}");
+        let less = verdict_on_cards(&[(2, half_a)]).unwrap();
+        assert!(less.ends_with("got 500 of 1000 thousandths"), "{less}");
+        let strange = verdict_on_cards(&[(1, &[("c", 500)])]).unwrap();
+        assert!(strange.contains("card `c`"), "{strange}");
     }
 }

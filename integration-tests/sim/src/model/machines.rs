@@ -70,6 +70,7 @@ mod tests {
             size: MachineSize {
                 memory_mb: 1323,
                 cards,
+                ..MachineSize::default()
             },
         });
         let slots = |worker, name, limit| machines.slots(worker, &config, number(name), limit);

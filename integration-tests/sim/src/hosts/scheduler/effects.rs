@@ -203,10 +203,13 @@ impl Turn<'_> {
         let amounts = on_worker.flat_map(|on| &on.resources);
         let charges = amounts.map(|amount| (amount.name.clone(), amount.amount));
         let charges = charges.collect();
+        let gpus = told.task.gpus.iter();
+        let gpus = gpus.map(|share| (share.device.to_string(), share.milli));
         self.log.push(Happening::Charged {
             worker,
             run,
             charges,
+            gpus: gpus.collect(),
         });
     }
 
