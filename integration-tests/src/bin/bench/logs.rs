@@ -122,6 +122,7 @@ fn through_worker(dir: &Path, lines: usize, output: Output) {
         command: vec!["sh".to_owned(), "-c".to_owned(), script(lines)],
         argument: String::new(),
         path_to_node: vec![node],
+        cuda_devices: Vec::new(),
         options: TaskSubprocessOptions {
             max_log_lines_per_poll_interval: 0,
             status_from: StatusFrom::ExitCode,
