@@ -175,6 +175,11 @@ name_newtype!(
     Shard
 );
 
+name_newtype!(
+    /// A user or a group of a worker's machine, by name or number.
+    AccountName
+);
+
 macro_rules! small_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*

@@ -12,6 +12,7 @@ pub mod fingerprint;
 pub mod health;
 pub mod ids;
 pub mod logs;
+pub mod process_limits;
 pub mod resources;
 pub mod rng;
 pub mod sabotage;
@@ -27,9 +28,10 @@ pub use call::{CallId, CallOutcome, Principal, RecordSeq, RefusalCode, RequestId
 pub use cards::{Card, CardAmount, CardAmountError, CardNeed, CardUse, GpuShare};
 pub use health::{Health, HealthModel, timeouts::Timeouts};
 pub use ids::{
-    InstanceId, InvocationId, JobId, JobName, NodeId, NodeName, SchedulerId, SequenceNumber, Shard,
-    WorkerId,
+    AccountName, InstanceId, InvocationId, JobId, JobName, NodeId, NodeName, SchedulerId,
+    SequenceNumber, Shard, WorkerId,
 };
+pub use process_limits::{Bound, Limited, ProcessLimit};
 pub use status::{ReportedStatus, StatusBits, StatusSource};
 pub use story::{EndedBy, Ending, Fault, Story};
 pub use task::{

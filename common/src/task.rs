@@ -1,5 +1,6 @@
 //! A task on its way to, on, and back from a worker.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::backoff::BackoffDuration;
 use crate::cards::GpuShare;
-use crate::ids::{HEALTHCHECK_JOB, InvocationId, JobName, NodeName, Shard};
+use crate::ids::{AccountName, HEALTHCHECK_JOB, InvocationId, JobName, NodeName, Shard};
+use crate::process_limits::{Limited, ProcessLimit};
 use crate::resources::{NodeResources, TaskPhysicalResources};
 use crate::status::ReportedStatus;
 use crate::story::{EndedBy, Story};
@@ -218,6 +220,15 @@ pub struct TaskSubprocessOptions {
     /// How the two end it; `None`: by default. Said in a `runTask` only, as a job says it elsewhere.
     #[serde(default)]
     pub limit_kill: Option<KillRequest>,
+    /// On each of its processes. What is not in it is as the worker has it.
+    #[serde(default)]
+    pub limits: BTreeMap<Limited, ProcessLimit>,
+    /// Whose rights it has, by name or number. `None`: the worker's.
+    #[serde(default)]
+    pub user: Option<AccountName>,
+    /// In which group, by name or number. `None`: the user's own.
+    #[serde(default)]
+    pub group: Option<AccountName>,
 }
 
 impl Default for TaskSubprocessOptions {
@@ -238,6 +249,9 @@ impl Default for TaskSubprocessOptions {
             timeout: None,
             deadline: None,
             limit_kill: None,
+            limits: BTreeMap::new(),
+            user: None,
+            group: None,
         }
     }
 }

@@ -257,6 +257,15 @@ struct KillRequest {
   3: optional string reason,
 }
 
+// What setrlimit(2) sets.
+struct ResourceLimit {
+  // "nofile", "core" and so on: the kernel's names in lower case.
+  1: string name,
+  // As the kernel counts: bytes, seconds, or how many; -1: unlimited. Not above the hard one.
+  2: i64 soft,
+  3: i64 hard,
+}
+
 struct TaskSubprocessOptions {
   1: i32 pollMs = 10,
   // Zero or less: no limit.
@@ -269,18 +278,23 @@ struct TaskSubprocessOptions {
   7: CGroupOptions cgroupOptions,
   // From the start of the process; then the worker ends it.
   8: optional double timeoutSec,
-  // 9 is set aside for resource limits.
+  // On each process of the task; absent: as the worker has them. Each name once.
+  9: optional list<ResourceLimit> limits,
   // "auto", "pipe" or "exit_code": what decides the task's status.
   10: optional string statusFrom,
   // "append" or "none": whether the worker adds its own arguments to the command.
   11: optional string arguments,
+  // Whose rights the task has, by name or number; absent: the worker's.
+  12: optional string user,
+  // In which group, by name or number; absent: the user's own.
+  13: optional string group,
   // Zero or less: no limit.
   16: optional i32 maxLogBytesPerPollInterval,
   // "wait" or "drop": what becomes of output beyond these limits.
   17: optional string logOverflow,
   // "log" or "file": where the task's output goes.
   18: optional string output,
-  // 12 to 15 are set aside.
+  // 14 and 15 are set aside.
   // How the worker ends a task whose timeout or deadline is over.
   19: optional KillRequest killRequest,
 }

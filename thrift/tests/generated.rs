@@ -229,6 +229,7 @@ structs! {
     common: GPUInfo, GpuShare, UsablePhysicalResources, TaskPhysicalResources, BackoffDuration, LogLine, LogLines, Resource,
         NodeResources, BistroInstanceID, RunningTask, MachinePortLock, ServiceAddress, SetHash, WorkerSetHash, WorkerSetID,
         BistroWorker, PhysicalResourceConfig, CGroupOptions, TaskSubprocessOptions, SchedulerHeartbeatResponse, KillRequest,
+        ResourceLimit,
         TaskStory;
     scheduler: BistroJobConfigFilters, BistroJobConfig, BistroCountWithSamples, BistroJobHistogram,
         BistroSchedulerUnknownJobException,
@@ -314,6 +315,9 @@ fn absent_fields_take_the_defaults_of_the_idl() {
         log_overflow: None,
         output: None,
         kill_request: None,
+        limits: None,
+        user: None,
+        group: None,
     });
     reads_nothing_as(common::KillRequest {
         method: Some(common::KillMethod::TERM),

@@ -14,7 +14,7 @@ use clap::error::ErrorKind;
 
 use crate::directory::{DirectoryError, hostname};
 use crate::options::{OnSigterm, Retention, StartOptions};
-use crate::process::PassedEnvironment;
+use crate::process::{AllowedUser, PassedEnvironment};
 
 /// The wire counts heartbeat periods in whole seconds.
 const MIN_HEARTBEAT_PERIOD: Duration = Duration::from_secs(1);
@@ -123,6 +123,11 @@ pub struct Cli {
     /// `*` is all of them. What the service manager and the keeper told the worker never passes.
     #[arg(long, value_name = "NAME[,NAME...]", value_parser = PassedEnvironment::parse)]
     pass_environment: Option<PassedEnvironment>,
+
+    /// A user whose rights jobs may ask for (`user`), with groups beside the user's own that they may ask for (`group`); by name or
+    /// number; once for each. Without it no task has other rights than the worker. It takes a worker that runs as root.
+    #[arg(long, value_name = "USER[:GROUP[,GROUP...]]", value_parser = AllowedUser::parse)]
+    allow_user: Vec<AllowedUser>,
 
     /// How often the scheduler hears from this worker; at least 1s, counted in whole seconds. A long period endangers no task, as
     /// healthchecks bound the time for which a worker that is cut off lives; but a scheduler that has restarted may wait for as long.
@@ -239,6 +244,7 @@ impl Cli {
                 .filter(|path| !path.is_empty())
                 .map(PathBuf::from),
             pass_environment: self.pass_environment.unwrap_or(PassedEnvironment::USUAL),
+            allowed_users: self.allow_user,
             heartbeat_period: self.heartbeat_period,
             on_sigterm: self.on_sigterm,
             drain_timeout: self.drain_timeout,
@@ -390,6 +396,22 @@ mod tests {
         );
         let refused = passed(&["--pass-environment", "A=1"]).expect_err("no name");
         assert!(refused.contains("no variable's name"), "{refused}");
+    }
+
+    #[test]
+    fn users_are_allowed_one_by_one() {
+        let allowed = |flags: &[&str]| {
+            let users = options(flags).map(|o| o.allowed_users)?;
+            Ok::<_, String>(users.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        assert_eq!(allowed(&[]), Ok(Vec::new()));
+        let two = ["--allow-user", "ann", "--allow-user", "1000:g,h"];
+        assert_eq!(
+            allowed(&two),
+            Ok(vec!["ann".to_owned(), "1000:g,h".to_owned()])
+        );
+        let refused = allowed(&["--allow-user", "ann:"]).expect_err("no group");
+        assert!(refused.contains("NAME:GROUP,GROUP"), "{refused}");
     }
 
     #[test]

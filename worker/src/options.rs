@@ -8,7 +8,7 @@ use brasserie_common_runtime::ListenAddress;
 use brasserie_thrift::rpc::Timeouts;
 
 use crate::groups::FREEZE_TIMEOUT;
-use crate::process::PassedEnvironment;
+use crate::process::{AllowedUser, PassedEnvironment};
 
 /// Everything that can be chosen.
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ pub struct StartOptions {
     pub nvidia_smi: Option<PathBuf>,
     /// What of this process's environment tasks get.
     pub pass_environment: PassedEnvironment,
+    /// Whose rights jobs may ask for.
+    pub allowed_users: Vec<AllowedUser>,
     pub heartbeat_period: Duration,
     /// Between TERM and KILL when the operator ends the worker.
     pub kill_wait: Duration,
@@ -82,6 +84,7 @@ impl StartOptions {
             worker_command: None,
             nvidia_smi: None,
             pass_environment: PassedEnvironment::USUAL,
+            allowed_users: Vec::new(),
             heartbeat_period: Duration::from_secs(15),
             kill_wait: Duration::from_secs(5),
             on_sigterm: OnSigterm::Kill,

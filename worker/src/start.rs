@@ -24,7 +24,9 @@ use crate::keeper::{self, lease::Lease};
 use crate::logs::{LogConfig, LogStore, OpenError};
 use crate::options::{Retention, StartOptions};
 use crate::perform::{OwnEvents, Performer, Supervised, Timed};
-use crate::process::{self, DescriptorLimit, Orphans, RunnerConfig};
+use crate::process::{
+    self, Accounts, AccountsError, AllowedUser, DescriptorLimit, Orphans, RunnerConfig,
+};
 use crate::rpc::{SchedulerClient, WorkerService};
 use crate::runner::{self, StartRunner};
 use crate::usage::{Monitor, Running, sample_tasks};
@@ -58,6 +60,8 @@ pub enum StartError {
          hang in a device or a file system: wait until it answers, or restart the machine", LEFTOVER_PATIENCE.as_secs(), list(left)
     )]
     Groups { left: Vec<PathBuf> },
+    #[error(transparent)]
+    Accounts(#[from] AccountsError),
     #[error("cannot tell the keeper where control groups are: {0}")]
     Keeper(io::Error),
     #[error("a thread of the start ended early")]
@@ -195,6 +199,7 @@ async fn start_all(
     start_runner: StartRunner,
 ) -> Result<WorkerHandle, StartError> {
     let clock = Clock;
+    let accounts = accounts(options.allowed_users.clone()).await?;
     let (path, retention) = (options.data_dir.clone(), options.logs);
     let (directory, logs) = blocking(move || open(&path, retention, clock)).await?;
     let listen = options.listen.socket();
@@ -214,7 +219,10 @@ async fn start_all(
     );
     let (own, own_events) = mpsc::unbounded_channel();
     let running = Arc::new(Running::default());
-    let config = runner_config(&options, &surroundings, &directory, &logs)?;
+    let config = RunnerConfig {
+        accounts,
+        ..runner_config(&options, &surroundings, &directory, &logs)?
+    };
     let timed = Timed::default();
     let known = (Arc::clone(&running), Arc::clone(&timed));
     let sink = Supervised::new(own.clone(), clock, directory.groups(), known);
@@ -254,6 +262,15 @@ async fn start_all(
         own,
         finished,
     })
+}
+
+/// Before anything else, since it may fail for what a flag says.
+async fn accounts(allowed: Vec<AllowedUser>) -> Result<Accounts, StartError> {
+    let accounts = blocking(move || Ok(Accounts::resolve(&allowed)?)).await?;
+    if !accounts.is_empty() {
+        tracing::info!("tasks may have the rights of other users; {accounts}");
+    }
+    Ok(accounts)
 }
 
 /// The data directory, which is this process's own from now on and in which nothing of a predecessor is alive, and the logs in it.

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::jobs::{AFTER_ALL, DEADLINE, DEPENDS_ON, TIMEOUT};
 use crate::json;
+use crate::limits;
 use crate::model::{Config, Filter, JobConfig, LevelId};
 use crate::subprocess::KILL_METHODS;
 
@@ -133,7 +134,7 @@ fn milliseconds(duration: Duration) -> Value {
 }
 
 pub(crate) fn task_subprocess(options: &TaskSubprocessOptions) -> Value {
-    json!({
+    let mut out = json!({
         "poll_ms": milliseconds(options.poll),
         "max_log_lines_per_poll_interval": options.max_log_lines_per_poll_interval,
         "max_log_bytes_per_poll_interval": options.max_log_bytes_per_poll_interval,
@@ -149,7 +150,11 @@ pub(crate) fn task_subprocess(options: &TaskSubprocessOptions) -> Value {
             "kill_without_freezer": options.cgroups.kill_without_freezer,
             "pids_max": options.cgroups.pids_max,
         },
-    })
+    });
+    if let Some(out) = out.as_object_mut() {
+        limits::export(options, out);
+    }
+    out
 }
 
 pub(crate) fn kill_subprocess(request: &KillRequest) -> Value {

@@ -44,6 +44,8 @@ pub(crate) enum Shape {
     Fields(&'static [Key]),
     /// An object whose keys a user chooses; the word stands for them in paths.
     Map(&'static str, &'static Shape),
+    /// The same, where only these keys can be chosen.
+    Named(&'static str, fn() -> Vec<&'static str>, &'static Shape),
     /// An object with some of these keys.
     Each(fn() -> Vec<&'static str>, &'static Shape),
     /// One of several objects: the first key says which, and so what the second holds.
@@ -122,7 +124,7 @@ pub(crate) fn paths(path: &str, shape: Shape, out: &mut Vec<String>) {
                 paths(&path, key.shape, out);
             }
         }
-        Shape::Map(word, inner) => {
+        Shape::Map(word, inner) | Shape::Named(word, _, inner) => {
             let path = format!("{path}.{word}");
             paths(&path, *inner, out);
         }

@@ -72,6 +72,7 @@ mod format;
 mod jobs;
 mod json;
 mod keys;
+mod limits;
 mod lines;
 mod manual;
 mod model;

@@ -125,6 +125,10 @@ fn of(shape: Shape) -> Value {
                 .collect();
             json!({"type": "object", "properties": properties, "additionalProperties": false})
         }
+        Shape::Named(_, names, inner) => {
+            let pattern = format!("^({})$", names().join("|"));
+            json!({"type": "object", "patternProperties": {pattern: of(*inner)}, "additionalProperties": false})
+        }
         Shape::Tagged(tagged) => variants(tagged),
     }
 }

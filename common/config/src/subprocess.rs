@@ -8,6 +8,7 @@ use brasserie_common::{KillMethod, KillRequest, LogOverflow, Output, TaskSubproc
 
 use crate::coerce::set;
 use crate::keys::{INT32, Key, Shape, TEXTS, names, within};
+use crate::limits;
 use crate::read::{At, Notes};
 
 pub(crate) const ORPHANS_KEY: Key = Key::new(
@@ -60,6 +61,9 @@ const TASK_KEYS: &[Key] = &[
         Shape::Fields(CGROUP_KEYS),
         "The control groups that a task runs in. One with limits has its own below the worker's in any case.",
     ),
+    limits::LIMITS_KEY,
+    limits::USER_KEY,
+    limits::GROUP_KEY,
 ];
 const CGROUP_KEYS: &[Key] = &[
     Key::new(
@@ -169,6 +173,10 @@ pub(crate) fn task_subprocess(at: &At, options: &mut TaskSubprocessOptions, note
     if let Some(at) = at.get("cgroups") {
         cgroups(&at, &mut options.cgroups, notes);
     }
+    if let Some(at) = at.get("limits") {
+        limits::limits(&at, &mut options.limits, notes);
+    }
+    limits::account(at, options, notes);
     warn_of_no_effect(at, &inherited, options, notes);
 }
 

@@ -69,6 +69,10 @@ const SOURCES: &[(&str, &str)] = &[
         include_str!("../../../worker/tests/groups.rs"),
     ),
     (
+        "worker/tests/accounts.rs",
+        include_str!("../../../worker/tests/accounts.rs"),
+    ),
+    (
         "worker/src/process/rate.rs",
         include_str!("../../../worker/src/process/rate.rs"),
     ),
@@ -157,6 +161,23 @@ const SHARED: &[(&str, Proof)] = &[
             "a_fork_bomb_is_refused_its_processes_and_ends",
         ]),
     ),
+    ("task_subprocess.limits", LIMITS),
+    ("task_subprocess.limits.LIMIT.soft", LIMITS),
+    ("task_subprocess.limits.LIMIT.hard", LIMITS),
+    (
+        "task_subprocess.user",
+        Tests(&[
+            "what_its_processes_may_use_and_whose_rights_they_have",
+            "a_task_has_the_rights_of_its_user_and_no_others",
+        ]),
+    ),
+    (
+        "task_subprocess.group",
+        Tests(&[
+            "what_its_processes_may_use_and_whose_rights_they_have",
+            "a_group_is_one_of_the_users_or_one_that_is_allowed",
+        ]),
+    ),
     ("kill_subprocess", Tests(&["how_a_task_is_ended"])),
     ("kill_subprocess.method", KILLS),
     ("kill_subprocess.kill_wait_ms", KILLS),
@@ -168,6 +189,10 @@ const PROCESSES: &str = "how_processes_are_looked_after";
 const GROUPS: Proof = Tests(&[
     "in_which_control_groups_it_runs",
     "the_named_slices_are_used_as_they_always_were",
+]);
+const LIMITS: Proof = Tests(&[
+    "what_its_processes_may_use_and_whose_rights_they_have",
+    "limits_hold_in_the_task",
 ]);
 const KILLS: Proof = Tests(&[
     "how_a_task_is_ended",

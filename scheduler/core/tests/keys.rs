@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::{
-    Arguments, CallOutcome, EndedBy, KillMethod, KillRequest, LogOverflow, Output, Principal,
-    ReportedStatus, StatusFrom,
+    AccountName, Arguments, Bound, CallOutcome, EndedBy, KillMethod, KillRequest, Limited,
+    LogOverflow, Output, Principal, ProcessLimit, ReportedStatus, StatusFrom,
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
@@ -130,6 +130,24 @@ fn in_which_control_groups_it_runs() {
         assert_eq!(told.subsystems, ["cpu", "memory"]);
         assert!(told.kill_without_freezer);
         assert_eq!(told.pids_max, 50);
+    }
+}
+
+#[test]
+fn what_its_processes_may_use_and_whose_rights_they_have() {
+    let plain = start_of(one_job(1, "")).options;
+    assert!(plain.limits.is_empty());
+    assert_eq!((plain.user, plain.group), (None, None));
+    let said = r#", "task_subprocess": {"limits": {"nofile": {"soft": 64, "hard": "unlimited"}, "core": 0},
+        "user": "nobody", "group": "65534"}"#;
+    for config in [with_settings(said, ""), with_settings("", said)] {
+        let told = start_of(config).options;
+        let nofile = ProcessLimit::new(Bound::At(64), Bound::Unlimited);
+        assert_eq!(told.limits.get(&Limited::Nofile).copied(), nofile);
+        let core = ProcessLimit::both(Bound::At(0));
+        assert_eq!(told.limits.get(&Limited::Core), Some(&core));
+        let name = |text| Some(AccountName::try_from(text).expect("a name"));
+        assert_eq!((told.user, told.group), (name("nobody"), name("65534")));
     }
 }
 

@@ -1,7 +1,8 @@
 //! A job of the original service as the JSON of a config file, so that one parser checks both.
 
+use brasserie_common::Bound;
 use brasserie_thrift::generated::common::{
-    CGroupOptions, KillMethod, KillRequest, TaskSubprocessOptions,
+    CGroupOptions, KillMethod, KillRequest, ResourceLimit, TaskSubprocessOptions,
 };
 use brasserie_thrift::generated::scheduler::{BistroJobConfig, BistroJobConfigFilters};
 use serde_json::{Map, Value, json};
@@ -168,7 +169,24 @@ fn task_subprocess(options: TaskSubprocessOptions) -> Value {
         ),
         ("use_canary_pipe", options.use_canary_pipe.map(|v| json!(v))),
         ("cgroups", options.cgroup_options.map(cgroups)),
+        ("limits", options.limits.map(limits)),
+        ("user", options.user.map(|v| json!(v))),
+        ("group", options.group.map(|v| json!(v))),
     ])
+}
+
+/// Their numbers as the file has them; what makes no sense stays for its reader to refuse.
+fn limits(limits: Vec<ResourceLimit>) -> Value {
+    let bound = |number: Option<i64>| match Bound::from_number(number.unwrap_or(0)) {
+        Some(Bound::Unlimited) => json!(Bound::UNLIMITED),
+        Some(Bound::At(amount)) => json!(amount),
+        None => json!(number),
+    };
+    let limits = limits.into_iter().map(|limit| {
+        let both = json!({"soft": bound(limit.soft), "hard": bound(limit.hard)});
+        (limit.name.unwrap_or_default(), both)
+    });
+    Value::Object(limits.collect())
 }
 
 fn kill_subprocess(request: &KillRequest) -> Result<Value, ImportError> {
@@ -214,7 +232,8 @@ mod tests {
             "task_subprocess": {"poll_ms": 20, "max_log_lines_per_poll_interval": 7,
                 "max_log_bytes_per_poll_interval": 9, "log_overflow": "drop", "output": "file", "parent_death_signal": 15,
                 "process_group_leader": true, "use_canary_pipe": false,
-                "cgroups": {"root": "r", "slice": "s", "subsystems": ["cpu"], "kill_without_freezer": true, "pids_max": 8}},
+                "cgroups": {"root": "r", "slice": "s", "subsystems": ["cpu"], "kill_without_freezer": true, "pids_max": 8},
+                "limits": {"nofile": 5, "core": {"soft": 0, "hard": "unlimited"}}, "user": "ann", "group": "g"},
             "kill_subprocess": {"method": "term_wait_kill", "kill_wait_ms": 5},
             "version_id": 3, "status_from": "exit_code", "arguments": "none", "timeout": 1.5, "deadline": 2.25
         },

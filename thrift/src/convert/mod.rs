@@ -7,6 +7,7 @@
 
 mod error;
 mod ids;
+mod limits;
 mod logs;
 mod refusal;
 mod resources;

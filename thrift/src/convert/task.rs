@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use brasserie_common::task::CGroupOptions;
 use brasserie_common::{
-    Arguments, BackoffDuration, EndedBy, Kill, KillMethod, KillRequest, LogOverflow, Output,
-    ReportedStatus, RunningTask, StatusFrom, StatusSource, TaskSubprocessOptions,
+    AccountName, Arguments, BackoffDuration, EndedBy, Kill, KillMethod, KillRequest, LogOverflow,
+    Output, ReportedStatus, RunningTask, StatusFrom, StatusSource, TaskSubprocessOptions,
 };
 
 use thrift::OrderedFloat;
 
 use super::{
-    Problem, WireError, defaulted, not_negative, parse_list, parse_name, required, saturating_i32,
-    saturating_i64, to_wire_list,
+    Problem, WireError, defaulted, limits, not_negative, parse_list, parse_name, required,
+    saturating_i32, saturating_i64, to_wire_list,
 };
 use crate::generated::common as wire;
 
@@ -254,7 +254,22 @@ impl TryFrom<wire::TaskSubprocessOptions> for TaskSubprocessOptions {
                 .kill_request
                 .map(|kill| super::parse("TaskSubprocessOptions.killRequest", kill))
                 .transpose()?,
+            limits: limits::from_wire(options.limits.unwrap_or_default())?,
+            user: account("TaskSubprocessOptions.user", options.user)?,
+            group: account("TaskSubprocessOptions.group", options.group)?,
         })
+    }
+}
+
+/// A name that says something.
+fn account(path: &str, text: Option<String>) -> Result<Option<AccountName>, WireError> {
+    match text {
+        None => Ok(None),
+        Some(text) if text.is_empty() => Err(WireError::new(
+            path,
+            Problem::unknown_word(&text, "a name or a number"),
+        )),
+        Some(text) => parse_name(path, text).map(Some),
     }
 }
 
@@ -336,6 +351,10 @@ impl From<TaskSubprocessOptions> for wire::TaskSubprocessOptions {
             log_overflow: Some(options.log_overflow.as_str().to_owned()),
             output: Some(options.output.as_str().to_owned()),
             kill_request: options.limit_kill.map(Into::into),
+            // Absent where there are none, as with control groups.
+            limits: Some(limits::to_wire(&options.limits)).filter(|list| !list.is_empty()),
+            user: options.user.map(Into::into),
+            group: options.group.map(Into::into),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Round trips of every pair of types, and one test for each error that a peer can cause.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use proptest::collection::vec;
+use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample;
@@ -16,11 +17,11 @@ use brasserie_common::task::CGroupOptions;
 use brasserie_common::worker::{HeartbeatResponse, Intake};
 use brasserie_common::worker_set::SetHash;
 use brasserie_common::{
-    Arguments, BackoffDuration, EndedBy, Ending, Fault, GpuShare, Health, InstanceId, InvocationId,
-    JobName, Kill, KillMethod, KillRequest, LogOverflow, MachinePortLock, NodeName, Output,
-    RefusalCode, ReportedStatus, RunningTask, SchedulerId, ServiceAddress, SetDigest, Shard,
-    Standing, StatusFrom, Story, TaskSubprocessOptions, WallTime, WorkerDescription, WorkerId,
-    WorkerSetHash, WorkerSetId,
+    AccountName, Arguments, BackoffDuration, Bound, EndedBy, Ending, Fault, GpuShare, Health,
+    InstanceId, InvocationId, JobName, Kill, KillMethod, KillRequest, Limited, LogOverflow,
+    MachinePortLock, NodeName, Output, ProcessLimit, RefusalCode, ReportedStatus, RunningTask,
+    SchedulerId, ServiceAddress, SetDigest, Shard, Standing, StatusFrom, Story,
+    TaskSubprocessOptions, WallTime, WorkerDescription, WorkerId, WorkerSetHash, WorkerSetId,
 };
 
 use super::{
@@ -219,6 +220,25 @@ prop_compose! {
     }
 }
 
+fn bound() -> impl Strategy<Value = Bound> {
+    prop_oneof![
+        Just(Bound::Unlimited),
+        (0..=i64::MAX.cast_unsigned()).prop_map(Bound::At)
+    ]
+}
+
+fn process_limits() -> impl Strategy<Value = BTreeMap<Limited, ProcessLimit>> {
+    let limit = (bound(), bound()).prop_map(|(one, other)| {
+        ProcessLimit::new(one.min(other), one.max(other)).expect("in order")
+    });
+    btree_map(sample::select(&Limited::ALL), limit, 0..4)
+}
+
+fn account() -> impl Strategy<Value = Option<AccountName>> {
+    let name = "[^\0]{1,12}".prop_map(|text| AccountName::try_from(text).expect("a name"));
+    proptest::option::of(name)
+}
+
 prop_compose! {
     fn subprocess_options()(
         poll in milliseconds(1),
@@ -235,11 +255,13 @@ prop_compose! {
         output in prop_oneof![Just(Output::Log), Just(Output::File)],
         timeout in proptest::option::of(milliseconds(1)),
         limit_kill in proptest::option::of(kill_request()),
+        limits in process_limits(),
+        (user, group) in (account(), account()),
     ) -> TaskSubprocessOptions {
         TaskSubprocessOptions {
             poll, max_log_lines_per_poll_interval, parent_death_signal, process_group_leader, use_canary_pipe,
             refresh_resources, cgroups, status_from, arguments, max_log_bytes_per_poll_interval, log_overflow, output,
-            timeout, deadline: None, limit_kill,
+            timeout, deadline: None, limit_kill, limits, user, group,
         }
     }
 }
@@ -798,6 +820,53 @@ fn subprocess_options_with_senseless_fields_are_refused() {
         let start = format!("TaskSubprocessOptions.cgroupOptions.{name}: -1");
         assert!(text.starts_with(&start), "{text}");
     }
+}
+
+#[test]
+fn limits_and_accounts_that_make_no_sense_are_refused() {
+    let limit = |name: &str, soft, hard| wire::ResourceLimit {
+        name: Some(name.to_owned()),
+        soft: Some(soft),
+        hard: Some(hard),
+    };
+    let good = limit("core", 0, -1);
+    for (bad, expected) in [
+        (
+            limit("NOFILE", 1, 1),
+            "limits[1].name: \"NOFILE\" is not allowed; allowed is as, core, cpu, ",
+        ),
+        (
+            wire::ResourceLimit::default(),
+            "limits[1].name: \"\" is not allowed",
+        ),
+        (
+            limit("core", 0, 0),
+            "limits[1].name: \"core\" is not allowed; allowed is each name once",
+        ),
+        (
+            limit("cpu", -2, 5),
+            "limits[1].soft: -2 is not allowed; allowed is -1 (unlimited), or 0 or more",
+        ),
+        (
+            limit("cpu", 5, i64::MIN),
+            "limits[1].hard: -9223372036854775808 is not allowed",
+        ),
+        (
+            limit("cpu", 6, 5),
+            "limits[1].soft: 6 is not allowed; allowed is no more than `hard`",
+        ),
+        (limit("cpu", -1, 5), "limits[1].soft: -1 is not allowed"),
+    ] {
+        let text = refused_options(|o| o.limits = Some(vec![good.clone(), bad.clone()]));
+        let start = format!("TaskSubprocessOptions.{expected}");
+        assert!(text.starts_with(&start), "{text}");
+    }
+    assert_eq!(
+        refused_options(|o| o.user = Some(String::new())),
+        "TaskSubprocessOptions.user: \"\" is not allowed; allowed is a name or a number"
+    );
+    let nul = refused_options(|o| o.group = Some("a\0".to_owned()));
+    assert!(nul.starts_with("TaskSubprocessOptions.group: the name contains a NUL"));
 }
 
 #[test]

@@ -2515,6 +2515,85 @@ impl Default for KillRequest {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ResourceLimit {
+    pub name: Option<String>,
+    pub soft: Option<i64>,
+    pub hard: Option<i64>,
+}
+
+impl TSerializable for ResourceLimit {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ResourceLimit> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<i64> = Some(0);
+        let mut f_3: Option<i64> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ResourceLimit {
+            name: f_1,
+            soft: f_2,
+            hard: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ResourceLimit");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.name {
+            o_prot.write_field_begin(&TFieldIdentifier::new("name", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.soft {
+            o_prot.write_field_begin(&TFieldIdentifier::new("soft", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.hard {
+            o_prot.write_field_begin(&TFieldIdentifier::new("hard", TType::I64, 3))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ResourceLimit {
+    fn default() -> Self {
+        ResourceLimit {
+            name: Some("".to_owned()),
+            soft: Some(0),
+            hard: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct TaskSubprocessOptions {
     pub poll_ms: Option<i32>,
     pub max_log_lines_per_poll_interval: Option<i32>,
@@ -2524,8 +2603,11 @@ pub struct TaskSubprocessOptions {
     pub refresh_resources_sec: Option<i32>,
     pub cgroup_options: Option<CGroupOptions>,
     pub timeout_sec: Option<OrderedFloat<f64>>,
+    pub limits: Option<Vec<ResourceLimit>>,
     pub status_from: Option<String>,
     pub arguments: Option<String>,
+    pub user: Option<String>,
+    pub group: Option<String>,
     pub max_log_bytes_per_poll_interval: Option<i32>,
     pub log_overflow: Option<String>,
     pub output: Option<String>,
@@ -2545,8 +2627,11 @@ impl TSerializable for TaskSubprocessOptions {
         let mut f_6: Option<i32> = Some(2);
         let mut f_7: Option<CGroupOptions> = None;
         let mut f_8: Option<OrderedFloat<f64>> = None;
+        let mut f_9: Option<Vec<ResourceLimit>> = None;
         let mut f_10: Option<String> = None;
         let mut f_11: Option<String> = None;
+        let mut f_12: Option<String> = None;
+        let mut f_13: Option<String> = None;
         let mut f_16: Option<i32> = None;
         let mut f_17: Option<String> = None;
         let mut f_18: Option<String> = None;
@@ -2590,6 +2675,16 @@ impl TSerializable for TaskSubprocessOptions {
                     let val = OrderedFloat::from(i_prot.read_double()?);
                     f_8 = Some(val);
                 }
+                9 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<ResourceLimit> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_10 = ResourceLimit::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_10);
+                    }
+                    i_prot.read_list_end()?;
+                    f_9 = Some(val);
+                }
                 10 if field_ident.field_type == TType::String => {
                     let val = i_prot.read_string()?;
                     f_10 = Some(val);
@@ -2597,6 +2692,14 @@ impl TSerializable for TaskSubprocessOptions {
                 11 if field_ident.field_type == TType::String => {
                     let val = i_prot.read_string()?;
                     f_11 = Some(val);
+                }
+                12 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_12 = Some(val);
+                }
+                13 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_13 = Some(val);
                 }
                 16 if field_ident.field_type == TType::I32 => {
                     let val = i_prot.read_i32()?;
@@ -2630,8 +2733,11 @@ impl TSerializable for TaskSubprocessOptions {
             refresh_resources_sec: f_6,
             cgroup_options: f_7,
             timeout_sec: f_8,
+            limits: f_9,
             status_from: f_10,
             arguments: f_11,
+            user: f_12,
+            group: f_13,
             max_log_bytes_per_poll_interval: f_16,
             log_overflow: f_17,
             output: f_18,
@@ -2694,6 +2800,15 @@ impl TSerializable for TaskSubprocessOptions {
             o_prot.write_double(fld_var.into())?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.limits {
+            o_prot.write_field_begin(&TFieldIdentifier::new("limits", TType::List, 9))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
         if let Some(ref fld_var) = self.status_from {
             o_prot.write_field_begin(&TFieldIdentifier::new("statusFrom", TType::String, 10))?;
             o_prot.write_string(fld_var)?;
@@ -2701,6 +2816,16 @@ impl TSerializable for TaskSubprocessOptions {
         }
         if let Some(ref fld_var) = self.arguments {
             o_prot.write_field_begin(&TFieldIdentifier::new("arguments", TType::String, 11))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.user {
+            o_prot.write_field_begin(&TFieldIdentifier::new("user", TType::String, 12))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.group {
+            o_prot.write_field_begin(&TFieldIdentifier::new("group", TType::String, 13))?;
             o_prot.write_string(fld_var)?;
             o_prot.write_field_end()?
         }
@@ -2744,8 +2869,11 @@ impl Default for TaskSubprocessOptions {
             refresh_resources_sec: Some(2),
             cgroup_options: None,
             timeout_sec: None,
+            limits: None,
             status_from: None,
             arguments: None,
+            user: None,
+            group: None,
             max_log_bytes_per_poll_interval: None,
             log_overflow: None,
             output: None,

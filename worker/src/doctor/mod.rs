@@ -3,6 +3,7 @@
 mod data_dir;
 mod groups;
 mod limits;
+mod users;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -73,6 +74,7 @@ pub async fn examine(what: &Examined) -> Vec<Finding> {
         kernel(release.trim()),
         limits::descriptors(),
         limits::processes(),
+        users::other_users(),
         groups::control_groups(),
         groups::systemd(Path::new("/run/systemd/system")),
         clock(Clock.wall().as_millis()),
@@ -173,6 +175,7 @@ mod tests {
                 "kernel",
                 "open files",
                 "processes",
+                "other users",
                 "control groups",
                 "systemd",
                 "clock",
@@ -181,8 +184,8 @@ mod tests {
             ]
         );
         assert!(found.iter().all(|finding| !finding.text.is_empty()));
-        assert_eq!(found[6].verdict, Verdict::Fine, "{found:?}");
-        assert_eq!(found[7].verdict, Verdict::Lacking, "{found:?}");
+        assert_eq!(found[7].verdict, Verdict::Fine, "{found:?}");
+        assert_eq!(found[8].verdict, Verdict::Lacking, "{found:?}");
         let left = fs::read_dir(folder.path()).expect("a folder").count();
         assert_eq!(left, 0, "nothing was made");
     }

@@ -2,7 +2,7 @@
 //! could not be started, in words a user can act on.
 
 use std::collections::HashMap;
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CString, OsStr};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -10,22 +10,22 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use brasserie_common::{Arguments, Fault, JobName};
+use brasserie_common::{Arguments, Fault};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
+use nix::unistd::{Uid, fchown};
 
+use super::accounts::{Accounts, Chosen, WHO};
 use super::environment::{DEVICE_ORDER, VISIBLE_DEVICES, without_cards};
-use super::launch::{Refused, Step};
+use super::folders::{Folders, WorkingDir};
+use super::launch::{Account, Refused, Step};
 use super::{PassedEnvironment, SpawnRequest};
-use crate::file_name::file_name;
 
 /// Larger JSON arguments are not repeated in `BRASSERIE_ARGUMENT`: arguments and environment share one kernel limit, and
 /// one string may have at most 128 KiB, so this leaves room for the name and for whatever the environment holds.
 pub const ARGUMENT_IN_ENVIRONMENT_LIMIT: usize = 100 * 1024;
 /// One argument or environment entry may have so many bytes, its end included (`MAX_ARG_STRLEN`).
 const KERNEL_STRING_LIMIT: usize = 128 * 1024;
-/// Directories that are known to exist; more jobs than this at once only cost a `mkdir` a start.
-const KNOWN_DIRECTORIES: usize = 4096;
 
 /// A start that failed before or in the child, told to the user.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(super) struct StartFailure {
 
 impl StartFailure {
     /// What the task asks for cannot be had anywhere.
-    fn of_task(why: String) -> Self {
+    pub(super) fn of_task(why: String) -> Self {
         let fault = Fault::Task;
         StartFailure { why, fault }
     }
@@ -71,13 +71,28 @@ impl Reserved {
 
 /// The parts of a child's start that all tasks share.
 pub(super) struct Commands {
-    jobs_dir: PathBuf,
-    environment: Vec<CString>,
-    /// The same for a task that has cards of its own.
-    environment_with_cards: Vec<CString>,
+    folders: Folders,
+    environment: Environment,
+    /// The same for tasks of these users.
+    environments: HashMap<Uid, Environment>,
     path: Vec<PathBuf>,
     status_path: String,
-    known: HashMap<JobName, CString>,
+}
+
+/// What passes to all tasks of a user.
+struct Environment {
+    usual: Vec<CString>,
+    /// To one that has cards of its own.
+    with_cards: Vec<CString>,
+}
+
+impl Environment {
+    fn new(usual: Vec<CString>) -> Self {
+        Environment {
+            with_cards: without_cards(&usual),
+            usual,
+        }
+    }
 }
 
 /// Strings of one start.
@@ -86,7 +101,7 @@ pub(super) struct Prepared {
     pub program: CString,
     pub argv: Vec<CString>,
     pub environment: Vec<CString>,
-    pub working_dir: CString,
+    pub working_dir: WorkingDir,
 }
 
 impl Commands {
@@ -94,32 +109,45 @@ impl Commands {
         data_dir: &Path,
         status_number: RawFd,
         passed: &PassedEnvironment,
+        accounts: &Accounts,
     ) -> io::Result<Self> {
-        let jobs_dir = std::path::absolute(data_dir)?.join("jobs");
-        fs::create_dir_all(&jobs_dir)?;
+        let folders = Folders::open(data_dir, accounts)?;
         let environment = passed.entries(std::env::vars_os());
-        let environment_with_cards = without_cards(&environment);
+        let environments = accounts.environments();
+        let environments = environments
+            .map(|(user, own)| (user, Environment::new(of_user(&environment, own))))
+            .collect();
         let path = std::env::var_os("PATH").unwrap_or_default();
         let path = std::env::split_paths(&path)
             .filter(|folder| folder.is_absolute())
             .collect();
         let status_path = format!("/dev/fd/{status_number}");
         Ok(Commands {
-            jobs_dir,
-            environment,
-            environment_with_cards,
+            folders,
+            environment: Environment::new(environment),
+            environments,
             path,
             status_path,
-            known: HashMap::new(),
         })
     }
 
-    /// What of the worker's own environment passes.
-    pub(super) fn environment(&self, request: &SpawnRequest) -> &[CString] {
+    /// What of the worker's own environment passes, but for who one is and what cards there are.
+    pub(super) fn environment(
+        &self,
+        chosen: Option<&Chosen>,
+        request: &SpawnRequest,
+    ) -> &[CString] {
+        let of_user = chosen.and_then(|chosen| self.environments.get(&chosen.user));
+        let environment = of_user.unwrap_or(&self.environment);
         match request.cuda_devices.is_empty() {
-            true => &self.environment,
-            false => &self.environment_with_cards,
+            true => &environment.usual,
+            false => &environment.with_cards,
         }
+    }
+
+    /// As the first time; somebody removed it.
+    pub(super) fn restore(&self, working_dir: &WorkingDir) -> Result<(), StartFailure> {
+        self.folders.make(working_dir)
     }
 
     /// The complete argument list, as logged and as executed.
@@ -140,6 +168,7 @@ impl Commands {
         &mut self,
         request: &SpawnRequest,
         arguments: &[String],
+        chosen: Option<&Chosen>,
     ) -> Result<Prepared, StartFailure> {
         let program = self.resolve(arguments.first().map_or("", String::as_str))?;
         let argv = arguments
@@ -148,7 +177,7 @@ impl Commands {
             .map(|(i, text)| c_string(&format!("argument {i}"), text.as_bytes()))
             .collect::<Result<_, _>>()?;
         let environment = self.additions(request)?;
-        let working_dir = self.working_dir(&request.key.job)?;
+        let working_dir = self.folders.of(&request.key.job, chosen)?;
         Ok(Prepared {
             program,
             argv,
@@ -217,41 +246,19 @@ impl Commands {
         let folders: Vec<&OsStr> = self.path.iter().map(|p| p.as_os_str()).collect();
         folders.join(OsStr::new(":")).to_string_lossy().into_owned()
     }
-
-    fn working_dir(&mut self, job: &JobName) -> Result<CString, StartFailure> {
-        if let Some(known) = self.known.get(job) {
-            return Ok(known.clone());
-        }
-        let path = self.jobs_dir.join(file_name(job.as_str()));
-        create_dir(&path)?;
-        let text = c_string("the working directory", path.as_os_str().as_bytes())?;
-        if self.known.len() >= KNOWN_DIRECTORIES {
-            self.known.clear();
-        }
-        self.known.insert(job.clone(), text.clone());
-        Ok(text)
-    }
-
-    /// Whether a start failed because somebody removed the working directory.
-    pub(super) fn lost_working_dir(working_dir: &CStr, refused: Refused) -> bool {
-        refused.error == Errno::ENOENT
-            && !Path::new(OsStr::from_bytes(working_dir.to_bytes())).is_dir()
-    }
-
-    pub(super) fn restore_working_dir(working_dir: &CStr) -> Result<(), StartFailure> {
-        let path = Path::new(OsStr::from_bytes(working_dir.to_bytes()));
-        create_dir(path)
-    }
 }
 
-fn create_dir(path: &Path) -> Result<(), StartFailure> {
-    fs::create_dir_all(path).map_err(|e| {
-        let path = path.display();
-        StartFailure::of_worker(format!("cannot create the working directory {path}: {e}"))
-    })
+/// Who one is comes from the user.
+fn of_user(all: &[CString], own: &[CString]) -> Vec<CString> {
+    let says_who = |entry: &&CString| {
+        let name = entry.to_bytes().split(|byte| *byte == b'=').next();
+        WHO.iter().any(|who| name == Some(who.as_bytes()))
+    };
+    let others = all.iter().filter(|entry| !says_who(entry));
+    others.chain(own).cloned().collect()
 }
 
-fn c_string(what: &str, bytes: &[u8]) -> Result<CString, StartFailure> {
+pub(super) fn c_string(what: &str, bytes: &[u8]) -> Result<CString, StartFailure> {
     if bytes.len() >= KERNEL_STRING_LIMIT {
         let length = bytes.len();
         return Err(StartFailure::of_task(format!(
@@ -266,58 +273,35 @@ fn c_string(what: &str, bytes: &[u8]) -> Result<CString, StartFailure> {
     })
 }
 
-/// The cause in words, from what a start did not get past.
-pub(super) fn explain(Refused { step, error }: Refused, program: &str) -> StartFailure {
-    let what = match step {
-        Step::Create | Step::Execute => return explain_program(error, program),
-        Step::Join => "its control group cannot be joined",
-        Step::Lead => "its process group cannot be made",
-        Step::Redirect => "its descriptors cannot be put in place",
-        Step::WorkingDirectory => "its working directory cannot be entered",
-        Step::Limit(_) | Step::Account if error == Errno::ENOSYS => {
-            let why = "this machine lets the worker start programs by posix_spawn only, which sets neither limits nor users";
-            return StartFailure::of_worker(why.to_owned());
-        }
-        Step::Limit(resource) => {
-            let why = format!("the limit {resource:?} cannot be set: {}", error.desc());
-            return StartFailure::of_task(why);
-        }
-        Step::Account => "the rights of its user cannot be taken",
-    };
-    StartFailure::of_worker(format!("{what}: {}", error.desc()))
+/// The pipes of one task, by [`super::pipes::PipeKind`].
+pub(super) struct TaskPipes {
+    pub read: [OwnedFd; 3],
+    pub write: [OwnedFd; 3],
 }
 
-/// From the error of a pipe, of making the process, or of executing its program.
-fn explain_program(error: Errno, program: &str) -> StartFailure {
-    let fault = match error {
-        Errno::EMFILE | Errno::EAGAIN => Fault::Worker,
-        Errno::ENFILE | Errno::ENOMEM => Fault::System,
-        _ => Fault::Task,
-    };
-    let why = match error {
-        Errno::ENOENT if Path::new(program).exists() => {
-            format!("{program} exists, but the interpreter in its first line or its dynamic loader does not")
+impl TaskPipes {
+    /// They belong to who writes to them, who may so open them again by their names below `/dev`.
+    pub(super) fn new(account: Option<&Account>) -> Result<Self, Refused> {
+        let refused = |step| move |error| Refused { step, error };
+        let pipe = || task_pipe().map_err(refused(Step::Create));
+        let (out, err, status) = (pipe()?, pipe()?, pipe()?);
+        let pipes = TaskPipes {
+            read: [out.0, err.0, status.0],
+            write: [out.1, err.1, status.1],
+        };
+        if let Some(account) = account {
+            for pipe in &pipes.write {
+                let (user, group) = (Some(account.user), Some(account.group));
+                fchown(pipe, user, group).map_err(refused(Step::Account))?;
+            }
         }
-        Errno::ENOENT => format!("{program} does not exist"),
-        Errno::EACCES => format!("{program} is not an executable file, or a folder above it is closed to this worker"),
-        Errno::ENOEXEC => format!("{program} is neither a program for this machine nor a script with a `#!` line"),
-        Errno::E2BIG => format!("{program}: arguments and environment together are larger than this machine allows"),
-        Errno::EMFILE => "the worker has no file descriptors left: raise its limit (ulimit -n) or run fewer tasks at once".to_owned(),
-        Errno::ENFILE => "the machine has no file descriptors left (fs.file-max)".to_owned(),
-        Errno::EAGAIN => "no more processes may be created: a limit on processes is reached (ulimit -u, pids of the control group)".to_owned(),
-        Errno::ENOMEM => "the machine has no memory left to start a process".to_owned(),
-        other => format!("{program} cannot be executed: {}", other.desc()),
-    };
-    StartFailure { why, fault }
+        Ok(pipes)
+    }
 }
 
 /// A pipe whose reading end does not block, so that no task can ever stop the supervisor by draining its own pipe.
-pub(super) fn task_pipe() -> Result<(OwnedFd, OwnedFd), Refused> {
-    let refused = |error| Refused {
-        step: Step::Create,
-        error,
-    };
-    let (read, write) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).map_err(refused)?;
-    fcntl(&read, FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK)).map_err(refused)?;
+fn task_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let (read, write) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
+    fcntl(&read, FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK))?;
     Ok((read, write))
 }

@@ -11,6 +11,8 @@ use nix::errno::Errno;
 use nix::sys::resource::Resource;
 use nix::unistd::{Gid, Pid, Uid};
 
+use super::DescriptorLimit;
+
 /// How often this process's signal handlers are looked up: a program installs them when it starts. See [`Handled`].
 const HANDLERS_INTERVAL: Duration = Duration::from_secs(1);
 /// Signals that the kernel knows.
@@ -44,6 +46,21 @@ pub(super) struct Limit {
     pub resource: Resource,
     pub soft: u64,
     pub hard: u64,
+}
+
+impl Limit {
+    /// The kernel's word for no limit.
+    pub(super) const INFINITY: u64 = libc::RLIM_INFINITY;
+}
+
+impl From<DescriptorLimit> for Limit {
+    fn from(limit: DescriptorLimit) -> Self {
+        Limit {
+            resource: Resource::RLIMIT_NOFILE,
+            soft: limit.soft,
+            hard: limit.hard,
+        }
+    }
 }
 
 /// Whose rights a child has instead of ours.

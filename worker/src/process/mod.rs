@@ -20,7 +20,9 @@
 //!   must reach the task's children too. A Ctrl-C in the worker's terminal therefore reaches the worker only, which
 //!   then ends its tasks.
 //!
-//! * the limit of open files that the worker was started with, whatever it raised its own to.
+//! * the limit of open files that the worker was started with, whatever it raised its own to, and the limits that it asks for.
+//! * with `user` the rights of that user, if [`Accounts`] has him: user, group and all groups of the user, no way to others, the
+//!   variables that say who one is, pipes that belong to him, and as working directory `<data dir>/users/<uid>/<job>`, his alone.
 //!
 //! A process is made by a clone that borrows this process's memory until its program runs, so that the size of this process
 //! does not matter; where the machine does not allow that, by `posix_spawn`.
@@ -29,13 +31,16 @@
 //! killed with `kill -9` is the business of the keeper around the worker. What leaves its process group is ended with its task
 //! where the runner may adopt orphans ([`Orphans`]), and elsewhere by the keeper when the worker ends.
 
+mod accounts;
 mod command;
 mod ending;
 mod environment;
 mod events;
+mod folders;
 mod launch;
 mod pipes;
 mod rate;
+mod refusals;
 mod runner;
 mod spawn;
 mod strays;
@@ -56,6 +61,8 @@ use crate::groups::{GroupsConfig, Meter};
 use crate::logs::LogStore;
 use crate::options::Retention;
 
+pub(crate) use accounts::Rights;
+pub use accounts::{Accounts, AccountsError, AllowedUser};
 pub use command::ARGUMENT_IN_ENVIRONMENT_LIMIT;
 pub use environment::PassedEnvironment;
 pub use runner::{KillError, ProcessRunner, SpawnError, StartError};
@@ -87,6 +94,8 @@ pub struct RunnerConfig {
     pub descriptors: Option<DescriptorLimit>,
     /// Who ends what leaves its task's process group.
     pub orphans: Orphans,
+    /// Whose rights tasks may have instead of this process's.
+    pub accounts: Accounts,
 }
 
 /// How many files a process may have open.
@@ -108,6 +117,7 @@ impl RunnerConfig {
             descriptors: None,
             groups: None,
             orphans: Orphans::Leave,
+            accounts: Accounts::default(),
         }
     }
 }

@@ -12,17 +12,17 @@ use std::path::{self, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use brasserie_common::{EndedBy, Fault, ReportedStatus, Story};
+use brasserie_common::{Bound, EndedBy, Fault, ReportedStatus, Story, TaskSubprocessOptions};
 use brasserie_common_runtime::Clock;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::resource::Resource;
 
-use super::command::{self, Commands, Reserved, StartFailure};
+use super::command::{Commands, Reserved, StartFailure, TaskPipes};
 use super::events::{self, Event};
 use super::launch::{Child, Launch, Limit, Way};
 use super::pipes::{LineSplitter, Pipe, PipeKind, StatusCollector, Tail};
 use super::rate::RateLimit;
+use super::refusals::{Asked, explain, kernels};
 use super::runner::{Command, Inbox, TaskNumber};
 use super::spawn::{self, Launcher};
 use super::strays::{LOOK, Strays};
@@ -112,16 +112,17 @@ impl Supervisor {
         spawn::close_inherited_on_exec()?;
         spawn::keep_children_waitable();
         let reserved = Reserved::new()?;
-        let commands = Commands::new(
-            &config.data_dir,
-            reserved.status_number(),
-            &config.environment,
-        )?;
         let output_dir = path::absolute(&config.data_dir)?.join("output");
         let outputs = OutputStore::open(OutputConfig {
             dir: output_dir.clone(),
             retention: config.output,
         })?;
+        let commands = Commands::new(
+            &config.data_dir,
+            reserved.status_number(),
+            &config.environment,
+            &config.accounts,
+        )?;
         let groups = config.groups.clone().map(Groups::open);
         groups.iter().for_each(Groups::announce);
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
@@ -292,58 +293,68 @@ impl Supervisor {
         request: &SpawnRequest,
         arguments: &[String],
     ) -> Result<(Child, [OwnedFd; 3], Option<TaskGroup>), StartFailure> {
+        let chosen = self.config.accounts.choose(&request.options);
+        let chosen = chosen.map_err(StartFailure::of_worker)?;
         let mut group = self.make_group(request)?;
         let joins = group.as_ref().map(TaskGroup::joins).unwrap_or_default();
-        let prepared = self.commands.prepare(request, arguments)?;
+        let chosen = chosen.as_ref();
+        let prepared = self.commands.prepare(request, arguments, chosen)?;
         let program = prepared.program.to_string_lossy();
-        let explain = |refused| command::explain(refused, &program);
-        let (stdout, stdout_write) = command::task_pipe().map_err(explain)?;
-        let (stderr, stderr_write) = command::task_pipe().map_err(explain)?;
-        let (status, status_write) = command::task_pipe().map_err(explain)?;
+        let asked = Asked {
+            program: &program,
+            options: &request.options,
+            chosen,
+        };
+        let account = chosen.and_then(|chosen| chosen.account.as_ref());
+        let pipes = TaskPipes::new(account).map_err(|refused| explain(refused, asked))?;
+        let [stdout, stderr, status] = pipes.write.each_ref().map(OwnedFd::as_fd);
         let launch = Launch {
             program: &prepared.program,
             argv: &prepared.argv,
-            environment: [self.commands.environment(request), &prepared.environment],
-            working_dir: &prepared.working_dir,
+            environment: [
+                self.commands.environment(chosen, request),
+                &prepared.environment,
+            ],
+            working_dir: prepared.working_dir.path(),
             stdin: self.reserved.null.as_fd(),
-            stdout: stdout_write.as_fd(),
-            stderr: stderr_write.as_fd(),
-            status: status_write.as_fd(),
+            stdout,
+            stderr,
+            status,
             status_number: self.reserved.status_number(),
             joins: &joins,
-            descriptors: self.config.descriptors.map(|limit| Limit {
-                resource: Resource::RLIMIT_NOFILE,
-                soft: limit.soft,
-                hard: limit.hard,
-            }),
-            limits: &[],
-            account: None,
+            descriptors: self.config.descriptors.map(Limit::from),
+            limits: &process_limits(&request.options),
+            account,
         };
         if Clock.now() > request.not_after {
             let why = "the worker was paused until it was too late to start it";
             return Err(StartFailure::of_worker(why.to_owned()));
         }
         let child = match self.launcher.spawn(&launch) {
-            Err(refused) if Commands::lost_working_dir(&prepared.working_dir, refused) => {
-                Commands::restore_working_dir(&prepared.working_dir)?;
+            Err(refused) if prepared.working_dir.is_lost(refused) => {
+                self.commands.restore(&prepared.working_dir)?;
                 self.launcher.spawn(&launch)
             }
             result => result,
         };
-        let child = child.map_err(explain)?;
+        let child = child.map_err(|refused| explain(refused, asked))?;
+        self.watch(number, &child)?;
+        if let Some(group) = &mut group {
+            group.close_joins();
+        }
+        Ok((child, pipes.read, group))
+    }
+
+    fn watch(&self, number: TaskNumber, child: &Child) -> Result<(), StartFailure> {
         // Told once: closing it would not take it out of the epoll while a child that is just being started holds a copy, and the event
         // would come again and again until that child runs its program.
         let once = EpollFlags::EPOLLIN | EpollFlags::EPOLLONESHOT;
         let event = EpollEvent::new(once, number.0 << 2 | PIDFD_SLOT);
-        if let Err(error) = self.epoll.add(&child.pidfd, event) {
+        self.epoll.add(&child.pidfd, event).map_err(|error| {
             spawn::end_unwatched(child.pid);
             let reason = format!("its process cannot be watched: {}", error.desc());
-            return Err(StartFailure::of_worker(reason));
-        }
-        if let Some(group) = &mut group {
-            group.close_joins();
-        }
-        Ok((child, [stdout, stderr, status], group))
+            StartFailure::of_worker(reason)
+        })
     }
 
     /// The control groups that the task asks for. It does not start without.
@@ -408,4 +419,19 @@ impl Supervisor {
             &mut self.scratch,
         );
     }
+}
+
+fn process_limits(options: &TaskSubprocessOptions) -> Vec<Limit> {
+    let bound = |bound| match bound {
+        Bound::At(amount) => amount,
+        Bound::Unlimited => Limit::INFINITY,
+    };
+    let limits = options.limits.iter();
+    limits
+        .map(|(limited, limit)| Limit {
+            resource: kernels(*limited),
+            soft: bound(limit.soft()),
+            hard: bound(limit.hard()),
+        })
+        .collect()
 }

@@ -118,6 +118,7 @@ fn good_files_are_good_to_both() {
         json!({"worker_resources_overrides": {"h": {}}, "CAUTION_exit_initial_wait_before_timestamp": 5000000000_u64}),
         json!({"physical_resources": {"cpu_core": {"logical_resource": "ram", "multiply_logical_by": 2, "enforcement": "soft", "physical_reserve_amount": "-1.5"}}}),
         json!({"task_subprocess": {"poll_ms": -5, "parent_death_signal": 64, "process_group_leader": "on", "cgroups": {"root": "", "subsystems": ["cpu", 5]}}}),
+        json!({"task_subprocess": {"limits": {"nofile": 5, "core": "unlimited", "stack": {"soft": "8", "hard": "unlimited"}}, "user": 5, "group": "g"}}),
         json!({"nodes": {"levels": [], "node_source": "empty"}, "resources": {"worker": {"ram": {"default": 1, "limit": 2}, "disk": {"default": true, "limit": 2}}}}),
         json!({"nodes": {"levels": ["host", 5], "node_order": "random", "node_sources": [
             {"source": "manual", "prefs": {"a": ["b"], "c": "d", "e": {"children": [], "disabled": null}, "f": 5}},
@@ -181,6 +182,10 @@ fn bad_files_are_bad_to_both() {
         json!({"kill_orphan_tasks_after_sec": "5"}),
         json!({"task_subprocess": {"poll_ms": 3000000000_u64}}),
         json!({"task_subprocess": {"cgroups": {"subsystems": "cpu"}}}),
+        json!({"task_subprocess": {"limits": {"nofiles": 5}}}),
+        json!({"task_subprocess": {"limits": {"nofile": -1}}}),
+        json!({"task_subprocess": {"limits": {"nofile": {"soft": 5}}}}),
+        json!({"task_subprocess": {"user": ""}}),
         json!({"kill_subprocess": {"method": "trem"}}),
         json!({"kill_subprocess": {"kill_wait_ms": -1}}),
         json!({"CAUTION_exit_initial_wait_before_timestamp": 1.5}),
@@ -262,6 +267,7 @@ fn paths_name_what_the_reading_knows() {
         "bistro_settings.resources.LEVEL.RESOURCE.limit",
         "bistro_settings.physical_resources.cpu_core.enforcement",
         "bistro_settings.task_subprocess.cgroups.slice",
+        "bistro_settings.task_subprocess.limits.LIMIT.soft",
         "bistro_job->NAME.filters.LEVEL.fraction_of_nodes",
         "bistro_job->NAME.kill_request.method",
     ] {

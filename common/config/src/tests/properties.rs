@@ -5,8 +5,8 @@ use std::time::Duration;
 use brasserie_common::backoff::AfterLast;
 use brasserie_common::task::CGroupOptions;
 use brasserie_common::{
-    Arguments, BackoffPolicy, KillMethod, KillRequest, LogOverflow, Output, StatusFrom,
-    TaskSubprocessOptions,
+    AccountName, Arguments, BackoffPolicy, Bound, KillMethod, KillRequest, Limited, LogOverflow,
+    Output, ProcessLimit, StatusFrom, TaskSubprocessOptions,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -15,8 +15,8 @@ use proptest::prelude::*;
 use super::*;
 
 /// Keys that mean something, so that random files come past the first check.
-const KEYS: &str = "bistro_settings|bistro_job->x|bistro_job->y|nodes|levels|node_sources|source|prefs|resources|host|db|worker|disk|default|limit|weight|backoff|enabled|filters|depends_on|run_only_after_all_nodes_are_done_for|command|config|parent_level|start|end|format|script|timeout|children|disabled|task_subprocess|cgroups|kill_subprocess|method|physical_resources|ram_mb|logical_resource|worker_resources_override|level_for_tasks|errors|whitelist_regex|priority|schedule|cron|lifetime|enabled_lifetime|tags|minute|hour|day_of_month|day_of_week|month|year|dst_fixes|time_zone|epoch|period";
-const WORDS: &str = "manual|range_label|script|empty|add_time|host|db|worker|instance|disk|repeat|fail|x|y|term|\\(|jan|sunday|skip|unskip|repeat_use_both|UTC|";
+const KEYS: &str = "bistro_settings|bistro_job->x|bistro_job->y|nodes|levels|node_sources|source|prefs|resources|host|db|worker|disk|default|limit|weight|backoff|enabled|filters|depends_on|run_only_after_all_nodes_are_done_for|command|config|parent_level|start|end|format|script|timeout|children|disabled|task_subprocess|cgroups|limits|nofile|soft|hard|user|group|kill_subprocess|method|physical_resources|ram_mb|logical_resource|worker_resources_override|level_for_tasks|errors|whitelist_regex|priority|schedule|cron|lifetime|enabled_lifetime|tags|minute|hour|day_of_month|day_of_week|month|year|dst_fixes|time_zone|epoch|period";
+const WORDS: &str = "manual|range_label|script|empty|add_time|host|db|worker|instance|disk|repeat|fail|x|y|term|\\(|jan|sunday|skip|unskip|repeat_use_both|UTC|unlimited|";
 
 fn any_file() -> impl Strategy<Value = serde_json::Value> {
     let leaf = prop_oneof![
@@ -109,6 +109,8 @@ prop_compose! {
         status_from in proptest::sample::select(vec![StatusFrom::Auto, StatusFrom::Pipe, StatusFrom::ExitCode]),
         arguments in proptest::sample::select(vec![Arguments::Append, Arguments::None]),
         (timeout, deadline) in (time_limit(), time_limit()),
+        limits in process_limits(),
+        (user, group) in (account(), account()),
     ) -> TaskSubprocessOptions {
         TaskSubprocessOptions {
             poll: Duration::from_millis(poll),
@@ -124,9 +126,26 @@ prop_compose! {
             arguments,
             timeout,
             deadline,
+            limits,
+            // A group alone is none.
+            group: user.as_ref().and(group),
+            user,
             ..Default::default()
         }
     }
+}
+
+fn process_limits() -> impl Strategy<Value = std::collections::BTreeMap<Limited, ProcessLimit>> {
+    let bound = || {
+        option::of(0..=i64::MAX.cast_unsigned()).prop_map(|b| b.map_or(Bound::Unlimited, Bound::At))
+    };
+    let limit =
+        (bound(), bound()).prop_map(|(a, b)| ProcessLimit::new(a.min(b), a.max(b)).unwrap());
+    btree_map(proptest::sample::select(&Limited::ALL), limit, 0..4)
+}
+
+fn account() -> impl Strategy<Value = Option<AccountName>> {
+    option::of(name().prop_map(|text| AccountName::try_from(text).unwrap()))
 }
 
 fn time_limit() -> impl Strategy<Value = Option<Duration>> {

@@ -171,6 +171,13 @@ fn groups_are_joined_by_a_zero_and_limits_hold_in_the_child_alone() {
     assert_eq!(written, "0");
     write!(group, "x").expect("still open here");
     // The other way leaves the worker's limit, and does not start what asks for more.
+    let asks = Trial {
+        limits: trial.limits.clone(),
+        ..Default::default()
+    };
+    let refused = asks.run(Way::PosixSpawn, "").expect_err("cannot");
+    let step = Step::Limit(Resource::RLIMIT_CORE);
+    assert_eq!((refused.step, refused.error), (step, Errno::ENOSYS));
     let other = Trial {
         descriptors: trial.descriptors,
         ..Default::default()

@@ -1,0 +1,101 @@
+//! Limits and users through a config file and real programs: what a task has, and what people read where it cannot have it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use integration_tests::e2e::{PATIENCE, SchedulerSpec, Stage, wait_within};
+use serde_json::{Value, json};
+
+fn config() -> Value {
+    let shell = |text: &str| json!(["/bin/sh", "-c", text]);
+    json!({
+        "bistro_settings": {
+            "nodes": { "levels": ["item"], "node_sources": [
+                { "source": "manual", "prefs": { "n": [] } }
+            ] },
+            "resources": { "worker": { "slots": { "default": 1, "limit": 4 } } },
+            "backoff": ["fail"],
+            "task_subprocess": { "limits": { "nofile": { "soft": 40, "hard": 50 } } }
+        },
+        "bistro_job->held": {
+            "command": shell("test $(ulimit -S -n)$(ulimit -H -n) = 4050 && exec head -c 9999 /dev/zero > file"),
+            "arguments": "none", "task_subprocess": { "limits": { "fsize": 512, "core": 0 } }
+        },
+        "bistro_job->who": {
+            "command": shell("test $(id -un)$(ulimit -n) = nobody40 && echo written > /dev/stdout"), "arguments": "none",
+            "task_subprocess": { "user": "nobody" }
+        },
+        "bistro_job->refused": {
+            "command": ["/bin/true"], "arguments": "none", "task_subprocess": { "user": "daemon" }
+        }
+    })
+}
+
+/// What `explain` says of the job's task, once it has ended.
+fn last_run(stage: &Stage, spec: &SchedulerSpec, job: &str) -> Value {
+    let address = format!("127.0.0.1:{}", spec.port);
+    wait_within(PATIENCE, &format!("the end of {job}"), || {
+        let asked = ["explain", job, "n", "--json", "--scheduler", &address];
+        let answer = stage.brasserie(&asked);
+        let document: Value = serde_json::from_str(&answer.output).ok()?;
+        let last = document["last_run"].clone();
+        (!last.is_null()).then_some(last)
+    })
+}
+
+#[test]
+fn a_config_file_says_what_tasks_may_use_and_whose_rights_they_have() {
+    let stage = Stage::new();
+    let config = stage.write("config.json", &format!("{:#}", config()));
+    let spec = stage.calm_spec(&config);
+    let _scheduler = stage.start_scheduler(&spec);
+    let mut one = stage.worker_spec("one", &spec);
+    let is_root = nix::unistd::geteuid().is_root();
+    if is_root {
+        // Other users must come as far as the data directory.
+        let folder = config.parent().expect("one");
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o711)).expect("set");
+        one.flags.push("--allow-user=nobody".to_owned());
+    }
+    let _worker = stage.start_worker(&one);
+
+    let held = last_run(&stage, &spec, "held");
+    assert_eq!(
+        (&held["signal"], &held["fault"]),
+        (&json!(25), &json!("task")),
+        "{held}"
+    );
+
+    let who = last_run(&stage, &spec, "who");
+    match is_root {
+        true => assert_eq!(who["exit_code"], 0, "{who}"),
+        false => assert!(who.to_string().contains("--allow-user nobody"), "{who}"),
+    }
+
+    let refused = last_run(&stage, &spec, "refused");
+    let text = refused.to_string();
+    assert!(
+        text.contains("would have to be started with --allow-user daemon"),
+        "{text}"
+    );
+    assert_eq!(refused["fault"], "worker", "{refused}");
+}
+
+#[test]
+fn a_worker_does_not_start_that_cannot_keep_what_its_flag_promises() {
+    let stage = Stage::new();
+    let config = stage.write("config.json", &format!("{:#}", config()));
+    let spec = stage.worker_spec("one", &stage.calm_spec(&config));
+    let start = |user: &str| {
+        let mut command = stage.worker_command(&spec);
+        command.arg(format!("--allow-user={user}"));
+        stage.finish("worker", command)
+    };
+    let unknown = start("no-such-user");
+    assert_eq!(unknown.code, Some(3), "{}", unknown.output);
+    let text = "--allow-user no-such-user: this machine has no user \"no-such-user\"";
+    assert!(unknown.output.contains(text), "{}", unknown.output);
+    let garbled = start("nobody:");
+    assert_eq!(garbled.code, Some(2), "{}", garbled.output);
+    assert!(garbled.output.contains("NAME:GROUP"), "{}", garbled.output);
+}
