@@ -1,6 +1,7 @@
 //! A worker as it describes itself in each heartbeat, and what it hears in return.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,6 +49,24 @@ pub enum Intake {
     Draining,
 }
 
+/// How many tasks a worker can run at once.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TaskRoom {
+    pub most: NonZeroU32,
+    /// Which limit of its machine says so, for people.
+    pub limited_by: Arc<str>,
+}
+
+impl fmt::Display for TaskRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at most", self.most)?;
+        match &*self.limited_by {
+            "" => Ok(()),
+            limit => write!(f, ", by {limit}"),
+        }
+    }
+}
+
 /// A worker's word about itself; everything but the identities may change with any heartbeat.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkerDescription {
@@ -62,6 +81,8 @@ pub struct WorkerDescription {
     /// It has a `--worker-command` for jobs without a command; peers that do not say are taken to have one.
     pub has_worker_command: bool,
     pub intake: Intake,
+    /// `None`: it does not say.
+    pub room: Option<TaskRoom>,
 }
 
 /// The scheduler's answer to a heartbeat: its timeouts, so that both sides run one model, and its opinion.

@@ -229,6 +229,8 @@ fn description(shard: &str, port: u16) -> BistroWorker {
         protocol_version: Some(2),
         usable_resources: Some(UsablePhysicalResources::default()),
         has_worker_command: Some(true),
+        max_tasks: None,
+        limited_by: None,
         draining: None,
         tasks_are_dead: None,
     }

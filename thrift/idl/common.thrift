@@ -217,7 +217,9 @@ struct BistroWorker {
   16: optional bool hasWorkerCommand,
   // The goodbye of an instance: all of its processes are dead, and it starts none any more.
   17: optional bool tasksAreDead,
-  // 18 and 19 are set aside for how many tasks it admits.
+  // How many tasks it can run at once, 1 or more, healthchecks aside, and which limit says so, for people; unset: it does not say.
+  18: optional i32 maxTasks,
+  19: optional string limitedBy,
   // It ends as soon as its tasks have, and starts none any more; unset means no.
   20: optional bool draining,
 }

@@ -25,6 +25,7 @@ mod output;
 mod perform;
 pub mod process;
 mod program;
+mod room;
 mod rpc;
 mod runner;
 mod start;

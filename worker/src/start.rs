@@ -27,6 +27,7 @@ use crate::perform::{OwnEvents, Performer, Supervised, Timed};
 use crate::process::{
     self, Accounts, AccountsError, AllowedUser, DescriptorLimit, Orphans, RunnerConfig,
 };
+use crate::room::Seen;
 use crate::rpc::{SchedulerClient, WorkerService};
 use crate::runner::{self, StartRunner};
 use crate::usage::{Monitor, Running, sample_tasks};
@@ -217,6 +218,9 @@ async fn start_all(
         core_options(&options, &identity, address, usable)?,
         clock.now(),
     );
+    if let Some(room) = &worker.description().room {
+        tracing::info!("the worker runs {room}");
+    }
     let (own, own_events) = mpsc::unbounded_channel();
     let running = Arc::new(Running::default());
     let config = RunnerConfig {
@@ -375,6 +379,7 @@ fn core_options(
         usable,
         has_worker_command: worker_command.is_some(),
         intake: Intake::Open,
+        room: Some(Seen::of_this_process().room()),
     };
     Ok(Options {
         shutdown_kill_wait: options.kill_wait,

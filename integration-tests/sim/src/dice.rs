@@ -23,6 +23,7 @@ pub enum Stream {
     Gates,
     Machines,
     Limits,
+    Rooms,
 }
 
 /// One stream.

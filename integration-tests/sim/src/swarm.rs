@@ -14,7 +14,7 @@ use crate::event_log::{FaultKind, MachineId, WorkerPlace};
 use crate::network::NetworkFaults;
 use crate::processes::ProcessFaults;
 
-pub use work::{Gates, Limits, Machines, Orphans};
+pub use work::{Gates, Limits, Machines, Orphans, Rooms};
 
 /// How the first scheduler starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +113,7 @@ pub struct Swarm {
     pub gates: Gates,
     pub machines: Machines,
     pub limits: Limits,
+    pub rooms: Rooms,
 }
 
 /// Kinds that are injected one by one; the others are properties of the network and of processes.
@@ -214,6 +215,7 @@ impl Swarm {
             gates: Gates::None,
             machines: Machines::Alike,
             limits: Limits::None,
+            rooms: Rooms::Endless,
         };
         swarm.vary(variants, pace)
     }

@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common::{
-    InvocationId, RefusalCode, SchedulerId, SequenceNumber, Shard, Standing, WorkerId,
-    WorkerSetHash, WorkerSetId,
+    InvocationId, RefusalCode, SchedulerId, SequenceNumber, Shard, Standing, WorkerDescription,
+    WorkerId, WorkerSetHash, WorkerSetId,
 };
 use brasserie_scheduler_core::{LeftCause, Rejection};
 use brasserie_worker_core::ExitReason;
@@ -147,6 +146,8 @@ pub struct MachineSize {
     pub cards: BTreeMap<String, u32>,
     /// What each card is called.
     pub devices: BTreeSet<String>,
+    /// Tasks at once.
+    pub most_tasks: Option<u32>,
 }
 
 impl MachineSize {
@@ -155,8 +156,9 @@ impl MachineSize {
     }
 }
 
-impl From<&UsablePhysicalResources> for MachineSize {
-    fn from(usable: &UsablePhysicalResources) -> Self {
+impl From<&WorkerDescription> for MachineSize {
+    fn from(worker: &WorkerDescription) -> Self {
+        let usable = &worker.usable;
         let mut cards = BTreeMap::new();
         for card in &usable.gpus {
             *cards.entry(card.name.clone()).or_insert(0) += 1;
@@ -164,10 +166,12 @@ impl From<&UsablePhysicalResources> for MachineSize {
         // A float cast truncates and saturates; workloads have whole megabytes.
         let memory_mb = usable.memory_mb as u32;
         let devices = usable.gpus.iter().map(|card| card.pci_bus_id.clone());
+        let room = worker.room.as_ref();
         MachineSize {
             memory_mb,
             cards,
             devices: devices.collect(),
+            most_tasks: room.map(|room| room.most.get()),
         }
     }
 }

@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use brasserie_common::resources::{GpuInfo, UsablePhysicalResources};
+use brasserie_common::worker::TaskRoom;
 use brasserie_common_config::{Config, NodeSource, ParseOptions, parse};
 use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder};
 
 use crate::dice::{Dice, Stream};
-use crate::swarm::{Gates, Limits, Machines, Orphans, Swarm};
+use crate::swarm::{Gates, Limits, Machines, Orphans, Rooms, Swarm};
 
 /// The most jobs at once: enough for contention, few enough that a run stays quick.
 const MAX_JOBS: usize = 4;
@@ -51,6 +52,8 @@ pub struct Extras {
     pub machines: Option<Dice>,
     /// Some jobs say how long a run may take.
     pub limits: Option<Dice>,
+    /// Workers say how few tasks they can run at once.
+    pub rooms: Option<Dice>,
 }
 
 impl Extras {
@@ -61,6 +64,7 @@ impl Extras {
             gates: (swarm.gates == Gates::Some).then(|| dice(Stream::Gates)),
             machines: (swarm.machines == Machines::Measured).then(|| dice(Stream::Machines)),
             limits: (swarm.limits == Limits::Some).then(|| dice(Stream::Limits)),
+            rooms: (swarm.rooms == Rooms::Small).then(|| dice(Stream::Rooms)),
         }
     }
 }
@@ -102,6 +106,8 @@ const RUNS_TAKE: [Option<u32>; 5] = [None, Some(1), Some(5), Some(60), Some(600)
 
 /// Memory of one slot.
 const MEMORY_SLOT_MB: usize = 512;
+/// A worker that says how many tasks it can run can run no more than this: sometimes fewer than its slots, sometimes more.
+const MOST_ROOM: usize = 4;
 /// Memory that no task gets.
 const RESERVED_MB: usize = 300;
 /// Resources of machines. A machine that does not say what it has gets by with the limits.
@@ -252,6 +258,19 @@ impl Workload {
             }
         }
         usable
+    }
+
+    /// How many tasks a worker that starts can run at once; some do not say.
+    pub fn draw_room(&mut self) -> Option<TaskRoom> {
+        let dice = self.extras.rooms.as_mut()?;
+        if dice.per_mille(200) {
+            return None;
+        }
+        let most = u32::try_from(1 + dice.below(MOST_ROOM)).ok()?;
+        Some(TaskRoom {
+            most: most.try_into().ok()?,
+            limited_by: "a limit of its machine".into(),
+        })
     }
 
     fn add_node(&mut self) {
@@ -421,6 +440,7 @@ mod tests {
                 gates: some(3, Stream::Gates),
                 machines: some(4, Stream::Machines),
                 limits: some(5, Stream::Limits),
+                rooms: some(5, Stream::Rooms),
             };
             let mut workload = Workload::new(Dice::new(seed, Stream::Workload), extras);
             for _ in 0..30 {

@@ -280,6 +280,7 @@ impl Engine {
         let level = self.plan.at(config.worker_level());
         let (mut not_ready, mut draining) = (0, 0);
         let (mut unsuitable, mut short, mut example) = (0, 0, None);
+        let (mut full, mut fullest) = (0, None);
         for (_, worker) in self.pool.present() {
             if host.is_some_and(|host| host != worker.host) {
                 unsuitable += 1;
@@ -300,6 +301,11 @@ impl Engine {
                 }
                 Some(Refusal::Filtered | Refusal::OtherHost | Refusal::NoCommand) => {
                     unsuitable += 1;
+                }
+                Some(Refusal::Full) => {
+                    full += 1;
+                    let room = worker.resources.room.clone();
+                    fullest = fullest.or_else(|| Some((worker.shard.clone(), room?)));
                 }
                 Some(Refusal::Short(id, limit)) => {
                     short += 1;
@@ -331,6 +337,8 @@ impl Engine {
             unsuitable,
             short,
             example,
+            full,
+            fullest,
         });
     }
 

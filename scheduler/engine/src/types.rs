@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use brasserie_common::worker::TaskRoom;
 use brasserie_common::{Card, JobId, NodeId, NodeName, StatusBits};
 use std::collections::BTreeMap;
 
@@ -36,6 +37,8 @@ pub struct WorkerResources {
     pub cards: Vec<Card>,
     /// Whether jobs without a `command` can run there; true for workers that do not say.
     pub has_worker_command: bool,
+    /// How many tasks it can run at once; `None`: it does not say.
+    pub room: Option<TaskRoom>,
 }
 
 /// Whose nodes the node table has.

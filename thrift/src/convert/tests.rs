@@ -14,7 +14,7 @@ use brasserie_common::resources::{
     GpuInfo, NodeResources, ResourceAmount, TaskPhysicalResources, UsablePhysicalResources,
 };
 use brasserie_common::task::CGroupOptions;
-use brasserie_common::worker::{HeartbeatResponse, Intake};
+use brasserie_common::worker::{HeartbeatResponse, Intake, TaskRoom};
 use brasserie_common::worker_set::SetHash;
 use brasserie_common::{
     AccountName, Arguments, BackoffDuration, Bound, EndedBy, Ending, Fault, GpuShare, Health,
@@ -280,6 +280,13 @@ fn machine_lock() -> impl Strategy<Value = MachinePortLock> {
     })
 }
 
+fn task_room(most: u32, limited_by: &str) -> TaskRoom {
+    TaskRoom {
+        most: most.try_into().expect("one task at least"),
+        limited_by: limited_by.into(),
+    }
+}
+
 prop_compose! {
     fn worker()(
         shard in shard(),
@@ -291,9 +298,11 @@ prop_compose! {
         usable in usable(),
         has_worker_command in any::<bool>(),
         intake in prop_oneof![Just(Intake::Open), Just(Intake::Draining)],
+        room in option::of((1..=i32::MAX.cast_unsigned(), text())),
     ) -> WorkerDescription {
         WorkerDescription {
             shard, machine_lock, address, id: WorkerId(id), heartbeat_period, protocol_version, usable, has_worker_command, intake,
+            room: room.map(|(most, limit)| task_room(most, &limit)),
         }
     }
 }
@@ -820,6 +829,25 @@ fn subprocess_options_with_senseless_fields_are_refused() {
         let start = format!("TaskSubprocessOptions.cgroupOptions.{name}: -1");
         assert!(text.starts_with(&start), "{text}");
     }
+}
+
+#[test]
+fn a_worker_that_can_run_nothing_is_refused_and_a_long_reason_is_cut() {
+    for bad in [0, -1] {
+        let refused = refused::<WorkerDescription, _>(sound_worker, |worker| {
+            worker.max_tasks = Some(bad);
+        });
+        let expected = format!("BistroWorker.maxTasks: {bad} is not allowed; allowed is 1 or more");
+        assert_eq!(refused, expected);
+    }
+    let mut long = sound_worker();
+    (long.max_tasks, long.limited_by) = (Some(3), Some("ü".repeat(1_000_000)));
+    let worker = WorkerDescription::try_from(long).expect("a sound worker");
+    assert_eq!(worker.room, Some(task_room(3, &"ü".repeat(200))));
+    let mut silent = sound_worker();
+    silent.limited_by = Some("a reason for nothing".to_owned());
+    let worker = WorkerDescription::try_from(silent).expect("a sound worker");
+    assert_eq!(worker.room, None);
 }
 
 #[test]

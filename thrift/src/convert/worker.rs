@@ -1,8 +1,9 @@
 //! Workers as they describe themselves, worker sets, and the answer to a heartbeat.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
-use brasserie_common::worker::{HeartbeatResponse, Intake};
+use brasserie_common::worker::{HeartbeatResponse, Intake, TaskRoom};
 use brasserie_common::worker_set::SetHash;
 use brasserie_common::{
     Health, MachinePortLock, ServiceAddress, SetDigest, Standing, WorkerDescription, WorkerSetHash,
@@ -182,6 +183,7 @@ impl TryFrom<wire::BistroWorker> for WorkerDescription {
                 Some(true) => Intake::Draining,
                 Some(false) | None => Intake::Open,
             },
+            room: room(worker.max_tasks, worker.limited_by)?,
         })
     }
 }
@@ -204,8 +206,39 @@ impl From<WorkerDescription> for wire::BistroWorker {
                 Intake::Draining => Some(true),
                 Intake::Open => None,
             },
+            max_tasks: worker
+                .room
+                .as_ref()
+                .map(|room| saturating_i32(room.most.get())),
+            limited_by: worker
+                .room
+                .map(|room| room.limited_by.as_ref().to_owned())
+                .filter(|text| !text.is_empty()),
         }
     }
+}
+
+/// What is longer is cut: people read it, and nobody decides by it.
+const LONGEST_LIMIT_CHARS: usize = 200;
+
+fn room(most: Option<i32>, limited_by: Option<String>) -> Result<Option<TaskRoom>, WireError> {
+    let Some(most) = most else {
+        return Ok(None);
+    };
+    let count = u32::try_from(most).ok().and_then(NonZeroU32::new);
+    let Some(count) = count else {
+        let problem = Problem::OutOfRange {
+            value: most.into(),
+            allowed: "1 or more",
+        };
+        return Err(WireError::new("BistroWorker.maxTasks", problem));
+    };
+    let limit = limited_by.unwrap_or_default();
+    let limit: String = limit.chars().take(LONGEST_LIMIT_CHARS).collect();
+    Ok(Some(TaskRoom {
+        most: count,
+        limited_by: limit.into(),
+    }))
 }
 
 impl TryFrom<wire::SchedulerHeartbeatResponse> for HeartbeatResponse {

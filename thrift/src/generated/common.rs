@@ -1957,6 +1957,8 @@ pub struct BistroWorker {
     pub usable_resources: Option<UsablePhysicalResources>,
     pub has_worker_command: Option<bool>,
     pub tasks_are_dead: Option<bool>,
+    pub max_tasks: Option<i32>,
+    pub limited_by: Option<String>,
     pub draining: Option<bool>,
 }
 
@@ -1972,6 +1974,8 @@ impl TSerializable for BistroWorker {
         let mut f_7: Option<UsablePhysicalResources> = None;
         let mut f_16: Option<bool> = None;
         let mut f_17: Option<bool> = None;
+        let mut f_18: Option<i32> = None;
+        let mut f_19: Option<String> = None;
         let mut f_20: Option<bool> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
@@ -2016,6 +2020,14 @@ impl TSerializable for BistroWorker {
                     let val = i_prot.read_bool()?;
                     f_17 = Some(val);
                 }
+                18 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_18 = Some(val);
+                }
+                19 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_19 = Some(val);
+                }
                 20 if field_ident.field_type == TType::Bool => {
                     let val = i_prot.read_bool()?;
                     f_20 = Some(val);
@@ -2037,6 +2049,8 @@ impl TSerializable for BistroWorker {
             usable_resources: f_7,
             has_worker_command: f_16,
             tasks_are_dead: f_17,
+            max_tasks: f_18,
+            limited_by: f_19,
             draining: f_20,
         };
         Ok(ret)
@@ -2101,6 +2115,16 @@ impl TSerializable for BistroWorker {
             o_prot.write_bool(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.max_tasks {
+            o_prot.write_field_begin(&TFieldIdentifier::new("maxTasks", TType::I32, 18))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.limited_by {
+            o_prot.write_field_begin(&TFieldIdentifier::new("limitedBy", TType::String, 19))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
         if let Some(fld_var) = self.draining {
             o_prot.write_field_begin(&TFieldIdentifier::new("draining", TType::Bool, 20))?;
             o_prot.write_bool(fld_var)?;
@@ -2123,6 +2147,8 @@ impl Default for BistroWorker {
             usable_resources: None,
             has_worker_command: None,
             tasks_are_dead: None,
+            max_tasks: None,
+            limited_by: None,
             draining: None,
         }
     }

@@ -239,6 +239,7 @@ impl Association {
                 );
             }
         }
+        self.check_room()?;
         if self.tasks.len() >= MAX_TASKS {
             return refuse(
                 RefusalCode::Busy,
@@ -246,6 +247,17 @@ impl Association {
             );
         }
         Ok(())
+    }
+
+    /// A scheduler that knows how many tasks may run here sends no more; an older one does not know.
+    fn check_room(&self) -> Result<(), Refusal> {
+        match &self.options.description.room {
+            Some(room) if self.tasks.live_but_healthchecks() >= room.most.get() as usize => {
+                let message = format!("it runs as many tasks as it can: {room}");
+                refuse(RefusalCode::Busy, message)
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn drop_outdated_healthcheck(&mut self, run: &RunTask) {

@@ -59,6 +59,8 @@ impl Task {
 pub(crate) struct Tasks {
     by_key: BTreeMap<TaskKey, Task>,
     live: usize,
+    /// Of these.
+    live_healthchecks: usize,
     /// The shortest of all processes since there was none.
     shortest_kill_wait: Duration,
     limits: LimitTimers,
@@ -74,6 +76,11 @@ impl Tasks {
     /// How many have a process.
     pub(crate) fn live(&self) -> usize {
         self.live
+    }
+
+    /// The same without healthchecks.
+    pub(crate) fn live_but_healthchecks(&self) -> usize {
+        self.live - self.live_healthchecks
     }
 
     /// No process has a shorter one. The last known one while there is none.
@@ -102,6 +109,7 @@ impl Tasks {
             _ => self.shortest_kill_wait.min(kill_wait),
         };
         self.live += usize::from(task.is_live());
+        self.live_healthchecks += usize::from(task.is_live() && task.running.is_healthcheck());
         if task.is_live() {
             self.card_use.take(&task.running.gpus);
         }
@@ -129,6 +137,7 @@ impl Tasks {
         let running = Arc::clone(&task.running);
         self.card_use.give_back(&running.gpus);
         self.live -= 1;
+        self.live_healthchecks -= usize::from(running.is_healthcheck());
         self.limits.remove(key, limits.as_ref());
         Some((self.by_key.get(key)?, status))
     }

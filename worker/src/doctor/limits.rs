@@ -1,28 +1,42 @@
 //! How many tasks there may be by the limits of descriptors and processes.
 
-use std::fs;
-
 use nix::sys::resource::{Resource, getrlimit};
 
 use super::{Finding, Verdict};
 use crate::program::DESCRIPTORS;
+use crate::room::{DESCRIPTORS_A_TASK, DESCRIPTORS_OF_OUR_OWN, PROCESSES_OF_OUR_OWN, Seen};
 
-/// Of the worker for each task: three pipes, and one that tells of its end.
-const DESCRIPTORS_A_TASK: u64 = 4;
-/// For everything else: logs, connections, the directory.
-const DESCRIPTORS_OF_OUR_OWN: u64 = 256;
 /// A worker that cannot run as many small tasks as a machine has slots for is no use.
 const FEW: u64 = 64;
-/// Threads of the worker, its keeper, and what a machine runs besides.
-const PROCESSES_OF_OUR_OWN: u64 = 128;
 
-pub(super) fn descriptors() -> Finding {
+/// What a worker that was started here would see.
+pub(super) fn seen() -> Seen {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((0, 0));
-    room_of_descriptors(soft, hard)
+    Seen::look(usable(soft, hard))
 }
 
-fn room_of_descriptors(soft: u64, hard: u64) -> Finding {
-    let usable = hard.min(DESCRIPTORS).max(soft);
+/// A worker raises its limit; a soft limit that is higher than what it would ask for stays.
+fn usable(soft: u64, hard: u64) -> u64 {
+    hard.min(DESCRIPTORS).max(soft)
+}
+
+/// All limits together.
+pub(super) fn tasks(seen: &Seen) -> Finding {
+    let room = seen.room();
+    let text = format!("a worker runs {room}");
+    match u64::from(room.most.get()) {
+        FEW.. => Finding::new(TASKS, Verdict::Fine, text),
+        _ => Finding::new(TASKS, Verdict::Limited, format!("{text}; raise it")),
+    }
+}
+
+const TASKS: &str = "tasks at once";
+
+pub(super) fn descriptors(seen: &Seen) -> Finding {
+    room_of_descriptors(seen.descriptors)
+}
+
+fn room_of_descriptors(usable: u64) -> Finding {
     let tasks = usable.saturating_sub(DESCRIPTORS_OF_OUR_OWN) / DESCRIPTORS_A_TASK;
     let text = format!("{usable} for a worker: room for {tasks} tasks at once");
     match tasks {
@@ -34,17 +48,12 @@ fn room_of_descriptors(soft: u64, hard: u64) -> Finding {
     }
 }
 
-pub(super) fn processes() -> Finding {
-    let number = |path| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    let user = match nix::unistd::geteuid().is_root() {
-        // The kernel does not hold root to it.
-        true => None,
-        false => getrlimit(Resource::RLIMIT_NPROC).ok().map(|(soft, _)| soft),
-    };
+pub(super) fn processes(seen: &Seen) -> Finding {
     room_of_processes([
-        ("this user's processes", user),
-        ("kernel.pid_max", number("/proc/sys/kernel/pid_max")),
-        ("kernel.threads-max", number("/proc/sys/kernel/threads-max")),
+        // The kernel does not hold root to it.
+        ("this user's processes", seen.user),
+        ("kernel.pid_max", seen.pid_max),
+        ("kernel.threads-max", seen.threads_max),
     ])
 }
 
@@ -69,17 +78,16 @@ mod tests {
 
     #[test]
     fn descriptors_make_room_for_tasks() {
-        let usual = room_of_descriptors(1024, 524_288);
+        let usual = room_of_descriptors(usable(1024, 524_288));
         assert_eq!(usual.verdict, Verdict::Fine);
         assert_eq!(
             usual.text,
             "32768 for a worker: room for 8128 tasks at once"
         );
-        let small = room_of_descriptors(256, 300);
+        let small = room_of_descriptors(usable(256, 300));
         assert_eq!(small.verdict, Verdict::Lacking);
         assert!(small.text.contains("room for 11 tasks"), "{small:?}");
-        // A soft limit that is higher than what a worker would ask for stays.
-        let high = room_of_descriptors(100_000, 100_000);
+        let high = room_of_descriptors(usable(100_000, 100_000));
         assert!(high.text.starts_with("100000 "), "{high:?}");
     }
 

@@ -70,10 +70,12 @@ impl Finding {
 /// Looks at everything. It leaves nothing behind, and disturbs no worker that runs.
 pub async fn examine(what: &Examined) -> Vec<Finding> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let seen = limits::seen();
     let mut found = vec![
         kernel(release.trim()),
-        limits::descriptors(),
-        limits::processes(),
+        limits::descriptors(&seen),
+        limits::processes(&seen),
+        limits::tasks(&seen),
         users::other_users(),
         groups::control_groups(),
         groups::systemd(Path::new("/run/systemd/system")),
@@ -175,6 +177,7 @@ mod tests {
                 "kernel",
                 "open files",
                 "processes",
+                "tasks at once",
                 "other users",
                 "control groups",
                 "systemd",
@@ -184,8 +187,8 @@ mod tests {
             ]
         );
         assert!(found.iter().all(|finding| !finding.text.is_empty()));
-        assert_eq!(found[7].verdict, Verdict::Fine, "{found:?}");
-        assert_eq!(found[8].verdict, Verdict::Lacking, "{found:?}");
+        assert_eq!(found[8].verdict, Verdict::Fine, "{found:?}");
+        assert_eq!(found[9].verdict, Verdict::Lacking, "{found:?}");
         let left = fs::read_dir(folder.path()).expect("a folder").count();
         assert_eq!(left, 0, "nothing was made");
     }

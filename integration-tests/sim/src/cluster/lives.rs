@@ -294,6 +294,7 @@ impl Cluster {
             usable: self.workload.draw_machine(),
             has_worker_command: false,
             intake: Intake::Open,
+            room: self.workload.draw_room(),
         }
     }
 

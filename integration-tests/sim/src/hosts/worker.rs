@@ -183,7 +183,7 @@ impl WorkerHost {
         });
         log.push(Happening::WorkerDeclared {
             worker: id,
-            size: MachineSize::from(&description.usable),
+            size: MachineSize::from(description),
         });
         let core = Worker::new(options, now);
         self.process = Some(Process {

@@ -160,6 +160,7 @@ mod tests {
                 memory_mb: 0.0,
                 cards: Vec::new(),
                 has_worker_command: false,
+                room: None,
             },
         );
         engine.set_eligibility(worker, eligibility);

@@ -1,4 +1,4 @@
-//! Law `within_limits`: A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all.
+//! Law `within_limits`: A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all; and no worker is sent more tasks than it can run.
 //!
 //! Source: C.4 4. Overload is how one job breaks another.
 
@@ -43,7 +43,7 @@ impl Law for WithinLimits {
     }
 
     fn statement(&self) -> &'static str {
-        "A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all."
+        "A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all; and no worker is sent more tasks than it can run."
     }
 
     fn observe(
@@ -165,6 +165,19 @@ impl WithinLimits {
         }
     }
 
+    fn judge_room(&self, scheduler: SchedulerId, worker: WorkerId) -> Result<(), Violation> {
+        let most = self.machines.get(worker).and_then(|size| size.most_tasks);
+        let taken = self.taken.get(&(scheduler, Where::Worker(worker)));
+        let taken = taken.map_or(0, BTreeSet::len);
+        match most {
+            Some(most) if taken > most as usize => Err(Violation::new(
+                NAME,
+                format_args!("worker {worker} can run {most} tasks, and has got {taken}"),
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     fn start(
         &mut self,
         scheduler: SchedulerId,
@@ -176,6 +189,7 @@ impl WithinLimits {
         let charge = job.map(|job| job.resources.clone()).unwrap_or_default();
         self.charges.insert(run, charge);
         self.take(scheduler, worker, run);
+        self.judge_room(scheduler, worker)?;
         let level = job.map_or(config.level_for_tasks, |job| job.level_for_tasks);
         for (number, resource) in config.resources.iter().enumerate() {
             let ResourceLimit::Fixed(limit) = resource.limit else {
@@ -242,6 +256,22 @@ mod tests {
         assert_eq!(law.start(s, w, of(0, 1), &config), Ok(()));
         let violation = law.start(s, w, of(0, 2), &config).unwrap_err();
         assert!(violation.what.contains("has 3 of 2 `slots`"), "{violation}");
+    }
+
+    #[test]
+    fn a_worker_gets_no_more_than_it_can_run() {
+        let (config, mut law) = (config(), WithinLimits::default());
+        law.machines.note(&Happening::WorkerDeclared {
+            worker: wid(1),
+            size: crate::event_log::MachineSize {
+                most_tasks: Some(1),
+                ..Default::default()
+            },
+        });
+        assert_eq!(law.start(sid(1), wid(1), of(0, 0), &config), Ok(()));
+        let violation = law.start(sid(1), wid(1), of(0, 1), &config).unwrap_err();
+        let text = "can run 1 tasks, and has got 2";
+        assert!(violation.what.contains(text), "{violation}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Law `within_machines`: The memory and the cards that the live tasks of a worker were charged at their starts never add up to more than it has declared, less what the configuration reserves; each was given cards of its machine for just what it was charged, and no card is given away twice.
+//! Law `within_machines`: The memory and the cards that the live tasks of a worker were charged at their starts never add up to more than it has declared, less what the configuration reserves; each was given cards of its machine for just what it was charged, no card is given away twice; and no worker has more live tasks than it has declared that it can run.
 //!
 //! Source: C.4 4. What really lives is added up, whatever a scheduler believes: memory that two tasks rely on kills one of them.
 
@@ -34,7 +34,7 @@ impl Law for WithinMachines {
     }
 
     fn statement(&self) -> &'static str {
-        "The memory and the cards that the live tasks of a worker were charged at their starts never add up to more than it has declared, less what the configuration reserves; each was given cards of its machine for just what it was charged, and no card is given away twice."
+        "The memory and the cards that the live tasks of a worker were charged at their starts never add up to more than it has declared, less what the configuration reserves; each was given cards of its machine for just what it was charged, no card is given away twice; and no worker has more live tasks than it has declared that it can run."
     }
 
     fn observe(
@@ -53,6 +53,7 @@ impl Law for WithinMachines {
                 self.gpus.insert(*run, gpus.clone());
             }
             Happening::ProcessStarted { worker, run, .. } if !run.task.is_healthcheck() => {
+                self.judge_room(*worker)?;
                 self.judge(*worker, world.config)?;
                 self.judge_cards(*worker, *run, world.config)?;
             }
@@ -63,6 +64,19 @@ impl Law for WithinMachines {
 }
 
 impl WithinMachines {
+    fn judge_room(&self, worker: WorkerId) -> Result<(), Violation> {
+        let most = self.machines.get(worker).and_then(|size| size.most_tasks);
+        let all = self.executions.of_worker(worker);
+        let live = all.filter(|(_, e)| !e.run.task.is_healthcheck()).count();
+        match most {
+            Some(most) if live > most as usize => Err(Violation::new(
+                NAME,
+                format_args!("worker {worker} can run {most} tasks, and {live} live there"),
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     fn judge(&self, worker: WorkerId, config: &Config) -> Result<(), Violation> {
         let Some(size) = self.machines.get(worker) else {
             return Ok(());
@@ -210,6 +224,27 @@ mod tests {
         assert_eq!(verdict(0, &[("GPU: K40", 1)]), None);
         let text = verdict(0, &[("GPU: K40", 1), ("GPU: K40", 1)]).unwrap();
         assert!(text.contains("1 of `GPU: K40`"), "{text}");
+    }
+
+    #[test]
+    fn no_more_tasks_live_than_the_worker_can_run() {
+        let mut trial = Trial::of(WithinMachines::default());
+        trial.sees(Happening::WorkerDeclared {
+            worker: wid(1),
+            size: MachineSize {
+                most_tasks: Some(2),
+                ..MachineSize::default()
+            },
+        });
+        trial.sees(begins(1, 1, run(1))).sees(begins(1, 2, run(2)));
+        assert_eq!(trial.law.judge_room(wid(1)), Ok(()));
+        // Another worker has its own.
+        assert_eq!(trial.law.judge_room(wid(2)), Ok(()));
+        trial.law.executions.note(&begins(1, 3, run(3)));
+        let violation = trial.law.judge_room(wid(1)).unwrap_err();
+        assert!(violation.what.contains("can run 2 tasks, and 3 live there"));
+        trial.law.executions.note(&dies(1, 3, run(3)));
+        assert_eq!(trial.law.judge_room(wid(1)), Ok(()));
     }
 
     #[test]

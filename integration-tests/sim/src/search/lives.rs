@@ -171,6 +171,7 @@ impl SmallWorld {
             },
             has_worker_command: false,
             intake: Intake::Open,
+            room: None,
         }
     }
 

@@ -41,6 +41,15 @@ pub enum Limits {
     Some,
 }
 
+/// Whether workers bound how many tasks they run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rooms {
+    /// They do not say.
+    Endless,
+    /// Most say a small number, each time drawn anew.
+    Small,
+}
+
 /// Changes of jobs, and of nodes, in a run with orphans: one in a minute or two with the usual times.
 const CHANGES_WITH_ORPHANS: u32 = 50;
 
@@ -122,6 +131,9 @@ impl Swarm {
         if dice.per_mille(300) && self.variant != Variant::Consensus {
             let mean = dice.around(self.fault_phase / DRAINS);
             self.faults.push((FaultKind::WorkerDrain, mean));
+        }
+        if dice.per_mille(300) {
+            self.rooms = Rooms::Small;
         }
         self
     }

@@ -308,5 +308,6 @@ fn resources_of(worker: &WorkerDescription) -> WorkerResources {
         memory_mb: worker.usable.memory_mb,
         cards,
         has_worker_command: worker.has_worker_command,
+        room: worker.room.clone(),
     }
 }

@@ -12,6 +12,8 @@ use crate::view::WorkerStatus;
 impl Scheduler {
     pub(crate) fn worker_status(&self, now: Time, worker: &Remote) -> WorkerStatus {
         let (running, unsure) = self.tasks().counts_on(worker.shard());
+        let room = worker.description().room.as_ref();
+        let full = room.filter(|room| running >= room.most.get() as usize);
         WorkerStatus {
             shard: worker.shard().clone(),
             hostname: worker.description().machine_lock.hostname.clone(),
@@ -22,7 +24,11 @@ impl Scheduler {
             unsure,
             begun_anew: worker.begun_anew,
             since_heartbeat: worker.model.last_heartbeat().map(|at| now.since(at)),
-            waits_for: self.what_it_waits_for(now, worker),
+            waits_for: self.what_it_waits_for(now, worker).or_else(|| {
+                let is_asked = worker.health() == Health::Healthy;
+                let room = full.filter(|_| is_asked)?;
+                Some(format!("for one of its tasks to end: it runs {room}"))
+            }),
             notes: self.notes_on(worker),
         }
     }

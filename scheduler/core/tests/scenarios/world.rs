@@ -349,6 +349,7 @@ impl World {
             },
             has_worker_command: false,
             intake: Intake::Open,
+            room: None,
         };
         description.id.0.rand = i64::try_from(self.peers.len()).map_err(|e| e.to_string())? + 1;
         let mut interface = Interface::Ours;

@@ -69,6 +69,7 @@ pub fn worker(shard: &str, lock: i32, start_time: i64) -> WorkerDescription {
         },
         has_worker_command: false,
         intake: Intake::Open,
+        room: None,
     }
 }
 

@@ -39,7 +39,7 @@ impl Engine {
             let refusal = demand.refusal(worker, &self.plan, level, (&idle, &CardUse::default()));
             matches!(
                 refusal,
-                None | Some(Refusal::Ineligible | Refusal::Draining)
+                None | Some(Refusal::Ineligible | Refusal::Draining | Refusal::Full)
             )
         });
         let first = able.next();
@@ -131,7 +131,10 @@ impl Engine {
             only_command &= refusal == Some(Refusal::NoCommand);
             let shard = &worker.shard;
             why = why.or(match refusal {
-                Some(Refusal::OtherHost | Refusal::Ineligible | Refusal::Draining) | None => None,
+                Some(
+                    Refusal::OtherHost | Refusal::Ineligible | Refusal::Draining | Refusal::Full,
+                )
+                | None => None,
                 Some(Refusal::Filtered) => Some(format!("its filter does not pass `{shard}`")),
                 Some(Refusal::NoCommand) => Some(format!("`{shard}` has no command for it")),
                 Some(Refusal::Short(id, limit)) => Some(format!(

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use brasserie_common::cards::Milli;
 use brasserie_common::time::format_duration;
+use brasserie_common::worker::TaskRoom;
 use brasserie_common::{Card, JobName, NodeName, Shard};
 
 use crate::types::TaskState;
@@ -116,6 +117,10 @@ pub enum Reason {
         short: u32,
         /// The first worker that is short of something.
         example: Option<(Shard, Lack)>,
+        /// They run as many tasks as they can.
+        full: u32,
+        /// The first of these.
+        fullest: Option<(Shard, TaskRoom)>,
     },
     /// Infeasible with the workers there are.
     NoWorkerEver {
@@ -269,6 +274,8 @@ impl Reason {
             unsuitable,
             short,
             example,
+            full,
+            fullest,
         } = self
         else {
             return Ok(());
@@ -283,14 +290,18 @@ impl Reason {
             (draining, "draining"),
             (unsuitable, "unsuitable"),
             (short, "without room"),
+            (full, "with as many tasks as they can run"),
         ] {
             if *count > 0 {
                 write!(f, "{separator}{count} {what}")?;
                 separator = ", ";
             }
         }
-        match example {
-            Some((shard, lack)) => write!(f, " (worker `{shard}` {lack})"),
+        if let Some((shard, lack)) = example {
+            write!(f, " (worker `{shard}` {lack})")?;
+        }
+        match fullest {
+            Some((shard, room)) => write!(f, " (worker `{shard}` runs {room})"),
             None => Ok(()),
         }
     }

@@ -59,6 +59,8 @@ pub(crate) enum Refusal {
     Short(ResourceId, i32),
     /// There are slots, but no cards that could be given.
     Cards,
+    /// It runs as many tasks as it can.
+    Full,
 }
 
 impl Demand {
@@ -137,6 +139,7 @@ impl Demand {
             return Some(Refusal::Cards);
         }
         match worker.eligibility {
+            Eligibility::Eligible if worker.is_full() => Some(Refusal::Full),
             Eligibility::Eligible => None,
             Eligibility::Ineligible => Some(Refusal::Ineligible),
             Eligibility::Draining => Some(Refusal::Draining),
@@ -163,8 +166,11 @@ impl Demand {
             acceptable && met_by(&|_| 0) && self.finds_cards(worker, &CardUse::default());
         let now = |id| ledger.used(worker.node, plan.name(id));
         let is_eligible = worker.eligibility == Eligibility::Eligible;
-        let fits =
-            acceptable && is_eligible && met_by(&now) && self.finds_cards(worker, &worker.card_use);
+        let fits = acceptable
+            && is_eligible
+            && !worker.is_full()
+            && met_by(&now)
+            && self.finds_cards(worker, &worker.card_use);
         match is_feasible {
             true => self.feasible.insert(i),
             false => self.feasible.remove(i),

@@ -32,6 +32,14 @@ pub(crate) struct Worker {
     pub(crate) card_use: CardUse,
 }
 
+impl Worker {
+    /// It runs as many tasks as it can, or what is charged to it of its predecessors makes up the rest.
+    pub(crate) fn is_full(&self) -> bool {
+        let room = self.resources.room.as_ref();
+        room.is_some_and(|room| self.running >= room.most.get())
+    }
+}
+
 /// Whether a slot of the table of workers stands for somebody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Presence {
@@ -373,6 +381,7 @@ impl Pool {
             s.put((resources.port, resources.cpu_cores.to_bits()));
             s.put((resources.memory_mb.to_bits(), &resources.cards));
             s.put(resources.has_worker_command);
+            s.put(resources.room.as_ref().map(|room| room.most));
         });
         s.put((&self.unused, self.cursor));
     }

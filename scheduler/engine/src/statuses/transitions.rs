@@ -218,8 +218,9 @@ impl Engine {
             }
             self.forest = Some(forest);
         }
-        self.offer_worker(worker);
+        // First, since it has room for another task by that alone.
         self.pool.task_ended(worker);
+        self.offer_worker(worker);
     }
 
     /// Lets those who wait for freed slots have a look at them.
@@ -237,8 +238,8 @@ impl Engine {
                 self.forest = Some(forest);
             }
         }
-        self.offer_workers(worker, charges);
         self.pool.task_ended(worker);
+        self.offer_workers(worker, charges);
     }
 
     /// The worker of a run, and others that its charges name: whoever told of the run may have said so.

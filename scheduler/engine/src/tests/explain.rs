@@ -142,6 +142,34 @@ fn workers_that_cannot() {
 }
 
 #[test]
+fn a_worker_that_runs_as_many_tasks_as_it_can() {
+    let config = config(vec![resource("slots", WORKER, 0, 9)], vec![job("j")]);
+    let (mut engine, w1) = engine(config, &[("h", &["a", "b", "c"])]);
+    let mut small = on_host("m1");
+    small.room = Some(room(2));
+    assert_eq!(engine.upsert_worker(&shard("w1"), small), w1);
+    assert!(engine.place(T0).is_some() && engine.place(T0).is_some());
+    // It takes no slots, and yet there is no room.
+    assert_eq!(engine.place(T0), None);
+    let waiting = ["a", "b", "c"].map(|node| explain(&mut engine, T0, "j", node));
+    let waiting = waiting
+        .iter()
+        .flatten()
+        .find(|text| !text.contains("running"));
+    assert_eq!(
+        waiting.map(String::as_str),
+        Some(
+            "no worker can take it now: 1 with as many tasks as they can run (worker `w1` runs 2 at most, by open files: 300, 4 a task)"
+        )
+    );
+    // It says that it can run more.
+    let mut larger = on_host("m1");
+    larger.room = Some(room(3));
+    engine.upsert_worker(&shard("w1"), larger);
+    assert!(engine.place(T0).is_some());
+}
+
+#[test]
 fn forest_and_configuration() {
     let mut off = job("off");
     off.enabled = false;

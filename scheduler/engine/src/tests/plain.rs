@@ -93,6 +93,13 @@ impl Plain {
             .sum()
     }
 
+    fn is_full(&self, shard: &str, worker: &WorkerResources) -> bool {
+        let running = self.running.values();
+        let running = running.filter(|run| run.shard == shard).count();
+        let room = worker.room.as_ref();
+        room.is_some_and(|room| running >= room.most.get() as usize)
+    }
+
     fn fits(
         &self,
         node: &str,
@@ -201,6 +208,7 @@ impl Plain {
                     .map_or(own, |a| i64::from(*a))
             };
             let may = *eligible
+                && !self.is_full(shard, worker)
                 && host.as_ref().is_none_or(|h| **h == *worker.hostname)
                 && (!job.command.is_empty() || worker.has_worker_command)
                 && self.fits(shard, config.worker_level(), job, limit)

@@ -365,6 +365,7 @@ impl Pair {
         if dice.chance(4) && !resources.cards.is_empty() {
             resources.cards.remove(0);
         }
+        resources.room = dice.chance(2).then(|| room(1 + dice.below(3) as u32));
         let index = self.engine.upsert_worker(&shard(name), resources.clone());
         let eligible = !dice.chance(4);
         self.engine.set_eligibility(
@@ -421,7 +422,8 @@ impl Pair {
 
     fn adopt_some(&mut self, dice: &mut Dice) {
         let task = self.some_task(dice);
-        let Some(worker) = self.engine.find_worker(dice.pick(&SHARDS)) else {
+        let shard = dice.pick(&SHARDS);
+        let Some(worker) = self.engine.find_worker(shard) else {
             return;
         };
         let charges = vec![NodeResources {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::status::StoredStatus;
+use brasserie_common::worker::TaskRoom;
 use brasserie_common::{
     BackoffPolicy, Card, JobName, KillRequest, NodeName, Shard, StatusBits, TaskSubprocessOptions,
     Time, WallTime,
@@ -132,6 +133,7 @@ pub(super) fn on_host(hostname: &str) -> WorkerResources {
         memory_mb: 0.0,
         cards: Vec::new(),
         has_worker_command: true,
+        room: None,
     }
 }
 
@@ -207,4 +209,12 @@ pub(super) fn names(engine: &Engine, placements: &[Placement]) -> Vec<String> {
 
 pub(super) fn end(engine: &mut Engine, now: Time, task: Task, bits: StatusBits) {
     engine.end(now, task, status(bits), None, Restart::AtOnce);
+}
+
+/// As a worker says it that can run so many tasks at once.
+pub(super) fn room(most: u32) -> TaskRoom {
+    TaskRoom {
+        most: most.try_into().expect("one task at least"),
+        limited_by: "open files: 300, 4 a task".into(),
+    }
 }

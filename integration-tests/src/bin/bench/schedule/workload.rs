@@ -115,6 +115,7 @@ impl Size {
                 memory_mb: 0.0,
                 cards: Default::default(),
                 has_worker_command: false,
+                room: None,
             };
             let worker = engine.upsert_worker(&shard, resources);
             engine.set_eligibility(worker, Eligibility::Eligible);

@@ -3,6 +3,7 @@
 use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
 use brasserie_common::resources::TaskPhysicalResources;
 use brasserie_common::story::MAX_LAST_BYTES;
+use brasserie_common::worker::TaskRoom;
 use brasserie_common::{EndedBy, Health, RefusalCode, ReportedStatus, Story};
 
 use crate::Event;
@@ -338,4 +339,34 @@ fn samples_show_in_the_listing_and_unknown_ends_change_nothing() {
     assert_eq!(rig.end("b", 1, ReportedStatus::done()), []);
     assert_eq!(rig.end("a", 1, ReportedStatus::done()).len(), 1);
     assert_eq!(rig.end("a", 1, ReportedStatus::done()), []);
+}
+
+#[test]
+fn no_more_tasks_are_taken_than_there_is_room_for() {
+    let mut rig = Rig::with(|options| {
+        options.description.room = Some(TaskRoom {
+            most: 2.try_into().expect("not zero"),
+            limited_by: "open files: 300, 4 a task".into(),
+        });
+    })
+    .join();
+    rig.start("a", 1);
+    rig.start("b", 2);
+    let refused = rig.run(run(1, 0, task("c", 3)));
+    let [
+        Effect::Reply {
+            reply: Err(refusal),
+            ..
+        },
+    ] = &refused[..]
+    else {
+        panic!("it is refused: {refused:?}");
+    };
+    assert_eq!(refusal.code, RefusalCode::Busy);
+    let text = "it runs as many tasks as it can: 2 at most, by open files: 300, 4 a task";
+    assert_eq!(refusal.message, text);
+    // Nor does a healthcheck take the place of a task, which is free as soon as a process is gone, whoever knows.
+    rig.run(healthcheck(1, 8, ""));
+    rig.end("a", 1, ReportedStatus::done());
+    rig.start("d", 4);
 }
