@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use brasserie_common::worker::TaskRoom;
 use nix::sys::resource::{Resource, getrlimit};
 
-use crate::groups::mounts::{Version, parse_membership, parse_mounts};
+use crate::groups::mounts::{Version, chain, parse_membership, parse_mounts};
 
 /// Of the worker for each task: three pipes, and one that tells of its end. Control groups keep none open.
 pub(crate) const DESCRIPTORS_A_TASK: u64 = 4;
@@ -104,23 +104,9 @@ fn groups() -> Vec<GroupOfProcesses> {
     let text = |path| fs::read_to_string(path).unwrap_or_default();
     let mounts = parse_mounts(&text("/proc/self/mountinfo"));
     let own = parse_membership(&text("/proc/self/cgroup"));
-    let mut found: Vec<GroupOfProcesses> = Vec::new();
-    for mount in &mounts {
-        let group = match mount.version {
-            Version::One if mount.controllers.contains(PIDS) => own.legacy.get(PIDS),
-            Version::One => None,
-            Version::Two => own.unified.as_ref(),
-        };
-        let folder = group.and_then(|group| mount.locate(group));
-        for folder in folder.iter().flat_map(|folder| folder.ancestors()) {
-            if !folder.starts_with(&mount.point) {
-                break;
-            }
-            let bound = bound_of(folder);
-            found.extend(bound.filter(|bound| found.iter().all(|known| known != bound)));
-        }
-    }
-    found
+    let folders = [Version::One, Version::Two].map(|version| chain(&mounts, &own, version, PIDS));
+    let folders = folders.iter().flatten();
+    folders.filter_map(|folder| bound_of(folder)).collect()
 }
 
 /// The controller.

@@ -119,6 +119,33 @@ impl Mount {
     }
 }
 
+/// A process's own group and those above it, nearest first, as far as they are seen here: in the hierarchy of version 2, or in that
+/// of version 1 that has this controller.
+pub fn chain(
+    mounts: &[Mount],
+    own: &Membership,
+    version: Version,
+    controller: &str,
+) -> Vec<PathBuf> {
+    let group = match version {
+        Version::One => own.legacy.get(controller),
+        Version::Two => own.unified.as_ref(),
+    };
+    let mount = mounts.iter().find(|mount| {
+        let has_it = version == Version::Two || mount.controllers.contains(controller);
+        mount.version == version && has_it
+    });
+    let (Some(group), Some(mount)) = (group, mount) else {
+        return Vec::new();
+    };
+    // Of a group that lies outside of what is mounted, the top is still known.
+    let own = mount.locate(group).unwrap_or_else(|| mount.point.clone());
+    own.ancestors()
+        .take_while(|folder| folder.starts_with(&mount.point))
+        .map(Path::to_owned)
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

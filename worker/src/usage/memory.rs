@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{BYTES_PER_MIB, read};
-use crate::groups::mounts::{Membership, Mount, Version, parse_membership, parse_mounts};
+use crate::groups::mounts::{Membership, Mount, Version, chain, parse_membership, parse_mounts};
 
 const KIB_PER_MIB: f64 = 1024.0;
 /// More memory nodes than any machine has; a set that names more is not believed.
@@ -57,24 +57,12 @@ impl<'a> Groups<'a> {
 
     /// Our own group's folder and those above it, as far as they are seen; the hierarchy of version 1 has this controller.
     fn folders(&self, version: Version, controller: &str) -> Vec<PathBuf> {
-        let own = match version {
-            Version::One => self.own.legacy.get(controller),
-            Version::Two => self.own.unified.as_ref(),
+        let folders = chain(&self.mounts, &self.own, version, controller);
+        let below_root = |folder: PathBuf| {
+            let folder = folder.strip_prefix("/").unwrap_or(&folder);
+            self.root.join(folder)
         };
-        let mut mounts = self.mounts.iter();
-        let mount = mounts.find(|mount| {
-            let has_it = version == Version::Two || mount.controllers.contains(controller);
-            mount.version == version && has_it
-        });
-        let (Some(own), Some(mount)) = (own, mount) else {
-            return Vec::new();
-        };
-        // Of a group that lies outside of what is mounted, the top is still known.
-        let own = mount.locate(own).unwrap_or_else(|| mount.point.clone());
-        own.ancestors()
-            .take_while(|folder| folder.starts_with(&mount.point))
-            .map(|folder| self.root.join(folder.strip_prefix("/").unwrap_or(folder)))
-            .collect()
+        folders.into_iter().map(below_root).collect()
     }
 
     /// The least `memory.max` from our group up to the root.
