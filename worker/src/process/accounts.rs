@@ -76,8 +76,8 @@ pub enum AccountsError {
     #[error("--allow-user {allowed}: it cannot be looked up: {}", error.desc())]
     Lookup { allowed: AllowedUser, error: Errno },
     #[error(
-        "--allow-user {allowed}: this worker runs as {own} and cannot start tasks as somebody else: it lacks {lacking}. Run it as root, or leave \
-         the flag out"
+        "--allow-user {allowed}: this worker runs as {own} and cannot start tasks as somebody else: it lacks {lacking}, \
+         which root usually has. Give it these capabilities, or leave the flag out"
     )]
     Powerless {
         allowed: AllowedUser,
@@ -187,7 +187,7 @@ impl Accounts {
         let mut all: Vec<Allowed> = Vec::new();
         for one in allowed {
             let found = look_up(one, &rights)?;
-            match all.iter_mut().find(|known| known.user == found.user) {
+            match all.iter_mut().find(|known| known.name == found.name) {
                 // Named twice: both lists of groups count.
                 Some(known) => known.may_have.extend(found.may_have),
                 None => all.push(found),
@@ -204,10 +204,10 @@ impl Accounts {
         self.allowed.iter().any(|allowed| allowed.user != own)
     }
 
-    /// Users with their variables.
-    pub(super) fn environments(&self) -> impl Iterator<Item = (Uid, &[CString])> {
+    /// Users, by name, with their variables.
+    pub(super) fn environments(&self) -> impl Iterator<Item = (&str, &[CString])> {
         let all = self.allowed.iter();
-        all.map(|allowed| (allowed.user, allowed.environment.as_slice()))
+        all.map(|allowed| (allowed.name.as_str(), allowed.environment.as_slice()))
     }
 
     /// Whose rights a task gets that asks for these; `None`: the worker's. The error is for people.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use brasserie_common::{Arguments, Fault};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
-use nix::unistd::{Uid, fchown};
+use nix::unistd::fchown;
 
 use super::accounts::{Accounts, Chosen, WHO};
 use super::environment::{DEVICE_ORDER, VISIBLE_DEVICES, without_cards};
@@ -73,8 +73,8 @@ impl Reserved {
 pub(super) struct Commands {
     folders: Folders,
     environment: Environment,
-    /// The same for tasks of these users.
-    environments: HashMap<Uid, Environment>,
+    /// The same for tasks of these users; two may have one number.
+    environments: HashMap<String, Environment>,
     path: Vec<PathBuf>,
     status_path: String,
 }
@@ -115,7 +115,10 @@ impl Commands {
         let environment = passed.entries(std::env::vars_os());
         let environments = accounts.environments();
         let environments = environments
-            .map(|(user, own)| (user, Environment::new(of_user(&environment, own))))
+            .map(|(user, own)| {
+                let own = Environment::new(of_user(&environment, own));
+                (user.to_owned(), own)
+            })
             .collect();
         let path = std::env::var_os("PATH").unwrap_or_default();
         let path = std::env::split_paths(&path)
@@ -137,7 +140,7 @@ impl Commands {
         chosen: Option<&Chosen>,
         request: &SpawnRequest,
     ) -> &[CString] {
-        let of_user = chosen.and_then(|chosen| self.environments.get(&chosen.user));
+        let of_user = chosen.and_then(|chosen| self.environments.get(&chosen.name));
         let environment = of_user.unwrap_or(&self.environment);
         match request.cuda_devices.is_empty() {
             true => &environment.usual,

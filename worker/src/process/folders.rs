@@ -73,9 +73,9 @@ impl Folders {
         fs::create_dir_all(&jobs)?;
         let own = geteuid();
         if accounts.names_others_than(own) {
+            keep_out_of_reach(&data_dir, &users)?;
             let mode = fs::metadata(&data_dir)?.mode();
             if mode & 0o011 != 0o011 {
-                keep_out_of_reach(&data_dir, &users)?;
                 fs::set_permissions(&data_dir, Permissions::from_mode(mode & 0o7777 | 0o011))?;
             }
             passage(&users)?;
@@ -156,7 +156,7 @@ impl Folders {
     }
 }
 
-/// What nobody else could reach so far stays so, although the folder is opened: logs and output among it.
+/// What is in it is nobody else's business, logs and output among it, even where the directory itself was open to all.
 fn keep_out_of_reach(data_dir: &Path, users: &Path) -> io::Result<()> {
     for entry in fs::read_dir(data_dir)? {
         let entry = entry?;

@@ -93,7 +93,7 @@ pub(super) enum Step {
     Create,
     /// It joins its control groups.
     Join,
-    /// It leads a process group.
+    /// It leads a session, and so a process group.
     Lead,
     /// It gets its descriptors.
     Redirect,

@@ -23,7 +23,7 @@ pub(super) fn explain(Refused { step, error }: Refused, asked: Asked<'_>) -> Sta
     let what = match step {
         Step::Create | Step::Execute => return explain_program(error, asked),
         Step::Join => "its control group cannot be joined",
-        Step::Lead => "its process group cannot be made",
+        Step::Lead => "its session cannot be made",
         Step::Redirect => "its descriptors cannot be put in place",
         Step::WorkingDirectory => "its working directory cannot be entered",
         Step::Limit(_) | Step::Account if error == Errno::ENOSYS => {
@@ -34,6 +34,18 @@ pub(super) fn explain(Refused { step, error }: Refused, asked: Asked<'_>) -> Sta
         Step::Account => "the rights of its user cannot be taken",
     };
     StartFailure::of_worker(format!("{what}: {}", error.desc()))
+}
+
+/// Limits that the worker itself does not have: root could give them, but a job's owner is not to get beyond what the machine's
+/// administrator allows.
+pub(super) fn beyond_our_own(
+    limits: &[Limit],
+    options: &TaskSubprocessOptions,
+) -> Option<StartFailure> {
+    let is_beyond =
+        |limit: &&Limit| getrlimit(limit.resource).is_ok_and(|(_, own)| limit.hard > own);
+    let limit = limits.iter().find(is_beyond)?;
+    Some(explain_limit(limit.resource, Errno::EPERM, options))
 }
 
 fn explain_limit(
@@ -54,8 +66,8 @@ fn explain_limit(
                 own => own.to_string(),
             };
             format!(
-                "the limit `{name}` cannot be {hard}: the worker's own hard limit is {own}; only CAP_SYS_RESOURCE raises it, and some have \
-                 a bound of the whole machine, as fs.nr_open"
+                "the limit `{name}` cannot be {hard}: the worker's own hard limit is {own}; a worker that is to give more must be started \
+                 with more"
             )
         }
         (error, _) => format!(

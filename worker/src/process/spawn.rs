@@ -174,7 +174,9 @@ impl Plan<'_> {
                 return (Step::Join, error);
             }
         }
-        if let Err(error) = call(libc::SYS_setpgid, [0; 5]) {
+        // It leads a process group with that, and has no terminal: the worker's own, if it has one, would take what the task types into
+        // it for the operator's.
+        if let Err(error) = call(libc::SYS_setsid, [0; 5]) {
             return (Step::Lead, error);
         }
         for (source, target) in launch.redirections() {
@@ -254,11 +256,11 @@ impl Account {
         let count = c_long::try_from(self.groups.len()).unwrap_or(c_long::MAX);
         call(libc::SYS_setgroups, [count, groups, 0, 0, 0])?;
         call(libc::SYS_setresgid, [group, group, group, 0, 0])?;
-        call(libc::SYS_setresuid, [user, user, user, 0, 0])?;
         call(
             libc::SYS_prctl,
             [long(libc::PR_SET_NO_NEW_PRIVS), 1, 0, 0, 0],
-        )
+        )?;
+        call(libc::SYS_setresuid, [user, user, user, 0, 0])
     }
 }
 
@@ -308,7 +310,7 @@ fn default_action(signal: c_int) {
     let _ = call(libc::SYS_rt_sigaction, arguments);
 }
 
-/// What every child has in common: own process group, no blocked signal, every signal at its default.
+/// What every child has in common: own session, no blocked signal, every signal at its default.
 struct Attributes(libc::posix_spawnattr_t);
 
 impl Attributes {
@@ -329,14 +331,12 @@ impl Attributes {
             libc::sigfillset(all.as_mut_ptr());
             (none.assume_init(), all.assume_init())
         };
-        let flags = libc::POSIX_SPAWN_SETPGROUP
-            | libc::POSIX_SPAWN_SETSIGMASK
-            | libc::POSIX_SPAWN_SETSIGDEF;
-        let flags = libc::c_short::try_from(flags).expect("three low bits");
+        let masks = libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF;
+        let masks = libc::c_short::try_from(masks).expect("two low bits");
+        let flags = masks | libc::POSIX_SPAWN_SETSID;
         // SAFETY: `this.0` is initialised, the signal sets live across the calls, which copy them.
         unsafe {
             check(libc::posix_spawnattr_setflags(&raw mut this.0, flags))?;
-            check(libc::posix_spawnattr_setpgroup(&raw mut this.0, 0))?;
             check(libc::posix_spawnattr_setsigmask(
                 &raw mut this.0,
                 &raw const none,

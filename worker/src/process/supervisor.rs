@@ -22,7 +22,7 @@ use super::events::{self, Event};
 use super::launch::{Child, Launch, Limit, Way};
 use super::pipes::{LineSplitter, Pipe, PipeKind, StatusCollector, Tail};
 use super::rate::RateLimit;
-use super::refusals::{Asked, explain, kernels};
+use super::refusals::{Asked, beyond_our_own, explain, kernels};
 use super::runner::{Command, Inbox, TaskNumber};
 use super::spawn::{self, Launcher};
 use super::strays::{LOOK, Strays};
@@ -306,6 +306,10 @@ impl Supervisor {
             chosen,
         };
         let account = chosen.and_then(|chosen| chosen.account.as_ref());
+        let limits = process_limits(&request.options);
+        if let Some(failure) = beyond_our_own(&limits, &request.options) {
+            return Err(failure);
+        }
         let pipes = TaskPipes::new(account).map_err(|refused| explain(refused, asked))?;
         let [stdout, stderr, status] = pipes.write.each_ref().map(OwnedFd::as_fd);
         let launch = Launch {
@@ -323,7 +327,7 @@ impl Supervisor {
             status_number: self.reserved.status_number(),
             joins: &joins,
             descriptors: self.config.descriptors.map(Limit::from),
-            limits: &process_limits(&request.options),
+            limits: &limits,
             account,
         };
         if Clock.now() > request.not_after {

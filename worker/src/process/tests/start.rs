@@ -77,7 +77,7 @@ fn both_ways_start_with_clean_signals_own_group_and_nothing_else_open() {
     // What the harness inherited.
     spawn::close_inherited_on_exec().expect("set");
     let script = "grep -E '^Sig(Blk|Ign)' /proc/self/status; ls /proc/self/fd | wc -l; pwd; echo $A; \
-                  test $(ps -o pgid= -p $$) -eq $$ && echo leads";
+                  test $(ps -o pgid= -p $$) -eq $$ -a $(ps -o sid= -p $$) -eq $$ && echo leads";
     let hidden = SigSet::from_iter([Signal::SIGUSR1, Signal::SIGTERM]);
     hidden.thread_block().expect("blocked");
     let texts = WAYS.map(|way| Trial::default().run(way, script).expect("started"));
