@@ -158,7 +158,7 @@ impl Wishes {
     }
 }
 
-/// A task takes four descriptors here, and one more for each file that its output goes into. What the administrator allows at most (the
+/// A task takes four descriptors here, and two more if its output goes into files. What the administrator allows at most (the
 /// hard limit) is what the worker uses, up to [`DESCRIPTORS`]. Returns the former limit, which is what tasks get.
 fn raise_descriptor_limit() -> Option<DescriptorLimit> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;

@@ -10,8 +10,9 @@ use nix::sys::resource::{Resource, getrlimit};
 
 use crate::groups::mounts::{Version, chain, parse_membership, parse_mounts};
 
-/// Of the worker for each task: three pipes, and one that tells of its end. Control groups keep none open.
-pub(crate) const DESCRIPTORS_A_TASK: u64 = 4;
+/// Of the worker for each task: three pipes, one that tells of its end, and two files if its output goes into some. Control groups keep
+/// none open.
+pub(crate) const DESCRIPTORS_A_TASK: u64 = 6;
 /// For everything else: logs, connections, the directory, and the other ends of the pipes of a task that is just being started.
 pub(crate) const DESCRIPTORS_OF_OUR_OWN: u64 = 256;
 /// Threads of the worker, its keeper, and what a machine runs besides.
@@ -146,7 +147,7 @@ mod tests {
     #[test]
     fn the_least_limit_counts_and_is_named() {
         let usual = seen();
-        assert_eq!(told(&usual), "8128 at most, by open files: 32768, 4 a task");
+        assert_eq!(told(&usual), "5418 at most, by open files: 32768, 6 a task");
         let group = |most, now| GroupOfProcesses {
             path: "/sys/fs/cgroup/a".into(),
             most,
@@ -173,7 +174,7 @@ mod tests {
             descriptors: 20,
             ..seen()
         };
-        assert_eq!(told(&poor), "1 at most, by open files: 20, 4 a task");
+        assert_eq!(told(&poor), "1 at most, by open files: 20, 6 a task");
         let endless = Seen {
             descriptors: u64::MAX,
             pid_max: None,

@@ -82,11 +82,11 @@ mod tests {
         assert_eq!(usual.verdict, Verdict::Fine);
         assert_eq!(
             usual.text,
-            "32768 for a worker: room for 8128 tasks at once"
+            "32768 for a worker: room for 5418 tasks at once"
         );
         let small = room_of_descriptors(usable(256, 300));
         assert_eq!(small.verdict, Verdict::Lacking);
-        assert!(small.text.contains("room for 11 tasks"), "{small:?}");
+        assert!(small.text.contains("room for 7 tasks"), "{small:?}");
         let high = room_of_descriptors(usable(100_000, 100_000));
         assert!(high.text.starts_with("100000 "), "{high:?}");
     }

@@ -1,9 +1,9 @@
 //! Which files are kept: a count of what they take, and a thread that removes the oldest.
 
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
-use std::fs::{self, DirEntry, File, OpenOptions};
+use std::fs::{self, DirBuilder, DirEntry, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -15,6 +15,8 @@ use super::names::SUFFIX;
 
 /// How often old files are looked for: retention is in days, so a minute late is exact.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
+/// For its owner alone.
+const PRIVATE: u32 = 0o700;
 /// The oldest files that one walk remembers: some megabytes, and the next walk comes only when all of them are removed.
 const REMEMBERED: usize = 16_384;
 /// A file counts as whole blocks, as it does on most disks. So the total bounds the number of files, too.
@@ -74,7 +76,11 @@ fn on_disk(length: u64) -> u64 {
 
 impl Keeping {
     pub(super) fn new(config: OutputConfig) -> io::Result<Self> {
-        fs::create_dir_all(&config.dir)?;
+        // As the log's: what tasks print is nobody else's business.
+        DirBuilder::new()
+            .recursive(true)
+            .mode(PRIVATE)
+            .create(&config.dir)?;
         Ok(Keeping {
             config,
             ledger: Mutex::default(),
@@ -129,7 +135,8 @@ impl Keeping {
         ledger.set(path, 0);
         ledger.active.remove(path);
         if length == 0 {
-            remove(path);
+            // Whether or not: what stays is empty.
+            let _ = remove(path);
             return;
         }
         ledger.finished_bytes += on_disk(length);
@@ -163,7 +170,9 @@ impl Keeping {
             self.prune(&mut oldest, wall_now());
             let mut ledger = self.ledger.lock();
             let until = Instant::now() + PRUNE_INTERVAL;
-            while ledger.stage == Stage::Open && !self.is_full(&ledger) {
+            // What could not be removed just now is tried again later.
+            let was_full = self.is_full(&ledger);
+            while ledger.stage == Stage::Open && (was_full || !self.is_full(&ledger)) {
                 if self.wake.wait_until(&mut ledger, until).timed_out() {
                     break;
                 }
@@ -182,6 +191,7 @@ impl Keeping {
 
     /// Removes what is too old, or too much.
     fn prune(&self, oldest: &mut VecDeque<Old>, now: SystemTime) {
+        let mut removed = Removed::Some;
         loop {
             let is_over = {
                 let ledger = self.ledger.lock();
@@ -191,7 +201,12 @@ impl Keeping {
                 self.is_full(&ledger)
             };
             if oldest.is_empty() {
+                // Of a whole list nothing could be removed: another walk would find the same.
+                if removed == Removed::None {
+                    return;
+                }
                 *oldest = self.walk();
+                removed = Removed::None;
             }
             let Some(first) = oldest.front() else {
                 return;
@@ -200,20 +215,22 @@ impl Keeping {
             if !is_over && age <= self.config.retention.max_age {
                 return;
             }
-            if let Some(old) = oldest.pop_front() {
-                self.remove(&old);
+            if let Some(old) = oldest.pop_front()
+                && self.remove(&old) == Removed::Some
+            {
+                removed = Removed::Some;
             }
         }
     }
 
-    fn remove(&self, old: &Old) {
+    fn remove(&self, old: &Old) -> Removed {
         let mut ledger = self.ledger.lock();
         if ledger.active.contains_key(&old.path) {
-            return;
+            return Removed::None;
         }
-        remove(&old.path);
         // One that cannot be removed is told, and not tried again before the next walk finds it.
         ledger.finished_bytes = ledger.finished_bytes.saturating_sub(old.bytes);
+        remove(&old.path)
     }
 
     /// Goes through all files: counts what is finished anew, and gives the oldest of it, in order.
@@ -287,12 +304,23 @@ fn finished(entry: &DirEntry) -> Option<Old> {
     })
 }
 
-fn remove(path: &Path) {
+/// Whether there is less than before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Removed {
+    None,
+    Some,
+}
+
+fn remove(path: &Path) -> Removed {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             tracing::warn!(file = %path.display(), "cannot remove old output: {error}");
+            Removed::None
         }
-        Ok(()) | Err(_) => remove_empty_folders(path),
+        Ok(()) | Err(_) => {
+            remove_empty_folders(path);
+            Removed::Some
+        }
     }
 }
 

@@ -428,7 +428,6 @@ pub(super) fn report(id: u64, n: i64, task: RunningTask, status: ReportedStatus)
     }
 }
 
-/// With the story that every end here has.
 /// The start of a task that was given no cards.
 pub(super) fn spawned(run: RunTask) -> Effect {
     Effect::Spawn {
@@ -437,6 +436,7 @@ pub(super) fn spawned(run: RunTask) -> Effect {
     }
 }
 
+/// With the story that every end here has.
 pub(super) fn told(task: RunningTask) -> RunningTask {
     RunningTask {
         story: Some(Story::exited(0).into()),

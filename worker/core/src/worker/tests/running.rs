@@ -346,7 +346,7 @@ fn no_more_tasks_are_taken_than_there_is_room_for() {
     let mut rig = Rig::with(|options| {
         options.description.room = Some(TaskRoom {
             most: 2.try_into().expect("not zero"),
-            limited_by: "open files: 300, 4 a task".into(),
+            limited_by: "open files: 300, 6 a task".into(),
         });
     })
     .join();
@@ -363,7 +363,7 @@ fn no_more_tasks_are_taken_than_there_is_room_for() {
         panic!("it is refused: {refused:?}");
     };
     assert_eq!(refusal.code, RefusalCode::Busy);
-    let text = "it runs as many tasks as it can: 2 at most, by open files: 300, 4 a task";
+    let text = "it runs as many tasks as it can: 2 at most, by open files: 300, 6 a task";
     assert_eq!(refusal.message, text);
     // Nor does a healthcheck take the place of a task, which is free as soon as a process is gone, whoever knows.
     rig.run(healthcheck(1, 8, ""));
