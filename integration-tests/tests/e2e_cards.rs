@@ -143,15 +143,16 @@ fn no_card_is_taken_twice_also_if_the_scheduler_is_killed_meanwhile() {
     let _worker = start_worker(&stage, &spec);
     let with_cards = |lines: &[Line]| lines.iter().filter(|l| l.job != "none").count();
     // Round robin begins with one of each, which is all that there is room for but a half.
-    let full = wait_within(PATIENCE, "the cards to be taken", || {
+    let taken = |least: u32| {
         let lines = log(&stage);
         let sum: u32 = lines
             .iter()
             .flat_map(|line| JOBS.iter().filter(|job| job.0 == line.job))
             .map(|(_, _, cards, milli)| milli * *cards as u32)
             .sum();
-        (sum >= 2500).then_some(lines)
-    });
+        (sum >= least).then_some(lines)
+    };
+    let full = wait_within(PATIENCE, "the cards to be taken", || taken(2500));
     check(&full);
     scheduler.kill_program();
     let _scheduler = stage.start_scheduler(&spec);
@@ -170,7 +171,7 @@ fn no_card_is_taken_twice_also_if_the_scheduler_is_killed_meanwhile() {
         let answer = stage.brasserie(&asked).output;
         answer.contains("without room").then_some(())
     });
-    let before = log(&stage);
+    let before = wait_within(PATIENCE, "the other half to be taken", || taken(3000));
     check(&before);
     assert!(before.iter().all(|line| line.begins), "nobody was ended");
     assert!(with_cards(&before) >= with_cards(&full));

@@ -24,14 +24,15 @@ impl Config {
 
     /// The resources that count cards of one model, each with it; none, if cards are not looked at at all.
     pub fn card_models(&self) -> impl Iterator<Item = (ResourceId, &str)> {
-        let worker = self.worker_level();
-        let looks_at_cards = self.card_slots().is_some();
-        let all = self.resources.iter().enumerate();
-        all.filter(move |(_, resource)| looks_at_cards && resource.level == worker)
-            .filter_map(|(i, resource)| {
-                let id = ResourceId(u16::try_from(i).ok()?);
-                Some((id, resource.name.strip_prefix(CARD_PREFIX)?))
-            })
+        let all = (0..self.resources.len()).filter_map(|i| u16::try_from(i).ok());
+        all.filter_map(|i| Some((ResourceId(i), self.card_model(ResourceId(i))?)))
+    }
+
+    /// The model whose cards a resource counts.
+    pub fn card_model(&self, id: ResourceId) -> Option<&str> {
+        let resource = &self.resources[id.index()];
+        let counts = self.card_slots().is_some() && resource.level == self.worker_level();
+        resource.name.strip_prefix(CARD_PREFIX).filter(|_| counts)
     }
 
     /// What a task of the job needs of the cards of its worker.

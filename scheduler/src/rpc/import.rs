@@ -16,6 +16,8 @@ pub(super) enum ImportError {
         "saveJob.job.killRequest.method: {0} is not allowed; allowed is 1 (TERM_WAIT_KILL), 2 (KILL) or 3 (TERM)"
     )]
     KillMethod(i32),
+    #[error("saveJob.job.taskSubprocessOptions.limits: {0:?} is there twice")]
+    LimitTwice(String),
 }
 
 /// The job's text. What inherits from the settings when it is empty is left out; its name is not in it.
@@ -80,7 +82,7 @@ pub(super) fn job(job: BistroJobConfig) -> Result<String, ImportError> {
         put("backoff", Value::Array(backoff));
     }
     if let Some(options) = job.task_subprocess_options {
-        put("task_subprocess", task_subprocess(options));
+        put("task_subprocess", task_subprocess(options)?);
     }
     if let Some(request) = job.kill_request {
         put("kill_subprocess", kill_subprocess(&request)?);
@@ -134,7 +136,7 @@ fn filter(filter: BistroJobConfigFilters) -> Value {
     ])
 }
 
-fn task_subprocess(options: TaskSubprocessOptions) -> Value {
+fn task_subprocess(options: TaskSubprocessOptions) -> Result<Value, ImportError> {
     let cgroups = |groups: CGroupOptions| {
         object([
             ("root", groups.root.map(|v| json!(v))),
@@ -147,7 +149,7 @@ fn task_subprocess(options: TaskSubprocessOptions) -> Value {
             ("pids_max", groups.pids_max.map(|v| json!(v))),
         ])
     };
-    object([
+    Ok(object([
         ("poll_ms", options.poll_ms.map(|v| json!(v))),
         (
             "max_log_lines_per_poll_interval",
@@ -169,24 +171,28 @@ fn task_subprocess(options: TaskSubprocessOptions) -> Value {
         ),
         ("use_canary_pipe", options.use_canary_pipe.map(|v| json!(v))),
         ("cgroups", options.cgroup_options.map(cgroups)),
-        ("limits", options.limits.map(limits)),
+        ("limits", options.limits.map(limits).transpose()?),
         ("user", options.user.map(|v| json!(v))),
         ("group", options.group.map(|v| json!(v))),
-    ])
+    ]))
 }
 
 /// Their numbers as the file has them; what makes no sense stays for its reader to refuse.
-fn limits(limits: Vec<ResourceLimit>) -> Value {
-    let bound = |number: Option<i64>| match Bound::from_number(number.unwrap_or(0)) {
+fn limits(limits: Vec<ResourceLimit>) -> Result<Value, ImportError> {
+    let bound = |number: Option<i64>| match number.and_then(Bound::from_number) {
         Some(Bound::Unlimited) => json!(Bound::UNLIMITED),
         Some(Bound::At(amount)) => json!(amount),
         None => json!(number),
     };
-    let limits = limits.into_iter().map(|limit| {
+    let mut all = Map::new();
+    for limit in limits {
         let both = json!({"soft": bound(limit.soft), "hard": bound(limit.hard)});
-        (limit.name.unwrap_or_default(), both)
-    });
-    Value::Object(limits.collect())
+        let name = limit.name.unwrap_or_default();
+        if all.insert(name.clone(), both).is_some() {
+            return Err(ImportError::LimitTwice(name));
+        }
+    }
+    Ok(Value::Object(all))
 }
 
 fn kill_subprocess(request: &KillRequest) -> Result<Value, ImportError> {
@@ -292,5 +298,17 @@ mod tests {
             });
         };
         assert!(bad(method).contains("9 is not allowed"));
+        let twice: fn(&mut BistroJobConfig) = |job| {
+            let limit = |soft| ResourceLimit {
+                name: Some("nofile".to_owned()),
+                soft: Some(soft),
+                hard: Some(soft),
+            };
+            job.task_subprocess_options = Some(TaskSubprocessOptions {
+                limits: Some(vec![limit(5), limit(6)]),
+                ..TaskSubprocessOptions::default()
+            });
+        };
+        assert!(bad(twice).contains("\"nofile\" is there twice"));
     }
 }

@@ -21,7 +21,12 @@ pub(super) fn from_wire(
         let Some(limited) = Limited::parse(&name) else {
             return at("name", Problem::unknown_word(&name, Limited::NAMES));
         };
-        let (soft, hard) = (limit.soft.unwrap_or(0), limit.hard.unwrap_or(0));
+        let Some(soft) = limit.soft else {
+            return at("soft", Problem::Missing);
+        };
+        let Some(hard) = limit.hard else {
+            return at("hard", Problem::Missing);
+        };
         let Some(hard_bound) = Bound::from_number(hard) else {
             return at("hard", out_of_range(hard, "-1 (unlimited), or 0 or more"));
         };

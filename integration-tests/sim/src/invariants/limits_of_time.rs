@@ -177,9 +177,17 @@ impl LimitsOfTime {
         (run, by): (Run, EndedBy),
         world: &World<'_>,
     ) -> Result<(), Violation> {
-        self.settle(key);
-        if !matches!(by, EndedBy::Timeout | EndedBy::Deadline) {
-            return Ok(());
+        match by {
+            EndedBy::Timeout | EndedBy::Deadline => self.settle(key),
+            // Its worker ends, and everything with it.
+            EndedBy::Shutdown | EndedBy::Suicide => {
+                self.settle(key);
+                return Ok(());
+            }
+            // Such a wish may be ignored, and the time goes on.
+            EndedBy::Operator | EndedBy::Orphan | EndedBy::MemoryLimit | EndedBy::OutOfMemory => {
+                return Ok(());
+            }
         }
         let broken = |what: &str| {
             let (worker, task) = (key.0, run.task);
@@ -267,6 +275,19 @@ mod tests {
         trial.at(13).sees(scheduler_turn());
         trial.at(14);
         trial.breaks(scheduler_turn(), "run on after its time was over");
+    }
+
+    #[test]
+    fn a_wish_to_end_it_does_not_stop_the_clock() {
+        let mut trial = Trial::of(LimitsOfTime::default());
+        trial.at(1).sees(limited(None, Some(10)));
+        trial.at(2).sees(kill_asked(1, run(1), EndedBy::Operator));
+        trial.at(13);
+        trial.breaks(scheduler_turn(), "run on after its time was over");
+        let mut trial = Trial::of(LimitsOfTime::default());
+        trial.at(1).sees(limited(None, Some(10)));
+        trial.at(2).sees(kill_asked(1, run(1), EndedBy::Suicide));
+        trial.at(500).sees(scheduler_turn());
     }
 
     #[test]

@@ -292,9 +292,10 @@ const MAX_CARDS: usize = 1024;
 
 fn resources_of(worker: &WorkerDescription) -> WorkerResources {
     let mut seen = BTreeSet::new();
-    // What has one name is one card, however often a worker lists it.
+    // What has one name is one card, however often a worker lists it, and what has none can be given to nobody.
     let listed = worker.usable.gpus.iter().take(MAX_CARDS);
     let cards = listed
+        .filter(|card| !card.pci_bus_id.is_empty())
         .filter(|card| seen.insert(&card.pci_bus_id))
         .map(|card| Card {
             device: card.pci_bus_id.as_str().into(),

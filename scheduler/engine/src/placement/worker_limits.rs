@@ -4,7 +4,7 @@
 use brasserie_common::Card;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common_config::{
-    CARD_PREFIX, Config, Enforcement, PhysicalKind, PhysicalResource, ResourceId, ResourceLimit,
+    Config, Enforcement, PhysicalKind, PhysicalResource, ResourceId, ResourceLimit,
 };
 
 use super::demands::Demand;
@@ -26,7 +26,7 @@ pub(super) fn slots(config: &Config, id: ResourceId, worker: &WorkerResources) -
         ResourceLimit::Fixed(limit) => measured_slots(config, id, worker).unwrap_or(limit),
         ResourceLimit::ReportedCores => slots_for_cores(worker.cpu_cores),
     };
-    let model = model_of(config, id);
+    let model = config.card_model(id);
     let is_of = |card: &&Card| model.is_some_and(|model| *card.model == *model);
     let cards = worker.cards.iter().filter(is_of).count();
     slots.saturating_add(i32::try_from(cards).unwrap_or(i32::MAX))
@@ -60,13 +60,6 @@ fn measured_slots(config: &Config, id: ResourceId, worker: &WorkerResources) -> 
     (amount > 0.0).then_some((slots as i32).max(0))
 }
 
-/// The model whose cards a resource counts, if cards are looked at at all.
-fn model_of(config: &Config, id: ResourceId) -> Option<&str> {
-    let mut entries = config.physical_resources.iter();
-    entries.find(|p| p.kind == PhysicalKind::GpuCard)?;
-    config.resources[id.index()].name.strip_prefix(CARD_PREFIX)
-}
-
 /// Whether a need exceeds a limit that every worker has, whoever may still join.
 pub(super) fn over_fixed_limits(config: &Config, resources: &[ResourceId], needs: &[i32]) -> bool {
     resources.iter().zip(needs).any(|(id, need)| {
@@ -81,7 +74,7 @@ pub(super) fn over_fixed_limits(config: &Config, resources: &[ResourceId], needs
             .any(|amount| amount >= need);
         let mut entries = config.physical_resources.iter();
         let measured =
-            entries.any(|p| p.logical_resource == *id) || model_of(config, *id).is_some();
+            entries.any(|p| p.logical_resource == *id) || config.card_model(*id).is_some();
         *need > 0 && *need > fixed && !replaced && !measured
     })
 }

@@ -159,7 +159,7 @@ fn a_worker_that_runs_as_many_tasks_as_it_can() {
     assert_eq!(
         waiting.map(String::as_str),
         Some(
-            "no worker can take it now: 1 with as many tasks as they can run (worker `w1` runs 2 at most, by open files: 300, 4 a task)"
+            "no worker can take it now: 1 with as many tasks as they can run (worker `w1` runs 2 at most, by open files: 300, 6 a task)"
         )
     );
     // It says that it can run more.

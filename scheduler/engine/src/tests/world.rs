@@ -215,6 +215,6 @@ pub(super) fn end(engine: &mut Engine, now: Time, task: Task, bits: StatusBits) 
 pub(super) fn room(most: u32) -> TaskRoom {
     TaskRoom {
         most: most.try_into().expect("one task at least"),
-        limited_by: "open files: 300, 4 a task".into(),
+        limited_by: "open files: 300, 6 a task".into(),
     }
 }
