@@ -16,9 +16,9 @@
 //!   first, since names may contain any separator), `BRASSERIE_STATUS` (the `/dev/fd/N` path), `BRASSERIE_ARGUMENT` (the
 //!   JSON argument, left out above [`ARGUMENT_IN_ENVIRONMENT_LIMIT`]) and `BRASSERIE_INVOCATION` (start time, a colon, 16
 //!   hexadecimal digits).
-//! * no blocked and no ignored signals, and a process group of its own, whatever `process_group_leader` says: a kill
-//!   must reach the task's children too. A Ctrl-C in the worker's terminal therefore reaches the worker only, which
-//!   then ends its tasks.
+//! * no blocked and no ignored signals, and a session of its own, so a process group too, whatever `process_group_leader` says: a
+//!   kill must reach the task's children too. It has no terminal: a Ctrl-C in the worker's reaches the worker only, which then ends
+//!   its tasks, and no task types into it.
 //!
 //! * the limit of open files that the worker was started with, whatever it raised its own to, and the limits that it asks for.
 //! * with `user` the rights of that user, if [`Accounts`] has him: user, group and all groups of the user, no way to others, the
