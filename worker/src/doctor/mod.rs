@@ -187,7 +187,9 @@ mod tests {
             ]
         );
         assert!(found.iter().all(|finding| !finding.text.is_empty()));
-        assert_eq!(found[8].verdict, Verdict::Fine, "{found:?}");
+        // It may have little room.
+        assert_ne!(found[8].verdict, Verdict::Lacking, "{found:?}");
+        assert!(found[8].text.contains("writable, locks work"), "{found:?}");
         assert_eq!(found[9].verdict, Verdict::Lacking, "{found:?}");
         let left = fs::read_dir(folder.path()).expect("a folder").count();
         assert_eq!(left, 0, "nothing was made");
