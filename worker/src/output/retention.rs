@@ -167,12 +167,11 @@ impl Keeping {
         // What earlier workers left counts from the start.
         let mut oldest = self.walk();
         loop {
-            self.prune(&mut oldest, wall_now());
+            let pruned = self.prune(&mut oldest, wall_now());
             let mut ledger = self.ledger.lock();
             let until = Instant::now() + PRUNE_INTERVAL;
-            // What could not be removed just now is tried again later.
-            let was_full = self.is_full(&ledger);
-            while ledger.stage == Stage::Open && (was_full || !self.is_full(&ledger)) {
+            let waits = |ledger: &Ledger| pruned == Pruned::Refused || !self.is_full(ledger);
+            while ledger.stage == Stage::Open && waits(&ledger) {
                 if self.wake.wait_until(&mut ledger, until).timed_out() {
                     break;
                 }
@@ -190,30 +189,30 @@ impl Keeping {
     }
 
     /// Removes what is too old, or too much.
-    fn prune(&self, oldest: &mut VecDeque<Old>, now: SystemTime) {
+    fn prune(&self, oldest: &mut VecDeque<Old>, now: SystemTime) -> Pruned {
         let mut removed = Removed::Some;
         loop {
             let is_over = {
                 let ledger = self.ledger.lock();
                 if ledger.stage == Stage::Closing || ledger.finished_bytes == 0 {
-                    return;
+                    return Pruned::Enough;
                 }
                 self.is_full(&ledger)
             };
             if oldest.is_empty() {
                 // Of a whole list nothing could be removed: another walk would find the same.
                 if removed == Removed::None {
-                    return;
+                    return Pruned::Refused;
                 }
                 *oldest = self.walk();
                 removed = Removed::None;
             }
             let Some(first) = oldest.front() else {
-                return;
+                return Pruned::Enough;
             };
             let age = now.duration_since(first.modified).unwrap_or_default();
             if !is_over && age <= self.config.retention.max_age {
-                return;
+                return Pruned::Enough;
             }
             if let Some(old) = oldest.pop_front()
                 && self.remove(&old) == Removed::Some
@@ -302,6 +301,15 @@ fn finished(entry: &DirEntry) -> Option<Old> {
         path: entry.path(),
         bytes: on_disk(about.len()),
     })
+}
+
+/// How a round of removing went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pruned {
+    /// What is left may stay, for now.
+    Enough,
+    /// The disk lets nothing be removed; that is tried again later.
+    Refused,
 }
 
 /// Whether there is less than before.
