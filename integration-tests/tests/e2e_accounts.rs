@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use brasserie_worker::process::{Accounts, AllowedUser};
-use integration_tests::e2e::{PATIENCE, SchedulerSpec, Stage, wait_within};
+use integration_tests::e2e::Stage;
 use serde_json::{Value, json};
 
 fn config() -> Value {
@@ -32,18 +32,6 @@ fn config() -> Value {
     })
 }
 
-/// What `explain` says of the job's task, once it has ended.
-fn last_run(stage: &Stage, spec: &SchedulerSpec, job: &str) -> Value {
-    let address = format!("127.0.0.1:{}", spec.port);
-    wait_within(PATIENCE, &format!("the end of {job}"), || {
-        let asked = ["explain", job, "n", "--json", "--scheduler", &address];
-        let answer = stage.brasserie(&asked);
-        let document: Value = serde_json::from_str(&answer.output).ok()?;
-        let last = document["last_run"].clone();
-        (!last.is_null()).then_some(last)
-    })
-}
-
 #[test]
 fn a_config_file_says_what_tasks_may_use_and_whose_rights_they_have() {
     let stage = Stage::new();
@@ -61,20 +49,20 @@ fn a_config_file_says_what_tasks_may_use_and_whose_rights_they_have() {
     }
     let _worker = stage.start_worker(&one);
 
-    let held = last_run(&stage, &spec, "held");
+    let held = &stage.explain_ended(&spec, "held", "n")["last_run"];
     assert_eq!(
         (&held["signal"], &held["fault"]),
         (&json!(25), &json!("task")),
         "{held}"
     );
 
-    let who = last_run(&stage, &spec, "who");
+    let who = &stage.explain_ended(&spec, "who", "n")["last_run"];
     match is_able {
         true => assert_eq!(who["exit_code"], 0, "{who}"),
         false => assert!(who.to_string().contains("--allow-user nobody"), "{who}"),
     }
 
-    let refused = last_run(&stage, &spec, "refused");
+    let refused = &stage.explain_ended(&spec, "refused", "n")["last_run"];
     let text = refused.to_string();
     assert!(
         text.contains("would have to be started with --allow-user daemon"),

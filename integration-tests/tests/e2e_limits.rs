@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use integration_tests::e2e::{PATIENCE, SchedulerSpec, Stage, wait_within};
+use integration_tests::e2e::Stage;
 use serde_json::{Value, json};
 
 /// Far longer than any limit here: who waits for it is caught.
@@ -35,18 +35,6 @@ fn config() -> Value {
     })
 }
 
-/// What `explain` says of the job's task, once it has ended.
-fn last_run(stage: &Stage, spec: &SchedulerSpec, job: &str) -> (String, Value) {
-    let address = format!("127.0.0.1:{}", spec.port);
-    wait_within(PATIENCE, &format!("the end of {job}"), || {
-        let asked = ["explain", job, "n", "--json", "--scheduler", &address];
-        let answer = stage.brasserie(&asked);
-        let document: Value = serde_json::from_str(&answer.output).ok()?;
-        let last = document["last_run"].clone();
-        (!last.is_null()).then(|| (document["reasons"].to_string(), last))
-    })
-}
-
 #[test]
 fn a_task_is_ended_by_its_timeout_and_its_deadline() {
     let stage = Stage::new();
@@ -56,7 +44,8 @@ fn a_task_is_ended_by_its_timeout_and_its_deadline() {
     let begun = Instant::now();
     let _worker = stage.start_worker(&stage.worker_spec("one", &spec));
 
-    let (reasons, slow) = last_run(&stage, &spec, "slow");
+    let slow = stage.explain_ended(&spec, "slow", "n");
+    let (reasons, slow) = (slow["reasons"].to_string(), &slow["last_run"]);
     assert_eq!(slow["ended_by"], "timeout", "{slow}");
     assert_eq!(slow["fault"], "task", "{slow}");
     assert_eq!(slow["signal"], 15, "{slow}");
@@ -65,14 +54,16 @@ fn a_task_is_ended_by_its_timeout_and_its_deadline() {
     assert!(reasons.contains("timed out after 200ms"), "{reasons}");
     assert!(reasons.contains("failed"), "{reasons}");
 
-    let (reasons, stubborn) = last_run(&stage, &spec, "stubborn");
+    let stubborn = stage.explain_ended(&spec, "stubborn", "n");
+    let (reasons, stubborn) = (stubborn["reasons"].to_string(), &stubborn["last_run"]);
     assert_eq!(stubborn["ended_by"], "deadline", "{stubborn}");
     assert_eq!(stubborn["signal"], 9, "{stubborn}");
     assert!(stubborn["ran_ms"].as_u64() >= Some(300), "{stubborn}");
     assert!(reasons.contains("its deadline passed"), "{reasons}");
     assert!(begun.elapsed() >= Duration::from_millis(1300));
 
-    let (reasons, done) = last_run(&stage, &spec, "done");
+    let done = stage.explain_ended(&spec, "done", "n");
+    let (reasons, done) = (done["reasons"].to_string(), &done["last_run"]);
     assert_eq!(done["ended_by"], "timeout", "{done}");
     assert!(!reasons.contains("timed out"), "{reasons}");
     assert!(reasons.to_lowercase().contains("done"), "{reasons}");

@@ -48,12 +48,7 @@ fn a_worker_gets_as_many_tasks_as_its_descriptors_allow() {
     let worker = stage.worker_command(&stage.worker_spec("one", &spec));
     let _worker = stage.start("worker", limited(&worker));
     let address = format!("127.0.0.1:{}", spec.port);
-    let explain = |node: &str| {
-        let asked = ["explain", "j", node, "--json", "--scheduler", &address];
-        let answer = stage.brasserie(&asked);
-        let document: Value = serde_json::from_str(&answer.output).unwrap_or_default();
-        document["reasons"].to_string()
-    };
+    let explain = |node: &str| stage.explain(&spec, "j", node)["reasons"].to_string();
     let limit = format!(
         "1 with as many tasks as they can run (worker `one` runs {ROOM} at most, by open files: {DESCRIPTORS}, 6 a task)"
     );

@@ -9,11 +9,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use brasserie_common::Timeouts;
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::records::{RunRecords, WORK_SCRIPT};
-use super::{Host, LossTime, Network, Process, Program, Programs, free_port};
+use super::{
+    Host, LossTime, Network, PATIENCE, Process, Program, Programs, free_port, wait_within,
+};
 
 /// Every timeout of the worker protocol at its least.
 pub const FAST_SCHEDULER: &[&str] = &[
@@ -278,6 +280,21 @@ impl Stage {
     /// Runs `brasserie` to its end.
     pub fn brasserie(&self, arguments: &[&str]) -> Finished {
         self.finish("brasserie", self.brasserie_command(arguments))
+    }
+
+    /// What `brasserie explain` tells of a task; null while it does not.
+    pub fn explain(&self, spec: &SchedulerSpec, job: &str, node: &str) -> Value {
+        let address = format!("{}:{}", spec.address, spec.port);
+        let answer = self.brasserie(&["explain", job, node, "--json", "--scheduler", &address]);
+        serde_json::from_str(&answer.output).unwrap_or_default()
+    }
+
+    /// The same of one that has run, once it has ended.
+    pub fn explain_ended(&self, spec: &SchedulerSpec, job: &str, node: &str) -> Value {
+        wait_within(PATIENCE, &format!("the end of {job}"), || {
+            let document = self.explain(spec, job, node);
+            (!document["last_run"].is_null()).then_some(document)
+        })
     }
 
     /// Starts any program with its output in a log of this stage.
