@@ -182,3 +182,22 @@ fn no_card_is_taken_twice_also_if_the_scheduler_is_killed_meanwhile() {
     assert_eq!(with_cards(&lines), 2 * NODES * JOBS.len(), "each runs once");
     assert_eq!(lines.len(), 2 * NODES * (JOBS.len() + 1));
 }
+
+#[test]
+fn a_run_by_hand_gives_cards_as_well() {
+    let stage = Stage::new();
+    let mut config = config(&stage);
+    let jobs = config.as_object_mut().expect("it is one");
+    jobs.remove("bistro_job->none");
+    let config = stage.write("config.json", &format!("{config:#}"));
+    stage.write("work/go", "");
+    let finished = stage.brasserie(&[
+        "run",
+        config.to_str().expect("a plain name"),
+        &nvidia_smi(&stage),
+    ]);
+    assert_eq!(finished.code, Some(0), "{}", finished.output);
+    let lines = log(&stage);
+    check(&lines);
+    assert_eq!(lines.len(), 2 * NODES * JOBS.len());
+}

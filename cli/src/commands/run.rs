@@ -13,10 +13,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use brasserie_common_config::UnknownKeys;
 use brasserie_thrift::generated::brasserie::{ClusterStatus, JobStatus};
+use brasserie_worker::process::AllowedUser;
 
 use crate::Ending;
 use crate::connection::{Connection, block_on};
-use cluster::Cluster;
+use cluster::{Cluster, WorkerFlags};
 use directory::Directory;
 use interrupts::Interrupts;
 use progress::Progress;
@@ -45,6 +46,13 @@ pub(crate) struct Args {
     /// For jobs without a command: the program that every task runs.
     #[arg(long, value_name = "PROGRAM")]
     worker_command: Option<String>,
+    /// The program `nvidia-smi`: with it tasks of jobs that ask for graphics cards get some of this machine's.
+    #[arg(long, value_name = "PATH")]
+    nvidia_smi: Option<PathBuf>,
+    /// A user whose rights jobs may ask for (`user`), with groups beside the user's own that they may ask for (`group`); once
+    /// for each. It takes root.
+    #[arg(long, value_name = "USER[:GROUP[,GROUP...]]", value_parser = AllowedUser::parse)]
+    allow_user: Vec<AllowedUser>,
 }
 
 pub(crate) fn run(args: Args) -> Result<Ending> {
@@ -64,8 +72,12 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
     let started = Instant::now();
     let directory = Directory::open(args.data_dir.as_deref())?;
     let mut interrupts = Interrupts::listen().context("cannot listen for signals")?;
-    let mut cluster =
-        Cluster::start(&config, directory.path(), args.worker_command.clone()).await?;
+    let worker = WorkerFlags {
+        worker_command: args.worker_command,
+        nvidia_smi: args.nvidia_smi,
+        allowed_users: args.allow_user,
+    };
+    let mut cluster = Cluster::start(&config, directory.path(), worker).await?;
     let connection = Connection::new(&cluster.address())?;
     let mut progress = Progress::new();
 

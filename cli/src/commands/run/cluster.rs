@@ -6,13 +6,20 @@ use anyhow::{Context, Result};
 use brasserie_common::{ServiceAddress, Shard};
 use brasserie_scheduler::{ConfigSource, NewCluster, SchedulerHandle};
 use brasserie_worker::ExitReason;
-use brasserie_worker::process::PassedEnvironment;
+use brasserie_worker::process::{AllowedUser, PassedEnvironment};
 use tokio::task::JoinHandle;
 
 use super::settings::RunConfig;
 
 /// The worker's place in the pool; always the same, so that a resumed run takes over its own shard.
 const SHARD: &str = "local";
+
+/// What of the run's flags is the worker's business.
+pub(super) struct WorkerFlags {
+    pub worker_command: Option<String>,
+    pub nvidia_smi: Option<PathBuf>,
+    pub allowed_users: Vec<AllowedUser>,
+}
 
 /// Both halves at work.
 pub(super) struct Cluster {
@@ -25,7 +32,7 @@ impl Cluster {
     pub(super) async fn start(
         run: &RunConfig,
         directory: PathBuf,
-        worker_command: Option<String>,
+        flags: WorkerFlags,
     ) -> Result<Self> {
         let folder = run.file.parent().map(PathBuf::from).unwrap_or_default();
         let source = ConfigSource::Given {
@@ -47,7 +54,9 @@ impl Cluster {
         };
         let shard = Shard::try_from(SHARD).expect("Invariant: a constant name is valid");
         let options = brasserie_worker::StartOptions {
-            worker_command,
+            worker_command: flags.worker_command,
+            nvidia_smi: flags.nvidia_smi,
+            allowed_users: flags.allowed_users,
             // Whoever starts a run by hand means the tasks to see what a shell would let them see.
             pass_environment: PassedEnvironment::Everything,
             ..brasserie_worker::StartOptions::new(peer, shard, directory.join("worker"))
