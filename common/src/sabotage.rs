@@ -98,6 +98,8 @@ pub enum Sabotage {
     FailureOpensGate,
     /// What a worker lists takes no slots of it.
     AdoptWithoutCharges,
+    /// What a worker lists takes none of its cards.
+    AdoptWithoutCards,
     /// Tasks get the memory that the configuration reserves.
     GiveAwayTheReserve,
     /// The scheduler tells every worker that it has only just begun to count towards its loss.
@@ -106,7 +108,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// Every one, in the order in which reports list them.
-    pub const ALL: [Sabotage; 48] = [
+    pub const ALL: [Sabotage; 49] = [
         Sabotage::SkipSequenceCheck,
         Sabotage::MarkRunningAfterSending,
         Sabotage::AcceptStatusInNew,
@@ -153,6 +155,7 @@ impl Sabotage {
         Sabotage::StartBeforeDeletionIsDurable,
         Sabotage::FailureOpensGate,
         Sabotage::AdoptWithoutCharges,
+        Sabotage::AdoptWithoutCards,
         Sabotage::GiveAwayTheReserve,
         Sabotage::HideHowLong,
     ];

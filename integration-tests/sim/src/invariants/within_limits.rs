@@ -1,10 +1,11 @@
-//! Law `within_limits`: A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all; and no worker is sent more tasks than it can run.
+//! Law `within_limits`: A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all; no worker is sent more tasks than it can run, and no card is promised twice.
 //!
 //! Source: C.4 4. Overload is how one job breaks another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use brasserie_common::cards::WHOLE_CARD;
 use brasserie_common::{SchedulerId, Time, WorkerId};
 use brasserie_common_config::{Config, LevelId, ResourceLimit};
 
@@ -31,6 +32,8 @@ pub struct WithinLimits {
     machines: Machines,
     /// By resource, as at the start of the run; adopted ones, too.
     charges: BTreeMap<Run, Vec<i32>>,
+    /// Thousandths by device, as the worker is told.
+    gpus: BTreeMap<Run, Vec<(String, u32)>>,
     taken: BTreeMap<(SchedulerId, Where), BTreeSet<Run>>,
     places: BTreeMap<(SchedulerId, Run), WorkerId>,
     /// Let go meanwhile: what they list is not adopted any more.
@@ -43,7 +46,7 @@ impl Law for WithinLimits {
     }
 
     fn statement(&self) -> &'static str {
-        "A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all; and no worker is sent more tasks than it can run."
+        "A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all; no worker is sent more tasks than it can run, and no card is promised twice."
     }
 
     fn observe(
@@ -54,6 +57,9 @@ impl Law for WithinLimits {
     ) -> Result<(), Violation> {
         self.executions.note(happening);
         self.machines.note(happening);
+        if let Happening::Charged { run, gpus, .. } = happening {
+            self.gpus.insert(*run, gpus.clone());
+        }
         match *happening {
             Happening::CallSent {
                 place,
@@ -178,6 +184,26 @@ impl WithinLimits {
         }
     }
 
+    fn judge_cards(&self, scheduler: SchedulerId, worker: WorkerId) -> Result<(), Violation> {
+        let taken = self.taken.get(&(scheduler, Where::Worker(worker)));
+        let shares = taken.into_iter().flatten();
+        let shares = shares.filter_map(|run| self.gpus.get(run)).flatten();
+        let mut of_cards: BTreeMap<&str, u32> = BTreeMap::new();
+        for (device, milli) in shares {
+            let of_card = of_cards.entry(device).or_default();
+            *of_card += milli;
+            if *of_card > WHOLE_CARD {
+                return Err(Violation::new(
+                    NAME,
+                    format_args!(
+                        "{of_card} thousandths of card `{device}` of worker {worker} are promised"
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
     fn start(
         &mut self,
         scheduler: SchedulerId,
@@ -190,6 +216,7 @@ impl WithinLimits {
         self.charges.insert(run, charge);
         self.take(scheduler, worker, run);
         self.judge_room(scheduler, worker)?;
+        self.judge_cards(scheduler, worker)?;
         let level = job.map_or(config.level_for_tasks, |job| job.level_for_tasks);
         for (number, resource) in config.resources.iter().enumerate() {
             let ResourceLimit::Fixed(limit) = resource.limit else {
@@ -272,6 +299,23 @@ mod tests {
         let violation = law.start(sid(1), wid(1), of(0, 1), &config).unwrap_err();
         let text = "can run 1 tasks, and has got 2";
         assert!(violation.what.contains(text), "{violation}");
+    }
+
+    #[test]
+    fn no_card_is_promised_twice() {
+        let (config, mut law) = (config(), WithinLimits::default());
+        for (job, milli) in [(0, 600), (1, 500)] {
+            let share = ("card".to_owned(), milli);
+            law.gpus.insert(of(job, job), vec![share]);
+        }
+        let (s, w) = (sid(1), wid(1));
+        assert_eq!(law.start(s, w, of(0, 0), &config), Ok(()));
+        // A card of this name is another one on another machine.
+        assert_eq!(law.start(s, wid(2), of(1, 1), &config), Ok(()));
+        law.give_back(s, of(1, 1));
+        let violation = law.start(s, w, of(1, 1), &config).unwrap_err();
+        let text = "1100 thousandths of card `card` of worker";
+        assert!(violation.what.starts_with(text), "{violation}");
     }
 
     #[test]

@@ -10,6 +10,20 @@ use crate::event_log::FaultKind;
 use crate::network::NetworkFaults;
 use crate::swarm::{Gates, Machines, Orphans, Restores, Start, StartSeconds};
 
+/// Messages get lost, and nothing else happens.
+const LOSING: Wanted = Wanted {
+    network: LOSSY,
+    ..CALM
+};
+
+/// Schedulers learn from workers of what stays for long on machines that have something to share out.
+const ADOPTING: Wanted = Wanted {
+    faults: &[(FaultKind::SchedulerCrash, secs(40))],
+    processes: Some(STUBBORN),
+    machines: Machines::Measured,
+    ..CALM
+};
+
 const fn focus(bug: Sabotage, laws: &'static [&'static str], world: Wanted) -> Focus {
     Focus {
         bug,
@@ -52,14 +66,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
             ..CALM
         },
     ),
-    focus(
-        Sabotage::RetrySentInvocation,
-        &["sent_once"],
-        Wanted {
-            network: LOSSY,
-            ..CALM
-        },
-    ),
+    focus(Sabotage::RetrySentInvocation, &["sent_once"], LOSING),
     focus(
         Sabotage::EndWaitOneWorkerEarly,
         &["wait_ends_rightly"],
@@ -91,21 +98,11 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
         },
     )
     .beginning_at(9),
-    focus(
-        Sabotage::AskWithoutRaising,
-        &["settles"],
-        Wanted {
-            network: LOSSY,
-            ..CALM
-        },
-    ),
+    focus(Sabotage::AskWithoutRaising, &["settles"], LOSING),
     focus(
         Sabotage::UnknownIsFailure,
         &["running_before_sent", "within_limits"],
-        Wanted {
-            network: LOSSY,
-            ..CALM
-        },
+        LOSING,
     ),
     focus(
         Sabotage::AcknowledgeBeforeDurable,
@@ -487,12 +484,12 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::AdoptWithoutCharges,
         &["within_limits", "within_machines"],
-        Wanted {
-            faults: &[(FaultKind::SchedulerCrash, secs(40))],
-            processes: Some(STUBBORN),
-            machines: Machines::Measured,
-            ..CALM
-        },
+        ADOPTING,
+    ),
+    focus(
+        Sabotage::AdoptWithoutCards,
+        &["within_limits", "within_machines"],
+        ADOPTING,
     ),
     focus(
         Sabotage::GiveAwayTheReserve,

@@ -125,6 +125,9 @@ impl Scheduler {
             charges.clear();
             gpus.clear();
         }
+        if sabotage::on(Sabotage::AdoptWithoutCards) {
+            gpus.clear();
+        }
         match self
             .engine_mut()
             .adopt_running(task, index, &charges, &gpus)
