@@ -20,6 +20,7 @@ mod requests;
 mod suicide;
 mod tasks;
 mod timer;
+pub mod work_fetch;
 mod worker;
 
 pub use association::HeartbeatTrouble;

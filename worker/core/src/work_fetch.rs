@@ -1,0 +1,16 @@
+//! The client side of dispatch: which scheduler is asked for work, when and for how much, and which of the tasks that came runs first.
+//!
+//! All of it is pure: functions of plain values, without clocks and without random numbers but those that are passed in. Instants are
+//! [`Time`](brasserie_common::Time)s; spans and amounts of work are seconds, amounts of processors are instances, both as `f64`, since
+//! policies weigh them and never count with them: what is counted exactly, slots and cards, is counted elsewhere.
+
+mod outlook;
+mod profile;
+mod types;
+
+pub use outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};
+pub use profile::{Profile, ReportPolicy, RrOrder, TaskErrors};
+pub use types::{
+    Association, AssociationIndex, Associations, PerType, ProcessorKind, ProcessorType, Processors,
+    Stage, Task, TaskNumber, Usage,
+};

@@ -1,0 +1,181 @@
+//! Every constant of the policies, in two settings: for a cluster, and as the volunteers' system has them.
+
+/// The constants. Spans are seconds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// Of the wait after failed requests to a scheduler.
+    pub rpc_backoff_min: f64,
+    pub rpc_backoff_max: f64,
+    /// The exponent of that wait grows no more beyond so many failures.
+    pub rpc_backoff_cap: u32,
+    /// So many failures in a row, and the list of the scheduler's members is read again.
+    pub list_fetch_after: u32,
+    /// So many failures to read the list, and `list_fetch_interval` passes before the next.
+    pub list_fetch_retries: u32,
+    pub list_fetch_interval: f64,
+    /// Of the wait of a scheduler and a processor type for which it had nothing.
+    pub pair_backoff_min: f64,
+    pub pair_backoff_max: f64,
+    /// Work is fetched when less than this is there...
+    pub work_buffer_min: f64,
+    /// ... up to this more.
+    pub work_buffer_additional: f64,
+    /// What a fetch takes itself: `work_buffer_min` is no less.
+    pub fetch_time: f64,
+    /// How often it is looked at whom to talk to, and, unless somebody asks for it, whether to fetch work or to report.
+    pub driver_period: f64,
+    pub fetch_period: f64,
+    /// How often it is chosen what runs.
+    pub schedule_period: f64,
+    pub report: ReportPolicy,
+    /// A finished task is reported so long before its deadline at the latest, ...
+    pub report_cushion: f64,
+    /// ... so long after its end, ...
+    pub report_delay: f64,
+    /// ... or with so many others.
+    pub report_at_once: usize,
+    /// Of what a scheduler got.
+    pub rec_half_life: f64,
+    /// The longest step of the simulation, beyond ten of which a tenth is gone at once.
+    pub rr_step: f64,
+    /// What began runs so long before another may take its place.
+    pub time_slice: f64,
+    pub rr_order: RrOrder,
+    /// A scheduler with more tasks that can run is asked for no more.
+    pub max_runnable: usize,
+    pub task_errors: TaskErrors,
+    /// How long a request stays good at a scheduler, if there is only one.
+    pub linger: f64,
+}
+
+/// When a finished task is reported, if its job does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReportPolicy {
+    Immediate,
+    /// Together with others, or when it must.
+    Lazy,
+}
+
+/// In which order the simulation starts tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RrOrder {
+    /// By priorities that change as simulated time passes.
+    PriorityEvolving,
+    /// By priorities as they are now.
+    PriorityStatic,
+    /// As the associations are listed.
+    Insertion,
+}
+
+/// Which errors of tasks count as failures of their scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskErrors {
+    Off,
+    /// Those that the worker or the system is to blame for.
+    Infrastructure,
+    Any,
+}
+
+const MINUTE: f64 = 60.0;
+const HOUR: f64 = 60.0 * MINUTE;
+const DAY: f64 = 24.0 * HOUR;
+
+impl Profile {
+    /// Of workers that somebody runs for many.
+    pub const CLUSTER: Profile = Profile {
+        rpc_backoff_min: 1.0,
+        rpc_backoff_max: MINUTE,
+        rpc_backoff_cap: 10,
+        list_fetch_after: 10,
+        list_fetch_retries: 3,
+        list_fetch_interval: 5.0 * MINUTE,
+        pair_backoff_min: 1.0,
+        pair_backoff_max: MINUTE,
+        work_buffer_min: 10.0,
+        work_buffer_additional: 20.0,
+        fetch_time: 2.0,
+        driver_period: 0.5,
+        fetch_period: 5.0,
+        schedule_period: 1.0,
+        report: ReportPolicy::Immediate,
+        report_cushion: DAY,
+        report_delay: HOUR,
+        report_at_once: 64,
+        rec_half_life: HOUR,
+        rr_step: 3.0,
+        time_slice: 3.0,
+        rr_order: RrOrder::PriorityEvolving,
+        max_runnable: 1000,
+        task_errors: TaskErrors::Infrastructure,
+        linger: 2.0 * MINUTE,
+    };
+
+    /// Of machines that volunteers lend, as BOINC has them.
+    pub const VOLUNTEER: Profile = Profile {
+        rpc_backoff_min: MINUTE,
+        rpc_backoff_max: 4.0 * HOUR,
+        rpc_backoff_cap: 10,
+        list_fetch_after: 10,
+        list_fetch_retries: 3,
+        list_fetch_interval: DAY,
+        pair_backoff_min: 10.0 * MINUTE,
+        pair_backoff_max: DAY,
+        work_buffer_min: 0.1 * DAY,
+        work_buffer_additional: 0.5 * DAY,
+        fetch_time: 3.0 * MINUTE,
+        driver_period: 5.0,
+        fetch_period: MINUTE,
+        schedule_period: MINUTE,
+        report: ReportPolicy::Lazy,
+        report_cushion: DAY,
+        report_delay: HOUR,
+        report_at_once: 64,
+        rec_half_life: 10.0 * DAY,
+        rr_step: HOUR,
+        time_slice: HOUR,
+        rr_order: RrOrder::PriorityEvolving,
+        max_runnable: 1000,
+        task_errors: TaskErrors::Any,
+        linger: 0.0,
+    };
+
+    /// Below this work is fetched.
+    pub fn low_water(&self) -> f64 {
+        self.work_buffer_min.max(self.fetch_time)
+    }
+
+    /// Up to this.
+    pub fn high_water(&self) -> f64 {
+        (self.low_water() + self.work_buffer_additional).max(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_marks_have_floors() {
+        let volunteer = Profile::VOLUNTEER;
+        assert_eq!(volunteer.low_water(), 8640.0);
+        assert_eq!(volunteer.high_water(), 51_840.0);
+        let nothing = Profile {
+            work_buffer_min: 0.0,
+            work_buffer_additional: 0.0,
+            ..volunteer
+        };
+        assert_eq!((nothing.low_water(), nothing.high_water()), (180.0, 180.0));
+        let at_once = Profile {
+            fetch_time: 0.0,
+            ..nothing
+        };
+        assert_eq!((at_once.low_water(), at_once.high_water()), (0.0, 1.0));
+    }
+
+    #[test]
+    fn steps_of_the_cluster_are_a_tenth_of_its_buffer() {
+        let cluster = Profile::CLUSTER;
+        assert_eq!(cluster.rr_step, cluster.high_water() / 10.0);
+        assert_eq!(cluster.high_water(), 30.0);
+    }
+}
