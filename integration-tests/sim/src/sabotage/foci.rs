@@ -487,8 +487,9 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
         ADOPTING,
     ),
     focus(
+        // Nothing comes of it, as workers refuse what they have not free; it is seen in what they are sent.
         Sabotage::AdoptWithoutCards,
-        &["within_limits", "within_machines"],
+        &["within_limits"],
         ADOPTING,
     ),
     focus(
