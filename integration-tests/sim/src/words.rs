@@ -1,9 +1,10 @@
 //! The words of the event log: places, processes, tasks, and the small closed sets of reasons and kinds.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use brasserie_common::resources::GpuInfo;
 use brasserie_common::{
     InvocationId, RefusalCode, SchedulerId, SequenceNumber, Shard, Standing, WorkerDescription,
     WorkerId, WorkerSetHash, WorkerSetId,
@@ -144,8 +145,8 @@ pub struct MachineSize {
     pub memory_mb: u32,
     /// How many of each model.
     pub cards: BTreeMap<String, u32>,
-    /// What each card is called.
-    pub devices: BTreeSet<String>,
+    /// What each card is called, with its model.
+    pub devices: BTreeMap<String, String>,
     /// Tasks at once.
     pub most_tasks: Option<u32>,
 }
@@ -165,7 +166,8 @@ impl From<&WorkerDescription> for MachineSize {
         }
         // A float cast truncates and saturates; workloads have whole megabytes.
         let memory_mb = usable.memory_mb as u32;
-        let devices = usable.gpus.iter().map(|card| card.pci_bus_id.clone());
+        let device = |card: &GpuInfo| (card.pci_bus_id.clone(), card.name.clone());
+        let devices = usable.gpus.iter().map(device);
         let room = worker.room.as_ref();
         MachineSize {
             memory_mb,

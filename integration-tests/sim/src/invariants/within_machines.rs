@@ -1,4 +1,4 @@
-//! Law `within_machines`: The memory and the cards that the live tasks of a worker were charged at their starts never add up to more than it has declared, less what the configuration reserves; each was given cards of its machine for just what it was charged, no card is given away twice; and no worker has more live tasks than it has declared that it can run.
+//! Law `within_machines`: The memory and the cards that the live tasks of a worker were charged at their starts never add up to more than it has declared, less what the configuration reserves; each was given cards of its machine for just what it was charged, of the models that it was charged, and whole ones if it is more than a part of one; no card is given away twice; and no worker has more live tasks than it has declared that it can run.
 //!
 //! Source: C.4 4. What really lives is added up, whatever a scheduler believes: memory that two tasks rely on kills one of them.
 
@@ -34,7 +34,7 @@ impl Law for WithinMachines {
     }
 
     fn statement(&self) -> &'static str {
-        "The memory and the cards that the live tasks of a worker were charged at their starts never add up to more than it has declared, less what the configuration reserves; each was given cards of its machine for just what it was charged, no card is given away twice; and no worker has more live tasks than it has declared that it can run."
+        "The memory and the cards that the live tasks of a worker were charged at their starts never add up to more than it has declared, less what the configuration reserves; each was given cards of its machine for just what it was charged, of the models that it was charged, and whole ones if it is more than a part of one; no card is given away twice; and no worker has more live tasks than it has declared that it can run."
     }
 
     fn observe(
@@ -122,14 +122,41 @@ impl WithinMachines {
         if sum != wanted {
             return broken_cards(worker, format_args!("{run:?} got {sum} of {wanted}"));
         }
+        self.judge_shape(worker, run, &size.devices)?;
         let mut taken: BTreeMap<&str, u32> = BTreeMap::new();
         let live = self.executions.of_worker(worker);
         for (device, milli) in live.filter_map(|(_, e)| self.gpus.get(&e.run)).flatten() {
             let of_card = taken.entry(device).or_default();
             *of_card += milli;
-            if *of_card > WHOLE_CARD || !size.devices.contains(device) {
+            if *of_card > WHOLE_CARD || !size.devices.contains_key(device) {
                 let of_card = *of_card;
                 return broken_cards(worker, format_args!("{of_card} of card `{device}`"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A part is one of one card, more than a part is whole cards, and each model is among them as often as it was charged.
+    fn judge_shape(
+        &self,
+        worker: WorkerId,
+        run: Run,
+        models: &BTreeMap<String, String>,
+    ) -> Result<(), Violation> {
+        let given = self.gpus.get(&run).map_or(&[][..], Vec::as_slice);
+        if given.len() > 1 && given.iter().any(|(_, milli)| *milli != WHOLE_CARD) {
+            return broken_cards(worker, format_args!("{run:?} got pieces, {given:?}, in"));
+        }
+        let charges = self.charges.get(&run).map_or(&[][..], Vec::as_slice);
+        for (name, amount) in charges {
+            let Some(model) = name.strip_prefix(CARD_PREFIX) else {
+                continue;
+            };
+            let of_model = |device| models.get(device).is_some_and(|of| of == model);
+            let cards = given.iter().filter(|(device, _)| of_model(device)).count();
+            if (cards as i64) < i64::from(*amount) {
+                let text = format_args!("{run:?} got {cards} of {amount} {model}s in");
+                return broken_cards(worker, text);
             }
         }
         Ok(())
@@ -272,7 +299,9 @@ mod tests {
         law.machines.note(&Happening::WorkerDeclared {
             worker: wid(1),
             size: MachineSize {
-                devices: ["a", "b"].map(str::to_owned).into(),
+                devices: ["a", "b"]
+                    .map(|card| (card.to_owned(), "K40".to_owned()))
+                    .into(),
                 ..MachineSize::default()
             },
         });
@@ -305,5 +334,22 @@ mod tests {
         assert!(less.ends_with("got 500 of 1000 thousandths"), "{less}");
         let strange = verdict_on_cards(&[(1, &[("c", 500)])]).unwrap();
         assert!(strange.contains("card `c`"), "{strange}");
+    }
+
+    #[test]
+    fn cards_are_whole_and_of_their_model() {
+        let pieces = verdict_on_cards(&[(2, &[("a", 500), ("b", 500)])]).unwrap();
+        assert!(pieces.contains("got pieces"), "{pieces}");
+        assert_eq!(verdict_on_cards(&[(4, &[("a", 1000), ("b", 1000)])]), None);
+        let models = [("a", "K40"), ("b", "H100")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+        let models = models.into();
+        let mut law = WithinMachines::default();
+        law.charges
+            .insert(run(1), vec![("GPU: H100".to_owned(), 1)]);
+        law.gpus.insert(run(1), vec![("b".to_owned(), 1000)]);
+        assert_eq!(law.judge_shape(wid(1), run(1), &models), Ok(()));
+        law.gpus.insert(run(1), vec![("a".to_owned(), 1000)]);
+        let other = law.judge_shape(wid(1), run(1), &models).unwrap_err();
+        assert!(other.what.contains("got 0 of 1 H100s"), "{other}");
     }
 }
