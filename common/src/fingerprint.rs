@@ -318,6 +318,9 @@ impl<H: Hasher> Shape<'_, H> {
             s.each(&on.resources, |s, slot| s.put((&slot.name, slot.amount)));
         });
         self.put(&task.gpus);
+        let work = &task.work;
+        self.put((work.est_duration.map(f64::to_bits), work.request));
+        self.put(work.bufferable);
         self.opt(task.ended.as_ref(), Shape::reported);
     }
 }

@@ -20,6 +20,7 @@ pub mod status;
 pub mod story;
 pub mod task;
 pub mod time;
+pub mod work;
 pub mod worker;
 pub mod worker_set;
 
@@ -39,5 +40,9 @@ pub use task::{
     TaskKey, TaskSubprocessOptions,
 };
 pub use time::{Time, WallTime};
+pub use work::{
+    KnownTask, Processor, WorkDemand, WorkReply, WorkRequest, WorkRequestSeq, WorkTerms,
+    WorkVerdict,
+};
 pub use worker::{MachinePortLock, ServiceAddress, WorkerDescription};
 pub use worker_set::{SetDigest, Standing, WorkerSetHash, WorkerSetId};

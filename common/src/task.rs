@@ -13,6 +13,7 @@ use crate::process_limits::{Limited, ProcessLimit};
 use crate::resources::{NodeResources, TaskPhysicalResources};
 use crate::status::ReportedStatus;
 use crate::story::{EndedBy, Story};
+use crate::work::WorkTerms;
 
 /// A task: a job on a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,6 +42,7 @@ pub struct RunningTask {
     pub ended: Option<ReportedStatus>,
     /// Beside an end: what happened, if its worker tells.
     pub story: Option<Arc<Story>>,
+    pub work: WorkTerms,
 }
 
 impl RunningTask {

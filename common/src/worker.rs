@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::health::Health;
 use crate::ids::{SchedulerId, Shard, WorkerId};
 use crate::resources::UsablePhysicalResources;
+use crate::work::WorkReply;
 use crate::worker_set::WorkerSetId;
 
 /// Both sides require exact equality.
@@ -99,4 +100,8 @@ pub struct HeartbeatResponse {
     pub not_healthy_for: Option<Duration>,
     pub protocol_version: i16,
     pub worker_set: WorkerSetId,
+    /// Of the worker's newest request for work.
+    pub work: Option<Box<WorkReply>>,
+    /// Its next one comes no earlier, whether or not there was one.
+    pub request_delay: Option<Duration>,
 }

@@ -16,6 +16,7 @@ import time
 PATIENCE = 60
 HEALTHCHECK_JOB = "__BISTRO_HEALTH_CHECK__"
 DONE = 4
+DEFERRED = 6
 ALIVE = 2
 
 
@@ -59,6 +60,16 @@ def ask(library, job, node_level):
         check("config file" in message, message)
         message = refused(library, "logs", lambda: client.getJobLogsByID("stdout", job, "", -1, True, "", None))
         check("no worker" in message, message)
+        me = types.BistroInstanceID(startTime=1, rand=2)
+        demands = [types.WorkDemand(processor="CPU", instances=2.0, reqInstanceSecs=60.0, idleInstances=1.0)]
+        request = types.WorkRequest(worker=me, scheduler=me, seq=3, demands=demands, lingerSec=0.0)
+        reply = client.requestWork(request)
+        verdicts = [(v.processor, v.verdict) for v in reply.verdicts]
+        check(reply.seq == 3 and verdicts == [("CPU", DEFERRED)], f"work: {reply}")
+        check(reply.requestDelaySec > 0, f"work: {reply}")
+        demands[0].idleInstances = -1.0
+        message = refused(library, "a wish for less than nothing", lambda: client.requestWork(request))
+        check("requestWork.request.demands[0].idleInstances" in message, message)
         # The connection has survived the refusals.
         check(client.getStatus() == ALIVE, "the scheduler is still alive")
 

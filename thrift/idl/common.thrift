@@ -142,6 +142,76 @@ struct TaskStory {
   12: i64 writtenBytes = 0,
 }
 
+// What became of a worker's wish for work, for one type of processors.
+enum WorkVerdict {
+  GRANTED = 1, // tasks were sent for it
+  NO_WORK = 2, // no task of the type is ready
+  LIMITED = 3, // some are, but there is no room for them
+  DEADLINE = 4, // some are, but none of them would make its deadline
+  NO_APPS = 5, // no job uses the type
+  DEFERRED = 6, // it was not looked at; ask again after the delay
+  STALE = 7, // there was a newer request
+  PENDING = 8, // not known yet; an answer to a heartbeat will tell, or one to the same request
+}
+
+// How much work a worker wants for one type of its processors.
+struct WorkDemand {
+  // "CPU", or a GPUInfo.name of the worker.
+  1: string processor,
+  // How many it has; less than 1, or unset, counts as 1.
+  2: double instances,
+  // What is missing to keep all of them busy until the end of its buffer.
+  3: double reqInstanceSecs,
+  // For how many it wants work, whether or not they are idle.
+  4: double reqInstances,
+  // How many are idle at this moment.
+  5: double idleInstances,
+  // For how long all of them are taken by tasks with near deadlines.
+  6: double estimatedDelaySec,
+}
+
+// A run that the worker has, and has not reported the end of.
+struct KnownTask {
+  1: BistroInstanceID invocationID,
+  // Seconds of run time that it still takes.
+  2: optional double remainingSec,
+  // Seconds until it must have run to its end; unset: whenever.
+  3: optional double deadlineSec,
+}
+
+struct WorkRequest {
+  1: BistroInstanceID worker,
+  2: BistroInstanceID scheduler,
+  // Rises with each request of an association.
+  3: i64 seq,
+  // One for each type that it has.
+  4: list<WorkDemand> demands,
+  // All runs of this scheduler's tasks; unset: it does not say.
+  5: optional list<KnownTask> known,
+  // How long the request stays good once it has its verdicts.
+  6: double lingerSec,
+}
+
+struct ProcessorVerdict {
+  1: string processor,
+  2: WorkVerdict verdict,
+  // With GRANTED: how many tasks so far.
+  3: i32 granted,
+}
+
+struct WorkReply {
+  // Of the request.
+  1: i64 seq,
+  // Of the types for which it wanted something.
+  2: list<ProcessorVerdict> verdicts,
+  // The next request comes no earlier.
+  3: double requestDelaySec,
+  // Of the worker's types, those that no job uses, whether or not it wanted something for them.
+  4: list<string> noApps,
+  // The next request comes no later; 0: whenever.
+  5: double nextContactSec,
+}
+
 struct RunningTask {
   1: string job,
   2: string node,
@@ -154,12 +224,16 @@ struct RunningTask {
   // Unset until the worker has measured.
   7: optional TaskPhysicalResources physicalResources,
   8: i32 workerSuicideTaskKillWaitMs,
+  // runTask, and back with getRunningTasks: seconds of run time that it takes, as far as the scheduler can tell.
   9: optional double estDurationSec,
   // runTask only: what is left when the call is made, counted by the worker from the receipt; then it ends the task.
   10: optional i64 deadlineSec,
+  // Not used yet.
   11: optional map<string, double> usage,
+  // runTask, and back with getRunningTasks: the request for which it is sent.
   12: optional i64 workRequestSeq,
   // 13 and 14 are set aside for artifacts.
+  // runTask, and back with getRunningTasks: it may wait at the worker; unset means no.
   15: optional bool bufferable,
   // Answers of getRunningTasks only: the task has ended with this status, which the scheduler has not acknowledged yet.
   16: optional string ended,
@@ -212,7 +286,9 @@ struct BistroWorker {
   // The default must stay 0, so that a peer that does not send a version is told apart.
   6: i16 protocolVersion = 0,
   7: UsablePhysicalResources usableResources,
-  // 8 to 15 are set aside for work requests, disks and drains.
+  // As in requestWork; what is no sound request counts as none.
+  8: optional WorkRequest workRequest,
+  // 9 to 15 are set aside for disks and drains.
   // Whether jobs without a command can run here; unset means yes.
   16: optional bool hasWorkerCommand,
   // The goodbye of an instance: all of its processes are dead, and it starts none any more.
@@ -314,6 +390,11 @@ struct SchedulerHeartbeatResponse {
   7: i16 protocolVersion = 0,
   // The worker hands it back, unchanged, with its next heartbeats.
   8: WorkerSetID workerSetID,
+  // Of the worker's newest request.
+  9: optional WorkReply workVerdict,
+  // The worker's next request comes no earlier, whether or not there was one.
+  10: optional double requestDelaySec,
+  // 11 to 15 are set aside.
   // How long the worker has been other than healthy in the scheduler's eyes; rounded up.
   16: optional i64 notHealthyForMs,
 }

@@ -138,4 +138,7 @@ service BistroScheduler extends fb303.FacebookService {
     1: common.BistroWorker w,
     2: common.WorkerSetID workerSetID,
   ),
+
+  // Starts nothing itself: what is granted comes by runTask. A scheduler that does not know the call has no use for it.
+  common.WorkReply requestWork(1: common.WorkRequest request),
 }

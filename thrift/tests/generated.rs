@@ -230,7 +230,7 @@ structs! {
         NodeResources, BistroInstanceID, RunningTask, MachinePortLock, ServiceAddress, SetHash, WorkerSetHash, WorkerSetID,
         BistroWorker, PhysicalResourceConfig, CGroupOptions, TaskSubprocessOptions, SchedulerHeartbeatResponse, KillRequest,
         ResourceLimit,
-        TaskStory;
+        TaskStory, WorkDemand, KnownTask, WorkRequest, ProcessorVerdict, WorkReply;
     scheduler: BistroJobConfigFilters, BistroJobConfig, BistroCountWithSamples, BistroJobHistogram,
         BistroSchedulerUnknownJobException,
         BistroSchedulerGetJobsArgs, BistroSchedulerGetJobsResult, BistroSchedulerGetJobArgs, BistroSchedulerGetJobResult,
@@ -240,7 +240,7 @@ structs! {
         BistroSchedulerGetJobLogsByTimeArgs, BistroSchedulerGetJobLogsByTimeResult, BistroSchedulerGetJobLogsByIDArgs,
         BistroSchedulerGetJobLogsByIDResult, BistroSchedulerForgiveJobArgs, BistroSchedulerForgiveJobResult,
         BistroSchedulerUpdateStatusArgs, BistroSchedulerUpdateStatusResult, BistroSchedulerProcessHeartbeatArgs,
-        BistroSchedulerProcessHeartbeatResult;
+        BistroSchedulerProcessHeartbeatResult, BistroSchedulerRequestWorkArgs, BistroSchedulerRequestWorkResult;
     worker: BistroWorkerException,
         BistroWorkerGetRunningTasksArgs, BistroWorkerGetRunningTasksResult, BistroWorkerRunTaskArgs,
         BistroWorkerRunTaskResult, BistroWorkerNotifyIfTasksNotRunningArgs, BistroWorkerNotifyIfTasksNotRunningResult,

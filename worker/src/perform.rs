@@ -272,6 +272,7 @@ mod tests {
                 physical: None,
                 ended: None,
                 story: None,
+                work: Default::default(),
             },
             config: config.to_owned(),
             command: Vec::new(),

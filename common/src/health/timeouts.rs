@@ -256,6 +256,8 @@ mod tests {
             not_healthy_for: None,
             protocol_version: 2,
             worker_set: WorkerSetId::default(),
+            work: None,
+            request_delay: None,
         }
     }
 

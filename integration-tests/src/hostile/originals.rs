@@ -7,10 +7,10 @@ use brasserie_thrift::generated::brasserie::{
     BrasserieGetUnfinishedTasksArgs, BrasseriePlanConfigArgs,
 };
 use brasserie_thrift::generated::common::{
-    BackoffDuration, BistroInstanceID, BistroWorker, GPUInfo, GpuShare, KillRequest,
+    BackoffDuration, BistroInstanceID, BistroWorker, GPUInfo, GpuShare, KillRequest, KnownTask,
     MachinePortLock, NodeResources, Resource, RunningTask, ServiceAddress, SetHash,
-    TaskPhysicalResources, TaskStory, TaskSubprocessOptions, UsablePhysicalResources,
-    WorkerSetHash, WorkerSetID,
+    TaskPhysicalResources, TaskStory, TaskSubprocessOptions, UsablePhysicalResources, WorkDemand,
+    WorkRequest, WorkerSetHash, WorkerSetID,
 };
 use brasserie_thrift::generated::fb303::FacebookServiceGetStatusArgs;
 use brasserie_thrift::generated::scheduler::*;
@@ -190,6 +190,12 @@ fn scheduler_calls() -> Calls {
             Box::new(BistroSchedulerProcessHeartbeatArgs {
                 w: worker(),
                 worker_set_id: worker_set(),
+            }),
+        ),
+        (
+            "requestWork",
+            Box::new(BistroSchedulerRequestWorkArgs {
+                request: work_request(),
             }),
         ),
         (
@@ -413,5 +419,29 @@ fn worker() -> BistroWorker {
         tasks_are_dead: Some(false),
         max_tasks: Some(100),
         limited_by: Some("open files: 1024, 4 a task".to_owned()),
+        work_request: Some(work_request()),
+    }
+}
+
+fn work_request() -> WorkRequest {
+    let demand = |processor: &str| WorkDemand {
+        processor: Some(processor.to_owned()),
+        instances: Some(4.0.into()),
+        req_instance_secs: Some(9000.0.into()),
+        req_instances: Some(2.0.into()),
+        idle_instances: Some(1.0.into()),
+        estimated_delay_sec: Some(0.5.into()),
+    };
+    WorkRequest {
+        worker: Some(instance(2)),
+        scheduler: Some(instance(1)),
+        seq: Some(1),
+        demands: Some(vec![demand("CPU"), demand("gpu")]),
+        known: Some(vec![KnownTask {
+            invocation_id: Some(instance(3)),
+            remaining_sec: Some(60.0.into()),
+            deadline_sec: Some(600.0.into()),
+        }]),
+        linger_sec: Some(120.0.into()),
     }
 }

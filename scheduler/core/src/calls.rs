@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use brasserie_common::ids::{HEALTHCHECK_JOB, HEALTHCHECK_NEW_WORKER_NODE};
 use brasserie_common::{
     CallId, CallOutcome, InvocationId, JobName, Kill, NodeName, RequestId, RunningTask,
-    SchedulerId, SequenceNumber, ServiceAddress, Shard, TaskSubprocessOptions, Time, WorkerId,
+    SchedulerId, SequenceNumber, ServiceAddress, Shard, TaskSubprocessOptions, Time, WorkTerms,
+    WorkerId,
 };
 use brasserie_scheduler_engine::{Task, WorkerIndex};
 
@@ -353,6 +354,7 @@ impl Scheduler {
                 physical: None,
                 ended: None,
                 story: None,
+                work: WorkTerms::default(),
             },
             config: String::new(),
             command: command.map(str::to_owned).to_vec(),
@@ -390,6 +392,7 @@ impl Scheduler {
             physical: None,
             ended: None,
             story: None,
+            work: WorkTerms::default(),
         }
     }
 }

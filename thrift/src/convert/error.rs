@@ -50,6 +50,8 @@ pub enum Problem {
     OutOfRange { value: i64, allowed: &'static str },
     #[error("it has {length} bytes; allowed are {allowed}")]
     Length { length: usize, allowed: usize },
+    #[error("it has {count} members; allowed are at most {allowed}")]
+    TooMany { count: usize, allowed: usize },
     #[error("{0} is not allowed; allowed is a finite number, 0 or more")]
     NotAnAmount(f64),
     #[error("{text:?} is not allowed; allowed is {allowed}")]

@@ -13,6 +13,7 @@ mod refusal;
 mod resources;
 mod story;
 mod task;
+mod work;
 mod worker;
 
 #[cfg(test)]
@@ -22,6 +23,7 @@ pub use error::{Problem, WireError};
 pub use logs::scheduler_log_query;
 pub use refusal::{bound_of, refusal, undeclared_refusal, worker_exception};
 pub use task::{deadline, deadline_to_wire};
+pub use work::riding_request;
 
 use thrift::OrderedFloat;
 

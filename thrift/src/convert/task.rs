@@ -13,7 +13,7 @@ use thrift::OrderedFloat;
 
 use super::{
     Problem, WireError, defaulted, limits, not_negative, parse_list, parse_name, required,
-    saturating_i32, saturating_i64, to_wire_list,
+    saturating_i32, saturating_i64, to_wire_list, work,
 };
 use crate::generated::common as wire;
 
@@ -50,6 +50,7 @@ impl TryFrom<wire::RunningTask> for RunningTask {
     type Error = WireError;
 
     fn try_from(task: wire::RunningTask) -> Result<Self, WireError> {
+        let work = work::terms(&task);
         let kill_wait = task.worker_suicide_task_kill_wait_ms.unwrap_or(0);
         let kill_wait = not_negative("RunningTask.workerSuicideTaskKillWaitMs", kill_wait.into())?;
         Ok(RunningTask {
@@ -80,6 +81,7 @@ impl TryFrom<wire::RunningTask> for RunningTask {
                 .ended
                 .map(|text| ReportedStatus::parse(&text, StatusSource::Worker)),
             story: task.story.map(|story| Arc::new(story.into())),
+            work,
         })
     }
 }
@@ -97,11 +99,12 @@ impl From<RunningTask> for wire::RunningTask {
             worker_suicide_task_kill_wait_ms: Some(saturating_i32(
                 task.suicide_kill_wait.as_millis(),
             )),
-            est_duration_sec: None,
+            est_duration_sec: task.work.est_duration.map(Into::into),
             deadline_sec: None,
             usage: None,
-            work_request_seq: None,
-            bufferable: None,
+            work_request_seq: task.work.request.map(|seq| saturating_i64(seq.0)),
+            // Absent where it says nothing: peers that do not know it get what they always got.
+            bufferable: Some(task.work.bufferable).filter(|is| *is),
             ended: task.ended.map(|status| status.to_wire()),
             story: task.story.as_deref().map(Into::into),
             gpus: Some(to_wire_list(task.gpus)).filter(|gpus: &Vec<_>| !gpus.is_empty()),

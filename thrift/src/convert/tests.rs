@@ -8,25 +8,29 @@ use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample;
+use thrift::OrderedFloat;
 
 use brasserie_common::logs::{LineId, LinePart, LogLine, LogPage, LogQuery, LogStream};
 use brasserie_common::resources::{
     GpuInfo, NodeResources, ResourceAmount, TaskPhysicalResources, UsablePhysicalResources,
 };
 use brasserie_common::task::CGroupOptions;
+use brasserie_common::work::{MAX_KNOWN_TASKS, MAX_PROCESSOR_TYPES};
 use brasserie_common::worker::{HeartbeatResponse, Intake, TaskRoom};
 use brasserie_common::worker_set::SetHash;
 use brasserie_common::{
     AccountName, Arguments, BackoffDuration, Bound, EndedBy, Ending, Fault, GpuShare, Health,
-    InstanceId, InvocationId, JobName, Kill, KillMethod, KillRequest, Limited, LogOverflow,
-    MachinePortLock, NodeName, Output, ProcessLimit, RefusalCode, ReportedStatus, RunningTask,
-    SchedulerId, ServiceAddress, SetDigest, Shard, Standing, StatusFrom, Story,
-    TaskSubprocessOptions, WallTime, WorkerDescription, WorkerId, WorkerSetHash, WorkerSetId,
+    InstanceId, InvocationId, JobName, Kill, KillMethod, KillRequest, KnownTask, Limited,
+    LogOverflow, MachinePortLock, NodeName, Output, ProcessLimit, Processor, RefusalCode,
+    ReportedStatus, RunningTask, SchedulerId, ServiceAddress, SetDigest, Shard, Standing,
+    StatusFrom, Story, TaskSubprocessOptions, WallTime, WorkDemand, WorkReply, WorkRequest,
+    WorkRequestSeq, WorkTerms, WorkVerdict, WorkerDescription, WorkerId, WorkerSetHash,
+    WorkerSetId,
 };
 
 use super::{
-    WireError, bound_of, parse, parse_list, parse_name, refusal, scheduler_log_query,
-    undeclared_refusal, worker_exception,
+    WireError, bound_of, parse, parse_list, parse_name, refusal, riding_request,
+    scheduler_log_query, undeclared_refusal, worker_exception,
 };
 use crate::generated::common as wire;
 use crate::generated::scheduler::BistroSchedulerGetJobLogsByIDArgs;
@@ -172,6 +176,21 @@ fn kill() -> impl Strategy<Value = Kill> {
     (kill_request(), by).prop_map(|(request, by)| Kill { request, by })
 }
 
+fn seconds() -> impl Strategy<Value = f64> {
+    prop_oneof![Just(0.0), 0.0..1e9]
+}
+
+fn work_terms() -> impl Strategy<Value = WorkTerms> {
+    let request = option::of((0..=i64::MAX.cast_unsigned()).prop_map(WorkRequestSeq));
+    (option::of(1e-3..1e9), request, any::<bool>()).prop_map(
+        |(est_duration, request, bufferable)| WorkTerms {
+            est_duration,
+            request,
+            bufferable,
+        },
+    )
+}
+
 prop_compose! {
     fn running_task()(
         job in job(),
@@ -184,10 +203,11 @@ prop_compose! {
         suicide_kill_wait in milliseconds(0),
         physical in option::of(used()),
         ended in option::of(reported()),
-        story in option::of(story()),
+        (story, work) in (option::of(story()), work_terms()),
     ) -> RunningTask {
         RunningTask {
             job, node, invocation: InvocationId(invocation), shard, resources, gpus, next_backoff, suicide_kill_wait, physical, ended, story,
+            work,
         }
     }
 }
@@ -340,6 +360,79 @@ fn worker_set() -> impl Strategy<Value = WorkerSetId> {
         )
 }
 
+fn processor() -> impl Strategy<Value = Processor> {
+    prop_oneof![
+        Just(Processor::Cpu),
+        "[a-zA-Z0-9 /äß]{1,12}".prop_map(|name| Processor::named(&name))
+    ]
+}
+
+prop_compose! {
+    fn demand()(
+        processor in processor(),
+        there in 1.0..1e4,
+        [instance_secs, instances, idle, estimated_delay] in [seconds(), seconds(), seconds(), seconds()],
+    ) -> WorkDemand {
+        WorkDemand { processor, there, instance_secs, instances, idle, estimated_delay }
+    }
+}
+
+fn known_task() -> impl Strategy<Value = KnownTask> {
+    (instance(), option::of(seconds()), option::of(seconds())).prop_map(
+        |(invocation, remaining, deadline)| KnownTask {
+            invocation: InvocationId(invocation),
+            remaining,
+            deadline,
+        },
+    )
+}
+
+fn seq() -> impl Strategy<Value = WorkRequestSeq> {
+    (0..=i64::MAX.cast_unsigned()).prop_map(WorkRequestSeq)
+}
+
+prop_compose! {
+    fn work_request()(
+        worker in instance(),
+        scheduler in instance(),
+        seq in seq(),
+        demands in btree_map(processor(), demand(), 0..4),
+        known in option::of(vec(known_task(), 0..4)),
+        linger in milliseconds(0),
+    ) -> WorkRequest {
+        let demands = demands.into_iter();
+        let demands = demands.map(|(processor, demand)| WorkDemand { processor, ..demand });
+        WorkRequest {
+            worker: WorkerId(worker), scheduler: SchedulerId(scheduler), seq, demands: demands.collect(), known, linger,
+        }
+    }
+}
+
+fn verdict() -> impl Strategy<Value = WorkVerdict> {
+    prop_oneof![
+        (0..=i32::MAX.cast_unsigned()).prop_map(WorkVerdict::Granted),
+        Just(WorkVerdict::NoWork),
+        Just(WorkVerdict::Limited),
+        Just(WorkVerdict::Deadline),
+        Just(WorkVerdict::NoApps),
+        Just(WorkVerdict::Deferred),
+        Just(WorkVerdict::Stale),
+        Just(WorkVerdict::Pending),
+    ]
+}
+
+prop_compose! {
+    fn work_reply()(
+        seq in seq(),
+        verdicts in vec((processor(), verdict()), 0..4),
+        request_delay in milliseconds(0),
+        no_apps in vec(processor(), 0..3),
+        next_contact in option::of(milliseconds(1)),
+    ) -> WorkReply {
+        WorkReply { seq, verdicts, request_delay, no_apps, next_contact }
+    }
+}
+
 prop_compose! {
     fn heartbeat_response()(
         scheduler in instance(),
@@ -348,6 +441,8 @@ prop_compose! {
         not_healthy_for in option::of((0..=i64::MAX as u64).prop_map(Duration::from_millis)),
         protocol_version in any::<i16>(),
         worker_set in worker_set(),
+        work in option::of(work_reply().prop_map(Box::new)),
+        request_delay in option::of(milliseconds(0)),
     ) -> HeartbeatResponse {
         HeartbeatResponse {
             scheduler: SchedulerId(scheduler),
@@ -359,6 +454,8 @@ prop_compose! {
             not_healthy_for,
             protocol_version,
             worker_set,
+            work,
+            request_delay,
         }
     }
 }
@@ -466,6 +563,12 @@ proptest! {
     fn worker_sets_and_answers_round_trip(set in worker_set(), response in heartbeat_response()) {
         there_and_back::<_, wire::WorkerSetID>(set);
         there_and_back::<_, wire::SchedulerHeartbeatResponse>(response);
+    }
+
+    #[test]
+    fn work_requests_and_replies_round_trip(request in work_request(), reply in work_reply()) {
+        there_and_back::<_, wire::WorkRequest>(request);
+        there_and_back::<_, wire::WorkReply>(reply);
     }
 
     #[test]
@@ -1222,4 +1325,220 @@ fn a_refusal_without_an_exception_names_the_bound_scheduler_in_its_text() {
     ] {
         assert_eq!(bound_of(text), None, "{text}");
     }
+}
+
+fn sound_request() -> wire::WorkRequest {
+    let id = wire::BistroInstanceID {
+        start_time: Some(7),
+        rand: Some(-7),
+    };
+    wire::WorkRequest {
+        worker: Some(id.clone()),
+        scheduler: Some(id),
+        seq: Some(1),
+        demands: Some(vec![sound_demand("CPU")]),
+        ..Default::default()
+    }
+}
+
+fn sound_demand(processor: &str) -> wire::WorkDemand {
+    wire::WorkDemand {
+        processor: Some(processor.to_owned()),
+        ..Default::default()
+    }
+}
+
+fn refused_request(spoil: impl Fn(&mut wire::WorkRequest)) -> String {
+    refused::<WorkRequest, _>(sound_request, spoil)
+}
+
+fn refused_demand(spoil: impl Fn(&mut wire::WorkDemand)) -> String {
+    refused_request(|r| {
+        let mut demand = sound_demand("H100");
+        spoil(&mut demand);
+        r.demands = Some(vec![sound_demand("CPU"), demand]);
+    })
+}
+
+#[test]
+fn what_a_work_request_leaves_out_counts_as_nothing() {
+    let request = WorkRequest::try_from(sound_request()).expect("a request");
+    assert_eq!(request.demands, [WorkDemand::none(Processor::Cpu, 1.0)]);
+    assert_eq!((request.known, request.linger), (None, Duration::ZERO));
+    let reply = WorkReply::try_from(wire::WorkReply::default()).expect("a reply");
+    assert_eq!(reply.verdicts, []);
+    assert_eq!(
+        (reply.request_delay, reply.next_contact),
+        (Duration::ZERO, None)
+    );
+}
+
+#[test]
+fn work_requests_with_senseless_fields_are_refused() {
+    for (message, field) in [
+        (refused_request(|r| r.worker = None), "worker"),
+        (refused_request(|r| r.scheduler = None), "scheduler"),
+    ] {
+        let missing = "it is missing; an identity or an address has no default";
+        assert_eq!(message, format!("WorkRequest.{field}: {missing}"));
+    }
+    assert_eq!(
+        refused_request(|r| r.seq = Some(-1)),
+        "WorkRequest.seq: -1 is not allowed; allowed is 0 or more"
+    );
+    for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0] {
+        let not_allowed = format!("{bad} is not allowed; allowed is a finite number, 0 or more");
+        let bad = Some(OrderedFloat::from(bad));
+        let known = |remaining_sec, deadline_sec| {
+            Some(vec![wire::KnownTask {
+                invocation_id: Some(EARLY).map(|id| wire::BistroInstanceID {
+                    start_time: Some(1),
+                    ..id
+                }),
+                remaining_sec,
+                deadline_sec,
+            }])
+        };
+        for (message, path) in [
+            (refused_request(|r| r.linger_sec = bad), "lingerSec"),
+            (
+                refused_demand(|d| d.instances = bad),
+                "demands[1].instances",
+            ),
+            (
+                refused_demand(|d| d.req_instance_secs = bad),
+                "demands[1].reqInstanceSecs",
+            ),
+            (
+                refused_demand(|d| d.req_instances = bad),
+                "demands[1].reqInstances",
+            ),
+            (
+                refused_demand(|d| d.idle_instances = bad),
+                "demands[1].idleInstances",
+            ),
+            (
+                refused_demand(|d| d.estimated_delay_sec = bad),
+                "demands[1].estimatedDelaySec",
+            ),
+            (
+                refused_request(|r| r.known = known(bad, None)),
+                "known[0].remainingSec",
+            ),
+            (
+                refused_request(|r| r.known = known(None, bad)),
+                "known[0].deadlineSec",
+            ),
+        ] {
+            assert_eq!(message, format!("WorkRequest.{path}: {not_allowed}"));
+        }
+    }
+}
+
+#[test]
+fn work_requests_with_senseless_lists_are_refused() {
+    assert_eq!(
+        refused_demand(|d| d.processor = Some("CPU".to_owned())),
+        "WorkRequest.demands[1].processor: \"CPU\" is not allowed; allowed is each type once"
+    );
+    assert_eq!(
+        refused_demand(|d| d.processor = None),
+        "WorkRequest.demands[1].processor: \"\" is not allowed; allowed is \"CPU\" or a model of cards"
+    );
+    assert!(
+        refused_demand(|d| d.processor = Some("x".repeat(2000)))
+            .starts_with("WorkRequest.demands[1].processor: the name is 2000 bytes long")
+    );
+    let many = (0..=MAX_PROCESSOR_TYPES).map(|n| sound_demand(&n.to_string()));
+    let many: Vec<_> = many.collect();
+    assert_eq!(
+        refused_request(|r| r.demands = Some(many.clone())),
+        "WorkRequest.demands: it has 33 members; allowed are at most 32"
+    );
+    let unknown = vec![wire::KnownTask::default(); MAX_KNOWN_TASKS + 1];
+    assert_eq!(
+        refused_request(|r| r.known = Some(unknown.clone())),
+        "WorkRequest.known: it has 65537 members; allowed are at most 65536"
+    );
+    assert!(
+        refused_request(|r| r.known = Some(vec![wire::KnownTask::default()]))
+            .starts_with("WorkRequest.known[0].invocationID: it is missing")
+    );
+}
+
+#[test]
+fn work_replies_with_senseless_fields_are_refused() {
+    let refused = |spoil: &dyn Fn(&mut wire::WorkReply)| {
+        refused::<WorkReply, _>(wire::WorkReply::default, spoil)
+    };
+    let verdict = |verdict, granted| {
+        Some(vec![wire::ProcessorVerdict {
+            processor: Some("CPU".to_owned()),
+            verdict,
+            granted: Some(granted),
+        }])
+    };
+    for code in [None, Some(wire::WorkVerdict(9))] {
+        let value = code.map_or(0, |code| code.0);
+        assert_eq!(
+            refused(&|r| r.verdicts = verdict(code, 0)),
+            format!(
+                "WorkReply.verdicts[0].verdict: {value} is not allowed; allowed is 1 (GRANTED) to 8 (PENDING)"
+            )
+        );
+    }
+    let granted = Some(wire::WorkVerdict::GRANTED);
+    assert!(
+        refused(&|r| r.verdicts = verdict(granted, -1))
+            .starts_with("WorkReply.verdicts[0].granted: -1 is not allowed")
+    );
+    assert!(
+        refused(&|r| r.no_apps = Some(vec![String::new()])).starts_with("WorkReply.noApps: \"\"")
+    );
+    assert!(
+        refused(&|r| r.request_delay_sec = Some(f64::NAN.into()))
+            .starts_with("WorkReply.requestDelaySec: NaN")
+    );
+}
+
+#[test]
+fn nonsense_about_work_loses_no_heartbeat_and_no_task() {
+    assert_eq!(riding_request(None), None);
+    let request = sound_request();
+    assert!(riding_request(Some(request.clone())).is_some());
+    let spoilt = wire::WorkRequest {
+        seq: Some(-1),
+        ..request
+    };
+    assert_eq!(riding_request(Some(spoilt)), None);
+    let response = HeartbeatResponse::try_from(wire::SchedulerHeartbeatResponse {
+        work_verdict: Some(wire::WorkReply {
+            seq: Some(-1),
+            ..Default::default()
+        }),
+        request_delay_sec: Some((-1.0).into()),
+        ..sound_response()
+    })
+    .expect("an answer");
+    assert_eq!((response.work, response.request_delay), (None, None));
+    for seconds in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let task = RunningTask::try_from(wire::RunningTask {
+            est_duration_sec: Some(seconds.into()),
+            work_request_seq: Some(-1),
+            ..sound_task()
+        });
+        assert_eq!(task.expect("a task").work, WorkTerms::default());
+    }
+    let silent = RunningTask::try_from(sound_task()).expect("a task");
+    assert_eq!(silent.work, WorkTerms::default());
+    let wire = wire::RunningTask::from(silent);
+    assert_eq!(
+        (
+            wire.est_duration_sec,
+            wire.work_request_seq,
+            wire.bufferable
+        ),
+        (None, None, None),
+        "as from older peers"
+    );
 }

@@ -6,13 +6,13 @@ use std::time::Duration;
 use brasserie_common::worker::{HeartbeatResponse, Intake, TaskRoom};
 use brasserie_common::worker_set::SetHash;
 use brasserie_common::{
-    Health, MachinePortLock, ServiceAddress, SetDigest, Standing, WorkerDescription, WorkerSetHash,
-    WorkerSetId,
+    Health, MachinePortLock, ServiceAddress, SetDigest, Standing, WorkReply, WorkerDescription,
+    WorkerSetHash, WorkerSetId,
 };
 
 use super::{
     Problem, WireError, defaulted, host, not_negative, parse_name, required, saturating_i32,
-    saturating_i64,
+    saturating_i64, work,
 };
 use crate::generated::common as wire;
 
@@ -200,6 +200,8 @@ impl From<WorkerDescription> for wire::BistroWorker {
             protocol_version: Some(worker.protocol_version),
             usable_resources: Some(worker.usable.into()),
             has_worker_command: Some(worker.has_worker_command),
+            // Whoever asks for work with a heartbeat says so itself.
+            work_request: None,
             // Whoever sends the last heartbeat of an instance says so itself.
             tasks_are_dead: None,
             draining: match worker.intake {
@@ -284,6 +286,14 @@ impl TryFrom<wire::SchedulerHeartbeatResponse> for HeartbeatResponse {
                 "SchedulerHeartbeatResponse.workerSetID",
                 response.worker_set_id,
             )?,
+            // What is told beside the answer: it is not lost for it.
+            work: response
+                .work_verdict
+                .and_then(|reply| WorkReply::try_from(reply).ok())
+                .map(Box::new),
+            request_delay: response.request_delay_sec.and_then(|seconds| {
+                work::span("SchedulerHeartbeatResponse.requestDelaySec", Some(seconds)).ok()
+            }),
         })
     }
 }
@@ -300,6 +310,10 @@ impl From<HeartbeatResponse> for wire::SchedulerHeartbeatResponse {
             worker_state: Some(response.worker_state.to_wire()),
             protocol_version: Some(response.protocol_version),
             worker_set_id: Some(response.worker_set.into()),
+            work_verdict: response.work.map(|reply| (*reply).into()),
+            request_delay_sec: response
+                .request_delay
+                .map(|delay| delay.as_secs_f64().into()),
             not_healthy_for_ms: response.not_healthy_for.map(millis_up),
         }
     }

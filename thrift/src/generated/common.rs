@@ -157,6 +157,74 @@ impl From<&KillMethod> for i32 {
     }
 }
 
+#[derive(Copy, Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct WorkVerdict(pub i32);
+
+impl WorkVerdict {
+    pub const GRANTED: WorkVerdict = WorkVerdict(1);
+    pub const NO_WORK: WorkVerdict = WorkVerdict(2);
+    pub const LIMITED: WorkVerdict = WorkVerdict(3);
+    pub const DEADLINE: WorkVerdict = WorkVerdict(4);
+    pub const NO_APPS: WorkVerdict = WorkVerdict(5);
+    pub const DEFERRED: WorkVerdict = WorkVerdict(6);
+    pub const STALE: WorkVerdict = WorkVerdict(7);
+    pub const PENDING: WorkVerdict = WorkVerdict(8);
+    pub const ENUM_VALUES: &'static [Self] = &[
+        Self::GRANTED,
+        Self::NO_WORK,
+        Self::LIMITED,
+        Self::DEADLINE,
+        Self::NO_APPS,
+        Self::DEFERRED,
+        Self::STALE,
+        Self::PENDING,
+    ];
+}
+
+impl TSerializable for WorkVerdict {
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        o_prot.write_i32(self.0)
+    }
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<WorkVerdict> {
+        let enum_value = i_prot.read_i32()?;
+        Ok(WorkVerdict::from(enum_value))
+    }
+}
+
+impl From<i32> for WorkVerdict {
+    fn from(i: i32) -> Self {
+        match i {
+            1 => WorkVerdict::GRANTED,
+            2 => WorkVerdict::NO_WORK,
+            3 => WorkVerdict::LIMITED,
+            4 => WorkVerdict::DEADLINE,
+            5 => WorkVerdict::NO_APPS,
+            6 => WorkVerdict::DEFERRED,
+            7 => WorkVerdict::STALE,
+            8 => WorkVerdict::PENDING,
+            _ => WorkVerdict(i),
+        }
+    }
+}
+
+impl From<&i32> for WorkVerdict {
+    fn from(i: &i32) -> Self {
+        WorkVerdict::from(*i)
+    }
+}
+
+impl From<WorkVerdict> for i32 {
+    fn from(e: WorkVerdict) -> i32 {
+        e.0
+    }
+}
+
+impl From<&WorkVerdict> for i32 {
+    fn from(e: &WorkVerdict) -> i32 {
+        e.0
+    }
+}
+
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct GPUInfo {
     pub name: Option<String>,
@@ -1269,6 +1337,557 @@ impl Default for TaskStory {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct WorkDemand {
+    pub processor: Option<String>,
+    pub instances: Option<OrderedFloat<f64>>,
+    pub req_instance_secs: Option<OrderedFloat<f64>>,
+    pub req_instances: Option<OrderedFloat<f64>>,
+    pub idle_instances: Option<OrderedFloat<f64>>,
+    pub estimated_delay_sec: Option<OrderedFloat<f64>>,
+}
+
+impl TSerializable for WorkDemand {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<WorkDemand> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
+        let mut f_3: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
+        let mut f_4: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
+        let mut f_5: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
+        let mut f_6: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_6 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = WorkDemand {
+            processor: f_1,
+            instances: f_2,
+            req_instance_secs: f_3,
+            req_instances: f_4,
+            idle_instances: f_5,
+            estimated_delay_sec: f_6,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("WorkDemand");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.processor {
+            o_prot.write_field_begin(&TFieldIdentifier::new("processor", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.instances {
+            o_prot.write_field_begin(&TFieldIdentifier::new("instances", TType::Double, 2))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.req_instance_secs {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "reqInstanceSecs",
+                TType::Double,
+                3,
+            ))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.req_instances {
+            o_prot.write_field_begin(&TFieldIdentifier::new("reqInstances", TType::Double, 4))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.idle_instances {
+            o_prot.write_field_begin(&TFieldIdentifier::new("idleInstances", TType::Double, 5))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.estimated_delay_sec {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "estimatedDelaySec",
+                TType::Double,
+                6,
+            ))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for WorkDemand {
+    fn default() -> Self {
+        WorkDemand {
+            processor: Some("".to_owned()),
+            instances: Some(OrderedFloat::from(0.0)),
+            req_instance_secs: Some(OrderedFloat::from(0.0)),
+            req_instances: Some(OrderedFloat::from(0.0)),
+            idle_instances: Some(OrderedFloat::from(0.0)),
+            estimated_delay_sec: Some(OrderedFloat::from(0.0)),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct KnownTask {
+    pub invocation_id: Option<BistroInstanceID>,
+    pub remaining_sec: Option<OrderedFloat<f64>>,
+    pub deadline_sec: Option<OrderedFloat<f64>>,
+}
+
+impl TSerializable for KnownTask {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<KnownTask> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<BistroInstanceID> = None;
+        let mut f_2: Option<OrderedFloat<f64>> = None;
+        let mut f_3: Option<OrderedFloat<f64>> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = KnownTask {
+            invocation_id: f_1,
+            remaining_sec: f_2,
+            deadline_sec: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("KnownTask");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.invocation_id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("invocationID", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.remaining_sec {
+            o_prot.write_field_begin(&TFieldIdentifier::new("remainingSec", TType::Double, 2))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.deadline_sec {
+            o_prot.write_field_begin(&TFieldIdentifier::new("deadlineSec", TType::Double, 3))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for KnownTask {
+    fn default() -> Self {
+        KnownTask {
+            invocation_id: None,
+            remaining_sec: None,
+            deadline_sec: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct WorkRequest {
+    pub worker: Option<BistroInstanceID>,
+    pub scheduler: Option<BistroInstanceID>,
+    pub seq: Option<i64>,
+    pub demands: Option<Vec<WorkDemand>>,
+    pub known: Option<Vec<KnownTask>>,
+    pub linger_sec: Option<OrderedFloat<f64>>,
+}
+
+impl TSerializable for WorkRequest {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<WorkRequest> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<BistroInstanceID> = None;
+        let mut f_2: Option<BistroInstanceID> = None;
+        let mut f_3: Option<i64> = Some(0);
+        let mut f_4: Option<Vec<WorkDemand>> = Some(Vec::new());
+        let mut f_5: Option<Vec<KnownTask>> = None;
+        let mut f_6: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Struct => {
+                    let val = BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<WorkDemand> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_5 = WorkDemand::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_5);
+                    }
+                    i_prot.read_list_end()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<KnownTask> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_6 = KnownTask::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_6);
+                    }
+                    i_prot.read_list_end()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_6 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = WorkRequest {
+            worker: f_1,
+            scheduler: f_2,
+            seq: f_3,
+            demands: f_4,
+            known: f_5,
+            linger_sec: f_6,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("WorkRequest");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.worker {
+            o_prot.write_field_begin(&TFieldIdentifier::new("worker", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.scheduler {
+            o_prot.write_field_begin(&TFieldIdentifier::new("scheduler", TType::Struct, 2))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.seq {
+            o_prot.write_field_begin(&TFieldIdentifier::new("seq", TType::I64, 3))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.demands {
+            o_prot.write_field_begin(&TFieldIdentifier::new("demands", TType::List, 4))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.known {
+            o_prot.write_field_begin(&TFieldIdentifier::new("known", TType::List, 5))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.linger_sec {
+            o_prot.write_field_begin(&TFieldIdentifier::new("lingerSec", TType::Double, 6))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for WorkRequest {
+    fn default() -> Self {
+        WorkRequest {
+            worker: None,
+            scheduler: None,
+            seq: Some(0),
+            demands: Some(Vec::new()),
+            known: None,
+            linger_sec: Some(OrderedFloat::from(0.0)),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ProcessorVerdict {
+    pub processor: Option<String>,
+    pub verdict: Option<WorkVerdict>,
+    pub granted: Option<i32>,
+}
+
+impl TSerializable for ProcessorVerdict {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ProcessorVerdict> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<WorkVerdict> = None;
+        let mut f_3: Option<i32> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I32 => {
+                    let val = WorkVerdict::read_from_in_protocol(i_prot)?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ProcessorVerdict {
+            processor: f_1,
+            verdict: f_2,
+            granted: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ProcessorVerdict");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.processor {
+            o_prot.write_field_begin(&TFieldIdentifier::new("processor", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.verdict {
+            o_prot.write_field_begin(&TFieldIdentifier::new("verdict", TType::I32, 2))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.granted {
+            o_prot.write_field_begin(&TFieldIdentifier::new("granted", TType::I32, 3))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ProcessorVerdict {
+    fn default() -> Self {
+        ProcessorVerdict {
+            processor: Some("".to_owned()),
+            verdict: None,
+            granted: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct WorkReply {
+    pub seq: Option<i64>,
+    pub verdicts: Option<Vec<ProcessorVerdict>>,
+    pub request_delay_sec: Option<OrderedFloat<f64>>,
+    pub no_apps: Option<Vec<String>>,
+    pub next_contact_sec: Option<OrderedFloat<f64>>,
+}
+
+impl TSerializable for WorkReply {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<WorkReply> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<i64> = Some(0);
+        let mut f_2: Option<Vec<ProcessorVerdict>> = Some(Vec::new());
+        let mut f_3: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
+        let mut f_4: Option<Vec<String>> = Some(Vec::new());
+        let mut f_5: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<ProcessorVerdict> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_7 = ProcessorVerdict::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_7);
+                    }
+                    i_prot.read_list_end()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_8 = i_prot.read_string()?;
+                        val.push(list_elem_8);
+                    }
+                    i_prot.read_list_end()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_5 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = WorkReply {
+            seq: f_1,
+            verdicts: f_2,
+            request_delay_sec: f_3,
+            no_apps: f_4,
+            next_contact_sec: f_5,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("WorkReply");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.seq {
+            o_prot.write_field_begin(&TFieldIdentifier::new("seq", TType::I64, 1))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.verdicts {
+            o_prot.write_field_begin(&TFieldIdentifier::new("verdicts", TType::List, 2))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.request_delay_sec {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "requestDelaySec",
+                TType::Double,
+                3,
+            ))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.no_apps {
+            o_prot.write_field_begin(&TFieldIdentifier::new("noApps", TType::List, 4))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.next_contact_sec {
+            o_prot.write_field_begin(&TFieldIdentifier::new("nextContactSec", TType::Double, 5))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for WorkReply {
+    fn default() -> Self {
+        WorkReply {
+            seq: Some(0),
+            verdicts: Some(Vec::new()),
+            request_delay_sec: Some(OrderedFloat::from(0.0)),
+            no_apps: Some(Vec::new()),
+            next_contact_sec: Some(OrderedFloat::from(0.0)),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct RunningTask {
     pub job: Option<String>,
     pub node: Option<String>,
@@ -1326,8 +1945,8 @@ impl TSerializable for RunningTask {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<NodeResources> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_5 = NodeResources::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_5);
+                        let list_elem_9 = NodeResources::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_9);
                     }
                     i_prot.read_list_end()?;
                     f_3 = Some(val);
@@ -1364,9 +1983,9 @@ impl TSerializable for RunningTask {
                     let map_ident = i_prot.read_map_begin()?;
                     let mut val: BTreeMap<String, OrderedFloat<f64>> = BTreeMap::new();
                     for _ in 0..map_ident.size {
-                        let map_key_6 = i_prot.read_string()?;
-                        let map_val_7 = OrderedFloat::from(i_prot.read_double()?);
-                        val.insert(map_key_6, map_val_7);
+                        let map_key_10 = i_prot.read_string()?;
+                        let map_val_11 = OrderedFloat::from(i_prot.read_double()?);
+                        val.insert(map_key_10, map_val_11);
                     }
                     i_prot.read_map_end()?;
                     f_11 = Some(val);
@@ -1391,8 +2010,8 @@ impl TSerializable for RunningTask {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<GpuShare> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_8 = GpuShare::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_8);
+                        let list_elem_12 = GpuShare::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_12);
                     }
                     i_prot.read_list_end()?;
                     f_18 = Some(val);
@@ -1955,6 +2574,7 @@ pub struct BistroWorker {
     pub heartbeat_period_sec: Option<i32>,
     pub protocol_version: Option<i16>,
     pub usable_resources: Option<UsablePhysicalResources>,
+    pub work_request: Option<WorkRequest>,
     pub has_worker_command: Option<bool>,
     pub tasks_are_dead: Option<bool>,
     pub max_tasks: Option<i32>,
@@ -1972,6 +2592,7 @@ impl TSerializable for BistroWorker {
         let mut f_5: Option<i32> = Some(0);
         let mut f_6: Option<i16> = Some(0);
         let mut f_7: Option<UsablePhysicalResources> = None;
+        let mut f_8: Option<WorkRequest> = None;
         let mut f_16: Option<bool> = None;
         let mut f_17: Option<bool> = None;
         let mut f_18: Option<i32> = None;
@@ -2012,6 +2633,10 @@ impl TSerializable for BistroWorker {
                     let val = UsablePhysicalResources::read_from_in_protocol(i_prot)?;
                     f_7 = Some(val);
                 }
+                8 if field_ident.field_type == TType::Struct => {
+                    let val = WorkRequest::read_from_in_protocol(i_prot)?;
+                    f_8 = Some(val);
+                }
                 16 if field_ident.field_type == TType::Bool => {
                     let val = i_prot.read_bool()?;
                     f_16 = Some(val);
@@ -2047,6 +2672,7 @@ impl TSerializable for BistroWorker {
             heartbeat_period_sec: f_5,
             protocol_version: f_6,
             usable_resources: f_7,
+            work_request: f_8,
             has_worker_command: f_16,
             tasks_are_dead: f_17,
             max_tasks: f_18,
@@ -2101,6 +2727,11 @@ impl TSerializable for BistroWorker {
             fld_var.write_to_out_protocol(o_prot)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.work_request {
+            o_prot.write_field_begin(&TFieldIdentifier::new("workRequest", TType::Struct, 8))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
         if let Some(fld_var) = self.has_worker_command {
             o_prot.write_field_begin(&TFieldIdentifier::new(
                 "hasWorkerCommand",
@@ -2145,6 +2776,7 @@ impl Default for BistroWorker {
             heartbeat_period_sec: Some(0),
             protocol_version: Some(0),
             usable_resources: None,
+            work_request: None,
             has_worker_command: None,
             tasks_are_dead: None,
             max_tasks: None,
@@ -2326,8 +2958,8 @@ impl TSerializable for CGroupOptions {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_9 = i_prot.read_string()?;
-                        val.push(list_elem_9);
+                        let list_elem_13 = i_prot.read_string()?;
+                        val.push(list_elem_13);
                     }
                     i_prot.read_list_end()?;
                     f_3 = Some(val);
@@ -2705,8 +3337,8 @@ impl TSerializable for TaskSubprocessOptions {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ResourceLimit> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_10 = ResourceLimit::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_10);
+                        let list_elem_14 = ResourceLimit::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_14);
                     }
                     i_prot.read_list_end()?;
                     f_9 = Some(val);
@@ -2918,6 +3550,8 @@ pub struct SchedulerHeartbeatResponse {
     pub worker_state: Option<i32>,
     pub protocol_version: Option<i16>,
     pub worker_set_id: Option<WorkerSetID>,
+    pub work_verdict: Option<WorkReply>,
+    pub request_delay_sec: Option<OrderedFloat<f64>>,
     pub not_healthy_for_ms: Option<i64>,
 }
 
@@ -2934,6 +3568,8 @@ impl TSerializable for SchedulerHeartbeatResponse {
         let mut f_6: Option<i32> = Some(0);
         let mut f_7: Option<i16> = Some(0);
         let mut f_8: Option<WorkerSetID> = None;
+        let mut f_9: Option<WorkReply> = None;
+        let mut f_10: Option<OrderedFloat<f64>> = None;
         let mut f_16: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
@@ -2974,6 +3610,14 @@ impl TSerializable for SchedulerHeartbeatResponse {
                     let val = WorkerSetID::read_from_in_protocol(i_prot)?;
                     f_8 = Some(val);
                 }
+                9 if field_ident.field_type == TType::Struct => {
+                    let val = WorkReply::read_from_in_protocol(i_prot)?;
+                    f_9 = Some(val);
+                }
+                10 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_10 = Some(val);
+                }
                 16 if field_ident.field_type == TType::I64 => {
                     let val = i_prot.read_i64()?;
                     f_16 = Some(val);
@@ -2994,6 +3638,8 @@ impl TSerializable for SchedulerHeartbeatResponse {
             worker_state: f_6,
             protocol_version: f_7,
             worker_set_id: f_8,
+            work_verdict: f_9,
+            request_delay_sec: f_10,
             not_healthy_for_ms: f_16,
         };
         Ok(ret)
@@ -3053,6 +3699,20 @@ impl TSerializable for SchedulerHeartbeatResponse {
             fld_var.write_to_out_protocol(o_prot)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.work_verdict {
+            o_prot.write_field_begin(&TFieldIdentifier::new("workVerdict", TType::Struct, 9))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.request_delay_sec {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "requestDelaySec",
+                TType::Double,
+                10,
+            ))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
         if let Some(fld_var) = self.not_healthy_for_ms {
             o_prot.write_field_begin(&TFieldIdentifier::new("notHealthyForMs", TType::I64, 16))?;
             o_prot.write_i64(fld_var)?;
@@ -3074,6 +3734,8 @@ impl Default for SchedulerHeartbeatResponse {
             worker_state: Some(0),
             protocol_version: Some(0),
             worker_set_id: None,
+            work_verdict: None,
+            request_delay_sec: None,
             not_healthy_for_ms: None,
         }
     }

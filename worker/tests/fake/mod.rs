@@ -111,6 +111,8 @@ impl FakeService {
                 ..WorkerSetID::default()
             }),
             not_healthy_for_ms: None,
+            work_verdict: None,
+            request_delay_sec: None,
         }
     }
 }

@@ -283,6 +283,8 @@ impl Scheduler {
             not_healthy_for,
             protocol_version: PROTOCOL_VERSION,
             worker_set,
+            work: None,
+            request_delay: None,
         }
     }
 }

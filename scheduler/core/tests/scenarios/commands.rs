@@ -259,6 +259,7 @@ impl World {
             physical: None,
             ended: None,
             story: None,
+            work: Default::default(),
         };
         self.tasks.insert(name, task);
         Ok(())

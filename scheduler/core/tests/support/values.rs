@@ -90,5 +90,6 @@ pub fn listed(shard: &str, node: &str, invocation: InvocationId) -> RunningTask 
         physical: None,
         ended: None,
         story: None,
+        work: Default::default(),
     }
 }

@@ -43,6 +43,8 @@ pub(super) fn response(n: i64, version: i64, state: Health) -> HeartbeatResponse
         not_healthy_for: None,
         protocol_version: 2,
         worker_set: set(n, version),
+        work: None,
+        request_delay: None,
     }
 }
 
@@ -70,6 +72,7 @@ pub(super) fn task(node: &str, run: i64) -> RunningTask {
         physical: None,
         ended: None,
         story: None,
+        work: Default::default(),
     }
 }
 

@@ -212,6 +212,8 @@ impl World {
                 version: peer.version,
                 ..WorkerSetId::default()
             },
+            work: None,
+            request_delay: None,
         })
     }
 

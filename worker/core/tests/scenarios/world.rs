@@ -162,6 +162,7 @@ impl World {
             physical: None,
             ended: None,
             story: None,
+            work: Default::default(),
         };
         self.runs.insert(name.to_owned(), task.clone());
         Ok(task)
