@@ -8,6 +8,7 @@ pub mod backoff;
 pub mod call;
 pub mod cards;
 pub mod collections;
+pub mod edf;
 pub mod fingerprint;
 pub mod health;
 pub mod ids;

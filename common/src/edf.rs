@@ -1,0 +1,178 @@
+//! Earliest deadline first: when each of some jobs would end if they ran in the order of their deadlines.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A job that takes one processor. Seconds from now.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EdfJob {
+    /// What it still takes. What is no number, or less than none, counts as nothing.
+    pub remaining: f64,
+    /// By when it must be over, as far as its computation goes; infinity: whenever. What is no number counts as that.
+    pub deadline: f64,
+}
+
+/// When it would end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EdfEnd {
+    pub completion: f64,
+    pub misses: bool,
+}
+
+/// The ends of jobs, in the order of the jobs, on so many processors, 1 at least. The next job by deadline, of those with one deadline the
+/// first, gets the processor that is booked for the shortest time, of those the first.
+pub fn edf(processors: usize, jobs: &[EdfJob]) -> Vec<EdfEnd> {
+    let deadline = |job: &EdfJob| match job.deadline.is_nan() {
+        true => f64::INFINITY,
+        false => job.deadline,
+    };
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    order.sort_by(|a, b| deadline(&jobs[*a]).total_cmp(&deadline(&jobs[*b])));
+    // More processors than jobs are never booked. Floats from 0 on are in the order of their bits.
+    let used = processors.clamp(1, jobs.len().max(1));
+    let mut booked: BinaryHeap<Reverse<(u64, usize)>> =
+        (0..used).map(|processor| Reverse((0, processor))).collect();
+    let nothing = EdfEnd {
+        completion: 0.0,
+        misses: false,
+    };
+    let mut ends = vec![nothing; jobs.len()];
+    for place in order {
+        // Invariant: there is a processor, and each that is taken is put back.
+        let Reverse((until, processor)) = booked.pop().expect("a processor");
+        // `max` with a number that is none gives the other one.
+        let completion = f64::from_bits(until) + jobs[place].remaining.max(0.0);
+        booked.push(Reverse((completion.to_bits(), processor)));
+        ends[place] = EdfEnd {
+            completion,
+            misses: completion > deadline(&jobs[place]),
+        };
+    }
+    ends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn job((remaining, deadline): (f64, f64)) -> EdfJob {
+        EdfJob {
+            remaining,
+            deadline,
+        }
+    }
+
+    /// What ends when, and who is late.
+    fn ends(processors: usize, jobs: &[(f64, f64)]) -> Vec<(f64, bool)> {
+        let jobs: Vec<EdfJob> = jobs.iter().copied().map(job).collect();
+        let ends = edf(processors, &jobs);
+        ends.iter()
+            .map(|end| (end.completion, end.misses))
+            .collect()
+    }
+
+    #[test]
+    fn the_nearest_deadline_is_first_and_the_least_booked_processor_gets_it() {
+        let cases: [(usize, &[(f64, f64)], &[(f64, bool)]); 8] = [
+            (1, &[], &[]),
+            (1, &[(5.0, 5.0)], &[(5.0, false)]),
+            (1, &[(5.0, 4.9)], &[(5.0, true)]),
+            // In the order of deadlines, whatever the order of the list.
+            (1, &[(5.0, 20.0), (3.0, 4.0)], &[(8.0, false), (3.0, false)]),
+            (
+                2,
+                &[(5.0, 5.0), (3.0, 6.0), (4.0, 7.0)],
+                &[(5.0, false), (3.0, false), (7.0, false)],
+            ),
+            // Of one deadline, the first in the list.
+            (1, &[(1.0, 2.0), (2.0, 2.0)], &[(1.0, false), (3.0, true)]),
+            // A deadline that is over is missed; its job goes on all the same.
+            (1, &[(1.0, -1.0), (1.0, 2.0)], &[(1.0, true), (2.0, false)]),
+            (
+                0,
+                &[(1.0, f64::INFINITY), (1.0, 1.0)],
+                &[(2.0, false), (1.0, false)],
+            ),
+        ];
+        for (processors, jobs, expected) in cases {
+            assert_eq!(ends(processors, jobs), expected, "{processors} {jobs:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_harms_nobody() {
+        let nonsense = [
+            (f64::NAN, 1.0),
+            (-5.0, 1.0),
+            (1.0, f64::NAN),
+            (f64::INFINITY, 2.0),
+            (1.0, 3.0),
+        ];
+        assert_eq!(
+            ends(2, &nonsense),
+            [
+                (0.0, false),
+                (0.0, false),
+                (2.0, false),
+                (f64::INFINITY, true),
+                (1.0, false)
+            ]
+        );
+    }
+
+    /// As the rule is written down.
+    fn plain(processors: usize, jobs: &[EdfJob]) -> Vec<EdfEnd> {
+        let mut booked = vec![0.0_f64; processors];
+        let mut left: Vec<usize> = (0..jobs.len()).collect();
+        let mut ends = vec![None; jobs.len()];
+        while !left.is_empty() {
+            let mut next = 0;
+            for i in 1..left.len() {
+                if jobs[left[i]].deadline < jobs[left[next]].deadline {
+                    next = i;
+                }
+            }
+            let place = left.remove(next);
+            let mut least = 0;
+            for processor in 1..processors {
+                if booked[processor] < booked[least] {
+                    least = processor;
+                }
+            }
+            booked[least] += jobs[place].remaining;
+            ends[place] = Some(EdfEnd {
+                completion: booked[least],
+                misses: booked[least] > jobs[place].deadline,
+            });
+        }
+        ends.into_iter().map(|end| end.expect("an end")).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_the_rule_as_it_is_written_down(
+            processors in 1_usize..6,
+            jobs in proptest::collection::vec((0_u32..20, 0_u32..40), 0..20),
+        ) {
+            let jobs: Vec<EdfJob> = jobs.into_iter().map(|(r, d)| job((f64::from(r), f64::from(d)))).collect();
+            prop_assert_eq!(edf(processors, &jobs), plain(processors, &jobs));
+        }
+
+        #[test]
+        fn one_processor_meets_what_can_be_met(
+            slices in proptest::collection::vec((1_u32..20, 0_u32..10), 0..12),
+            turn in 0_usize..12,
+        ) {
+            // In this order each is in time, so there is a way; in another order of the list it is found all the same.
+            let mut end = 0.0;
+            let mut jobs: Vec<EdfJob> = slices.into_iter().map(|(remaining, slack)| {
+                end += f64::from(remaining);
+                job((f64::from(remaining), end + f64::from(slack)))
+            }).collect();
+            let middle = turn % jobs.len().max(1);
+            jobs.rotate_left(middle);
+            prop_assert!(edf(1, &jobs).iter().all(|end| !end.misses));
+        }
+    }
+}
