@@ -6,6 +6,7 @@
 #![deny(clippy::iter_over_hash_type)]
 
 mod calls;
+pub mod credits;
 mod effect;
 mod event;
 mod history;

@@ -1,0 +1,456 @@
+//! How much work a worker wants, and how that is spent by ordinary `runTask` calls: its *credit*.
+//!
+//! A request sets the credit, and takes the place of the one before; each task that is sent spends some; nothing gives any back. So
+//! whatever is lost, doubled or late of requests and answers, no more is sent than the newest request that was heard asked for, and one
+//! task. All of it is volatile: it ends with the association, and when the worker may get no tasks.
+//!
+//! Invariants:
+//!
+//! * C1: between two requests that are taken, each amount of a credit only falls.
+//! * C2: before a task is sent there was credit for its class: of a bufferable one seconds or instances above 0, of another idle
+//!   instances. So requests for seconds are exceeded by less than one task.
+//! * C3: no credit outlives [`Credits::clear`], nor an association, as each has `Credits` of its own.
+//! * C4: a request that was heard already, or is older than one that was, changes nothing.
+//! * C5: what runs is read here, and never changed.
+//! * C6: whose worker never asked has no credit to be held to.
+//! * C7: no verdict says GRANTED but of tasks that were sent for this very request.
+
+mod amounts;
+mod spending;
+mod workload;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use brasserie_common::work::MAX_PROCESSOR_TYPES;
+use brasserie_common::{
+    InvocationId, Processor, Time, WorkReply, WorkRequest, WorkRequestSeq, WorkVerdict,
+};
+
+pub use amounts::{Class, DEFAULT_ESTIMATE, Piece};
+pub use spending::{Allowance, NoCredit};
+
+use amounts::Amounts;
+use workload::Workload;
+
+/// A worker that a scheduler has no use for asks again so often: a scheduler with another mind comes with a new association, which
+/// forgets this, so it may be long.
+pub const NEVER_MIND_DELAY: Duration = Duration::from_secs(60);
+/// The longest delay that a worker is asked for.
+const MAX_DELAY: Duration = Duration::from_secs(2 * 86_400);
+/// How long a request waits for a pass to look at it; then its worker has given it up: two heartbeat periods, by default.
+const MAX_OPEN: Duration = Duration::from_secs(30);
+/// No message is taken to live longer.
+const MESSAGE_LIFE: Duration = Duration::from_secs(600);
+
+/// What holds for all workers alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// A worker that asks again sooner is not looked at. Zero: it may ask as often as it likes.
+    pub min_request_interval: Duration,
+    /// However long a worker would have its request stay good.
+    pub max_linger: Duration,
+    /// What a worker waits that may get no tasks now.
+    pub deferred_delay: Duration,
+    /// So many tasks at most are sent for one request, for each CPU of its worker.
+    pub tasks_per_processor: f64,
+    /// And for so many CPUs a card counts.
+    pub card_weight: f64,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Policy {
+            min_request_interval: Duration::ZERO,
+            max_linger: Duration::from_secs(120),
+            deferred_delay: Duration::from_secs(1),
+            tasks_per_processor: 10.0,
+            card_weight: 1.0,
+        }
+    }
+}
+
+impl Policy {
+    /// The delay of an answer that wants `least` of it. A hundredth more than the interval, as clocks drift, and a second.
+    fn request_delay(&self, least: Duration) -> Duration {
+        let interval = self.min_request_interval;
+        if interval.is_zero() && least.is_zero() {
+            return Duration::ZERO;
+        }
+        let drift = interval / 100;
+        let spaced = (interval.saturating_add(drift)).max(interval + Duration::from_secs(1));
+        spaced.max(least).min(MAX_DELAY)
+    }
+}
+
+/// Whether a worker may get tasks at all: HEALTHY, not draining, nothing held back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    MayWork,
+    MayNot,
+}
+
+/// A run that the scheduler takes to be at a worker, whether or not that is sure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sent<'a> {
+    pub invocation: InvocationId,
+    /// Its bound is what is left of the deadline.
+    pub piece: Piece<'a>,
+    /// When the worker said that it has it.
+    pub acknowledged: Option<Time>,
+}
+
+/// What becomes of a request at once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Taken {
+    pub reply: WorkReply,
+    /// Runs that the worker must have, and does not list: for people to hear of, and for nobody to act on.
+    pub missing: Vec<InvocationId>,
+}
+
+/// What a pass found of one type of processors, for one worker that asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Tasks that are ready, whether or not there is room for them.
+    pub candidates: u64,
+    /// Of these, those that would not make their deadlines at this worker.
+    pub late: u64,
+    pub apps: Apps,
+}
+
+/// Whether any job of the configuration uses a type of processors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Apps {
+    Some,
+    None,
+}
+
+/// What is known of the requests of one association.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Credits {
+    newest: Option<Request>,
+    /// Runs that it listed, in order.
+    listed: Vec<InvocationId>,
+    violations: u64,
+}
+
+/// The newest request. It is remembered when its credit is over, so that a copy of it sets none.
+#[derive(Clone, Debug, PartialEq)]
+struct Request {
+    seq: WorkRequestSeq,
+    at: Time,
+    types: Vec<OfType>,
+    request_delay: Duration,
+    linger: Duration,
+    /// How many tasks may still be sent for it.
+    tasks_left: u32,
+    workload: Option<Workload>,
+    stage: Stage,
+}
+
+/// ```text
+///   Open --a pass ends--> Lingering --its time is over, or cleared--> Over
+///    |                                                                 ^
+///    +--a pass ends, and it is not to linger; too late; cleared--------+
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It is good, and no pass that saw it has ended.
+    Open,
+    /// It has its verdicts, and is good until then.
+    Lingering(Time),
+    /// There is no credit.
+    Over,
+}
+
+/// What a request has of one type of processors.
+#[derive(Clone, Debug, PartialEq)]
+struct OfType {
+    processor: Processor,
+    wanted: Wanted,
+    amounts: Amounts,
+    granted: u32,
+    /// What it heard, as long as nothing was granted; `None`: nothing yet.
+    verdict: Option<WorkVerdict>,
+    apps: Apps,
+}
+
+/// What a worker wanted for a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    Nothing,
+    Something,
+    /// It wanted something, but what was on its way was enough.
+    Coming,
+}
+
+/// What a scheduler says that has no use for credits, without remembering anything.
+pub fn never_mind(request: &WorkRequest) -> WorkReply {
+    WorkReply::same_for_all(request, WorkVerdict::Deferred, NEVER_MIND_DELAY)
+}
+
+impl Credits {
+    /// A request of the worker; whoever calls has compared the ids. `running`: all that may run there.
+    ///
+    /// If verdicts are still to come ([`Credits::is_pending`]), tasks are to be placed, and [`Credits::end_pass`] gives them.
+    pub fn on_request<'a>(
+        &mut self,
+        now: Time,
+        policy: &Policy,
+        readiness: Readiness,
+        request: &WorkRequest,
+        running: impl IntoIterator<Item = Sent<'a>>,
+    ) -> Taken {
+        let without_missing = |reply| Taken {
+            reply,
+            missing: Vec::new(),
+        };
+        match &self.newest {
+            Some(newest) if request.seq < newest.seq => {
+                let stale = WorkVerdict::Stale;
+                return without_missing(WorkReply::same_for_all(request, stale, Duration::ZERO));
+            }
+            Some(newest) if request.seq == newest.seq => {
+                self.expire(now);
+                return without_missing(self.reply().expect("Invariant: there was a request"));
+            }
+            Some(_) | None => {}
+        }
+        let before = self.newest.as_ref().map(|newest| newest.at);
+        let interval = policy.min_request_interval;
+        let is_too_soon = before.is_some_and(|at| now.since(at) < interval);
+        let mut newest = Request::new(now, policy, request);
+        let mut missing = Vec::new();
+        match readiness {
+            Readiness::MayNot => newest.defer(policy.request_delay(policy.deferred_delay)),
+            Readiness::MayWork if is_too_soon => newest.defer(policy.request_delay(interval)),
+            Readiness::MayWork => missing = self.compare(now, &mut newest, request, running),
+        }
+        self.newest = Some(newest);
+        Taken {
+            reply: self.reply().expect("Invariant: there is a request"),
+            missing,
+        }
+    }
+
+    /// What was sent and is not counted by the worker yet is charged; what it must count and does not is named.
+    fn compare<'a>(
+        &mut self,
+        now: Time,
+        newest: &mut Request,
+        request: &WorkRequest,
+        running: impl IntoIterator<Item = Sent<'a>>,
+    ) -> Vec<InvocationId> {
+        let mut missing = Vec::new();
+        let before = std::mem::take(&mut self.listed);
+        let Some(known) = &request.known else {
+            return missing;
+        };
+        let mut known = known.clone();
+        known.sort_by_key(|task| task.invocation);
+        let mut workload = Workload::of(request);
+        for sent in running {
+            let at = known.binary_search_by_key(&sent.invocation, |task| task.invocation);
+            if let Some(workload) = &mut workload {
+                workload.count(&sent.piece, at.ok().map(|at| &known[at]));
+            }
+            if at.is_ok() {
+                continue;
+            }
+            newest.charge(&sent.piece);
+            // It had it when it wrote an earlier list, or it took it so long ago that this request was not written then. It keeps each
+            // until its end is acknowledged, and an acknowledged end does not run here.
+            let was_listed = before.binary_search(&sent.invocation).is_ok();
+            let is_long_there = |at: Time| now.since(at) > MESSAGE_LIFE;
+            if was_listed || sent.acknowledged.is_some_and(is_long_there) {
+                missing.push(sent.invocation);
+            }
+        }
+        newest.workload = workload;
+        self.listed = known.iter().map(|task| task.invocation).collect();
+        self.violations += missing.len() as u64;
+        missing
+    }
+
+    /// A placement that saw the credit has come to its end: nothing more can start now. Gives the verdicts that are still to come.
+    pub fn end_pass(&mut self, now: Time, mut found: impl FnMut(&Processor) -> Found) {
+        self.expire(now);
+        let Some(newest) = &mut self.newest else {
+            return;
+        };
+        if newest.stage != Stage::Open {
+            return;
+        }
+        for of_type in &mut newest.types {
+            let found = found(&of_type.processor);
+            of_type.apps = found.apps;
+            of_type.verdict = Some(match of_type.wanted {
+                _ if found.apps == Apps::None => WorkVerdict::NoApps,
+                _ if found.candidates == 0 => WorkVerdict::NoWork,
+                // No reason to wait long: what is coming is what it asked for.
+                Wanted::Coming => WorkVerdict::Deferred,
+                Wanted::Nothing | Wanted::Something if found.late >= found.candidates => {
+                    WorkVerdict::Deadline
+                }
+                Wanted::Nothing | Wanted::Something => WorkVerdict::Limited,
+            });
+        }
+        let until = newest.at + newest.linger;
+        newest.stage = match newest.linger.is_zero() || now > until {
+            true => Stage::Over,
+            false => Stage::Lingering(until),
+        };
+    }
+
+    /// The worker may get no tasks any more, for whatever reason, or is told to come to its end.
+    pub fn clear(&mut self) {
+        if let Some(newest) = &mut self.newest {
+            newest.end();
+        }
+    }
+
+    /// Ends a credit whose time is over. What tasks may be sent for does not depend on this; what is told does.
+    pub fn expire(&mut self, now: Time) {
+        if let Some(newest) = &mut self.newest
+            && !newest.is_good(now)
+        {
+            newest.end();
+        }
+    }
+
+    /// When its credit ends by itself.
+    pub fn next_change(&self) -> Option<Time> {
+        let newest = self.newest.as_ref()?;
+        match newest.stage {
+            Stage::Open | Stage::Lingering(_) => newest.good_until(),
+            Stage::Over => None,
+        }
+    }
+
+    /// It has asked in this association, so it gets what it asks for. Who never did is sent whatever there is room for.
+    pub fn are_used(&self) -> bool {
+        self.newest.is_some()
+    }
+
+    /// A request waits for the end of a pass.
+    pub fn is_pending(&self) -> bool {
+        let newest = self.newest.as_ref();
+        newest.is_some_and(|newest| newest.stage == Stage::Open)
+    }
+
+    /// What the newest request is told by now, if there was one.
+    pub fn reply(&self) -> Option<WorkReply> {
+        self.newest.as_ref().map(Request::reply)
+    }
+
+    /// How many runs were missing in lists that must name them.
+    pub fn violations(&self) -> u64 {
+        self.violations
+    }
+}
+
+impl Request {
+    fn new(now: Time, policy: &Policy, request: &WorkRequest) -> Self {
+        let mut types: Vec<OfType> = Vec::new();
+        let mut processors = 0.0;
+        for demand in request.demands.iter().take(MAX_PROCESSOR_TYPES) {
+            if types.iter().any(|t| t.processor == demand.processor) {
+                continue;
+            }
+            let amounts = Amounts::of(demand);
+            processors += amounts.there()
+                * match demand.processor {
+                    Processor::Cpu => 1.0,
+                    Processor::Cards(_) => policy.card_weight,
+                };
+            types.push(OfType {
+                processor: demand.processor.clone(),
+                wanted: match amounts.are_left() {
+                    true => Wanted::Something,
+                    false => Wanted::Nothing,
+                },
+                amounts,
+                granted: 0,
+                verdict: None,
+                apps: Apps::Some,
+            });
+        }
+        Request {
+            seq: request.seq,
+            at: now,
+            types,
+            request_delay: policy.request_delay(Duration::ZERO),
+            linger: request.linger.min(policy.max_linger),
+            // A float cast saturates, which is what a limit should do.
+            tasks_left: (policy.tasks_per_processor * processors).ceil() as u32,
+            workload: None,
+            stage: Stage::Open,
+        }
+    }
+
+    fn good_until(&self) -> Option<Time> {
+        match self.stage {
+            Stage::Open => Some(self.at + MAX_OPEN),
+            Stage::Lingering(until) => Some(until),
+            Stage::Over => None,
+        }
+    }
+
+    /// A limit itself is still good.
+    fn is_good(&self, now: Time) -> bool {
+        self.good_until().is_some_and(|until| now <= until)
+    }
+
+    fn of(&self, processor: &Processor) -> Option<&OfType> {
+        self.types.iter().find(|t| t.processor == *processor)
+    }
+
+    fn of_mut(&mut self, processor: &Processor) -> Option<&mut OfType> {
+        self.types.iter_mut().find(|t| t.processor == *processor)
+    }
+
+    fn charge(&mut self, piece: &Piece<'_>) {
+        if let Some(of_type) = self.of_mut(piece.processor()) {
+            of_type.amounts.spend(piece);
+            if of_type.wanted == Wanted::Something && !of_type.amounts.are_left() {
+                of_type.wanted = Wanted::Coming;
+            }
+        }
+    }
+
+    /// It is not looked at.
+    fn defer(&mut self, request_delay: Duration) {
+        self.request_delay = request_delay;
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.stage = Stage::Over;
+        self.workload = None;
+        for of_type in &mut self.types {
+            of_type.verdict.get_or_insert(WorkVerdict::Deferred);
+        }
+    }
+
+    fn reply(&self) -> WorkReply {
+        let wanted = self.types.iter();
+        let wanted = wanted.filter(|of_type| of_type.wanted != Wanted::Nothing);
+        let verdict = |of_type: &OfType| match (of_type.granted, of_type.verdict) {
+            (0, Some(verdict)) => verdict,
+            // More may come.
+            (0, None) => WorkVerdict::Pending,
+            (tasks, _) => WorkVerdict::Granted(tasks),
+        };
+        let unused = self.types.iter();
+        let unused = unused.filter(|of_type| of_type.apps == Apps::None);
+        WorkReply {
+            seq: self.seq,
+            verdicts: wanted.map(|t| (t.processor.clone(), verdict(t))).collect(),
+            request_delay: self.request_delay,
+            no_apps: unused.map(|t| t.processor.clone()).collect(),
+            next_contact: None,
+        }
+    }
+}

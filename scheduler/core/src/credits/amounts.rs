@@ -1,0 +1,142 @@
+//! What is weighed: a task as a piece of work, and what is left of a worker's wish for one type of processors.
+
+use std::time::Duration;
+
+use brasserie_common::{Processor, WorkDemand};
+
+/// Of a task that nobody can tell anything of; seconds.
+pub const DEFAULT_ESTIMATE: f64 = 60.0;
+/// A task that takes longer counts as if it took this: thirty years, so that sums stay finite.
+const MAX_ESTIMATE: f64 = 1e9;
+/// What a request gets at most, however much it asks for: 28 days of one processor.
+const MAX_INSTANCE_SECS: f64 = 28.0 * 86_400.0;
+/// More than any worker has of one type, or a task takes.
+const MAX_INSTANCES: f64 = 1e6;
+
+/// Where a task may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// At a worker, until processors are free: it holds nothing elsewhere that others could use.
+    Bufferable,
+    /// Nowhere: it is sent only for processors that are idle.
+    Immediate,
+}
+
+/// A task as a piece of work. All its numbers are finite, and the estimate is above 0.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Piece<'a> {
+    processor: &'a Processor,
+    usage: f64,
+    estimate: f64,
+    class: Class,
+    bound: Option<f64>,
+}
+
+impl<'a> Piece<'a> {
+    /// `processor`: of its cards if it takes any, else the CPU, and `usage`: how many of these. `estimate`: seconds of run time.
+    /// `bound`: in which time it must be over.
+    pub fn new(
+        processor: &'a Processor,
+        usage: f64,
+        estimate: f64,
+        class: Class,
+        bound: Option<Duration>,
+    ) -> Self {
+        let estimate = match estimate.is_finite() && estimate > 0.0 {
+            true => estimate.min(MAX_ESTIMATE),
+            false => DEFAULT_ESTIMATE,
+        };
+        Piece {
+            processor,
+            usage: sound(usage).min(MAX_INSTANCES),
+            estimate,
+            class,
+            bound: bound.map(|bound| bound.as_secs_f64()),
+        }
+    }
+
+    pub fn processor(&self) -> &'a Processor {
+        self.processor
+    }
+
+    pub fn class(&self) -> Class {
+        self.class
+    }
+
+    pub(super) fn estimate(&self) -> f64 {
+        self.estimate
+    }
+
+    pub(super) fn bound(&self) -> Option<f64> {
+        self.bound
+    }
+}
+
+/// What is left of a wish.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Amounts {
+    secs: f64,
+    instances: f64,
+    idle: f64,
+    /// Grows with each task: for how long no other can begin.
+    delay: f64,
+    there: f64,
+}
+
+impl Amounts {
+    pub(super) fn of(demand: &WorkDemand) -> Self {
+        Amounts {
+            secs: sound(demand.instance_secs).min(MAX_INSTANCE_SECS),
+            instances: sound(demand.instances).min(MAX_INSTANCES),
+            idle: sound(demand.idle).min(MAX_INSTANCES),
+            delay: sound(demand.estimated_delay).min(MAX_ESTIMATE),
+            there: sound(demand.there).clamp(1.0, MAX_INSTANCES),
+        }
+    }
+
+    pub(super) fn there(&self) -> f64 {
+        self.there
+    }
+
+    pub(super) fn delay(&self) -> f64 {
+        self.delay
+    }
+
+    pub(super) fn are_left(&self) -> bool {
+        self.are_left_for(Class::Bufferable) || self.are_left_for(Class::Immediate)
+    }
+
+    pub(super) fn are_left_for(&self, class: Class) -> bool {
+        match class {
+            Class::Bufferable => self.instances > 0.0 || self.secs > 0.0,
+            Class::Immediate => self.idle > 0.0,
+        }
+    }
+
+    /// Who waits for nobody is never late: then its processors are not all taken.
+    pub(super) fn makes_deadline(&self, piece: &Piece<'_>) -> bool {
+        let is_in_time = |bound| self.delay + piece.estimate <= bound;
+        self.delay == 0.0 || piece.bound.is_none_or(is_in_time)
+    }
+
+    pub(super) fn spend(&mut self, piece: &Piece<'_>) {
+        let work = piece.estimate * piece.usage;
+        self.secs -= work;
+        self.instances -= piece.usage;
+        self.idle -= piece.usage;
+        self.delay += work / self.there;
+    }
+
+    #[cfg(test)]
+    pub(super) fn left(&self) -> [f64; 3] {
+        [self.secs, self.instances, self.idle]
+    }
+}
+
+/// Finite, and not negative.
+pub(super) fn sound(number: f64) -> f64 {
+    match number.is_finite() {
+        true => number.max(0.0),
+        false => 0.0,
+    }
+}

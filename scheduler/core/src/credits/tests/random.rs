@@ -1,0 +1,399 @@
+//! Random histories of an association, against a reference that keeps everything that happened and computes anew from it.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Amounts are eighths, so that sums are exact in whatever order.
+#[derive(Clone, Debug)]
+enum Step {
+    /// A request with the next number.
+    Ask {
+        amounts: [[u32; 3]; 2],
+        linger: u64,
+        /// Of the runs that are there, every so manieth is not counted by the worker yet.
+        misses: usize,
+        readiness: Readiness,
+    },
+    /// An earlier request again, or the newest.
+    Again(usize),
+    /// A task is there that could be sent.
+    Offer(Offer),
+    EndPass {
+        candidates: u64,
+    },
+    Clear,
+    Wait(u64),
+    /// The oldest run ends.
+    End,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    on_gpu: bool,
+    usage: u32,
+    estimate: u32,
+    class: Class,
+}
+
+impl Offer {
+    fn amounts(self) -> [f64; 3] {
+        let usage = f64::from(self.usage) / 8.0;
+        [f64::from(self.estimate) * usage, usage, usage]
+    }
+
+    fn piece(self, processors: &[Processor; 2]) -> Piece<'_> {
+        let of = &processors[usize::from(self.on_gpu)];
+        let usage = f64::from(self.usage) / 8.0;
+        Piece::new(of, usage, f64::from(self.estimate), self.class, None)
+    }
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let amounts = [0_u32..50, 0..20, 0..20];
+    let linger = prop_oneof![Just(0_u64), 1_u64..20, Just(500_u64)];
+    let readiness = prop_oneof![5 => Just(Readiness::MayWork), 1 => Just(Readiness::MayNot)];
+    let ask = ([amounts.clone(), amounts], linger, 1_usize..4, readiness);
+    let class = prop_oneof![Just(Class::Bufferable), Just(Class::Immediate)];
+    let offer = (any::<bool>(), 1_u32..17, 1_u32..9, class);
+    prop_oneof![
+        3 => ask.prop_map(|(amounts, linger, misses, readiness)| Step::Ask { amounts, linger, misses, readiness }),
+        2 => (0_usize..4).prop_map(Step::Again),
+        12 => offer.prop_map(|(on_gpu, usage, estimate, class)| {
+            Step::Offer(Offer { on_gpu, usage, estimate, class })
+        }),
+        3 => (0_u64..2).prop_map(|candidates| Step::EndPass { candidates }),
+        1 => Just(Step::Clear),
+        3 => (1_u64..20_000).prop_map(Step::Wait),
+        2 => Just(Step::End),
+    ]
+}
+
+/// Everything that has happened, in order.
+#[derive(Clone, Debug)]
+enum Past {
+    Asked(Time, WorkRequest, Readiness, Vec<Offer>),
+    Spent(Offer),
+    Ended(Time),
+    Cleared,
+}
+
+#[derive(Default)]
+struct World {
+    now: Time,
+    credits: Credits,
+    past: Vec<Past>,
+    requests: Vec<WorkRequest>,
+    running: Vec<(InvocationId, Offer)>,
+    runs: i64,
+}
+
+impl World {
+    /// What is left by the past alone, of each type; `None`: there is no credit.
+    fn left(&self) -> Option<[[f64; 3]; 2]> {
+        let asked = self
+            .past
+            .iter()
+            .rposition(|p| matches!(p, Past::Asked(..)))?;
+        let Past::Asked(at, request, Readiness::MayWork, on_their_way) = &self.past[asked] else {
+            return None;
+        };
+        let since = &self.past[asked + 1..];
+        let mut until = *at + Duration::from_secs(30);
+        let mut passes = since.iter().filter_map(|past| match past {
+            Past::Ended(at) => Some(*at),
+            Past::Asked(..) | Past::Spent(_) | Past::Cleared => None,
+        });
+        if since.iter().any(|past| matches!(past, Past::Cleared)) {
+            return None;
+        }
+        // The first pass that ended while it was good.
+        if passes.any(|pass| pass <= until) {
+            until = *at + request.linger;
+            if request.linger.is_zero() {
+                return None;
+            }
+        }
+        if self.now > until {
+            return None;
+        }
+        let mut left = [0, 1].map(|of: usize| {
+            let demand = &request.demands[of];
+            [demand.instance_secs, demand.instances, demand.idle]
+        });
+        let spent = since.iter().filter_map(|past| match past {
+            Past::Spent(offer) => Some(offer),
+            Past::Asked(..) | Past::Ended(_) | Past::Cleared => None,
+        });
+        for offer in on_their_way.iter().chain(spent) {
+            let of_type = &mut left[usize::from(offer.on_gpu)];
+            for (left, amount) in of_type.iter_mut().zip(offer.amounts()) {
+                *left -= amount;
+            }
+        }
+        Some(left)
+    }
+
+    /// How many tasks were sent since the newest request.
+    fn sent_for_newest(&self, on_gpu: bool) -> usize {
+        let since = self
+            .past
+            .iter()
+            .rev()
+            .take_while(|p| !matches!(p, Past::Asked(..)));
+        let spent = |p: &&Past| matches!(p, Past::Spent(offer) if offer.on_gpu == on_gpu);
+        since.filter(spent).count()
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Ask {
+                amounts,
+                linger,
+                misses,
+                readiness,
+            } => self.ask(amounts, *linger, *misses, *readiness),
+            Step::Again(back) => self.ask_again(*back),
+            Step::Offer(offer) => self.offer(*offer),
+            Step::EndPass { candidates } => {
+                self.credits.end_pass(self.now, |_| found(*candidates, 0));
+                self.past.push(Past::Ended(self.now));
+            }
+            Step::Clear => {
+                self.credits.clear();
+                self.past.push(Past::Cleared);
+            }
+            Step::Wait(millis) => self.now = self.now + Duration::from_millis(*millis),
+            Step::End => {
+                if !self.running.is_empty() {
+                    self.running.remove(0);
+                }
+            }
+        }
+        self.check();
+    }
+
+    fn ask(&mut self, amounts: &[[u32; 3]; 2], linger: u64, misses: usize, readiness: Readiness) {
+        let eighths = |amounts: &[u32; 3]| amounts.map(|n| f64::from(n) / 8.0);
+        let (known, on_their_way): (Vec<_>, Vec<_>) = self
+            .running
+            .iter()
+            .enumerate()
+            .partition(|(place, _)| (place + 1) % (misses + 1) != 0);
+        let known = known.into_iter().map(|(_, (invocation, _))| KnownTask {
+            invocation: *invocation,
+            remaining: None,
+            deadline: None,
+        });
+        let asks = WorkRequest {
+            known: Some(known.collect()),
+            linger: Duration::from_secs(linger),
+            ..request(
+                self.requests.len() as u64,
+                vec![
+                    demand(CPU, eighths(&amounts[0])),
+                    demand(gpu(), eighths(&amounts[1])),
+                ],
+            )
+        };
+        let on_their_way = on_their_way.into_iter().map(|(_, (_, offer))| *offer);
+        let past = Past::Asked(self.now, asks.clone(), readiness, on_their_way.collect());
+        self.hear(&asks, readiness);
+        self.past.push(past);
+        self.requests.push(asks);
+    }
+
+    fn hear(&mut self, asks: &WorkRequest, readiness: Readiness) -> WorkReply {
+        let processors = [CPU, gpu()];
+        let running = self.running.iter().map(|(invocation, offer)| Sent {
+            invocation: *invocation,
+            piece: offer.piece(&processors),
+            acknowledged: None,
+        });
+        let policy = Policy {
+            max_linger: Duration::from_secs(500),
+            tasks_per_processor: 1e6,
+            ..Policy::default()
+        };
+        let credits = &mut self.credits;
+        let taken = credits.on_request(self.now, &policy, readiness, asks, running);
+        taken.reply
+    }
+
+    /// C4.
+    fn ask_again(&mut self, back: usize) {
+        let Some(place) = self.requests.len().checked_sub(back + 1) else {
+            return;
+        };
+        let asks = self.requests[place].clone();
+        // Only time does something.
+        self.credits.expire(self.now);
+        let before = self.credits.clone();
+        let reply = self.hear(&asks, Readiness::MayWork);
+        assert_eq!(self.credits, before);
+        match back {
+            0 => assert_eq!(Some(reply), before.reply()),
+            _ => assert!(
+                reply
+                    .verdicts
+                    .iter()
+                    .all(|(_, verdict)| *verdict == WorkVerdict::Stale)
+            ),
+        }
+    }
+
+    fn offer(&mut self, offer: Offer) {
+        let processors = [CPU, gpu()];
+        let piece = offer.piece(&processors);
+        let eligible = self.credits.eligible(self.now, &piece);
+        // C2, C3, C6: exactly what the past leaves room for.
+        let has_room = match (self.requests.is_empty(), self.left()) {
+            (true, _) => true,
+            (false, None) => false,
+            (false, Some(left)) => {
+                let [secs, instances, idle] = left[usize::from(offer.on_gpu)];
+                match offer.class {
+                    Class::Bufferable => secs > 0.0 || instances > 0.0,
+                    Class::Immediate => idle > 0.0,
+                }
+            }
+        };
+        assert_eq!(eligible.is_ok(), has_room);
+        if eligible.is_err() {
+            return;
+        }
+        let seq = self.credits.spend(self.now, &piece);
+        assert_eq!(seq, self.requests.last().map(|asks| asks.seq));
+        self.runs += 1;
+        self.running.push((run(self.runs), offer));
+        if seq.is_some() {
+            self.past.push(Past::Spent(offer));
+        }
+    }
+
+    fn check(&self) {
+        let left = self.left();
+        for (place, processor) in [CPU, gpu()].iter().enumerate() {
+            let newest = self.credits.newest.as_ref();
+            let kept = newest.and_then(|newest| newest.of(processor));
+            if let (Some(left), Some(kept)) = (&left, kept) {
+                assert_eq!(kept.amounts.left(), left[place]);
+            }
+            let allowance = self.credits.allowance(self.now, processor);
+            assert_eq!(allowance.is_some(), !self.requests.is_empty());
+            let expected = left.map_or((false, false), |left| {
+                let [secs, instances, idle] = left[place];
+                (secs > 0.0 || instances > 0.0, idle > 0.0)
+            });
+            if let Some(allowance) = allowance {
+                assert_eq!((allowance.bufferable, allowance.immediate), expected);
+            }
+        }
+        self.check_verdicts();
+    }
+
+    /// C7, and the other way round: who was sent something hears it.
+    fn check_verdicts(&self) {
+        let Some(reply) = self.credits.reply() else {
+            return;
+        };
+        let is_asked = |(_, demand): &(bool, &WorkDemand)| demand.wants_something();
+        let asked = &self.requests.last().expect("a request").demands;
+        let asked: Vec<_> = [false, true]
+            .into_iter()
+            .zip(asked)
+            .filter(is_asked)
+            .collect();
+        assert_eq!(reply.verdicts.len(), asked.len());
+        for ((on_gpu, demand), (processor, verdict)) in asked.into_iter().zip(&reply.verdicts) {
+            assert_eq!(demand.processor, *processor);
+            let sent = self.sent_for_newest(on_gpu);
+            match verdict {
+                WorkVerdict::Granted(tasks) => assert!(*tasks as usize == sent && sent > 0),
+                _ => assert_eq!(sent, 0),
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn credit_is_what_was_asked_for_less_what_was_sent(steps in proptest::collection::vec(step(), 1..120)) {
+        let mut world = World::default();
+        for step in &steps {
+            world.step(step);
+        }
+    }
+
+    #[test]
+    fn requests_for_seconds_are_exceeded_by_less_than_one_task(
+        secs in 1_u32..500,
+        tasks in proptest::collection::vec((1_u32..9, 1_u32..50), 1..60),
+    ) {
+        let mut credits = Credits::default();
+        take(&mut credits, at(0), &request(1, vec![demand(CPU, [f64::from(secs), 0.0, 0.0])]));
+        let (mut sent, mut last) = (0.0, 0.0);
+        for (usage, estimate) in tasks {
+            let usage = f64::from(usage) / 8.0;
+            let piece = Piece::new(&CPU, usage, f64::from(estimate), Class::Bufferable, None);
+            if credits.eligible(at(0), &piece).is_ok() {
+                credits.spend(at(0), &piece);
+                last = usage * f64::from(estimate);
+                sent += last;
+            }
+        }
+        prop_assert!(sent - last < f64::from(secs));
+    }
+
+    /// C1.
+    #[test]
+    fn between_two_requests_amounts_only_fall(steps in proptest::collection::vec(step(), 1..120)) {
+        let mut world = World::default();
+        for step in &steps {
+            let amounts = |world: &World| {
+                let newest = world.credits.newest.as_ref()?;
+                let amounts = newest.types.iter().flat_map(|of_type| of_type.amounts.left());
+                Some((newest.seq, amounts.collect::<Vec<_>>()))
+            };
+            let before = amounts(&world);
+            world.step(step);
+            if let (Some((seq, before)), Some((same, after))) = (before, amounts(&world))
+                && seq == same
+            {
+                prop_assert!(before.iter().zip(&after).all(|(before, after)| after <= before));
+            }
+        }
+    }
+}
+
+/// The histories get to where the rules matter.
+#[test]
+fn histories_send_and_refuse_and_linger() {
+    use proptest::strategy::ValueTree as _;
+
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let (mut sent, mut lingered, mut coming) = (0, 0, 0);
+    for _ in 0..200 {
+        let steps = proptest::collection::vec(step(), 80).new_tree(&mut runner);
+        let mut world = World::default();
+        for step in &steps.expect("a history").current() {
+            let before = world.running.len();
+            world.step(step);
+            let newest = world.credits.newest.as_ref();
+            let Some(newest) = newest else { continue };
+            let lingers = matches!(newest.stage, Stage::Lingering(_));
+            if world.running.len() > before {
+                sent += 1;
+                lingered += usize::from(lingers);
+            }
+            let is_coming = |of_type: &OfType| of_type.wanted == Wanted::Coming;
+            coming += usize::from(newest.types.iter().any(is_coming));
+        }
+    }
+    assert!(
+        sent > 500 && lingered > 50 && coming > 50,
+        "{sent} {lingered} {coming}"
+    );
+}
