@@ -10,4 +10,5 @@ mod plans;
 pub(crate) mod pool;
 mod render;
 pub(crate) mod service;
+mod work;
 pub(crate) mod workers;

@@ -10,6 +10,7 @@ use brasserie_common::{
 use brasserie_scheduler_core::{Event, Reply, StatusUpdate};
 use brasserie_thrift::convert::{self, WireError};
 use brasserie_thrift::generated::brasserie::BrasserieGetClusterStatusArgs;
+use brasserie_thrift::generated::common::SchedulerHeartbeatResponse;
 use brasserie_thrift::generated::fb303::{
     FacebookServiceGetStatusArgs, FacebookServiceGetStatusResult, FbStatus,
 };
@@ -26,6 +27,7 @@ use super::jobs::Jobs;
 use super::logs::Logs;
 use super::plans::Plans;
 use super::pool::WorkerPool;
+use super::work;
 use crate::inbox::{Inbox, Lane, Waiter};
 use crate::sources::Proposals;
 use crate::store::Room;
@@ -51,6 +53,7 @@ impl Service for SchedulerService {
                 call.serve(|args, to| self.heartbeat(from, protocol, args, to));
             }
             "updateStatus" => call.serve(|args, to| self.update_status(from, args, to)),
+            "requestWork" => call.serve(work::request),
             "getStatus" => call.serve(|_: FacebookServiceGetStatusArgs, to| alive(to)),
             "getJobs" => call.serve(|_: BistroSchedulerGetJobsArgs, to| answers.jobs(from, to)),
             "getJob" => call.serve(|args, to| answers.job(from, args, to)),
@@ -109,13 +112,14 @@ impl SchedulerService {
         &self,
         from: Principal,
         protocol: ClientProtocol,
-        args: BistroSchedulerProcessHeartbeatArgs,
+        mut args: BistroSchedulerProcessHeartbeatArgs,
         to: Responder,
     ) {
         if let Err(full) = self.inbox.check(Lane::Health) {
             return refuse(to, full);
         }
         let goodbye = args.w.tasks_are_dead.unwrap_or(false);
+        let work_verdict = work::answer_to_riding(&mut args.w);
         let parsed =
             convert::parse("processHeartbeat.w", args.w).and_then(|worker: WorkerDescription| {
                 let set: WorkerSetId =
@@ -129,7 +133,10 @@ impl SchedulerService {
         self.pool.heard(&worker.address, protocol);
         let waiter: Waiter = Box::new(move |reply| match reply {
             Reply::Heartbeat(Ok(response)) => to.reply(&BistroSchedulerProcessHeartbeatResult {
-                result_value: Some((*response).into()),
+                result_value: Some(SchedulerHeartbeatResponse {
+                    work_verdict,
+                    ..(*response).into()
+                }),
             }),
             Reply::Heartbeat(Err(rejection)) => refuse(to, rejection),
             Reply::UpdateStatus(_)

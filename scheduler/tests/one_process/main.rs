@@ -13,6 +13,7 @@ mod plans;
 mod refused_file;
 mod starting;
 mod syncs;
+mod work;
 mod worker;
 
 use std::path::{Path, PathBuf};
