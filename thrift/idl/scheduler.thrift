@@ -60,6 +60,9 @@ struct BistroJobConfig {
   26: optional string arguments,
   // From the moment at which the scheduler decides to start a task.
   27: optional double deadlineSec,
+  // As in common.RunningTask.
+  28: optional double estDurationSec,
+  29: optional bool bufferable,
 }
 
 struct BistroCountWithSamples {

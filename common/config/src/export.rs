@@ -6,7 +6,7 @@ use brasserie_common::backoff::AfterLast;
 use brasserie_common::{Arguments, BackoffPolicy, KillRequest, StatusFrom, TaskSubprocessOptions};
 use serde_json::{Map, Value, json};
 
-use crate::jobs::{AFTER_ALL, DEADLINE, DEPENDS_ON, TIMEOUT};
+use crate::jobs::{AFTER_ALL, BUFFERABLE, DEADLINE, DEPENDS_ON, EST_DURATION, TIMEOUT};
 use crate::json;
 use crate::limits;
 use crate::model::{Config, Filter, JobConfig, LevelId};
@@ -104,9 +104,14 @@ fn rarely_set(config: &Config, job: &JobConfig, out: &mut Map<String, Value>) {
         "arguments",
         (arguments != Arguments::default()).then_some(json!(arguments.as_str())),
     );
-    for (key, limit) in [(TIMEOUT, job.timeout()), (DEADLINE, job.deadline())] {
-        put(key, limit.map(|limit| json!(limit.as_secs_f64())));
+    for (key, span) in [
+        (TIMEOUT, job.timeout()),
+        (DEADLINE, job.deadline()),
+        (EST_DURATION, job.est_duration),
+    ] {
+        put(key, span.map(|span| json!(span.as_secs_f64())));
     }
+    put(BUFFERABLE, job.bufferable.then_some(json!(true)));
 }
 
 pub(crate) fn level_name(config: &Config, level: LevelId) -> Value {

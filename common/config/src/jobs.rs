@@ -106,9 +106,21 @@ pub(crate) const KEYS: &[Key] = &[
         Shape::Duration,
         "When a task must be over, from the moment at which it is given to a worker.",
     ),
+    Key::new(
+        EST_DURATION,
+        Shape::Duration,
+        "How long a task runs, as far as anybody can tell.",
+    ),
+    Key::new(
+        BUFFERABLE,
+        Shape::Truth,
+        "Tasks may wait at a worker until it has processors for them.",
+    ),
 ];
 pub(crate) const TIMEOUT: &str = "timeout";
 pub(crate) const DEADLINE: &str = "deadline";
+pub(crate) const EST_DURATION: &str = "est_duration";
+pub(crate) const BUFFERABLE: &str = "bufferable";
 pub(crate) const DEPENDS_ON: &str = "depends_on";
 pub(crate) const AFTER_ALL: &str = "run_only_after_all_nodes_are_done_for";
 
@@ -167,6 +179,8 @@ fn defaults(name: JobName, config: &Config) -> JobConfig {
         task_subprocess: config.task_subprocess.clone(),
         kill_subprocess: config.kill_subprocess,
         command: Vec::new(),
+        est_duration: None,
+        bufferable: false,
         create_time: 0,
         modify_time: 0,
         version_id: -1,
@@ -305,8 +319,16 @@ fn process(at: &At, job: &mut JobConfig, notes: &mut Notes) {
         (DEADLINE, &mut job.task_subprocess.deadline),
     ] {
         if let Some(at) = at.get(key) {
-            *slot = time_limit(&at, notes);
+            let help = "a duration above 0; without the key there is no limit";
+            *slot = span(&at, ("leaves a task no time", help), notes);
         }
+    }
+    if let Some(at) = at.get(EST_DURATION) {
+        let help = "a duration above 0; without the key nobody can tell";
+        job.est_duration = span(&at, ("is no time for a task", help), notes);
+    }
+    if let Some(at) = at.get(BUFFERABLE) {
+        set(&mut job.bufferable, at.boolean(notes));
     }
     if let Some(at) = at.get_alias(KILL_SUBPROCESS, notes) {
         kill_subprocess(&at, &mut job.kill_subprocess, notes);
@@ -316,17 +338,15 @@ fn process(at: &At, job: &mut JobConfig, notes: &mut Notes) {
     }
 }
 
-/// In whole milliseconds. A task that may take no time at all could as well be disabled.
-fn time_limit(at: &At, notes: &mut Notes) -> Option<Duration> {
-    let limit = at.duration(notes)?.as_millis();
-    let limit = Duration::from_millis(u64::try_from(limit).unwrap_or(u64::MAX));
-    if limit.is_zero() {
-        let text = format!("{} leaves a task no time", at.node);
-        let help = "a duration above 0; without the key there is no limit";
-        notes.error(at.problem(text).help(help));
+/// In whole milliseconds. A task that may take no time at all could as well be disabled, and none takes none.
+fn span(at: &At, (wrong, help): (&str, &str), notes: &mut Notes) -> Option<Duration> {
+    let span = at.duration(notes)?.as_millis();
+    let span = Duration::from_millis(u64::try_from(span).unwrap_or(u64::MAX));
+    if span.is_zero() {
+        notes.error(at.problem(format!("{} {wrong}", at.node)).help(help));
         return None;
     }
-    Some(limit)
+    Some(span)
 }
 
 fn command(at: &At, notes: &mut Notes) -> Option<Vec<String>> {

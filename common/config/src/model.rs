@@ -313,6 +313,10 @@ pub struct JobConfig {
     pub kill_subprocess: KillRequest,
     /// Empty: the worker's `--worker-command`.
     pub command: Vec<String>,
+    /// How long a task runs, as far as anybody can tell; above 0.
+    pub est_duration: Option<Duration>,
+    /// Tasks may wait at a worker until it has processors for them: what they hold meanwhile is not missed elsewhere.
+    pub bufferable: bool,
     pub create_time: i64,
     pub modify_time: i64,
     /// -1 = none.

@@ -566,6 +566,8 @@ const OF_JOBS: &[(&str, Proof)] = &[
             "a_task_is_ended_by_its_timeout_and_its_deadline",
         ]),
     ),
+    ("est_duration", Tests(&["what_its_worker_is_told_of_it"])),
+    ("bufferable", Tests(&["what_its_worker_is_told_of_it"])),
     (
         "arguments",
         Tests(&[

@@ -374,6 +374,7 @@ impl Scheduler {
     fn wire_task(&self, worker: WorkerId, task: Task, invocation: InvocationId) -> RunningTask {
         let key = self.task_key(task);
         let run = self.tasks().find(task, invocation);
+        let job = self.engine().job_config(task.job);
         RunningTask {
             job: key.job,
             node: key.node,
@@ -392,7 +393,11 @@ impl Scheduler {
             physical: None,
             ended: None,
             story: None,
-            work: WorkTerms::default(),
+            work: WorkTerms {
+                est_duration: job.and_then(|job| Some(job.est_duration?.as_secs_f64())),
+                request: None,
+                bufferable: job.is_some_and(|job| job.bufferable),
+            },
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use brasserie_common::{
     AccountName, Arguments, Bound, CallOutcome, EndedBy, KillMethod, KillRequest, Limited,
-    LogOverflow, Output, Principal, ProcessLimit, ReportedStatus, StatusFrom,
+    LogOverflow, Output, Principal, ProcessLimit, ReportedStatus, StatusFrom, WorkTerms,
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
@@ -83,6 +83,15 @@ fn how_long_a_task_may_take() {
         wait: Duration::ZERO,
     };
     assert_eq!(own.options.limit_kill, Some(kill));
+}
+
+#[test]
+fn what_its_worker_is_told_of_it() {
+    let told = |keys: &str| start_of(one_job(1, keys)).task.work;
+    assert_eq!(told(""), WorkTerms::default());
+    let reckoned = told(r#", "est_duration": "1.5m", "bufferable": true"#);
+    assert_eq!(reckoned.est_duration, Some(90.0));
+    assert!(reckoned.bufferable);
 }
 
 #[test]

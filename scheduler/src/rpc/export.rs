@@ -57,6 +57,8 @@ pub(super) fn job(config: &Config, job: &JobConfig) -> BistroJobConfig {
         status_from: Some(job.status_from().as_str().to_owned()),
         arguments: Some(job.arguments().as_str().to_owned()),
         deadline_sec: job.deadline().map(|d| d.as_secs_f64().into()),
+        est_duration_sec: job.est_duration.map(|d| d.as_secs_f64().into()),
+        bufferable: Some(job.bufferable),
     }
 }
 

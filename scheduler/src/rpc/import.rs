@@ -66,10 +66,17 @@ pub(super) fn job(job: BistroJobConfig) -> Result<String, ImportError> {
             put(key, json!(names));
         }
     }
-    for (key, seconds) in [("timeout", job.timeout_sec), ("deadline", job.deadline_sec)] {
+    for (key, seconds) in [
+        ("timeout", job.timeout_sec),
+        ("deadline", job.deadline_sec),
+        ("est_duration", job.est_duration_sec),
+    ] {
         if let Some(seconds) = seconds {
             put(key, json!(f64::from(seconds)));
         }
+    }
+    if let Some(bufferable) = job.bufferable {
+        put("bufferable", json!(bufferable));
     }
     if let Some(resources) = job.resources.filter(|resources| !resources.is_empty()) {
         put("resources", json!(resources));
@@ -241,7 +248,8 @@ mod tests {
                 "cgroups": {"root": "r", "slice": "s", "subsystems": ["cpu"], "kill_without_freezer": true, "pids_max": 8},
                 "limits": {"nofile": 5, "core": {"soft": 0, "hard": "unlimited"}}, "user": "ann", "group": "g"},
             "kill_subprocess": {"method": "term_wait_kill", "kill_wait_ms": 5},
-            "version_id": 3, "status_from": "exit_code", "arguments": "none", "timeout": 1.5, "deadline": 2.25
+            "version_id": 3, "status_from": "exit_code", "arguments": "none", "timeout": 1.5, "deadline": 2.25,
+            "est_duration": 3.5, "bufferable": true
         },
         "bistro_job->plain": {},
         "bistro_job->never": {"backoff": ["fail"], "kill_orphan_tasks_after_sec": false},

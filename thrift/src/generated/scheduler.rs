@@ -203,6 +203,8 @@ pub struct BistroJobConfig {
     pub status_from: Option<String>,
     pub arguments: Option<String>,
     pub deadline_sec: Option<OrderedFloat<f64>>,
+    pub est_duration_sec: Option<OrderedFloat<f64>>,
+    pub bufferable: Option<bool>,
 }
 
 impl TSerializable for BistroJobConfig {
@@ -235,6 +237,8 @@ impl TSerializable for BistroJobConfig {
         let mut f_25: Option<String> = None;
         let mut f_26: Option<String> = None;
         let mut f_27: Option<OrderedFloat<f64>> = None;
+        let mut f_28: Option<OrderedFloat<f64>> = None;
+        let mut f_29: Option<bool> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -388,6 +392,14 @@ impl TSerializable for BistroJobConfig {
                     let val = OrderedFloat::from(i_prot.read_double()?);
                     f_27 = Some(val);
                 }
+                28 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_28 = Some(val);
+                }
+                29 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_29 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -423,6 +435,8 @@ impl TSerializable for BistroJobConfig {
             status_from: f_25,
             arguments: f_26,
             deadline_sec: f_27,
+            est_duration_sec: f_28,
+            bufferable: f_29,
         };
         Ok(ret)
     }
@@ -614,6 +628,20 @@ impl TSerializable for BistroJobConfig {
             o_prot.write_double(fld_var.into())?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.est_duration_sec {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "estDurationSec",
+                TType::Double,
+                28,
+            ))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.bufferable {
+            o_prot.write_field_begin(&TFieldIdentifier::new("bufferable", TType::Bool, 29))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -649,6 +677,8 @@ impl Default for BistroJobConfig {
             status_from: None,
             arguments: None,
             deadline_sec: None,
+            est_duration_sec: None,
+            bufferable: None,
         }
     }
 }

@@ -606,6 +606,22 @@ fn jobs() {
             r#"3:32: bistro_job->x.arguments: expected one of the allowed words, found "all"; allowed: append, none"#,
         ),
         (
+            r#""timeout": "0s""#,
+            r#"3:30: bistro_job->x.timeout: "0s" leaves a task no time; a duration above 0; without the key there is no limit"#,
+        ),
+        (
+            r#""est_duration": 0.0001"#,
+            "3:35: bistro_job->x.est_duration: 0.0001 is no time for a task; a duration above 0; without the key nobody can tell",
+        ),
+        (
+            r#""est_duration": -1"#,
+            "3:35: bistro_job->x.est_duration: -1 is out of range; seconds from 0 to 2147483647",
+        ),
+        (
+            r#""bufferable": "perhaps""#,
+            r#"3:33: bistro_job->x.bufferable: expected true or false, found "perhaps""#,
+        ),
+        (
             r#""version_id": 1.5"#,
             "3:33: bistro_job->x.version_id: expected an integer, found 1.5; an integer from -9223372036854775808 to 9223372036854775807",
         ),
@@ -799,7 +815,7 @@ fn an_unknown_key_of_a_job_refuses_the_file_too() {
         lines(&of("\"priority\": [], \"prio\": 2").unwrap_err().0),
         [
             "3:31: bistro_job->x.priority: expected a number, found an empty array",
-            "3:35: bistro_job->x.prio: unknown key; known are enabled, owner, level_for_tasks, priority, resources, config, filters, level_for_host_placement, host_placement, backoff, depends_on, run_only_after_all_nodes_are_done_for, create_time, modify_time, kill_orphan_tasks_after_sec, task_subprocess, kill_subprocess, kill_request, command, version_id, errors, status_from, arguments, timeout and 1 more",
+            "3:35: bistro_job->x.prio: unknown key; known are enabled, owner, level_for_tasks, priority, resources, config, filters, level_for_host_placement, host_placement, backoff, depends_on, run_only_after_all_nodes_are_done_for, create_time, modify_time, kill_orphan_tasks_after_sec, task_subprocess, kill_subprocess, kill_request, command, version_id, errors, status_from, arguments, timeout and 3 more",
         ]
     );
 }

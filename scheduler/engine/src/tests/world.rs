@@ -85,6 +85,8 @@ pub(super) fn job(name: &str) -> JobConfig {
         task_subprocess: TaskSubprocessOptions::default(),
         kill_subprocess: KillRequest::default(),
         command: vec!["true".to_owned()],
+        est_duration: None,
+        bufferable: false,
         create_time: 0,
         modify_time: 0,
         version_id: -1,
