@@ -56,7 +56,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn job((remaining, deadline): (f64, f64)) -> EdfJob {
+    /// What a job still takes, and its deadline.
+    type Told = (f64, f64);
+    type Ends = [(f64, bool)];
+
+    fn job((remaining, deadline): Told) -> EdfJob {
         EdfJob {
             remaining,
             deadline,
@@ -64,7 +68,7 @@ mod tests {
     }
 
     /// What ends when, and who is late.
-    fn ends(processors: usize, jobs: &[(f64, f64)]) -> Vec<(f64, bool)> {
+    fn ends(processors: usize, jobs: &[Told]) -> Vec<(f64, bool)> {
         let jobs: Vec<EdfJob> = jobs.iter().copied().map(job).collect();
         let ends = edf(processors, &jobs);
         ends.iter()
@@ -74,7 +78,7 @@ mod tests {
 
     #[test]
     fn the_nearest_deadline_is_first_and_the_least_booked_processor_gets_it() {
-        let cases: [(usize, &[(f64, f64)], &[(f64, bool)]); 8] = [
+        let cases: [(usize, &[Told], &Ends); 8] = [
             (1, &[], &[]),
             (1, &[(5.0, 5.0)], &[(5.0, false)]),
             (1, &[(5.0, 4.9)], &[(5.0, true)]),

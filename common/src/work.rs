@@ -95,7 +95,7 @@ impl WorkDemand {
     }
 }
 
-/// A run that a worker has, and has not reported the end of.
+/// A run that a worker has: until its end is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KnownTask {
     pub invocation: InvocationId,

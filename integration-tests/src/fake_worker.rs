@@ -228,6 +228,7 @@ fn description(shard: &str, port: u16) -> BistroWorker {
         heartbeat_period_sec: Some(1),
         protocol_version: Some(2),
         usable_resources: Some(UsablePhysicalResources::default()),
+        work_request: None,
         has_worker_command: Some(true),
         max_tasks: None,
         limited_by: None,

@@ -170,7 +170,7 @@ struct WorkDemand {
   6: double estimatedDelaySec,
 }
 
-// A run that the worker has, and has not reported the end of.
+// A run that the worker has: until the scheduler has acknowledged its end.
 struct KnownTask {
   1: BistroInstanceID invocationID,
   // Seconds of run time that it still takes.

@@ -16,6 +16,7 @@
 //! * C7: no verdict says GRANTED but of tasks that were sent for this very request.
 
 mod amounts;
+mod shape;
 mod spending;
 mod workload;
 
@@ -80,7 +81,7 @@ impl Policy {
             return Duration::ZERO;
         }
         let drift = interval / 100;
-        let spaced = (interval.saturating_add(drift)).max(interval + Duration::from_secs(1));
+        let spaced = interval.saturating_add(drift.max(Duration::from_secs(1)));
         spaced.max(least).min(MAX_DELAY)
     }
 }
@@ -121,7 +122,7 @@ pub struct Found {
 }
 
 /// Whether any job of the configuration uses a type of processors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Apps {
     Some,
     None,
@@ -178,7 +179,7 @@ struct OfType {
 }
 
 /// What a worker wanted for a type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Wanted {
     Nothing,
     Something,
@@ -360,7 +361,7 @@ impl Request {
                 continue;
             }
             let amounts = Amounts::of(demand);
-            processors += amounts.there()
+            processors += amounts.there
                 * match demand.processor {
                     Processor::Cpu => 1.0,
                     Processor::Cards(_) => policy.card_weight,

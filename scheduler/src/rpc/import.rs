@@ -22,7 +22,7 @@ pub(super) enum ImportError {
 
 /// The job's text. What inherits from the settings when it is empty is left out; its name is not in it.
 pub(super) fn job(job: BistroJobConfig) -> Result<String, ImportError> {
-    let backoff = backoff(&job);
+    let (backoff, times) = (backoff(&job), times(&job));
     let mut fields = Map::new();
     let mut put = |key: &str, value: Value| fields.insert(key.to_owned(), value);
     put("enabled", json!(job.enabled.unwrap_or(false)));
@@ -66,14 +66,8 @@ pub(super) fn job(job: BistroJobConfig) -> Result<String, ImportError> {
             put(key, json!(names));
         }
     }
-    for (key, seconds) in [
-        ("timeout", job.timeout_sec),
-        ("deadline", job.deadline_sec),
-        ("est_duration", job.est_duration_sec),
-    ] {
-        if let Some(seconds) = seconds {
-            put(key, json!(f64::from(seconds)));
-        }
+    for (key, value) in times {
+        put(key, value);
     }
     if let Some(bufferable) = job.bufferable {
         put("bufferable", json!(bufferable));
@@ -95,6 +89,18 @@ pub(super) fn job(job: BistroJobConfig) -> Result<String, ImportError> {
         put("kill_subprocess", kill_subprocess(&request)?);
     }
     Ok(Value::Object(fields).to_string())
+}
+
+/// How long its tasks take, or may take, in seconds.
+fn times(job: &BistroJobConfig) -> Vec<(&'static str, Value)> {
+    let times = [
+        ("timeout", job.timeout_sec),
+        ("deadline", job.deadline_sec),
+        ("est_duration", job.est_duration_sec),
+    ];
+    let said = times.into_iter();
+    said.filter_map(|(key, seconds)| Some((key, json!(f64::from(seconds?)))))
+        .collect()
 }
 
 /// Nothing, which inherits, is not `["fail"]`, which the values alone cannot say.

@@ -75,12 +75,12 @@ impl<'a> Piece<'a> {
 /// What is left of a wish.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Amounts {
-    secs: f64,
-    instances: f64,
-    idle: f64,
+    pub(super) secs: f64,
+    pub(super) instances: f64,
+    pub(super) idle: f64,
     /// Grows with each task: for how long no other can begin.
-    delay: f64,
-    there: f64,
+    pub(super) delay: f64,
+    pub(super) there: f64,
 }
 
 impl Amounts {
@@ -92,14 +92,6 @@ impl Amounts {
             delay: sound(demand.estimated_delay).min(MAX_ESTIMATE),
             there: sound(demand.there).clamp(1.0, MAX_INSTANCES),
         }
-    }
-
-    pub(super) fn there(&self) -> f64 {
-        self.there
-    }
-
-    pub(super) fn delay(&self) -> f64 {
-        self.delay
     }
 
     pub(super) fn are_left(&self) -> bool {
@@ -125,11 +117,6 @@ impl Amounts {
         self.instances -= piece.usage;
         self.idle -= piece.usage;
         self.delay += work / self.there;
-    }
-
-    #[cfg(test)]
-    pub(super) fn left(&self) -> [f64; 3] {
-        [self.secs, self.instances, self.idle]
     }
 }
 

@@ -80,7 +80,7 @@ impl Credits {
         Some(of_type.map_or(Allowance::NOTHING, |of_type| Allowance {
             bufferable: of_type.amounts.are_left_for(Class::Bufferable),
             immediate: of_type.amounts.are_left_for(Class::Immediate),
-            estimated_delay: of_type.amounts.delay(),
+            estimated_delay: of_type.amounts.delay,
         }))
     }
 

@@ -122,7 +122,7 @@ fn a_request_is_exceeded_by_less_than_one_task() {
     while credits.eligible(at(0), &piece).is_ok() {
         assert_eq!(credits.spend(at(0), &piece), Some(WorkRequestSeq(1)));
         let of_cpu = credits.newest.as_ref().unwrap().of(&CPU).unwrap();
-        left.push((of_cpu.amounts.left()[0], of_cpu.amounts.left()[1]));
+        left.push((of_cpu.amounts.secs, of_cpu.amounts.instances));
     }
     assert_eq!(left, [(5400.0, 1.0), (1800.0, 0.0), (-1800.0, -1.0)]);
     assert_eq!(verdicts(&credits), [WorkVerdict::Granted(3)]);
@@ -566,8 +566,11 @@ fn what_is_sent_delays_what_follows() {
     assert_eq!(credits.eligible(at(0), &within(&CPU, 5.1, 30)), late);
 }
 
-/// On one CPU, with these tasks: what they still take, and until when they must be over.
-fn with_workload(tasks: &[(f64, Option<f64>)]) -> Credits {
+/// What a task still takes, and until when it must be over.
+type Told = (f64, Option<f64>);
+
+/// On one CPU, with these tasks.
+fn with_workload(tasks: &[Told]) -> Credits {
     let known = tasks.iter().zip(1..).map(|(task, number)| KnownTask {
         invocation: run(number),
         remaining: Some(task.0),
@@ -595,7 +598,7 @@ fn with_workload(tasks: &[(f64, Option<f64>)]) -> Credits {
 
 #[test]
 fn a_task_that_makes_another_one_late_stays_away() {
-    let rows: [(&[(f64, Option<f64>)], Piece<'_>, bool); 7] = [
+    let rows: [(&[Told], Piece<'_>, bool); 7] = [
         // Alone: in time, and not.
         (&[], within(&CPU, 10.0, 10), true),
         (&[], within(&CPU, 10.0, 9), false),
@@ -683,4 +686,25 @@ fn a_scheduler_without_credits_says_so_and_remembers_nothing() {
     assert_eq!(reply.seq, WorkRequestSeq(5));
     assert_eq!(reply.verdicts, [(CPU, WorkVerdict::Deferred)]);
     assert_eq!(reply.request_delay, NEVER_MIND_DELAY);
+}
+
+#[test]
+fn a_fingerprint_is_of_what_is_left_and_for_how_long() {
+    use brasserie_common::fingerprint::{Shape, fingerprint_of};
+
+    let state = |begin: u64, spends: usize, later: u64| {
+        let mut credits = Credits::default();
+        let asks = request(1, vec![demand(CPU, [0.0, 4.0, 4.0])]);
+        take(&mut credits, at(begin), &asks);
+        credits.end_pass(at(begin), |_| found(1, 0));
+        for _ in 0..spends {
+            credits.spend(at(begin), &immediate(&CPU));
+        }
+        fingerprint_of(|canon, hasher| {
+            credits.shape(&mut Shape::new(at(begin + later), canon, hasher));
+        })
+    };
+    assert_eq!(state(0, 1, 5), state(9000, 1, 5));
+    assert_ne!(state(0, 1, 5), state(0, 2, 5));
+    assert_ne!(state(0, 1, 5), state(0, 1, 6));
 }

@@ -15,10 +15,10 @@ const MAX_CPUS: f64 = 4096.0;
 /// What a worker has to do on its CPUs, a CPU a task.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Workload {
-    cpus: usize,
-    jobs: Vec<EdfJob>,
+    pub(super) cpus: usize,
+    pub(super) jobs: Vec<EdfJob>,
     /// Tasks that were too late: one that takes as long, with as near a deadline, is too.
-    rejected: Vec<EdfJob>,
+    pub(super) rejected: Vec<EdfJob>,
 }
 
 impl Workload {
