@@ -27,7 +27,7 @@ pub mod worker_set;
 
 pub use backoff::{BackoffDuration, BackoffPolicy};
 pub use call::{CallId, CallOutcome, Principal, RecordSeq, RefusalCode, RequestId};
-pub use cards::{Card, CardAmount, CardAmountError, CardNeed, CardUse, GpuShare};
+pub use cards::{Card, CardAmount, CardAmountError, CardConflict, CardNeed, CardUse, GpuShare};
 pub use health::{Health, HealthModel, timeouts::Timeouts};
 pub use ids::{
     AccountName, InstanceId, InvocationId, JobId, JobName, NodeId, NodeName, SchedulerId,

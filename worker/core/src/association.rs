@@ -445,6 +445,7 @@ impl Association {
     pub(crate) fn advance(&mut self, turn: &mut Turn<'_>) {
         self.judge_health(turn);
         self.enforce_limits(turn);
+        self.begin_queued(turn);
         self.advance_life(turn);
         self.send_heartbeat(turn);
         self.send_reports(turn);

@@ -1,26 +1,18 @@
 //! The cards that tasks were given, against those that the machine has and what runs on them.
 
-use brasserie_common::{RefusalCode, RunningTask};
+use brasserie_common::{CardConflict, RunningTask};
 
 use crate::association::Association;
-use crate::effect::Refusal;
 
 impl Association {
     /// The scheduler chooses the cards, by what it knows; what really runs is known here. If the two differ, as after a card has failed,
     /// the task is none the worse for it: it may run elsewhere, or later.
-    pub(crate) fn check_cards(&self, task: &RunningTask) -> Result<(), Refusal> {
+    pub(crate) fn check_cards(&self, task: &RunningTask) -> Result<(), CardConflict> {
         let has = |device: &str| {
             let mut cards = self.options.description.usable.gpus.iter();
             cards.any(|card| card.pci_bus_id == device)
         };
-        let check = self.tasks.card_use().check(&task.gpus, has);
-        check.map_err(|conflict| Refusal {
-            code: RefusalCode::Busy,
-            message: format!(
-                "task `{}` on `{}` cannot have its cards: {conflict}",
-                task.job, task.node
-            ),
-        })
+        self.tasks.card_use().check(&task.gpus, has)
     }
 
     /// How programs call the cards of a task that was accepted.

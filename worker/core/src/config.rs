@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use brasserie_common::WorkerDescription;
 
+use crate::work_fetch::Profile;
+
 /// Seconds on the wire are 32 bits signed.
 const MAX_WIRE: Duration = Duration::from_secs(i32::MAX as u64);
 
@@ -21,6 +23,14 @@ pub struct Options {
     /// A call to the scheduler without an outcome after this time has failed, and a later outcome is dropped. It must exceed
     /// the shell's connect, send and receive timeouts together, or answers that are on their way are thrown away.
     pub call_deadline: Duration,
+    /// Asks for work and lets tasks wait; `None`: it takes what it is sent, and starts it at once.
+    pub work_fetch: Option<WorkFetch>,
+}
+
+/// How a worker fetches work.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkFetch {
+    pub profile: Profile,
 }
 
 impl Options {
@@ -33,6 +43,7 @@ impl Options {
             worker_command: Vec::new(),
             // Twice and a half of the default timeouts, which add up to 4 s.
             call_deadline: Duration::from_secs(10),
+            work_fetch: None,
         }
     }
 

@@ -15,6 +15,7 @@ mod heartbeat;
 mod invocations;
 mod limits;
 mod outbox;
+mod queue;
 mod reports;
 mod requests;
 mod suicide;
@@ -24,7 +25,7 @@ pub mod work_fetch;
 mod worker;
 
 pub use association::HeartbeatTrouble;
-pub use config::Options;
+pub use config::{Options, WorkFetch};
 pub use effect::{Call, CallReply, Effect, ExitReason, Goodbye, Refusal, Reply};
 pub use event::{Event, RunTask};
 pub use worker::{LifeStage, Worker};

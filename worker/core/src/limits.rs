@@ -14,6 +14,7 @@ use brasserie_common::{
 use crate::association::Association;
 use crate::effect::Effect;
 use crate::outbox::Turn;
+use crate::tasks::Task;
 
 /// The limits of one run.
 ///
@@ -146,6 +147,10 @@ impl Association {
                 limits.stage = Stage::Over;
             });
             let (request, by) = ended.expect("Invariant: a timer is that of a limit that is due");
+            if self.tasks.get(&key).is_some_and(Task::is_queued) {
+                self.end_queued(turn, &key, invocation, by);
+                continue;
+            }
             turn.effect(Effect::Kill {
                 task: key,
                 invocation,

@@ -17,6 +17,7 @@ use crate::event::RunTask;
 use crate::invocations::Familiarity;
 use crate::limits::Limits;
 use crate::outbox::Turn;
+use crate::queue::Begin;
 use crate::reports::{Kind, MAX_NOT_RUNNING};
 use crate::suicide::Life;
 use crate::tasks::{HEALTHCHECK_NODES, MAX_TASKS, Stage, Task};
@@ -110,7 +111,7 @@ impl Association {
         if !is_healthcheck && run.worker == self.id() && !forgets {
             self.invocations.remember(turn.now, run.task.invocation);
         }
-        verdict?;
+        let begin = verdict?;
         if is_healthcheck {
             self.healthchecks.remember(&run);
         }
@@ -120,6 +121,14 @@ impl Association {
         run.task.ended = None;
         // An older healthcheck of this name would answer a scheduler that is gone.
         self.drop_outdated_healthcheck(&run);
+        let run = Arc::new(run);
+        let stage = match begin {
+            Begin::Now => Stage::Live,
+            Begin::Later => Stage::Queued {
+                run: Arc::clone(&run),
+                place: self.tasks.next_place(),
+            },
+        };
         self.tasks.insert(
             run.task.key(),
             Task {
@@ -127,17 +136,17 @@ impl Association {
                 requester: run.scheduler,
                 accepted_at: turn.now,
                 limits: Limits::new(turn.now, &run.options, &run.task),
-                stage: Stage::Live,
+                stage,
             },
         );
-        turn.effect(Effect::Spawn {
-            cuda_devices: self.cuda_devices(&run.task),
-            run: Arc::new(run),
-        });
+        match begin {
+            Begin::Now => self.spawn(turn, run),
+            Begin::Later => {}
+        }
         Ok(Reply::Empty)
     }
 
-    fn may_run(&mut self, turn: &Turn<'_>, run: &RunTask) -> Result<(), Refusal> {
+    fn may_run(&mut self, turn: &Turn<'_>, run: &RunTask) -> Result<Begin, Refusal> {
         let is_healthcheck = run.task.is_healthcheck();
         self.check_not_leaving()?;
         if !is_healthcheck {
@@ -159,7 +168,7 @@ impl Association {
             }
             self.check_unknown(turn, run)?;
         }
-        self.check_cards(&run.task)?;
+        let begin = self.admit(&run.task)?;
         if run.command.is_empty() && self.options.worker_command.is_empty() {
             return refuse(
                 RefusalCode::Unspecified,
@@ -169,7 +178,7 @@ impl Association {
                 ),
             );
         }
-        Ok(())
+        Ok(begin)
     }
 
     fn check_healthcheck(&self, run: &RunTask) -> Result<(), Refusal> {
@@ -188,7 +197,7 @@ impl Association {
             self.check_not_outdated(run.scheduler)?;
         }
         let blocking = self.tasks.get(&run.task.key());
-        if blocking.is_some_and(|task| task.is_live() || task.requester >= run.scheduler) {
+        if blocking.is_some_and(|task| task.is_open() || task.requester >= run.scheduler) {
             return refuse(RefusalCode::Duplicate, "another healthcheck is not over");
         }
         if self.healthchecks.contains(run) {
@@ -212,10 +221,10 @@ impl Association {
         let invocation = task.invocation;
         if let Some(known) = self.tasks.get(&task.key()) {
             let (job, node, other) = (&task.job, &task.node, known.running.invocation);
-            let what = if known.is_live() {
-                "runs"
-            } else {
-                "has ended, which is not acknowledged yet"
+            let what = match known.stage {
+                Stage::Queued { .. } => "waits here",
+                Stage::Live => "runs",
+                Stage::Ended(_) => "has ended, which is not acknowledged yet",
             };
             return refuse(
                 RefusalCode::Duplicate,
@@ -239,7 +248,6 @@ impl Association {
                 );
             }
         }
-        self.check_room()?;
         if self.tasks.len() >= MAX_TASKS {
             return refuse(
                 RefusalCode::Busy,
@@ -247,17 +255,6 @@ impl Association {
             );
         }
         Ok(())
-    }
-
-    /// A scheduler that knows how many tasks may run here sends no more; an older one does not know.
-    fn check_room(&self) -> Result<(), Refusal> {
-        match &self.options.description.room {
-            Some(room) if self.tasks.live_but_healthchecks() >= room.most.get() as usize => {
-                let message = format!("it runs as many tasks as it can: {room}");
-                refuse(RefusalCode::Busy, message)
-            }
-            Some(_) | None => Ok(()),
-        }
     }
 
     fn drop_outdated_healthcheck(&mut self, run: &RunTask) {
@@ -350,6 +347,11 @@ impl Association {
         let task = self.tasks.get(&key);
         match task.filter(|task| task.running.invocation == invocation) {
             Some(task) if task.is_live() => {}
+            Some(task) if task.is_queued() => {
+                // There is nobody to signal, whichever signal it is.
+                self.end_queued(turn, &key, invocation, kill.by);
+                return Ok(Reply::Empty);
+            }
             Some(_) => {
                 let TaskKey { job, node } = key;
                 return refuse(

@@ -81,12 +81,14 @@ pub(crate) enum Patience {
 impl Association {
     /// The operator wants the worker gone as soon as its tasks have ended. The scheduler should not try it in vain, so it hears of it
     /// soon.
-    pub(crate) fn drain(&mut self, now: Time) {
+    pub(crate) fn drain(&mut self, turn: &mut Turn<'_>) {
         match self.life {
             Life::Running => {
-                self.life = Life::Draining { since: now };
+                self.life = Life::Draining { since: turn.now };
                 self.options.description.intake = Intake::Draining;
                 self.heartbeats.asked();
+                // Nothing begins here any more, and elsewhere it can.
+                self.end_all_queued(turn, EndedBy::Shutdown);
             }
             Life::Draining { .. }
             | Life::Leaving { .. }
@@ -185,7 +187,8 @@ impl Association {
     }
 
     /// One request a process: the shell keeps the wait, so nothing is repeated.
-    fn kill_all(&self, turn: &mut Turn<'_>, by: EndedBy, wait: impl Fn(Duration) -> Duration) {
+    fn kill_all(&mut self, turn: &mut Turn<'_>, by: EndedBy, wait: impl Fn(Duration) -> Duration) {
+        self.end_all_queued(turn, by);
         for (key, task) in self.tasks.iter().filter(|(_, task)| task.is_live()) {
             turn.effect(Effect::Kill {
                 task: key.clone(),

@@ -1,6 +1,7 @@
 //! The tasks of an association: from acceptance until the scheduler has acknowledged their end.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,9 @@ use brasserie_common::{
     CardUse, InvocationId, ReportedStatus, RunningTask, SchedulerId, Story, TaskKey, Time,
 };
 
+use crate::event::RunTask;
 use crate::limits::{LimitTimers, Limits, status_of};
+use crate::queue::{Place, Queue, cpus_of};
 
 /// Tasks that run or whose end is not acknowledged: their statuses are reports that wait, so this bounds those too.
 pub(crate) const MAX_TASKS: usize = 100_000;
@@ -35,10 +38,14 @@ pub(crate) struct Task {
 }
 
 /// ```text
-///   LIVE --process and pipes gone--> ENDED --acknowledged by the scheduler we are bound to--> (forgotten)
+///   QUEUED --its turn--> LIVE --process and pipes gone--> ENDED --acknowledged by the scheduler we are bound to--> (forgotten)
+///      |                                                    ^
+///      +-- killed, a limit is over, or the worker ends -----+
 /// ```
 #[derive(Clone, Debug)]
 pub(crate) enum Stage {
+    /// It waits until processors are free.
+    Queued { run: Arc<RunTask>, place: Place },
     /// A process was asked for and has not ended.
     Live,
     /// No process is left; the scheduler may not know yet.
@@ -49,8 +56,21 @@ impl Task {
     pub(crate) fn is_live(&self) -> bool {
         match self.stage {
             Stage::Live => true,
+            Stage::Queued { .. } | Stage::Ended(_) => false,
+        }
+    }
+
+    /// Its end is not known yet.
+    pub(crate) fn is_open(&self) -> bool {
+        match self.stage {
+            Stage::Queued { .. } | Stage::Live => true,
             Stage::Ended(_) => false,
         }
+    }
+
+    /// It has come, and its process has not been asked for.
+    pub(crate) fn is_queued(&self) -> bool {
+        self.is_open() && !self.is_live()
     }
 }
 
@@ -66,6 +86,9 @@ pub(crate) struct Tasks {
     limits: LimitTimers,
     /// By those with a process.
     card_use: CardUse,
+    /// The same of processors, in thousandths, without healthchecks.
+    busy_cpus: u64,
+    queue: Queue,
 }
 
 impl Tasks {
@@ -93,6 +116,19 @@ impl Tasks {
         &self.card_use
     }
 
+    pub(crate) fn busy_cpus(&self) -> u64 {
+        self.busy_cpus
+    }
+
+    /// Those that wait.
+    pub(crate) fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    pub(crate) fn next_place(&mut self) -> Place {
+        self.queue.next_place()
+    }
+
     pub(crate) fn get(&self, key: &TaskKey) -> Option<&Task> {
         self.by_key.get(key)
     }
@@ -101,27 +137,60 @@ impl Tasks {
         self.by_key.iter()
     }
 
-    /// The key must be free of a process.
+    /// The key must be free of a process, and of one that waits.
     pub(crate) fn insert(&mut self, key: TaskKey, task: Task) {
-        let kill_wait = task.running.suicide_kill_wait;
-        self.shortest_kill_wait = match self.live {
-            0 => kill_wait,
-            _ => self.shortest_kill_wait.min(kill_wait),
-        };
-        self.live += usize::from(task.is_live());
-        self.live_healthchecks += usize::from(task.is_live() && task.running.is_healthcheck());
-        if task.is_live() {
-            self.card_use.take(&task.running.gpus);
+        match &task.stage {
+            Stage::Queued { place, .. } => self.queue.insert(*place, key.clone()),
+            Stage::Live => self.lives(&task.running),
+            Stage::Ended(_) => {}
         }
         self.limits.add(&key, task.limits.as_ref());
         let before = self.by_key.insert(key, task);
         assert!(
-            before.is_none_or(|task| !task.is_live()),
+            before.is_none_or(|task| !task.is_open()),
             "Invariant: a task has one process at most"
         );
     }
 
-    /// The process of this run is gone: the task, and the status that it ends with, unless the run is not known or has ended before.
+    /// It has a process from now on.
+    fn lives(&mut self, task: &RunningTask) {
+        let kill_wait = task.suicide_kill_wait;
+        self.shortest_kill_wait = match self.live {
+            0 => kill_wait,
+            _ => self.shortest_kill_wait.min(kill_wait),
+        };
+        self.live += 1;
+        match task.is_healthcheck() {
+            true => self.live_healthchecks += 1,
+            false => self.busy_cpus += cpus_of(task),
+        }
+        self.card_use.take(&task.gpus);
+    }
+
+    /// It has none any more.
+    fn is_dead(&mut self, task: &RunningTask) {
+        self.live -= 1;
+        match task.is_healthcheck() {
+            true => self.live_healthchecks -= 1,
+            false => self.busy_cpus -= cpus_of(task),
+        }
+        self.card_use.give_back(&task.gpus);
+    }
+
+    /// It is the turn of a task that waits; what is to be started.
+    pub(crate) fn begin(&mut self, key: &TaskKey) -> Option<Arc<RunTask>> {
+        let task = self.by_key.get_mut(key).filter(|task| task.is_queued())?;
+        let Stage::Queued { run, place } = mem::replace(&mut task.stage, Stage::Live) else {
+            return None;
+        };
+        let running = Arc::clone(&task.running);
+        self.queue.remove(place);
+        self.lives(&running);
+        Some(run)
+    }
+
+    /// The process of this run is gone, or it will never have one: the task, and the status that it ends with, unless the run is not
+    /// known or has ended before.
     pub(crate) fn end(
         &mut self,
         key: &TaskKey,
@@ -129,15 +198,15 @@ impl Tasks {
         status: ReportedStatus,
         story: Story,
     ) -> Option<(&Task, ReportedStatus)> {
-        let task = self.live_run(key, invocation)?;
+        let task = self.open_run(key, invocation)?;
         let limits = task.limits.take();
         let status = status_of(status, &story, limits.as_ref());
         Arc::make_mut(&mut task.running).story = Some(Arc::new(story));
-        task.stage = Stage::Ended(status.clone());
         let running = Arc::clone(&task.running);
-        self.card_use.give_back(&running.gpus);
-        self.live -= 1;
-        self.live_healthchecks -= usize::from(running.is_healthcheck());
+        match mem::replace(&mut task.stage, Stage::Ended(status.clone())) {
+            Stage::Queued { place, .. } => self.queue.remove(place),
+            Stage::Live | Stage::Ended(_) => self.is_dead(&running),
+        }
         self.limits.remove(key, limits.as_ref());
         Some((self.by_key.get(key)?, status))
     }
@@ -148,7 +217,7 @@ impl Tasks {
         invocation: InvocationId,
         physical: TaskPhysicalResources,
     ) {
-        if let Some(task) = self.live_run(key, invocation) {
+        if let Some(task) = self.open_run(key, invocation) {
             Arc::make_mut(&mut task.running).physical = Some(physical);
         }
     }
@@ -166,14 +235,14 @@ impl Tasks {
         Some((key.clone(), task.running.invocation))
     }
 
-    /// Does so with the limits of this run, if it lives and has any.
+    /// Does so with the limits of this run, if it is not over and has any.
     pub(crate) fn change_limits(
         &mut self,
         key: &TaskKey,
         invocation: InvocationId,
         change: impl FnOnce(&mut Limits),
     ) {
-        let Some(task) = self.live_run(key, invocation) else {
+        let Some(task) = self.open_run(key, invocation) else {
             return;
         };
         let before = task.limits;
@@ -185,16 +254,16 @@ impl Tasks {
         self.limits.add(key, after.as_ref());
     }
 
-    fn live_run(&mut self, key: &TaskKey, invocation: InvocationId) -> Option<&mut Task> {
+    fn open_run(&mut self, key: &TaskKey, invocation: InvocationId) -> Option<&mut Task> {
         self.by_key
             .get_mut(key)
-            .filter(|task| task.is_live() && task.running.invocation == invocation)
+            .filter(|task| task.is_open() && task.running.invocation == invocation)
     }
 
     /// Forgets an ended run.
     pub(crate) fn forget(&mut self, key: &TaskKey, invocation: InvocationId) -> Option<Task> {
         let task = self.by_key.get(key)?;
-        if task.is_live() || task.running.invocation != invocation {
+        if task.is_open() || task.running.invocation != invocation {
             return None;
         }
         self.by_key.remove(key)
@@ -208,7 +277,7 @@ impl Tasks {
             .filter(|task| !task.running.is_healthcheck())
             .map(|task| RunningTask {
                 ended: match &task.stage {
-                    Stage::Live => None,
+                    Stage::Queued { .. } | Stage::Live => None,
                     Stage::Ended(status) => Some(status.clone()),
                 },
                 story: task.running.story.clone().map(|story| {

@@ -140,6 +140,16 @@ impl Worker {
         self.association.tasks.live()
     }
 
+    /// Whether it asks for work, and lets tasks wait.
+    pub fn fetches_work(&self) -> bool {
+        self.association.options.work_fetch.is_some()
+    }
+
+    /// How many tasks wait for processors.
+    pub fn queued_tasks(&self) -> usize {
+        self.association.tasks.queue().len()
+    }
+
     /// How many ends and "was not running" answers wait to be acknowledged.
     pub fn unacknowledged_reports(&self) -> usize {
         self.association.reports.tasks_pending()
@@ -228,7 +238,7 @@ impl Association {
                 physical,
             } => self.tasks.sampled(&task, invocation, physical),
             Event::UsableResources(usable) => self.options.description.usable = usable,
-            Event::Drain => self.drain(turn.now),
+            Event::Drain => self.drain(turn),
             Event::Shutdown => self.shut_down(turn),
         }
     }

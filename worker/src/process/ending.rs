@@ -61,7 +61,7 @@ pub(super) fn final_status(
         StatusLine::None => {}
     }
     if let (Signalled::No, Some(by)) = (signalled, ended_by) {
-        return by_its_fault(by, &format!("the task {exit}, as {by}"));
+        return ReportedStatus::by_fault(by.fault(), &format!("the task {exit}, as {by}"));
     }
     match (from, exit, signalled) {
         (StatusFrom::ExitCode, ProcessExit::Code(0), _) => ReportedStatus::done(),
@@ -81,15 +81,8 @@ fn ended_before_a_status(exit: ProcessExit, ended_by: Option<EndedBy>) -> Report
     let why = ended_by.map(|by| format!(" as {by}")).unwrap_or_default();
     let text = format!("ended by the worker{why} before it wrote a status ({exit})");
     match ended_by {
-        Some(by) => by_its_fault(by, &text),
+        Some(by) => ReportedStatus::by_fault(by.fault(), &text),
         None => ReportedStatus::incomplete_backoff(&text),
-    }
-}
-
-fn by_its_fault(by: EndedBy, text: &str) -> ReportedStatus {
-    match by.fault() {
-        Fault::Task => ReportedStatus::error_backoff(text),
-        Fault::Nobody | Fault::Worker | Fault::System => ReportedStatus::incomplete_backoff(text),
     }
 }
 

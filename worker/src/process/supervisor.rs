@@ -382,12 +382,7 @@ impl Supervisor {
         StartFailure { why, fault }: StartFailure,
     ) {
         let text = format!("cannot start: {why}");
-        let status = match fault {
-            Fault::Task => ReportedStatus::error_backoff(&text),
-            Fault::Nobody | Fault::Worker | Fault::System => {
-                ReportedStatus::incomplete_backoff(&text)
-            }
-        };
+        let status = ReportedStatus::by_fault(fault, &text);
         self.log(&key, tag, Event::FailedToStart { status: &status });
         self.inbox.forget(&key);
         self.sink.ended(TaskEnd {

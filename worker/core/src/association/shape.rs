@@ -51,6 +51,7 @@ impl Association {
             s.running_task(&task.running);
             s.scheduler(task.requester);
             match &task.stage {
+                Stage::Queued { place, .. } => s.put(self.tasks.queue().rank(*place)),
                 Stage::Live => s.put(true),
                 Stage::Ended(status) => s.reported(status),
             }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
+use brasserie_common::ids::{HEALTHCHECK_JOB, HEALTHCHECK_NEW_WORKER_NODE};
 use brasserie_common::{
     CallId, CallOutcome, Health, InvocationId, ReportedStatus, RequestId, SchedulerId, Story,
     TaskKey, Time, WorkerId,
@@ -12,8 +12,9 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 use crate::effect::{Call, CallReply, Effect, Goodbye};
+use crate::work_fetch::Profile;
 use crate::worker::rig::*;
-use crate::{Event, LifeStage, Worker};
+use crate::{Event, LifeStage, RunTask, WorkFetch, Worker};
 
 /// One thing that happens; small numbers pick from small pools.
 #[derive(Clone, Debug)]
@@ -137,6 +138,7 @@ impl World {
                 // Some have little time.
                 let little = Duration::from_secs(7);
                 wanted.options.deadline = (invocation % 3 == 0).then_some(little);
+                wanted.task.work.bufferable = invocation % 2 == 0;
                 if stranger {
                     wanted.worker = WorkerId::new(9, 9);
                 }
@@ -174,6 +176,7 @@ impl World {
         };
         self.judge(effects);
         self.ending = None;
+        self.judge_queue();
         let timer = self.rig.next_timer();
         assert!(!self.exited || timer.is_none());
     }
@@ -251,8 +254,7 @@ impl World {
                     if !run.task.is_healthcheck() {
                         assert!(self.spawned.insert(invocation), "spawned twice");
                         assert!(!self.denied.contains(&invocation), "spawned after denial");
-                        assert_eq!(self.rig.worker.health(), Health::Healthy);
-                        assert_eq!(Some(run.scheduler), self.rig.worker.bound_to());
+                        self.judge_spawn(&run);
                     }
                     match self.rig.worker.life_stage() {
                         LifeStage::Running => {}
@@ -276,9 +278,31 @@ impl World {
         }
     }
 
+    /// Who may not wait begins on acceptance; who may begins whatever has come since, but alone on the only processor.
+    fn judge_spawn(&self, run: &RunTask) {
+        let fetches = self.rig.worker.fetches_work();
+        if fetches && run.task.work.bufferable {
+            let others = self.live.keys().filter(|key| !is_healthcheck(key));
+            assert_eq!(others.count(), 1, "{:?}", run.task.key());
+            return;
+        }
+        assert_eq!(self.rig.worker.health(), Health::Healthy);
+        assert_eq!(Some(run.scheduler), self.rig.worker.bound_to());
+    }
+
+    /// No processor is idle while somebody waits for it.
+    fn judge_queue(&self) {
+        let is_busy = self.live.keys().any(|key| !is_healthcheck(key));
+        assert!(is_busy || self.rig.worker.queued_tasks() == 0);
+    }
+
     fn spawned_and_live(&self, key: &TaskKey, invocation: InvocationId) -> bool {
         self.live.get(key) == Some(&invocation)
     }
+}
+
+fn is_healthcheck(key: &TaskKey) -> bool {
+    key.job.as_str() == HEALTHCHECK_JOB
 }
 
 /// Whether it has not begun to end its tasks because it must.
@@ -341,8 +365,14 @@ proptest! {
     })]
 
     #[test]
-    fn promises_hold(joined in proptest::bool::weighted(0.8), steps in proptest::collection::vec(step(), 0..120)) {
-        let rig = if joined { Rig::joined() } else { Rig::new() };
+    fn promises_hold(
+        joined in proptest::bool::weighted(0.8),
+        fetches in any::<bool>(),
+        steps in proptest::collection::vec(step(), 0..120),
+    ) {
+        let work_fetch = fetches.then(|| WorkFetch { profile: Profile::CLUSTER });
+        let rig = Rig::with(|options| options.work_fetch = work_fetch);
+        let rig = if joined { rig.join() } else { rig };
         let mut world = World::new(rig);
         for step in steps {
             world.step(step);

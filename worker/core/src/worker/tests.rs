@@ -4,5 +4,6 @@ mod cards;
 mod joining;
 mod leaving;
 mod limits;
+mod queueing;
 mod reporting;
 mod running;

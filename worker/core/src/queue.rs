@@ -1,0 +1,228 @@
+//! Tasks that wait here until processors are free for them.
+//!
+//! Only a worker that fetches work lets a task wait, and only one that its scheduler lets: what such a task holds elsewhere is not
+//! missed meanwhile. To the scheduler it runs, from its acceptance to the acknowledgement of its end, and all that is promised of running
+//! tasks holds for it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use brasserie_common::worker::Intake;
+use brasserie_common::{
+    CardConflict, EndedBy, InvocationId, RefusalCode, ReportedStatus, RunningTask, Story, TaskKey,
+};
+
+use crate::association::Association;
+use crate::effect::{Effect, Refusal};
+use crate::event::RunTask;
+use crate::outbox::Turn;
+
+/// A processor, in the thousandths that are counted.
+pub(crate) const WHOLE_CPU: u64 = 1000;
+
+/// Where a task stands in the queue.
+pub(crate) type Place = u64;
+
+/// Who waits, in the order in which they begin. Invariant: exactly the tasks that are [`Stage::Queued`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Queue {
+    order: BTreeMap<Place, TaskKey>,
+    last: Place,
+}
+
+impl Queue {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    pub(crate) fn next_place(&mut self) -> Place {
+        self.last += 1;
+        self.last
+    }
+
+    pub(crate) fn insert(&mut self, place: Place, key: TaskKey) {
+        self.order.insert(place, key);
+    }
+
+    pub(crate) fn remove(&mut self, place: Place) {
+        self.order.remove(&place);
+    }
+
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = &TaskKey> {
+        self.order.values()
+    }
+
+    /// How many begin before this one.
+    pub(crate) fn rank(&self, place: Place) -> usize {
+        self.order.range(..place).count()
+    }
+}
+
+/// What keeps a task from beginning now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// The machine's limits of descriptors or processes; with which.
+    Room(String),
+    /// Its cards are in use, or it can never have them.
+    Cards(CardConflict),
+    /// All processors are busy, which only those mind that may wait.
+    Processors,
+}
+
+impl Obstacle {
+    /// Whether it may be gone later, with nothing changed but what runs.
+    fn passes(&self) -> bool {
+        match self {
+            Obstacle::Room(_) | Obstacle::Processors => true,
+            Obstacle::Cards(CardConflict::Taken { .. }) => true,
+            Obstacle::Cards(
+                CardConflict::NoSuchCard(_) | CardConflict::Twice(_) | CardConflict::NoShare { .. },
+            ) => false,
+        }
+    }
+
+    fn into_refusal(self, task: &RunningTask) -> Refusal {
+        let message = match self {
+            Obstacle::Room(room) => format!("it runs as many tasks as it can: {room}"),
+            Obstacle::Cards(conflict) => format!(
+                "task `{}` on `{}` cannot have its cards: {conflict}",
+                task.job, task.node
+            ),
+            Obstacle::Processors => "all of its processors are busy".to_owned(),
+        };
+        Refusal {
+            code: RefusalCode::Busy,
+            message,
+        }
+    }
+}
+
+/// What an accepted task does first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begin {
+    Now,
+    /// When it is its turn.
+    Later,
+}
+
+impl Association {
+    /// Whether it begins now or waits, or why it can do neither.
+    pub(crate) fn admit(&self, task: &RunningTask) -> Result<Begin, Refusal> {
+        let may_wait = self.may_wait(task);
+        if may_wait && !self.tasks.queue().is_empty() {
+            // Not before those who came earlier; but what can never run here does not wait for it.
+            return match self.obstacle(task) {
+                Some(obstacle) if !obstacle.passes() => Err(obstacle.into_refusal(task)),
+                Some(_) | None => Ok(Begin::Later),
+            };
+        }
+        match self.obstacle(task) {
+            None => Ok(Begin::Now),
+            Some(obstacle) if may_wait && obstacle.passes() => Ok(Begin::Later),
+            Some(obstacle) => Err(obstacle.into_refusal(task)),
+        }
+    }
+
+    fn may_wait(&self, task: &RunningTask) -> bool {
+        self.options.work_fetch.is_some() && task.work.bufferable && !task.is_healthcheck()
+    }
+
+    /// A scheduler that knows how many tasks may run here sends no more, an older one does not know.
+    fn obstacle(&self, task: &RunningTask) -> Option<Obstacle> {
+        let room = self.options.description.room.as_ref();
+        let room = room.filter(|_| !task.is_healthcheck());
+        if let Some(room) = room
+            && self.tasks.live_but_healthchecks() >= room.most.get() as usize
+        {
+            return Some(Obstacle::Room(room.to_string()));
+        }
+        if let Err(conflict) = self.check_cards(task) {
+            return Some(Obstacle::Cards(conflict));
+        }
+        let is_busy = self.may_wait(task) && !self.has_processors_for(task);
+        is_busy.then_some(Obstacle::Processors)
+    }
+
+    /// A task that wants more than there is begins alone: it would wait for ever.
+    fn has_processors_for(&self, task: &RunningTask) -> bool {
+        let cores = self.options.description.usable.cpu_cores;
+        // A float cast saturates, and what is no number is 0: then there is one, as a machine that reports nothing has some.
+        let all = ((cores * WHOLE_CPU as f64) as u64).max(WHOLE_CPU);
+        let busy = self.tasks.busy_cpus();
+        busy == 0 || busy + cpus_of(task) <= all
+    }
+
+    /// Lets tasks begin for which there are processors now, in their order.
+    pub(crate) fn begin_queued(&mut self, turn: &mut Turn<'_>) {
+        while let Some(key) = self.next_to_begin() {
+            if let Some(run) = self.tasks.begin(&key) {
+                self.spawn(turn, run);
+            }
+        }
+    }
+
+    /// Who waits for cards or room lets others pass; who waits for processors would wait for ever if it did.
+    fn next_to_begin(&self) -> Option<TaskKey> {
+        for key in self.tasks.queue().in_order() {
+            let task = self.tasks.get(key);
+            let task = task.expect("Invariant: who waits is known");
+            match self.obstacle(&task.running) {
+                None => return Some(key.clone()),
+                Some(Obstacle::Processors | Obstacle::Room(_)) => return None,
+                Some(Obstacle::Cards(_)) => {}
+            }
+        }
+        None
+    }
+
+    pub(crate) fn spawn(&self, turn: &mut Turn<'_>, run: Arc<RunTask>) {
+        turn.effect(Effect::Spawn {
+            cuda_devices: self.cuda_devices(&run.task),
+            run,
+        });
+    }
+
+    /// Ends a task that waits, as if its process had been killed before it wrote a status.
+    pub(crate) fn end_queued(
+        &mut self,
+        turn: &mut Turn<'_>,
+        key: &TaskKey,
+        invocation: InvocationId,
+        by: EndedBy,
+    ) {
+        let Some(task) = self.tasks.get(key) else {
+            return;
+        };
+        let waited = turn.now.since(task.accepted_at);
+        let why = format!("ended by the worker as {by} before it began");
+        let mut story = Story::not_started(&why, by.fault(), waited);
+        story.ended_by = Some(by);
+        let mut status = ReportedStatus::by_fault(by.fault(), &why);
+        if self.options.description.intake == Intake::Draining && status.is_incomplete_backoff() {
+            // It has lost nothing yet, and may run elsewhere at once.
+            status = status.into_incomplete();
+        }
+        self.task_ended(turn, key, invocation, (status, story));
+    }
+
+    /// All of them: none of them begins here any more.
+    pub(crate) fn end_all_queued(&mut self, turn: &mut Turn<'_>, by: EndedBy) {
+        let keys: Vec<TaskKey> = self.tasks.queue().in_order().cloned().collect();
+        for key in keys {
+            let invocation = self.tasks.get(&key).map(|task| task.running.invocation);
+            if let Some(invocation) = invocation {
+                self.end_queued(turn, &key, invocation, by);
+            }
+        }
+    }
+}
+
+/// What it keeps busy, in thousandths of a processor.
+pub(crate) fn cpus_of(task: &RunningTask) -> u64 {
+    let _ = task;
+    WHOLE_CPU
+}
