@@ -155,6 +155,21 @@ impl CardNeed {
         CardNeed { of_models, of_any }
     }
 
+    /// Models of which it needs whole cards.
+    pub fn models(&self) -> impl Iterator<Item = &str> {
+        self.of_models.keys().map(String::as_str)
+    }
+
+    /// Cards, of whatever models.
+    pub fn amount(&self) -> f64 {
+        let named: u32 = self.of_models.values().sum();
+        let of_any = match self.of_any {
+            CardAmount::Part(milli) => f64::from(milli) / f64::from(WHOLE_CARD),
+            CardAmount::Whole(cards) => f64::from(cards),
+        };
+        f64::from(named) + of_any
+    }
+
     pub fn is_nothing(&self) -> bool {
         self.of_models.is_empty() && self.of_any == CardAmount::NONE
     }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use brasserie_common::cards::{CardAmount, CardAmountError, CardNeed};
 
-use crate::model::{Config, JobConfig, PhysicalKind, PhysicalResource, ResourceId};
+use crate::model::{
+    Config, JobConfig, PhysicalKind, PhysicalResource, Resource, ResourceId, ResourceLimit,
+};
 use crate::read::{At, Notes};
 use crate::resources::CARD_PREFIX;
 
@@ -16,6 +18,26 @@ pub struct CardProblem {
 }
 
 impl Config {
+    /// The resource whose slots are processors of workers, and how many of these a slot is.
+    pub fn cpu_slots(&self) -> Option<(ResourceId, f64)> {
+        let mut entries = self.physical_resources.iter();
+        if let Some(entry) = entries.find(|entry| entry.kind == PhysicalKind::CpuCore) {
+            return Some((entry.logical_resource, entry.multiply_logical_by));
+        }
+        let of_cores = |resource: &Resource| resource.limit == ResourceLimit::ReportedCores;
+        let at = self.resources.iter().position(of_cores)?;
+        Some((ResourceId(u16::try_from(at).ok()?), 1.0))
+    }
+
+    /// How many processors a task of the job keeps busy: one, where nothing says so.
+    pub fn cpus_of(&self, job: &JobConfig) -> f64 {
+        let Some((id, a_slot)) = self.cpu_slots() else {
+            return 1.0;
+        };
+        let slots = job.resources.get(id.index()).copied().unwrap_or(0);
+        f64::from(slots.max(0)) * a_slot
+    }
+
     /// The resource whose slots are cards of workers, or parts of them.
     pub fn card_slots(&self) -> Option<&PhysicalResource> {
         let mut entries = self.physical_resources.iter();

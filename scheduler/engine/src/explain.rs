@@ -281,6 +281,7 @@ impl Engine {
         let (mut not_ready, mut draining) = (0, 0);
         let (mut unsuitable, mut short, mut example) = (0, 0, None);
         let (mut full, mut fullest) = (0, None);
+        let (mut not_asked, mut late) = (0, 0);
         for (_, worker) in self.pool.present() {
             if host.is_some_and(|host| host != worker.host) {
                 unsuitable += 1;
@@ -302,6 +303,8 @@ impl Engine {
                 Some(Refusal::Filtered | Refusal::OtherHost | Refusal::NoCommand) => {
                     unsuitable += 1;
                 }
+                Some(Refusal::NotAsked) => not_asked += 1,
+                Some(Refusal::Late) => late += 1,
                 Some(Refusal::Full) => {
                     full += 1;
                     let room = worker.resources.room.clone();
@@ -339,6 +342,8 @@ impl Engine {
             example,
             full,
             fullest,
+            not_asked,
+            late,
         });
     }
 

@@ -2,6 +2,7 @@
 
 mod add_time;
 mod cards;
+mod credit;
 mod explain;
 mod fingerprints;
 mod gates;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use brasserie_common::worker::TaskRoom;
-use brasserie_common::{Card, JobId, NodeId, NodeName, StatusBits};
+use brasserie_common::{Card, JobId, NodeId, NodeName, Processor, StatusBits};
 use std::collections::BTreeMap;
 
 /// A job on a node name. Replicas (several nodes of one name) are one task.
@@ -67,6 +67,50 @@ pub enum Eligibility {
     Ineligible,
     /// It never will again: it ends with the tasks that it has.
     Draining,
+}
+
+/// For which tasks of one type of processors a worker that asks for work has credit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Allowance {
+    pub bufferable: bool,
+    pub immediate: bool,
+    /// With this, unless it is 0, and its own estimate a task must stay within its bound; seconds.
+    pub estimated_delay: f64,
+}
+
+impl Allowance {
+    pub const NOTHING: Allowance = Allowance {
+        bufferable: false,
+        immediate: false,
+        estimated_delay: 0.0,
+    };
+}
+
+/// Of all types of a worker's processors that it asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Allowances(Vec<(Processor, Allowance)>);
+
+impl Allowances {
+    pub fn new(of_types: impl IntoIterator<Item = (Processor, Allowance)>) -> Self {
+        Allowances(of_types.into_iter().collect())
+    }
+
+    pub fn of(&self, processor: &Processor) -> Option<&Allowance> {
+        let mut all = self.0.iter();
+        all.find(|(of, _)| of == processor)
+            .map(|(_, allowance)| allowance)
+    }
+}
+
+/// What there is of work of one type of processors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkFound {
+    /// Tasks that are ready, whether or not there is room for them.
+    pub ready: u64,
+    /// Of these, those that would miss their deadlines.
+    pub late: u64,
+    /// A job uses the type.
+    pub is_used: bool,
 }
 
 /// A task that the engine has marked running on a worker, with its slots charged.

@@ -39,7 +39,13 @@ impl Engine {
             let refusal = demand.refusal(worker, &self.plan, level, (&idle, &CardUse::default()));
             matches!(
                 refusal,
-                None | Some(Refusal::Ineligible | Refusal::Draining | Refusal::Full)
+                None | Some(
+                    Refusal::Ineligible
+                        | Refusal::Draining
+                        | Refusal::Full
+                        | Refusal::NotAsked
+                        | Refusal::Late
+                )
             )
         });
         let first = able.next();
@@ -132,7 +138,12 @@ impl Engine {
             let shard = &worker.shard;
             why = why.or(match refusal {
                 Some(
-                    Refusal::OtherHost | Refusal::Ineligible | Refusal::Draining | Refusal::Full,
+                    Refusal::OtherHost
+                    | Refusal::Ineligible
+                    | Refusal::Draining
+                    | Refusal::Full
+                    | Refusal::NotAsked
+                    | Refusal::Late,
                 )
                 | None => None,
                 Some(Refusal::Filtered) => Some(format!("its filter does not pass `{shard}`")),

@@ -121,6 +121,10 @@ pub enum Reason {
         full: u32,
         /// The first of these.
         fullest: Option<(Shard, TaskRoom)>,
+        /// They ask for what they get, and have not asked for more of this kind.
+        not_asked: u32,
+        /// They have so much to do that it would miss its deadline.
+        late: u32,
     },
     /// Infeasible with the workers there are.
     NoWorkerEver {
@@ -276,6 +280,8 @@ impl Reason {
             example,
             full,
             fullest,
+            not_asked,
+            late,
         } = self
         else {
             return Ok(());
@@ -291,6 +297,8 @@ impl Reason {
             (unsuitable, "unsuitable"),
             (short, "without room"),
             (full, "with as many tasks as they can run"),
+            (not_asked, "with as much work as they asked for"),
+            (late, "with so much to do that it would miss its deadline"),
         ] {
             if *count > 0 {
                 write!(f, "{separator}{count} {what}")?;

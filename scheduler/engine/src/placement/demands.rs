@@ -4,6 +4,7 @@ use brasserie_common::{CardNeed, CardUse, JobId};
 use brasserie_common_config::{Config, JobConfig, LevelId, ResourceId};
 
 use super::bit_tree::BitTree;
+use super::credit::WorkNeed;
 use super::resources::{Ledger, SlotPlan, is_met, need_of};
 use super::worker_limits::over_fixed_limits;
 use super::workers::{Pool, Presence, Worker};
@@ -32,6 +33,8 @@ pub(crate) struct Demand {
     pub(super) root_has_room: bool,
     /// Cards of the worker, beside the slots that stand for them.
     pub(crate) cards: CardNeed,
+    /// What it is to workers that ask for work.
+    pub(crate) work: WorkNeed,
     filter: Option<CompiledFilter>,
     /// The filter's outcome may depend on it.
     job: String,
@@ -61,6 +64,10 @@ pub(crate) enum Refusal {
     Cards,
     /// It runs as many tasks as it can.
     Full,
+    /// It asks for what it gets, and has not asked for such a task, or has got what it asked for.
+    NotAsked,
+    /// By what it says of its own work the task would come too late.
+    Late,
 }
 
 impl Demand {
@@ -102,6 +109,7 @@ impl Demand {
             root_has_room: true,
             // Who takes slots that are no cards has errors, and is never placed.
             cards: config.card_need(job).unwrap_or_default(),
+            work: WorkNeed::of(job),
             filter: filter.cloned(),
             job: job.name.to_string(),
             host: job.host_placement.clone().filter(|h| !h.is_empty()),
@@ -131,6 +139,9 @@ impl Demand {
         }
         let slots = level.iter().zip(&worker.limits).zip(&self.needs);
         for ((id, limit), need) in slots {
+            if worker.queues_for(*id) && *need <= *limit {
+                continue;
+            }
             if !is_met(*need, *limit, ledger.used(worker.node, plan.name(*id))) {
                 return Some(Refusal::Short(*id, *limit));
             }
@@ -140,7 +151,7 @@ impl Demand {
         }
         match worker.eligibility {
             Eligibility::Eligible if worker.is_full() => Some(Refusal::Full),
-            Eligibility::Eligible => None,
+            Eligibility::Eligible => worker.asked_for(&self.work, &self.cards),
             Eligibility::Ineligible => Some(Refusal::Ineligible),
             Eligibility::Draining => Some(Refusal::Draining),
         }
@@ -164,11 +175,15 @@ impl Demand {
         };
         let is_feasible =
             acceptable && met_by(&|_| 0) && self.finds_cards(worker, &CardUse::default());
-        let now = |id| ledger.used(worker.node, plan.name(id));
+        let now = |id| match worker.queues_for(id) {
+            true => 0,
+            false => ledger.used(worker.node, plan.name(id)),
+        };
         let is_eligible = worker.eligibility == Eligibility::Eligible;
         let fits = acceptable
             && is_eligible
             && !worker.is_full()
+            && worker.asked_for(&self.work, &self.cards).is_none()
             && met_by(&now)
             && self.finds_cards(worker, &worker.card_use);
         match is_feasible {
@@ -208,10 +223,11 @@ impl Pool {
         let mut demand = Demand::new(config, plan, job, filter);
         let per_job = filter.is_some_and(CompiledFilter::is_per_job);
         let key = format!(
-            "{:?} {:?} {:?} {} {:?} {:?} {:?}",
+            "{:?} {:?} {:?} {:?} {} {:?} {:?} {:?}",
             demand.needs,
             demand.root_needs,
             demand.cards,
+            demand.work,
             demand.needs_worker_command,
             job.host_placement,
             job.filters.get(&config.worker_level()),

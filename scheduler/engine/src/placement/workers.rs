@@ -12,7 +12,7 @@ use brasserie_common_config::{Config, ResourceId, WorkerSelector};
 use super::demands::{Demand, Refusal};
 use super::resources::{Ledger, SlotPlan};
 use super::worker_limits::slots;
-use crate::types::{Eligibility, WorkerIndex, WorkerResources};
+use crate::types::{Allowances, Eligibility, WorkerIndex, WorkerResources};
 
 /// One shard.
 #[derive(Clone, Debug)]
@@ -30,6 +30,10 @@ pub(crate) struct Worker {
     pub(crate) running: u32,
     /// What of its cards is taken by what runs there, whether or not it still lists them.
     pub(crate) card_use: CardUse,
+    /// What it may be sent, if it asks for work.
+    pub(crate) allowances: Option<Allowances>,
+    /// The resource whose slots are its processors.
+    pub(crate) cpu_slots: Option<ResourceId>,
 }
 
 impl Worker {
@@ -150,6 +154,8 @@ impl Pool {
             limits: Vec::new(),
             running: 0,
             card_use: CardUse::default(),
+            allowances: None,
+            cpu_slots: None,
         };
         let index = match self.unused.pop() {
             Some(index) => {
@@ -176,6 +182,7 @@ impl Pool {
         }
         slot.presence = Presence::Gone;
         slot.eligibility = Eligibility::Ineligible;
+        slot.allowances = None;
         self.present -= 1;
         let host = slot.host;
         if let Some(hosted) = self.by_host.get_mut(&host) {
@@ -205,6 +212,21 @@ impl Pool {
         {
             slot.eligibility = eligibility;
         }
+    }
+
+    /// Whether that changes anything.
+    pub(crate) fn set_allowances(
+        &mut self,
+        worker: WorkerIndex,
+        allowances: Option<Allowances>,
+    ) -> bool {
+        let slot = self.workers.get_mut(worker.index());
+        let slot = slot.filter(|slot| slot.presence == Presence::Present);
+        let Some(slot) = slot.filter(|slot| slot.allowances != allowances) else {
+            return false;
+        };
+        slot.allowances = allowances;
+        true
     }
 
     pub(crate) fn task_started(&mut self, worker: WorkerIndex) {
@@ -271,6 +293,7 @@ impl Pool {
                     .unwrap_or_else(|| slots(config, *id, r))
             })
             .collect();
+        slot.cpu_slots = config.cpu_slots().map(|(id, _)| id);
     }
 
     /// Recomputes which demands a worker can serve; returns those for which it has become a new chance.

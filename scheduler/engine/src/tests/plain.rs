@@ -23,6 +23,8 @@ pub(super) struct Plain {
     pub(super) barrier: Option<Time>,
     pub(super) running: BTreeMap<Key, PlainRun>,
     pub(super) workers: BTreeMap<String, (WorkerResources, bool)>,
+    /// Of those that ask for work: whether tasks may be sent that may wait there, and others; on the CPU, and on any cards.
+    pub(super) asked: BTreeMap<String, [[bool; 2]; 2]>,
 }
 
 /// What a running task holds.
@@ -203,12 +205,19 @@ impl Plain {
                     ResourceLimit::ReportedCores => i64::MAX,
                 };
                 let own = own + cards.map_or(0, |_| more);
-                replaced
+                let own = replaced
                     .and_then(|r| r.get(&id))
-                    .map_or(own, |a| i64::from(*a))
+                    .map_or(own, |a| i64::from(*a));
+                let is_cpu = config.resources[i].limit == ResourceLimit::ReportedCores;
+                let may_wait = is_cpu && self.asked.contains_key(shard);
+                match may_wait && i64::from(job.resources[i]) <= own {
+                    true => i64::MAX,
+                    false => own,
+                }
             };
             let may = *eligible
                 && !self.is_full(shard, worker)
+                && self.has_asked(config, shard, worker, job)
                 && host.as_ref().is_none_or(|h| **h == *worker.hostname)
                 && (!job.command.is_empty() || worker.has_worker_command)
                 && self.fits(shard, config.worker_level(), job, limit)
@@ -216,6 +225,23 @@ impl Plain {
             may.then(|| shard.clone())
         };
         self.workers.iter().filter_map(fits).collect()
+    }
+
+    /// Whether the worker takes all, or has asked for such a task.
+    fn has_asked(
+        &self,
+        config: &Config,
+        shard: &str,
+        worker: &WorkerResources,
+        job: &JobConfig,
+    ) -> bool {
+        let Some(asked) = self.asked.get(shard) else {
+            return true;
+        };
+        let (all, named) = Self::cards_needed(config, job);
+        let takes_cards =
+            (all > 0 || !named.is_empty()) && (!named.is_empty() || !worker.cards.is_empty());
+        asked[usize::from(takes_cards)][usize::from(!job.bufferable)]
     }
 
     /// Workers on which the task could start now; empty if it could not.

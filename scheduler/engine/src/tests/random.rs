@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use brasserie_common::resources::{NodeResources, ResourceAmount};
 use brasserie_common::rng::{Purpose, Rng};
-use brasserie_common::{CardUse, GpuShare, JobId, StatusBits, Time};
+use brasserie_common::{CardUse, GpuShare, JobId, Processor, StatusBits, Time};
 use brasserie_common_config::{
     Config, NodeOrder, ResourceId, ResourceLimit, SchedulerPolicy, WorkerSelector,
 };
@@ -16,8 +16,8 @@ use super::world::*;
 use crate::placement::resources::ResourceName;
 use crate::work::Work;
 use crate::{
-    AdoptOutcome, Eligibility, Engine, HoldBack, NodeTable, NodeTableBuilder, NodesOf, Reason,
-    Restart, Row, Task, TaskState, WorkerIndex,
+    AdoptOutcome, Allowance, Allowances, Eligibility, Engine, HoldBack, NodeTable,
+    NodeTableBuilder, NodesOf, Reason, Restart, Row, Task, TaskState, WorkerIndex,
 };
 
 const JOBS: [&str; 5] = ["j0", "j1", "j2", "j3", "j4"];
@@ -94,6 +94,7 @@ fn random_job(name: &str, resources: usize, dice: &mut Dice) -> brasserie_common
     job.resources = (0..resources).map(|_| dice.below(3) as i32).collect();
     job.enabled = !dice.chance(8);
     job.paused = dice.chance(8);
+    job.bufferable = dice.chance(2);
     job.priority = dice.below(4) as f64;
     if dice.chance(4) {
         job.level_for_tasks = HOST;
@@ -276,6 +277,7 @@ impl Pair {
             13 => self.change_a_bit(&mut dice),
             14 => self.change_owner(&mut dice),
             15 => self.begin_reclaim(seed),
+            16 => self.ask_for_work(&mut dice),
             10 => self.restate_some(&mut dice),
             11 => {
                 let task = self.some_task(&mut dice);
@@ -356,6 +358,7 @@ impl Pair {
                 self.engine.remove_worker(index);
             }
             self.plain.workers.remove(name);
+            self.plain.asked.remove(name);
             return;
         }
         let mut resources = on_host(dice.pick(&HOSTS));
@@ -379,6 +382,29 @@ impl Pair {
         self.plain
             .workers
             .insert(name.to_owned(), (resources, eligible));
+    }
+
+    /// A worker asks for work, has got what it asked for, or is as any other again.
+    fn ask_for_work(&mut self, dice: &mut Dice) {
+        let name = dice.pick(&SHARDS);
+        let Some(worker) = self.engine.find_worker(name) else {
+            return;
+        };
+        if dice.chance(3) {
+            self.plain.asked.remove(name);
+            return self.engine.set_allowances(worker, None);
+        }
+        let asked = [(); 2].map(|()| [(); 2].map(|()| !dice.chance(3)));
+        let of = |[bufferable, immediate]: [bool; 2]| Allowance {
+            bufferable,
+            immediate,
+            estimated_delay: 0.0,
+        };
+        let cards = ["A", "B"].map(|model| (Processor::Cards(model.into()), of(asked[1])));
+        let all = cards.into_iter().chain([(Processor::Cpu, of(asked[0]))]);
+        self.plain.asked.insert(name.to_owned(), asked);
+        let allowances = Allowances::new(all);
+        self.engine.set_allowances(worker, Some(allowances));
     }
 
     fn end_some(&mut self, dice: &mut Dice) {
@@ -694,11 +720,11 @@ fn run(order: NodeOrder, policy: SchedulerPolicy, steps: Vec<(u8, u64)>) {
 
 fn steps() -> impl Strategy<Value = Vec<(u8, u64)>> {
     let start = (any::<u64>(), any::<u64>(), any::<u64>());
-    let more = proptest::collection::vec((0u8..20, any::<u64>()), 1..60);
+    let more = proptest::collection::vec((0u8..21, any::<u64>()), 1..60);
     (start, more).prop_map(|((a, b, c), more)| {
         let more = more.into_iter().map(|(kind, seed)| {
             // Ends are the most frequent event.
-            (if kind > 15 { 5 } else { kind }, seed)
+            (if kind > 16 { 5 } else { kind }, seed)
         });
         [(0, a), (1, b), (2, c)].into_iter().chain(more).collect()
     })

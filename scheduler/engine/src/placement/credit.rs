@@ -1,0 +1,130 @@
+//! Workers that ask for work: what they may be sent beyond the slots that they have.
+//!
+//! How much a worker asked for, and what is left of it, is counted elsewhere. Here it is only looked at, in the same place as its slots.
+
+use brasserie_common::{CardNeed, Processor};
+use brasserie_common_config::{Config, JobConfig, ResourceId};
+
+use super::demands::Refusal;
+use super::workers::Worker;
+use crate::engine::Engine;
+use crate::statuses::gate::Gate;
+use crate::types::{Allowance, Allowances, WorkFound, WorkerIndex};
+
+/// Seconds that a task is taken to run of which nobody says anything.
+pub const DEFAULT_ESTIMATE: f64 = 60.0;
+
+/// What a group of jobs is as work.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct WorkNeed {
+    /// Its tasks may wait at a worker.
+    pub(crate) bufferable: bool,
+    /// Seconds that a task runs, as far as its job says.
+    pub(crate) estimate: f64,
+    /// Seconds in which it must be over.
+    pub(crate) bound: Option<f64>,
+}
+
+impl WorkNeed {
+    pub(crate) fn of(job: &JobConfig) -> Self {
+        WorkNeed {
+            bufferable: job.bufferable,
+            estimate: job
+                .est_duration
+                .map_or(DEFAULT_ESTIMATE, |est| est.as_secs_f64()),
+            bound: job.deadline().map(|bound| bound.as_secs_f64()),
+        }
+    }
+
+    /// Why a worker that asks for work gets no such task.
+    pub(crate) fn refusal(&self, allowance: Option<&Allowance>) -> Option<Refusal> {
+        let allowance = allowance.filter(|allowance| match self.bufferable {
+            true => allowance.bufferable,
+            false => allowance.immediate,
+        });
+        let Some(allowance) = allowance else {
+            return Some(Refusal::NotAsked);
+        };
+        // Who waits for nobody is in time.
+        let delay = allowance.estimated_delay;
+        let is_late = |bound| delay > 0.0 && delay + self.estimate > bound;
+        self.bound.is_some_and(is_late).then_some(Refusal::Late)
+    }
+}
+
+/// The type of processors that a task counts as on a worker: its cards, else the CPU.
+pub(crate) fn processor_of(cards: &CardNeed, worker: &Worker) -> Processor {
+    if cards.is_nothing() {
+        return Processor::Cpu;
+    }
+    let any = worker.resources.cards.first();
+    let named = cards.models().next();
+    let model = named.or(any.map(|card| &*card.model));
+    model.map_or(Processor::Cpu, |model| Processor::Cards(model.into()))
+}
+
+impl Worker {
+    /// What it asked for lets it take such a task; whoever does not ask takes what there are slots for.
+    pub(crate) fn asked_for(&self, work: &WorkNeed, cards: &CardNeed) -> Option<Refusal> {
+        let allowances = self.allowances.as_ref()?;
+        work.refusal(allowances.of(&processor_of(cards, self)))
+    }
+
+    /// Whether its slots of a resource bound what runs there at once, and not what it was sent: it has a queue for those that wait.
+    pub(crate) fn queues_for(&self, id: ResourceId) -> bool {
+        self.allowances.is_some() && self.cpu_slots == Some(id)
+    }
+}
+
+impl Engine {
+    /// What a worker may be sent that asks for work, by the types of its processors; `None`: it does not ask.
+    pub fn set_allowances(&mut self, worker: WorkerIndex, allowances: Option<Allowances>) {
+        if self.pool.set_allowances(worker, allowances) {
+            self.offer_worker(worker);
+        }
+    }
+
+    /// The type of processors that a job's tasks count as on a worker, and how many of these one keeps busy.
+    pub fn work_of(
+        &self,
+        config: &Config,
+        job: &JobConfig,
+        worker: WorkerIndex,
+    ) -> (Processor, f64) {
+        let cards = config.card_need(job).unwrap_or_default();
+        let slot = self.pool.get_any(worker);
+        match slot.map(|slot| processor_of(&cards, slot)) {
+            Some(Processor::Cards(model)) => (Processor::Cards(model), cards.amount()),
+            Some(Processor::Cpu) | None => (Processor::Cpu, config.cpus_of(job)),
+        }
+    }
+
+    /// What there is of one type of processors for a worker that asks for work: tasks that are ready, whether or not there is room for
+    /// them; those of them that would come too late there; and whether any job uses the type at all.
+    pub fn work_found(&self, worker: WorkerIndex, processor: &Processor) -> WorkFound {
+        let mut found = WorkFound::default();
+        let Some(slot) = self.pool.get(worker) else {
+            return found;
+        };
+        for id in &self.configured {
+            let job = &self.jobs[id.index()];
+            let Some(demand) = self.pool.demands.get(job.demand).filter(|_| job.can_run) else {
+                continue;
+            };
+            if processor_of(&demand.cards, slot) != *processor {
+                continue;
+            }
+            found.is_used = true;
+            let columns = &self.columns[id.index()];
+            if columns.gate != Gate::Open {
+                continue;
+            }
+            let ready = u64::from(columns.eligible);
+            found.ready += ready;
+            if slot.asked_for(&demand.work, &demand.cards) == Some(Refusal::Late) {
+                found.late += ready;
+            }
+        }
+        found
+    }
+}

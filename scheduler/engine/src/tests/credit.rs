@@ -1,0 +1,168 @@
+//! Workers that ask for work, and get what they asked for.
+
+use std::time::Duration;
+
+use brasserie_common::{Processor, Time};
+use brasserie_common_config::{Config, JobConfig, ResourceLimit};
+
+use super::world::*;
+use crate::{Allowance, Allowances, Engine, WorkFound, WorkerIndex, WorkerResources};
+
+const T0: Time = Time::ZERO;
+const DBS: [(&str, &[&str]); 1] = [("h", &["a", "b", "c", "d", "e", "f"])];
+
+/// A slot a core, of which the worker has four.
+fn slots_and(jobs: Vec<JobConfig>) -> Config {
+    let mut slots = resource("slots", WORKER, 1, 0);
+    slots.limit = ResourceLimit::ReportedCores;
+    config(vec![slots], jobs)
+}
+
+fn may_wait(name: &str) -> JobConfig {
+    JobConfig {
+        bufferable: true,
+        ..job(name)
+    }
+}
+
+fn asked(bufferable: bool, immediate: bool, estimated_delay: f64) -> Option<Allowances> {
+    let allowance = Allowance {
+        bufferable,
+        immediate,
+        estimated_delay,
+    };
+    Some(Allowances::new([(Processor::Cpu, allowance)]))
+}
+
+fn explain(engine: &mut Engine, job: &str, node: &str) -> String {
+    let task = task(engine, job, node);
+    engine.explain(T0, task)[0].to_string()
+}
+
+fn placed(engine: &mut Engine) -> Vec<String> {
+    let placed = place_all(engine, T0);
+    names(engine, &placed)
+}
+
+#[test]
+fn one_that_asks_gets_what_it_asked_for_however_many_cores_it_has() {
+    let jobs = vec![may_wait("w"), job("now")];
+    let (mut engine, worker) = engine(slots_and(jobs), &DBS);
+    engine.set_allowances(worker, asked(false, false, 0.0));
+    assert_eq!(placed(&mut engine), [""; 0]);
+    let none = "no worker can take it now: 1 with as much work as they asked for";
+    assert_eq!(explain(&mut engine, "w", "a"), none);
+    engine.set_allowances(worker, asked(true, false, 0.0));
+    // More than there are cores: those that may wait wait there.
+    let all = ["w a", "w b", "w c", "w d", "w e", "w f"];
+    assert_eq!(placed(&mut engine), all);
+    // The others only for processors that are idle, whatever the slots say.
+    engine.set_allowances(worker, asked(false, true, 0.0));
+    assert!(engine.place(T0).is_some());
+    engine.set_allowances(worker, asked(true, false, 0.0));
+    assert_eq!(placed(&mut engine), [""; 0]);
+    // One that does not ask is held to its slots again.
+    engine.set_allowances(worker, None);
+    let short = "no worker can take it now: 1 without room (worker `w1` has -3 of 4 `slots` free, 1 needed)";
+    assert_eq!(explain(&mut engine, "now", "c"), short);
+}
+
+#[test]
+fn other_slots_of_the_worker_are_held_as_ever() {
+    let mut config = slots_and(vec![may_wait("w")]);
+    config.resources.push(resource("licence", WORKER, 1, 2));
+    config.jobs = vec![
+        JobConfig {
+            resources: vec![1, 1],
+            ..may_wait("w")
+        }
+        .into(),
+    ];
+    let (mut engine, worker) = engine(config, &DBS);
+    engine.set_allowances(worker, asked(true, true, 0.0));
+    assert_eq!(placed(&mut engine), ["w a", "w b"]);
+    // A task that is larger than the machine stays one that can never run.
+    let mut config = slots_and(vec![may_wait("w")]);
+    config.jobs = vec![
+        JobConfig {
+            resources: vec![5],
+            ..may_wait("w")
+        }
+        .into(),
+    ];
+    let (mut engine, worker) = self::engine(config, &DBS);
+    engine.set_allowances(worker, asked(true, true, 0.0));
+    assert_eq!(placed(&mut engine), [""; 0]);
+    assert!(
+        explain(&mut engine, "w", "a").starts_with("it can never run on the connected workers")
+    );
+}
+
+fn engine(config: Config, hosts: &[(&str, &[&str])]) -> (Engine, WorkerIndex) {
+    super::world::engine(config, hosts)
+}
+
+#[test]
+fn a_task_that_would_come_too_late_is_sent_elsewhere() {
+    let mut urgent = may_wait("urgent");
+    urgent.task_subprocess.deadline = Some(Duration::from_secs(100));
+    urgent.est_duration = Some(Duration::from_secs(40));
+    let (mut engine, worker) = engine(slots_and(vec![urgent]), &DBS);
+    engine.set_allowances(worker, asked(true, true, 61.0));
+    assert_eq!(placed(&mut engine), [""; 0]);
+    let late = "no worker can take it now: 1 with so much to do that it would miss its deadline";
+    assert_eq!(explain(&mut engine, "urgent", "a"), late);
+    let found = WorkFound {
+        ready: 6,
+        late: 6,
+        is_used: true,
+    };
+    assert_eq!(engine.work_found(worker, &Processor::Cpu), found);
+    engine.set_allowances(worker, asked(true, true, 60.0));
+    assert_eq!(placed(&mut engine).len(), 6);
+}
+
+#[test]
+fn what_was_found_is_told_by_type() {
+    let mut config = config(
+        vec![
+            resource("gpu", WORKER, 0, 0),
+            resource("GPU: B", WORKER, 0, 0),
+        ],
+        vec![],
+    );
+    cards_are(&mut config, "gpu", 1.0);
+    let with = |name: &str, resources: &[i32]| JobConfig {
+        resources: resources.to_vec(),
+        ..job(name)
+    };
+    let jobs = [
+        with("cpu", &[0, 0]),
+        with("any", &[1, 0]),
+        with("b", &[0, 2]),
+    ];
+    config.jobs = jobs.map(Into::into).to_vec();
+    let (mut engine, worker) = engine(config.clone(), &DBS);
+    let resources = WorkerResources {
+        cards: cards(&["A", "B", "B"]),
+        ..on_host("m1")
+    };
+    engine.upsert_worker(&shard("w1"), resources);
+    let card = |model: &str| Processor::Cards(model.into());
+    let ready = |engine: &Engine, of: &Processor| {
+        let found = engine.work_found(worker, of);
+        (found.ready, found.is_used)
+    };
+    assert_eq!(ready(&engine, &Processor::Cpu), (6, true));
+    // Whoever takes any card counts as the first model that there is.
+    assert_eq!(ready(&engine, &card("A")), (6, true));
+    assert_eq!(ready(&engine, &card("B")), (6, true));
+    assert_eq!(ready(&engine, &card("C")), (0, false));
+    let of_job = |place: usize| engine.work_of(&config, &config.jobs[place], worker);
+    assert_eq!(of_job(0), (Processor::Cpu, 1.0));
+    assert_eq!(of_job(1), (card("A"), 1.0));
+    assert_eq!(of_job(2), (card("B"), 2.0));
+    // What runs is not ready.
+    place_all(&mut engine, T0);
+    assert_eq!(ready(&engine, &Processor::Cpu), (0, true));
+}
