@@ -57,6 +57,8 @@ pub struct WorkTerms {
     pub est_duration: Option<f64>,
     /// For which request it was sent; none: for no request.
     pub request: Option<WorkRequestSeq>,
+    /// How many CPUs it keeps busy, if the scheduler tells; finite, and not negative.
+    pub cpus: Option<f64>,
     /// It may wait at the worker until processors are free: what it holds elsewhere is not missed.
     pub bufferable: bool,
 }

@@ -182,6 +182,7 @@ impl Inbox {
             Reply::Heartbeat(_)
             | Reply::UpdateStatus(_)
             | Reply::KillTask(_)
+            | Reply::Work(_)
             | Reply::JobChanged(_) => {
                 unreachable!("Invariant: a query is replied to with an answer")
             }

@@ -316,6 +316,7 @@ impl SchedulerHandle {
             Reply::KillTask(result) => Ok(result?),
             Reply::Heartbeat(_)
             | Reply::UpdateStatus(_)
+            | Reply::Work(_)
             | Reply::JobChanged(_)
             | Reply::Answer(_) => {
                 unreachable!("Invariant: the wish to kill is replied to as one")

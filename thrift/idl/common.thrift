@@ -228,7 +228,7 @@ struct RunningTask {
   9: optional double estDurationSec,
   // runTask only: what is left when the call is made, counted by the worker from the receipt; then it ends the task.
   10: optional i64 deadlineSec,
-  // Not used yet.
+  // runTask, and back with getRunningTasks: processors that it keeps busy, by WorkDemand.processor; only "CPU" yet.
   11: optional map<string, double> usage,
   // runTask, and back with getRunningTasks: the request for which it is sent.
   12: optional i64 workRequestSeq,

@@ -395,7 +395,12 @@ impl Scheduler {
             story: None,
             work: WorkTerms {
                 est_duration: job.and_then(|job| Some(job.est_duration?.as_secs_f64())),
-                request: None,
+                request: run.and_then(|run| run.sent_for),
+                // For who has a queue.
+                cpus: job
+                    .filter(|_| run.is_some_and(|run| run.sent_for.is_some()))
+                    .zip(self.engine().config())
+                    .map(|(job, config)| config.cpus_of(job)),
                 bufferable: job.is_some_and(|job| job.bufferable),
             },
         }

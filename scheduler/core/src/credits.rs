@@ -31,14 +31,13 @@ use brasserie_common::{
 };
 
 pub use amounts::{Class, DEFAULT_ESTIMATE, Piece};
-pub use spending::{Allowance, NoCredit};
+pub use spending::NoCredit;
 
 use amounts::Amounts;
 use workload::Workload;
 
-/// A worker that a scheduler has no use for asks again so often: a scheduler with another mind comes with a new association, which
-/// forgets this, so it may be long.
-pub const NEVER_MIND_DELAY: Duration = Duration::from_secs(60);
+/// What a worker waits at least that is put off.
+pub const DEFERRED_DELAY: Duration = Duration::from_secs(1);
 /// The longest delay that a worker is asked for.
 const MAX_DELAY: Duration = Duration::from_secs(2 * 86_400);
 /// How long a request waits for a pass to look at it; then its worker has given it up: two heartbeat periods, by default.
@@ -66,7 +65,7 @@ impl Default for Policy {
         Policy {
             min_request_interval: Duration::ZERO,
             max_linger: Duration::from_secs(120),
-            deferred_delay: Duration::from_secs(1),
+            deferred_delay: DEFERRED_DELAY,
             tasks_per_processor: 10.0,
             card_weight: 1.0,
         }
@@ -185,11 +184,6 @@ enum Wanted {
     Something,
     /// It wanted something, but what was on its way was enough.
     Coming,
-}
-
-/// What a scheduler says that has no use for credits, without remembering anything.
-pub fn never_mind(request: &WorkRequest) -> WorkReply {
-    WorkReply::same_for_all(request, WorkVerdict::Deferred, NEVER_MIND_DELAY)
 }
 
 impl Credits {
@@ -444,12 +438,20 @@ impl Request {
             (0, None) => WorkVerdict::Pending,
             (tasks, _) => WorkVerdict::Granted(tasks),
         };
+        let verdicts: Vec<_> = wanted.map(|t| (t.processor.clone(), verdict(t))).collect();
+        // Nobody backs off for it, so it says itself when to ask again.
+        let is_deferred =
+            |(_, verdict): &(Processor, WorkVerdict)| *verdict == WorkVerdict::Deferred;
+        let request_delay = match verdicts.iter().any(is_deferred) {
+            true => self.request_delay.max(DEFERRED_DELAY),
+            false => self.request_delay,
+        };
         let unused = self.types.iter();
         let unused = unused.filter(|of_type| of_type.apps == Apps::None);
         WorkReply {
             seq: self.seq,
-            verdicts: wanted.map(|t| (t.processor.clone(), verdict(t))).collect(),
-            request_delay: self.request_delay,
+            verdicts,
+            request_delay,
             no_apps: unused.map(|t| t.processor.clone()).collect(),
             next_contact: None,
         }

@@ -3,7 +3,7 @@
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{
     CallId, InvocationId, Kill, RecordSeq, RequestId, RunningTask, SchedulerId, SequenceNumber,
-    ServiceAddress, WorkerId,
+    ServiceAddress, WorkReply, WorkerId,
 };
 use brasserie_scheduler_engine::{Task, WorkerIndex};
 
@@ -48,6 +48,7 @@ pub enum Reply {
     Heartbeat(Result<Box<HeartbeatResponse>, Rejection>),
     UpdateStatus(Result<(), Rejection>),
     KillTask(Result<(), Rejection>),
+    Work(Result<Box<WorkReply>, Rejection>),
     JobChanged(Result<JobChanged, JobRefusal>),
     Answer(Box<Answer>),
 }
@@ -75,6 +76,8 @@ pub enum Rejection {
     },
     #[error("no worker is associated for shard `{shard}`")]
     UnknownShard { shard: String },
+    #[error("worker instance {worker} is not associated")]
+    UnknownWorker { worker: WorkerId },
     #[error("shard `{shard}` is held by worker instance {ours}, not by {theirs}")]
     WrongWorker {
         shard: String,

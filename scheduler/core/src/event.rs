@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use brasserie_common::{
     BackoffDuration, CallId, CallOutcome, InvocationId, JobName, NodeName, Principal, RecordSeq,
-    ReportedStatus, RequestId, SchedulerId, Shard, Story, WallTime, WorkerDescription, WorkerId,
-    WorkerSetId,
+    ReportedStatus, RequestId, SchedulerId, Shard, Story, WallTime, WorkRequest, WorkerDescription,
+    WorkerId, WorkerSetId,
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_engine::NodeTable;
@@ -32,6 +32,12 @@ pub enum Event {
         request: RequestId,
         from: Principal,
         update: Box<StatusUpdate>,
+    },
+    /// `requestWork`; without a `request` it rode in a heartbeat, whose answer tells what became of it.
+    RequestWork {
+        request: Option<RequestId>,
+        from: Principal,
+        work: Box<WorkRequest>,
     },
     /// An operator wants one running task ended.
     KillTask {

@@ -26,6 +26,7 @@ use crate::record::{ClusterId, Durable, Record};
 use crate::tasks::Tasks;
 use crate::view::Query;
 use crate::workers::Workers;
+use crate::workers::asking::Asking;
 use crate::workers::initial_wait::InitialWait;
 
 /// The record that says that this instance uses the directory: always the first.
@@ -66,13 +67,14 @@ pub struct Scheduler {
     times: ScheduleMemory,
     wait: InitialWait,
     calls: Calls,
+    pub(crate) asking: Asking,
     log: Log,
     effects: VecDeque<Effect>,
     invocation_ids: Rng,
     config_error: Option<String>,
     nodes_error: Option<String>,
     /// The last turn stopped at its limit of placements, or of tries.
-    more_to_place: bool,
+    pub(crate) more_to_place: bool,
     /// A newer instance runs: this one only ends.
     stepped_down: Option<SchedulerId>,
 }
@@ -115,6 +117,7 @@ impl Scheduler {
             times: durable.schedule_memory(),
             wait: InitialWait::new(&options, &durable, now),
             calls: Calls::default(),
+            asking: Asking::default(),
             log: Log::default(),
             effects: VecDeque::new(),
             // Another stream for each instance, or two of one seed would draw the same ids.
@@ -161,6 +164,11 @@ impl Scheduler {
                 from: _,
                 update,
             } => self.update_status(now, request, &update),
+            Event::RequestWork {
+                request,
+                from: _,
+                work,
+            } => self.request_work(now, request, *work),
             Event::KillTask {
                 request,
                 from: _,
@@ -232,6 +240,7 @@ impl Scheduler {
         self.look_for_orphans(now);
         self.kill_due_orphans(now);
         self.start_tasks(now);
+        self.answer_requests(now);
     }
 
     /// When to call [`Scheduler::handle_timeout`] if nothing happens before.
@@ -251,6 +260,7 @@ impl Scheduler {
             self.calls.next_deadline(),
             self.wait.next_change(),
             self.engine.poll_timeout(),
+            self.asking.next_answer(),
         ]
         .into_iter()
         .flatten()

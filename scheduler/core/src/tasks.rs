@@ -17,7 +17,8 @@ use brasserie_common::collections::IdMap;
 use brasserie_common::health::timeouts::whole_secs;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
-    BackoffDuration, InvocationId, JobId, NodeId, RecordSeq, Shard, Time, Timeouts, WorkerId,
+    BackoffDuration, InvocationId, JobId, NodeId, RecordSeq, Shard, Time, Timeouts, WorkRequestSeq,
+    WorkerId,
 };
 use brasserie_scheduler_engine::Task;
 
@@ -46,6 +47,8 @@ pub(crate) struct Run {
     pub(crate) since: Time,
     /// Before that, if this scheduler has started it. For people.
     pub(crate) queued: Option<Duration>,
+    /// The worker's request for which it was sent.
+    pub(crate) sent_for: Option<WorkRequestSeq>,
     pub(crate) state: RunState,
 }
 

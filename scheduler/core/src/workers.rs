@@ -1,5 +1,6 @@
 //! The pool: one associated worker instance per shard, the set of those that are not lost, and when to look at each again.
 
+pub(crate) mod asking;
 mod consensus;
 mod healthchecks;
 pub(crate) mod heartbeat;

@@ -325,7 +325,7 @@ impl World {
                 }
             }
             Reply::Heartbeat(Err(_)) | Reply::UpdateStatus(Err(_)) => {}
-            Reply::KillTask(_) | Reply::JobChanged(_) | Reply::Answer(_) => {}
+            Reply::KillTask(_) | Reply::Work(_) | Reply::JobChanged(_) | Reply::Answer(_) => {}
         }
     }
 

@@ -211,7 +211,11 @@ async fn ask(
     };
     match inbox.request(Lane::Ordinary, event).await? {
         Reply::JobChanged(result) => Ok(result?),
-        Reply::Heartbeat(_) | Reply::UpdateStatus(_) | Reply::KillTask(_) | Reply::Answer(_) => {
+        Reply::Heartbeat(_)
+        | Reply::UpdateStatus(_)
+        | Reply::KillTask(_)
+        | Reply::Work(_)
+        | Reply::Answer(_) => {
             unreachable!("Invariant: a wish about a job is replied to as one")
         }
     }

@@ -10,7 +10,6 @@ use brasserie_common::{
 use brasserie_scheduler_core::{Event, Reply, StatusUpdate};
 use brasserie_thrift::convert::{self, WireError};
 use brasserie_thrift::generated::brasserie::BrasserieGetClusterStatusArgs;
-use brasserie_thrift::generated::common::SchedulerHeartbeatResponse;
 use brasserie_thrift::generated::fb303::{
     FacebookServiceGetStatusArgs, FacebookServiceGetStatusResult, FbStatus,
 };
@@ -27,7 +26,6 @@ use super::jobs::Jobs;
 use super::logs::Logs;
 use super::plans::Plans;
 use super::pool::WorkerPool;
-use super::work;
 use crate::inbox::{Inbox, Lane, Waiter};
 use crate::sources::Proposals;
 use crate::store::Room;
@@ -35,7 +33,7 @@ use crate::store::Stories;
 
 /// Serves `BistroScheduler` and `Brasserie` on one port.
 pub(crate) struct SchedulerService {
-    inbox: Inbox,
+    pub(super) inbox: Inbox,
     room: Arc<Room>,
     pool: WorkerPool,
     answers: Answers,
@@ -53,7 +51,7 @@ impl Service for SchedulerService {
                 call.serve(|args, to| self.heartbeat(from, protocol, args, to));
             }
             "updateStatus" => call.serve(|args, to| self.update_status(from, args, to)),
-            "requestWork" => call.serve(work::request),
+            "requestWork" => call.serve(|args, to| self.request_work(from, args, to)),
             "getStatus" => call.serve(|_: FacebookServiceGetStatusArgs, to| alive(to)),
             "getJobs" => call.serve(|_: BistroSchedulerGetJobsArgs, to| answers.jobs(from, to)),
             "getJob" => call.serve(|args, to| answers.job(from, args, to)),
@@ -119,7 +117,7 @@ impl SchedulerService {
             return refuse(to, full);
         }
         let goodbye = args.w.tasks_are_dead.unwrap_or(false);
-        let work_verdict = work::answer_to_riding(&mut args.w);
+        let work = convert::riding_request(args.w.work_request.take());
         let parsed =
             convert::parse("processHeartbeat.w", args.w).and_then(|worker: WorkerDescription| {
                 let set: WorkerSetId =
@@ -131,16 +129,24 @@ impl SchedulerService {
             Err(error) => return bad_argument(to, &error),
         };
         self.pool.heard(&worker.address, protocol);
+        if let Some(work) = work.map(Box::new) {
+            // First, so that the heartbeat's answer tells of it.
+            let request = None;
+            let event = Event::RequestWork {
+                request,
+                from: from.clone(),
+                work,
+            };
+            self.inbox.tell_soon(Lane::Health, event);
+        }
         let waiter: Waiter = Box::new(move |reply| match reply {
             Reply::Heartbeat(Ok(response)) => to.reply(&BistroSchedulerProcessHeartbeatResult {
-                result_value: Some(SchedulerHeartbeatResponse {
-                    work_verdict,
-                    ..(*response).into()
-                }),
+                result_value: Some((*response).into()),
             }),
             Reply::Heartbeat(Err(rejection)) => refuse(to, rejection),
             Reply::UpdateStatus(_)
             | Reply::KillTask(_)
+            | Reply::Work(_)
             | Reply::JobChanged(_)
             | Reply::Answer(_) => {
                 unreachable!("Invariant: a heartbeat is replied to as one")
@@ -170,7 +176,11 @@ impl SchedulerService {
         let waiter: Waiter = Box::new(move |reply| match reply {
             Reply::UpdateStatus(Ok(())) => to.reply(&BistroSchedulerUpdateStatusResult {}),
             Reply::UpdateStatus(Err(rejection)) => refuse(to, rejection),
-            Reply::Heartbeat(_) | Reply::KillTask(_) | Reply::JobChanged(_) | Reply::Answer(_) => {
+            Reply::Heartbeat(_)
+            | Reply::KillTask(_)
+            | Reply::Work(_)
+            | Reply::JobChanged(_)
+            | Reply::Answer(_) => {
                 unreachable!("Invariant: a status update is replied to as one")
             }
         });
@@ -181,7 +191,7 @@ impl SchedulerService {
         });
     }
 
-    fn take(&self, lane: Lane, waiter: Waiter, event: impl FnOnce(RequestId) -> Event) {
+    pub(super) fn take(&self, lane: Lane, waiter: Waiter, event: impl FnOnce(RequestId) -> Event) {
         // A lane that fills up just now drops the waiter, whose responder then answers that the call was dropped.
         if let Err(error) = self.inbox.try_request(lane, waiter, event) {
             tracing::debug!(%error, "a request was turned away");

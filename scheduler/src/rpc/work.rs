@@ -1,29 +1,48 @@
-//! Wishes for work. This scheduler sends tasks wherever there is room for them, so it has no use for wishes, and says so.
+//! `requestWork`.
 
-use brasserie_common::WorkRequest;
-use brasserie_scheduler_core::credits::never_mind;
+use brasserie_common::{Principal, WorkRequest};
+use brasserie_scheduler_core::{Event, Reply};
 use brasserie_thrift::convert;
-use brasserie_thrift::generated::common::{BistroWorker, WorkReply};
 use brasserie_thrift::generated::scheduler::{
     BistroSchedulerRequestWorkArgs, BistroSchedulerRequestWorkResult,
 };
 use brasserie_thrift::rpc::Responder;
 
-use super::service::bad_argument;
+use super::service::{SchedulerService, bad_argument, refuse};
+use crate::inbox::{Lane, Waiter};
 
-/// `requestWork`.
-pub(super) fn request(args: BistroSchedulerRequestWorkArgs, to: Responder) {
-    let request = convert::parse::<_, WorkRequest>("requestWork.request", args.request);
-    match request {
-        Ok(request) => to.reply(&BistroSchedulerRequestWorkResult {
-            result_value: Some(never_mind(&request).into()),
-        }),
-        Err(error) => bad_argument(to, &error),
+impl SchedulerService {
+    pub(super) fn request_work(
+        &self,
+        from: Principal,
+        args: BistroSchedulerRequestWorkArgs,
+        to: Responder,
+    ) {
+        if let Err(full) = self.inbox.check(Lane::Ordinary) {
+            return refuse(to, full);
+        }
+        let work = convert::parse::<_, WorkRequest>("requestWork.request", args.request);
+        let work = match work {
+            Ok(work) => Box::new(work),
+            Err(error) => return bad_argument(to, &error),
+        };
+        let waiter: Waiter = Box::new(move |reply| match reply {
+            Reply::Work(Ok(reply)) => to.reply(&BistroSchedulerRequestWorkResult {
+                result_value: Some((*reply).into()),
+            }),
+            Reply::Work(Err(rejection)) => refuse(to, rejection),
+            Reply::Heartbeat(_)
+            | Reply::UpdateStatus(_)
+            | Reply::KillTask(_)
+            | Reply::JobChanged(_)
+            | Reply::Answer(_) => {
+                unreachable!("Invariant: a request for work is replied to as one")
+            }
+        });
+        self.take(Lane::Ordinary, waiter, |request| Event::RequestWork {
+            request: Some(request),
+            from,
+            work,
+        });
     }
-}
-
-/// The answer to the wish that rides in a heartbeat, if there is one.
-pub(super) fn answer_to_riding(worker: &mut BistroWorker) -> Option<WorkReply> {
-    let request = convert::riding_request(worker.work_request.take());
-    request.map(|request| never_mind(&request).into())
 }

@@ -4,7 +4,6 @@ use brasserie_common::{
     MachinePortLock, Processor, SchedulerId, ServiceAddress, Shard, WorkDemand, WorkReply,
     WorkRequest, WorkRequestSeq, WorkVerdict, WorkerDescription, WorkerId, WorkerSetId,
 };
-use brasserie_scheduler_core::credits::NEVER_MIND_DELAY;
 use brasserie_thrift::convert;
 use brasserie_thrift::generated::common::{BistroWorker, WorkRequest as WireRequest};
 use brasserie_thrift::generated::scheduler::{
@@ -37,28 +36,29 @@ fn request(seq: u64) -> WorkRequest {
     }
 }
 
-/// What it wanted something for was not looked at.
-fn never_minded(seq: u64) -> WorkReply {
+/// What it wanted something for was not looked at: it is too early.
+fn put_off(seq: u64) -> WorkReply {
     WorkReply {
         seq: WorkRequestSeq(seq),
         verdicts: vec![(Processor::Cpu, WorkVerdict::Deferred)],
-        request_delay: NEVER_MIND_DELAY,
+        request_delay: std::time::Duration::from_secs(1),
         no_apps: Vec::new(),
         next_contact: None,
     }
 }
 
 #[tokio::test]
-async fn a_wish_for_work_is_put_off() {
+async fn a_wish_of_a_stranger_or_without_sense_is_refused() {
     let place = Place::new();
     let scheduler = place.start().await;
     let client = Client::of(&scheduler);
     let args = BistroSchedulerRequestWorkArgs {
         request: request(7).into(),
     };
-    let result: BistroSchedulerRequestWorkResult = client.call("requestWork", &args).await;
-    let reply: WorkReply = convert::parse("reply", result.result_value.unwrap()).unwrap();
-    assert_eq!(reply, never_minded(7));
+    let text = client
+        .refusal::<_, BistroSchedulerRequestWorkResult>("requestWork", &args)
+        .await;
+    assert!(text.contains("but this is"), "{text}");
     let args = BistroSchedulerRequestWorkArgs {
         request: WireRequest {
             seq: Some(-1),
@@ -76,7 +76,7 @@ async fn a_wish_for_work_is_put_off() {
 }
 
 #[tokio::test]
-async fn a_wish_that_rides_in_a_heartbeat_is_put_off_and_a_senseless_one_loses_no_heartbeat() {
+async fn a_wish_of_a_new_worker_is_put_off_and_a_senseless_one_loses_no_heartbeat() {
     let place = Place::new();
     let scheduler = place.start().await;
     let client = Client::of(&scheduler);
@@ -96,17 +96,21 @@ async fn a_wish_that_rides_in_a_heartbeat_is_put_off_and_a_senseless_one_loses_n
         protocol_version: brasserie_common::worker::PROTOCOL_VERSION,
         ..WorkerDescription::default()
     };
-    let sound = WireRequest::from(request(3));
-    let senseless = WireRequest {
-        worker: None,
-        ..sound.clone()
+    let sound = |scheduler| WorkRequest {
+        scheduler,
+        ..request(3)
     };
-    let rows = [
-        (Some(sound), Some(never_minded(3))),
-        (Some(senseless), None),
-        (None, None),
-    ];
-    for (work_request, expected) in rows {
+    let senseless = |scheduler| WireRequest {
+        worker: None,
+        ..sound(scheduler).into()
+    };
+    let mut known = SchedulerId::default();
+    for (row, expected) in [None, None, Some(3), Some(3)].into_iter().enumerate() {
+        let work_request = match row {
+            1 => Some(senseless(known)),
+            2 => Some(sound(known).into()),
+            _ => None,
+        };
         let args = BistroSchedulerProcessHeartbeatArgs {
             w: BistroWorker {
                 work_request,
@@ -120,7 +124,21 @@ async fn a_wish_that_rides_in_a_heartbeat_is_put_off_and_a_senseless_one_loses_n
         assert_eq!(response.worker_state, Some(0), "it is there, and NEW");
         let reply = response.work_verdict;
         let reply = reply.map(|reply| convert::parse("reply", reply).unwrap());
-        assert_eq!(reply, expected);
+        assert_eq!(reply, expected.map(put_off), "row {row}");
+        known = convert::parse("scheduler", response.id.unwrap()).unwrap();
+    }
+    // The same request by a call is the same request, and a later one is told the same as long as the worker is NEW.
+    for seq in [3, 4] {
+        let request = WorkRequest {
+            scheduler: known,
+            ..request(seq)
+        };
+        let args = BistroSchedulerRequestWorkArgs {
+            request: request.into(),
+        };
+        let result: BistroSchedulerRequestWorkResult = client.call("requestWork", &args).await;
+        let reply: WorkReply = convert::parse("reply", result.result_value.unwrap()).unwrap();
+        assert_eq!(reply, put_off(seq));
     }
     scheduler.shutdown().await.unwrap();
 }

@@ -101,7 +101,7 @@ impl From<RunningTask> for wire::RunningTask {
             )),
             est_duration_sec: task.work.est_duration.map(Into::into),
             deadline_sec: None,
-            usage: None,
+            usage: task.work.cpus.map(work::usage),
             work_request_seq: task.work.request.map(|seq| saturating_i64(seq.0)),
             // Absent where it says nothing: peers that do not know it get what they always got.
             bufferable: Some(task.work.bufferable).filter(|is| *is),

@@ -182,10 +182,12 @@ fn seconds() -> impl Strategy<Value = f64> {
 
 fn work_terms() -> impl Strategy<Value = WorkTerms> {
     let request = option::of((0..=i64::MAX.cast_unsigned()).prop_map(WorkRequestSeq));
-    (option::of(1e-3..1e9), request, any::<bool>()).prop_map(
-        |(est_duration, request, bufferable)| WorkTerms {
+    let cpus = option::of(seconds());
+    (option::of(1e-3..1e9), request, cpus, any::<bool>()).prop_map(
+        |(est_duration, request, cpus, bufferable)| WorkTerms {
             est_duration,
             request,
+            cpus,
             bufferable,
         },
     )

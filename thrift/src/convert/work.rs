@@ -3,6 +3,7 @@
 //! In a call nonsense is an error, as everywhere. Beside a heartbeat, or an answer to one, or a task, it counts as not said: neither a
 //! worker nor a task may be lost for it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use brasserie_common::work::{MAX_KNOWN_TASKS, MAX_PROCESSOR_TYPES};
@@ -207,17 +208,26 @@ fn verdict_to_wire((processor, verdict): &(Processor, WorkVerdict)) -> wire::Pro
     }
 }
 
-/// What fields 9, 12 and 15 of a `RunningTask` say.
+/// What fields 9, 11, 12 and 15 of a `RunningTask` say.
 pub(super) fn terms(task: &wire::RunningTask) -> WorkTerms {
     let seconds = task.est_duration_sec.map(OrderedFloat::into_inner);
     let request = task
         .work_request_seq
         .and_then(|seq| u64::try_from(seq).ok());
+    let usage = task.usage.as_ref();
+    let cpus = usage.and_then(|usage| usage.get(Processor::Cpu.as_str()));
+    let cpus = cpus.map(|cpus| cpus.into_inner());
     WorkTerms {
+        cpus: cpus.filter(|cpus| cpus.is_finite() && *cpus >= 0.0),
         est_duration: seconds.filter(|seconds| seconds.is_finite() && *seconds > 0.0),
         request: request.map(WorkRequestSeq),
         bufferable: task.bufferable.unwrap_or(false),
     }
+}
+
+/// What field 11 of a `RunningTask` says.
+pub(super) fn usage(cpus: f64) -> BTreeMap<String, OrderedFloat<f64>> {
+    [(Processor::Cpu.as_str().to_owned(), cpus.into())].into()
 }
 
 fn processor(path: &str, name: Option<String>) -> Result<Processor, WireError> {

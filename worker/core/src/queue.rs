@@ -20,6 +20,9 @@ use crate::outbox::Turn;
 /// A processor, in the thousandths that are counted.
 pub(crate) const WHOLE_CPU: u64 = 1000;
 
+/// More than any machine has.
+const MOST_CPUS: u64 = 1_000_000;
+
 /// Where a task stands in the queue.
 pub(crate) type Place = u64;
 
@@ -221,8 +224,10 @@ impl Association {
     }
 }
 
-/// What it keeps busy, in thousandths of a processor.
+/// What it keeps busy, in thousandths of a processor; a whole one, if nobody says.
 pub(crate) fn cpus_of(task: &RunningTask) -> u64 {
-    let _ = task;
-    WHOLE_CPU
+    // A float cast saturates; no task counts as more than any machine has, so that sums stay far from their end.
+    task.work.cpus.map_or(WHOLE_CPU, |cpus| {
+        ((cpus * WHOLE_CPU as f64) as u64).min(MOST_CPUS * WHOLE_CPU)
+    })
 }

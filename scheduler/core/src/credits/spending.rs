@@ -1,6 +1,7 @@
 //! What a credit allows, and what it costs: asked and told for each task, so neither may take longer than a look at a few numbers.
 
 use brasserie_common::{Processor, Time, WorkRequestSeq};
+use brasserie_scheduler_engine::{Allowance, Allowances};
 
 use super::amounts::{Class, Piece};
 use super::{Credits, Request};
@@ -12,23 +13,6 @@ pub enum NoCredit {
     Spent,
     /// The task would not make its deadline there.
     Late,
-}
-
-/// For which tasks of one type of processors a worker has credit.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Allowance {
-    pub bufferable: bool,
-    pub immediate: bool,
-    /// With this, unless it is 0, and its own estimate a task must stay within its bound; seconds.
-    pub estimated_delay: f64,
-}
-
-impl Allowance {
-    const NOTHING: Allowance = Allowance {
-        bufferable: false,
-        immediate: false,
-        estimated_delay: 0.0,
-    };
 }
 
 impl Credits {
@@ -82,6 +66,21 @@ impl Credits {
             immediate: of_type.amounts.are_left_for(Class::Immediate),
             estimated_delay: of_type.amounts.delay,
         }))
+    }
+
+    /// The types of processors of the newest request.
+    pub fn processors(&self) -> impl Iterator<Item = &Processor> {
+        let types = self.newest.iter().flat_map(|newest| &newest.types);
+        types.map(|of_type| &of_type.processor)
+    }
+
+    /// For placement, which looks at nothing else: all [`Credits::allowance`]s. `None`: the worker asks for nothing.
+    pub fn allowances(&self, now: Time) -> Option<Allowances> {
+        self.are_used().then(|| {
+            let types = self.processors();
+            let of_types = types.filter_map(|of| Some((of.clone(), self.allowance(now, of)?)));
+            Allowances::new(of_types)
+        })
     }
 
     fn good(&self, now: Time) -> Option<&Request> {

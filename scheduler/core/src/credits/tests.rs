@@ -680,15 +680,6 @@ fn a_run_that_a_worker_must_list_and_does_not_is_told() {
 }
 
 #[test]
-fn a_scheduler_without_credits_says_so_and_remembers_nothing() {
-    let wants = vec![demand(CPU, [1.0, 1.0, 1.0]), demand(gpu(), [0.0, 0.0, 0.0])];
-    let reply = never_mind(&request(5, wants));
-    assert_eq!(reply.seq, WorkRequestSeq(5));
-    assert_eq!(reply.verdicts, [(CPU, WorkVerdict::Deferred)]);
-    assert_eq!(reply.request_delay, NEVER_MIND_DELAY);
-}
-
-#[test]
 fn a_fingerprint_is_of_what_is_left_and_for_how_long() {
     use brasserie_common::fingerprint::{Shape, fingerprint_of};
 

@@ -12,6 +12,7 @@ use crate::jobs::Jobs;
 use crate::reconcile::Orphans;
 use crate::tasks::Tasks;
 use crate::workers::Workers;
+use crate::workers::asking::Asking;
 use crate::workers::initial_wait::InitialWait;
 
 impl Scheduler {
@@ -30,6 +31,7 @@ impl Scheduler {
             times: self.times.clone(),
             wait: self.wait.clone(),
             calls: self.calls.clone(),
+            asking: Asking::default(),
             log: self.log.clone(),
             effects: VecDeque::new(),
             invocation_ids: self.invocation_ids.clone(),

@@ -26,6 +26,9 @@ impl Scheduler {
         s.put(format!("{:?}", self.times));
         self.wait.shape(s, persisted, self.wall);
         self.calls.shape(s);
+        s.each(self.asking.waiting(), |s, (request, shard, seq)| {
+            s.put((request, shard, seq));
+        });
         let Log {
             last,
             persisted: _,

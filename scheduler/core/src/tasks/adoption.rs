@@ -149,6 +149,7 @@ impl Scheduler {
             kill_wait: listed.suicide_kill_wait,
             since: now,
             queued: None,
+            sent_for: listed.work.request,
             state: RunState::Running,
         };
         self.tasks_mut().begin(task, run);

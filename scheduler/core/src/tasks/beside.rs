@@ -114,6 +114,7 @@ impl Scheduler {
             kill_wait: listed.suicide_kill_wait,
             since: now,
             queued: None,
+            sent_for: listed.work.request,
             state: RunState::Running,
         };
         let index = self.index_of(&run);

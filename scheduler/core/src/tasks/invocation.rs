@@ -54,6 +54,7 @@ impl Scheduler {
             kill_wait: self.options().timeouts.suicide_task_kill_wait,
             since: now,
             queued: self.queued(task),
+            sent_for: self.spend_credit(now, &shard, task),
             state: RunState::Starting,
         };
         self.tasks_mut().begin(task, run);

@@ -75,11 +75,12 @@ impl Run {
             since: _,
             // It is only kept with the end.
             queued: _,
+            sent_for,
             state,
         } = self;
         s.invocation(*invocation);
         s.put((shard, next_backoff.no_more_backoffs, next_backoff.seconds));
-        s.put((kill_wait, state));
+        s.put((kill_wait, sent_for, state));
     }
 }
 

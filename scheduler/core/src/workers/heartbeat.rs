@@ -265,13 +265,14 @@ impl Scheduler {
     ) -> HeartbeatResponse {
         let t: Timeouts = self.options().timeouts;
         let worker_set = self.workers().set();
-        let (state, not_healthy_for) = match self.workers_mut().instance_mut(shard, worker) {
+        let (state, not_healthy_for, work) = match self.workers_mut().instance_mut(shard, worker) {
             Some(remote) => {
                 remote.tell(now, worker_set);
-                (remote.health(), remote.not_healthy_for(now))
+                let work = remote.credits.reply().map(Box::new);
+                (remote.health(), remote.not_healthy_for(now), work)
             }
             // It has left, and hears so.
-            None => (Health::MustDie, None),
+            None => (Health::MustDie, None, None),
         };
         HeartbeatResponse {
             scheduler: self.id(),
@@ -283,7 +284,7 @@ impl Scheduler {
             not_healthy_for,
             protocol_version: PROTOCOL_VERSION,
             worker_set,
-            work: None,
+            work,
             request_delay: None,
         }
     }

@@ -64,6 +64,11 @@ impl Scheduler {
             Event::KillTask { request, .. } => {
                 self.reply(request, None, Reply::KillTask(Err(rejection)));
             }
+            Event::RequestWork { request, .. } => {
+                if let Some(request) = request {
+                    self.reply(request, None, Reply::Work(Err(rejection)));
+                }
+            }
             Event::ChangeJob { request, .. } => {
                 let refusal = JobRefusal::SteppedDown { newer };
                 self.reply(request, None, Reply::JobChanged(Err(refusal)));

@@ -16,6 +16,7 @@ use brasserie_scheduler_engine::{Eligibility, WorkerIndex};
 use super::consensus::Consensus;
 use super::healthchecks::Healthchecks;
 use crate::calls::Purpose;
+use crate::credits::Credits;
 use crate::effect::{Call, CallReply};
 use crate::record::{DeletionNumber, InstanceRecord, LeftCause, Record};
 use crate::scheduler::Scheduler;
@@ -78,6 +79,8 @@ pub(crate) struct Remote {
     /// Set when it has left.
     forgotten_at: Option<Time>,
     pub(super) additions: Additions,
+    /// What it asked for, and what of that is left.
+    pub(super) credits: Credits,
 }
 
 /// What the worker sends of what the original protocol lacks; unknown until it has sent back a set of ours.
@@ -133,6 +136,7 @@ impl Remote {
             begun_anew: 0,
             forgotten_at: None,
             additions: Additions::default(),
+            credits: Credits::default(),
         }
     }
 
@@ -195,6 +199,7 @@ impl Remote {
         self.model.begin_anew(now, gaps);
         self.fetch = Fetch::Due(now);
         self.healthchecks.begin_anew();
+        self.credits = Credits::default();
         self.begun_anew = self.begun_anew.saturating_add(1);
     }
 
@@ -414,6 +419,7 @@ impl Scheduler {
         let poke = remote.wants_poke(current, verdict.only_withheld);
         let (index, eligibility) = (remote.index, remote.eligibility(now, first));
         self.engine_mut().set_eligibility(index, eligibility);
+        self.look_at_credit(now, shard);
         if self.may_call() {
             self.fetch_if_due(now, shard);
             self.healthcheck_if_due(now, shard, poke);
@@ -446,12 +452,15 @@ impl Scheduler {
             }
         });
         let orphan_at = self.next_orphan(now, shard);
+        // Its last moment is still good.
+        let credit_end = remote.credits.next_change();
+        let credit_end = credit_end.map(|at| at + Duration::from_nanos(1));
         let calls = [fetch_at, healthcheck_at, notify_at, orphan_at];
         // What must not be called yet would be due for ever.
         let calls = calls.map(|at| at.filter(|_| self.may_call()));
         let wake = calls
             .into_iter()
-            .chain([busy_end, health_at])
+            .chain([busy_end, health_at, credit_end])
             .flatten()
             .min();
         self.workers_mut().wake_at(shard, wake);

@@ -74,6 +74,7 @@ impl World {
             //     [no-job | disabled | faulty] [switched-off] [without-node n2] [working-wait 2s]
             //     [orphans-end-after 20s] [job-orphans-end-after 5s | job-orphans-stay]
             //     [kill-by term_wait_kill] [job-kill-by kill] [nodes-later] [each 60s 90s]
+            //     [may-wait] [takes 60s] [due 90s]
             // Job j on these nodes. `leave-wait-before`: the operator's override, a time so far in the future. `no-job`: there
             // is none; `faulty`: it has errors; `switched-off`: the settings say so; `without-node`: one that is disabled.
             // Methods wait 7 s. `nodes-later`: the nodes come when the scenario says `nodes`. `each`: a node for each such time of the
@@ -134,6 +135,10 @@ impl World {
             // kill n0
             // An operator wants j on n0 ended.
             "kill" => self.hear_kill(w)?,
+            // request-work w1 seq 1 [secs 60] [instances 2] [idle 2] [delay 5] [linger 120s] [to S1]
+            //     [rides] [knows run#1 run#2]
+            // Of CPUs; `rides`: in a heartbeat, whose answer tells what became of it.
+            "request-work" => self.hear_work_request(w)?,
             // delete-history [n0 n1]
             // An operator wants forgotten how j has ended: on these nodes, or on all.
             "delete-history" => self.hear_deletion(w)?,

@@ -54,6 +54,9 @@ impl ConfigText {
             "job-orphans-stay" => self.job += r#", "kill_orphan_tasks_after_sec": false"#,
             "kill-by" => self.settings += &method(w)?,
             "job-kill-by" => self.job += &method(w)?,
+            "may-wait" => self.job += r#", "bufferable": true"#,
+            "takes" => self.job += &format!(r#", "est_duration": {}"#, seconds(w)?),
+            "due" => self.job += &format!(r#", "deadline": {}"#, seconds(w)?),
             "nodes-later" => self.nodes_later = true,
             "each" => {
                 let period = w.duration("a period")?.as_secs();

@@ -9,6 +9,7 @@ mod index;
 mod names;
 mod show;
 mod transcript;
+mod work;
 mod world;
 
 use std::path::Path;
@@ -32,6 +33,7 @@ fn every_word_of_the_vocabulary_is_used() {
         include_str!("commands.rs"),
         include_str!("config_text.rs"),
         include_str!("world.rs"),
+        include_str!("work.rs"),
     ];
     index::check_vocabulary(&folder, &sources);
 }

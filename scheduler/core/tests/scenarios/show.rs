@@ -11,6 +11,7 @@ use brasserie_scheduler_core::{
 };
 
 use crate::transcript::show_duration;
+use crate::work;
 use crate::world::{Asked, Held, OpenCall, World};
 
 impl World {
@@ -148,6 +149,8 @@ impl World {
             Reply::UpdateStatus(Err(rejection)) | Reply::KillTask(Err(rejection)) => {
                 self.refused(rejection)
             }
+            Reply::Work(Ok(reply)) => work::reply_text(reply),
+            Reply::Work(Err(rejection)) => self.refused(rejection),
             Reply::JobChanged(Ok(changed)) => format!("{changed:?}"),
             Reply::JobChanged(Err(refusal)) => format!("refused: {refusal}"),
             Reply::Answer(answer) => return Err(format!("nobody asked: {answer:?}")),
@@ -194,10 +197,15 @@ impl World {
         let counts_for = response.not_healthy_for.filter(|d| !d.is_zero());
         let counts_for = counts_for.map(|d| format!(" for {}", show_duration(d)));
         Ok(format!(
-            "{}{}, set {}",
+            "{}{}, set {}{}",
             response.worker_state.as_str(),
             counts_for.unwrap_or_default(),
-            self.names.set(set)
+            self.names.set(set),
+            response
+                .work
+                .as_ref()
+                .map(|work| format!("; {}", work::reply_text(work)))
+                .unwrap_or_default()
         ))
     }
 
@@ -237,11 +245,12 @@ impl World {
                 let name = self.names.next("run");
                 self.names.name_run(run.task.invocation, name.clone());
                 let text = format!(
-                    "runTask {} on {}, sequence {}, {}",
+                    "runTask {} on {}, sequence {}, {}{}",
                     run.task.job,
                     run.task.node,
                     run.sequence.0,
-                    backoff_text(run.task.next_backoff)
+                    backoff_text(run.task.next_backoff),
+                    work::terms_text(&run.task.work)
                 );
                 self.tasks.insert(name.clone(), run.task);
                 (name, text)

@@ -9,7 +9,7 @@ use super::demands::Refusal;
 use super::workers::Worker;
 use crate::engine::Engine;
 use crate::statuses::gate::Gate;
-use crate::types::{Allowance, Allowances, WorkFound, WorkerIndex};
+use crate::types::{Allowance, Allowances, Eligibility, WorkFound, WorkerIndex};
 
 /// Seconds that a task is taken to run of which nobody says anything.
 pub const DEFAULT_ESTIMATE: f64 = 60.0;
@@ -82,6 +82,12 @@ impl Engine {
         if self.pool.set_allowances(worker, allowances) {
             self.offer_worker(worker);
         }
+    }
+
+    /// Whether it may get tasks now, as it was said last.
+    pub fn is_eligible(&self, worker: WorkerIndex) -> bool {
+        let slot = self.pool.get(worker);
+        slot.is_some_and(|slot| slot.eligibility == Eligibility::Eligible)
     }
 
     /// The type of processors that a job's tasks count as on a worker, and how many of these one keeps busy.

@@ -36,6 +36,7 @@ impl Remote {
             forgotten_at,
             // For people.
             additions: _,
+            credits,
         } = self;
         // Resources are the engine's.
         s.worker(description.id);
@@ -63,6 +64,7 @@ impl Remote {
                 s.set(set);
             });
         }
+        credits.shape(s);
         s.opt(*wake, Shape::deadline);
         s.opt(*forgotten_at, Shape::deadline);
     }

@@ -1,0 +1,310 @@
+//! Workers that ask for work: what becomes of their requests, and when they hear of it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use brasserie_common::worker::Intake;
+use brasserie_common::{
+    Health, InvocationId, Processor, RequestId, Shard, Time, WorkReply, WorkRequest,
+    WorkRequestSeq, WorkVerdict, WorkerId,
+};
+use brasserie_scheduler_engine::Task;
+
+use crate::credits::{Apps, Class, DEFERRED_DELAY, Found, Piece, Policy, Readiness, Sent};
+use crate::effect::{Rejection, Reply};
+use crate::scheduler::Scheduler;
+use crate::tasks::RunState;
+
+/// A request is answered when what may start has started; if that takes longer, its worker hears that its verdicts are still to come.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+/// Requests that wait for their answers: each worker has one on its way, so beyond this somebody repeats them.
+const MAX_WAITING: usize = 32_768;
+
+/// Requests that have no answer yet, and credits that have no verdicts yet.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Asking {
+    waiting: Vec<Waiting>,
+    /// Invariant: whoever's credits are pending is in here.
+    pending: BTreeSet<Shard>,
+}
+
+#[derive(Clone, Debug)]
+struct Waiting {
+    request: RequestId,
+    shard: Shard,
+    worker: WorkerId,
+    work: WorkRequest,
+    until: Time,
+}
+
+impl Asking {
+    /// When somebody must be answered, whether or not all that may start has started.
+    pub(crate) fn next_answer(&self) -> Option<Time> {
+        self.waiting.iter().map(|waiting| waiting.until).min()
+    }
+
+    /// For fingerprints: what it is waited for.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = (RequestId, &Shard, WorkRequestSeq)> {
+        let all = self.waiting.iter();
+        all.map(|waiting| (waiting.request, &waiting.shard, waiting.work.seq))
+    }
+}
+
+/// A task as a piece of work, owned.
+struct OwnPiece {
+    processor: Processor,
+    usage: f64,
+    estimate: f64,
+    class: Class,
+    bound: Option<Duration>,
+}
+
+impl OwnPiece {
+    fn piece(&self) -> Piece<'_> {
+        Piece::new(
+            &self.processor,
+            self.usage,
+            self.estimate,
+            self.class,
+            self.bound,
+        )
+    }
+}
+
+impl Scheduler {
+    /// `requestWork`, or what rides in a heartbeat, whose answer is in the heartbeat's.
+    pub(crate) fn request_work(
+        &mut self,
+        now: Time,
+        request: Option<RequestId>,
+        work: WorkRequest,
+    ) {
+        let taken = self.take_request(now, &work);
+        let Some(request) = request else {
+            return;
+        };
+        match taken {
+            Ok(shard) if self.asking.waiting.len() < MAX_WAITING => {
+                self.asking.waiting.push(Waiting {
+                    request,
+                    shard,
+                    worker: work.worker,
+                    work,
+                    until: now + ANSWER_WITHIN,
+                });
+            }
+            Ok(_) => {
+                let verdict = WorkVerdict::Deferred;
+                let reply = WorkReply::same_for_all(&work, verdict, ANSWER_WITHIN);
+                self.reply(request, None, Reply::Work(Ok(Box::new(reply))));
+            }
+            Err(rejection) => self.reply(request, None, Reply::Work(Err(rejection))),
+        }
+    }
+
+    fn take_request(&mut self, now: Time, work: &WorkRequest) -> Result<Shard, Rejection> {
+        let ours = self.id();
+        if work.scheduler != ours {
+            return Err(Rejection::WrongScheduler {
+                theirs: work.scheduler,
+                ours,
+            });
+        }
+        let shard = self.workers().shard_with(work.worker).cloned();
+        let shard = shard.ok_or(Rejection::UnknownWorker {
+            worker: work.worker,
+        })?;
+        let readiness = self.readiness(now, &shard);
+        let running = self.pieces_on(&shard);
+        let sent = running.iter().map(|(invocation, piece, since)| Sent {
+            invocation: *invocation,
+            piece: piece.piece(),
+            acknowledged: *since,
+        });
+        let Some(remote) = self.workers_mut().get_mut(&shard) else {
+            return Err(Rejection::UnknownWorker {
+                worker: work.worker,
+            });
+        };
+        let policy = Policy::default();
+        let taken = remote
+            .credits
+            .on_request(now, &policy, readiness, work, sent);
+        let is_pending = remote.credits.is_pending();
+        for missing in taken.missing {
+            let text = format!("worker `{shard}` does not list run {missing}, which it has taken");
+            self.tasks_mut().note_problem(now, text);
+        }
+        if is_pending {
+            self.asking.pending.insert(shard.clone());
+        }
+        self.evaluate(now, &shard);
+        Ok(shard)
+    }
+
+    fn readiness(&self, now: Time, shard: &Shard) -> Readiness {
+        let remote = self.workers().get(shard);
+        let may_work = remote.is_some_and(|remote| remote.may_have_credit());
+        match may_work && self.why_nothing_starts(now).is_empty() {
+            true => Readiness::MayWork,
+            false => Readiness::MayNot,
+        }
+    }
+
+    /// All that may run on a shard, as work, with since when its worker surely has it.
+    fn pieces_on(&self, shard: &Shard) -> Vec<(InvocationId, OwnPiece, Option<Time>)> {
+        let on_shard = self.tasks().on_shard(shard);
+        let runs = on_shard.into_iter().filter_map(|(task, invocation)| {
+            let run = self.tasks().find(task, invocation)?;
+            let since = match run.state {
+                RunState::Running => Some(run.since),
+                RunState::Starting | RunState::Unsure => None,
+            };
+            Some((invocation, self.piece_of(shard, task), since))
+        });
+        runs.collect()
+    }
+
+    fn piece_of(&self, shard: &Shard, task: Task) -> OwnPiece {
+        let index = self.workers().get(shard).map(|remote| remote.index());
+        let config = self.engine().config();
+        let job = self.engine().job_config(task.job);
+        let (Some(index), Some(config), Some(job)) = (index, config, job) else {
+            // Its job is gone: it keeps a processor busy for as long as nobody knows.
+            return OwnPiece {
+                processor: Processor::Cpu,
+                usage: 1.0,
+                estimate: 0.0,
+                class: Class::Immediate,
+                bound: None,
+            };
+        };
+        let (processor, usage) = self.engine().work_of(config, job, index);
+        OwnPiece {
+            processor,
+            usage,
+            // Without one the usual one counts.
+            estimate: job.est_duration.map_or(0.0, |est| est.as_secs_f64()),
+            class: match job.bufferable {
+                true => Class::Bufferable,
+                false => Class::Immediate,
+            },
+            bound: job.deadline(),
+        }
+    }
+
+    /// A task was marked running on a worker: it costs credit there, if the worker asks for work.
+    pub(crate) fn spend_credit(
+        &mut self,
+        now: Time,
+        shard: &Shard,
+        task: Task,
+    ) -> Option<WorkRequestSeq> {
+        let uses_credits = |remote: &super::remote::Remote| remote.credits.are_used();
+        if !self.workers().get(shard).is_some_and(uses_credits) {
+            return None;
+        }
+        let piece = self.piece_of(shard, task);
+        let remote = self.workers_mut().get_mut(shard)?;
+        remote.credits.spend(now, &piece.piece())
+    }
+
+    /// What the worker may be sent now; and nothing more if it may not work. Part of each look at a worker.
+    pub(crate) fn look_at_credit(&mut self, now: Time, shard: &Shard) {
+        let Some(remote) = self.workers_mut().get_mut(shard) else {
+            return;
+        };
+        if !remote.credits.are_used() {
+            return;
+        }
+        if !remote.may_have_credit() {
+            remote.credits.clear();
+        }
+        remote.credits.expire(now);
+        let (index, allowances) = (remote.index(), remote.credits.allowances(now));
+        self.engine_mut().set_allowances(index, allowances);
+    }
+
+    /// Once a turn, after what may start has started: fixes verdicts, and answers.
+    pub(crate) fn answer_requests(&mut self, now: Time) {
+        if !self.more_to_place {
+            for shard in std::mem::take(&mut self.asking.pending) {
+                self.end_pass(now, &shard);
+            }
+        }
+        let waiting = std::mem::take(&mut self.asking.waiting);
+        for waiting in waiting {
+            let is_pending = self.asking.pending.contains(&waiting.shard);
+            if is_pending && now < waiting.until {
+                self.asking.waiting.push(waiting);
+                continue;
+            }
+            let reply = self.answer_to(&waiting);
+            self.reply(waiting.request, None, Reply::Work(Ok(Box::new(reply))));
+        }
+    }
+
+    fn end_pass(&mut self, now: Time, shard: &Shard) {
+        let may_start = self.why_nothing_starts(now).is_empty();
+        let Some(remote) = self.workers().get(shard) else {
+            return;
+        };
+        let index = remote.index();
+        if may_start && remote.may_have_credit() && !self.engine().is_eligible(index) {
+            // It is busy for a moment: no task could be sent there, whatever it had asked for.
+            self.asking.pending.insert(shard.clone());
+            return;
+        }
+        let found: Vec<(Processor, Found)> = remote
+            .credits
+            .processors()
+            .map(|processor| {
+                let found = self.engine().work_found(index, processor);
+                let found = Found {
+                    candidates: found.ready,
+                    late: found.late,
+                    apps: match found.is_used {
+                        true => Apps::Some,
+                        false => Apps::None,
+                    },
+                };
+                (processor.clone(), found)
+            })
+            .collect();
+        let Some(remote) = self.workers_mut().get_mut(shard) else {
+            return;
+        };
+        if may_start {
+            remote.credits.end_pass(now, |processor| {
+                let of_it = found.iter().find(|(of, _)| of == processor);
+                of_it.expect("Invariant: all of its types were looked at").1
+            });
+        } else {
+            remote.credits.clear();
+        }
+        self.evaluate(now, shard);
+    }
+
+    /// What the newest request is told; an older one, that there was a newer.
+    fn answer_to(&self, waiting: &Waiting) -> WorkReply {
+        let remote = self.workers().get(&waiting.shard);
+        let remote = remote.filter(|remote| remote.id() == waiting.worker);
+        let reply = remote.and_then(|remote| remote.credits.reply());
+        match reply {
+            Some(reply) if reply.seq == waiting.work.seq => reply,
+            Some(_) => WorkReply::same_for_all(&waiting.work, WorkVerdict::Stale, Duration::ZERO),
+            None => WorkReply::same_for_all(&waiting.work, WorkVerdict::Deferred, DEFERRED_DELAY),
+        }
+    }
+}
+
+impl super::remote::Remote {
+    /// Whether it may have any: while it is HEALTHY and takes tasks. That it is busy for a moment is no reason.
+    fn may_have_credit(&self) -> bool {
+        let is_open = match self.description.intake {
+            Intake::Open => true,
+            Intake::Draining => false,
+        };
+        is_open && self.health() == Health::Healthy
+    }
+}
