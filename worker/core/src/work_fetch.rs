@@ -4,11 +4,14 @@
 //! [`Time`](brasserie_common::Time)s; spans and amounts of work are seconds, amounts of processors are instances, both as `f64`, since
 //! policies weigh them and never count with them: what is counted exactly, slots and cards, is counted elsewhere.
 
+mod amounts;
 mod outlook;
+mod priority;
 mod profile;
 mod types;
 
 pub use outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};
+pub use priority::Priorities;
 pub use profile::{Profile, ReportPolicy, RrOrder, TaskErrors};
 pub use types::{
     Association, AssociationIndex, Associations, PerType, ProcessorKind, ProcessorType, Processors,
