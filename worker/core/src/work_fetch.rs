@@ -5,14 +5,17 @@
 //! policies weigh them and never count with them: what is counted exactly, slots and cards, is counted elsewhere.
 
 mod amounts;
+mod busy;
 mod outlook;
 mod priority;
 mod profile;
+mod rec;
 mod types;
 
 pub use outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};
 pub use priority::Priorities;
 pub use profile::{Profile, ReportPolicy, RrOrder, TaskErrors};
+pub use rec::{Accounting, RPC_POLICY_HALF_LIFE, SavedRec, update_average};
 pub use types::{
     Association, AssociationIndex, Associations, PerType, ProcessorKind, ProcessorType, Processors,
     Stage, Task, TaskNumber, Usage,

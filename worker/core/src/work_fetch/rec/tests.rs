@@ -1,0 +1,219 @@
+//! The vectors of section 9, the rules of intervals, and that who is always busy gets its share.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use brasserie_common::Time;
+use proptest::num::f64::ANY;
+use proptest::prelude::*;
+
+use super::super::priority::Priorities;
+use super::super::profile::Profile;
+use super::super::types::{
+    Association, AssociationIndex, ProcessorKind, ProcessorType, Processors, Stage, Task,
+    TaskNumber, Usage,
+};
+use super::{Accounting, DAY, RPC_POLICY_HALF_LIFE, SavedRec, update_average};
+
+const TEN_DAYS: f64 = 10.0 * DAY;
+
+fn at(seconds: f64) -> Time {
+    Time::ZERO + Duration::from_secs_f64(seconds)
+}
+
+fn processors() -> Processors {
+    let kind = |instances, relative_speed| ProcessorKind {
+        name: "some".to_owned(),
+        instances,
+        relative_speed,
+        availability: 1.0,
+    };
+    Processors::new(kind(4, 1.0), vec![kind(2, 0.2)])
+}
+
+fn executing(association: usize, cpus: f64, since: f64) -> Task {
+    Task {
+        number: TaskNumber(0),
+        association: AssociationIndex(association),
+        job: 0,
+        usage: Usage { cpus, cards: None },
+        remaining: 60.0,
+        received: Time::ZERO,
+        deadline: None,
+        stage: Stage::Executing { since: at(since) },
+    }
+}
+
+fn volunteer(associations: usize, now: f64) -> Accounting {
+    let saved = vec![SavedRec::default(); associations];
+    Accounting::new(&saved, at(now), &Profile::VOLUNTEER)
+}
+
+/// One CPU instance is worth 200 a day.
+#[test]
+fn averages_are_those_of_the_vectors() {
+    for (average, interval, busy, expected) in [
+        (0.0, 60.0, 1.0, 0.009_626_812_478_202_85),
+        (100.0, 60.0, 0.0, 99.995_186_593_760_9),
+        (100.0, TEN_DAYS, 0.0, 50.0),
+        (100.0, 3600.0, 4.0, 102.018_762_665_787_56),
+        (0.0, 0.5, 1.0, 8.022_536_812_036_402e-5),
+        (200.0, DAY, 1.0, 200.0),
+    ] {
+        let work = busy * interval / DAY * 200.0;
+        let computed = update_average(average, interval, work, TEN_DAYS);
+        let error = (computed - expected).abs() / expected;
+        assert!(error < 1e-14, "{computed} is not {expected}");
+    }
+}
+
+#[test]
+fn a_half_life_halves_and_that_of_the_rpc_policy_is_a_factor_of_e_a_week() {
+    assert!((RPC_POLICY_HALF_LIFE / DAY - 4.852).abs() < 0.0005);
+    let after_a_week = update_average(1.0, 7.0 * DAY, 0.0, RPC_POLICY_HALF_LIFE);
+    assert!((after_a_week - (-1.0_f64).exp()).abs() < 1e-15);
+    for none in [0.0, -1.0, f64::NAN] {
+        assert_eq!(update_average(8.0, TEN_DAYS, 0.0, none), 4.0);
+    }
+}
+
+#[test]
+fn what_executes_is_counted_from_where_it_began() {
+    let mut accounting = volunteer(2, 1000.0);
+    // 60 s on two CPUs, and 15 s on one and the half of two cards.
+    let mut with_cards = executing(1, 1.0, 1045.0);
+    with_cards.usage.cards = Some((ProcessorType(1), 1.0));
+    let tasks = [executing(0, 2.0, 0.0), with_cards];
+    accounting.adjust(at(1060.0), &tasks, &processors());
+    let of = |instance_seconds: f64| update_average(0.0, 60.0, instance_seconds / DAY, TEN_DAYS);
+    assert_eq!(accounting.averages(), [of(120.0), of(15.0 * 1.2)]);
+}
+
+#[test]
+fn only_what_executes_counts() {
+    let mut accounting = volunteer(1, 0.0);
+    let stages = [
+        Stage::Queued,
+        Stage::WaitingForInputs { stalled: false },
+        Stage::Preempted { has_process: true },
+    ];
+    let tasks = stages.map(|stage| Task {
+        stage,
+        ..executing(0, 1.0, 0.0)
+    });
+    accounting.stopped(at(30.0), &tasks[2], &processors());
+    accounting.adjust(at(60.0), &tasks, &processors());
+    assert_eq!(accounting.averages(), [0.0]);
+}
+
+#[test]
+fn what_stopped_within_an_interval_counts_with_its_part() {
+    let mut whole = volunteer(1, 0.0);
+    let mut parts = whole.clone();
+    whole.adjust(at(60.0), &[executing(0, 1.0, 0.0)], &processors());
+    parts.stopped(at(20.0), &executing(0, 1.0, 0.0), &processors());
+    parts.stopped(at(50.0), &executing(0, 1.0, 20.0), &processors());
+    parts.adjust(at(60.0), &[executing(0, 1.0, 50.0)], &processors());
+    assert_eq!(whole, parts);
+}
+
+#[test]
+fn intervals_that_are_too_long_or_turn_back_are_dropped() {
+    let task = [executing(0, 1.0, 0.0)];
+    let mut accounting = volunteer(1, 1000.0);
+    accounting.stopped(at(1120.5), &task[0], &processors());
+    accounting.adjust(at(1120.5), &task, &processors());
+    assert_eq!(accounting.averages(), [0.0], "too long");
+    accounting.adjust(at(500.0), &task, &processors());
+    assert_eq!(accounting.averages(), [0.0], "turned back");
+    // The next begins anew, and the average is as old as it is.
+    accounting.adjust(at(620.0), &task, &processors());
+    let grown = update_average(0.0, 0.0, 120.0 / DAY, TEN_DAYS);
+    assert_eq!(accounting.averages(), [grown]);
+}
+
+#[test]
+fn intervals_that_are_too_short_go_on() {
+    let task = [executing(0, 1.0, 0.0)];
+    let mut in_steps = volunteer(1, 0.0);
+    let mut at_once = in_steps.clone();
+    in_steps.adjust(at(0.5), &task, &processors());
+    in_steps.adjust(at(0.99), &task, &processors());
+    assert_eq!(in_steps, at_once);
+    in_steps.adjust(at(1.5), &task, &processors());
+    at_once.adjust(at(1.5), &task, &processors());
+    assert_eq!(in_steps, at_once);
+    assert!(in_steps.averages()[0] > 0.0);
+}
+
+#[test]
+fn a_task_of_nobody_is_no_ones() {
+    let mut accounting = volunteer(1, 0.0);
+    accounting.adjust(at(60.0), &[executing(1, 1.0, 0.0)], &processors());
+    assert_eq!(accounting.averages(), [0.0]);
+}
+
+#[test]
+fn a_restart_loses_nothing_but_what_time_takes() {
+    let mut accounting = volunteer(2, 0.0);
+    accounting.adjust(at(60.0), &[executing(1, 4.0, 0.0)], &processors());
+    let before = accounting.averages()[1];
+    let saved = accounting.save(at(100.0));
+    assert_eq!(saved[1].age, 40.0);
+    let away = TEN_DAYS - 40.0;
+    let saved: Vec<_> = saved.into_iter().map(|one| one.older(away)).collect();
+    let again = Accounting::new(&saved, at(7.0), &Profile::VOLUNTEER);
+    assert_eq!(again.averages(), [0.0, before / 2.0]);
+}
+
+/// What two always busy schedulers got of one CPU in three half-lives, the one with the higher priority first.
+fn got(shares: [f64; 2], profile: &Profile) -> [f64; 2] {
+    let associations = shares.map(|share| Association {
+        share,
+        max_concurrent: None,
+        max_concurrent_of_jobs: BTreeMap::new(),
+    });
+    let mut accounting = Accounting::new(&[SavedRec::default(); 2], at(0.0), profile);
+    let mut got = [0.0; 2];
+    let mut now = 0.0;
+    while now < 3.0 * profile.rec_half_life {
+        let priorities = Priorities::new(&associations, accounting.averages(), &[true; 2]);
+        let first = priorities.in_order()[0];
+        now += profile.schedule_period;
+        got[first.0] += profile.schedule_period;
+        accounting.adjust(at(now), &[executing(first.0, 1.0, 0.0)], &processors());
+    }
+    got
+}
+
+#[test]
+fn who_is_always_busy_gets_its_share() {
+    for profile in [Profile::CLUSTER, Profile::VOLUNTEER] {
+        for shares in [[100.0, 300.0], [100.0, 100.0], [900.0, 100.0]] {
+            let [one, other] = got(shares, &profile);
+            let error = (one / other) / (shares[0] / shares[1]) - 1.0;
+            assert!(error.abs() < 0.05, "{shares:?}: {one} and {other}");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn an_average_is_an_amount_whatever_comes(
+        average in ANY, since in ANY, work in ANY, half_life in ANY,
+    ) {
+        let updated = update_average(average, since, work, half_life);
+        prop_assert!(updated.is_finite() && updated >= 0.0);
+    }
+
+    /// Of steps of equal load it does not matter how many they are.
+    #[test]
+    fn steps_of_the_same_load_add_up(
+        average in 0.0..10.0_f64, load in 0.0..10.0_f64, one in 60.0..DAY, other in 60.0..DAY,
+    ) {
+        let step = |from: f64, seconds: f64| update_average(from, seconds, load * seconds / DAY, TEN_DAYS);
+        let in_two = step(step(average, one), other);
+        let at_once = step(average, one + other);
+        prop_assert!((in_two - at_once).abs() <= 1e-9 * (1.0 + at_once));
+    }
+}
