@@ -6,12 +6,14 @@
 
 mod amounts;
 mod busy;
+mod estimates;
 mod outlook;
 mod priority;
 mod profile;
 mod rec;
 mod types;
 
+pub use estimates::{Estimates, Progress, SavedEstimate, remaining};
 pub use outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};
 pub use priority::Priorities;
 pub use profile::{Profile, ReportPolicy, RrOrder, TaskErrors};
