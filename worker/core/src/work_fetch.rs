@@ -11,6 +11,7 @@ mod outlook;
 mod priority;
 mod profile;
 mod rec;
+mod rr_sim;
 mod types;
 
 pub use estimates::{Estimates, Progress, SavedEstimate, remaining};
@@ -18,6 +19,7 @@ pub use outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};
 pub use priority::Priorities;
 pub use profile::{Profile, ReportPolicy, RrOrder, TaskErrors};
 pub use rec::{Accounting, RPC_POLICY_HALF_LIFE, SavedRec, update_average};
+pub use rr_sim::Situation;
 pub use types::{
     Association, AssociationIndex, Associations, PerType, ProcessorKind, ProcessorType, Processors,
     Stage, Task, TaskNumber, Usage,

@@ -1,0 +1,482 @@
+//! What will happen if no more work comes: the tasks that are there, run in turn by the priorities of their schedulers.
+//!
+//! Simulated time goes from one end of a task to the next, in steps that are not too long, as the turns change with what schedulers got.
+//! Beyond the end of the buffer nothing counts any more but whether deadlines are met: so the simulation ends there, as soon as all tasks
+//! that are left would meet theirs even if they ran one by one. Without deadlines that are near its cost is that of the tasks of one
+//! buffer, however many are queued; else that of all tasks, each with the instances that are taken when it ends.
+
+mod queues;
+
+use brasserie_common::Time;
+
+use super::amounts::amount;
+use super::busy::BusyTimes;
+use super::outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};
+use super::priority::Priorities;
+use super::profile::{Profile, RrOrder};
+use super::rec::update_average;
+use super::types::{
+    AssociationIndex, Associations, PerType, ProcessorType, Processors, Stage, Task, TaskNumber,
+    Usage,
+};
+use queues::Queues;
+
+const DAY: f64 = 86_400.0;
+/// What lies between no instance and some.
+const SOME: f64 = 1e-6;
+/// A step longer than so many of the longest is cut to one of so many parts.
+const LONG_STEPS: f64 = 10.0;
+/// The least part of an instance that a task keeps others from when it is counted who runs, so that their number has a bound.
+const LEAST_PLACE: f64 = 0.01;
+/// Of a type with more instances it is never said that all are busy with tasks that miss: no machine has them, and each needs a place.
+const MOST_PLACES: u32 = 10_000;
+/// Sums of many spans are wrong by less than this part of them.
+const ROUNDING: f64 = 1e-9;
+/// The least part of the time in which a processor is believed to be there.
+const LEAST_AVAILABILITY: f64 = 0.01;
+
+/// What the simulation begins with. It changes none of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Situation<'a> {
+    pub now: Time,
+    pub processors: &'a Processors,
+    pub associations: &'a Associations,
+    /// Of each association, as [`Accounting`](super::Accounting) has it.
+    pub rec: &'a [f64],
+    /// In any order. Those of associations or processors that are not there are left out.
+    pub tasks: &'a [Task],
+    pub profile: &'a Profile,
+}
+
+impl Situation<'_> {
+    pub fn outlook(&self) -> Outlook {
+        let mut simulation = Simulation::new(self);
+        simulation.run();
+        simulation.finish()
+    }
+
+    /// Seconds from now; nothing for a deadline that never comes.
+    fn deadline(&self, task: &Task) -> Option<f64> {
+        let deadline = task.deadline.filter(|at| *at != Time::NEVER)?;
+        let ahead = deadline.since(self.now).as_secs_f64();
+        Some(ahead - self.now.since(deadline).as_secs_f64())
+    }
+
+    /// Whether it takes part: one whose inputs come takes part as if they were here.
+    fn is_simulated(&self, task: &Task) -> bool {
+        let is_there = task.association.0 < self.associations.len()
+            && (self.processors.types()).any(|of_type| of_type == task.usage.processor_type());
+        let can_run = match task.stage {
+            Stage::WaitingForInputs { stalled } => !stalled,
+            Stage::Queued | Stage::Executing { .. } | Stage::Preempted { .. } => true,
+        };
+        is_there && can_run
+    }
+}
+
+/// A task within the simulation.
+struct Simulated {
+    number: TaskNumber,
+    association: AssociationIndex,
+    job: u32,
+    of_type: ProcessorType,
+    usage: Usage,
+    /// The part of the worker that it takes.
+    fraction_of_host: f64,
+    /// What it is worth in a second.
+    peak: f64,
+    /// Seconds until its end, if it ran from now on.
+    left: f64,
+    /// The same when the simulation began.
+    duration: f64,
+    /// Seconds from now.
+    deadline: Option<f64>,
+    done: bool,
+}
+
+/// Where the simulation is.
+struct Simulation<'a> {
+    situation: &'a Situation<'a>,
+    /// In the order in which they came.
+    tasks: Vec<Simulated>,
+    queues: Queues,
+    /// By the deadlines, the first last: of those that are not done yet, and of some that are.
+    by_deadline: Vec<usize>,
+    /// Of all tasks.
+    left: f64,
+    /// As they change with what is simulated.
+    rec: Vec<f64>,
+    counted: Vec<bool>,
+    /// Who runs now.
+    active: Vec<usize>,
+    used: PerType<f64>,
+    used_by: Vec<PerType<f64>>,
+    /// Instances that the limit of an association lets it use.
+    could_use: Vec<PerType<f64>>,
+    /// Simulated seconds since now.
+    elapsed: f64,
+    /// Where the buffer ends.
+    end: f64,
+    /// Tasks should end so long before their deadlines.
+    low_water: f64,
+    /// Whether it has been picked who runs beyond the end of the buffer.
+    picked_beyond: bool,
+    missed: Vec<usize>,
+    outlook: Outlook,
+}
+
+impl<'a> Simulation<'a> {
+    fn new(situation: &'a Situation<'a>) -> Self {
+        let Situation {
+            processors,
+            associations,
+            tasks: given,
+            ..
+        } = *situation;
+        let mut given: Vec<&Task> = (given.iter())
+            .filter(|task| situation.is_simulated(task))
+            .collect();
+        given.sort_by_key(|task| (task.received, task.number));
+        let tasks: Vec<_> = given
+            .iter()
+            .map(|task| simulated(situation, task))
+            .collect();
+        let queues = Queues::new(situation, &tasks);
+        let mut counted = vec![false; associations.len()];
+        for task in &tasks {
+            counted[task.association.0] = true;
+        }
+        let mut by_deadline: Vec<_> = (0..tasks.len())
+            .filter(|index| tasks[*index].deadline.is_some())
+            .collect();
+        let deadline = |index: &usize| tasks[*index].deadline.unwrap_or(f64::INFINITY);
+        by_deadline.sort_by(|one, other| deadline(other).total_cmp(&deadline(one)));
+        let none = AssociationOutlook {
+            of_type: processors.table(&PairOutlook::default()),
+            limited_at: None,
+        };
+        let mut simulation = Simulation {
+            situation,
+            queues,
+            by_deadline,
+            left: tasks.iter().map(|task| task.left).sum(),
+            rec: (0..associations.len())
+                .map(|index| situation.rec.get(index).copied().map_or(0.0, amount))
+                .collect(),
+            counted,
+            active: Vec::new(),
+            used: processors.table(&0.0),
+            used_by: vec![processors.table(&0.0); associations.len()],
+            could_use: Vec::new(),
+            elapsed: 0.0,
+            end: amount(situation.profile.high_water()),
+            low_water: amount(situation.profile.low_water()),
+            picked_beyond: false,
+            missed: Vec::new(),
+            outlook: Outlook {
+                of_type: processors.table(&TypeOutlook::default()),
+                of_association: vec![none; associations.len()],
+                misses: std::collections::BTreeSet::new(),
+            },
+            tasks,
+        };
+        simulation.count_queued();
+        simulation.bound_by_limits();
+        simulation
+    }
+
+    fn count_queued(&mut self) {
+        for task in &self.tasks {
+            let of_type = &mut self.outlook.of_association[task.association.0].of_type;
+            let pair = &mut of_type[task.of_type];
+            pair.runnable = pair.runnable.saturating_add(1);
+            pair.queued += task.left;
+            for each in self.situation.processors.types() {
+                of_type[each].used_by_all += task.usage.of(each);
+            }
+        }
+    }
+
+    /// An association's limit times the most that one of its tasks uses.
+    fn bound_by_limits(&mut self) {
+        let Situation {
+            processors,
+            associations,
+            ..
+        } = *self.situation;
+        let mut most = vec![processors.table(&0.0_f64); associations.len()];
+        for task in &self.tasks {
+            let most = &mut most[task.association.0][task.of_type];
+            *most = most.max(task.usage.of_its_type());
+        }
+        for (association, mut could_use) in associations.iter().zip(most) {
+            for of_type in processors.types() {
+                let instances = processors.instances(of_type);
+                // Of one without tasks nobody knows what they use.
+                let by_one = match could_use[of_type] {
+                    0.0 => 1.0,
+                    most => most,
+                };
+                could_use[of_type] = association
+                    .max_concurrent
+                    .map_or(instances, |limit| instances.min(f64::from(limit) * by_one));
+            }
+            self.could_use.push(could_use);
+        }
+    }
+
+    fn run(&mut self) {
+        self.pick();
+        for of_type in self.situation.processors.types() {
+            let idle = self.situation.processors.instances(of_type) - self.used[of_type];
+            self.outlook.of_type[of_type].idle_now = idle.max(0.0);
+        }
+        while let Some(best) = self.first_to_end() {
+            if self.picked_beyond && self.deadlines_are_met() {
+                break;
+            }
+            let seconds = self.step(self.tasks[best].left);
+            if seconds >= self.tasks[best].left {
+                self.end(best, seconds);
+            }
+            self.advance(seconds);
+            self.pick();
+        }
+        // Nothing is left to run.
+        self.count(self.end - self.elapsed);
+    }
+
+    /// The task that ends first, of those that run.
+    fn first_to_end(&self) -> Option<usize> {
+        let left = |index: &usize| self.tasks[*index].left;
+        let active = self.active.iter().copied();
+        active.min_by(|one, other| left(one).total_cmp(&left(other)))
+    }
+
+    /// How far time goes until the first task ends: not too far at once.
+    fn step(&self, until_end: f64) -> f64 {
+        let longest = amount(self.situation.profile.rr_step);
+        if longest == 0.0 || until_end <= longest {
+            until_end
+        } else if until_end > LONG_STEPS * longest {
+            until_end / LONG_STEPS
+        } else {
+            longest
+        }
+    }
+
+    fn end(&mut self, index: usize, after: f64) {
+        let task = &mut self.tasks[index];
+        task.done = true;
+        let late = |deadline| self.elapsed + after - (deadline - self.low_water) > 0.0;
+        if !task.deadline.is_some_and(late) {
+            return;
+        }
+        self.missed.push(index);
+        self.outlook.misses.insert(task.number);
+        self.outlook.of_type[task.of_type].missed_instances += task.usage.of_its_type();
+        let pairs = &mut self.outlook.of_association[task.association.0].of_type;
+        let pair = &mut pairs[task.of_type];
+        pair.deadlines_missed = pair.deadlines_missed.saturating_add(1);
+    }
+
+    fn advance(&mut self, seconds: f64) {
+        for index in &self.active {
+            let task = &mut self.tasks[*index];
+            let left = (task.left - seconds).max(0.0);
+            self.left -= task.left - left;
+            task.left = left;
+        }
+        self.count(seconds);
+        match self.situation.profile.rr_order {
+            RrOrder::PriorityEvolving => self.account(seconds),
+            RrOrder::PriorityStatic | RrOrder::Insertion => {}
+        }
+        self.elapsed += seconds;
+    }
+
+    /// How busy the processors are in a step. Only what is before the end of the buffer counts.
+    fn count(&mut self, seconds: f64) {
+        if self.elapsed >= self.end {
+            return;
+        }
+        let within = seconds.min(self.end - self.elapsed);
+        let Situation {
+            processors,
+            associations,
+            ..
+        } = *self.situation;
+        for of_type in processors.types() {
+            let of_it = &mut self.outlook.of_type[of_type];
+            let idle = processors.instances(of_type) - self.used[of_type];
+            if idle > SOME {
+                of_it.shortfall += idle * within;
+            }
+            if idle < SOME {
+                of_it.saturated = self.elapsed + seconds;
+            }
+            for (index, association) in associations.iter().enumerate() {
+                let more = match association.max_concurrent {
+                    Some(_) => self.could_use[index][of_type] - self.used_by[index][of_type],
+                    None if association.max_concurrent_of_jobs.is_empty() => 0.0,
+                    // The jobs that have no limit can use all.
+                    None => idle,
+                };
+                let pairs = &mut self.outlook.of_association[index].of_type;
+                pairs[of_type].limited_shortfall += more.max(0.0) * within;
+            }
+        }
+    }
+
+    /// What runs in a step is got by its schedulers.
+    fn account(&mut self, seconds: f64) {
+        let mut got = vec![0.0; self.rec.len()];
+        for index in &self.active {
+            let task = &self.tasks[*index];
+            got[task.association.0] += task.peak * seconds / DAY;
+        }
+        let half_life = self.situation.profile.rec_half_life;
+        for (rec, got) in self.rec.iter_mut().zip(got) {
+            *rec = update_average(*rec, seconds, got, half_life);
+        }
+    }
+
+    /// Whether all tasks that are left end in time even if only one runs at once, which is the slowest that a simulation can be.
+    fn deadlines_are_met(&mut self) -> bool {
+        while (self.by_deadline.last()).is_some_and(|index| self.tasks[*index].done) {
+            self.by_deadline.pop();
+        }
+        let first = (self.by_deadline.last()).and_then(|index| self.tasks[*index].deadline);
+        let latest = self.elapsed + self.left.max(0.0);
+        first.is_none_or(|deadline| latest * (1.0 + ROUNDING) <= deadline - self.low_water)
+    }
+
+    /// Who runs next, cards first: in turn by the priorities, until all instances are taken.
+    fn pick(&mut self) {
+        let processors = self.situation.processors;
+        self.active.clear();
+        self.used = processors.table(&0.0);
+        self.used_by.fill(processors.table(&0.0));
+        self.queues.begin_pick();
+        let start = match self.situation.profile.rr_order {
+            RrOrder::PriorityEvolving | RrOrder::PriorityStatic => Some(Priorities::new(
+                self.situation.associations,
+                &self.rec,
+                &self.counted,
+            )),
+            RrOrder::Insertion => None,
+        };
+        for of_type in processors.types().rev() {
+            self.pick_of(of_type, start.clone());
+        }
+        self.picked_beyond = self.elapsed > self.end;
+    }
+
+    fn pick_of(&mut self, of_type: ProcessorType, mut priorities: Option<Priorities>) {
+        let instances = self.situation.processors.instances(of_type);
+        let mut places = self.used[of_type];
+        let mut open = self.queues.begin_type(of_type);
+        loop {
+            let in_turn = open.iter().copied().min_by(|one, other| match &priorities {
+                Some(priorities) => priorities.before(*one, *other),
+                None => one.cmp(other),
+            });
+            let Some(association) = in_turn else {
+                break;
+            };
+            let Some(index) = self.queues.next(association, of_type, &self.tasks) else {
+                open.retain(|other| *other != association);
+                continue;
+            };
+            self.active.push(index);
+            let task = &self.tasks[index];
+            for each in self.situation.processors.types() {
+                let uses = task.usage.of(each);
+                self.used[each] += uses;
+                self.used_by[association.0][each] += uses;
+            }
+            places += task.usage.of_its_type().max(LEAST_PLACE);
+            if let Some(priorities) = &mut priorities {
+                priorities.bump(association, task.fraction_of_host);
+            }
+            if self.queues.is_at_limit(index, association) {
+                self.note_limit(association);
+            }
+            if places >= instances {
+                break;
+            }
+        }
+    }
+
+    /// The last time counts, up to the first that is beyond the buffer.
+    fn note_limit(&mut self, association: AssociationIndex) {
+        if !self.picked_beyond {
+            self.outlook.of_association[association.0].limited_at = Some(self.elapsed);
+        }
+    }
+
+    fn finish(mut self) -> Outlook {
+        let processors = self.situation.processors;
+        // Where all of them together leave instances free, there is nothing to keep places for.
+        let instances = |of_type: ProcessorType| {
+            let taken = self.missed.iter();
+            let taken = taken.map(|index| self.tasks[*index].usage.of(of_type).floor());
+            match self.situation.processors[of_type].instances {
+                all if taken.sum::<f64>() < f64::from(all) => 0,
+                all if all > MOST_PLACES => 0,
+                all => all as usize,
+            }
+        };
+        let mut busy: Vec<_> = (processors.types())
+            .map(|of_type| BusyTimes::new(instances(of_type)))
+            .collect();
+        let tasks = &self.tasks;
+        let deadline = |index: usize| tasks[index].deadline.unwrap_or(f64::INFINITY);
+        self.missed.sort_by(|one, other| {
+            let by_deadline = deadline(*one).total_cmp(&deadline(*other));
+            by_deadline.then(tasks[*one].number.cmp(&tasks[*other].number))
+        });
+        for index in &self.missed {
+            let task = &tasks[*index];
+            for (of_type, busy) in processors.types().zip(&mut busy) {
+                busy.take(task.duration, task.usage.of(of_type));
+            }
+        }
+        for (of_type, busy) in processors.types().zip(busy) {
+            self.outlook.of_type[of_type].busy = busy.all_for();
+        }
+        self.outlook
+    }
+}
+
+fn simulated(situation: &Situation, task: &Task) -> Simulated {
+    let processors = situation.processors;
+    let of_type = task.usage.processor_type();
+    let usage = Usage {
+        cpus: amount(task.usage.cpus),
+        cards: task.usage.cards.map(|(of, much)| (of, amount(much))),
+    };
+    let availability = match processors[of_type].availability {
+        unknown if unknown.is_nan() => 1.0,
+        known => known.clamp(LEAST_AVAILABILITY, 1.0),
+    };
+    let peak = amount(usage.peak(processors));
+    let host = amount(processors.peak());
+    let left = amount(amount(task.remaining) / availability);
+    Simulated {
+        number: task.number,
+        association: task.association,
+        job: task.job,
+        of_type,
+        usage,
+        fraction_of_host: if host > 0.0 { peak / host } else { 0.0 },
+        peak,
+        left,
+        duration: left,
+        deadline: situation.deadline(task),
+        done: false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

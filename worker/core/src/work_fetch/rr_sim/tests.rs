@@ -1,0 +1,465 @@
+//! Cases that can be done by hand, the invariants of section 21, and two plain simulations beside this one.
+
+mod laws;
+mod limits;
+mod plain;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use brasserie_common::Time;
+
+use super::super::outlook::Outlook;
+use super::super::profile::{Profile, RrOrder};
+use super::super::types::{
+    Association, AssociationIndex, ProcessorKind, ProcessorType, Processors, Stage, Task,
+    TaskNumber, Usage,
+};
+use super::{Simulation, Situation};
+
+const CPU: ProcessorType = ProcessorType::CPU;
+const CARDS: ProcessorType = ProcessorType(1);
+
+/// When all simulations begin: later than the first instant, so that deadlines can lie before it.
+fn now() -> Time {
+    Time::ZERO + Duration::from_secs(1_000_000)
+}
+
+fn kind(instances: u32, relative_speed: f64) -> ProcessorKind {
+    ProcessorKind {
+        name: "some".to_owned(),
+        instances,
+        relative_speed,
+        availability: 1.0,
+    }
+}
+
+fn association(share: f64) -> Association {
+    Association {
+        share,
+        max_concurrent: None,
+        max_concurrent_of_jobs: BTreeMap::new(),
+    }
+}
+
+/// Of the first association, and of one instance of the CPU.
+fn task(number: u64, remaining: f64) -> Task {
+    Task {
+        number: TaskNumber(number),
+        association: AssociationIndex(0),
+        job: 0,
+        usage: Usage {
+            cpus: 1.0,
+            cards: None,
+        },
+        remaining,
+        received: now(),
+        deadline: None,
+        stage: Stage::Queued,
+    }
+}
+
+fn on(cpus: f64, task: Task) -> Task {
+    Task {
+        usage: Usage { cpus, cards: None },
+        ..task
+    }
+}
+
+fn on_cards(cpus: f64, cards: f64, task: Task) -> Task {
+    let cards = Some((CARDS, cards));
+    Task {
+        usage: Usage { cpus, cards },
+        ..task
+    }
+}
+
+fn of(association: usize, task: Task) -> Task {
+    let association = AssociationIndex(association);
+    Task {
+        association,
+        ..task
+    }
+}
+
+fn of_job(job: u32, task: Task) -> Task {
+    Task { job, ..task }
+}
+
+/// Seconds from now.
+fn due(seconds: f64, task: Task) -> Task {
+    let distance = Duration::from_secs_f64(seconds.abs());
+    let deadline = if seconds < 0.0 {
+        now() - distance
+    } else {
+        now() + distance
+    };
+    Task {
+        deadline: Some(deadline),
+        ..task
+    }
+}
+
+fn queue(tasks: impl IntoIterator<Item = Task>) -> Vec<Task> {
+    tasks.into_iter().collect()
+}
+
+/// A [`Situation`] that owns what it speaks of: two CPUs, two cards, one association, a buffer of 30 seconds, 10 of which are kept before
+/// deadlines.
+#[derive(Clone, Debug)]
+struct Case {
+    processors: Processors,
+    associations: Vec<Association>,
+    rec: Vec<f64>,
+    tasks: Vec<Task>,
+    profile: Profile,
+}
+
+impl Case {
+    fn new(tasks: Vec<Task>) -> Self {
+        Case {
+            processors: Processors::new(kind(2, 1.0), vec![kind(2, 0.5)]),
+            associations: vec![association(100.0)],
+            rec: vec![0.0],
+            tasks,
+            profile: Profile::CLUSTER,
+        }
+    }
+
+    /// With another association, equal to the first.
+    fn with_two(mut self) -> Self {
+        self.associations.push(association(100.0));
+        self.rec.push(0.0);
+        self
+    }
+
+    fn situation(&self) -> Situation<'_> {
+        Situation {
+            now: now(),
+            processors: &self.processors,
+            associations: &self.associations,
+            rec: &self.rec,
+            tasks: &self.tasks,
+            profile: &self.profile,
+        }
+    }
+
+    fn outlook(&self) -> Outlook {
+        self.situation().outlook()
+    }
+}
+
+/// Shortfall, idle instances, saturated of the type.
+fn of_type(outlook: &Outlook, of_type: ProcessorType) -> (f64, f64, f64) {
+    let of_type = outlook.of_type[of_type];
+    (of_type.shortfall, of_type.idle_now, of_type.saturated)
+}
+
+fn missed(outlook: &Outlook) -> Vec<u64> {
+    outlook.misses.iter().map(|number| number.0).collect()
+}
+
+#[test]
+fn processors_are_busy_as_long_as_there_are_tasks() {
+    for (what, tasks, expected) in [
+        ("nothing", vec![], (60.0, 2.0, 0.0)),
+        ("one", queue([task(1, 20.0)]), (40.0, 1.0, 0.0)),
+        (
+            "one for each",
+            queue([task(1, 20.0), task(2, 12.0)]),
+            (28.0, 0.0, 12.0),
+        ),
+        (
+            "more than instances",
+            queue([task(1, 20.0), task(2, 5.0), task(3, 7.0)]),
+            // The third ends at 12.
+            (28.0, 0.0, 12.0),
+        ),
+        (
+            "beyond the buffer",
+            queue([task(1, 40.0), task(2, 31.0), task(3, 10.0)]),
+            (0.0, 0.0, 30.0),
+        ),
+        (
+            "one that takes both",
+            queue([on(2.0, task(1, 10.0)), task(2, 5.0)]),
+            (35.0, 0.0, 10.0),
+        ),
+        (
+            "one that takes both, while one of them is taken",
+            queue([task(1, 10.0), on(2.0, task(2, 15.0))]),
+            // From 10 to 15 no more than two are taken.
+            (30.0, 0.0, 15.0),
+        ),
+        (
+            "parts of instances",
+            queue([
+                on(0.5, task(1, 10.0)),
+                on(0.5, task(2, 10.0)),
+                on(1.0, task(3, 10.0)),
+            ]),
+            (40.0, 0.0, 10.0),
+        ),
+        (
+            "no time at all",
+            queue([task(1, 0.0), task(2, 0.0)]),
+            (60.0, 0.0, 0.0),
+        ),
+    ] {
+        let (shortfall, idle, saturated) = of_type(&Case::new(tasks).outlook(), CPU);
+        let expected: (f64, f64, f64) = expected;
+        assert!((shortfall - expected.0).abs() < 1e-9, "{what}: {shortfall}");
+        assert_eq!(idle, expected.1, "{what}");
+        // How far beyond the buffer does not matter.
+        let saturated = saturated.min(30.0);
+        assert!((saturated - expected.2).abs() < 1e-9, "{what}: {saturated}");
+    }
+}
+
+#[test]
+fn cards_are_given_first_and_their_tasks_take_cpus_too() {
+    let case = Case::new(queue([
+        task(1, 10.0),
+        task(2, 10.0),
+        on_cards(1.5, 1.0, task(3, 20.0)),
+        on_cards(0.0, 0.5, task(4, 30.0)),
+    ]));
+    let outlook = case.outlook();
+    // One and a half CPUs are taken by the third task, and still one task is begun beside it, and the other after that: all end at 20.
+    let (shortfall, idle, saturated) = of_type(&outlook, CPU);
+    assert!((shortfall - 20.0).abs() < 1e-9, "{shortfall}");
+    assert_eq!((idle, saturated), (0.0, 20.0));
+    let (shortfall, idle, saturated) = of_type(&outlook, CARDS);
+    assert!((shortfall - (10.0 + 15.0)).abs() < 1e-9, "{shortfall}");
+    assert_eq!((idle, saturated), (0.5, 0.0));
+    let pairs = &outlook.of(AssociationIndex(0)).of_type;
+    let counted = |of_type| {
+        let pair = pairs[of_type];
+        (pair.runnable, pair.used_by_all, pair.queued)
+    };
+    assert_eq!(counted(CPU), (2, 3.5, 20.0));
+    assert_eq!(counted(CARDS), (2, 1.5, 50.0));
+}
+
+#[test]
+fn the_less_processors_are_there_the_longer_tasks_take() {
+    let mut case = Case::new(queue([
+        task(1, 5.0),
+        task(2, 5.0),
+        on_cards(0.0, 2.0, task(3, 5.0)),
+    ]));
+    let mut half = kind(2, 1.0);
+    half.availability = 0.5;
+    let mut never = kind(2, 0.5);
+    never.availability = 0.0;
+    case.processors = Processors::new(half, vec![never]);
+    let outlook = case.outlook();
+    let saturated = |of| outlook.of_type[of].saturated;
+    assert!((saturated(CPU) - 10.0).abs() < 1e-9);
+    // A hundredth at least.
+    assert!(saturated(CARDS) > 30.0);
+    assert_eq!(outlook.of(AssociationIndex(0)).of_type[CARDS].queued, 500.0);
+}
+
+#[test]
+fn only_what_can_run_takes_part() {
+    let waits = |number, stalled| Task {
+        stage: Stage::WaitingForInputs { stalled },
+        ..task(number, 30.0)
+    };
+    let runs = |number, stage| Task {
+        stage,
+        ..task(number, 30.0)
+    };
+    for (taken, of) in [
+        (1.0, vec![waits(1, false)]),
+        (0.0, vec![waits(1, true)]),
+        (1.0, vec![runs(1, Stage::Executing { since: now() })]),
+        (1.0, vec![runs(1, Stage::Preempted { has_process: false })]),
+        // Nobody's, and on cards that are not there.
+        (0.0, vec![self::of(7, task(1, 30.0))]),
+        (
+            0.0,
+            vec![Task {
+                usage: Usage {
+                    cpus: 1.0,
+                    cards: Some((ProcessorType(9), 1.0)),
+                },
+                ..task(1, 30.0)
+            }],
+        ),
+    ] {
+        let outlook = Case::new(of.clone()).outlook();
+        assert_eq!(outlook.of_type[CPU].idle_now, 2.0 - taken, "{of:?}");
+        let runnable = outlook.of(AssociationIndex(0)).of_type[CPU].runnable;
+        assert_eq!(f64::from(runnable), taken, "{of:?}");
+    }
+}
+
+#[test]
+fn deadlines_are_missed_by_what_ends_too_late_for_them() {
+    for (what, tasks, expected) in [
+        (
+            "in time, to the second",
+            queue([due(20.0, task(1, 10.0))]),
+            vec![],
+        ),
+        (
+            "too late for the low mark",
+            queue([due(19.0, task(1, 10.0))]),
+            vec![1],
+        ),
+        ("past", queue([due(-5.0, task(1, 1.0))]), vec![1]),
+        ("none", queue([task(1, 1e9)]), vec![]),
+        (
+            "the third waits",
+            queue([
+                due(50.0, task(1, 20.0)),
+                due(50.0, task(2, 30.0)),
+                due(30.0, task(3, 5.0)),
+            ]),
+            vec![3],
+        ),
+        (
+            "far beyond the buffer",
+            queue([
+                task(1, 1000.0),
+                task(2, 1000.0),
+                due(1500.0, task(3, 490.1)),
+            ]),
+            vec![3],
+        ),
+    ] {
+        let outlook = Case::new(tasks).outlook();
+        assert_eq!(missed(&outlook), expected, "{what}");
+        let misses: Vec<_> = expected
+            .iter()
+            .map(|number| outlook.misses(TaskNumber(*number)))
+            .collect();
+        assert_eq!(misses, vec![true; expected.len()]);
+        let pair = outlook.of(AssociationIndex(0)).of_type[CPU];
+        assert_eq!(pair.deadlines_missed as usize, expected.len(), "{what}");
+        let instances = outlook.of_type[CPU].missed_instances;
+        assert_eq!(instances, expected.len() as f64, "{what}");
+    }
+    let mut never = task(1, 1e30);
+    never.deadline = Some(Time::NEVER);
+    assert_eq!(missed(&Case::new(vec![never]).outlook()), [0_u64; 0]);
+}
+
+#[test]
+fn those_that_miss_keep_processors_busy() {
+    let late = |number, remaining| due(1.0, task(number, remaining));
+    for (what, tasks, cpu, cards) in [
+        ("one of two", queue([late(1, 20.0)]), 0.0, 0.0),
+        ("both", queue([late(1, 20.0), late(2, 5.0)]), 5.0, 0.0),
+        // The first deadline is first: 4 and 20, then 9 beside the 4.
+        (
+            "by deadline",
+            queue([
+                due(3.0, task(1, 9.0)),
+                due(1.0, task(2, 4.0)),
+                due(2.0, task(3, 20.0)),
+            ]),
+            13.0,
+            0.0,
+        ),
+        ("one on both", queue([on(2.0, late(1, 20.0))]), 20.0, 0.0),
+        (
+            "cards and their CPUs",
+            queue([on_cards(2.0, 2.0, late(1, 20.0))]),
+            20.0,
+            20.0,
+        ),
+        (
+            "parts of cards",
+            queue([on_cards(2.0, 0.5, late(1, 20.0))]),
+            20.0,
+            0.0,
+        ),
+    ] {
+        let outlook = Case::new(tasks).outlook();
+        let busy = |of: ProcessorType| outlook.of_type[of].busy;
+        assert_eq!((busy(CPU), busy(CARDS)), (cpu, cards), "{what}");
+    }
+}
+
+/// One CPU, and of each of two schedulers two tasks of ten seconds.
+fn two_in_turn(rr_order: RrOrder, rec: [f64; 2]) -> Vec<u64> {
+    let tasks = [(1, 0), (2, 0), (3, 1), (4, 1)];
+    let tasks = tasks.map(|(number, association)| due(35.0, of(association, task(number, 10.0))));
+    let mut case = Case::new(tasks.to_vec()).with_two();
+    case.processors = Processors::new(kind(1, 1.0), vec![]);
+    case.rec = rec.to_vec();
+    case.profile.rr_order = rr_order;
+    missed(&case.outlook())
+}
+
+#[test]
+fn schedulers_have_their_turns_by_the_order_that_is_asked_for() {
+    // 25 seconds are there for each, and those of one scheduler end at 10 and 20 if it goes first. In turns the first of each end at about
+    // 20, the second at about 40.
+    assert_eq!(two_in_turn(RrOrder::PriorityEvolving, [0.0, 0.0]), [2, 4]);
+    assert_eq!(two_in_turn(RrOrder::PriorityStatic, [0.0, 0.0]), [3, 4]);
+    assert_eq!(two_in_turn(RrOrder::PriorityStatic, [0.5, 0.4]), [1, 2]);
+    assert_eq!(two_in_turn(RrOrder::Insertion, [0.5, 0.4]), [3, 4]);
+}
+
+#[test]
+fn a_pick_mixes_schedulers() {
+    // Four CPUs, each scheduler with four tasks: each gets two of them, if it got as much lately.
+    let all = (0..8).map(|number| {
+        let association = usize::from(number >= 4);
+        due(20.0, of(association, task(number, 10.0)))
+    });
+    let mut case = Case::new(all.collect()).with_two();
+    case.processors = Processors::new(kind(4, 1.0), vec![]);
+    case.rec = vec![1.0, 1.0];
+    case.profile.rr_step = 100.0;
+    assert_eq!(missed(&case.outlook()), [2, 3, 6, 7]);
+    case.profile.rr_order = RrOrder::Insertion;
+    assert_eq!(missed(&case.outlook()), [4, 5, 6, 7]);
+    // With three times the share it gets three of them.
+    case.profile.rr_order = RrOrder::PriorityStatic;
+    case.associations[1].share = 300.0;
+    case.rec = vec![1.0, 3.0];
+    assert_eq!(missed(&case.outlook()), [1, 2, 3, 7]);
+}
+
+/// Ends so far.
+fn ended(case: &Case) -> usize {
+    let situation = case.situation();
+    let mut simulation = Simulation::new(&situation);
+    simulation.run();
+    simulation.tasks.iter().filter(|task| task.done).count()
+}
+
+#[test]
+fn beyond_the_buffer_no_more_is_simulated_than_deadlines_ask_for() {
+    let many = 20_000_u32;
+    let tasks = || (0..many).map(|number| task(u64::from(number), 10.0));
+    // Three ends on each of two instances, and those that happen at once with the first beyond the buffer.
+    assert!(ended(&Case::new(tasks().collect())) <= 8);
+    // In time even one after the other.
+    let far = f64::from(many) * 10.0 + 11.0;
+    let far = tasks().map(|task| due(far, task));
+    assert!(ended(&Case::new(far.collect())) <= 8);
+    // Only the first is to be waited for.
+    let first = tasks().map(|task| match task.number.0 {
+        20 => due(1000.0, task),
+        _ => task,
+    });
+    let ends = ended(&Case::new(first.collect()));
+    assert!((20..30).contains(&ends), "{ends}");
+}
+
+#[test]
+fn tasks_that_take_nothing_run_in_bounded_numbers() {
+    let nothing = (0..1000).map(|number| on(0.0, task(number, 60.0)));
+    let case = Case::new(nothing.collect());
+    let situation = case.situation();
+    let mut simulation = Simulation::new(&situation);
+    simulation.pick();
+    assert_eq!(simulation.active.len(), 200);
+    assert_eq!(of_type(&case.outlook(), CPU), (60.0, 2.0, 0.0));
+}
