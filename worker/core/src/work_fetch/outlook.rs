@@ -21,7 +21,7 @@ pub struct TypeOutlook {
     pub shortfall: f64,
     /// Instances that have nothing to do now.
     pub idle_now: f64,
-    /// So long all instances stay busy.
+    /// So long all instances stay busy; how long beyond the end of the buffer is not looked at.
     pub saturated: f64,
     /// So long all instances are taken by tasks whose deadlines are in danger: nothing new can begin before.
     pub busy: f64,
@@ -33,7 +33,7 @@ pub struct TypeOutlook {
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssociationOutlook {
     pub of_type: PerType<PairOutlook>,
-    /// When one of its own limits of tasks at once first kept it from more, in seconds from now.
+    /// When one of its own limits of tasks at once last kept it from more, in seconds from now; of the times beyond the buffer the first.
     pub limited_at: Option<f64>,
 }
 
@@ -47,7 +47,8 @@ pub struct PairOutlook {
     pub used_by_all: f64,
     /// Seconds of run time that they take.
     pub queued: f64,
-    /// As [`TypeOutlook::shortfall`], of as many instances as the limits of tasks at once allow; zero without such limits.
+    /// As [`TypeOutlook::shortfall`], of as many instances as the association's limit of tasks at once allows; zero where neither it nor a
+    /// job has one.
     pub limited_shortfall: f64,
 }
 

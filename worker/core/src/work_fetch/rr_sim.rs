@@ -2,9 +2,10 @@
 //!
 //! Simulated time goes from one end of a task to the next, in steps that are not too long, as the turns change with what schedulers got.
 //! Beyond the end of the buffer nothing counts any more but whether deadlines are met: so the simulation ends there, as soon as all tasks
-//! that are left would meet theirs even if they ran one by one. Without deadlines that are near its cost is that of the tasks of one
-//! buffer, however many are queued; else that of all tasks, each with the instances that are taken when it ends.
+//! that are left would meet theirs in any order. Without deadlines that are near its cost is that of the tasks of one buffer, however many
+//! are queued; else that of all tasks, each with the instances that are taken when it ends.
 
+mod bound;
 mod queues;
 
 use brasserie_common::Time;
@@ -19,6 +20,7 @@ use super::types::{
     AssociationIndex, Associations, PerType, ProcessorType, Processors, Stage, Task, TaskNumber,
     Usage,
 };
+use bound::LatestEnd;
 use queues::Queues;
 
 const DAY: f64 = 86_400.0;
@@ -102,8 +104,7 @@ struct Simulation<'a> {
     queues: Queues,
     /// By the deadlines, the first last: of those that are not done yet, and of some that are.
     by_deadline: Vec<usize>,
-    /// Of all tasks.
-    left: f64,
+    latest: LatestEnd,
     /// As they change with what is simulated.
     rec: Vec<f64>,
     counted: Vec<bool>,
@@ -159,7 +160,7 @@ impl<'a> Simulation<'a> {
             situation,
             queues,
             by_deadline,
-            left: tasks.iter().map(|task| task.left).sum(),
+            latest: LatestEnd::new(situation, &tasks),
             rec: (0..associations.len())
                 .map(|index| situation.rec.get(index).copied().map_or(0.0, amount))
                 .collect(),
@@ -284,7 +285,7 @@ impl<'a> Simulation<'a> {
         for index in &self.active {
             let task = &mut self.tasks[*index];
             let left = (task.left - seconds).max(0.0);
-            self.left -= task.left - left;
+            self.latest.pass(task, task.left - left);
             task.left = left;
         }
         self.count(seconds);
@@ -341,13 +342,13 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Whether all tasks that are left end in time even if only one runs at once, which is the slowest that a simulation can be.
+    /// Whether all tasks that are left end in time, in whatever order they run.
     fn deadlines_are_met(&mut self) -> bool {
         while (self.by_deadline.last()).is_some_and(|index| self.tasks[*index].done) {
             self.by_deadline.pop();
         }
         let first = (self.by_deadline.last()).and_then(|index| self.tasks[*index].deadline);
-        let latest = self.elapsed + self.left.max(0.0);
+        let latest = self.elapsed + self.latest.seconds(self.situation.processors);
         first.is_none_or(|deadline| latest * (1.0 + ROUNDING) <= deadline - self.low_water)
     }
 

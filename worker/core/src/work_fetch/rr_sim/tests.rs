@@ -440,10 +440,12 @@ fn beyond_the_buffer_no_more_is_simulated_than_deadlines_ask_for() {
     let tasks = || (0..many).map(|number| task(u64::from(number), 10.0));
     // Three ends on each of two instances, and those that happen at once with the first beyond the buffer.
     assert!(ended(&Case::new(tasks().collect())) <= 8);
-    // In time even one after the other.
-    let far = f64::from(many) * 10.0 + 11.0;
-    let far = tasks().map(|task| due(far, task));
-    assert!(ended(&Case::new(far.collect())) <= 8);
+    // In time on both instances, or, where a limit may keep them from that, even one after the other.
+    let far = |seconds: f64| Case::new(tasks().map(|task| due(seconds, task)).collect());
+    assert!(ended(&far(f64::from(many) * 5.0 + 21.0)) <= 8);
+    let mut limited = far(f64::from(many) * 10.0 + 11.0);
+    limited.associations[0].max_concurrent = Some(2);
+    assert!(ended(&limited) <= 8);
     // Only the first is to be waited for.
     let first = tasks().map(|task| match task.number.0 {
         20 => due(1000.0, task),

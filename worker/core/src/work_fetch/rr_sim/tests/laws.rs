@@ -188,7 +188,9 @@ proptest! {
         prop_assert!(is_close(outlook.of_type[CPU].saturated.min(end), saturated), "{outlook:?} {saturated}");
         prop_assert_eq!(missed(&outlook), misses.into_iter().collect::<Vec<_>>());
     }
+}
 
+proptest! {
     #[test]
     fn nothing_is_less_than_nothing_and_saturated_ends_with_the_last_task(case in any_case()) {
         let outlook = case.outlook();
@@ -250,6 +252,19 @@ proptest! {
             *rec *= 2_f64.powi(power);
         }
         prop_assert_eq!(case.outlook(), scaled.outlook());
+    }
+
+    /// How late all may end is no promise that is broken.
+    #[test]
+    fn no_simulation_goes_on_beyond_its_bound(case in any_case()) {
+        let mut case = case;
+        // All are late, so that all are simulated.
+        case.tasks = case.tasks.into_iter().map(|task| due(-1.0, task)).collect();
+        let situation = case.situation();
+        let mut simulation = Simulation::new(&situation);
+        let bound = simulation.latest.seconds(&case.processors);
+        simulation.run();
+        prop_assert!(simulation.elapsed <= bound * (1.0 + 1e-9), "{} {bound}", simulation.elapsed);
     }
 
     /// How far it is simulated shows in nothing.
