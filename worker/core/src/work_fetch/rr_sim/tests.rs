@@ -364,6 +364,13 @@ fn those_that_miss_keep_processors_busy() {
             13.0,
             0.0,
         ),
+        // Of equal deadlines the first number is first, not what ends first: 9 and 4, then 1 behind the 4.
+        (
+            "by number",
+            queue([late(1, 9.0), late(2, 4.0), late(3, 1.0)]),
+            5.0,
+            0.0,
+        ),
         ("one on both", queue([on(2.0, late(1, 20.0))]), 20.0, 0.0),
         (
             "cards and their CPUs",
