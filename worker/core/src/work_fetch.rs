@@ -5,22 +5,40 @@
 //! policies weigh them and never count with them: what is counted exactly, slots and cards, is counted elsewhere.
 
 mod amounts;
+mod backoff;
 mod busy;
 mod estimates;
+mod members;
 mod outlook;
+mod pair_backoff;
 mod priority;
 mod profile;
+mod reason;
 mod rec;
+mod report;
+mod rpc_policy;
 mod rr_sim;
 mod types;
+mod verdict;
+mod wait;
 
+pub use backoff::exponential_backoff;
 pub use estimates::{Estimates, Progress, SavedEstimate, remaining};
+pub use members::{Attempt, ListChange, Members, NextTry, NotServed};
 pub use outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};
+pub use pair_backoff::{Asked, PairBackoff, PairBackoffs, SavedPair, TypeReply};
 pub use priority::Priorities;
 pub use profile::{Profile, ReportPolicy, RrOrder, TaskErrors};
+pub use reason::{RpcReason, Wish};
 pub use rec::{Accounting, RPC_POLICY_HALF_LIFE, SavedRec, update_average};
+pub use report::{
+    Circumstances, OUTPUTS_PAUSE, Overdue, ReportReason, Reporting, Surroundings, Told, Unreported,
+};
+pub use rpc_policy::{Link, ListReading, RpcPolicy, SavedRpc, SavedWait, Terms};
 pub use rr_sim::Situation;
 pub use types::{
     Association, AssociationIndex, Associations, PerType, ProcessorKind, ProcessorType, Processors,
     Stage, Task, TaskNumber, Usage,
 };
+pub use verdict::{Reaction, Verdict};
+pub use wait::{Wait, WaitCause};

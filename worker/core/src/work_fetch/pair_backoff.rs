@@ -1,0 +1,527 @@
+//! Whether a scheduler is worth asking for work of one type of processors: not for a while, if it had none the last time.
+
+use std::time::Duration;
+
+use brasserie_common::Time;
+
+use super::backoff::{finite, span, unit};
+use super::profile::Profile;
+use super::reason::RpcReason;
+use super::types::{PerType, ProcessorType, Processors};
+use super::verdict::{Reaction, Verdict};
+use super::wait::{Wait, WaitCause, left};
+
+/// Of one scheduler and one type. Nothing here knows of the scheduler's `min_rpc_time`, and nothing there of this.
+///
+/// ```text
+///   clear --asked in vain--> backed off --its time passes--> may be asked (the interval stays)
+///     ^                          |                               |          |
+///     |                          |                               |          +--asked in vain--> backed off, twice as long
+///     +--------- a task comes, its outputs are kept, the user ---+
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PairBackoff {
+    /// Seconds; 0: none.
+    interval: f64,
+    until: Option<Time>,
+    /// The scheduler has said that no job uses the type.
+    no_apps: bool,
+    /// Work of the type was asked for the last time and did not come; for who compares schedulers, not for backoffs.
+    came_empty: bool,
+}
+
+impl PairBackoff {
+    /// The backoff in force.
+    pub fn wait(&self, now: Time) -> Option<Wait> {
+        let until = self.until.filter(|&until| until > now)?;
+        let cause = WaitCause::NoWork {
+            interval: self.interval,
+        };
+        Some(Wait { until, cause })
+    }
+
+    pub fn is_backed_off(&self, now: Time) -> bool {
+        self.wait(now).is_some()
+    }
+
+    /// Seconds; 0 if nothing was asked for in vain since work came.
+    pub fn interval(&self) -> f64 {
+        self.interval
+    }
+
+    pub fn has_no_apps(&self) -> bool {
+        self.no_apps
+    }
+
+    /// Whether the scheduler, asked the last time, had none: it is then no better source than others.
+    pub fn came_empty(&self) -> bool {
+        self.came_empty
+    }
+
+    fn back_off(&mut self, now: Time, profile: &Profile, u: f64) {
+        let grown = match self.interval {
+            none if none <= 0.0 => finite(profile.pair_backoff_min),
+            interval => 2.0 * interval,
+        };
+        self.interval = grown.min(finite(profile.pair_backoff_max));
+        self.until = Some(now + span((0.5 + unit(u)) * self.interval));
+    }
+
+    fn clear(&mut self) {
+        self.interval = 0.0;
+        self.until = None;
+    }
+}
+
+/// A request for work, as it left.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    pub reason: RpcReason,
+    /// Which types it asked seconds for.
+    pub types: PerType<bool>,
+}
+
+/// What a reply says of one type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TypeReply {
+    /// `None`: nothing was asked for.
+    pub verdict: Option<Verdict>,
+    /// No job uses the type, whether it was asked for or not.
+    pub no_apps: bool,
+}
+
+/// Of one scheduler, by type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PairBackoffs(Vec<PairBackoff>);
+
+impl PairBackoffs {
+    pub fn new(processors: &Processors) -> Self {
+        PairBackoffs(processors.types().map(|_| PairBackoff::default()).collect())
+    }
+
+    /// Of a type that the worker does not have, nothing is known.
+    pub fn of(&self, of: ProcessorType) -> PairBackoff {
+        self.0.get(of.0).copied().unwrap_or_default()
+    }
+
+    /// After a reply that was no deferral as a whole. One `u` is enough for all types: what it keeps apart are workers.
+    pub fn replied(
+        &mut self,
+        now: Time,
+        asked: &Asked,
+        reply: &PerType<TypeReply>,
+        profile: &Profile,
+        u: f64,
+    ) {
+        for ((of, said), (_, &was_asked)) in reply.iter().zip(asked.types.iter()) {
+            let Some(pair) = self.0.get_mut(of.0) else {
+                continue;
+            };
+            let reaction = said.verdict.map(Verdict::reaction);
+            pair.no_apps = said.no_apps || reaction == Some(Reaction::Flag);
+            match reaction {
+                Some(Reaction::Clear) => {
+                    pair.clear();
+                    pair.came_empty = false;
+                }
+                // A request that rides along while the pair is backed off does not make that longer.
+                Some(Reaction::BackOff) if was_asked => {
+                    if asked.reason.is_automatic() && !pair.is_backed_off(now) {
+                        pair.back_off(now, profile, u);
+                    }
+                    pair.came_empty = true;
+                }
+                Some(Reaction::Flag) if was_asked => pair.came_empty = true,
+                Some(Reaction::BackOff | Reaction::Flag | Reaction::Obey | Reaction::Ignore)
+                | None => {}
+            }
+        }
+        // A scheduler that has work for nothing at all has made a mistake, and would never be asked again.
+        if self.0.iter().all(PairBackoff::has_no_apps) {
+            for pair in &mut self.0 {
+                pair.no_apps = false;
+            }
+        }
+    }
+
+    /// A task of the type came, however late and whatever was said before.
+    pub fn task_came(&mut self, of: ProcessorType) {
+        if let Some(pair) = self.0.get_mut(of.0) {
+            pair.clear();
+            pair.came_empty = false;
+        }
+    }
+
+    /// The outputs of a task of the type are where they belong: the scheduler may have refused because it waited for them.
+    pub fn outputs_kept(&mut self, of: ProcessorType) {
+        if let Some(pair) = self.0.get_mut(of.0) {
+            pair.clear();
+        }
+    }
+
+    /// All may be asked: the user wants it, or the clock cannot be trusted. What has no job stays flagged.
+    pub fn clear_all(&mut self) {
+        self.0.iter_mut().for_each(PairBackoff::clear);
+    }
+
+    /// When the next of them ends.
+    pub fn next_end(&self, now: Time) -> Option<Time> {
+        let waits = self.0.iter().filter_map(|pair| pair.wait(now));
+        waits.map(|wait| wait.until).min()
+    }
+
+    pub fn save(&self, now: Time, processors: &Processors) -> Vec<SavedPair> {
+        let pairs = processors.types().zip(&self.0);
+        pairs
+            .map(|(of, pair)| SavedPair {
+                processors: processors[of].name.clone(),
+                interval: pair.interval,
+                left: pair.until.map(|until| left(now, until)),
+                no_apps: pair.no_apps,
+            })
+            .collect()
+    }
+
+    /// By the names of the types, since a worker may come back with other cards, or with the same in another order.
+    pub fn restore(now: Time, processors: &Processors, saved: &[SavedPair]) -> Self {
+        let restored = |of: ProcessorType| {
+            let name = &processors[of].name;
+            let known = saved.iter().find(|pair| pair.processors == *name);
+            known.map_or_else(PairBackoff::default, |pair| PairBackoff {
+                interval: finite(pair.interval),
+                until: pair.left.map(|left| now + left),
+                no_apps: pair.no_apps,
+                came_empty: false,
+            })
+        };
+        PairBackoffs(processors.types().map(restored).collect())
+    }
+}
+
+/// What outlives a restart of the worker: spans, since its clock begins anew.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SavedPair {
+    /// The name of the type.
+    pub processors: String,
+    /// Seconds.
+    pub interval: f64,
+    pub left: Option<Duration>,
+    pub no_apps: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::reason::Wish;
+    use super::super::types::ProcessorKind;
+    use super::*;
+
+    const CPU: ProcessorType = ProcessorType::CPU;
+    const CARDS: ProcessorType = ProcessorType(1);
+    const VOLUNTEER: Profile = Profile::VOLUNTEER;
+
+    fn kind(name: &str) -> ProcessorKind {
+        ProcessorKind {
+            name: name.to_owned(),
+            instances: 4,
+            relative_speed: 1.0,
+            availability: 1.0,
+        }
+    }
+
+    fn processors() -> Processors {
+        Processors::new(kind("CPU"), vec![kind("A100")])
+    }
+
+    fn at(seconds: f64) -> Time {
+        Time::ZERO + Duration::from_secs_f64(seconds)
+    }
+
+    /// Asks for both types, and gets this for the CPU and nothing said of the cards.
+    fn replied(pairs: &mut PairBackoffs, now: Time, reason: RpcReason, verdict: Verdict, u: f64) {
+        let asked = Asked {
+            reason,
+            types: processors().table(&true),
+        };
+        let mut reply = processors().table(&TypeReply::default());
+        reply[CPU].verdict = Some(verdict);
+        pairs.replied(now, &asked, &reply, &VOLUNTEER, u);
+    }
+
+    fn wait(pairs: &PairBackoffs, of: ProcessorType, now: Time) -> f64 {
+        let wait = pairs.of(of).wait(now);
+        wait.map_or(0.0, |wait| wait.until.since(now).as_secs_f64())
+    }
+
+    /// `(k, interval, from, to)` of the k-th time in a row.
+    const TABLE: [(u32, f64, f64, f64); 11] = [
+        (1, 600.0, 300.0, 900.0),
+        (2, 1200.0, 600.0, 1800.0),
+        (3, 2400.0, 1200.0, 3600.0),
+        (4, 4800.0, 2400.0, 7200.0),
+        (5, 9600.0, 4800.0, 14_400.0),
+        (6, 19_200.0, 9600.0, 28_800.0),
+        (7, 38_400.0, 19_200.0, 57_600.0),
+        (8, 76_800.0, 38_400.0, 115_200.0),
+        (9, 86_400.0, 43_200.0, 129_600.0),
+        (10, 86_400.0, 43_200.0, 129_600.0),
+        (11, 86_400.0, 43_200.0, 129_600.0),
+    ];
+
+    #[test]
+    fn each_time_in_vain_waits_by_the_table() {
+        for u in [0.0, 0.5, 1.0] {
+            let mut pairs = PairBackoffs::new(&processors());
+            let mut now = at(7.0);
+            for (k, interval, from, to) in TABLE {
+                replied(&mut pairs, now, RpcReason::NeedWork, Verdict::NoWork, u);
+                assert_eq!(pairs.of(CPU).interval(), interval, "{k}");
+                assert_eq!(wait(&pairs, CPU, now), from + u * (to - from), "{k}");
+                assert_eq!(wait(&pairs, CARDS, now), 0.0);
+                now = pairs.next_end(now).unwrap();
+                assert!(!pairs.of(CPU).is_backed_off(now));
+            }
+        }
+    }
+
+    #[test]
+    fn only_a_need_that_was_not_met_backs_off() {
+        let now = at(0.0);
+        let automatic = [
+            RpcReason::NeedWork,
+            RpcReason::ResultsDue,
+            RpcReason::Message,
+        ];
+        let wished = Wish::ALL.map(RpcReason::Wished);
+        for reason in automatic.into_iter().chain(wished) {
+            for (verdict, backs_off) in [
+                (Verdict::NoWork, true),
+                (Verdict::Limited, true),
+                (Verdict::Deadline, true),
+                (Verdict::Granted(0), true),
+                (Verdict::Granted(1), false),
+                (Verdict::NoApps, false),
+                (Verdict::Deferred, false),
+                (Verdict::Stale, false),
+            ] {
+                let mut pairs = PairBackoffs::new(&processors());
+                replied(&mut pairs, now, reason, verdict, 0.5);
+                let expected = backs_off && reason.is_automatic();
+                assert_eq!(
+                    pairs.of(CPU).is_backed_off(now),
+                    expected,
+                    "{reason} {verdict}"
+                );
+                // Who compares schedulers wants to know in any case, but not of what was not looked at.
+                let is_empty = backs_off || verdict == Verdict::NoApps;
+                assert_eq!(pairs.of(CPU).came_empty(), is_empty, "{reason} {verdict}");
+            }
+        }
+        // What was not asked for is not missed.
+        let mut pairs = PairBackoffs::new(&processors());
+        let asked = Asked {
+            reason: RpcReason::NeedWork,
+            types: processors().table(&false),
+        };
+        let no_work = TypeReply {
+            verdict: Some(Verdict::NoWork),
+            no_apps: false,
+        };
+        let reply = processors().table(&no_work);
+        pairs.replied(now, &asked, &reply, &VOLUNTEER, 0.5);
+        assert_eq!(pairs, PairBackoffs::new(&processors()));
+    }
+
+    #[test]
+    fn a_backoff_is_not_extended_while_it_lasts() {
+        let mut pairs = PairBackoffs::new(&processors());
+        replied(
+            &mut pairs,
+            at(0.0),
+            RpcReason::NeedWork,
+            Verdict::NoWork,
+            0.5,
+        );
+        let before = pairs.clone();
+        replied(
+            &mut pairs,
+            at(599.0),
+            RpcReason::ResultsDue,
+            Verdict::NoWork,
+            1.0,
+        );
+        assert_eq!(pairs, before);
+        replied(
+            &mut pairs,
+            at(600.0),
+            RpcReason::ResultsDue,
+            Verdict::NoWork,
+            1.0,
+        );
+        assert_eq!(wait(&pairs, CPU, at(600.0)), 1800.0);
+    }
+
+    #[test]
+    fn what_clears_one_leaves_the_other() {
+        let both_backed_off = || {
+            let mut pairs = PairBackoffs::new(&processors());
+            let asked = Asked {
+                reason: RpcReason::NeedWork,
+                types: processors().table(&true),
+            };
+            let no_work = TypeReply {
+                verdict: Some(Verdict::Limited),
+                no_apps: false,
+            };
+            pairs.replied(
+                at(0.0),
+                &asked,
+                &processors().table(&no_work),
+                &VOLUNTEER,
+                0.5,
+            );
+            pairs
+        };
+        let clear: [fn(&mut PairBackoffs); 3] = [
+            |pairs| pairs.task_came(CPU),
+            |pairs| pairs.outputs_kept(CPU),
+            |pairs| {
+                replied(
+                    pairs,
+                    at(1.0),
+                    RpcReason::NeedWork,
+                    Verdict::Granted(2),
+                    0.0,
+                )
+            },
+        ];
+        for clear in clear {
+            let mut pairs = both_backed_off();
+            clear(&mut pairs);
+            assert_eq!(
+                (pairs.of(CPU).interval(), wait(&pairs, CPU, at(1.0))),
+                (0.0, 0.0)
+            );
+            assert_eq!(wait(&pairs, CARDS, at(1.0)), 599.0);
+            assert!(pairs.of(CARDS).came_empty());
+            // The next one begins the table anew.
+            replied(
+                &mut pairs,
+                at(2.0),
+                RpcReason::NeedWork,
+                Verdict::NoWork,
+                0.0,
+            );
+            assert_eq!(wait(&pairs, CPU, at(2.0)), 300.0);
+        }
+        let mut pairs = both_backed_off();
+        pairs.clear_all();
+        assert_eq!(pairs.next_end(at(1.0)), None);
+        // A type that is not there is nobody's.
+        pairs.task_came(ProcessorType(9));
+        pairs.outputs_kept(ProcessorType(9));
+        assert_eq!(pairs.of(ProcessorType(9)), PairBackoff::default());
+    }
+
+    #[test]
+    fn no_apps_holds_until_a_reply_without_it() {
+        let mut pairs = PairBackoffs::new(&processors());
+        let asked = Asked {
+            reason: RpcReason::NeedWork,
+            types: processors().table(&false),
+        };
+        let mut say = |on_cpu: bool, on_cards: bool| {
+            let mut reply = processors().table(&TypeReply::default());
+            reply[CPU].no_apps = on_cpu;
+            reply[CARDS].no_apps = on_cards;
+            pairs.replied(at(0.0), &asked, &reply, &VOLUNTEER, 0.5);
+            (pairs.of(CPU).has_no_apps(), pairs.of(CARDS).has_no_apps())
+        };
+        assert_eq!(say(false, true), (false, true));
+        assert_eq!(say(true, false), (true, false));
+        assert_eq!(say(false, false), (false, false));
+        // All of them cannot be meant.
+        assert_eq!(say(true, true), (false, false));
+        replied(
+            &mut pairs,
+            at(0.0),
+            RpcReason::NeedWork,
+            Verdict::NoApps,
+            0.5,
+        );
+        assert!(pairs.of(CPU).has_no_apps());
+        pairs.clear_all();
+        assert!(pairs.of(CPU).has_no_apps());
+    }
+
+    #[test]
+    fn what_is_restored_belongs_to_the_same_processors() {
+        let mut pairs = PairBackoffs::new(&processors());
+        replied(
+            &mut pairs,
+            at(0.0),
+            RpcReason::NeedWork,
+            Verdict::NoWork,
+            0.5,
+        );
+        replied(
+            &mut pairs,
+            at(600.0),
+            RpcReason::NeedWork,
+            Verdict::NoWork,
+            0.5,
+        );
+        let saved = pairs.save(at(700.0), &processors());
+        let other = Processors::new(kind("CPU"), vec![kind("H100"), kind("A100")]);
+        let restored = PairBackoffs::restore(at(5.0), &other, &saved);
+        assert_eq!(wait(&restored, CPU, at(5.0)), 1100.0);
+        assert_eq!(restored.of(CPU).interval(), 1200.0);
+        assert_eq!(restored.of(CARDS), PairBackoff::default());
+        let nonsense = SavedPair {
+            processors: "CPU".to_owned(),
+            interval: f64::NAN,
+            left: Some(Duration::MAX),
+            no_apps: false,
+        };
+        let restored = PairBackoffs::restore(at(5.0), &other, &[nonsense]);
+        assert_eq!(restored.of(CPU).interval(), 0.0);
+        assert!(restored.of(CPU).is_backed_off(at(1e9)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_delay_is_beyond_its_table_and_saved_is_what_it_was(
+            said in proptest::collection::vec((0_usize..8, 0_u32..200_000, 0.0_f64..=1.0), 0..60),
+        ) {
+            let verdicts = [
+                Verdict::Granted(1), Verdict::NoWork, Verdict::NoWork, Verdict::NoWork,
+                Verdict::Limited, Verdict::Deadline, Verdict::Deferred, Verdict::NoApps,
+            ];
+            let mut pairs = PairBackoffs::new(&processors());
+            let mut now = at(0.0);
+            let mut in_vain = 0;
+            for (verdict, passed, u) in said {
+                now = now + Duration::from_secs(u64::from(passed));
+                let was_backed_off = pairs.of(CPU).is_backed_off(now);
+                let verdict = verdicts[verdict];
+                replied(&mut pairs, now, RpcReason::NeedWork, verdict, u);
+                match verdict.reaction() {
+                    Reaction::Clear => in_vain = 0,
+                    Reaction::BackOff if !was_backed_off => {
+                        in_vain += 1;
+                        let (_, interval, from, to) = TABLE[(in_vain - 1).min(10)];
+                        prop_assert_eq!(pairs.of(CPU).interval(), interval);
+                        let wait = wait(&pairs, CPU, now);
+                        prop_assert!(from <= wait && wait <= to, "{wait} after {in_vain}");
+                    }
+                    _ => prop_assert_eq!(pairs.of(CPU).is_backed_off(now), was_backed_off),
+                }
+                prop_assert_eq!(pairs.of(CARDS).interval(), 0.0);
+                let saved = pairs.save(now, &processors());
+                let restored = PairBackoffs::restore(at(3.0), &processors(), &saved);
+                prop_assert_eq!(restored.save(at(3.0), &processors()), saved);
+            }
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! Each rule of when ends are reported, and when the next one will say so.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const A: AssociationIndex = AssociationIndex(0);
+const B: AssociationIndex = AssociationIndex(1);
+const DAY: u64 = 86_400;
+
+fn at(seconds: u64) -> Time {
+    Time::ZERO + Duration::from_secs(seconds)
+}
+
+/// The limits themselves are still good.
+fn just_after(time: Time) -> Time {
+    time + Duration::from_nanos(1)
+}
+
+fn end(association: AssociationIndex, task: u64, ended: u64) -> Unreported {
+    Unreported {
+        association,
+        task: TaskNumber(task),
+        told: Told::End,
+        policy: None,
+        ended: at(ended),
+        deadline: None,
+    }
+}
+
+fn reporting<'a>(of: &'a [Circumstances], unreported: &'a [Unreported]) -> Reporting<'a> {
+    Reporting {
+        profile: &Profile::VOLUNTEER,
+        surroundings: Surroundings::default(),
+        circumstances: of,
+        unreported,
+    }
+}
+
+fn fires(reporting: &Reporting<'_>, now: Time) -> Option<(AssociationIndex, ReportReason)> {
+    let overdue = reporting.overdue(now);
+    overdue.map(|overdue| (overdue.association, overdue.reason))
+}
+
+#[test]
+fn ends_wait_for_an_hour_at_most() {
+    let of = [Circumstances::default()];
+    let ends = [end(A, 1, 1000), end(A, 2, 500)];
+    let reporting = reporting(&of, &ends);
+    assert_eq!(reporting.overdue(at(4100)), None);
+    assert_eq!(reporting.next_due(at(600)), Some(just_after(at(4100))));
+    let overdue = Overdue {
+        association: A,
+        reason: ReportReason::Delay,
+        task: TaskNumber(2),
+    };
+    assert_eq!(reporting.overdue(just_after(at(4100))), Some(overdue));
+    let batch: Vec<TaskNumber> = reporting.batch(A).collect();
+    assert_eq!(batch, [TaskNumber(1), TaskNumber(2)]);
+    assert_eq!(reporting.batch(B).count(), 0);
+}
+
+#[test]
+fn sixty_three_wait_and_the_next_takes_them_along() {
+    let of = [Circumstances::default(); 2];
+    let mut ends: Vec<Unreported> = (0..63).map(|task| end(A, task, 100)).collect();
+    ends.extend((100..163).map(|task| end(B, task, 100)));
+    assert_eq!(reporting(&of, &ends).overdue(at(100)), None);
+    ends.push(end(B, 163, 100));
+    let overdue = reporting(&of, &ends).overdue(at(100)).unwrap();
+    assert_eq!(
+        (overdue.association, overdue.reason),
+        (B, ReportReason::Count)
+    );
+    assert_eq!(overdue.task, TaskNumber(163));
+    assert_eq!(reporting(&of, &ends).batch(B).count(), 64);
+}
+
+#[test]
+fn a_deadline_is_kept_by_a_day() {
+    let of = [Circumstances::default()];
+    let ends = [Unreported {
+        deadline: Some(at(10 * DAY)),
+        ..end(A, 1, 9 * DAY - 60)
+    }];
+    let rule = reporting(&of, &ends);
+    assert_eq!(rule.overdue(at(9 * DAY)), None);
+    assert_eq!(rule.next_due(at(9 * DAY)), Some(just_after(at(9 * DAY))));
+    let now = just_after(at(9 * DAY));
+    assert_eq!(fires(&rule, now), Some((A, ReportReason::Deadline)));
+    // What is kept in stock makes it more.
+    let stocked = Profile {
+        work_buffer_min: 3.0 * DAY as f64,
+        ..Profile::VOLUNTEER
+    };
+    let rule = Reporting {
+        profile: &stocked,
+        ..rule
+    };
+    let ends = [Unreported {
+        ended: at(7 * DAY - 60),
+        ..ends[0]
+    }];
+    let rule = Reporting {
+        unreported: &ends,
+        ..rule
+    };
+    assert_eq!(
+        rule.next_due(at(7 * DAY - 60)),
+        Some(just_after(at(7 * DAY)))
+    );
+    // A deadline that is as near, or past, is no reason to wait at all, not even at the very beginning of time.
+    let ends = [Unreported {
+        deadline: Some(Time::ZERO),
+        ..end(A, 1, 0)
+    }];
+    assert_eq!(
+        fires(&reporting(&of, &ends), Time::ZERO),
+        Some((A, ReportReason::Deadline))
+    );
+}
+
+#[test]
+fn the_first_rule_that_applies_is_told() {
+    let ends = [Unreported {
+        deadline: Some(at(5000)),
+        ..end(A, 1, 1000)
+    }];
+    let full = Profile {
+        report_at_once: 1,
+        ..Profile::VOLUNTEER
+    };
+    let now = at(4700);
+    let mut of = [Circumstances {
+        wants_no_more_work: true,
+        ..Circumstances::default()
+    }];
+    let mut surroundings = Surroundings {
+        is_sporadic: true,
+        suspends_at: Some(at(6500)),
+    };
+    let mut told = Vec::new();
+    let mut note = |of: &[Circumstances], surroundings, profile, ends: &[Unreported]| {
+        let reporting = Reporting {
+            profile,
+            surroundings,
+            ..reporting(of, ends)
+        };
+        told.push(fires(&reporting, now).map(|(_, reason)| reason));
+    };
+    note(&of, surroundings, &full, &ends);
+    of[0].wants_no_more_work = false;
+    note(&of, surroundings, &full, &ends);
+    surroundings.is_sporadic = false;
+    note(&of, surroundings, &full, &ends);
+    surroundings.suspends_at = Some(at(6501));
+    note(&of, surroundings, &full, &ends);
+    let no_deadline = [end(A, 1, 1000)];
+    note(&of, surroundings, &full, &no_deadline);
+    let recent = [end(A, 1, 2000)];
+    note(&of, surroundings, &full, &recent);
+    note(&of, surroundings, &Profile::VOLUNTEER, &recent);
+    assert_eq!(
+        told,
+        [
+            Some(ReportReason::NoMoreWork),
+            Some(ReportReason::Sporadic),
+            Some(ReportReason::SuspensionSoon),
+            Some(ReportReason::Deadline),
+            Some(ReportReason::Delay),
+            Some(ReportReason::Count),
+            None,
+        ]
+    );
+}
+
+#[test]
+fn what_leaves_at_once_takes_along_what_waits() {
+    let (lazy, immediate) = (Some(ReportPolicy::Lazy), Some(ReportPolicy::Immediate));
+    for (profile, policy, told, leaves) in [
+        (Profile::VOLUNTEER, None, Told::End, false),
+        (Profile::VOLUNTEER, immediate, Told::End, true),
+        (Profile::VOLUNTEER, lazy, Told::NotRunning, true),
+        (Profile::CLUSTER, None, Told::End, true),
+        (Profile::CLUSTER, lazy, Told::End, false),
+        (Profile::CLUSTER, lazy, Told::NotRunning, true),
+    ] {
+        let end = Unreported {
+            policy,
+            told,
+            ..end(A, 1, 0)
+        };
+        assert_eq!(end.leaves_at_once(&profile), leaves, "{end:?}");
+    }
+    let of = [Circumstances::default(); 2];
+    let at_once = |association, task| Unreported {
+        policy: immediate,
+        ..end(association, task, 0)
+    };
+    let ends = [at_once(A, 1), end(B, 2, 0)];
+    assert_eq!(reporting(&of, &ends).overdue(at(1)), None);
+    let ends = [at_once(A, 1), end(B, 2, 0), at_once(B, 3)];
+    assert_eq!(
+        fires(&reporting(&of, &ends), at(1)),
+        Some((B, ReportReason::Immediate))
+    );
+}
+
+#[test]
+fn who_may_not_be_talked_to_is_skipped() {
+    let due = [end(A, 1, 0), end(B, 2, 0)];
+    let now = at(4000);
+    let free = Circumstances::default();
+    let open = |of: Circumstances| {
+        let of = [of, free];
+        fires(&reporting(&of, &due), now).map(|(association, _)| association)
+    };
+    assert_eq!(open(free), Some(A));
+    let until = |min_rpc_time| Circumstances {
+        min_rpc_time,
+        ..free
+    };
+    assert_eq!(open(until(now)), Some(A));
+    assert_eq!(open(until(just_after(now))), Some(B));
+    let since = |since| Circumstances {
+        outputs_since: Some(at(since)),
+        ..free
+    };
+    assert_eq!(open(since(3700)), Some(A));
+    assert_eq!(open(since(3701)), Some(B));
+    let suspended = Circumstances {
+        is_suspended: true,
+        ..free
+    };
+    assert_eq!(open(suspended), Some(B));
+    // When it may be talked to again is when its ends are due.
+    let of = [until(at(9000)), suspended];
+    assert_eq!(reporting(&of, &due).next_due(now), Some(at(9000)));
+    assert_eq!(reporting(&[suspended; 2], &due).next_due(now), None);
+    // A scheduler that nobody knows of is nobody's business.
+    assert_eq!(reporting(&[], &due).overdue(now), None);
+    assert_eq!(reporting(&of, &[]).next_due(now), None);
+}
+
+/// Section by section, as the rules are told.
+fn plainly(reporting: &Reporting<'_>, now: Time) -> Option<(AssociationIndex, ReportReason)> {
+    let second = |time: Time| time.since(Time::ZERO).as_secs_f64();
+    let mut ready = [0; 2];
+    for end in reporting.unreported {
+        let of = reporting.circumstances[end.association.0];
+        let held = |end: &&Unreported| !end.leaves_at_once(reporting.profile);
+        let mut its = reporting.unreported.iter();
+        let closed = now < of.min_rpc_time
+            || of.is_suspended
+            || of
+                .outputs_since
+                .is_some_and(|since| second(now) - second(since) < 300.0)
+            || !its.any(|other| other.association == end.association && held(&other));
+        if closed {
+            continue;
+        }
+        let suspends = reporting.surroundings.suspends_at;
+        let cushion = reporting.profile.work_buffer_min.max(86_400.0);
+        let reason = if of.wants_no_more_work {
+            ReportReason::NoMoreWork
+        } else if end.leaves_at_once(reporting.profile) {
+            ReportReason::Immediate
+        } else if reporting.surroundings.is_sporadic {
+            ReportReason::Sporadic
+        } else if suspends.is_some_and(|at| second(at) - second(now) <= 1800.0) {
+            ReportReason::SuspensionSoon
+        } else if end
+            .deadline
+            .is_some_and(|at| second(now) > second(at) - cushion)
+        {
+            ReportReason::Deadline
+        } else if second(now) > second(end.ended) + 3600.0 {
+            ReportReason::Delay
+        } else {
+            ready[end.association.0] += 1;
+            if ready[end.association.0] < 64 {
+                continue;
+            }
+            ReportReason::Count
+        };
+        return Some((end.association, reason));
+    }
+    None
+}
+
+fn circumstances() -> impl Strategy<Value = Circumstances> {
+    let rare = || proptest::bool::weighted(0.1);
+    let outputs = proptest::option::weighted(0.3, 0_u64..100_000);
+    (0_u64..100_000, rare(), outputs, rare()).prop_map(|(min, is_suspended, outputs, no_more)| {
+        Circumstances {
+            min_rpc_time: at(min / 2),
+            is_suspended,
+            outputs_since: outputs.map(at),
+            wants_no_more_work: no_more,
+        }
+    })
+}
+
+fn unreported() -> impl Strategy<Value = Unreported> {
+    let deadline = proptest::option::weighted(0.3, 0_u64..400_000);
+    let at_once = proptest::bool::weighted(0.05);
+    (0_usize..2, 0_u64..100_000, deadline, at_once).prop_map(|(of, ended, deadline, at_once)| {
+        Unreported {
+            policy: at_once.then_some(ReportPolicy::Immediate),
+            deadline: deadline.map(at),
+            ..end(AssociationIndex(of), ended, ended)
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn it_does_what_the_rules_say_and_knows_when_it_will(
+        of in [circumstances(), circumstances()],
+        ends in proptest::collection::vec(unreported(), 0..90),
+        suspends in proptest::option::weighted(0.2, 0_u64..100_000),
+        is_sporadic in proptest::bool::weighted(0.1),
+        now in 0_u64..100_000,
+        looks in proptest::collection::vec(0.0_f64..1.0, 8),
+    ) {
+        let surroundings = Surroundings { is_sporadic, suspends_at: suspends.map(at) };
+        let reporting = Reporting { surroundings, ..reporting(&of, &ends) };
+        let now = at(now);
+        prop_assert_eq!(fires(&reporting, now), plainly(&reporting, now));
+        match reporting.next_due(now) {
+            None => prop_assert_eq!(fires(&reporting, at(1 << 40)), None),
+            Some(due) => {
+                prop_assert!(fires(&reporting, due).is_some());
+                for look in looks {
+                    let before = now + due.since(now).mul_f64(look);
+                    prop_assert!(before >= due || fires(&reporting, before).is_none());
+                }
+                if due > now {
+                    prop_assert_eq!(fires(&reporting, due - Duration::from_nanos(1)), None);
+                }
+            }
+        }
+    }
+}

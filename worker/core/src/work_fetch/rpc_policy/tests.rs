@@ -1,0 +1,568 @@
+//! The policy of requests, transition by transition, and against the rules written down plainly.
+
+use std::time::Duration;
+
+use brasserie_common::Ending;
+use proptest::prelude::*;
+
+use super::*;
+
+const DAY: f64 = 86_400.0;
+const VOLUNTEER: Profile = Profile::VOLUNTEER;
+
+fn at(seconds: f64) -> Time {
+    Time::ZERO + Duration::from_secs_f64(seconds)
+}
+
+fn terms(profile: &Profile, u: f64) -> Terms<'_> {
+    Terms {
+        profile,
+        link: Link::Up,
+        u,
+    }
+}
+
+fn down(profile: &Profile, u: f64) -> Terms<'_> {
+    Terms {
+        link: Link::Down,
+        ..terms(profile, u)
+    }
+}
+
+fn story(fault: Fault, ended_by: Option<EndedBy>) -> Story {
+    Story {
+        ending: Ending::Exited(1),
+        ended_by,
+        fault,
+        starting: Duration::ZERO,
+        ran: Duration::ZERO,
+        cpu: Duration::ZERO,
+        peak_memory_bytes: None,
+        read_bytes: 0,
+        written_bytes: 0,
+        last_lines: Vec::new(),
+    }
+}
+
+/// Seconds from `now` until the scheduler may be talked to.
+fn wait(policy: &RpcPolicy, now: Time) -> f64 {
+    let wait = policy.wait(now);
+    wait.map_or(0.0, |wait| wait.until.since(now).as_secs_f64())
+}
+
+/// Fails as soon as it may, so often; the time of the last failure.
+fn fail_often(policy: &mut RpcPolicy, mut now: Time, times: u32, u: f64) -> Time {
+    for _ in 0..times {
+        now = now.max(policy.min_rpc_time());
+        policy.rpc_failed(now, terms(&VOLUNTEER, u));
+    }
+    now
+}
+
+/// `(n, from, to)`: the wait after the n-th failure in a row.
+const TABLE: [(u32, f64, f64); 12] = [
+    (1, 60.0, 120.0),
+    (2, 120.0, 240.0),
+    (3, 240.0, 480.0),
+    (4, 480.0, 960.0),
+    (5, 960.0, 1920.0),
+    (6, 1920.0, 3840.0),
+    (7, 3840.0, 7680.0),
+    (8, 7200.0, 14_400.0),
+    (9, 7200.0, 14_400.0),
+    (10, 7200.0, 14_400.0),
+    (11, 7200.0, 14_400.0),
+    (12, 7200.0, 14_400.0),
+];
+
+#[test]
+fn each_failure_waits_by_the_table() {
+    for (n, from, to) in TABLE {
+        for (u, expected) in [(0.0, from), (1.0, to)] {
+            let mut policy = RpcPolicy::new();
+            let now = fail_often(&mut policy, at(5.0), n, u);
+            assert_eq!(wait(&policy, now), expected, "failure {n}");
+            assert_eq!(policy.failures(), n);
+            let wait = policy.wait(now).unwrap();
+            assert_eq!(wait.cause, WaitCause::RpcFailed { failures: n });
+            // It ends with the nanosecond.
+            assert!(policy.is_backed_off(wait.until - Duration::from_nanos(1)));
+            assert!(!policy.is_backed_off(wait.until));
+        }
+    }
+}
+
+#[test]
+fn ten_failures_and_what_follows() {
+    let mut policy = RpcPolicy::new();
+    let mut now = fail_often(&mut policy, at(0.0), 9, 1.0);
+    assert_eq!(policy.list_due(), None);
+    // The tenth: the list is to be read at once, while requests wait by the table.
+    now = fail_often(&mut policy, now, 1, 1.0);
+    assert_eq!(policy.list_due(), Some(now));
+    assert_eq!(wait(&policy, now), 14_400.0);
+    // Nobody is new: that is no failure, and the wait stays.
+    policy.list_read(now, ListReading::Unchanged, terms(&VOLUNTEER, 0.0));
+    assert_eq!((policy.failures(), policy.list_failures()), (10, 0));
+    assert_eq!((policy.list_due(), wait(&policy, now)), (None, 14_400.0));
+    // Ten more until it is read again.
+    now = fail_often(&mut policy, now, 9, 0.0);
+    assert_eq!((policy.failures(), policy.list_due()), (19, None));
+    assert_eq!(wait(&policy, now), 7200.0);
+    now = fail_often(&mut policy, now, 1, 0.0);
+    assert_eq!((policy.failures(), policy.list_due()), (20, Some(now)));
+    // It cannot be read: one more failure, with a wait of its own where that is longer.
+    policy.list_read(now, ListReading::Failed, terms(&VOLUNTEER, 0.5));
+    assert_eq!((policy.failures(), policy.list_failures()), (21, 1));
+    assert_eq!((policy.list_due(), wait(&policy, now)), (None, 10_800.0));
+    let cause = WaitCause::ListFailed { failures: 21 };
+    assert_eq!(policy.wait(now).unwrap().cause, cause);
+    // Twice more.
+    now = fail_often(&mut policy, now, 9, 0.0);
+    policy.list_read(now, ListReading::Failed, terms(&VOLUNTEER, 0.0));
+    assert_eq!((policy.failures(), policy.list_failures()), (31, 2));
+    assert_eq!(wait(&policy, now), 7200.0);
+    now = fail_often(&mut policy, now, 9, 0.0);
+    assert_eq!((policy.failures(), policy.list_due()), (40, Some(now)));
+    policy.list_read(now, ListReading::Failed, terms(&VOLUNTEER, 0.0));
+    // The third in a row: a day for both.
+    assert_eq!((policy.failures(), policy.list_failures()), (40, 3));
+    assert_eq!(wait(&policy, now), DAY);
+    assert_eq!(policy.list_due(), Some(now + Duration::from_secs(86_400)));
+    let cause = WaitCause::ListFailedAgain { readings: 3 };
+    assert_eq!(policy.wait(now).unwrap().cause, cause);
+    // And so day by day.
+    for readings in 4..8 {
+        now = now + Duration::from_secs(86_400);
+        assert_eq!(policy.list_due(), Some(now));
+        policy.list_read(now, ListReading::Failed, terms(&VOLUNTEER, 0.0));
+        assert_eq!(
+            (wait(&policy, now), policy.list_failures()),
+            (DAY, readings)
+        );
+    }
+    // Somebody new ends all that.
+    policy.list_read(now, ListReading::NewMember, terms(&VOLUNTEER, 0.0));
+    assert_eq!((policy.failures(), policy.list_failures()), (0, 0));
+    assert_eq!((wait(&policy, now), policy.list_due()), (0.0, None));
+}
+
+#[test]
+fn a_list_that_cannot_be_read_at_all_makes_a_day_at_the_third_time() {
+    let mut policy = RpcPolicy::new();
+    let mut now = at(1.0);
+    for expected in [60.0, 120.0, DAY, DAY] {
+        policy.list_read(now, ListReading::Failed, terms(&VOLUNTEER, 0.0));
+        assert_eq!(wait(&policy, now), expected);
+        assert_eq!(policy.wish(), Some(Wish::Init));
+        now = policy.min_rpc_time();
+    }
+    // In the cluster's profile it is five minutes.
+    let cluster = Profile::CLUSTER;
+    let mut policy = RpcPolicy::new();
+    for expected in [1.0, 2.0, 300.0] {
+        policy.list_read(now, ListReading::Failed, terms(&cluster, 0.0));
+        assert_eq!(wait(&policy, now), expected);
+        now = policy.min_rpc_time();
+    }
+}
+
+#[test]
+fn failing_tasks_do_not_put_the_list_off() {
+    let mut policy = RpcPolicy::new();
+    for _ in 0..3 {
+        policy.list_read(at(0.0), ListReading::Failed, terms(&VOLUNTEER, 0.0));
+    }
+    assert_eq!(policy.list_due(), Some(at(DAY)));
+    let failure = story(Fault::Task, None);
+    assert!(policy.task_failed(at(3600.0), TaskNumber(1), &failure, terms(&VOLUNTEER, 0.0)));
+    assert_eq!(policy.list_due(), Some(at(DAY)));
+    assert_eq!(policy.min_rpc_time(), at(DAY + 3600.0));
+}
+
+#[test]
+fn a_later_time_is_never_made_an_earlier_one() {
+    let now = at(100.0);
+    let mut policy = RpcPolicy::new();
+    policy.replied(now, 5000.0, 0.0);
+    policy.rpc_failed(now, terms(&VOLUNTEER, 1.0));
+    assert_eq!(wait(&policy, now), 5000.0);
+    assert_eq!(policy.wait(now).unwrap().cause, WaitCause::RequestDelay);
+    policy.deferred(now, 4999.0);
+    assert_eq!(wait(&policy, now), 5000.0);
+    policy.deferred(now, 5001.0);
+    assert_eq!(wait(&policy, now), 5001.0);
+    assert_eq!(policy.failures(), 1);
+    // A good reply makes it what it asks for.
+    policy.replied(now, 7.5, 0.0);
+    assert_eq!((wait(&policy, now), policy.failures()), (7.5, 0));
+    policy.replied(now, 0.0, 0.0);
+    assert_eq!(policy.min_rpc_time(), Time::ZERO);
+    for nonsense in [-1.0, f64::NAN, f64::NEG_INFINITY] {
+        policy.replied(now, nonsense, nonsense);
+        assert_eq!((wait(&policy, now), policy.next_rpc_time()), (0.0, None));
+    }
+    policy.replied(now, f64::INFINITY, f64::INFINITY);
+    assert!(policy.min_rpc_time() < Time::NEVER && policy.next_rpc_time() < Some(Time::NEVER));
+}
+
+#[test]
+fn the_end_of_a_backoff_is_noticed_once() {
+    let mut policy = RpcPolicy::new();
+    assert!(!policy.notice_end(at(0.0)));
+    policy.rpc_failed(at(0.0), terms(&VOLUNTEER, 0.0));
+    assert!(!policy.notice_end(at(59.999)));
+    assert!(policy.notice_end(at(60.0)));
+    assert!(!policy.notice_end(at(60.0)) && !policy.awaits_end());
+    // One that is cut short ends then.
+    policy.rpc_failed(at(60.0), terms(&VOLUNTEER, 0.0));
+    policy.network_available(at(61.0));
+    assert!(policy.notice_end(at(61.0)) && !policy.notice_end(at(62.0)));
+}
+
+#[test]
+fn while_the_own_link_is_down_nothing_is_counted() {
+    let mut policy = RpcPolicy::new();
+    for (u, expected) in [(0.0, 30.0), (1.0, 60.0)] {
+        let now = policy.min_rpc_time();
+        policy.rpc_failed(now, down(&VOLUNTEER, u));
+        assert_eq!((wait(&policy, now), policy.failures()), (expected, 0));
+    }
+    let now = fail_often(&mut policy, at(500.0), 10, 0.0);
+    policy.list_read(now, ListReading::Unchanged, terms(&VOLUNTEER, 0.0));
+    for _ in 0..20 {
+        let now = policy.min_rpc_time();
+        policy.rpc_failed(now, down(&VOLUNTEER, 0.0));
+        assert_eq!((wait(&policy, now), policy.failures()), (7200.0, 10));
+        assert_eq!(policy.list_due(), None);
+    }
+    // Nor is the list, which is still to be read then.
+    let mut policy = RpcPolicy::new();
+    for _ in 0..5 {
+        let now = policy.min_rpc_time();
+        policy.list_read(now, ListReading::Failed, down(&VOLUNTEER, 0.0));
+        assert_eq!((policy.list_failures(), wait(&policy, now)), (0, 30.0));
+        assert_eq!(policy.list_due(), Some(policy.min_rpc_time()));
+    }
+}
+
+#[test]
+fn a_wish_that_is_served_in_vain_stays_or_not() {
+    for wish in Wish::ALL {
+        let stays = (wish >= Wish::Init && wish < Wish::User).then_some(wish);
+        for list in [false, true] {
+            let mut policy = RpcPolicy::new();
+            policy.begin(RpcReason::Wished(Wish::Init));
+            policy.replied(at(0.0), 0.0, 0.0);
+            assert_eq!(policy.wish(), None);
+            policy.ask(wish);
+            policy.begin(RpcReason::Wished(wish));
+            assert_eq!(policy.save(at(0.0)).wish, Some(wish));
+            match list {
+                true => policy.list_read(at(0.0), ListReading::Failed, terms(&VOLUNTEER, 0.0)),
+                false => policy.rpc_failed(at(0.0), terms(&VOLUNTEER, 0.0)),
+            }
+            assert_eq!(policy.wish(), stays);
+        }
+    }
+}
+
+#[test]
+fn what_is_wished_meanwhile_is_for_the_next_talk() {
+    let mut policy = RpcPolicy::new();
+    policy.begin(RpcReason::Wished(Wish::Init));
+    policy.ask(Wish::User);
+    policy.ask(Wish::Scheduler);
+    policy.replied(at(0.0), 0.0, 0.0);
+    assert_eq!(policy.wish(), Some(Wish::User));
+    // A list that was read for a wish is followed by what it was read for.
+    policy.begin(RpcReason::Wished(Wish::User));
+    assert_eq!(policy.wish(), None);
+    policy.list_read(at(0.0), ListReading::NewMember, terms(&VOLUNTEER, 0.0));
+    assert_eq!(policy.wish(), Some(Wish::User));
+    // So is an operation that came to nothing through no fault of its own.
+    policy.begin(RpcReason::Wished(Wish::User));
+    policy.abandoned();
+    assert_eq!((policy.wish(), policy.failures()), (Some(Wish::User), 0));
+    // A deferral is an answer.
+    policy.begin(RpcReason::Wished(Wish::User));
+    policy.deferred(at(0.0), 3.0);
+    assert_eq!((policy.wish(), wait(&policy, at(0.0))), (None, 3.0));
+}
+
+#[test]
+fn the_user_makes_all_waits_end() {
+    let mut policy = RpcPolicy::new();
+    for _ in 0..3 {
+        policy.list_read(at(0.0), ListReading::Failed, terms(&VOLUNTEER, 0.0));
+    }
+    policy.update(at(9.0));
+    assert_eq!(policy.wish(), Some(Wish::User));
+    assert_eq!(
+        (wait(&policy, at(9.0)), policy.list_due()),
+        (0.0, Some(at(9.0)))
+    );
+    // What failed is not forgotten.
+    assert_eq!((policy.failures(), policy.list_failures()), (2, 3));
+    policy.begin(RpcReason::Wished(Wish::User));
+    policy.replied(at(10.0), 0.0, 0.0);
+    assert_eq!((policy.failures(), policy.list_failures()), (0, 0));
+    assert_eq!(policy.list_due(), None);
+}
+
+#[test]
+fn a_list_is_not_read_again_while_heartbeats_are_answered() {
+    let mut policy = RpcPolicy::new();
+    let mut now = fail_often(&mut policy, at(0.0), 9, 0.0);
+    policy.heartbeat_answered();
+    now = fail_often(&mut policy, now, 1, 0.0);
+    assert_eq!((policy.failures(), policy.list_due()), (10, None));
+    assert_eq!(wait(&policy, now), 7200.0);
+    // The last answer counts, not the first.
+    now = fail_often(&mut policy, now, 10, 0.0);
+    assert_eq!(policy.list_due(), Some(now));
+    policy.heartbeat_answered();
+    assert_eq!((policy.list_due(), wait(&policy, now)), (None, 7200.0));
+    // A good reply before the failures is no sign of life since.
+    let eager = Profile {
+        list_fetch_after: 1,
+        ..VOLUNTEER
+    };
+    policy.replied(now, 0.0, 0.0);
+    policy.rpc_failed(now, terms(&eager, 0.0));
+    assert_eq!(policy.list_due(), Some(now));
+}
+
+#[test]
+fn which_ends_of_tasks_are_failures() {
+    use EndedBy as By;
+    let rows = [
+        (Fault::Nobody, None, [false, false, false]),
+        (Fault::Nobody, Some(By::Operator), [false, false, false]),
+        (Fault::Task, None, [false, false, true]),
+        (Fault::Task, Some(By::Timeout), [false, false, true]),
+        (Fault::Worker, None, [false, true, true]),
+        (Fault::Worker, Some(By::Shutdown), [false, false, false]),
+        (Fault::Worker, Some(By::Suicide), [false, false, false]),
+        (Fault::System, Some(By::OutOfMemory), [false, true, true]),
+    ];
+    for (fault, ended_by, expected) in rows {
+        let modes = [TaskErrors::Off, TaskErrors::Infrastructure, TaskErrors::Any];
+        for (mode, expected) in modes.into_iter().zip(expected) {
+            let profile = Profile {
+                task_errors: mode,
+                ..VOLUNTEER
+            };
+            let mut policy = RpcPolicy::new();
+            let end = story(fault, ended_by);
+            let counted = policy.task_failed(at(0.0), TaskNumber(7), &end, terms(&profile, 0.0));
+            assert_eq!(counted, expected, "{mode:?} {fault:?} {ended_by:?}");
+            assert_eq!(policy.failures(), u32::from(expected));
+            assert_eq!(policy.is_backed_off(at(0.0)), expected);
+        }
+    }
+}
+
+#[test]
+fn a_task_counts_once_and_in_the_same_row_as_requests() {
+    let mut policy = RpcPolicy::new();
+    let end = story(Fault::Task, None);
+    let mut now = at(0.0);
+    policy.rpc_failed(now, terms(&VOLUNTEER, 0.0));
+    assert!(policy.task_failed(now, TaskNumber(1), &end, terms(&VOLUNTEER, 0.0)));
+    assert_eq!((policy.failures(), wait(&policy, now)), (2, 120.0));
+    assert_eq!(
+        policy.wait(now).unwrap().cause,
+        WaitCause::TaskFailed { failures: 2 }
+    );
+    assert!(!policy.task_failed(now, TaskNumber(1), &end, terms(&VOLUNTEER, 0.0)));
+    assert_eq!(policy.failures(), 2);
+    // A wish is none of its business.
+    assert_eq!(policy.wish(), Some(Wish::Init));
+    // Where every task crashes, less and less is asked for, until a reply comes.
+    for number in 2..10 {
+        now = policy.min_rpc_time();
+        assert!(policy.task_failed(now, TaskNumber(number), &end, terms(&VOLUNTEER, 0.0)));
+    }
+    assert_eq!((policy.failures(), wait(&policy, now)), (10, 7200.0));
+    assert_eq!(policy.list_due(), Some(now));
+    policy.replied(now, 0.0, 0.0);
+    assert_eq!((policy.failures(), wait(&policy, now)), (0, 0.0));
+    // It is another one once the first is gone.
+    policy.task_gone(TaskNumber(1));
+    assert!(policy.task_failed(now, TaskNumber(1), &end, terms(&VOLUNTEER, 0.0)));
+    assert!(!policy.task_failed(now, TaskNumber(2), &end, terms(&VOLUNTEER, 0.0)));
+}
+
+#[test]
+fn the_scheduler_says_when_it_wants_to_be_talked_to() {
+    let mut policy = RpcPolicy::new();
+    policy.replied(at(10.0), 0.0, 600.0);
+    assert_eq!(policy.next_rpc_time(), Some(at(610.0)));
+    policy.replied(at(20.0), 0.0, 0.0);
+    assert_eq!(policy.next_rpc_time(), None);
+    policy.clock_went_back(at(30.0));
+    assert_eq!(policy.next_rpc_time(), Some(at(30.0)));
+}
+
+#[test]
+fn people_read_what_waits_and_why() {
+    let mut policy = RpcPolicy::new();
+    assert_eq!(policy.explain(at(0.0)), ["RPC pending: first contact"]);
+    policy.replied(at(0.0), 0.0, 600.0);
+    policy.begin(RpcReason::NeedWork);
+    let now = fail_often(&mut policy, at(0.0), 10, 1.0);
+    assert_eq!(
+        policy.explain(now + Duration::from_secs(1)),
+        [
+            "minimum RPC time: 14399s from now: random exponential backoff after RPCs to all of the scheduler's members have failed (10 failures in a row)",
+            "scheduler list: read now: 10 failures in a row",
+            "next RPC: now: the scheduler wants to be contacted then at the latest",
+            "RPC pending: first contact",
+        ]
+    );
+}
+
+/// One thing that happens.
+#[derive(Clone, Debug)]
+enum Step {
+    Wait(u32),
+    Failed,
+    FailedWithLinkDown,
+    ListFailed,
+    ListUnchanged,
+    ListNew,
+    Replied(f64),
+    Deferred(f64),
+    TaskFailed,
+    Update,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0_u32..20_000).prop_map(Step::Wait),
+        12 => Just(Step::Failed),
+        2 => Just(Step::FailedWithLinkDown),
+        2 => Just(Step::ListFailed),
+        1 => Just(Step::ListUnchanged),
+        1 => Just(Step::ListNew),
+        1 => (0.0_f64..5000.0).prop_map(Step::Replied),
+        2 => (0.0_f64..5000.0).prop_map(Step::Deferred),
+        3 => Just(Step::TaskFailed),
+        1 => Just(Step::Update),
+    ]
+}
+
+/// The rules in plain numbers of seconds: when, failures, failures of the list.
+#[derive(Clone, Debug, Default)]
+struct Plain {
+    min_rpc_time: f64,
+    n: u32,
+    list: u32,
+}
+
+impl Plain {
+    fn fail(&mut self, now: f64, is_up: bool, u: f64) {
+        let delay = if self.list >= 3 {
+            DAY
+        } else {
+            self.n += u32::from(is_up);
+            (60.0 * 2_f64.powi(self.n.min(10) as i32)).min(14_400.0) * (0.5 + 0.5 * u)
+        };
+        self.min_rpc_time = self.min_rpc_time.max(now + delay);
+    }
+
+    fn step(&mut self, step: &Step, now: f64, u: f64) {
+        match step {
+            Step::Wait(_) => {}
+            Step::Failed | Step::TaskFailed => self.fail(now, true, u),
+            Step::FailedWithLinkDown => self.fail(now, false, u),
+            Step::ListFailed => {
+                self.list += 1;
+                self.fail(now, true, u);
+            }
+            Step::ListUnchanged => self.list = 0,
+            Step::ListNew => *self = Plain::default(),
+            Step::Replied(delay) => {
+                *self = Plain {
+                    min_rpc_time: now + delay,
+                    ..Plain::default()
+                };
+            }
+            Step::Deferred(delay) => self.min_rpc_time = self.min_rpc_time.max(now + delay),
+            Step::Update => self.min_rpc_time = 0.0,
+        }
+    }
+}
+
+fn apply(policy: &mut RpcPolicy, step: &Step, now: Time, u: f64, number: u64) {
+    let up = terms(&VOLUNTEER, u);
+    match step {
+        Step::Wait(_) => {}
+        Step::Failed => policy.rpc_failed(now, up),
+        Step::FailedWithLinkDown => policy.rpc_failed(now, down(&VOLUNTEER, u)),
+        Step::ListFailed => policy.list_read(now, ListReading::Failed, up),
+        Step::ListUnchanged => policy.list_read(now, ListReading::Unchanged, up),
+        Step::ListNew => policy.list_read(now, ListReading::NewMember, up),
+        Step::Replied(delay) => policy.replied(now, *delay, 0.0),
+        Step::Deferred(delay) => policy.deferred(now, *delay),
+        Step::TaskFailed => {
+            policy.task_failed(now, TaskNumber(number), &story(Fault::Task, None), up);
+        }
+        Step::Update => policy.update(now),
+    }
+}
+
+proptest! {
+    #[test]
+    fn it_does_what_the_rules_say(steps in proptest::collection::vec((step(), 0.0_f64..=1.0), 0..80)) {
+        let (mut policy, mut plain) = (RpcPolicy::new(), Plain::default());
+        let mut now = 0.0;
+        for (number, (step, u)) in steps.iter().enumerate() {
+            if let Step::Wait(seconds) = step {
+                now += f64::from(*seconds);
+            }
+            let before = policy.clone();
+            apply(&mut policy, step, at(now), *u, number as u64);
+            plain.step(step, now, *u);
+            prop_assert_eq!((policy.failures(), policy.list_failures()), (plain.n, plain.list));
+            let wait = wait(&policy, at(now));
+            prop_assert!((wait - (plain.min_rpc_time - now).max(0.0)).abs() < 1e-3, "{step:?} {wait}");
+            // Whatever begins a wait says so, and only the known ways end one.
+            let ends = matches!(step, Step::Replied(_) | Step::ListNew | Step::Update);
+            prop_assert!(ends || policy.min_rpc_time() >= before.min_rpc_time());
+            prop_assert!(policy.awaits_end() || !policy.is_backed_off(at(now)));
+            prop_assert!(policy.list_due() <= Some(policy.min_rpc_time().max(at(now))));
+            if let Step::Replied(_) = step {
+                prop_assert_eq!(policy.failures(), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_restored_is_what_was_saved(
+        steps in proptest::collection::vec((step(), 0.0_f64..=1.0), 0..60), started in 0_u32..1_000_000,
+    ) {
+        let mut policy = RpcPolicy::new();
+        let mut now = 0.0;
+        for (number, (step, u)) in steps.iter().enumerate() {
+            if let Step::Wait(seconds) = step {
+                now += f64::from(*seconds);
+            }
+            apply(&mut policy, step, at(now), *u, number as u64);
+        }
+        let saved = policy.save(at(now));
+        let started = at(f64::from(started));
+        let restored = RpcPolicy::restore(started, &saved);
+        prop_assert_eq!(restored.save(started), saved);
+        prop_assert_eq!(restored.is_backed_off(started), policy.is_backed_off(at(now)));
+        // The end of a wait is noticed, as it would have been.
+        prop_assert_eq!(restored.awaits_end(), restored.is_backed_off(started));
+        prop_assert_eq!(restored.clone().notice_end(restored.min_rpc_time()), restored.awaits_end());
+        // The same happens to both from here on.
+        let (mut old, mut new) = (policy, restored);
+        old.rpc_failed(at(now), terms(&VOLUNTEER, 0.3));
+        new.rpc_failed(started, terms(&VOLUNTEER, 0.3));
+        prop_assert_eq!(old.save(at(now)), new.save(started));
+    }
+}

@@ -1,0 +1,170 @@
+//! Until when something waits and why, for the policies and for people.
+
+use std::fmt;
+use std::time::Duration;
+
+use brasserie_common::Time;
+use brasserie_common::time::format_duration;
+
+use super::backoff::span;
+
+/// Nothing before that.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Wait {
+    pub until: Time,
+    pub cause: WaitCause,
+}
+
+/// Why.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum WaitCause {
+    /// The scheduler asked for it with its last reply (`request_delay`).
+    RequestDelay,
+    /// Requests to all members of the scheduler have failed, or what they said made no sense.
+    RpcFailed { failures: u32 },
+    /// The list of the scheduler's members could not be read, or was empty.
+    ListFailed { failures: u32 },
+    /// A task of the scheduler has failed here.
+    TaskFailed { failures: u32 },
+    /// The list could not be read so many times in a row.
+    ListFailedAgain { readings: u32 },
+    /// So many things have failed in a row that the list may have changed.
+    Failures { failures: u32 },
+    /// Work of one type of processors was asked for and did not come.
+    NoWork {
+        /// Seconds, of which a random part passes.
+        interval: f64,
+    },
+    /// The scheduler said when it wants to be talked to at the latest (`next_rpc_delay`).
+    NextContact,
+}
+
+impl Wait {
+    /// For people: how long, and why.
+    pub fn explain(&self, now: Time) -> String {
+        match for_people(left(now, self.until)) {
+            Some(left) => format!("{left} from now: {}", self.cause),
+            None => format!("now: {}", self.cause),
+        }
+    }
+}
+
+impl fmt::Display for WaitCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let exponential = "random exponential backoff after";
+        match *self {
+            WaitCause::RequestDelay => f.write_str("requested by the scheduler"),
+            WaitCause::RpcFailed { failures } => write!(
+                f,
+                "{exponential} RPCs to all of the scheduler's members have failed ({})",
+                in_a_row(failures)
+            ),
+            WaitCause::ListFailed { failures } => write!(
+                f,
+                "{exponential} the list of the scheduler's members could not be read ({})",
+                in_a_row(failures)
+            ),
+            WaitCause::TaskFailed { failures } => write!(
+                f,
+                "{exponential} a task of the scheduler has failed ({})",
+                in_a_row(failures)
+            ),
+            WaitCause::ListFailedAgain { readings } => write!(
+                f,
+                "{readings} consecutive failures to read the list of the scheduler's members"
+            ),
+            WaitCause::Failures { failures } => f.write_str(&in_a_row(failures)),
+            WaitCause::NoWork { interval } => {
+                f.write_str("asked for work of that type and did not get any")?;
+                let interval = for_people(span(interval)).unwrap_or_else(|| "0s".to_owned());
+                write!(f, " (backoff interval {interval})")
+            }
+            WaitCause::NextContact => {
+                f.write_str("the scheduler wants to be contacted then at the latest")
+            }
+        }
+    }
+}
+
+fn in_a_row(failures: u32) -> String {
+    match failures {
+        0 => "not counted, as the worker's own network is down".to_owned(),
+        1 => "1 failure".to_owned(),
+        _ => format!("{failures} failures in a row"),
+    }
+}
+
+/// What is left of a wait.
+pub(super) fn left(now: Time, until: Time) -> Duration {
+    until.since(now)
+}
+
+/// Rounded up, to seconds if there are some; `None`: nothing is left.
+fn for_people(span: Duration) -> Option<String> {
+    let millis = u64::try_from(span.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
+    let rounded = match millis {
+        0 => return None,
+        1..10_000 => Duration::from_millis(millis),
+        _ => Duration::from_secs(millis.div_ceil(1000)),
+    };
+    Some(format_duration(rounded))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_wait_says_how_long_and_why() {
+        let now = Time::ZERO + Duration::from_secs(100);
+        let explain = |millis, cause| {
+            let until = now + Duration::from_millis(millis);
+            Wait { until, cause }.explain(now)
+        };
+        for (said, expected) in [
+            (
+                explain(90_000, WaitCause::RequestDelay),
+                "90s from now: requested by the scheduler",
+            ),
+            (
+                explain(86_999, WaitCause::RpcFailed { failures: 3 }),
+                "87s from now: random exponential backoff after RPCs to all of the scheduler's members have failed (3 failures in a row)",
+            ),
+            (
+                explain(1500, WaitCause::ListFailed { failures: 1 }),
+                "1500ms from now: random exponential backoff after the list of the scheduler's members could not be read (1 failure)",
+            ),
+            (
+                explain(60_000, WaitCause::TaskFailed { failures: 2 }),
+                "1m from now: random exponential backoff after a task of the scheduler has failed (2 failures in a row)",
+            ),
+            (
+                explain(45_000, WaitCause::RpcFailed { failures: 0 }),
+                "45s from now: random exponential backoff after RPCs to all of the scheduler's members have failed (not counted, as the worker's own network is down)",
+            ),
+            (
+                explain(86_400_000, WaitCause::ListFailedAgain { readings: 3 }),
+                "24h from now: 3 consecutive failures to read the list of the scheduler's members",
+            ),
+            (
+                explain(0, WaitCause::Failures { failures: 10 }),
+                "now: 10 failures in a row",
+            ),
+            (
+                explain(700_000, WaitCause::NoWork { interval: 1200.0 }),
+                "700s from now: asked for work of that type and did not get any (backoff interval 20m)",
+            ),
+            (
+                explain(0, WaitCause::NextContact),
+                "now: the scheduler wants to be contacted then at the latest",
+            ),
+        ] {
+            assert_eq!(said, expected);
+        }
+        let never = Wait {
+            until: Time::NEVER,
+            cause: WaitCause::RequestDelay,
+        };
+        assert!(never.explain(now).ends_with("requested by the scheduler"));
+    }
+}
