@@ -7,6 +7,8 @@
 mod amounts;
 mod backoff;
 mod busy;
+mod contact_state;
+mod driver;
 mod estimates;
 mod members;
 mod outlook;
@@ -23,6 +25,10 @@ mod verdict;
 mod wait;
 
 pub use backoff::exponential_backoff;
+pub use contact_state::{ContactState, Reply, ReplyKind, SavedContact, away};
+pub use driver::{
+    Candidate, CheckEvent, Choice, Computing, Contact, Decision, Driver, ListReason, Round, Work,
+};
 pub use estimates::{Estimates, Progress, SavedEstimate, remaining};
 pub use members::{Attempt, ListChange, Members, NextTry, NotServed};
 pub use outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};

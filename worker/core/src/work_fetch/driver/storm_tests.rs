@@ -1,0 +1,265 @@
+//! Many workers and a scheduler that is away for ten minutes: when it is back they come, but not all at once.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use brasserie_common::ServiceAddress;
+use brasserie_common::rng::{Purpose, Rng};
+
+use super::super::contact_state::Reply;
+use super::super::members::{Members, NextTry, NotServed};
+use super::super::pair_backoff::{Asked, TypeReply};
+use super::super::rpc_policy::{Link, Terms};
+use super::super::types::{PerType, ProcessorKind, ProcessorType, Processors};
+use super::super::verdict::Verdict;
+use super::*;
+
+const WORKERS: usize = 200;
+
+fn at(seconds: f64) -> Time {
+    Time::ZERO + Duration::from_secs_f64(seconds)
+}
+
+/// The scheduler goes when all workers have been served once and want more...
+fn goes() -> Time {
+    at(30.0)
+}
+
+/// ... and comes back after ten minutes.
+fn is_back() -> Time {
+    at(630.0)
+}
+
+fn processors() -> Processors {
+    let cpu = ProcessorKind {
+        name: "CPU".to_owned(),
+        instances: 1,
+        relative_speed: 1.0,
+        availability: 1.0,
+    };
+    Processors::new(cpu, Vec::new())
+}
+
+fn of_cpu<T: Clone>(value: &T) -> PerType<T> {
+    processors().table(value)
+}
+
+fn members() -> Vec<ServiceAddress> {
+    let member = |port| ServiceAddress {
+        host: "scheduler".into(),
+        port,
+    };
+    vec![member(1), member(2), member(3)]
+}
+
+struct Worker {
+    driver: Driver,
+    state: ContactState,
+    works_until: Time,
+}
+
+/// What the scheduler sees.
+struct Storm {
+    profile: Profile,
+    workers: Vec<Worker>,
+    rng: Rng,
+    luck: Luck,
+    /// When requests came, if it was there.
+    served: Vec<(Time, usize)>,
+    /// How many tries nobody answered.
+    in_vain: usize,
+}
+
+/// Whether waits are random.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Luck {
+    Random,
+    /// Everybody draws the same.
+    Same,
+}
+
+impl Storm {
+    fn new(profile: Profile, seed: u64, luck: Luck) -> Self {
+        let mut storm = Storm {
+            profile,
+            workers: Vec::new(),
+            rng: Rng::new(seed, Purpose::Backoff),
+            luck,
+            served: Vec::new(),
+            in_vain: 0,
+        };
+        for _ in 0..WORKERS {
+            let members = Members::new(members(), storm.draw());
+            storm.workers.push(Worker {
+                driver: Driver::new(),
+                state: ContactState::new(&processors(), members),
+                works_until: Time::ZERO,
+            });
+        }
+        storm
+    }
+
+    fn draw(&mut self) -> f64 {
+        let random = (self.rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+        match self.luck {
+            Luck::Random => random,
+            Luck::Same => 1.0,
+        }
+    }
+
+    /// All of them want work in the same moment, which is the worst that can be.
+    fn run(mut self, end: Time) -> Self {
+        let numbers = 0..self.workers.len();
+        let mut due: BinaryHeap<_> = numbers
+            .map(|number| Reverse((Time::ZERO, number)))
+            .collect();
+        while let Some(Reverse((now, number))) = due.pop() {
+            if now < end {
+                let next = self.look(now, number);
+                due.push(Reverse((next.max(now), number)));
+            }
+        }
+        self
+    }
+
+    /// One worker has a look; when it is to have the next.
+    fn look(&mut self, now: Time, number: usize) -> Time {
+        let u = self.draw();
+        let profile = self.profile.clone();
+        let terms = Terms {
+            profile: &profile,
+            link: Link::Up,
+            u,
+        };
+        let worker = &mut self.workers[number];
+        let works_until = worker.works_until;
+        let round = Round {
+            now,
+            profile: &profile,
+            computing: Computing::Allowed,
+            surroundings: Surroundings::default(),
+            unreported: &[],
+        };
+        let candidate = Candidate {
+            state: &mut worker.state,
+            is_suspended: false,
+            wants_no_more_work: false,
+            has_tasks: false,
+            has_message: false,
+            outputs_since: None,
+            has_ended_task: false,
+        };
+        let decision = worker.driver.next(&round, &mut [candidate], |_| {
+            (works_until <= now).then_some(Choice {
+                association: AssociationIndex(0),
+                of_instances: true,
+            })
+        });
+        match decision {
+            Decision::Nothing { until } => return until,
+            Decision::ReadList { .. } => {
+                worker.state.list_read(now, Some(members()), terms);
+                worker.driver.over(CheckEvent::ListRead);
+            }
+            Decision::Contact(contact) => {
+                if now < goes() || now >= is_back() {
+                    self.served.push((now, number));
+                    // So much that the first stock is gone when the scheduler is.
+                    let stock = now + span(profile.high_water());
+                    worker.works_until = if now < goes() { goes() } else { stock };
+                    worker.replied(now, contact.reason, terms);
+                } else {
+                    self.in_vain += worker.try_all();
+                    worker.state.rpc.rpc_failed(now, terms);
+                }
+                worker.driver.over(CheckEvent::ContactOver);
+            }
+        }
+        now
+    }
+
+    /// Who was served first when after the scheduler's return, in the order of time.
+    fn first_served(&self) -> Vec<Time> {
+        let mut first = vec![Time::NEVER; WORKERS];
+        for &(when, number) in self.served.iter().filter(|&&(when, _)| when >= is_back()) {
+            first[number] = first[number].min(when);
+        }
+        first.sort_unstable();
+        first
+    }
+
+    /// The most requests that the scheduler got in a second after its return.
+    fn peak(&self, within: Duration) -> usize {
+        let mut times: Vec<Time> = self.served.iter().map(|&(when, _)| when).collect();
+        times.retain(|&when| when >= is_back() && when < is_back() + within);
+        times.sort_unstable();
+        let second = |(place, &from): (usize, &Time)| {
+            let rest = &times[place..];
+            rest.partition_point(|&when| when < from + Duration::from_secs(1))
+        };
+        times.iter().enumerate().map(second).max().unwrap_or(0)
+    }
+}
+
+impl Worker {
+    fn replied(&mut self, now: Time, reason: RpcReason, terms: Terms<'_>) {
+        let said = TypeReply {
+            verdict: Some(Verdict::Granted(1)),
+            no_apps: false,
+        };
+        let reply = Reply {
+            of_type: of_cpu(&said),
+            request_delay: 0.0,
+            next_contact: 0.0,
+        };
+        let asked = Asked {
+            reason,
+            types: of_cpu(&true),
+        };
+        self.state.replied(now, &asked, &reply, terms);
+        self.state.pairs.task_came(ProcessorType::CPU);
+    }
+
+    /// Nobody answers: each member is tried, and that is one failure.
+    fn try_all(&mut self) -> usize {
+        let (mut attempt, _) = self.state.members.begin().unwrap();
+        while attempt.next(NotServed::Failed) != NextTry::Exhausted {}
+        attempt.tries()
+    }
+}
+
+#[test]
+fn a_cluster_comes_back_to_its_scheduler_without_a_storm() {
+    let cluster = Profile::CLUSTER;
+    let twice = Duration::from_secs_f64(2.0 * cluster.rpc_backoff_max);
+    for seed in 0..8 {
+        let storm = Storm::new(cluster.clone(), seed, Luck::Random).run(is_back() + twice);
+        let first = storm.first_served();
+        assert!(first[WORKERS - 1] < is_back() + twice, "seed {seed}");
+        // Two hundred that wait for half a minute to a minute are five a second on average; a tenth of them in a second is none too many.
+        let peak = storm.peak(twice);
+        assert!(peak <= WORKERS / 10, "seed {seed}: {peak} in a second");
+        // In vain three members each were tried: some eighteen times in ten minutes, and not each half second.
+        let failures = storm.in_vain / 3 / WORKERS;
+        assert!((12..=25).contains(&failures), "seed {seed}: {failures}");
+    }
+}
+
+#[test]
+fn volunteers_come_back_within_twice_their_longest_wait() {
+    let volunteer = Profile::VOLUNTEER;
+    let twice = Duration::from_secs_f64(2.0 * volunteer.rpc_backoff_max);
+    let storm = Storm::new(volunteer, 1, Luck::Random).run(is_back() + twice);
+    assert!(storm.first_served()[WORKERS - 1] < is_back() + twice);
+    let peak = storm.peak(Duration::from_secs(900));
+    assert!(peak <= WORKERS / 10, "{peak} in a second");
+}
+
+#[test]
+fn without_chance_it_would_be_a_storm() {
+    let cluster = Profile::CLUSTER;
+    let twice = Duration::from_secs_f64(2.0 * cluster.rpc_backoff_max);
+    let storm = Storm::new(cluster, 1, Luck::Same).run(is_back() + twice);
+    assert_eq!(storm.peak(twice), WORKERS);
+}
