@@ -10,6 +10,7 @@ mod busy;
 mod contact_state;
 mod driver;
 mod estimates;
+mod job_sched;
 mod members;
 mod outlook;
 mod pair_backoff;
@@ -30,6 +31,7 @@ pub use driver::{
     Candidate, CheckEvent, Choice, Computing, Contact, Decision, Driver, ListReason, Round, Work,
 };
 pub use estimates::{Estimates, Progress, SavedEstimate, remaining};
+pub use job_sched::{EdfHistory, Hand, Preemption, Schedule};
 pub use members::{Attempt, ListChange, Members, NextTry, NotServed};
 pub use outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};
 pub use pair_backoff::{Asked, PairBackoff, PairBackoffs, SavedPair, TypeReply};

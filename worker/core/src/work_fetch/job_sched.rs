@@ -1,0 +1,90 @@
+//! What runs now: which of the tasks that are there begin, go on, or stop for others.
+//!
+//! First a list is made of what should run (`run_list`): of each type of processors those whose deadlines are in danger, then the others
+//! by the priorities of their schedulers. Then as much of it is taken as there is room for (`enforcement`).
+//!
+//! Of what volunteers' machines do here there is no: processors that may be used only at some times, work that has to have written a
+//! checkpoint before it can stop (a stopped process loses nothing), cards that one task may use and another may not, and a setting
+//! that puts cards before deadlines.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use brasserie_common::Time;
+
+use super::outlook::Outlook;
+use super::profile::Profile;
+use super::types::{Associations, PerType, Processors, Task, TaskNumber};
+
+mod candidates;
+mod concurrency;
+mod danger;
+mod enforcement;
+mod run_list;
+
+pub use danger::EdfHistory;
+
+use candidates::Candidates;
+
+/// Amounts of processors that differ by less are the same: they are sums of parts.
+const TOLERANCE: f64 = 1e-6;
+
+/// Whether what runs may be stopped for something more important.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preemption {
+    /// What began runs to its end.
+    #[default]
+    Off,
+    /// Its processes can be stopped and go on later. Those of tasks that have cards are not: a stopped one keeps its memory there, so that
+    /// another might not find enough.
+    Suspend,
+}
+
+/// All that it is chosen from, and what it depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Hand<'a> {
+    pub now: Time,
+    pub profile: &'a Profile,
+    pub preemption: Preemption,
+    pub processors: &'a Processors,
+    pub associations: &'a Associations,
+    /// What each association got lately.
+    pub rec: &'a [f64],
+    pub tasks: &'a [Task],
+    /// Whose end is under way: they keep what they have until then, and neither begin, stop nor go on.
+    pub ending: &'a BTreeSet<TaskNumber>,
+    /// What is expected of these tasks at `now`.
+    pub outlook: &'a Outlook,
+    /// What all tasks together may have, in the unit of `expected_memory`.
+    pub memory: f64,
+    /// What each task is expected to have while it runs; none, if it is not named.
+    pub expected_memory: &'a BTreeMap<TaskNumber, f64>,
+}
+
+/// What is to be done, the most important first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    /// These have no process yet, or have none any more.
+    pub start: Vec<TaskNumber>,
+    pub preempt: Vec<TaskNumber>,
+    pub resume: Vec<TaskNumber>,
+    /// Instances that nobody uses then.
+    pub idle: PerType<f64>,
+    /// There are such: it should be looked now whom to ask for work.
+    pub wants_fetch: bool,
+}
+
+impl Hand<'_> {
+    /// Chooses, and notes in `history` what the next choice has to know of this one.
+    pub fn choose(&self, history: &mut EdfHistory) -> Schedule {
+        let candidates = Candidates::new(self);
+        history.note_misses(self);
+        let in_danger = history.in_danger(self, &candidates);
+        let list = run_list::make(self, &candidates, in_danger);
+        let chosen = enforcement::enforce(self, &candidates, &list);
+        history.note_runs(&candidates, &list, &chosen);
+        chosen.schedule(self, &candidates)
+    }
+}
+
+#[cfg(test)]
+mod tests;

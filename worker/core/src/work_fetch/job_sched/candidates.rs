@@ -1,0 +1,140 @@
+//! The tasks that something can be decided about, in the order in which they came, with numbers that can be reckoned with.
+
+use std::cmp::Ordering;
+
+use super::super::amounts::amount;
+use super::super::types::{ProcessorType, Stage, Task};
+use super::Hand;
+
+/// Which of them: one that came earlier has a lower place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place(usize);
+
+/// All tasks of associations and processors that there are.
+pub(super) struct Candidates<'a>(Vec<Candidate<'a>>);
+
+pub(super) struct Candidate<'a> {
+    pub task: &'a Task,
+    /// What it counts as.
+    pub of_type: ProcessorType,
+    pub cpus: f64,
+    pub cards: Option<(ProcessorType, f64)>,
+    /// The part of the worker that it uses.
+    pub fraction_of_host: f64,
+    pub expected_memory: f64,
+    remaining: f64,
+    is_ending: bool,
+}
+
+impl<'a> Candidates<'a> {
+    pub fn new(hand: &Hand<'a>) -> Self {
+        let there = |task: &&Task| {
+            let of_type = task.usage.processor_type();
+            task.association.0 < hand.associations.len()
+                && hand.processors.types().any(|known| known == of_type)
+        };
+        let mut tasks: Vec<&Task> = hand.tasks.iter().filter(there).collect();
+        tasks.sort_by_key(|task| (task.received, task.number));
+        let candidates = tasks.into_iter();
+        Candidates(candidates.map(|task| Candidate::new(hand, task)).collect())
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = (Place, &Candidate<'a>)> {
+        let all = self.0.iter().enumerate();
+        all.map(|(place, candidate)| (Place(place), candidate))
+    }
+
+    pub fn get(&self, place: Place) -> &Candidate<'a> {
+        &self.0[place.0]
+    }
+
+    /// A mark for each.
+    pub fn marks(&self) -> Marks {
+        Marks(vec![false; self.0.len()])
+    }
+}
+
+/// Some of the candidates.
+pub(super) struct Marks(Vec<bool>);
+
+impl Marks {
+    pub fn has(&self, place: Place) -> bool {
+        self.0[place.0]
+    }
+
+    pub fn add(&mut self, place: Place) {
+        self.0[place.0] = true;
+    }
+}
+
+impl<'a> Candidate<'a> {
+    fn new(hand: &Hand<'a>, task: &'a Task) -> Self {
+        let expected = hand.expected_memory.get(&task.number);
+        let host = hand.processors.peak();
+        let of_type = task.usage.processor_type();
+        let cards = task.usage.cards.map(|(of, much)| (of, amount(much)));
+        Candidate {
+            task,
+            of_type,
+            cpus: amount(task.usage.cpus),
+            cards: cards.filter(|_| of_type != ProcessorType::CPU),
+            fraction_of_host: amount(task.usage.peak(hand.processors) / host),
+            expected_memory: expected.copied().map_or(0.0, amount),
+            remaining: amount(task.remaining),
+            is_ending: hand.ending.contains(&task.number),
+        }
+    }
+
+    pub fn is_executing(&self) -> bool {
+        self.task.stage.is_executing()
+    }
+
+    pub fn can_run(&self) -> bool {
+        let has_inputs = match self.task.stage {
+            Stage::Queued | Stage::Executing { .. } | Stage::Preempted { .. } => true,
+            Stage::WaitingForInputs { .. } => false,
+        };
+        has_inputs && !self.is_ending
+    }
+
+    pub fn is_ending(&self) -> bool {
+        self.is_ending
+    }
+
+    pub fn has_begun(&self) -> bool {
+        match self.task.stage {
+            Stage::Executing { .. } | Stage::Preempted { .. } => true,
+            Stage::Queued | Stage::WaitingForInputs { .. } => false,
+        }
+    }
+
+    /// Then its memory is taken already, whether it runs or is stopped.
+    pub fn has_process(&self) -> bool {
+        match self.task.stage {
+            Stage::Executing { .. } | Stage::Preempted { has_process: true } => true,
+            Stage::Preempted { has_process: false }
+            | Stage::Queued
+            | Stage::WaitingForInputs { .. } => false,
+        }
+    }
+
+    /// Whether less is lost if this one goes on than if one with a higher number does.
+    pub fn nomination_rank(&self) -> u8 {
+        match self.task.stage {
+            Stage::Executing { .. } => 0,
+            Stage::Preempted { has_process: true } => 1,
+            Stage::Preempted { has_process: false } => 2,
+            Stage::Queued | Stage::WaitingForInputs { .. } => 3,
+        }
+    }
+
+    /// By deadline, none last; then what has begun, then what takes less time.
+    pub fn by_deadline(&self, other: &Candidate<'_>) -> Ordering {
+        let deadline = |of: &Candidate<'_>| (of.task.deadline.is_none(), of.task.deadline);
+        let begun = |of: &Candidate<'_>| !of.has_begun();
+        deadline(self)
+            .cmp(&deadline(other))
+            .then(begun(self).cmp(&begun(other)))
+            .then(self.remaining.total_cmp(&other.remaining))
+    }
+}

@@ -1,0 +1,291 @@
+//! What should run, in the order in which it is to be considered: of each model of cards, and then of the CPU, first those whose deadlines
+//! are in danger, then the others by the priorities of their schedulers.
+//!
+//! A scheduler of whose tasks so many are in danger has so many picked by their deadlines. Those with the nearest deadlines are, which
+//! need not be the ones that come late.
+
+use std::cmp::Ordering;
+
+use super::super::priority::Priorities;
+use super::super::types::{AssociationIndex, PerType, ProcessorType};
+use super::candidates::{Candidate, Candidates, Marks, Place};
+use super::concurrency::Concurrency;
+use super::danger::InDanger;
+use super::enforcement;
+use super::{Hand, TOLERANCE};
+
+/// So many times the CPUs that there are are listed, of tasks with one CPU and of such with more apart: enough to have others for those
+/// that there turns out to be no room for.
+const CPUS_LISTED: f64 = 2.0;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct RunList(Vec<Entry>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub place: Place,
+    pub reason: Reason,
+}
+
+/// Why it is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    Deadline,
+    Priority,
+    /// It runs, and its time slice is not over.
+    Slice,
+}
+
+impl RunList {
+    pub fn entries(&self) -> &[Entry] {
+        &self.0
+    }
+
+    /// Those that are there because of their deadlines.
+    pub fn in_danger(&self) -> impl Iterator<Item = Place> {
+        let entries = self.0.iter();
+        entries
+            .filter(|entry| entry.reason == Reason::Deadline)
+            .map(|entry| entry.place)
+    }
+}
+
+pub(super) fn make(hand: &Hand<'_>, candidates: &Candidates<'_>, in_danger: InDanger) -> RunList {
+    let mut making = Making::new(hand, candidates, in_danger);
+    for of_type in hand.processors.types() {
+        if of_type != ProcessorType::CPU {
+            making.list_cards(of_type);
+        }
+    }
+    making.list_cpu();
+    making.list
+}
+
+struct Making<'a> {
+    hand: &'a Hand<'a>,
+    candidates: &'a Candidates<'a>,
+    priorities: Priorities,
+    /// By association.
+    piles: Vec<PerType<Pile>>,
+    selected: Marks,
+    concurrency: Concurrency<'a>,
+    stays: Marks,
+    /// Who would not get the memory for a process, beside those listed before, takes no place from others.
+    memory_left: f64,
+    list: RunList,
+}
+
+/// Those of one association and type that can run.
+#[derive(Clone, Default)]
+struct Pile {
+    in_danger: u32,
+    by_deadline: Queue,
+    by_rank: Queue,
+}
+
+#[derive(Clone, Default)]
+struct Queue {
+    places: Vec<Place>,
+    passed: usize,
+}
+
+impl Queue {
+    /// The first that is not selected yet.
+    fn first(&mut self, selected: &Marks) -> Option<Place> {
+        while self
+            .places
+            .get(self.passed)
+            .is_some_and(|place| selected.has(*place))
+        {
+            self.passed += 1;
+        }
+        self.places.get(self.passed).copied()
+    }
+}
+
+impl<'a> Making<'a> {
+    fn new(hand: &'a Hand<'a>, candidates: &'a Candidates<'a>, in_danger: InDanger) -> Self {
+        let mut counted = vec![false; hand.associations.len()];
+        for (_, candidate) in candidates
+            .all()
+            .filter(|(_, candidate)| candidate.can_run())
+        {
+            counted[candidate.task.association.0] = true;
+        }
+        let mut concurrency = Concurrency::new(hand.associations);
+        let stays = enforcement::stays(hand, candidates);
+        for (_, candidate) in candidates.all().filter(|(place, _)| stays.has(*place)) {
+            concurrency.count(candidate.task);
+        }
+        Making {
+            hand,
+            candidates,
+            priorities: Priorities::new(hand.associations, hand.rec, &counted),
+            piles: piles(hand, candidates, in_danger),
+            selected: candidates.marks(),
+            concurrency,
+            stays,
+            memory_left: enforcement::memory_left(hand, candidates),
+            list: RunList::default(),
+        }
+    }
+
+    fn list_cards(&mut self, of_type: ProcessorType) {
+        let instances = self.hand.processors.instances(of_type);
+        let mut reserved = 0.0;
+        while instances - reserved > TOLERANCE {
+            let picked = self.earliest_deadline(of_type);
+            let Some(entry) = picked.or_else(|| self.first_gpu(of_type)) else {
+                break;
+            };
+            self.selected.add(entry.place);
+            let candidate = self.candidates.get(entry.place);
+            let cards = candidate.cards.map_or(0.0, |(_, cards)| cards);
+            if self.may_run(entry.place) && cards <= instances - reserved + TOLERANCE {
+                if self.fits_in_memory(candidate) {
+                    reserved += cards;
+                }
+                self.add(entry);
+            }
+        }
+    }
+
+    fn list_cpu(&mut self) {
+        let enough = CPUS_LISTED * self.hand.processors.instances(ProcessorType::CPU);
+        let (mut used_single, mut used_multi) = (0.0, 0.0);
+        while used_single < enough && used_multi < enough {
+            let picked = self.earliest_deadline(ProcessorType::CPU);
+            let Some(entry) = picked.or_else(|| self.best_cpu()) else {
+                break;
+            };
+            self.selected.add(entry.place);
+            let candidate = self.candidates.get(entry.place);
+            if self.may_run(entry.place) {
+                if self.fits_in_memory(candidate) {
+                    let used = if candidate.cpus > 1.0 {
+                        &mut used_multi
+                    } else {
+                        &mut used_single
+                    };
+                    *used += candidate.cpus;
+                }
+                self.add(entry);
+            }
+        }
+    }
+
+    /// Those that run to their end are counted already.
+    fn may_run(&self, place: Place) -> bool {
+        self.stays.has(place) || self.concurrency.allows(self.candidates.get(place).task)
+    }
+
+    fn fits_in_memory(&self, candidate: &Candidate<'_>) -> bool {
+        candidate.has_process() || candidate.expected_memory <= self.memory_left
+    }
+
+    fn add(&mut self, entry: Entry) {
+        let candidate = self.candidates.get(entry.place);
+        let association = candidate.task.association;
+        if !self.stays.has(entry.place) && self.fits_in_memory(candidate) {
+            self.concurrency.count(candidate.task);
+            if !candidate.has_process() {
+                self.memory_left -= candidate.expected_memory;
+            }
+        }
+        self.priorities
+            .bump(association, candidate.fraction_of_host);
+        if entry.reason == Reason::Deadline {
+            let pile = &mut self.piles[association.0][candidate.of_type];
+            pile.in_danger = pile.in_danger.saturating_sub(1);
+        }
+        self.list.0.push(entry);
+    }
+
+    fn earliest_deadline(&mut self, of_type: ProcessorType) -> Option<Entry> {
+        let candidates = self.candidates;
+        let piles = self.piles.iter_mut().map(|piles| &mut piles[of_type]);
+        let firsts = piles
+            .filter(|pile| pile.in_danger > 0)
+            .filter_map(|pile| pile.by_deadline.first(&self.selected));
+        let place = firsts.min_by(|one, other| by_deadline(candidates, *one, *other))?;
+        let reason = Reason::Deadline;
+        Some(Entry { place, reason })
+    }
+
+    /// Of those with the highest priority the one that has begun, or else came first.
+    fn first_gpu(&mut self, of_type: ProcessorType) -> Option<Entry> {
+        let firsts = self.nominees(of_type).into_iter();
+        let place = firsts.min_by(|one, other| {
+            let of = |place: &Place| {
+                let candidate = self.candidates.get(*place);
+                let priority = self.priorities.of(candidate.task.association);
+                (priority, (!candidate.has_begun(), *place))
+            };
+            let ((priority, one), (other_priority, other)) = (of(one), of(other));
+            other_priority.total_cmp(&priority).then(one.cmp(&other))
+        })?;
+        let reason = Reason::Priority;
+        Some(Entry { place, reason })
+    }
+
+    /// What the association with the highest priority nominates.
+    fn best_cpu(&mut self) -> Option<Entry> {
+        let nominees = self.nominees(ProcessorType::CPU).into_iter();
+        let association = |place: &Place| self.candidates.get(*place).task.association;
+        let place = nominees.min_by(|one, other| {
+            let (one, other) = (association(one), association(other));
+            self.priorities.before(one, other)
+        })?;
+        let reason = Reason::Priority;
+        Some(Entry { place, reason })
+    }
+
+    /// The first of each association.
+    fn nominees(&mut self, of_type: ProcessorType) -> Vec<Place> {
+        let piles = self.piles.iter_mut().map(|piles| &mut piles[of_type]);
+        piles
+            .filter_map(|pile| pile.by_rank.first(&self.selected))
+            .collect()
+    }
+}
+
+fn by_deadline(candidates: &Candidates<'_>, one: Place, other: Place) -> Ordering {
+    let by_deadline = candidates.get(one).by_deadline(candidates.get(other));
+    by_deadline.then(one.cmp(&other))
+}
+
+fn piles(hand: &Hand<'_>, candidates: &Candidates<'_>, in_danger: InDanger) -> Vec<PerType<Pile>> {
+    let empty = hand.processors.table(&Pile::default());
+    let mut piles = vec![empty; hand.associations.len()];
+    for (place, candidate) in candidates
+        .all()
+        .filter(|(_, candidate)| candidate.can_run())
+    {
+        let AssociationIndex(association) = candidate.task.association;
+        let pile = &mut piles[association][candidate.of_type];
+        pile.by_rank.places.push(place);
+        if candidate.task.deadline.is_some() {
+            pile.by_deadline.places.push(place);
+        }
+    }
+    for (piles, in_danger) in piles.iter_mut().zip(in_danger) {
+        for (of_type, count) in in_danger.iter() {
+            let pile = &mut piles[of_type];
+            pile.in_danger = *count;
+            let by_deadline = |one: &Place, other: &Place| by_deadline(candidates, *one, *other);
+            pile.by_deadline.places.sort_by(by_deadline);
+            let of_cpu = of_type == ProcessorType::CPU;
+            pile.by_rank.places.sort_by_key(|place| {
+                let candidate = candidates.get(*place);
+                let rank = candidate.nomination_rank();
+                let rank = if of_cpu {
+                    rank
+                } else {
+                    u8::from(!candidate.has_begun())
+                };
+                (rank, *place)
+            });
+        }
+    }
+    piles
+}

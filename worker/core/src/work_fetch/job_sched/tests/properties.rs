@@ -1,0 +1,296 @@
+//! Laws of every choice, whatever there is to choose from.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::collection::vec;
+use proptest::num::f64::ANY;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+
+use super::super::super::types::{AssociationIndex, ProcessorType, Stage, Task, TaskNumber, Usage};
+use super::super::{EdfHistory, Preemption, Schedule};
+use super::rig::{LOST, STOPPED, Scene, at, executing, numbers};
+
+/// An amount as somebody means it, or, now and then, anything.
+fn number() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        12 => select(vec![0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 100.0]),
+        1 => ANY,
+    ]
+}
+
+fn stage() -> impl Strategy<Value = Stage> {
+    prop_oneof![
+        8 => Just(Stage::Queued),
+        1 => any::<bool>().prop_map(|stalled| Stage::WaitingForInputs { stalled }),
+        4 => select(vec![0.0, 996.0, 999.0, 2000.0]).prop_map(executing),
+        1 => Just(STOPPED),
+        1 => Just(LOST),
+    ]
+}
+
+fn usage() -> impl Strategy<Value = Usage> {
+    let cards = option::weighted(0.3, (1_usize..3, number()));
+    (number(), cards).prop_map(|(cpus, cards)| Usage {
+        cpus,
+        cards: cards.map(|(of, much)| (ProcessorType(of), much)),
+    })
+}
+
+fn task() -> impl Strategy<Value = Task> {
+    let deadline = option::weighted(0.7, (0.0..2000.0_f64).prop_map(at));
+    let place = (0_usize..3, 0_u32..3, 0.0..1000.0_f64);
+    (place, usage(), number(), deadline, stage()).prop_map(
+        |((association, job, received), usage, remaining, deadline, stage)| Task {
+            number: TaskNumber(0),
+            association: AssociationIndex(association),
+            job,
+            usage,
+            remaining,
+            received: at(received),
+            deadline,
+            stage,
+        },
+    )
+}
+
+fn scene() -> impl Strategy<Value = Scene> {
+    let processors = (0_u32..5, 0_u32..3, 0_u32..3);
+    let limits = || option::weighted(0.2, 0_u32..4);
+    let associations = vec((number(), number(), limits(), limits()), 0..3);
+    let tasks = vec(
+        (task(), any::<bool>(), option::weighted(0.3, number())),
+        0..20,
+    );
+    let preemption = select(vec![Preemption::Off, Preemption::Suspend]);
+    let others = (preemption, vec(any::<Index>(), 0..2), number());
+    (processors, associations, tasks, others).prop_map(
+        |((cpus, cards, others), associations, tasks, (preemption, ending, memory))| {
+            let mut scene = Scene::new(cpus, &[cards, others]);
+            scene.preemption = preemption;
+            scene.memory = memory;
+            for (share, rec, limit, limit_of_job) in associations {
+                let association = scene.associate(share, rec);
+                association.max_concurrent = limit;
+                association.max_concurrent_of_jobs =
+                    limit_of_job.map(|at| (0, at)).into_iter().collect();
+            }
+            let known = scene.associations.len();
+            for (number, (mut task, misses, memory)) in (1..).zip(tasks) {
+                task.number = TaskNumber(number);
+                // At times of an association that is not there.
+                task.association.0 = task.association.0.min(known);
+                let can_miss = misses && task.deadline.is_some() && task.association.0 < known;
+                scene.tasks.push(task);
+                if can_miss {
+                    scene.miss(number);
+                }
+                scene
+                    .expected_memory
+                    .extend(memory.map(|memory| (TaskNumber(number), memory)));
+            }
+            for place in ending {
+                let task = scene.tasks.get(place.index(20));
+                scene.ending.extend(task.map(|task| task.number));
+            }
+            scene
+        },
+    )
+}
+
+fn amount(of: f64) -> f64 {
+    if of >= 1e-30 { of.min(1e30) } else { 0.0 }
+}
+
+/// Those that run after the schedule, beside what it says that begin.
+fn go_on<'a>(scene: &'a Scene, schedule: &Schedule) -> Vec<&'a Task> {
+    let running = scene.tasks.iter().filter(|task| task.stage.is_executing());
+    running
+        .filter(|task| !schedule.preempt.contains(&task.number))
+        .collect()
+}
+
+fn begin<'a>(scene: &'a Scene, schedule: &Schedule) -> Vec<&'a Task> {
+    let all = schedule.start.iter().chain(&schedule.resume);
+    let find = |number: &TaskNumber| scene.tasks.iter().find(|task| task.number == *number);
+    all.map(|number| find(number).unwrap()).collect()
+}
+
+fn is_known(scene: &Scene, task: &Task) -> bool {
+    task.association.0 < scene.associations.len()
+}
+
+fn used(tasks: &[&Task], of: ProcessorType) -> f64 {
+    tasks.iter().map(|task| amount(task.usage.of(of))).sum()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn only_what_can_begins_and_only_what_runs_stops(mut scene in scene()) {
+        let schedule = scene.choose();
+        let of = |number: TaskNumber| scene.tasks.iter().find(|task| task.number == number).unwrap();
+        for number in &schedule.start {
+            let stage = of(*number).stage;
+            prop_assert!(stage == Stage::Queued || stage == LOST);
+        }
+        for number in &schedule.resume {
+            prop_assert_eq!(of(*number).stage, STOPPED);
+        }
+        for number in &schedule.preempt {
+            prop_assert!(of(*number).stage.is_executing());
+            prop_assert_eq!(scene.preemption, Preemption::Suspend);
+            prop_assert!(of(*number).usage.cards.is_none());
+        }
+        let all = [schedule.start, schedule.resume, schedule.preempt].concat();
+        let distinct: BTreeSet<_> = all.iter().collect();
+        prop_assert_eq!(distinct.len(), all.len());
+        prop_assert!(all.iter().all(|number| !scene.ending.contains(number)));
+        prop_assert!(all.iter().all(|number| is_known(&scene, of(*number))));
+    }
+
+    /// Nothing begins where there is no room: a task of the CPU only beside a free one, one with cards only beside no more than one CPU
+    /// too many, and cards are never promised twice.
+    #[test]
+    fn what_begins_has_room(mut scene in scene()) {
+        let schedule = scene.choose();
+        let mut running = go_on(&scene, &schedule);
+        running.retain(|task| is_known(&scene, task));
+        let begin = begin(&scene, &schedule);
+        let cpus = scene.processors.instances(ProcessorType::CPU);
+        // Who begins is told in order, but those that start and those that go on apart: the bounds are those of the last of them.
+        let after = [&running[..], &begin[..]].concat();
+        let load = used(&after, ProcessorType::CPU);
+        // What may be stopped is weighed with the others, and may be what overshoots.
+        let may_overshoot = match scene.preemption {
+            Preemption::Off => &begin,
+            Preemption::Suspend => &after,
+        };
+        let cpus_of = may_overshoot.iter().map(|task| amount(task.usage.cpus));
+        if let (Some(most), false) = (cpus_of.reduce(f64::max), begin.is_empty()) {
+            let bound = cpus + most.max(1.0) + 1e-6 * after.len() as f64;
+            prop_assert!(load <= bound, "{load} > {bound}");
+        }
+        for of in [ProcessorType(1), ProcessorType(2)] {
+            let bound = scene.processors.instances(of) + 1e-6;
+            if begin.iter().any(|task| task.usage.of(of) > 0.0) {
+                prop_assert!(used(&after, of) <= bound);
+            }
+        }
+    }
+
+    #[test]
+    fn no_limit_is_exceeded_by_what_begins(mut scene in scene()) {
+        let schedule = scene.choose();
+        let begin = begin(&scene, &schedule);
+        let mut after = go_on(&scene, &schedule);
+        after.extend(&begin);
+        for task in &begin {
+            let association = &scene.associations[task.association.0];
+            let of_association = after.iter().filter(|other| other.association == task.association);
+            let of_job = of_association.clone().filter(|other| other.job == task.job).count();
+            let within = |count: usize, limit: Option<u32>| limit.is_none_or(|limit| count <= limit as usize);
+            prop_assert!(within(of_association.count(), association.max_concurrent));
+            prop_assert!(within(of_job, association.max_concurrent_of_jobs.get(&task.job).copied()));
+        }
+        let expected = |task: &Task| scene.expected_memory.get(&task.number).copied().map_or(0.0, amount);
+        let has_process = |task: &&Task| task.stage.is_executing() || task.stage == STOPPED;
+        let known = scene.tasks.iter().filter(|task| is_known(&scene, task));
+        let taken: f64 = known.filter(has_process).map(expected).sum();
+        let new: f64 = begin.iter().filter(|task| !has_process(task)).map(|task| expected(task)).sum();
+        prop_assert!(new == 0.0 || new <= amount(scene.memory) - taken + 1e-9 * new);
+    }
+
+    /// With nothing that limits them, all that can run do while a CPU is free.
+    #[test]
+    fn no_cpu_is_idle_while_something_could_run(mut scene in scene()) {
+        scene.memory = f64::INFINITY;
+        scene.expected_memory = BTreeMap::new();
+        for association in &mut scene.associations {
+            association.max_concurrent = None;
+            association.max_concurrent_of_jobs.clear();
+        }
+        let schedule = scene.choose();
+        let idle = schedule.idle.iter().any(|(_, idle)| *idle > 0.0);
+        prop_assert_eq!(schedule.wants_fetch, idle);
+        if schedule.idle[ProcessorType::CPU] > 0.0 {
+            prop_assert_eq!(&schedule.preempt, &vec![]);
+            for task in scene.tasks.iter().filter(|task| is_known(&scene, task)) {
+                let waits = [Stage::Queued, STOPPED, LOST].contains(&task.stage);
+                if waits && task.usage.cards.is_none() && !scene.ending.contains(&task.number) {
+                    let begins = schedule.start.contains(&task.number) || schedule.resume.contains(&task.number);
+                    prop_assert!(begins, "{task:?}");
+                }
+            }
+        }
+        for (of, idle) in schedule.idle.iter() {
+            prop_assert!((0.0..=scene.processors.instances(of)).contains(idle));
+        }
+    }
+
+    #[test]
+    fn neither_the_order_of_tasks_nor_the_unit_of_shares_matters(mut scene in scene(), exponent in -8_i32..8) {
+        let schedule = scene.choose();
+        let mut other = scene.clone();
+        other.history = EdfHistory::default();
+        other.tasks.reverse();
+        prop_assert_eq!(&other.choose(), &schedule);
+        other.history = EdfHistory::default();
+        // A power of two rounds nothing; shares that are no such numbers as can be reckoned with stay what they are.
+        for association in &mut other.associations {
+            let share = &mut association.share;
+            if (1e-3..1e6).contains(share) {
+                *share *= f64::from(exponent).exp2();
+            }
+        }
+        if scene.associations.iter().all(|one| one.share == 0.0 || (1e-3..1e6).contains(&one.share)) {
+            prop_assert_eq!(&other.choose(), &schedule);
+        }
+    }
+
+    /// Where a CPU is free, who is in danger comes before all others, by deadline.
+    #[test]
+    fn what_is_in_danger_goes_first(
+        instances in 1_u32..6,
+        tasks in vec((0_usize..3, 0.0..500.0_f64, any::<bool>(), any::<bool>()), 0..20),
+    ) {
+        let mut scene = Scene::new(instances, &[]);
+        scene.associate(100.0, 3.0);
+        scene.associate(0.0, 1.0);
+        for (number, (association, deadline, runs, misses)) in (1..).zip(tasks) {
+            let running = scene.tasks.iter().filter(|task| task.stage.is_executing()).count();
+            let task = scene.task(number, super::rig::cpus(1.0));
+            task.association = AssociationIndex(association);
+            task.deadline = Some(at(1000.0 + deadline));
+            if runs && running < instances as usize {
+                task.stage = executing(0.0);
+            } else if misses {
+                scene.miss(number);
+            }
+        }
+        // As many of each as are in danger, the nearest deadlines first.
+        let mut in_danger = BTreeSet::new();
+        for (association, outlook) in scene.outlook.of_association.iter().enumerate() {
+            let of_it = |task: &&Task| task.association.0 == association;
+            let mut of_it: Vec<&Task> = scene.tasks.iter().filter(of_it).collect();
+            of_it.sort_by_key(|task| (task.deadline, !task.stage.is_executing(), task.number));
+            let count = outlook.of_type[ProcessorType::CPU].deadlines_missed as usize;
+            in_danger.extend(of_it.iter().take(count).map(|task| task.number.0));
+        }
+        let schedule = scene.choose();
+        prop_assert_eq!(&schedule.preempt, &vec![]);
+        let starts = numbers(&schedule.start);
+        let first_other = starts.iter().position(|number| !in_danger.contains(number));
+        let (early, others) = starts.split_at(first_other.unwrap_or(starts.len()));
+        prop_assert!(others.iter().all(|number| !in_danger.contains(number)));
+        let deadline = |number: &u64| scene.tasks[*number as usize - 1].deadline;
+        prop_assert!(early.is_sorted_by_key(deadline));
+        if !others.is_empty() {
+            let waiting = scene.tasks.iter().filter(|task| !task.stage.is_executing());
+            let left = waiting.map(|task| task.number.0).filter(|number| in_danger.contains(number));
+            prop_assert_eq!(left.count(), early.len());
+        }
+    }
+}

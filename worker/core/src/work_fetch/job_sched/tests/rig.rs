@@ -1,0 +1,194 @@
+//! A worker with its tasks, to choose from.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use brasserie_common::Time;
+
+use super::super::super::outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};
+use super::super::super::profile::Profile;
+use super::super::super::types::{
+    Association, AssociationIndex, ProcessorKind, ProcessorType, Processors, Stage, Task,
+    TaskNumber, Usage,
+};
+use super::super::candidates::Candidates;
+use super::super::run_list::{self, Reason};
+use super::super::{EdfHistory, Hand, Preemption, Schedule};
+
+#[derive(Clone, Debug)]
+pub struct Scene {
+    pub now: Time,
+    pub profile: Profile,
+    pub preemption: Preemption,
+    pub processors: Processors,
+    pub associations: Vec<Association>,
+    pub rec: Vec<f64>,
+    pub tasks: Vec<Task>,
+    pub ending: BTreeSet<TaskNumber>,
+    pub outlook: Outlook,
+    pub memory: f64,
+    pub expected_memory: BTreeMap<TaskNumber, f64>,
+    pub history: EdfHistory,
+}
+
+pub const CARDS: ProcessorType = ProcessorType(1);
+
+/// So many seconds after the start.
+pub fn at(secs: f64) -> Time {
+    Time::ZERO + Duration::from_secs_f64(secs)
+}
+
+pub fn kind(name: &str, instances: u32) -> ProcessorKind {
+    ProcessorKind {
+        name: name.to_owned(),
+        instances,
+        relative_speed: 1.0,
+        availability: 1.0,
+    }
+}
+
+pub fn cpus(cpus: f64) -> Usage {
+    Usage { cpus, cards: None }
+}
+
+pub fn cards(cpus: f64, cards: f64) -> Usage {
+    Usage {
+        cpus,
+        cards: Some((CARDS, cards)),
+    }
+}
+
+impl Scene {
+    /// A thousand seconds after the start, with one association.
+    pub fn new(cpus: u32, models_of_cards: &[u32]) -> Self {
+        let card = |instances: &u32| kind("card", *instances);
+        let models = models_of_cards.iter().map(card).collect();
+        let processors = Processors::new(kind("CPU", cpus), models);
+        let mut scene = Scene {
+            now: at(1000.0),
+            profile: Profile::CLUSTER,
+            preemption: Preemption::Off,
+            outlook: Outlook {
+                of_type: processors.table(&TypeOutlook::default()),
+                of_association: Vec::new(),
+                misses: BTreeSet::new(),
+            },
+            processors,
+            associations: Vec::new(),
+            rec: Vec::new(),
+            tasks: Vec::new(),
+            ending: BTreeSet::new(),
+            memory: f64::INFINITY,
+            expected_memory: BTreeMap::new(),
+            history: EdfHistory::default(),
+        };
+        scene.associate(100.0, 0.0);
+        scene
+    }
+
+    pub fn associate(&mut self, share: f64, rec: f64) -> &mut Association {
+        self.associations.push(Association {
+            share,
+            max_concurrent: None,
+            max_concurrent_of_jobs: BTreeMap::new(),
+        });
+        self.rec.push(rec);
+        self.outlook.of_association.push(AssociationOutlook {
+            of_type: self.processors.table(&PairOutlook::default()),
+            limited_at: None,
+        });
+        self.associations.last_mut().unwrap()
+    }
+
+    /// One that came after the others, of the first association unless that is changed.
+    pub fn task(&mut self, number: u64, usage: Usage) -> &mut Task {
+        self.tasks.push(Task {
+            number: TaskNumber(number),
+            association: AssociationIndex(0),
+            job: 0,
+            usage,
+            remaining: 100.0,
+            received: at(number as f64 / 1000.0),
+            deadline: None,
+            stage: Stage::Queued,
+        });
+        self.tasks.last_mut().unwrap()
+    }
+
+    /// The simulation says that this one comes late.
+    pub fn miss(&mut self, number: u64) {
+        let number = TaskNumber(number);
+        let task = self.tasks.iter().find(|task| task.number == number);
+        let task = task.unwrap();
+        let outlook = &mut self.outlook.of_association[task.association.0];
+        outlook.of_type[task.usage.processor_type()].deadlines_missed += 1;
+        self.outlook.misses.insert(number);
+    }
+
+    pub fn nobody_misses(&mut self) {
+        self.outlook.misses.clear();
+        for outlook in &mut self.outlook.of_association {
+            outlook.of_type = self.processors.table(&PairOutlook::default());
+        }
+    }
+
+    pub fn expect_memory(&mut self, number: u64, much: f64) {
+        self.expected_memory.insert(TaskNumber(number), much);
+    }
+
+    pub fn hand(&self) -> Hand<'_> {
+        Hand {
+            now: self.now,
+            profile: &self.profile,
+            preemption: self.preemption,
+            processors: &self.processors,
+            associations: &self.associations,
+            rec: &self.rec,
+            tasks: &self.tasks,
+            ending: &self.ending,
+            outlook: &self.outlook,
+            memory: self.memory,
+            expected_memory: &self.expected_memory,
+        }
+    }
+
+    pub fn choose(&mut self) -> Schedule {
+        let mut history = std::mem::take(&mut self.history);
+        let schedule = self.hand().choose(&mut history);
+        self.history = history;
+        schedule
+    }
+
+    /// Those that should run, in order, with what lists them.
+    pub fn listed(&self) -> Vec<(u64, Reason)> {
+        let hand = self.hand();
+        let candidates = Candidates::new(&hand);
+        let mut history = self.history.clone();
+        history.note_misses(&hand);
+        let list = run_list::make(&hand, &candidates, history.in_danger(&hand, &candidates));
+        let entries = list.entries().iter();
+        entries
+            .map(|entry| (candidates.get(entry.place).task.number.0, entry.reason))
+            .collect()
+    }
+
+    pub fn listed_numbers(&self) -> Vec<u64> {
+        self.listed()
+            .into_iter()
+            .map(|(number, _)| number)
+            .collect()
+    }
+}
+
+pub fn numbers(tasks: &[TaskNumber]) -> Vec<u64> {
+    tasks.iter().map(|task| task.0).collect()
+}
+
+pub fn executing(since: f64) -> Stage {
+    Stage::Executing { since: at(since) }
+}
+
+pub const STOPPED: Stage = Stage::Preempted { has_process: true };
+pub const LOST: Stage = Stage::Preempted { has_process: false };
+
+pub const NOBODY: [u64; 0] = [];
