@@ -10,6 +10,7 @@ mod busy;
 mod contact_state;
 mod driver;
 mod estimates;
+mod fetch;
 mod job_sched;
 mod members;
 mod outlook;
@@ -31,6 +32,9 @@ pub use driver::{
     Candidate, CheckEvent, Choice, Computing, Contact, Decision, Driver, ListReason, Round, Work,
 };
 pub use estimates::{Estimates, Progress, SavedEstimate, remaining};
+pub use fetch::{
+    AssociationReason, Demand, FetchRequest, Grounds, PairReason, Source, SourcePair, Survey,
+};
 pub use job_sched::{EdfHistory, Hand, Preemption, Schedule};
 pub use members::{Attempt, ListChange, Members, NextTry, NotServed};
 pub use outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};

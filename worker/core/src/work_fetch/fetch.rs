@@ -1,0 +1,337 @@
+//! Who is asked for work, and for how much.
+//!
+//! A [`Survey`] is made of what is known now: why some cannot be asked, and in which order the others come. Then it is chosen: nobody is
+//! asked before a type of processors will run dry within the low water mark, but who is asked then is asked for as much as reaches the
+//! high water mark, and for other types that are below that, too.
+//!
+//! Schedulers differ from the volunteers' projects in that they answer when they have looked for work. Until then nobody else is asked for
+//! the same types, or both would give it. There are no tasks here that run beside all others, no cards that one scheduler may use and
+//! another may not, and no operator asks a scheduler by hand for more than it would be asked for anyway.
+
+use brasserie_common::Time;
+
+use super::amounts::amount;
+use super::outlook::{Outlook, PairOutlook};
+use super::priority::Priorities;
+use super::profile::Profile;
+use super::types::{
+    Association, AssociationIndex, Associations, PerType, ProcessorType, Processors, Task,
+};
+
+mod demand;
+mod reasons;
+
+pub use demand::{Demand, FetchRequest};
+pub use reasons::{AssociationReason, PairReason};
+
+use reasons::Reasons;
+
+/// All that the choice depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Grounds<'a> {
+    pub now: Time,
+    pub profile: &'a Profile,
+    pub processors: &'a Processors,
+    pub associations: &'a Associations,
+    /// By association. One of which nothing is known is not asked.
+    pub sources: &'a [Source],
+    /// What each association got lately.
+    pub rec: &'a [f64],
+    /// All that are here and have not ended.
+    pub tasks: &'a [Task],
+    /// What is expected of these tasks at `now`.
+    pub outlook: &'a Outlook,
+    /// Who was asked for this type and has not said yet what it found.
+    pub outstanding: &'a PerType<Option<AssociationIndex>>,
+}
+
+/// What is known of a scheduler beside its tasks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Source {
+    /// By the operator, or since it would not give anything: the worker is not healthy there, or it knows no requests.
+    pub suspended: bool,
+    /// It is to be read anew who its members are.
+    pub list_pending: bool,
+    /// The operator wants none, or the worker is about to end.
+    pub no_more_work: bool,
+    /// Tasks that have ended, which it was told and has not acknowledged.
+    pub unacknowledged: usize,
+    pub min_rpc_time: Time,
+    /// How many times as long as estimated its tasks run.
+    pub correction: f64,
+    pub of_type: PerType<SourcePair>,
+}
+
+/// What is known of a scheduler and a type of processors.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SourcePair {
+    /// It said that no job of its own uses the type.
+    pub no_apps: bool,
+    /// It was asked and had nothing, and nothing has come since.
+    pub had_none: bool,
+    pub backed_off_until: Time,
+}
+
+impl Source {
+    /// Of one that nothing speaks against.
+    pub fn new(processors: &Processors) -> Self {
+        Source {
+            suspended: false,
+            list_pending: false,
+            no_more_work: false,
+            unacknowledged: 0,
+            min_rpc_time: Time::ZERO,
+            correction: 1.0,
+            of_type: processors.table(&SourcePair::default()),
+        }
+    }
+
+    /// That is fewer than all for which no reason speaks: one that is only full has its part of what is to be shared.
+    fn can_be_asked(&self, now: Time) -> bool {
+        let refuses = self.suspended || self.list_pending || self.no_more_work;
+        !refuses && self.min_rpc_time <= now
+    }
+}
+
+/// What follows from them for everyone.
+#[derive(Clone, Debug)]
+pub struct Survey<'a> {
+    grounds: Grounds<'a>,
+    /// By association.
+    reasons: Vec<Reasons>,
+    fetchable: Vec<PerType<f64>>,
+    /// How many tasks of each are here.
+    held: Vec<u32>,
+    priorities: Priorities,
+    order: Vec<AssociationIndex>,
+}
+
+impl<'a> Survey<'a> {
+    pub fn new(grounds: Grounds<'a>) -> Self {
+        let reasons = Reasons::of_all(&grounds);
+        let priorities = priorities(&grounds);
+        let mut held = vec![0_u32; grounds.associations.len()];
+        for task in grounds.tasks {
+            if let Some(held) = held.get_mut(task.association.0) {
+                *held = held.saturating_add(1);
+            }
+        }
+        Survey {
+            grounds,
+            fetchable: fetchable(&grounds, &reasons),
+            reasons,
+            held,
+            order: priorities.in_order(),
+            priorities,
+        }
+    }
+
+    /// The highest priority first.
+    pub fn in_order(&self) -> &[AssociationIndex] {
+        &self.order
+    }
+
+    /// As it is now that the queued tasks of each count against it.
+    pub fn priority(&self, of: AssociationIndex) -> f64 {
+        self.priorities.of(of)
+    }
+
+    /// Why it is not asked for anything.
+    pub fn reason(&self, of: AssociationIndex) -> Option<AssociationReason> {
+        match self.reasons.get(of.0) {
+            Some(reasons) => reasons.of_association,
+            None => Some(AssociationReason::Suspended),
+        }
+    }
+
+    /// Why it is not asked for this, beside what speaks against all of it.
+    pub fn pair_reason(&self, of: AssociationIndex, for_type: ProcessorType) -> Option<PairReason> {
+        let reasons = self.reasons.get(of.0)?;
+        reasons.of_type[for_type]
+    }
+
+    /// What part of the instances is its, among those that can be asked for the type.
+    pub fn fetchable_share(&self, of: AssociationIndex, for_type: ProcessorType) -> f64 {
+        self.fetchable.get(of.0).map_or(0.0, |all| all[for_type])
+    }
+
+    /// Whom to ask now, if anybody.
+    pub fn choose(&self) -> Option<FetchRequest> {
+        let mut found = self.grounds.processors.table(&None);
+        for association in &self.order {
+            if self.reason(*association).is_some() || self.was_asked(*association) {
+                continue;
+            }
+            let Some(trigger) = self.trigger(*association, &mut found) else {
+                continue;
+            };
+            let request = self.request(*association, |for_type| {
+                if for_type == trigger {
+                    return true;
+                }
+                let is_others = found[for_type].is_some_and(|found| found != *association);
+                !is_others
+                    && self.saturated(for_type) < self.grounds.profile.high_water()
+                    && self.may_be_asked_too(*association, for_type)
+            });
+            if request.is_some() {
+                return request;
+            }
+        }
+        None
+    }
+
+    /// What else to ask one that is talked to anyway. The caller sees to it that it may be.
+    pub fn piggyback(&self, association: AssociationIndex) -> Option<FetchRequest> {
+        match self.reason(association) {
+            None | Some(AssociationReason::MinRpcTime) => {}
+            Some(_) => return None,
+        }
+        if self.was_asked(association) {
+            return None;
+        }
+        self.request(association, |for_type| {
+            self.saturated(for_type) < self.grounds.profile.high_water()
+                && self.may_be_asked_too(association, for_type)
+                && !self.has_better_source(association, for_type)
+        })
+    }
+
+    /// What to ask one of which nothing is known yet, not even how long its tasks run: one task of each type.
+    pub fn initial(&self, association: AssociationIndex) -> Option<FetchRequest> {
+        let known = self.grounds.associations.get(association.0)?;
+        let source = self.grounds.sources.get(association.0)?;
+        if source.no_more_work || has_no_share(known) || self.was_asked(association) {
+            return None;
+        }
+        let mut demands = self.grounds.processors.table(&Demand::default());
+        for for_type in self.open_types() {
+            demands[for_type].secs = demand::AS_LITTLE_AS_CAN_BE;
+        }
+        FetchRequest::new(association, demands)
+    }
+
+    /// The first type for which it must be asked, if any. Those before it for which it could be are its own in `found`, if they are not
+    /// another's that came before it.
+    fn trigger(
+        &self,
+        association: AssociationIndex,
+        found: &mut PerType<Option<AssociationIndex>>,
+    ) -> Option<ProcessorType> {
+        for for_type in self.open_types() {
+            if self.pair_reason(association, for_type).is_some() {
+                continue;
+            }
+            found[for_type].get_or_insert(association);
+            let pair = self.pair(association, for_type);
+            let could_use_more =
+                !self.is_limited(association) || amount(pair.limited_shortfall) > 0.0;
+            if self.saturated(for_type) < self.grounds.profile.low_water() && could_use_more {
+                return Some(for_type);
+            }
+        }
+        None
+    }
+
+    /// Whether it can be asked for this when it is asked for something else: also if it had nothing lately.
+    fn may_be_asked_too(&self, association: AssociationIndex, for_type: ProcessorType) -> bool {
+        match self.pair_reason(association, for_type) {
+            None | Some(PairReason::BackedOff) => true,
+            Some(PairReason::NoApps | PairReason::ZeroShare | PairReason::MaxConcurrent) => false,
+        }
+    }
+
+    /// Whether somebody who comes before it can be asked for this, and may have it.
+    fn has_better_source(&self, association: AssociationIndex, for_type: ProcessorType) -> bool {
+        let before = self.order.iter().take_while(|one| **one != association);
+        let higher = before.filter(|one| self.priority(**one) > self.priority(association));
+        let mut could = higher.filter(|one| {
+            let source = self.grounds.sources.get(one.0);
+            let had_none = source.is_none_or(|source| source.of_type[for_type].had_none);
+            !had_none && self.reason(**one).is_none()
+        });
+        could.any(|one| self.pair_reason(*one, for_type).is_none())
+    }
+
+    /// Until it has answered, another request would only take the place of the first.
+    fn was_asked(&self, association: AssociationIndex) -> bool {
+        let mut asked = self.grounds.outstanding.iter();
+        asked.any(|(_, asked)| *asked == Some(association))
+    }
+
+    /// Those of which there are instances, and for which nobody was asked who has not answered.
+    fn open_types(&self) -> impl Iterator<Item = ProcessorType> {
+        let Grounds {
+            processors,
+            outstanding,
+            ..
+        } = self.grounds;
+        processors.types().filter(move |of_type| {
+            processors.instances(*of_type) > 0.0 && outstanding[*of_type].is_none()
+        })
+    }
+
+    fn saturated(&self, of_type: ProcessorType) -> f64 {
+        amount(self.grounds.outlook.of_type[of_type].saturated)
+    }
+
+    fn pair(&self, association: AssociationIndex, of_type: ProcessorType) -> PairOutlook {
+        let outlook = self.grounds.outlook.of_association.get(association.0);
+        outlook.map_or_else(PairOutlook::default, |outlook| outlook.of_type[of_type])
+    }
+
+    fn is_limited(&self, association: AssociationIndex) -> bool {
+        let association = self.grounds.associations.get(association.0);
+        association.is_some_and(|one| {
+            one.max_concurrent.is_some() || !one.max_concurrent_of_jobs.is_empty()
+        })
+    }
+}
+
+fn has_no_share(association: &Association) -> bool {
+    amount(association.share) == 0.0
+}
+
+/// Of those that can be asked for anything; what is queued of each counts as if it had it already.
+fn priorities(grounds: &Grounds<'_>) -> Priorities {
+    let counted: Vec<bool> = grounds
+        .sources
+        .iter()
+        .map(|source| source.can_be_asked(grounds.now))
+        .collect();
+    let mut priorities = Priorities::new(grounds.associations, grounds.rec, &counted);
+    let full = grounds.profile.high_water() * grounds.processors.peak();
+    for task in grounds.tasks {
+        let of_type = task.usage.processor_type();
+        if grounds.processors.types().any(|known| known == of_type) {
+            let queued = amount(task.remaining) * amount(task.usage.peak(grounds.processors));
+            priorities.subtract(task.association, amount(queued / full));
+        }
+    }
+    priorities
+}
+
+/// By association and type: its share among those that nothing speaks against. If there is nobody, or none of them has a share, all is
+/// anybody's.
+fn fetchable(grounds: &Grounds<'_>, reasons: &[Reasons]) -> Vec<PerType<f64>> {
+    let shares = || grounds.associations.iter().map(|one| amount(one.share));
+    let mut sums = grounds.processors.table(&0.0);
+    for (share, reasons) in shares().zip(reasons) {
+        for of_type in grounds.processors.types() {
+            if reasons.of_association.is_none() && reasons.of_type[of_type].is_none() {
+                sums[of_type] += share;
+            }
+        }
+    }
+    let of_one = |share: f64| {
+        let mut all = grounds.processors.table(&1.0);
+        for (of_type, sum) in sums.iter().filter(|(_, sum)| **sum > 0.0) {
+            all[of_type] = share / sum;
+        }
+        all
+    };
+    shares().map(of_one).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! How much a scheduler is asked for.
+
+use super::super::amounts::amount;
+use super::super::types::{AssociationIndex, PerType, ProcessorType, Processors};
+use super::{Survey, has_no_share};
+
+/// Seconds that come out as one task, whatever it takes.
+pub(super) const AS_LITTLE_AS_CAN_BE: f64 = 1.0;
+/// Where run times are beyond such multiples of what is estimated, estimates say nothing, and no amount is asked by them.
+const CREDIBLE: std::ops::RangeInclusive<f64> = 0.02..=80.0;
+
+/// What is asked for of one type. Nothing is negative, and all is finite.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Demand {
+    /// Instance-seconds of work.
+    pub secs: f64,
+    /// Instances that the work should keep busy.
+    pub instances: f64,
+    /// Those that have nothing to do now: for work that cannot wait here.
+    pub idle: f64,
+    /// So long it takes until new work can begin, since what is here must come first to meet its deadlines.
+    pub estimated_delay: f64,
+}
+
+/// What is asked of one scheduler: some work of at least one type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FetchRequest {
+    pub association: AssociationIndex,
+    pub of_type: PerType<Demand>,
+}
+
+impl FetchRequest {
+    pub(super) fn new(association: AssociationIndex, of_type: PerType<Demand>) -> Option<Self> {
+        let asks = of_type.iter().any(|(_, demand)| demand.secs > 0.0);
+        asks.then_some(FetchRequest {
+            association,
+            of_type,
+        })
+    }
+
+    pub fn asks_for(&self, of_type: ProcessorType) -> bool {
+        self.of_type[of_type].secs > 0.0
+    }
+
+    pub fn asks_for_instances(&self) -> bool {
+        let mut demands = self.of_type.iter();
+        demands.any(|(_, demand)| demand.instances > 0.0)
+    }
+
+    /// What is left of it where only instances are asked for, which would idle otherwise.
+    pub fn only_instances(mut self, processors: &Processors) -> Option<Self> {
+        for of_type in processors.types() {
+            let demand = &mut self.of_type[of_type];
+            if demand.instances == 0.0 {
+                *demand = Demand::default();
+            }
+        }
+        FetchRequest::new(self.association, self.of_type)
+    }
+
+    /// Whether another should be asked at once, where `has_none` are the types for which the answer was that there is nothing: for all
+    /// that was asked.
+    pub fn wants_another(&self, has_none: &PerType<bool>) -> bool {
+        let mut types = has_none.iter();
+        types.all(|(of_type, has_none)| *has_none || !self.asks_for(of_type))
+    }
+}
+
+impl Survey<'_> {
+    /// Asks this association for those types for which it is to be.
+    pub(super) fn request(
+        &self,
+        association: AssociationIndex,
+        is_asked_for: impl Fn(ProcessorType) -> bool,
+    ) -> Option<FetchRequest> {
+        let mut demands = self.grounds.processors.table(&Demand::default());
+        for for_type in self.open_types().filter(|of_type| is_asked_for(*of_type)) {
+            demands[for_type] = self.demand(association, for_type);
+        }
+        FetchRequest::new(association, demands)
+    }
+
+    fn demand(&self, association: AssociationIndex, for_type: ProcessorType) -> Demand {
+        let outlook = &self.grounds.outlook.of_type[for_type];
+        let idle = amount(outlook.idle_now);
+        let Some(known) = self.grounds.associations.get(association.0) else {
+            return Demand::default();
+        };
+        let estimated_delay = amount(outlook.busy);
+        if has_no_share(known) {
+            // One task for an instance that nobody else has work for; the next is asked for when there still is one.
+            return match idle > 0.0 {
+                true => Demand {
+                    secs: AS_LITTLE_AS_CAN_BE,
+                    instances: 1.0,
+                    idle: idle.min(1.0),
+                    estimated_delay,
+                },
+                false => Demand::default(),
+            };
+        }
+        let pair = self.pair(association, for_type);
+        let is_limited = self.is_limited(association);
+        let (shortfall, instances) = if is_limited {
+            (amount(pair.limited_shortfall), 0.0)
+        } else {
+            let all = self.grounds.processors.instances(for_type);
+            let its = (all * self.fetchable_share(association, for_type)).min(all);
+            let missing = its - amount(pair.used_by_all);
+            (amount(outlook.shortfall), idle.max(missing))
+        };
+        let mut secs = shortfall;
+        let is_credible = |source: &super::Source| CREDIBLE.contains(&source.correction);
+        let source = self.grounds.sources.get(association.0);
+        if secs > 0.0 && !source.is_some_and(is_credible) || secs == 0.0 && instances > 0.0 {
+            secs = AS_LITTLE_AS_CAN_BE;
+        }
+        if secs == 0.0 {
+            return Demand::default();
+        }
+        // What cannot wait here must not come in greater number than may run.
+        let may_run = known.max_concurrent.map_or(f64::INFINITY, |limit| {
+            f64::from(limit.saturating_sub(self.held[association.0]))
+        });
+        Demand {
+            secs,
+            instances,
+            idle: idle.min(may_run),
+            estimated_delay,
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The rules of whom to ask and for how much, one by one, and the laws that hold for all of them.
+
+mod amounts;
+mod choice;
+mod properties;
+mod reasons;
+mod rig;

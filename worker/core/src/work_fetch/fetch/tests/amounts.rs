@@ -1,0 +1,194 @@
+//! For how much one is asked.
+
+use super::super::{Demand, PairReason};
+use super::rig::{A, B, CARDS, CPU, Scene, types};
+
+/// Four CPUs that are busy for five seconds, which is less than is wanted.
+fn scene() -> Scene {
+    let mut scene = Scene::new(4, &[]);
+    scene.saturate(CPU, 5.0);
+    scene
+}
+
+#[test]
+fn seconds_are_what_is_missing_until_the_high_mark() {
+    let mut scene = scene();
+    scene.pair(A, CPU).used_by_all = 4.0;
+    let expected = Demand {
+        secs: 100.0,
+        instances: 0.0,
+        idle: 0.0,
+        estimated_delay: 0.0,
+    };
+    assert_eq!(scene.demand(A), expected);
+    scene.outlook.of_type[CPU].busy = 3.0;
+    scene.outlook.of_type[CPU].idle_now = 0.5;
+    let expected = Demand {
+        instances: 0.5,
+        idle: 0.5,
+        estimated_delay: 3.0,
+        ..expected
+    };
+    assert_eq!(scene.demand(A), expected);
+}
+
+#[test]
+fn instances_are_what_is_missing_of_its_share_or_what_idles() {
+    // The shares of both, what its tasks use, what idles, and the instances.
+    for (shares, used, idle, instances) in [
+        ([100.0, 100.0], 0.0, 0.0, 2.0),
+        ([100.0, 100.0], 1.5, 0.0, 0.5),
+        ([100.0, 100.0], 3.0, 0.0, 0.0),
+        ([100.0, 100.0], 3.0, 1.0, 1.0),
+        ([300.0, 100.0], 0.0, 1.0, 3.0),
+        ([300.0, 0.0], 0.0, 0.0, 4.0),
+        ([f64::INFINITY, 100.0], 0.0, 0.0, 4.0),
+        ([100.0, f64::NAN], f64::NAN, f64::NAN, 4.0),
+        ([100.0, 100.0], f64::INFINITY, -1.0, 0.0),
+    ] {
+        let mut scene = scene();
+        scene.associate(0.0, 0.0);
+        for (association, share) in scene.associations.iter_mut().zip(shares) {
+            association.share = share;
+        }
+        scene.outlook.of_type[CPU].idle_now = idle;
+        scene.pair(A, CPU).used_by_all = used;
+        assert_eq!(
+            scene.demand(A).instances,
+            instances,
+            "{shares:?} {used} {idle}"
+        );
+    }
+}
+
+#[test]
+fn a_share_is_one_of_those_that_can_be_asked_for_the_type() {
+    let mut scene = Scene::new(4, &[4]);
+    scene.associate(300.0, 0.0);
+    let share = |scene: &Scene, of, of_type| scene.survey().fetchable_share(of, of_type);
+    assert_eq!((share(&scene, A, CPU), share(&scene, B, CPU)), (0.25, 0.75));
+    scene.sources[1].of_type[CPU].no_apps = true;
+    assert_eq!((share(&scene, A, CPU), share(&scene, B, CPU)), (1.0, 3.0));
+    assert_eq!(
+        (share(&scene, A, CARDS), share(&scene, B, CARDS)),
+        (0.25, 0.75)
+    );
+    scene.sources[1].list_pending = true;
+    assert_eq!(
+        (share(&scene, A, CARDS), share(&scene, B, CARDS)),
+        (1.0, 3.0)
+    );
+    // Nobody can be asked.
+    scene.sources[0].suspended = true;
+    assert_eq!(
+        (share(&scene, A, CARDS), share(&scene, B, CARDS)),
+        (1.0, 1.0)
+    );
+}
+
+#[test]
+fn nobody_is_asked_for_more_instances_than_there_are() {
+    // Its share is no part of those that it is compared with.
+    let mut scene = Scene::new(4, &[]);
+    scene.associate(1.0, 0.0);
+    scene.back_off(A, CPU);
+    scene.outlook.of_type[CPU].idle_now = 0.0;
+    assert_eq!(
+        scene.survey().pair_reason(A, CPU),
+        Some(PairReason::BackedOff)
+    );
+    assert_eq!(scene.survey().fetchable_share(A, CPU), 100.0);
+    scene.sources[1].of_type[CPU].had_none = true;
+    assert_eq!(scene.demand(A).instances, 4.0);
+}
+
+#[test]
+fn seconds_are_few_where_estimates_say_nothing() {
+    for (correction, secs) in [
+        (1.0, 100.0),
+        (0.02, 100.0),
+        (80.0, 100.0),
+        (0.019, 1.0),
+        (80.1, 1.0),
+        (0.0, 1.0),
+        (-1.0, 1.0),
+        (f64::NAN, 1.0),
+        (f64::INFINITY, 1.0),
+    ] {
+        let mut scene = scene();
+        scene.sources[0].correction = correction;
+        assert_eq!(scene.demand(A).secs, secs, "{correction}");
+    }
+}
+
+#[test]
+fn instances_without_seconds_are_asked_for_with_one() {
+    let mut scene = scene();
+    scene.outlook.of_type[CPU].shortfall = 0.0;
+    let demand = scene.demand(A);
+    assert_eq!((demand.secs, demand.instances), (1.0, 4.0));
+    // Neither: nothing, whatever else is known.
+    scene.pair(A, CPU).used_by_all = 4.0;
+    scene.outlook.of_type[CPU].busy = 3.0;
+    assert_eq!(scene.survey().piggyback(A), None);
+    assert_eq!(scene.survey().choose(), None);
+}
+
+#[test]
+fn with_limits_it_is_what_they_leave() {
+    let mut scene = scene();
+    scene.associations[0].max_concurrent = Some(3);
+    scene.outlook.of_type[CPU].idle_now = 4.0;
+    scene.pair(A, CPU).limited_shortfall = 7.0;
+    scene.task(A, 10.0);
+    let expected = Demand {
+        secs: 7.0,
+        instances: 0.0,
+        // One is here already.
+        idle: 2.0,
+        estimated_delay: 0.0,
+    };
+    assert_eq!(scene.demand(A), expected);
+    for _ in 0..4 {
+        scene.task(A, 10.0);
+    }
+    assert_eq!(scene.demand(A).idle, 0.0);
+    // What all together miss is not changed by what one may have.
+    scene.associate(100.0, 1.0);
+    scene.pair(A, CPU).limited_shortfall = 0.0;
+    scene.outlook.of_type[CPU].idle_now = 0.0;
+    assert_eq!(scene.survey().piggyback(A), None);
+    let request = scene.survey().choose().unwrap();
+    assert_eq!((request.association, request.of_type[CPU].secs), (B, 100.0));
+}
+
+#[test]
+fn limits_of_jobs_alone_say_nothing_of_those_of_others() {
+    let mut scene = scene();
+    scene.associations[0].max_concurrent_of_jobs = [(1, 1)].into();
+    scene.outlook.of_type[CPU].idle_now = 4.0;
+    scene.pair(A, CPU).limited_shortfall = 7.0;
+    scene.task(A, 10.0);
+    let demand = scene.demand(A);
+    assert_eq!(
+        (demand.secs, demand.instances, demand.idle),
+        (7.0, 0.0, 4.0)
+    );
+}
+
+#[test]
+fn what_would_idle_can_be_asked_for_alone() {
+    let mut scene = Scene::new(4, &[1]);
+    scene.saturate(CPU, 5.0);
+    scene.pair(A, CPU).used_by_all = 4.0;
+    let request = scene.survey().choose().unwrap();
+    assert_eq!(types(&request), [0, 1]);
+    assert!(request.asks_for_instances());
+    let only = request.only_instances(&scene.processors).unwrap();
+    assert_eq!(types(&only), [1]);
+    scene.saturate(CARDS, 5.0);
+    scene.pair(A, CARDS).used_by_all = 1.0;
+    let request = scene.survey().choose().unwrap();
+    assert!(!request.asks_for_instances());
+    assert_eq!(request.only_instances(&scene.processors), None);
+}

@@ -1,0 +1,326 @@
+//! Who is asked, and for which types.
+
+use super::super::super::types::{AssociationIndex, Usage};
+use super::super::FetchRequest;
+use super::rig::{A, B, CARDS, CPU, Scene, at, types};
+
+/// One CPU and one card, and two schedulers of which the first has the higher priority.
+fn two() -> Scene {
+    let mut scene = Scene::new(1, &[1]);
+    scene.associate(100.0, 1.0);
+    scene
+}
+
+#[test]
+fn work_is_fetched_below_the_low_mark_and_then_up_to_the_high_mark() {
+    for (saturated, asked) in [
+        (0.0, Some(30.0)),
+        (9.5, Some(20.5)),
+        (10.0, None),
+        (29.0, None),
+        (1000.0, None),
+        (f64::NAN, Some(30.0)),
+        (f64::NEG_INFINITY, Some(30.0)),
+    ] {
+        let mut scene = Scene::new(1, &[]);
+        scene.saturate(CPU, saturated);
+        // What is no number says nothing of the shortfall.
+        if !saturated.is_finite() {
+            scene.outlook.of_type[CPU].shortfall = 30.0;
+        }
+        let request = scene.survey().choose();
+        let secs = request.map(|request| request.of_type[CPU].secs);
+        assert_eq!(secs, asked, "{saturated}");
+    }
+}
+
+#[test]
+fn whoever_is_asked_for_one_type_is_asked_for_the_others_that_are_below_the_high_mark() {
+    for (of_cpu, of_cards, asked) in [
+        (0.0, 0.0, Some(vec![0, 1])),
+        (5.0, 29.9, Some(vec![0, 1])),
+        (5.0, 30.0, Some(vec![0])),
+        (29.9, 5.0, Some(vec![0, 1])),
+        (30.0, 5.0, Some(vec![1])),
+        (10.0, 10.0, None),
+    ] {
+        let mut scene = two();
+        scene.saturate(CPU, of_cpu);
+        scene.saturate(CARDS, of_cards);
+        let asked = asked.map(|types| (A, types));
+        assert_eq!(scene.chosen(), asked, "{of_cpu} {of_cards}");
+    }
+}
+
+#[test]
+fn the_highest_priority_is_asked_first() {
+    let mut scene = two();
+    assert_eq!(scene.chosen(), Some((A, vec![0, 1])));
+    scene.rec = vec![2.0, 1.0];
+    assert_eq!(scene.chosen(), Some((B, vec![0, 1])));
+    scene.associations[0].share = 300.0;
+    assert_eq!(scene.chosen(), Some((A, vec![0, 1])));
+    // One without a share comes after all others.
+    scene.associations[0].share = 0.0;
+    scene.rec = vec![0.0, 100.0];
+    assert_eq!(scene.survey().in_order(), [B, A]);
+    assert_eq!(scene.chosen(), Some((B, vec![0, 1])));
+}
+
+#[test]
+fn what_is_queued_counts_against_the_priority() {
+    let mut scene = two();
+    scene.rec = vec![1.0, 1.0];
+    assert_eq!(scene.survey().priority(A), -1.0);
+    // A buffer holds 30 seconds of a CPU and a card; what fills it costs about 1.
+    scene.task(A, 15.0);
+    scene.task(A, 15.0).usage = Usage {
+        cpus: 2.0,
+        cards: Some((CARDS, 1.0)),
+    };
+    assert_eq!(scene.survey().priority(A), -2.0);
+    assert_eq!(scene.survey().priority(B), -1.0);
+    assert_eq!(scene.survey().in_order(), [B, A]);
+    assert_eq!(scene.chosen(), Some((B, vec![0, 1])));
+    // Neither of nobody's tasks nor of any that nobody can run.
+    scene.task(AssociationIndex(9), 15.0);
+    scene.task(B, 15.0).usage.cards = Some((super::super::ProcessorType(9), 1.0));
+    assert_eq!(scene.survey().priority(B), -1.0);
+}
+
+#[test]
+fn only_those_that_can_be_asked_count_for_priorities() {
+    let mut scene = two();
+    scene.rec = vec![1.0, 3.0];
+    assert_eq!(scene.survey().priority(A), -0.5);
+    scene.sources[1].no_more_work = true;
+    assert_eq!(scene.survey().priority(A), -1.0);
+    // One that is only full still counts.
+    scene.sources[1].no_more_work = false;
+    scene.sources[1].unacknowledged = 100;
+    assert_eq!(scene.survey().priority(A), -0.5);
+    scene.sources[1].min_rpc_time = at(1001.0);
+    assert_eq!(scene.survey().priority(A), -1.0);
+}
+
+#[test]
+fn a_type_is_left_to_a_better_source() {
+    // The first can be asked for the CPU, and is not since that has enough for now; so the second is only asked for cards.
+    let mut scene = two();
+    scene.saturate(CPU, 15.0);
+    scene.back_off(A, CARDS);
+    assert_eq!(scene.chosen(), Some((B, vec![1])));
+    // Where the first cannot be asked for it, the second is.
+    scene.sources[0].of_type[CPU].no_apps = true;
+    assert_eq!(scene.chosen(), Some((B, vec![0, 1])));
+}
+
+#[test]
+fn types_after_the_first_that_is_needed_are_open() {
+    // The first has nothing to give for the CPU by its limits; that it could be asked for cards was not looked at.
+    let mut scene = two();
+    scene.associations[0].max_concurrent = Some(1);
+    scene.pair(A, CPU).limited_shortfall = 0.0;
+    scene.saturate(CARDS, 15.0);
+    assert_eq!(scene.chosen(), Some((B, vec![0])));
+    // Here it is needed for the CPU, so nobody knows whom the cards are.
+    scene.pair(A, CPU).limited_shortfall = 5.0;
+    scene.pair(A, CARDS).limited_shortfall = 5.0;
+    assert_eq!(scene.chosen(), Some((A, vec![0, 1])));
+}
+
+#[test]
+fn a_backed_off_type_is_asked_for_only_beside_another() {
+    let mut scene = Scene::new(1, &[1]);
+    scene.back_off(A, CPU);
+    scene.saturate(CARDS, 15.0);
+    assert_eq!(scene.chosen(), None);
+    scene.saturate(CARDS, 5.0);
+    assert_eq!(scene.chosen(), Some((A, vec![0, 1])));
+    // But not if a better source could have it.
+    let mut scene = two();
+    scene.back_off(B, CPU);
+    scene.sources[0].of_type[CARDS].no_apps = true;
+    scene.saturate(CPU, 15.0);
+    assert_eq!(scene.chosen(), Some((B, vec![1])));
+    // No other reason is overlooked like that.
+    let mut scene = Scene::new(1, &[1]);
+    scene.sources[0].of_type[CPU].no_apps = true;
+    assert_eq!(scene.chosen(), Some((A, vec![1])));
+}
+
+#[test]
+fn without_a_share_only_what_idles_is_asked_for() {
+    let mut scene = Scene::new(4, &[]);
+    scene.associations[0].share = 0.0;
+    let request = scene.survey().choose().unwrap();
+    let demand = request.of_type[CPU];
+    assert_eq!(
+        (demand.secs, demand.instances, demand.idle),
+        (1.0, 1.0, 1.0)
+    );
+    scene.saturate(CPU, 1.0);
+    assert_eq!(scene.survey().choose(), None);
+    // Others come first, and it is asked when they have none.
+    let mut scene = two();
+    scene.associations[0].share = 0.0;
+    assert_eq!(scene.chosen(), Some((B, vec![0, 1])));
+    scene.back_off(B, CPU);
+    scene.back_off(B, CARDS);
+    assert_eq!(scene.chosen(), Some((A, vec![0, 1])));
+}
+
+#[test]
+fn one_with_limits_is_asked_while_they_leave_something() {
+    let mut scene = two();
+    scene.associations[0].max_concurrent_of_jobs = [(3, 1)].into();
+    // It could be asked for cards, too, so the other is not, before it has to be.
+    assert_eq!(scene.chosen(), Some((B, vec![0])));
+    scene.outstanding[CPU] = Some(B);
+    let other = scene.associate(100.0, 2.0);
+    assert_eq!(scene.chosen(), Some((other, vec![1])));
+    scene.outstanding[CPU] = None;
+    scene.pair(A, CARDS).limited_shortfall = 1.0;
+    assert_eq!(scene.chosen(), Some((A, vec![1])));
+}
+
+#[test]
+fn the_second_is_asked_when_the_first_has_nothing() {
+    let mut scene = two();
+    let first = scene.survey().choose().unwrap();
+    assert_eq!((first.association, types(&first)), (A, vec![0, 1]));
+    // While it looks, nobody else is asked for the same.
+    scene.outstanding = scene.processors.table(&Some(A));
+    assert_eq!(scene.survey().choose(), None);
+    // It has nothing: so another is asked at once.
+    let nothing = scene.processors.table(&true);
+    assert!(first.wants_another(&nothing));
+    scene.outstanding = scene.processors.table(&None);
+    scene.back_off(A, CPU);
+    scene.back_off(A, CARDS);
+    assert_eq!(scene.chosen(), Some((B, vec![0, 1])));
+    // When it has nothing either, nobody is left.
+    scene.back_off(B, CPU);
+    scene.back_off(B, CARDS);
+    assert_eq!(scene.chosen(), None);
+}
+
+#[test]
+fn another_is_wanted_if_there_was_nothing_of_all_that_was_asked() {
+    let mut scene = two();
+    let request = |scene: &Scene| scene.survey().choose().unwrap();
+    let answer = |cpu: bool, cards: bool| {
+        let mut answer = Scene::new(1, &[1]).processors.table(&cpu);
+        answer[CARDS] = cards;
+        answer
+    };
+    let both: FetchRequest = request(&scene);
+    for (cpu, cards, wants) in [
+        (true, true, true),
+        (true, false, false),
+        (false, true, false),
+        (false, false, false),
+    ] {
+        assert_eq!(both.wants_another(&answer(cpu, cards)), wants);
+    }
+    scene.saturate(CARDS, 100.0);
+    let one = request(&scene);
+    assert!(one.wants_another(&answer(true, false)));
+    assert!(!one.wants_another(&answer(false, true)));
+}
+
+#[test]
+fn while_one_looks_for_one_type_others_are_asked_for_the_rest() {
+    let mut scene = two();
+    scene.outstanding[CPU] = Some(A);
+    assert_eq!(scene.chosen(), Some((B, vec![1])));
+    // Who looks is not asked for more: that would take the place of what it looks for.
+    assert_eq!(scene.piggybacked(A), Vec::<usize>::new());
+    assert_eq!(scene.survey().initial(A), None);
+    let initial = scene.survey().initial(B).unwrap();
+    assert_eq!(types(&initial), [1]);
+    scene.outstanding[CARDS] = Some(B);
+    assert_eq!(scene.chosen(), None);
+    assert_eq!(scene.piggybacked(B), Vec::<usize>::new());
+}
+
+#[test]
+fn who_is_talked_to_anyway_is_asked_for_what_is_below_the_high_mark() {
+    for (of_cpu, of_cards, asked) in [
+        (0.0, 0.0, vec![0, 1]),
+        (15.0, 29.9, vec![0, 1]),
+        (15.0, 30.0, vec![0]),
+        (30.0, 100.0, vec![]),
+    ] {
+        let mut scene = two();
+        scene.saturate(CPU, of_cpu);
+        scene.saturate(CARDS, of_cards);
+        assert_eq!(scene.piggybacked(A), asked, "{of_cpu} {of_cards}");
+    }
+}
+
+#[test]
+fn who_is_talked_to_anyway_is_not_asked_for_what_a_better_source_may_have() {
+    type Change = fn(&mut Scene);
+    let rows: [(Change, Vec<usize>); 7] = [
+        (|_| {}, vec![]),
+        (|scene| scene.rec = vec![1.0, 1.0], vec![0, 1]),
+        (|scene| scene.rec = vec![2.0, 1.0], vec![0, 1]),
+        (|scene| scene.sources[0].unacknowledged = 100, vec![0, 1]),
+        (
+            |scene| scene.sources[0].of_type[CPU].had_none = true,
+            vec![0],
+        ),
+        (|scene| scene.back_off(A, CARDS), vec![1]),
+        (|scene| scene.sources.truncate(1), vec![]),
+    ];
+    for (index, (change, asked)) in rows.into_iter().enumerate() {
+        let mut scene = two();
+        change(&mut scene);
+        assert_eq!(scene.piggybacked(B), asked, "row {index}");
+    }
+}
+
+#[test]
+fn who_is_talked_to_anyway_may_be_backed_off() {
+    let mut scene = Scene::new(1, &[1]);
+    scene.back_off(A, CPU);
+    assert_eq!(scene.piggybacked(A), [0, 1]);
+    scene.sources[0].min_rpc_time = at(2000.0);
+    assert_eq!(scene.piggybacked(A), [0, 1]);
+    scene.sources[0].of_type[CPU].no_apps = true;
+    assert_eq!(scene.piggybacked(A), [1]);
+    scene.sources[0].no_more_work = true;
+    assert_eq!(scene.piggybacked(A), Vec::<usize>::new());
+}
+
+#[test]
+fn the_first_time_one_task_of_each_type_is_asked_for() {
+    let mut scene = Scene::new(2, &[1, 0]);
+    scene.saturate(CPU, 1000.0);
+    let request = scene.survey().initial(A).unwrap();
+    assert_eq!(types(&request), [0, 1]);
+    for (_, demand) in request.of_type.iter() {
+        assert_eq!((demand.instances, demand.idle), (0.0, 0.0));
+        assert!(demand.secs <= 1.0);
+    }
+    // It may be suspended still; that is for those who talk to it to know.
+    scene.sources[0].suspended = true;
+    assert!(scene.survey().initial(A).is_some());
+    scene.sources[0].no_more_work = true;
+    assert_eq!(scene.survey().initial(A), None);
+    scene.sources[0].no_more_work = false;
+    scene.associations[0].share = 0.0;
+    assert_eq!(scene.survey().initial(A), None);
+}
+
+#[test]
+fn what_is_not_there_is_not_asked_for() {
+    let mut scene = Scene::new(0, &[1, 0]);
+    assert_eq!(scene.chosen(), Some((A, vec![1])));
+    scene.saturate(CARDS, 100.0);
+    assert_eq!(scene.chosen(), None);
+    scene.associations.clear();
+    assert_eq!(scene.chosen(), None);
+    assert_eq!(Scene::new(0, &[]).chosen(), None);
+}
