@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 
 use crate::backoff::BackoffDuration;
 use crate::ids::Shard;
-use crate::story::Fault;
 use crate::time::WallTime;
 
 /// A JSON object that a task left for its next run.
@@ -131,16 +130,6 @@ impl ReportedStatus {
 
     pub fn error_backoff(text: &str) -> Self {
         Self::with_exception(ERROR_BACKOFF, text)
-    }
-
-    /// Of a run that was ended, or could not begin: whose fault that is decides whether it costs a retry.
-    pub fn by_fault(fault: Fault, text: &str) -> Self {
-        match fault {
-            Fault::Task => ReportedStatus::error_backoff(text),
-            Fault::Nobody | Fault::Worker | Fault::System => {
-                ReportedStatus::incomplete_backoff(text)
-            }
-        }
     }
 
     pub fn is_error_backoff(&self) -> bool {

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::status::ReportedStatus;
+
 /// Lines of stderr that a story keeps: what a program says last is why it ended.
 pub const MAX_LAST_LINES: usize = 5;
 /// Bytes of them together: with as many ends as a worker remembers that is still memory.
@@ -210,6 +212,18 @@ pub fn signal_name(signal: i32) -> Option<&'static str> {
     ];
     let index = usize::try_from(signal).ok()?.checked_sub(1)?;
     NAMES.get(index).copied()
+}
+
+impl ReportedStatus {
+    /// Of a run that was ended, or could not begin: whose fault that is decides whether it costs a retry.
+    pub fn by_fault(fault: Fault, text: &str) -> Self {
+        match fault {
+            Fault::Task => ReportedStatus::error_backoff(text),
+            Fault::Nobody | Fault::Worker | Fault::System => {
+                ReportedStatus::incomplete_backoff(text)
+            }
+        }
+    }
 }
 
 impl Story {

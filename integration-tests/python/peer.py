@@ -16,7 +16,7 @@ import time
 PATIENCE = 60
 HEALTHCHECK_JOB = "__BISTRO_HEALTH_CHECK__"
 DONE = 4
-DEFERRED = 6
+NO_WORK = 2
 ALIVE = 2
 
 
@@ -63,10 +63,8 @@ def ask(library, job, node_level):
         me = types.BistroInstanceID(startTime=1, rand=2)
         demands = [types.WorkDemand(processor="CPU", instances=2.0, reqInstanceSecs=60.0, idleInstances=1.0)]
         request = types.WorkRequest(worker=me, scheduler=me, seq=3, demands=demands, lingerSec=0.0)
-        reply = client.requestWork(request)
-        verdicts = [(v.processor, v.verdict) for v in reply.verdicts]
-        check(reply.seq == 3 and verdicts == [("CPU", DEFERRED)], f"work: {reply}")
-        check(reply.requestDelaySec > 0, f"work: {reply}")
+        message = refused(library, "a wish told to another scheduler", lambda: client.requestWork(request))
+        check("but this is" in message, message)
         demands[0].idleInstances = -1.0
         message = refused(library, "a wish for less than nothing", lambda: client.requestWork(request))
         check("requestWork.request.demands[0].idleInstances" in message, message)
@@ -224,6 +222,13 @@ def work(library, job, node, command):
     # Told twice, it is acknowledged twice.
     handler.report(task, json.dumps({"result": "done", "data": {"by": "python"}}))
     wait_until_done(library, job)
+    with library.client() as client:
+        demands = [types.WorkDemand(processor="CPU", instances=2.0, reqInstanceSecs=60.0, idleInstances=1.0)]
+        request = types.WorkRequest(worker=me.id, scheduler=scheduler, seq=3, demands=demands, known=[], lingerSec=0.0)
+        # The second time it is the same request.
+        for reply in [client.requestWork(request), client.requestWork(request)]:
+            verdicts = [(v.processor, v.verdict) for v in reply.verdicts]
+            check(reply.seq == 3 and verdicts == [("CPU", NO_WORK)], f"work: {reply}")
     stop.set()
     beating.join(PATIENCE)
 

@@ -43,6 +43,7 @@ const REJECTIONS: &[&str] = &[
     "empty name",
     "asked to die",
     "stepped down",
+    "unknown worker",
 ];
 
 const REFUSALS: &[&str] = &[
@@ -406,6 +407,7 @@ fn rejection(why: RejectionKind) -> usize {
         RejectionKind::EmptyName => 13,
         RejectionKind::AskedToDie => 14,
         RejectionKind::SteppedDown => 15,
+        RejectionKind::UnknownWorker => 16,
     }
 }
 

@@ -280,8 +280,7 @@ impl Engine {
         let level = self.plan.at(config.worker_level());
         let (mut not_ready, mut draining) = (0, 0);
         let (mut unsuitable, mut short, mut example) = (0, 0, None);
-        let (mut full, mut fullest) = (0, None);
-        let (mut not_asked, mut late) = (0, 0);
+        let (mut full, mut fullest, mut not_asked, mut late) = (0, None, 0, 0);
         for (_, worker) in self.pool.present() {
             if host.is_some_and(|host| host != worker.host) {
                 unsuitable += 1;
@@ -325,10 +324,8 @@ impl Engine {
                 }
                 Some(Refusal::Cards) => {
                     short += 1;
-                    example = example.or_else(|| {
-                        let lack = self.lack_of_cards(worker, job.demand);
-                        Some((worker.shard.clone(), lack))
-                    });
+                    let lack = || self.lack_of_cards(worker, job.demand);
+                    example = example.or_else(|| Some((worker.shard.clone(), lack())));
                 }
             }
         }

@@ -16,7 +16,7 @@
 //! its work was finished before. With `exit_code` the user chose to believe the code.
 
 use brasserie_common::status::MAX_STATUS_BYTES;
-use brasserie_common::{EndedBy, Fault, ReportedStatus, StatusFrom, StatusSource};
+use brasserie_common::{EndedBy, ReportedStatus, StatusFrom, StatusSource};
 
 use super::{ProcessExit, Signalled};
 
@@ -88,7 +88,7 @@ fn ended_before_a_status(exit: ProcessExit, ended_by: Option<EndedBy>) -> Report
 
 #[cfg(test)]
 mod tests {
-    use brasserie_common::StatusBits;
+    use brasserie_common::{Fault, StatusBits};
 
     use super::*;
 

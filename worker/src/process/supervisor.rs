@@ -12,7 +12,7 @@ use std::path::{self, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use brasserie_common::{Bound, EndedBy, Fault, ReportedStatus, Story, TaskSubprocessOptions};
+use brasserie_common::{Bound, EndedBy, ReportedStatus, Story, TaskSubprocessOptions};
 use brasserie_common_runtime::Clock;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};

@@ -1,6 +1,7 @@
 //! One shard: the worker instance that holds it, as the scheduler knows it, and what is due for it.
 
 mod shape;
+mod timers;
 
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use crate::credits::Credits;
 use crate::effect::{Call, CallReply};
 use crate::record::{DeletionNumber, InstanceRecord, LeftCause, Record};
 use crate::scheduler::Scheduler;
+pub(crate) use timers::OwnTimers;
 
 /// A worker that refused a task, or could not be reached, is left alone this long: the rule for busy peers, fixed and never
 /// growing, long enough that a full worker is not hammered, short enough that a freed slot is used at once.
@@ -32,14 +34,6 @@ const SETTLE: Duration = Duration::from_millis(10);
 const MAX_STARTING: usize = 256;
 /// Between attempts to fetch running tasks from a worker that does not answer.
 pub(super) const FETCH_RETRY: Duration = Duration::from_secs(1);
-
-/// What ends a worker that hears nothing more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OwnTimers {
-    pub(crate) timeouts: Timeouts,
-    /// It has no heartbeat answered and no healthcheck acknowledged that is later.
-    pub(crate) evidence_until: Time,
-}
 
 /// What is known of one worker instance.
 #[derive(Clone, Debug)]
@@ -234,33 +228,6 @@ impl Remote {
 
     pub(crate) fn note_has_heard_us(&mut self) {
         self.has_heard_us = true;
-    }
-
-    /// By what it goes as long as it has not shown that it has heard us: the timeouts of an earlier scheduler, and evidence from
-    /// before the association, as an earlier scheduler was dead by then.
-    pub(crate) fn timers_before_ours(&self) -> Option<OwnTimers> {
-        (!self.has_heard_us).then(|| OwnTimers {
-            timeouts: self.timeouts,
-            // Invariant: nobody becomes HEALTHY who has not heard us, so this is when the association began.
-            evidence_until: self.model.became_unhealthy(),
-        })
-    }
-
-    /// It may have evidence up to now.
-    pub(crate) fn timers_from(&self, now: Time) -> OwnTimers {
-        OwnTimers {
-            timeouts: self.timeouts,
-            evidence_until: now,
-        }
-    }
-
-    /// So that the worker need not assume the worst of heartbeats whose answers it never had.
-    pub(crate) fn not_healthy_for(&self, now: Time) -> Option<Duration> {
-        let counts_for = self.model.not_healthy_for(now);
-        match sabotage::on(Sabotage::HideHowLong) {
-            true => counts_for.map(|_| Duration::ZERO),
-            false => counts_for,
-        }
     }
 
     /// A heartbeat is answered with the present state.

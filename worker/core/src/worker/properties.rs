@@ -370,7 +370,7 @@ proptest! {
         fetches in any::<bool>(),
         steps in proptest::collection::vec(step(), 0..120),
     ) {
-        let work_fetch = fetches.then(|| WorkFetch { profile: Profile::CLUSTER });
+        let work_fetch = fetches.then_some(WorkFetch { profile: Profile::CLUSTER });
         let rig = Rig::with(|options| options.work_fetch = work_fetch);
         let rig = if joined { rig.join() } else { rig };
         let mut world = World::new(rig);
