@@ -142,6 +142,23 @@ pub enum WorkVerdict {
     Pending,
 }
 
+/// For people.
+impl fmt::Display for WorkVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            WorkVerdict::Granted(1) => "1 task was sent",
+            WorkVerdict::Granted(tasks) => return write!(f, "{tasks} tasks were sent"),
+            WorkVerdict::NoWork => "no task of the type is ready",
+            WorkVerdict::Limited => "tasks are ready, but there is no room for them",
+            WorkVerdict::Deadline => "tasks are ready, but none would make its deadline here",
+            WorkVerdict::NoApps => "no job uses the type",
+            WorkVerdict::Deferred => "it was not looked at",
+            WorkVerdict::Stale => "there was a newer request",
+            WorkVerdict::Pending => "not known yet",
+        })
+    }
+}
+
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkReply {

@@ -17,13 +17,13 @@ mod outlook;
 mod pair_backoff;
 mod priority;
 mod profile;
+mod reaction;
 mod reason;
 mod rec;
 mod report;
 mod rpc_policy;
 mod rr_sim;
 mod types;
-mod verdict;
 mod wait;
 
 pub use backoff::exponential_backoff;
@@ -41,6 +41,7 @@ pub use outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};
 pub use pair_backoff::{Asked, PairBackoff, PairBackoffs, SavedPair, TypeReply};
 pub use priority::Priorities;
 pub use profile::{Profile, ReportPolicy, RrOrder, TaskErrors};
+pub use reaction::Reaction;
 pub use reason::{RpcReason, Wish};
 pub use rec::{Accounting, RPC_POLICY_HALF_LIFE, SavedRec, update_average};
 pub use report::{
@@ -52,5 +53,4 @@ pub use types::{
     Association, AssociationIndex, Associations, PerType, ProcessorKind, ProcessorType, Processors,
     Stage, Task, TaskNumber, Usage,
 };
-pub use verdict::{Reaction, Verdict};
 pub use wait::{Wait, WaitCause};

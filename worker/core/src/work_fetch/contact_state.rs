@@ -6,10 +6,10 @@ use brasserie_common::{ServiceAddress, Time, WallTime};
 
 use super::members::{ListChange, Members};
 use super::pair_backoff::{Asked, PairBackoffs, SavedPair, TypeReply};
+use super::reaction::Reaction;
 use super::reason::{RpcReason, Wish};
 use super::rpc_policy::{ListReading, RpcPolicy, SavedRpc, Terms};
 use super::types::{PerType, Processors};
-use super::verdict::{Reaction, Verdict};
 
 /// The wall clock may be corrected by so much while the worker is away, without anybody taking it for a clock that was wrong.
 const CLOCK_STEP: Duration = Duration::from_secs(60);
@@ -46,7 +46,7 @@ impl Reply {
     pub fn kind(&self) -> ReplyKind {
         let reactions = || {
             let said = self.of_type.iter();
-            said.filter_map(|(_, said)| said.verdict.map(Verdict::reaction))
+            said.filter_map(|(_, said)| said.verdict.map(Reaction::to))
         };
         if reactions().any(|reaction| reaction == Reaction::Ignore) {
             ReplyKind::Stale

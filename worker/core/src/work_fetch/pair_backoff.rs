@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use brasserie_common::Time;
+use brasserie_common::{Time, WorkVerdict};
 
 use super::backoff::{finite, span, unit};
 use super::profile::Profile;
+use super::reaction::Reaction;
 use super::reason::RpcReason;
 use super::types::{PerType, ProcessorType, Processors};
-use super::verdict::{Reaction, Verdict};
 use super::wait::{Wait, WaitCause, left};
 
 /// Of one scheduler and one type. Nothing here knows of the scheduler's `min_rpc_time`, and nothing there of this.
@@ -85,7 +85,7 @@ pub struct Asked {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TypeReply {
     /// `None`: nothing was asked for.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<WorkVerdict>,
     /// No job uses the type, whether it was asked for or not.
     pub no_apps: bool,
 }
@@ -117,7 +117,7 @@ impl PairBackoffs {
             let Some(pair) = self.0.get_mut(of.0) else {
                 continue;
             };
-            let reaction = said.verdict.map(Verdict::reaction);
+            let reaction = said.verdict.map(Reaction::to);
             pair.no_apps = said.no_apps || reaction == Some(Reaction::Flag);
             match reaction {
                 Some(Reaction::Clear) => {
@@ -239,7 +239,13 @@ mod tests {
     }
 
     /// Asks for both types, and gets this for the CPU and nothing said of the cards.
-    fn replied(pairs: &mut PairBackoffs, now: Time, reason: RpcReason, verdict: Verdict, u: f64) {
+    fn replied(
+        pairs: &mut PairBackoffs,
+        now: Time,
+        reason: RpcReason,
+        verdict: WorkVerdict,
+        u: f64,
+    ) {
         let asked = Asked {
             reason,
             types: processors().table(&true),
@@ -275,7 +281,7 @@ mod tests {
             let mut pairs = PairBackoffs::new(&processors());
             let mut now = at(7.0);
             for (k, interval, from, to) in TABLE {
-                replied(&mut pairs, now, RpcReason::NeedWork, Verdict::NoWork, u);
+                replied(&mut pairs, now, RpcReason::NeedWork, WorkVerdict::NoWork, u);
                 assert_eq!(pairs.of(CPU).interval(), interval, "{k}");
                 assert_eq!(wait(&pairs, CPU, now), from + u * (to - from), "{k}");
                 assert_eq!(wait(&pairs, CARDS, now), 0.0);
@@ -296,14 +302,14 @@ mod tests {
         let wished = Wish::ALL.map(RpcReason::Wished);
         for reason in automatic.into_iter().chain(wished) {
             for (verdict, backs_off) in [
-                (Verdict::NoWork, true),
-                (Verdict::Limited, true),
-                (Verdict::Deadline, true),
-                (Verdict::Granted(0), true),
-                (Verdict::Granted(1), false),
-                (Verdict::NoApps, false),
-                (Verdict::Deferred, false),
-                (Verdict::Stale, false),
+                (WorkVerdict::NoWork, true),
+                (WorkVerdict::Limited, true),
+                (WorkVerdict::Deadline, true),
+                (WorkVerdict::Granted(0), true),
+                (WorkVerdict::Granted(1), false),
+                (WorkVerdict::NoApps, false),
+                (WorkVerdict::Deferred, false),
+                (WorkVerdict::Stale, false),
             ] {
                 let mut pairs = PairBackoffs::new(&processors());
                 replied(&mut pairs, now, reason, verdict, 0.5);
@@ -314,7 +320,7 @@ mod tests {
                     "{reason} {verdict}"
                 );
                 // Who compares schedulers wants to know in any case, but not of what was not looked at.
-                let is_empty = backs_off || verdict == Verdict::NoApps;
+                let is_empty = backs_off || verdict == WorkVerdict::NoApps;
                 assert_eq!(pairs.of(CPU).came_empty(), is_empty, "{reason} {verdict}");
             }
         }
@@ -325,7 +331,7 @@ mod tests {
             types: processors().table(&false),
         };
         let no_work = TypeReply {
-            verdict: Some(Verdict::NoWork),
+            verdict: Some(WorkVerdict::NoWork),
             no_apps: false,
         };
         let reply = processors().table(&no_work);
@@ -340,7 +346,7 @@ mod tests {
             &mut pairs,
             at(0.0),
             RpcReason::NeedWork,
-            Verdict::NoWork,
+            WorkVerdict::NoWork,
             0.5,
         );
         let before = pairs.clone();
@@ -348,7 +354,7 @@ mod tests {
             &mut pairs,
             at(599.0),
             RpcReason::ResultsDue,
-            Verdict::NoWork,
+            WorkVerdict::NoWork,
             1.0,
         );
         assert_eq!(pairs, before);
@@ -356,7 +362,7 @@ mod tests {
             &mut pairs,
             at(600.0),
             RpcReason::ResultsDue,
-            Verdict::NoWork,
+            WorkVerdict::NoWork,
             1.0,
         );
         assert_eq!(wait(&pairs, CPU, at(600.0)), 1800.0);
@@ -371,7 +377,7 @@ mod tests {
                 types: processors().table(&true),
             };
             let no_work = TypeReply {
-                verdict: Some(Verdict::Limited),
+                verdict: Some(WorkVerdict::Limited),
                 no_apps: false,
             };
             pairs.replied(
@@ -391,7 +397,7 @@ mod tests {
                     pairs,
                     at(1.0),
                     RpcReason::NeedWork,
-                    Verdict::Granted(2),
+                    WorkVerdict::Granted(2),
                     0.0,
                 )
             },
@@ -410,7 +416,7 @@ mod tests {
                 &mut pairs,
                 at(2.0),
                 RpcReason::NeedWork,
-                Verdict::NoWork,
+                WorkVerdict::NoWork,
                 0.0,
             );
             assert_eq!(wait(&pairs, CPU, at(2.0)), 300.0);
@@ -447,7 +453,7 @@ mod tests {
             &mut pairs,
             at(0.0),
             RpcReason::NeedWork,
-            Verdict::NoApps,
+            WorkVerdict::NoApps,
             0.5,
         );
         assert!(pairs.of(CPU).has_no_apps());
@@ -462,14 +468,14 @@ mod tests {
             &mut pairs,
             at(0.0),
             RpcReason::NeedWork,
-            Verdict::NoWork,
+            WorkVerdict::NoWork,
             0.5,
         );
         replied(
             &mut pairs,
             at(600.0),
             RpcReason::NeedWork,
-            Verdict::NoWork,
+            WorkVerdict::NoWork,
             0.5,
         );
         let saved = pairs.save(at(700.0), &processors());
@@ -495,8 +501,8 @@ mod tests {
             said in proptest::collection::vec((0_usize..8, 0_u32..200_000, 0.0_f64..=1.0), 0..60),
         ) {
             let verdicts = [
-                Verdict::Granted(1), Verdict::NoWork, Verdict::NoWork, Verdict::NoWork,
-                Verdict::Limited, Verdict::Deadline, Verdict::Deferred, Verdict::NoApps,
+                WorkVerdict::Granted(1), WorkVerdict::NoWork, WorkVerdict::NoWork, WorkVerdict::NoWork,
+                WorkVerdict::Limited, WorkVerdict::Deadline, WorkVerdict::Deferred, WorkVerdict::NoApps,
             ];
             let mut pairs = PairBackoffs::new(&processors());
             let mut now = at(0.0);
@@ -506,7 +512,7 @@ mod tests {
                 let was_backed_off = pairs.of(CPU).is_backed_off(now);
                 let verdict = verdicts[verdict];
                 replied(&mut pairs, now, RpcReason::NeedWork, verdict, u);
-                match verdict.reaction() {
+                match Reaction::to(verdict) {
                     Reaction::Clear => in_vain = 0,
                     Reaction::BackOff if !was_backed_off => {
                         in_vain += 1;

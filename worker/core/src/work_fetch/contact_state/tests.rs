@@ -1,5 +1,6 @@
 //! What the outcomes of talks do to all that is remembered, and that it outlives a restart.
 
+use brasserie_common::WorkVerdict;
 use proptest::prelude::*;
 
 use super::super::pair_backoff::PairBackoff;
@@ -52,7 +53,7 @@ fn asked() -> Asked {
     }
 }
 
-fn reply(cpu: Option<Verdict>, cards: Option<Verdict>, request_delay: f64) -> Reply {
+fn reply(cpu: Option<WorkVerdict>, cards: Option<WorkVerdict>, request_delay: f64) -> Reply {
     let mut of_type = processors().table(&TypeReply::default());
     of_type[CPU].verdict = cpu;
     of_type[CARDS].verdict = cards;
@@ -65,7 +66,7 @@ fn reply(cpu: Option<Verdict>, cards: Option<Verdict>, request_delay: f64) -> Re
 
 #[test]
 fn what_a_reply_is_as_a_whole() {
-    use Verdict::{Deferred, Granted, NoWork, Stale};
+    use WorkVerdict::{Deferred, Granted, NoWork, Stale};
     for (cpu, cards, kind) in [
         (None, None, ReplyKind::Good),
         (Some(Granted(1)), None, ReplyKind::Good),
@@ -83,7 +84,11 @@ fn what_a_reply_is_as_a_whole() {
 fn a_good_reply_ends_failures_and_judges_each_type() {
     let mut state = state();
     state.rpc.rpc_failed(at(0), terms());
-    let good = reply(Some(Verdict::Granted(1)), Some(Verdict::NoWork), 30.0);
+    let good = reply(
+        Some(WorkVerdict::Granted(1)),
+        Some(WorkVerdict::NoWork),
+        30.0,
+    );
     state.replied(at(1), &asked(), &good, terms());
     assert_eq!(
         (state.rpc.failures(), state.rpc.min_rpc_time()),
@@ -103,7 +108,11 @@ fn a_good_reply_ends_failures_and_judges_each_type() {
 fn a_deferral_is_obeyed_and_nothing_else() {
     let mut state = state();
     state.rpc.rpc_failed(at(0), terms());
-    let later = reply(Some(Verdict::Deferred), Some(Verdict::Deferred), 300.0);
+    let later = reply(
+        Some(WorkVerdict::Deferred),
+        Some(WorkVerdict::Deferred),
+        300.0,
+    );
     state.replied(at(1), &asked(), &later, terms());
     assert_eq!(
         (state.rpc.failures(), state.rpc.min_rpc_time()),
@@ -111,7 +120,7 @@ fn a_deferral_is_obeyed_and_nothing_else() {
     );
     assert_eq!(state.pairs, PairBackoffs::new(&processors()));
     let before = state.clone();
-    let stale = reply(Some(Verdict::Stale), Some(Verdict::NoWork), 9000.0);
+    let stale = reply(Some(WorkVerdict::Stale), Some(WorkVerdict::NoWork), 9000.0);
     state.replied(at(2), &asked(), &stale, terms());
     assert_eq!(state, before);
 }
@@ -147,7 +156,7 @@ fn a_list_that_was_read_is_good_news_only_with_somebody_new() {
 fn what_makes_all_of_them_begin_anew() {
     let backed_off = || {
         let mut state = state();
-        let empty = reply(Some(Verdict::NoWork), Some(Verdict::NoWork), 5000.0);
+        let empty = reply(Some(WorkVerdict::NoWork), Some(WorkVerdict::NoWork), 5000.0);
         state.replied(at(0), &asked(), &empty, terms());
         state
     };
@@ -187,7 +196,7 @@ fn time_away_counts_unless_the_clock_went_back() {
     assert_eq!(away(wall(100), wall(39)), None);
 
     let mut state = state();
-    let empty = reply(Some(Verdict::NoWork), None, 500.0);
+    let empty = reply(Some(WorkVerdict::NoWork), None, 500.0);
     let empty = Reply {
         next_contact: 7000.0,
         ..empty
@@ -214,7 +223,7 @@ fn time_away_counts_unless_the_clock_went_back() {
 #[test]
 fn people_read_each_backoff_by_its_name() {
     let mut state = state();
-    let mut empty = reply(Some(Verdict::NoWork), None, 500.0);
+    let mut empty = reply(Some(WorkVerdict::NoWork), None, 500.0);
     empty.of_type[CARDS].no_apps = true;
     state.replied(at(1000), &asked(), &empty, terms());
     state.begin(RpcReason::NeedWork);
@@ -246,9 +255,9 @@ proptest! {
                 0 => state.rpc.rpc_failed(now, terms()),
                 1 => state.list_read(now, None, terms()),
                 2 => state.list_read(now, Some(addresses(&[1, 2, 3])), terms()),
-                3 => state.replied(now, &asked(), &reply(Some(Verdict::NoWork), None, 60.0), terms()),
-                4 => state.replied(now, &asked(), &reply(None, Some(Verdict::Limited), 0.0), terms()),
-                5 => state.replied(now, &asked(), &reply(Some(Verdict::Granted(1)), None, 0.0), terms()),
+                3 => state.replied(now, &asked(), &reply(Some(WorkVerdict::NoWork), None, 60.0), terms()),
+                4 => state.replied(now, &asked(), &reply(None, Some(WorkVerdict::Limited), 0.0), terms()),
+                5 => state.replied(now, &asked(), &reply(Some(WorkVerdict::Granted(1)), None, 0.0), terms()),
                 _ => state.rpc.ask(Wish::Scheduler),
             }
         }

@@ -4,15 +4,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use brasserie_common::ServiceAddress;
 use brasserie_common::rng::{Purpose, Rng};
+use brasserie_common::{ServiceAddress, WorkVerdict};
 
 use super::super::contact_state::Reply;
 use super::super::members::{Members, NextTry, NotServed};
 use super::super::pair_backoff::{Asked, TypeReply};
 use super::super::rpc_policy::{Link, Terms};
 use super::super::types::{PerType, ProcessorKind, ProcessorType, Processors};
-use super::super::verdict::Verdict;
 use super::*;
 
 const WORKERS: usize = 200;
@@ -205,7 +204,7 @@ impl Storm {
 impl Worker {
     fn replied(&mut self, now: Time, reason: RpcReason, terms: Terms<'_>) {
         let said = TypeReply {
-            verdict: Some(Verdict::Granted(1)),
+            verdict: Some(WorkVerdict::Granted(1)),
             no_apps: false,
         };
         let reply = Reply {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use brasserie_common::ServiceAddress;
+use brasserie_common::{ServiceAddress, WorkVerdict};
 use proptest::prelude::*;
 
 use super::super::contact_state::Reply;
@@ -11,7 +11,6 @@ use super::super::pair_backoff::{Asked, TypeReply};
 use super::super::report::{ReportReason, Told};
 use super::super::rpc_policy::{Link, Terms};
 use super::super::types::{ProcessorKind, ProcessorType, Processors, TaskNumber};
-use super::super::verdict::Verdict;
 use super::*;
 
 const VOLUNTEER: Profile = Profile::VOLUNTEER;
@@ -87,7 +86,7 @@ impl Scheduler {
         }
     }
 
-    fn replied(&mut self, now: Time, verdict: Verdict) {
+    fn replied(&mut self, now: Time, verdict: WorkVerdict) {
         let said = TypeReply {
             verdict: Some(verdict),
             no_apps: false,
@@ -221,7 +220,7 @@ fn the_order_of_reasons_one_operation_at_a_time() {
         contact(world.next(now + 100.0, unasked)),
         wished(5, Wish::Manager)
     );
-    world.of[5].replied(at(now + 100.0), Verdict::Granted(1));
+    world.of[5].replied(at(now + 100.0), WorkVerdict::Granted(1));
     world.over();
     // Rounds are five seconds apart.
     assert_eq!(world.next(now + 100.1, unasked), until(now + 105.0));
@@ -266,7 +265,7 @@ fn checks_are_a_minute_apart_unless_something_happens() {
     assert_eq!(world.next(36.0, |_| None), until(96.0));
     let fetch = Some((0, RpcReason::NeedWork, Work::Chosen));
     assert_eq!(contact(world.next(96.0, choose(0))), fetch);
-    world.of[0].replied(at(97.0), Verdict::Granted(1));
+    world.of[0].replied(at(97.0), WorkVerdict::Granted(1));
     world.over();
     assert_eq!(world.driver.requested(), Some(CheckEvent::ContactOver));
     assert_eq!(world.next(97.0, unasked), until(101.0));
@@ -306,7 +305,7 @@ fn what_each_wish_heeds() {
 #[test]
 fn the_user_goes_before_all_backoffs() {
     let mut world = World::looked(1, 0.0);
-    world.of[0].replied(at(0.0), Verdict::NoWork);
+    world.of[0].replied(at(0.0), WorkVerdict::NoWork);
     world.of[0].state.rpc.rpc_failed(at(0.0), terms(1.0));
     world.of[0].state.rpc.ask(Wish::User);
     assert!(
@@ -508,10 +507,10 @@ fn the_next_scheduler_is_asked_as_soon_as_one_has_nothing() {
     };
     let fetch = |place| Some((place, RpcReason::NeedWork, Work::Chosen));
     assert_eq!(contact(world.next(0.0, |of| choose(of, 0.0))), fetch(0));
-    world.of[0].replied(at(1.0), Verdict::NoWork);
+    world.of[0].replied(at(1.0), WorkVerdict::NoWork);
     world.over();
     assert_eq!(contact(world.next(5.0, |of| choose(of, 5.0))), fetch(1));
-    world.of[1].replied(at(5.0), Verdict::NoWork);
+    world.of[1].replied(at(5.0), WorkVerdict::NoWork);
     world.over();
     assert_eq!(world.next(10.0, |of| choose(of, 10.0)), until(70.0));
 }
@@ -575,7 +574,7 @@ impl World {
                 match is_good {
                     true => {
                         scheduler.has_message = false;
-                        scheduler.replied(at(now), Verdict::NoWork);
+                        scheduler.replied(at(now), WorkVerdict::NoWork);
                         scheduler.state.rpc.replied(at(now), 20.0, 500.0);
                         self.unreported
                             .retain(|end| end.association != contact.association);
