@@ -205,6 +205,8 @@ pub enum WorkerSelector {
     #[default]
     RoundRobin,
     Busiest,
+    /// Of workers that ask for work: who wants instances, then who lacks most work.
+    Neediest,
 }
 
 /// Slots that each node of one level has.

@@ -116,6 +116,7 @@ const POLICIES: &[(&str, SchedulerPolicy)] = &[
 const SELECTORS: &[(&str, WorkerSelector)] = &[
     ("roundrobin", WorkerSelector::RoundRobin),
     ("busiest", WorkerSelector::Busiest),
+    ("neediest", WorkerSelector::Neediest),
 ];
 const ORDERS: &[(&str, NodeOrder)] = &[
     ("original", NodeOrder::Original),

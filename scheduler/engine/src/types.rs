@@ -74,6 +74,9 @@ pub enum Eligibility {
 pub struct Allowance {
     pub bufferable: bool,
     pub immediate: bool,
+    /// What is left of the instances and of the instance-seconds that it asked for; below 0 where more was sent.
+    pub instances: f64,
+    pub instance_secs: f64,
     /// With this, unless it is 0, and its own estimate a task must stay within its bound; seconds.
     pub estimated_delay: f64,
 }
@@ -82,6 +85,8 @@ impl Allowance {
     pub const NOTHING: Allowance = Allowance {
         bufferable: false,
         immediate: false,
+        instances: 0.0,
+        instance_secs: 0.0,
         estimated_delay: 0.0,
     };
 }

@@ -97,7 +97,7 @@ fn scalars_of_settings() {
         ),
         (
             r#""remote_worker_selector": "best""#,
-            r#"2:27: bistro_settings.remote_worker_selector: expected one of the allowed words, found "best"; allowed: roundrobin, busiest"#,
+            r#"2:27: bistro_settings.remote_worker_selector: expected one of the allowed words, found "best"; allowed: roundrobin, busiest, neediest"#,
         ),
         (
             r#""node_order": []"#,

@@ -64,6 +64,8 @@ impl Credits {
         Some(of_type.map_or(Allowance::NOTHING, |of_type| Allowance {
             bufferable: of_type.amounts.are_left_for(Class::Bufferable),
             immediate: of_type.amounts.are_left_for(Class::Immediate),
+            instances: of_type.amounts.instances,
+            instance_secs: of_type.amounts.secs,
             estimated_delay: of_type.amounts.delay,
         }))
     }

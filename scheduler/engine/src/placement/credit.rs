@@ -70,6 +70,17 @@ impl Worker {
         work.refusal(allowances.of(&processor_of(cards, self)))
     }
 
+    /// How much it wants of the tasks of a demand, in an order: whoever wants instances goes first, then whoever lacks most work.
+    pub(crate) fn wants(&self, cards: &CardNeed) -> (bool, u64) {
+        let processor = processor_of(cards, self);
+        let allowance = self.allowances.as_ref().and_then(|all| all.of(&processor));
+        allowance.map_or((false, 0), |left| {
+            // Of numbers that are not negative the bits are in the same order.
+            let secs = left.instance_secs.max(0.0).to_bits();
+            (left.instances > 0.0, secs)
+        })
+    }
+
     /// Whether its slots of a resource bound what runs there at once, and not what it was sent: it has a queue for those that wait.
     pub(crate) fn queues_for(&self, id: ResourceId) -> bool {
         self.allowances.is_some() && self.cpu_slots == Some(id)

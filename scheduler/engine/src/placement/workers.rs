@@ -1,6 +1,7 @@
 //! Workers and their slots, grouped with what jobs demand of them, so that "does any worker have room for this job" is one
 //! look and a freed slot costs one look per distinct demand.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::hash::Hasher;
 
@@ -379,19 +380,32 @@ impl Pool {
                 let after = fitting().find(|i| *i >= self.cursor);
                 after.or_else(|| fitting().next())
             }
-            // Strictly the smallest leftover; the lowest index among equals.
-            (WorkerSelector::Busiest, None) => wanted
-                .fits
-                .iter()
-                .min_by_key(|i| leftover(&self.workers[*i], wanted)),
-            (WorkerSelector::Busiest, Some(host)) => self
-                .on_host(host)
-                .map(|i| i as usize)
-                .filter(|i| wanted.fits.contains(*i))
-                .min_by_key(|i| leftover(&self.workers[*i], wanted)),
+            // Strictly the smallest; the lowest index among equals.
+            (WorkerSelector::Busiest, _) => {
+                self.least(wanted, host, |worker| leftover(worker, wanted))
+            }
+            (WorkerSelector::Neediest, _) => {
+                self.least(wanted, host, |worker| Reverse(worker.wants(&wanted.cards)))
+            }
         }?;
         self.cursor = chosen + 1;
         u32::try_from(chosen).ok().map(WorkerIndex)
+    }
+
+    fn least<K: Ord>(
+        &self,
+        wanted: &Demand,
+        host: Option<NodeId>,
+        key: impl Fn(&Worker) -> K,
+    ) -> Option<usize> {
+        let key = |i: &usize| key(&self.workers[*i]);
+        match host {
+            None => wanted.fits.iter().min_by_key(key),
+            Some(host) => {
+                let there = self.on_host(host).map(|i| i as usize);
+                there.filter(|i| wanted.fits.contains(*i)).min_by_key(key)
+            }
+        }
     }
 
     /// For fingerprints. Limits and demands follow from the configuration.

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use brasserie_common::{Processor, Time};
-use brasserie_common_config::{Config, JobConfig, ResourceLimit};
+use brasserie_common_config::{Config, JobConfig, ResourceLimit, WorkerSelector};
 
 use super::world::*;
-use crate::{Allowance, Allowances, Engine, WorkFound, WorkerIndex, WorkerResources};
+use crate::{Allowance, Allowances, Eligibility, Engine, WorkFound, WorkerIndex, WorkerResources};
 
 const T0: Time = Time::ZERO;
 const DBS: [(&str, &[&str]); 1] = [("h", &["a", "b", "c", "d", "e", "f"])];
@@ -30,6 +30,7 @@ fn asked(bufferable: bool, immediate: bool, estimated_delay: f64) -> Option<Allo
         bufferable,
         immediate,
         estimated_delay,
+        ..Allowance::NOTHING
     };
     Some(Allowances::new([(Processor::Cpu, allowance)]))
 }
@@ -120,6 +121,37 @@ fn a_task_that_would_come_too_late_is_sent_elsewhere() {
     assert_eq!(engine.work_found(worker, &Processor::Cpu), found);
     engine.set_allowances(worker, asked(true, true, 60.0));
     assert_eq!(placed(&mut engine).len(), 6);
+}
+
+#[test]
+fn the_neediest_goes_first() {
+    let mut config = slots_and(vec![may_wait("w")]);
+    config.worker_selector = WorkerSelector::Neediest;
+    let (mut engine, _) = engine(config, &DBS);
+    let lacks = [("w1", 0.0, 9.0), ("w2", 0.0, 70.0), ("w3", 1.0, 5.0)];
+    for (name, instances, instance_secs) in lacks {
+        let worker = engine.upsert_worker(&shard(name), on_host("m1"));
+        engine.set_eligibility(worker, Eligibility::Eligible);
+        let allowance = Allowance {
+            bufferable: true,
+            instances,
+            instance_secs,
+            ..Allowance::NOTHING
+        };
+        let of_cpu = Allowances::new([(Processor::Cpu, allowance)]);
+        engine.set_allowances(worker, Some(of_cpu));
+    }
+    let next = |engine: &mut Engine| {
+        let placed = engine.place(T0).unwrap();
+        let name = lacks.map(|(name, ..)| engine.find_worker(name));
+        let at = name
+            .iter()
+            .position(|worker| *worker == Some(placed.worker));
+        engine.set_allowances(placed.worker, asked(false, false, 0.0));
+        lacks[at.unwrap()].0
+    };
+    assert_eq!([(); 3].map(|()| next(&mut engine)), ["w3", "w2", "w1"]);
+    assert_eq!(engine.place(T0), None);
 }
 
 #[test]

@@ -76,9 +76,11 @@ pub(super) fn random_config(seed: u64, order: NodeOrder, policy: SchedulerPolicy
     config.enabled = !dice.chance(12);
     config.node_order = order;
     config.policy = policy;
-    if dice.chance(2) {
-        config.worker_selector = WorkerSelector::Busiest;
-    }
+    config.worker_selector = [
+        WorkerSelector::RoundRobin,
+        WorkerSelector::Busiest,
+        WorkerSelector::Neediest,
+    ][dice.below(3)];
     if dice.chance(3)
         && let Some(i) = config.resources.iter().position(|r| r.level == WORKER)
     {
@@ -398,7 +400,7 @@ impl Pair {
         let of = |[bufferable, immediate]: [bool; 2]| Allowance {
             bufferable,
             immediate,
-            estimated_delay: 0.0,
+            ..Allowance::NOTHING
         };
         let cards = ["A", "B"].map(|model| (Processor::Cards(model.into()), of(asked[1])));
         let all = cards.into_iter().chain([(Processor::Cpu, of(asked[0]))]);
