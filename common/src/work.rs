@@ -11,8 +11,10 @@ use crate::ids::{InvocationId, SchedulerId, WorkerId};
 
 /// Types of processors that one request may name, and verdicts of its answer: more than any machine has cards of different models.
 pub const MAX_PROCESSOR_TYPES: usize = 32;
-/// Runs that one request may list: more than a worker has descriptors for.
-pub const MAX_KNOWN_TASKS: usize = 65_536;
+/// Runs that one request may list: more than a worker takes.
+pub const MAX_KNOWN_TASKS: usize = 131_072;
+/// Seconds that a task is taken to run of which nobody can tell anything.
+pub const DEFAULT_ESTIMATE: f64 = 60.0;
 
 /// A type of processors: the CPU, or one model of graphics cards.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -117,7 +119,7 @@ pub struct WorkRequest {
     pub demands: Vec<WorkDemand>,
     /// All runs of this scheduler's tasks; `None`: the worker does not say.
     pub known: Option<Vec<KnownTask>>,
-    /// How long the request stays good once it has its verdicts.
+    /// How long the request stays good, and until it has its verdicts in any case.
     pub linger: Duration,
 }
 
@@ -128,7 +130,7 @@ pub enum WorkVerdict {
     Granted(u32),
     /// No task of the type is ready.
     NoWork,
-    /// Some are, but there is no room for them.
+    /// Some are, but there is no room for them, or they are of a kind that the worker did not ask for.
     Limited,
     /// Some are, but none of them would make its deadline.
     Deadline,

@@ -188,7 +188,7 @@ struct WorkRequest {
   4: list<WorkDemand> demands,
   // All runs of this scheduler's tasks; unset: it does not say.
   5: optional list<KnownTask> known,
-  // How long the request stays good once it has its verdicts.
+  // How long the request stays good, and until it has its verdicts in any case.
   6: double lingerSec,
 }
 

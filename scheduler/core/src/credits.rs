@@ -30,7 +30,7 @@ use brasserie_common::{
     InvocationId, Processor, Time, WorkReply, WorkRequest, WorkRequestSeq, WorkVerdict,
 };
 
-pub use amounts::{Class, DEFAULT_ESTIMATE, Piece};
+pub use amounts::{Class, Piece};
 pub use spending::NoCredit;
 
 use amounts::Amounts;
@@ -98,7 +98,7 @@ pub struct Sent<'a> {
     pub invocation: InvocationId,
     /// Its bound is what is left of the deadline.
     pub piece: Piece<'a>,
-    /// When the worker said that it has it.
+    /// No later than when the worker said that it has it.
     pub acknowledged: Option<Time>,
 }
 
@@ -131,7 +131,7 @@ pub enum Apps {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Credits {
     newest: Option<Request>,
-    /// Runs that it listed, in order.
+    /// Runs that it listed last, of those that it has, in order.
     listed: Vec<InvocationId>,
     violations: u64,
 }
@@ -246,12 +246,14 @@ impl Credits {
         let mut known = known.clone();
         known.sort_by_key(|task| task.invocation);
         let mut workload = Workload::of(request);
+        let mut listed = Vec::new();
         for sent in running {
             let at = known.binary_search_by_key(&sent.invocation, |task| task.invocation);
             if let Some(workload) = &mut workload {
                 workload.count(&sent.piece, at.ok().map(|at| &known[at]));
             }
             if at.is_ok() {
+                listed.push(sent.invocation);
                 continue;
             }
             newest.charge(&sent.piece);
@@ -264,7 +266,8 @@ impl Credits {
             }
         }
         newest.workload = workload;
-        self.listed = known.iter().map(|task| task.invocation).collect();
+        listed.sort_unstable();
+        self.listed = listed;
         self.violations += missing.len() as u64;
         missing
     }
@@ -327,6 +330,11 @@ impl Credits {
     /// It has asked in this association, so it gets what it asks for. Who never did is sent whatever there is room for.
     pub fn are_used(&self) -> bool {
         self.newest.is_some()
+    }
+
+    /// Which request is the newest.
+    pub fn newest(&self) -> Option<WorkRequestSeq> {
+        self.newest.as_ref().map(|newest| newest.seq)
     }
 
     /// A request waits for the end of a pass.

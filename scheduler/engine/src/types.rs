@@ -114,8 +114,6 @@ pub struct WorkFound {
     pub ready: u64,
     /// Of these, those that would miss their deadlines.
     pub late: u64,
-    /// A job uses the type.
-    pub is_used: bool,
 }
 
 /// A task that the engine has marked running on a worker, with its slots charged.

@@ -129,6 +129,7 @@ impl SchedulerService {
             Err(error) => return bad_argument(to, &error),
         };
         self.pool.heard(&worker.address, protocol);
+        let work = work.filter(|work| work.worker == worker.id);
         if let Some(work) = work.map(Box::new) {
             // First, so that the heartbeat's answer tells of it.
             let request = None;

@@ -1460,7 +1460,7 @@ fn work_requests_with_senseless_lists_are_refused() {
     let unknown = vec![wire::KnownTask::default(); MAX_KNOWN_TASKS + 1];
     assert_eq!(
         refused_request(|r| r.known = Some(unknown.clone())),
-        "WorkRequest.known: it has 65537 members; allowed are at most 65536"
+        "WorkRequest.known: it has 131073 members; allowed are at most 131072"
     );
     assert!(
         refused_request(|r| r.known = Some(vec![wire::KnownTask::default()]))

@@ -14,6 +14,7 @@ use brasserie_common::{
 use crate::association::Association;
 use crate::effect::Effect;
 use crate::outbox::Turn;
+use crate::queue::NeverBegins;
 use crate::tasks::Task;
 
 /// The limits of one run.
@@ -148,7 +149,7 @@ impl Association {
             });
             let (request, by) = ended.expect("Invariant: a timer is that of a limit that is due");
             if self.tasks.get(&key).is_some_and(Task::is_queued) {
-                self.end_queued(turn, &key, invocation, by);
+                self.end_queued(turn, &key, invocation, &NeverBegins::Killed(by));
                 continue;
             }
             turn.effect(Effect::Kill {

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use brasserie_common::worker::Intake;
 use brasserie_common::{
-    CardConflict, EndedBy, InvocationId, RefusalCode, ReportedStatus, RunningTask, Story, TaskKey,
+    CardConflict, EndedBy, Fault, InvocationId, RefusalCode, ReportedStatus, RunningTask, Story,
+    TaskKey,
 };
 
 use crate::association::Association;
@@ -59,6 +60,12 @@ impl Queue {
         self.order.values()
     }
 
+    /// Who is next behind a place.
+    pub(crate) fn next_behind(&self, place: Place) -> Option<(Place, TaskKey)> {
+        let mut behind = self.order.range(place + 1..);
+        behind.next().map(|(place, key)| (*place, key.clone()))
+    }
+
     /// How many begin before this one.
     pub(crate) fn rank(&self, place: Place) -> usize {
         self.order.range(..place).count()
@@ -102,6 +109,14 @@ impl Obstacle {
             message,
         }
     }
+}
+
+/// Why a task ends that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NeverBegins {
+    Killed(EndedBy),
+    /// This machine lacks something for good, in these words.
+    Cannot(String),
 }
 
 /// What an accepted task does first.
@@ -152,34 +167,45 @@ impl Association {
 
     /// A task that wants more than there is begins alone: it would wait for ever.
     fn has_processors_for(&self, task: &RunningTask) -> bool {
-        let cores = self.options.description.usable.cpu_cores;
-        // A float cast saturates, and what is no number is 0: then there is one, as a machine that reports nothing has some.
-        let all = ((cores * WHOLE_CPU as f64) as u64).max(WHOLE_CPU);
         let busy = self.tasks.busy_cpus();
-        busy == 0 || busy + cpus_of(task) <= all
+        busy == 0 || busy + cpus_of(task) <= self.all_cpus()
     }
 
-    /// Lets tasks begin for which there are processors now, in their order.
+    /// Lets tasks begin for which there are processors now, in their order. Who waits for cards lets others pass; who waits for
+    /// processors would wait for ever if it did. Whose cards are gone for good ends.
     pub(crate) fn begin_queued(&mut self, turn: &mut Turn<'_>) {
-        while let Some(key) = self.next_to_begin() {
-            if let Some(run) = self.tasks.begin(&key) {
-                self.spawn(turn, run);
-            }
-        }
-    }
-
-    /// Who waits for cards or room lets others pass; who waits for processors would wait for ever if it did.
-    fn next_to_begin(&self) -> Option<TaskKey> {
-        for key in self.tasks.queue().in_order() {
-            let task = self.tasks.get(key);
+        let mut behind = 0;
+        while self.has_idle_processors()
+            && let Some((place, key)) = self.tasks.queue().next_behind(behind)
+        {
+            behind = place;
+            let task = self.tasks.get(&key);
             let task = task.expect("Invariant: who waits is known");
             match self.obstacle(&task.running) {
-                None => return Some(key.clone()),
-                Some(Obstacle::Processors | Obstacle::Room(_)) => return None,
-                Some(Obstacle::Cards(_)) => {}
+                None => {
+                    if let Some(run) = self.tasks.begin(&key) {
+                        self.spawn(turn, run);
+                    }
+                }
+                Some(Obstacle::Processors | Obstacle::Room(_)) => return,
+                Some(obstacle) if obstacle.passes() => {}
+                Some(obstacle) => {
+                    let invocation = task.running.invocation;
+                    let why = obstacle.into_refusal(&task.running).message;
+                    self.end_queued(turn, &key, invocation, &NeverBegins::Cannot(why));
+                }
             }
         }
-        None
+    }
+
+    fn has_idle_processors(&self) -> bool {
+        self.tasks.busy_cpus() < self.all_cpus()
+    }
+
+    fn all_cpus(&self) -> u64 {
+        let cores = self.options.description.usable.cpu_cores;
+        // A float cast saturates, and what is no number is 0: then there is one, as a machine that reports nothing has some.
+        ((cores * WHOLE_CPU as f64) as u64).max(WHOLE_CPU)
     }
 
     pub(crate) fn spawn(&self, turn: &mut Turn<'_>, run: Arc<RunTask>) {
@@ -189,22 +215,28 @@ impl Association {
         });
     }
 
-    /// Ends a task that waits, as if its process had been killed before it wrote a status.
+    /// Ends a task that waits; one that is killed, as if its process had been killed before it wrote a status.
     pub(crate) fn end_queued(
         &mut self,
         turn: &mut Turn<'_>,
         key: &TaskKey,
         invocation: InvocationId,
-        by: EndedBy,
+        why: &NeverBegins,
     ) {
         let Some(task) = self.tasks.get(key) else {
             return;
         };
         let waited = turn.now.since(task.accepted_at);
-        let why = format!("ended by the worker as {by} before it began");
-        let mut story = Story::not_started(&why, by.fault(), waited);
-        story.ended_by = Some(by);
-        let mut status = ReportedStatus::by_fault(by.fault(), &why);
+        let (by, fault, text) = match why {
+            NeverBegins::Killed(by) => {
+                let text = format!("ended by the worker as {by} before it began");
+                (Some(*by), by.fault(), text)
+            }
+            NeverBegins::Cannot(why) => (None, Fault::Worker, format!("it never began: {why}")),
+        };
+        let mut story = Story::not_started(&text, fault, waited);
+        story.ended_by = by;
+        let mut status = ReportedStatus::by_fault(fault, &text);
         if self.options.description.intake == Intake::Draining && status.is_incomplete_backoff() {
             // It has lost nothing yet, and may run elsewhere at once.
             status = status.into_incomplete();
@@ -218,7 +250,7 @@ impl Association {
         for key in keys {
             let invocation = self.tasks.get(&key).map(|task| task.running.invocation);
             if let Some(invocation) = invocation {
-                self.end_queued(turn, &key, invocation, by);
+                self.end_queued(turn, &key, invocation, &NeverBegins::Killed(by));
             }
         }
     }

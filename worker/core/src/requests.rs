@@ -17,7 +17,7 @@ use crate::event::RunTask;
 use crate::invocations::Familiarity;
 use crate::limits::Limits;
 use crate::outbox::Turn;
-use crate::queue::Begin;
+use crate::queue::{Begin, NeverBegins};
 use crate::reports::{Kind, MAX_NOT_RUNNING};
 use crate::suicide::Life;
 use crate::tasks::{HEALTHCHECK_NODES, MAX_TASKS, Stage, Task};
@@ -349,7 +349,7 @@ impl Association {
             Some(task) if task.is_live() => {}
             Some(task) if task.is_queued() => {
                 // There is nobody to signal, whichever signal it is.
-                self.end_queued(turn, &key, invocation, kill.by);
+                self.end_queued(turn, &key, invocation, &NeverBegins::Killed(kill.by));
                 return Ok(Reply::Empty);
             }
             Some(_) => {

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
+use brasserie_common::work::DEFAULT_ESTIMATE;
 use brasserie_common::{Processor, WorkDemand};
 
-/// Of a task that nobody can tell anything of; seconds.
-pub const DEFAULT_ESTIMATE: f64 = 60.0;
 /// A task that takes longer counts as if it took this: thirty years, so that sums stay finite.
 const MAX_ESTIMATE: f64 = 1e9;
 /// What a request gets at most, however much it asks for: 28 days of one processor.

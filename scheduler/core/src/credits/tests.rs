@@ -4,6 +4,7 @@ mod random;
 
 use std::sync::Arc;
 
+use brasserie_common::work::DEFAULT_ESTIMATE;
 use brasserie_common::{KnownTask, SchedulerId, WorkDemand, WorkerId};
 
 use super::*;

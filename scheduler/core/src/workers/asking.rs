@@ -83,6 +83,11 @@ impl Scheduler {
         let Some(request) = request else {
             return;
         };
+        // It was compared, and only who asked is to be told.
+        let work = WorkRequest {
+            known: None,
+            ..work
+        };
         match taken {
             Ok(shard) if self.asking.waiting.len() < MAX_WAITING => {
                 self.asking.waiting.push(Waiting {
@@ -114,8 +119,16 @@ impl Scheduler {
         let shard = shard.ok_or(Rejection::UnknownWorker {
             worker: work.worker,
         })?;
+        let is_news = self.workers().get(&shard).is_some_and(|remote| {
+            let newest = remote.credits.newest();
+            newest.is_none_or(|newest| work.seq > newest)
+        });
         let readiness = self.readiness(now, &shard);
-        let running = self.pieces_on(&shard);
+        // Of what was heard already nothing is compared.
+        let running = match is_news {
+            true => self.pieces_on(&shard),
+            false => Vec::new(),
+        };
         let sent = running.iter().map(|(invocation, piece, since)| Sent {
             invocation: *invocation,
             piece: piece.piece(),
@@ -131,8 +144,11 @@ impl Scheduler {
             .credits
             .on_request(now, &policy, readiness, work, sent);
         let is_pending = remote.credits.is_pending();
-        for missing in taken.missing {
-            let text = format!("worker `{shard}` does not list run {missing}, which it has taken");
+        if let Some(first) = taken.missing.first() {
+            let count = taken.missing.len();
+            let text = format!(
+                "worker `{shard}` asks for work and does not list {count} runs that it has taken, the first {first}"
+            );
             self.tasks_mut().note_problem(now, text);
         }
         if is_pending {
@@ -214,9 +230,7 @@ impl Scheduler {
         let Some(remote) = self.workers_mut().get_mut(shard) else {
             return;
         };
-        if !remote.credits.are_used() {
-            return;
-        }
+        // Whoever held the shard before may have asked; this one is not held to it.
         if !remote.may_have_credit() {
             remote.credits.clear();
         }
@@ -235,12 +249,21 @@ impl Scheduler {
         let waiting = std::mem::take(&mut self.asking.waiting);
         for waiting in waiting {
             let is_pending = self.asking.pending.contains(&waiting.shard);
-            if is_pending && now < waiting.until {
+            let is_newest = self.is_newest(&waiting);
+            if is_pending && is_newest && now < waiting.until {
                 self.asking.waiting.push(waiting);
                 continue;
             }
             let reply = self.answer_to(&waiting);
             self.reply(waiting.request, None, Reply::Work(Ok(Box::new(reply))));
+        }
+    }
+
+    /// Whoever waits for an answer hears that it is to be had elsewhere.
+    pub(crate) fn refuse_requests(&mut self, rejection: &Rejection) {
+        for waiting in std::mem::take(&mut self.asking.waiting) {
+            let reply = Reply::Work(Err(rejection.clone()));
+            self.reply(waiting.request, None, reply);
         }
     }
 
@@ -255,34 +278,36 @@ impl Scheduler {
             self.asking.pending.insert(shard.clone());
             return;
         }
-        let found: Vec<(Processor, Found)> = remote
-            .credits
-            .processors()
-            .map(|processor| {
-                let found = self.engine().work_found(index, processor);
-                let found = Found {
-                    candidates: found.ready,
-                    late: found.late,
-                    apps: match found.is_used {
-                        true => Apps::Some,
-                        false => Apps::None,
-                    },
-                };
-                (processor.clone(), found)
-            })
-            .collect();
+        let found = self.engine().work_found(index);
         let Some(remote) = self.workers_mut().get_mut(shard) else {
             return;
         };
         if may_start {
-            remote.credits.end_pass(now, |processor| {
-                let of_it = found.iter().find(|(of, _)| of == processor);
-                of_it.expect("Invariant: all of its types were looked at").1
-            });
+            remote
+                .credits
+                .end_pass(now, |processor| match found.get(processor) {
+                    Some(found) => Found {
+                        candidates: found.ready,
+                        late: found.late,
+                        apps: Apps::Some,
+                    },
+                    None => Found {
+                        candidates: 0,
+                        late: 0,
+                        apps: Apps::None,
+                    },
+                });
         } else {
             remote.credits.clear();
         }
         self.evaluate(now, shard);
+    }
+
+    fn is_newest(&self, waiting: &Waiting) -> bool {
+        let remote = self.workers().get(&waiting.shard);
+        remote.is_some_and(|remote| {
+            remote.id() == waiting.worker && remote.credits.newest() == Some(waiting.work.seq)
+        })
     }
 
     /// What the newest request is told; an older one, that there was a newer.

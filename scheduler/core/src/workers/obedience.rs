@@ -43,6 +43,7 @@ impl Scheduler {
             return;
         }
         self.note_stepped_down(newer);
+        self.refuse_requests(&Rejection::SteppedDown { newer });
         let effects = self.effects_mut();
         effects.retain(|effect| !matches!(effect, Effect::Call { .. }));
         effects.push_back(Effect::Exit {

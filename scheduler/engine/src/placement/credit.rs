@@ -2,6 +2,9 @@
 //!
 //! How much a worker asked for, and what is left of it, is counted elsewhere. Here it is only looked at, in the same place as its slots.
 
+use std::collections::BTreeMap;
+
+use brasserie_common::work::DEFAULT_ESTIMATE;
 use brasserie_common::{CardNeed, Processor};
 use brasserie_common_config::{Config, JobConfig, ResourceId};
 
@@ -11,28 +14,22 @@ use crate::engine::Engine;
 use crate::statuses::gate::Gate;
 use crate::types::{Allowance, Allowances, Eligibility, WorkFound, WorkerIndex};
 
-/// Seconds that a task is taken to run of which nobody says anything.
-pub const DEFAULT_ESTIMATE: f64 = 60.0;
-
 /// What a group of jobs is as work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct WorkNeed {
     /// Its tasks may wait at a worker.
     pub(crate) bufferable: bool,
-    /// Seconds that a task runs, as far as its job says.
-    pub(crate) estimate: f64,
-    /// Seconds in which it must be over.
-    pub(crate) bound: Option<f64>,
+    /// For how many seconds it may wait and be in time: what its deadline leaves beside what it takes, as far as its job says.
+    pub(crate) slack: Option<f64>,
 }
 
 impl WorkNeed {
     pub(crate) fn of(job: &JobConfig) -> Self {
+        let estimate = job.est_duration.map(|est| est.as_secs_f64());
+        let estimate = estimate.unwrap_or(DEFAULT_ESTIMATE);
         WorkNeed {
             bufferable: job.bufferable,
-            estimate: job
-                .est_duration
-                .map_or(DEFAULT_ESTIMATE, |est| est.as_secs_f64()),
-            bound: job.deadline().map(|bound| bound.as_secs_f64()),
+            slack: job.deadline().map(|bound| bound.as_secs_f64() - estimate),
         }
     }
 
@@ -47,8 +44,8 @@ impl WorkNeed {
         };
         // Who waits for nobody is in time.
         let delay = allowance.estimated_delay;
-        let is_late = |bound| delay > 0.0 && delay + self.estimate > bound;
-        self.bound.is_some_and(is_late).then_some(Refusal::Late)
+        let is_late = |slack| delay > 0.0 && delay > slack;
+        self.slack.is_some_and(is_late).then_some(Refusal::Late)
     }
 }
 
@@ -116,30 +113,28 @@ impl Engine {
         }
     }
 
-    /// What there is of one type of processors for a worker that asks for work: tasks that are ready, whether or not there is room for
-    /// them; those of them that would come too late there; and whether any job uses the type at all.
-    pub fn work_found(&self, worker: WorkerIndex, processor: &Processor) -> WorkFound {
-        let mut found = WorkFound::default();
+    /// What there is for a worker that asks for work, by the types of processors that jobs use there: tasks that are ready, whether or
+    /// not there is room for them, and those of them that would come too late.
+    pub fn work_found(&self, worker: WorkerIndex) -> BTreeMap<Processor, WorkFound> {
+        let mut found = BTreeMap::new();
         let Some(slot) = self.pool.get(worker) else {
             return found;
         };
         for id in &self.configured {
             let job = &self.jobs[id.index()];
-            let Some(demand) = self.pool.demands.get(job.demand).filter(|_| job.can_run) else {
+            let Some(demand) = self.pool.demands.get(job.demand) else {
                 continue;
             };
-            if processor_of(&demand.cards, slot) != *processor {
-                continue;
-            }
-            found.is_used = true;
+            let of_type = found.entry(processor_of(&demand.cards, slot));
+            let of_type: &mut WorkFound = of_type.or_default();
             let columns = &self.columns[id.index()];
-            if columns.gate != Gate::Open {
+            if !job.can_run || columns.gate != Gate::Open {
                 continue;
             }
             let ready = u64::from(columns.eligible);
-            found.ready += ready;
+            of_type.ready += ready;
             if slot.asked_for(&demand.work, &demand.cards) == Some(Refusal::Late) {
-                found.late += ready;
+                of_type.late += ready;
             }
         }
         found

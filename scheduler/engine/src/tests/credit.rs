@@ -113,12 +113,8 @@ fn a_task_that_would_come_too_late_is_sent_elsewhere() {
     assert_eq!(placed(&mut engine), [""; 0]);
     let late = "no worker can take it now: 1 with so much to do that it would miss its deadline";
     assert_eq!(explain(&mut engine, "urgent", "a"), late);
-    let found = WorkFound {
-        ready: 6,
-        late: 6,
-        is_used: true,
-    };
-    assert_eq!(engine.work_found(worker, &Processor::Cpu), found);
+    let found = WorkFound { ready: 6, late: 6 };
+    assert_eq!(engine.work_found(worker), [(Processor::Cpu, found)].into());
     engine.set_allowances(worker, asked(true, true, 60.0));
     assert_eq!(placed(&mut engine).len(), 6);
 }
@@ -182,19 +178,19 @@ fn what_was_found_is_told_by_type() {
     engine.upsert_worker(&shard("w1"), resources);
     let card = |model: &str| Processor::Cards(model.into());
     let ready = |engine: &Engine, of: &Processor| {
-        let found = engine.work_found(worker, of);
-        (found.ready, found.is_used)
+        let found = engine.work_found(worker);
+        found.get(of).map(|found| found.ready)
     };
-    assert_eq!(ready(&engine, &Processor::Cpu), (6, true));
+    assert_eq!(ready(&engine, &Processor::Cpu), Some(6));
     // Whoever takes any card counts as the first model that there is.
-    assert_eq!(ready(&engine, &card("A")), (6, true));
-    assert_eq!(ready(&engine, &card("B")), (6, true));
-    assert_eq!(ready(&engine, &card("C")), (0, false));
+    assert_eq!(ready(&engine, &card("A")), Some(6));
+    assert_eq!(ready(&engine, &card("B")), Some(6));
+    assert_eq!(ready(&engine, &card("C")), None);
     let of_job = |place: usize| engine.work_of(&config, &config.jobs[place], worker);
     assert_eq!(of_job(0), (Processor::Cpu, 1.0));
     assert_eq!(of_job(1), (card("A"), 1.0));
     assert_eq!(of_job(2), (card("B"), 2.0));
     // What runs is not ready.
     place_all(&mut engine, T0);
-    assert_eq!(ready(&engine, &Processor::Cpu), (0, true));
+    assert_eq!(ready(&engine, &Processor::Cpu), Some(0));
 }

@@ -124,19 +124,24 @@ impl PairBackoffs {
                     pair.clear();
                     pair.came_empty = false;
                 }
-                // A request that rides along while the pair is backed off does not make that longer.
-                Some(Reaction::BackOff) if was_asked => {
+                // What was asked for and is not mentioned did not come either. A request that rides along while the pair is backed off
+                // does not make that longer.
+                Some(Reaction::BackOff | Reaction::Flag) | None if was_asked => {
                     if asked.reason.is_automatic() && !pair.is_backed_off(now) {
                         pair.back_off(now, profile, u);
                     }
                     pair.came_empty = true;
                 }
-                Some(Reaction::Flag) if was_asked => pair.came_empty = true,
                 Some(Reaction::BackOff | Reaction::Flag | Reaction::Obey | Reaction::Ignore)
                 | None => {}
             }
         }
-        // A scheduler that has work for nothing at all has made a mistake, and would never be asked again.
+        self.distrust_all_flags();
+    }
+
+    /// A scheduler that has work for nothing at all has made a mistake, or was restored on other processors, and would never be asked
+    /// again.
+    fn distrust_all_flags(&mut self) {
         if self.0.iter().all(PairBackoff::has_no_apps) {
             for pair in &mut self.0 {
                 pair.no_apps = false;
@@ -194,7 +199,9 @@ impl PairBackoffs {
                 came_empty: false,
             })
         };
-        PairBackoffs(processors.types().map(restored).collect())
+        let mut restored = PairBackoffs(processors.types().map(restored).collect());
+        restored.distrust_all_flags();
+        restored
     }
 }
 
@@ -238,7 +245,7 @@ mod tests {
         Time::ZERO + Duration::from_secs_f64(seconds)
     }
 
-    /// Asks for both types, and gets this for the CPU and nothing said of the cards.
+    /// Asks for the CPU, and gets this.
     fn replied(
         pairs: &mut PairBackoffs,
         now: Time,
@@ -246,13 +253,59 @@ mod tests {
         verdict: WorkVerdict,
         u: f64,
     ) {
-        let asked = Asked {
-            reason,
-            types: processors().table(&true),
-        };
+        let mut types = processors().table(&false);
+        types[CPU] = true;
+        let asked = Asked { reason, types };
         let mut reply = processors().table(&TypeReply::default());
         reply[CPU].verdict = Some(verdict);
         pairs.replied(now, &asked, &reply, &VOLUNTEER, u);
+    }
+
+    #[test]
+    fn what_was_asked_for_and_is_not_mentioned_did_not_come() {
+        let mut pairs = PairBackoffs::new(&processors());
+        let asked = Asked {
+            reason: RpcReason::NeedWork,
+            types: processors().table(&true),
+        };
+        let nothing = processors().table(&TypeReply::default());
+        pairs.replied(at(0.0), &asked, &nothing, &VOLUNTEER, 0.5);
+        assert!(pairs.of(CPU).is_backed_off(at(1.0)));
+        assert!(pairs.of(CARDS).is_backed_off(at(1.0)));
+    }
+
+    #[test]
+    fn a_worker_with_the_cpu_alone_is_not_told_at_once_again_that_no_job_uses_it() {
+        let kind = processors()[CPU].clone();
+        let processors = Processors::new(kind, Vec::new());
+        let mut pairs = PairBackoffs::new(&processors);
+        let asked = Asked {
+            reason: RpcReason::NeedWork,
+            types: processors.table(&true),
+        };
+        let mut none = processors.table(&TypeReply::default());
+        none[CPU].verdict = Some(WorkVerdict::NoApps);
+        pairs.replied(at(0.0), &asked, &none, &VOLUNTEER, 0.5);
+        // It is asked again, but not at once.
+        assert!(!pairs.of(CPU).has_no_apps());
+        assert!(pairs.of(CPU).is_backed_off(at(1.0)));
+    }
+
+    #[test]
+    fn who_comes_back_without_the_cards_is_not_flagged_for_all_that_is_left() {
+        let mut pairs = PairBackoffs::new(&processors());
+        replied(
+            &mut pairs,
+            at(0.0),
+            RpcReason::NeedWork,
+            WorkVerdict::NoApps,
+            0.5,
+        );
+        assert!(pairs.of(CPU).has_no_apps());
+        let saved = pairs.save(at(0.0), &processors());
+        let left = Processors::new(processors()[CPU].clone(), Vec::new());
+        let restored = PairBackoffs::restore(at(9.0), &left, &saved);
+        assert!(!restored.of(CPU).has_no_apps());
     }
 
     fn wait(pairs: &PairBackoffs, of: ProcessorType, now: Time) -> f64 {
@@ -307,7 +360,7 @@ mod tests {
                 (WorkVerdict::Deadline, true),
                 (WorkVerdict::Granted(0), true),
                 (WorkVerdict::Granted(1), false),
-                (WorkVerdict::NoApps, false),
+                (WorkVerdict::NoApps, true),
                 (WorkVerdict::Deferred, false),
                 (WorkVerdict::Stale, false),
             ] {
@@ -514,7 +567,7 @@ mod tests {
                 replied(&mut pairs, now, RpcReason::NeedWork, verdict, u);
                 match Reaction::to(verdict) {
                     Reaction::Clear => in_vain = 0,
-                    Reaction::BackOff if !was_backed_off => {
+                    Reaction::BackOff | Reaction::Flag if !was_backed_off => {
                         in_vain += 1;
                         let (_, interval, from, to) = TABLE[(in_vain - 1).min(10)];
                         prop_assert_eq!(pairs.of(CPU).interval(), interval);

@@ -187,7 +187,7 @@ impl Reporting<'_> {
         let when = |holds: bool| if holds { Time::ZERO } else { Time::NEVER };
         // The limits themselves are still good.
         let just_after = |at: Time| at + Duration::from_nanos(1);
-        let cushion = span(profile.report_cushion.max(profile.work_buffer_min));
+        let cushion = span(profile.report_cushion.max(profile.low_water()));
         let before = |deadline: Time| match deadline.since(Time::ZERO) < cushion {
             true => Time::ZERO,
             false => just_after(deadline - cushion),

@@ -68,7 +68,7 @@ impl Index<ProcessorType> for Processors {
 }
 
 /// Something for each type of processors; made by [`Processors::table`], so that it has as many places.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PerType<T>(Vec<T>);
 
 impl<T> PerType<T> {
@@ -139,9 +139,12 @@ impl Usage {
 
     /// What it is worth in a second.
     pub fn peak(&self, processors: &Processors) -> f64 {
-        let cards = self
-            .cards
-            .map_or(0.0, |(of, amount)| amount * processors[of].relative_speed);
+        // Of cards that the worker does not have nothing is known.
+        let cards = self.cards.and_then(|(of, amount)| {
+            let kind = processors.0.0.get(of.0)?;
+            Some(amount * kind.relative_speed)
+        });
+        let cards = cards.unwrap_or(0.0);
         self.cpus * processors[ProcessorType::CPU].relative_speed + cards
     }
 }

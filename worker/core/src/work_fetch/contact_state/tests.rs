@@ -238,6 +238,7 @@ fn people_read_each_backoff_by_its_name() {
             "scheduler list: nobody is known, it is read before any RPC",
             "CPU: backed off, 15m from now: asked for work of that type and did not get any (backoff interval 10m)",
             "A100: the scheduler has no jobs that use it",
+            "A100: backed off, 15m from now: asked for work of that type and did not get any (backoff interval 10m)",
         ]
     );
 }

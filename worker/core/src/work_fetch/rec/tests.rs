@@ -151,6 +151,11 @@ fn a_task_of_nobody_is_no_ones() {
     let mut accounting = volunteer(1, 0.0);
     accounting.adjust(at(60.0), &[executing(1, 1.0, 0.0)], &processors());
     assert_eq!(accounting.averages(), [0.0]);
+    // Cards that the worker does not have are worth nothing.
+    let mut strange = executing(0, 0.0, 60.0);
+    strange.usage.cards = Some((ProcessorType(7), 1.0));
+    accounting.adjust(at(120.0), &[strange], &processors());
+    assert_eq!(accounting.averages(), [0.0]);
 }
 
 #[test]

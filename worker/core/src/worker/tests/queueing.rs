@@ -159,6 +159,31 @@ fn cards_are_waited_for_and_let_others_pass() {
 }
 
 #[test]
+fn one_whose_card_is_gone_ends_and_loses_no_retry() {
+    let mut rig = rig(4);
+    rig.hear(machine(4, &["bus0"]));
+    for (node, number) in [("a", 1), ("b", 2)] {
+        let mut run = may_wait(node, number);
+        let device = "bus0".into();
+        run.task.gpus = vec![GpuShare {
+            device,
+            milli: 1000,
+        }];
+        rig.run(run);
+    }
+    assert_eq!(rig.worker.queued_tasks(), 1);
+    let (status, story) = reported(&rig.hear(machine(4, &[])));
+    assert!(status.is_incomplete_backoff());
+    let text = status.exception().unwrap();
+    assert!(
+        text.contains("it never began: task `job` on `b` cannot have its cards"),
+        "{text}"
+    );
+    assert_eq!((story.fault, story.ended_by), (Fault::Worker, None));
+    assert_eq!(rig.worker.queued_tasks(), 0);
+}
+
+#[test]
 fn one_that_waits_is_killed_without_a_process() {
     let mut rig = rig(1);
     rig.start("a", 1);
