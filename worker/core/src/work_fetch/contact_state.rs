@@ -38,6 +38,8 @@ pub enum ReplyKind {
     Good,
     /// The scheduler did not look at the request.
     Deferral,
+    /// Some of it is still to come: until then the request is under way.
+    Pending,
     /// It is about a request whose place another has taken.
     Stale,
 }
@@ -50,6 +52,8 @@ impl Reply {
         };
         if reactions().any(|reaction| reaction == Reaction::Ignore) {
             ReplyKind::Stale
+        } else if reactions().any(|reaction| reaction == Reaction::Await) {
+            ReplyKind::Pending
         } else if reactions().next().is_some()
             && reactions().all(|reaction| reaction == Reaction::Obey)
         {
@@ -81,8 +85,8 @@ impl ContactState {
     /// A member has answered. One that says that its verdicts will follow has not yet.
     pub fn replied(&mut self, now: Time, asked: &Asked, reply: &Reply, terms: Terms<'_>) {
         match reply.kind() {
-            ReplyKind::Stale => {}
-            ReplyKind::Deferral => self.rpc.deferred(now, reply.request_delay),
+            ReplyKind::Pending | ReplyKind::Stale => {}
+            ReplyKind::Deferral => self.rpc.deferred(now, reply.request_delay, terms.profile),
             ReplyKind::Good => {
                 let Terms { profile, u, .. } = terms;
                 self.pairs.replied(now, asked, &reply.of_type, profile, u);

@@ -207,6 +207,9 @@ impl<'a> Survey<'a> {
         let mut demands = self.grounds.processors.table(&Demand::default());
         for for_type in self.open_types() {
             demands[for_type].secs = demand::AS_LITTLE_AS_CAN_BE;
+            // Of tasks that may not wait one is sent only for an instance that is idle.
+            let idle = amount(self.grounds.outlook.of_type[for_type].idle_now);
+            demands[for_type].idle = idle.min(1.0);
         }
         FetchRequest::new(association, demands)
     }

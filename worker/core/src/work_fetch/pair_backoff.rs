@@ -132,7 +132,13 @@ impl PairBackoffs {
                     }
                     pair.came_empty = true;
                 }
-                Some(Reaction::BackOff | Reaction::Flag | Reaction::Obey | Reaction::Ignore)
+                Some(
+                    Reaction::BackOff
+                    | Reaction::Flag
+                    | Reaction::Obey
+                    | Reaction::Await
+                    | Reaction::Ignore,
+                )
                 | None => {}
             }
         }

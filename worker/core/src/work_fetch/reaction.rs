@@ -13,7 +13,9 @@ pub enum Reaction {
     Flag,
     /// Only the delay that the reply asks for is obeyed.
     Obey,
-    /// The reply says nothing, or nothing yet.
+    /// It comes later.
+    Await,
+    /// The reply says nothing.
     Ignore,
 }
 
@@ -28,7 +30,8 @@ impl Reaction {
             WorkVerdict::Granted(_) => Reaction::Clear,
             WorkVerdict::NoApps => Reaction::Flag,
             WorkVerdict::Deferred => Reaction::Obey,
-            WorkVerdict::Stale | WorkVerdict::Pending => Reaction::Ignore,
+            WorkVerdict::Pending => Reaction::Await,
+            WorkVerdict::Stale => Reaction::Ignore,
         }
     }
 }
@@ -48,7 +51,7 @@ mod tests {
             (WorkVerdict::NoApps, Reaction::Flag),
             (WorkVerdict::Deferred, Reaction::Obey),
             (WorkVerdict::Stale, Reaction::Ignore),
-            (WorkVerdict::Pending, Reaction::Ignore),
+            (WorkVerdict::Pending, Reaction::Await),
         ] {
             assert_eq!(Reaction::to(verdict), reaction, "{verdict}");
         }

@@ -178,10 +178,11 @@ impl RpcPolicy {
         self.delay(now, request_delay);
     }
 
-    /// A reply without anything but when to ask again: nobody has failed, and nothing is known to be well.
-    pub fn deferred(&mut self, now: Time, request_delay: f64) {
-        self.serving = None;
-        self.delay(now, request_delay);
+    /// A reply without anything but when to ask again: nobody has failed, and nothing is known to be well. A scheduler that does not say
+    /// when is asked no sooner than work is fetched without a reason, and what was wished is wished still.
+    pub fn deferred(&mut self, now: Time, request_delay: f64, profile: &Profile) {
+        self.give_up();
+        self.delay(now, finite(request_delay).max(profile.fetch_period));
     }
 
     fn delay(&mut self, now: Time, request_delay: f64) {

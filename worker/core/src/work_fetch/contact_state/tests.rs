@@ -66,7 +66,7 @@ fn reply(cpu: Option<WorkVerdict>, cards: Option<WorkVerdict>, request_delay: f6
 
 #[test]
 fn what_a_reply_is_as_a_whole() {
-    use WorkVerdict::{Deferred, Granted, NoWork, Stale};
+    use WorkVerdict::{Deferred, Granted, NoWork, Pending, Stale};
     for (cpu, cards, kind) in [
         (None, None, ReplyKind::Good),
         (Some(Granted(1)), None, ReplyKind::Good),
@@ -74,6 +74,8 @@ fn what_a_reply_is_as_a_whole() {
         (Some(Deferred), None, ReplyKind::Deferral),
         (Some(Deferred), Some(Deferred), ReplyKind::Deferral),
         (Some(Stale), Some(Granted(1)), ReplyKind::Stale),
+        (Some(Pending), Some(Granted(1)), ReplyKind::Pending),
+        (Some(Deferred), Some(Pending), ReplyKind::Pending),
         (Some(Stale), None, ReplyKind::Stale),
     ] {
         assert_eq!(reply(cpu, cards, 0.0).kind(), kind, "{cpu:?} {cards:?}");
@@ -119,7 +121,11 @@ fn a_deferral_is_obeyed_and_nothing_else() {
         (1, at(301))
     );
     assert_eq!(state.pairs, PairBackoffs::new(&processors()));
+    // What is still to come changes nothing, and neither does what is said of an older request.
     let before = state.clone();
+    let pending = reply(Some(WorkVerdict::Pending), None, 9000.0);
+    state.replied(at(2), &asked(), &pending, terms());
+    assert_eq!(state, before);
     let stale = reply(Some(WorkVerdict::Stale), Some(WorkVerdict::NoWork), 9000.0);
     state.replied(at(2), &asked(), &stale, terms());
     assert_eq!(state, before);
@@ -230,11 +236,12 @@ fn people_read_each_backoff_by_its_name() {
     state.rpc.rpc_failed(at(1000), terms());
     state.members.forget();
     state.rpc.begin(RpcReason::Wished(Wish::Init));
-    state.rpc.deferred(at(1000), 0.0);
+    state.rpc.deferred(at(1000), 0.0, terms().profile);
     assert_eq!(
         state.explain(at(1000), &processors()),
         [
             "minimum RPC time: 500s from now: requested by the scheduler",
+            "RPC pending: first contact",
             "scheduler list: nobody is known, it is read before any RPC",
             "CPU: backed off, 15m from now: asked for work of that type and did not get any (backoff interval 10m)",
             "A100: the scheduler has no jobs that use it",

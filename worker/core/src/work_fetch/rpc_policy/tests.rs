@@ -188,9 +188,9 @@ fn a_later_time_is_never_made_an_earlier_one() {
     policy.rpc_failed(now, terms(&VOLUNTEER, 1.0));
     assert_eq!(wait(&policy, now), 5000.0);
     assert_eq!(policy.wait(now).unwrap().cause, WaitCause::RequestDelay);
-    policy.deferred(now, 4999.0);
+    policy.deferred(now, 4999.0, &VOLUNTEER);
     assert_eq!(wait(&policy, now), 5000.0);
-    policy.deferred(now, 5001.0);
+    policy.deferred(now, 5001.0, &VOLUNTEER);
     assert_eq!(wait(&policy, now), 5001.0);
     assert_eq!(policy.failures(), 1);
     // A good reply makes it what it asks for.
@@ -286,8 +286,18 @@ fn what_is_wished_meanwhile_is_for_the_next_talk() {
     assert_eq!((policy.wish(), policy.failures()), (Some(Wish::User), 0));
     // A deferral is an answer.
     policy.begin(RpcReason::Wished(Wish::User));
-    policy.deferred(at(0.0), 3.0);
-    assert_eq!((policy.wish(), wait(&policy, at(0.0))), (None, 3.0));
+    policy.deferred(at(0.0), 300.0, &VOLUNTEER);
+    assert_eq!((policy.wish(), wait(&policy, at(0.0))), (None, 300.0));
+    // What is to be said once is still to be said, and who does not say when is asked no sooner than usual.
+    let mut policy = RpcPolicy::new();
+    policy.ask(Wish::Init);
+    policy.begin(RpcReason::Wished(Wish::Init));
+    policy.deferred(at(0.0), 0.0, &VOLUNTEER);
+    let until = VOLUNTEER.fetch_period;
+    assert_eq!(
+        (policy.wish(), wait(&policy, at(0.0))),
+        (Some(Wish::Init), until)
+    );
 }
 
 #[test]
@@ -489,7 +499,10 @@ impl Plain {
                     ..Plain::default()
                 };
             }
-            Step::Deferred(delay) => self.min_rpc_time = self.min_rpc_time.max(now + delay),
+            Step::Deferred(delay) => {
+                let delay = delay.max(60.0);
+                self.min_rpc_time = self.min_rpc_time.max(now + delay);
+            }
             Step::Update => self.min_rpc_time = 0.0,
         }
     }
@@ -505,7 +518,7 @@ fn apply(policy: &mut RpcPolicy, step: &Step, now: Time, u: f64, number: u64) {
         Step::ListUnchanged => policy.list_read(now, ListReading::Unchanged, up),
         Step::ListNew => policy.list_read(now, ListReading::NewMember, up),
         Step::Replied(delay) => policy.replied(now, *delay, 0.0),
-        Step::Deferred(delay) => policy.deferred(now, *delay),
+        Step::Deferred(delay) => policy.deferred(now, *delay, &VOLUNTEER),
         Step::TaskFailed => {
             policy.task_failed(now, TaskNumber(number), &story(Fault::Task, None), up);
         }
