@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use brasserie_common::work::DEFAULT_ESTIMATE;
+
 use super::amounts::amount;
 use super::types::AssociationIndex;
 
-/// Of a job of which nothing is known.
-const GUESS: f64 = 60.0;
 /// No estimate is shorter, and no task has less left while it runs: what is queued is never nothing.
 const SHORTEST: f64 = 0.001;
 /// How much of an estimate a task changes.
@@ -115,7 +115,7 @@ impl Estimates {
                 self.set(key, seconds);
                 seconds
             }
-            None => GUESS,
+            None => DEFAULT_ESTIMATE,
         }
     }
 
@@ -208,16 +208,19 @@ mod tests {
     #[test]
     fn estimates_are_given_learned_or_guessed() {
         let mut estimates = Estimates::default();
-        assert_eq!(estimates.estimate(HERE, 1, None), GUESS);
+        assert_eq!(estimates.estimate(HERE, 1, None), DEFAULT_ESTIMATE);
         assert_eq!(estimates.estimate(HERE, 1, Some(5.0)), 5.0);
         for none in [0.0, -3.0, f64::NAN] {
-            assert_eq!(estimates.estimate(HERE, 1, Some(none)), GUESS);
+            assert_eq!(estimates.estimate(HERE, 1, Some(none)), DEFAULT_ESTIMATE);
         }
         estimates.learn(HERE, 1, 100.0);
         assert_eq!(estimates.estimate(HERE, 1, None), 100.0);
         assert_eq!(estimates.estimate(HERE, 1, Some(5.0)), 5.0);
-        assert_eq!(estimates.estimate(HERE, 2, None), GUESS);
-        assert_eq!(estimates.estimate(AssociationIndex(1), 1, None), GUESS);
+        assert_eq!(estimates.estimate(HERE, 2, None), DEFAULT_ESTIMATE);
+        assert_eq!(
+            estimates.estimate(AssociationIndex(1), 1, None),
+            DEFAULT_ESTIMATE
+        );
     }
 
     #[test]
@@ -248,7 +251,7 @@ mod tests {
         estimates.estimate(HERE, 0, None);
         estimates.learn(HERE, last, 5.0);
         assert_eq!(estimates.estimate(HERE, 0, None), 5.0);
-        assert_eq!(estimates.estimate(HERE, 1, None), GUESS);
+        assert_eq!(estimates.estimate(HERE, 1, None), DEFAULT_ESTIMATE);
         assert_eq!(estimates.estimate(HERE, last, None), 5.0);
         assert_eq!(estimates.learned.len(), MOST_JOBS);
         assert_eq!(estimates.by_use.len(), MOST_JOBS);

@@ -22,6 +22,9 @@ const HARDLY_NEW: f64 = 1e-6;
 const SHORTEST_INTERVAL: f64 = 1.0 / 60.0;
 /// In longer ones of so many periods nobody knows what ran: the machine slept, or its clock was set.
 const LONGEST_INTERVAL: f64 = 2.0;
+/// An interval of so many seconds is believed however short the period is: two periods of the volunteers' system, so that a worker that
+/// looks often loses nothing when it stands still for a moment.
+const ALWAYS_LOOKED_AT: f64 = 120.0;
 
 /// An average of work a day, as it is `since_average` seconds later, in which `work` was done.
 pub fn update_average(average: f64, since_average: f64, work: f64, half_life: f64) -> f64 {
@@ -123,7 +126,7 @@ impl Accounting {
     /// Averages what was done, those tasks among it that execute still. To be called at least once a period.
     pub fn adjust(&mut self, now: Time, tasks: &[Task], processors: &Processors) {
         let interval = now.since(self.interval_start).as_secs_f64();
-        if now < self.interval_start || interval > LONGEST_INTERVAL * self.period {
+        if now < self.interval_start || interval > self.longest_interval() {
             self.restart(now);
             return;
         }
@@ -139,6 +142,11 @@ impl Accounting {
         }
         self.averaged_at = now;
         self.restart(now);
+    }
+
+    /// Beyond this the machine slept, or nobody looked: what was done is not known.
+    fn longest_interval(&self) -> f64 {
+        (LONGEST_INTERVAL * self.period).max(ALWAYS_LOOKED_AT)
     }
 
     /// Instance-seconds of the interval.
