@@ -31,8 +31,10 @@ pub use nodes::{BuiltNodes, InstanceNode, Moment, build_nodes};
 pub(crate) use proposals::{Draft, NotBegun, Proposals, SharedMemory};
 use zone::system_zone;
 
-/// How long the nodes of one refresh stay at least, whatever a schedule says: a time a second is the finest that there is.
-const LEAST_STAY: Duration = Duration::from_secs(1);
+/// How long the nodes of one refresh stay at least, whatever a schedule and the wall clock say. Times are a second apart at the finest, so
+/// this only bounds how often anybody looks; it is shorter, as the first look falls anywhere between two times, and the next one shall be in
+/// time.
+const LEAST_STAY: Duration = Duration::from_millis(250);
 
 /// The longest sleep in one piece before a time of a schedule: people set the wall clock, and machines sleep.
 const LOOK_AT_THE_CLOCK: Duration = Duration::from_secs(1);
