@@ -3,9 +3,9 @@
 use brasserie_common::Time;
 
 use super::super::fetch::Survey;
-use super::super::rr_sim::Situation;
 use super::super::types::{AssociationIndex, ProcessorType};
-use super::{Fetcher, Phase, Scene, grounds, sources};
+use super::words::{grounds, sources};
+use super::{Fetcher, Phase, Scene};
 
 /// All of it, at one moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,14 +69,7 @@ impl Fetcher {
         let outlook = self.outlook(now, scene.tasks);
         let sources = sources(&self.processors, self.contacts.iter(), scene.standings);
         let outstanding = self.asked_by_type();
-        let situation = Situation {
-            now,
-            processors: &self.processors,
-            associations: &self.associations,
-            rec: self.accounting.averages(),
-            tasks: scene.tasks,
-            profile: &self.profile,
-        };
+        let situation = self.situation(now, scene.tasks);
         let survey = Survey::new(grounds(&situation, &sources, &outlook, &outstanding));
         let of_type = |of: ProcessorType| {
             let expected = &outlook.of_type[of];
