@@ -218,7 +218,7 @@ async fn start_all(
         core_options(&options, &identity, address, usable)?,
         clock.now(),
     );
-    if let Some(room) = &worker.description().room {
+    if let Some(room) = &worker.associations()[0].description().room {
         tracing::info!("the worker runs {room}");
     }
     let (own, own_events) = mpsc::unbounded_channel();

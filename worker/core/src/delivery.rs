@@ -30,7 +30,10 @@ impl Association {
             | Life::Dying { .. }
             | Life::Gone => status,
         };
-        let Some((task, status)) = self.tasks.end(key, invocation, status, story) else {
+        let Some((task, status)) = self
+            .tasks
+            .end(turn.machine, (key, invocation), status, story)
+        else {
             return;
         };
         let (running, requester) = (Arc::clone(&task.running), task.requester);
@@ -52,6 +55,7 @@ impl Association {
         let tells_new = !self.life.is_suicide() && self.health.health() == Health::New;
         let open = !tells_new && self.binding.bound() == Some(scheduler);
         Some(Addressee {
+            association: self.index,
             scheduler,
             worker: self.id(),
             tasks: if open {

@@ -9,6 +9,7 @@ use brasserie_common::{
 };
 
 use crate::event::RunTask;
+use crate::work_fetch::AssociationIndex;
 
 /// Plain data: ids, never channels or sockets.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,8 +18,12 @@ pub enum Effect {
         request: RequestId,
         reply: Result<Reply, Refusal>,
     },
-    /// Call the scheduler of the association; report [`crate::Event::CallCompleted`].
-    Call { id: CallId, call: Call },
+    /// Call the scheduler of this association; report [`crate::Event::CallCompleted`].
+    Call {
+        association: AssociationIndex,
+        id: CallId,
+        call: Call,
+    },
     /// Start the process; report [`crate::Event::TaskEnded`] exactly once, whatever happens.
     Spawn {
         run: Arc<RunTask>,
@@ -31,7 +36,14 @@ pub enum Effect {
         invocation: InvocationId,
         kill: Kill,
     },
-    /// The association is over and no process is left: end the program.
+    /// This association is over, no process of it is left, and the others go on: find it a new instance and report
+    /// [`crate::Event::NewInstance`]. It must have begun at least a second after `after`, in a second that no instance of this machine
+    /// lock has begun in, and its random bits must be fresh: its scheduler tells the two apart by that.
+    NewInstance {
+        association: AssociationIndex,
+        after: WorkerId,
+    },
+    /// Every association is over and no process is left: end the program.
     Exit { reason: ExitReason },
 }
 

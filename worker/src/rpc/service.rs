@@ -211,7 +211,8 @@ fn lane(event: &Event) -> Lane {
         // These are no calls; they never pass here.
         Event::WallClock(_)
         | Event::CallCompleted { .. }
-        | Event::ConnectionLost
+        | Event::ConnectionLost { .. }
+        | Event::NewInstance { .. }
         | Event::TaskStarted { .. }
         | Event::TaskEnded { .. }
         | Event::TaskSampled { .. }

@@ -12,7 +12,7 @@ use brasserie_common::{
 };
 
 use crate::effect::{Call, CallReply, Effect, Goodbye, Reply};
-use crate::{Event, Options, RunTask, Worker};
+use crate::{Association, AssociationIndex, Event, Options, RunTask, Worker};
 
 pub(super) const OWN: WorkerId = WorkerId(brasserie_common::InstanceId {
     start_time: 50,
@@ -139,7 +139,7 @@ impl Rig {
     pub(super) fn shifted(millis: u64) -> Self {
         let mut rig = Self::new();
         rig.now = rig.now + Duration::from_millis(millis);
-        let options = rig.worker.association.options.clone();
+        let options = Options::clone(&rig.own().options);
         rig.worker = Worker::new(options, rig.now);
         rig
     }
@@ -176,8 +176,13 @@ impl Rig {
         self.heartbeat_answered(2, 1, 1, Health::Unhealthy);
         self.acknowledge(3);
         self.heartbeat_answered(4, 1, 1, Health::Healthy);
-        assert_eq!(self.worker.health(), Health::Healthy);
+        assert_eq!(self.own().health(), Health::Healthy);
         self
+    }
+
+    /// What it is for its first scheduler.
+    pub(super) fn own(&self) -> &Association {
+        self.worker.association(AssociationIndex::FIRST)
     }
 
     pub(super) fn hear(&mut self, event: Event) -> Vec<Effect> {
@@ -232,6 +237,7 @@ impl Rig {
             | Effect::Reply { .. }
             | Effect::Spawn { .. }
             | Effect::Kill { .. }
+            | Effect::NewInstance { .. }
             | Effect::Exit { .. } => false,
         };
         let beats = effects.iter().filter(is_beat).map(|_| self.now);
@@ -245,7 +251,7 @@ impl Rig {
 
     /// Milliseconds from now until the worker would begin to end itself; nanoseconds are cut off.
     pub(super) fn left_to_live(&self) -> Option<u64> {
-        let left = self.worker.tasks_may_live_until()?.since(self.now);
+        let left = self.own().tasks_may_live_until()?.since(self.now);
         Some(u64::try_from(left.as_millis()).unwrap())
     }
 
@@ -281,7 +287,7 @@ impl Rig {
     pub(super) fn serve(&mut self, effects: Vec<Effect>, n: i64, state: Health) {
         let mut effects = std::collections::VecDeque::from(effects);
         while let Some(effect) = effects.pop_front() {
-            let Effect::Call { id, call } = effect else {
+            let Effect::Call { id, call, .. } = effect else {
                 continue;
             };
             effects.extend(match call {
@@ -372,6 +378,13 @@ pub(super) fn fetch_event(scheduler: Option<SchedulerId>) -> Event {
     }
 }
 
+/// To the first scheduler.
+pub(super) fn lost_connection() -> Event {
+    Event::ConnectionLost {
+        association: AssociationIndex::FIRST,
+    }
+}
+
 pub(super) fn accepted() -> Effect {
     Effect::Reply {
         request: RequestId(9),
@@ -405,9 +418,10 @@ pub(super) fn heartbeat(rig: &Rig, id: u64, worker_set: WorkerSetId) -> Effect {
 
 pub(super) fn beat(rig: &Rig, id: u64, worker_set: WorkerSetId, goodbye: Goodbye) -> Effect {
     Effect::Call {
+        association: AssociationIndex::FIRST,
         id: CallId(id),
         call: Call::Heartbeat {
-            worker: Box::new(rig.worker.description().clone()),
+            worker: Box::new(rig.own().description().clone()),
             worker_set,
             goodbye,
         },
@@ -421,6 +435,7 @@ pub(super) fn report(id: u64, n: i64, task: RunningTask, status: ReportedStatus)
         false => told(task),
     };
     Effect::Call {
+        association: AssociationIndex::FIRST,
         id: CallId(id),
         call: Call::UpdateStatus {
             task: task.into(),

@@ -28,7 +28,7 @@ impl World {
                     self.say(format!("reply to {asked}: {text}"));
                 }
             }
-            Effect::Call { id, call } => {
+            Effect::Call { id, call, .. } => {
                 if self.is_routine_call(&call) {
                     self.await_routine(id, &call);
                 } else {
@@ -58,6 +58,7 @@ impl World {
                 let line = format!("kill {run} on {}: {}", task.node, kill_text(kill));
                 self.say(line);
             }
+            Effect::NewInstance { .. } => self.say("asks for a new instance"),
             Effect::Exit { reason } => self.say(format!("exit: {reason:?}")),
         }
         Ok(())
@@ -131,7 +132,7 @@ impl World {
 
     /// The worker's own view.
     pub fn show(&mut self) -> Result<(), String> {
-        let worker = self.core()?;
+        let worker = self.own()?;
         let (health, stage) = (worker.health().as_str(), worker.life_stage());
         let (scheduler, bound) = (worker.scheduler(), worker.bound_to());
         let trouble = worker.heartbeat_trouble().map(ToString::to_string);

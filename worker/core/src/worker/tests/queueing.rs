@@ -82,7 +82,7 @@ fn those_that_may_wait_begin_in_order_as_processors_become_free() {
     assert_eq!(rig.worker.queued_tasks(), 2);
     assert_eq!(rig.worker.live_processes(), 2);
     // To the scheduler all of them run.
-    let nodes = rig.worker.running_tasks();
+    let nodes = rig.own().running_tasks();
     let nodes: Vec<&str> = nodes.iter().map(|task| task.node.as_str()).collect();
     assert_eq!(nodes, ["a", "b", "c", "d"]);
     let (code, text) = refusal(&rig.run(may_wait("c", 9)));
@@ -251,7 +251,7 @@ fn a_worker_that_ends_drops_what_waits_and_a_drain_gives_it_away_at_once() {
     // Only the process is waited for.
     let killed = |effect: &&Effect| matches!(effect, Effect::Kill { .. });
     assert_eq!(effects.iter().filter(killed).count(), 1);
-    assert_eq!(dying.worker.life_stage(), LifeStage::Dying);
+    assert_eq!(dying.own().life_stage(), LifeStage::Dying);
     assert_eq!(dying.worker.queued_tasks(), 0);
     assert!(begun(&dying.end("a", 1, ReportedStatus::done())).is_empty());
 }
