@@ -13,8 +13,8 @@ use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::worker::{HeartbeatResponse, PROTOCOL_VERSION};
 use brasserie_common::worker_set::version_order;
 use brasserie_common::{
-    CallId, CallOutcome, Health, HealthModel, SchedulerId, SequenceNumber, Time, WorkerDescription,
-    WorkerId, WorkerSetId,
+    CallId, CallOutcome, Health, HealthModel, SchedulerId, SequenceNumber, ServiceAddress, Time,
+    WorkerDescription, WorkerId, WorkerSetId,
 };
 
 use crate::config::{AssociationOptions, Options};
@@ -87,6 +87,7 @@ pub struct Association {
     /// Of the worker.
     pub(crate) options: Arc<Options>,
     pub(crate) share: f64,
+    pub(crate) members: Vec<ServiceAddress>,
     /// As the next heartbeat describes the worker.
     pub(crate) description: WorkerDescription,
     pub(crate) life: Life,
@@ -123,6 +124,7 @@ impl Association {
             index,
             options,
             share: own.share,
+            members: own.members,
             description,
             life: Life::Running,
             patience: Patience::Normal,
@@ -151,6 +153,7 @@ impl Association {
             shard: self.description.shard.clone(),
             id,
             share: self.share,
+            members: self.members.clone(),
         };
         let mut anew = Association::new(self.index, Arc::clone(&self.options), own, now);
         anew.description.usable = self.description.usable.clone();
@@ -347,7 +350,7 @@ impl Association {
             CallOutcome::Done(CallReply::Heartbeat(response)) => {
                 self.heartbeat_answered(turn, sent, *response)
             }
-            CallOutcome::Done(CallReply::Acknowledged) => {
+            CallOutcome::Done(CallReply::Acknowledged | CallReply::Work(_)) => {
                 self.heartbeats.went_astray(sent);
                 let text = "the answer is none to a heartbeat".to_owned();
                 Err(HeartbeatTrouble::Failed(text))
@@ -396,7 +399,12 @@ impl Association {
             self.binding = Binding::To(scheduler);
         }
         let state = response.worker_state;
+        let work = response.work.take();
+        let request_delay = response.request_delay.take();
         self.response = Some(response);
+        if let Some(fetching) = &mut turn.machine.fetching {
+            fetching.heartbeat_answered(turn.now, self.index, work.as_deref(), request_delay);
+        }
         let was_new = self.health.health() == Health::New;
         self.health.heartbeat(sent);
         // Dated back, since the scheduler formed its opinion after the sending and before now, or earlier.

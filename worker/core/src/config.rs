@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use brasserie_common::{Shard, WorkerDescription, WorkerId};
+use brasserie_common::{ServiceAddress, Shard, WorkerDescription, WorkerId};
 
-use crate::work_fetch::Profile;
+use crate::work_fetch::{Preemption, Profile, Saved};
 
 /// Seconds on the wire are 32 bits signed.
 const MAX_WIRE: Duration = Duration::from_secs(i32::MAX as u64);
@@ -41,12 +41,37 @@ pub struct AssociationOptions {
     pub id: WorkerId,
     /// Of the machine, beside the other shares; 0: only what the others leave.
     pub share: f64,
+    /// Where the scheduler takes requests for work: whoever serves of these. A worker that fetches work has one at least.
+    pub members: Vec<ServiceAddress>,
 }
 
 /// How a worker fetches work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkFetch {
     pub profile: Profile,
+    pub preemption: Preemption,
+    /// What a card is worth beside a CPU when it is reckoned what each scheduler got.
+    pub card_weight: f64,
+    /// Of the random parts of waits: each worker has another.
+    pub seed: u64,
+    /// What was learned before the worker began.
+    pub saved: Saved,
+}
+
+/// A card is worth so many CPUs, if nobody says.
+const USUAL_CARD_WEIGHT: f64 = 10.0;
+
+impl WorkFetch {
+    /// Of a worker that knows nothing yet.
+    pub fn new(profile: Profile, seed: u64) -> Self {
+        WorkFetch {
+            profile,
+            preemption: Preemption::Off,
+            card_weight: USUAL_CARD_WEIGHT,
+            seed,
+            saved: Saved::default(),
+        }
+    }
 }
 
 impl Options {
@@ -85,6 +110,7 @@ impl AssociationOptions {
             shard: description.shard.clone(),
             id: description.id,
             share: USUAL_SHARE,
+            members: Vec::new(),
         }
     }
 }

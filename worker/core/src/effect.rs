@@ -5,11 +5,11 @@ use std::sync::Arc;
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{
     CallId, InvocationId, Kill, RefusalCode, ReportedStatus, RequestId, RunningTask, SchedulerId,
-    TaskKey, WorkerDescription, WorkerId, WorkerSetId,
+    ServiceAddress, TaskKey, WorkReply, WorkRequest, WorkerDescription, WorkerId, WorkerSetId,
 };
 
 use crate::event::RunTask;
-use crate::work_fetch::AssociationIndex;
+use crate::work_fetch::{AssociationIndex, Overview};
 
 /// Plain data: ids, never channels or sockets.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,6 +52,8 @@ pub enum Effect {
 pub enum Reply {
     Empty,
     RunningTasks(Vec<RunningTask>),
+    /// `None`: this worker fetches no work.
+    WorkFetch(Option<Box<Overview>>),
 }
 
 /// A declared exception: it promises that nothing happened.
@@ -68,6 +70,11 @@ pub enum Call {
         worker: Box<WorkerDescription>,
         worker_set: WorkerSetId,
         goodbye: Goodbye,
+    },
+    RequestWork {
+        /// The member of the scheduler that is asked.
+        to: ServiceAddress,
+        request: Box<WorkRequest>,
     },
     UpdateStatus {
         task: Arc<RunningTask>,
@@ -91,6 +98,8 @@ pub enum CallReply {
     Heartbeat(Box<HeartbeatResponse>),
     /// The status is recorded.
     Acknowledged,
+    /// To a request for work.
+    Work(Box<WorkReply>),
 }
 
 /// Why the program ends.

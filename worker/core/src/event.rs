@@ -50,6 +50,10 @@ pub enum Event {
         worker: WorkerId,
         kill: Kill,
     },
+    /// Somebody wants to see what the worker's work fetch does.
+    ShowWorkFetch { request: RequestId },
+    /// The operator wants this scheduler to be asked for work now, whatever is waited for.
+    FetchWork { association: AssociationIndex },
     /// A call to a scheduler has an outcome.
     CallCompleted {
         call: CallId,

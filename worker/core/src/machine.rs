@@ -2,6 +2,7 @@
 
 use brasserie_common::{CardUse, RunningTask};
 
+use crate::fetching::Fetching;
 use crate::queue::{Queue, cpus_of};
 
 /// What is taken of the machine, and who waits for it.
@@ -14,9 +15,19 @@ pub(crate) struct Machine {
     /// The same of processors, in thousandths, without healthchecks.
     busy_cpus: u64,
     pub(crate) queue: Queue,
+    /// `None`: the worker takes what it is sent.
+    pub(crate) fetching: Option<Box<Fetching>>,
 }
 
 impl Machine {
+    /// Of which nothing is taken.
+    pub(crate) fn new(fetching: Option<Box<Fetching>>) -> Self {
+        Machine {
+            fetching,
+            ..Machine::default()
+        }
+    }
+
     /// How many tasks have a process, without healthchecks.
     pub(crate) fn live_but_healthchecks(&self) -> usize {
         self.live_but_healthchecks
@@ -30,6 +41,12 @@ impl Machine {
     /// In thousandths of a processor.
     pub(crate) fn busy_cpus(&self) -> u64 {
         self.busy_cpus
+    }
+
+    /// Whether somebody waits for cards.
+    pub(crate) fn cards_are_waited_for(&self) -> bool {
+        let fetching = self.fetching.as_ref();
+        fetching.is_some_and(|fetching| fetching.cards_are_waited_for())
     }
 
     /// The task has a process from now on.

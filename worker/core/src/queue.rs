@@ -18,6 +18,7 @@ use crate::effect::{Effect, Refusal};
 use crate::event::RunTask;
 use crate::machine::Machine;
 use crate::outbox::Turn;
+use crate::piece::processor_of;
 use crate::work_fetch::AssociationIndex;
 
 /// A processor, in the thousandths that are counted.
@@ -59,6 +60,15 @@ impl Queue {
 
     pub(crate) fn remove(&mut self, place: Place) {
         self.order.remove(&place);
+    }
+
+    /// Who has this place goes behind all others.
+    pub(crate) fn move_behind(&mut self, place: Place) -> Place {
+        let new = self.next_place();
+        if let Some(waiting) = self.order.remove(&place) {
+            self.order.insert(new, waiting);
+        }
+        new
     }
 
     /// Those of one association.
@@ -144,13 +154,27 @@ impl Association {
             // Not before those who came earlier; but what can never run here does not wait for it.
             return match self.obstacle(machine, task) {
                 Some(obstacle) if !obstacle.passes() => Err(obstacle.into_refusal(task)),
-                Some(_) | None => Ok(Begin::Later),
+                Some(_) | None => self.let_wait(machine, task),
             };
         }
         match self.obstacle(machine, task) {
             None => Ok(Begin::Now),
-            Some(obstacle) if may_wait && obstacle.passes() => Ok(Begin::Later),
+            Some(obstacle) if may_wait && obstacle.passes() => self.let_wait(machine, task),
             Some(obstacle) => Err(obstacle.into_refusal(task)),
+        }
+    }
+
+    /// What waits is bounded, whatever schedulers send: more would end as late elsewhere.
+    fn let_wait(&self, machine: &Machine, task: &RunningTask) -> Result<Begin, Refusal> {
+        let processor = processor_of(task, &self.description.usable);
+        match &machine.fetching {
+            Some(fetching) if !fetching.may_wait(&processor) => Err(Refusal {
+                code: RefusalCode::Busy,
+                message: format!(
+                    "so much work waits for {processor} that this would wait too long"
+                ),
+            }),
+            Some(_) | None => Ok(Begin::Later),
         }
     }
 
@@ -174,10 +198,14 @@ impl Association {
         is_busy.then_some(Obstacle::Processors)
     }
 
-    /// A task that wants more than there is begins alone: it would wait for ever.
+    /// As it is chosen what runs: a task of the CPU begins while any CPU is free, even if it wants more, since one that wants many would
+    /// never find them free together; and a card is worth more than a CPU.
     fn has_processors_for(&self, machine: &Machine, task: &RunningTask) -> bool {
         let busy = machine.busy_cpus();
-        busy == 0 || busy + cpus_of(task) <= self.all_cpus()
+        match task.gpus.is_empty() {
+            true => busy < self.all_cpus(),
+            false => busy == 0 || busy + cpus_of(task) <= self.all_cpus() + WHOLE_CPU,
+        }
     }
 
     fn has_idle_processors(&self, machine: &Machine) -> bool {
@@ -240,24 +268,24 @@ impl Association {
 }
 
 /// Lets tasks begin for which there are processors now, in their order, whosever they are. Who waits for cards lets others pass; who
-/// waits for processors would wait for ever if it did. Whose cards are gone for good ends.
+/// waits for CPUs lets only those pass who wait for cards. Whose cards are gone for good ends.
 pub(crate) fn begin_queued(associations: &mut [Association], turn: &mut Turn<'_>) {
     let mut behind = 0;
     while let Some((place, (of, key))) = turn.machine.queue.next_behind(behind) {
         behind = place;
         let association = &mut associations[of.0];
-        if !association.has_idle_processors(turn.machine) {
+        if !association.has_idle_processors(turn.machine) && !turn.machine.cards_are_waited_for() {
             return;
         }
         let task = association.tasks.get(&key);
         let task = task.expect("Invariant: who waits is known");
         match association.obstacle(turn.machine, &task.running) {
             None => {
-                if let Some(run) = association.tasks.begin(turn.machine, &key) {
+                if let Some(run) = association.tasks.begin(turn.machine, &key, turn.now) {
                     association.spawn(turn, run);
                 }
             }
-            Some(Obstacle::Processors | Obstacle::Room(_)) => return,
+            Some(Obstacle::Room(_)) => return,
             Some(obstacle) if obstacle.passes() => {}
             Some(obstacle) => {
                 let invocation = task.running.invocation;

@@ -17,6 +17,7 @@ use crate::event::RunTask;
 use crate::invocations::Familiarity;
 use crate::limits::Limits;
 use crate::outbox::Turn;
+use crate::piece::Piece;
 use crate::queue::{Begin, NeverBegins};
 use crate::reports::{Kind, MAX_NOT_RUNNING};
 use crate::suicide::Life;
@@ -144,6 +145,7 @@ impl Association {
         // An older healthcheck of this name would answer a scheduler that is gone.
         self.drop_outdated_healthcheck(&run);
         let run = Arc::new(run);
+        let piece = self.piece_of(turn, &run, begin);
         let stage = match begin {
             Begin::Now => Stage::Live,
             Begin::Later => Stage::Queued {
@@ -160,6 +162,7 @@ impl Association {
                 accepted_at: turn.now,
                 limits: Limits::new(turn.now, &run.options, &run.task),
                 stage,
+                piece,
             },
         );
         match begin {
@@ -167,6 +170,21 @@ impl Association {
             Begin::Later => {}
         }
         Ok(Reply::Empty)
+    }
+
+    /// What a worker that fetches work knows of a task, and its policies hear of it.
+    fn piece_of(&self, turn: &mut Turn<'_>, run: &RunTask, begin: Begin) -> Option<Box<Piece>> {
+        let fetching = turn.machine.fetching.as_mut();
+        let fetching = fetching.filter(|_| !run.task.is_healthcheck())?;
+        let usable = &self.description.usable;
+        let (task, options) = (&run.task, &run.options);
+        let mut piece = Piece::new(fetching, self.index, task, options, usable, turn.now);
+        match begin {
+            Begin::Now => piece.begin(turn.now),
+            Begin::Later => {}
+        }
+        fetching.came(turn.now, self.index, &piece);
+        Some(Box::new(piece))
     }
 
     fn may_run(

@@ -14,7 +14,8 @@ use brasserie_common::{
 use crate::event::RunTask;
 use crate::limits::{LimitTimers, Limits, status_of};
 use crate::machine::Machine;
-use crate::queue::Place;
+use crate::piece::Piece;
+use crate::queue::{Place, Queue};
 use crate::work_fetch::AssociationIndex;
 
 /// Tasks that run or whose end is not acknowledged: their statuses are reports that wait, so this bounds those too.
@@ -37,6 +38,8 @@ pub(crate) struct Task {
     pub(crate) accepted_at: Time,
     pub(crate) limits: Option<Limits>,
     pub(crate) stage: Stage,
+    /// Of a worker that fetches work.
+    pub(crate) piece: Option<Box<Piece>>,
 }
 
 /// ```text
@@ -147,8 +150,17 @@ impl Tasks {
     }
 
     /// It is the turn of a task that waits; what is to be started.
-    pub(crate) fn begin(&mut self, machine: &mut Machine, key: &TaskKey) -> Option<Arc<RunTask>> {
+    pub(crate) fn begin(
+        &mut self,
+        machine: &mut Machine,
+        key: &TaskKey,
+        now: Time,
+    ) -> Option<Arc<RunTask>> {
         let task = self.by_key.get_mut(key).filter(|task| task.is_queued())?;
+        if let (Some(fetching), Some(piece)) = (&mut machine.fetching, &mut task.piece) {
+            fetching.left_the_queue(piece);
+            piece.begin(now);
+        }
         let Stage::Queued { run, place } = mem::replace(&mut task.stage, Stage::Live) else {
             return None;
         };
@@ -156,6 +168,14 @@ impl Tasks {
         machine.queue.remove(place);
         self.lives(machine, &running);
         Some(run)
+    }
+
+    /// Others that wait go before this one.
+    pub(crate) fn move_behind(&mut self, queue: &mut Queue, key: &TaskKey) {
+        let task = self.by_key.get_mut(key);
+        if let Some(Stage::Queued { place, .. }) = task.map(|task| &mut task.stage) {
+            *place = queue.move_behind(*place);
+        }
     }
 
     /// The process of this run is gone, or it will never have one: the task, and the status that it ends with, unless the run is not

@@ -9,15 +9,16 @@ use brasserie_common::{InvocationId, TaskKey, Time, WorkerId};
 
 use crate::association::Association;
 use crate::config::Options;
-use crate::effect::{Effect, ExitReason};
+use crate::effect::{Effect, ExitReason, Reply};
 use crate::event::{Event, RunTask};
+use crate::fetching::{Fetching, ask_for_work, choose_order};
 use crate::machine::Machine;
 use crate::outbox::{Outbox, Turn};
 use crate::queue::begin_queued;
 use crate::requests::Elsewhere;
 use crate::suicide::Life;
 use crate::timer::earliest;
-use crate::work_fetch::AssociationIndex;
+use crate::work_fetch::{AssociationIndex, Saved};
 
 /// A worker's side of the protocol: an association for each of its schedulers, to whom it looks like a worker that has this scheduler
 /// only, and the machine that they share.
@@ -57,9 +58,11 @@ impl Worker {
         let associations = own.map(|(at, own)| {
             Association::new(AssociationIndex(at), Arc::clone(&options), own, now)
         });
+        let fetching = options.work_fetch.as_ref();
+        let fetching = fetching.map(|own| Box::new(Fetching::new(&options, own, now)));
         Worker {
             associations: associations.collect(),
-            machine: Machine::default(),
+            machine: Machine::new(fetching),
             operator: Operator::Content,
             out: Outbox::default(),
             now,
@@ -78,7 +81,11 @@ impl Worker {
 
     /// When [`Worker::handle_timeout`] has something to do; it never names a time that was handled.
     pub fn poll_timeout(&self) -> Option<Time> {
-        earliest(self.associations.iter().map(|one| one.due(self.now)))
+        let waiting = self.machine.queue.len();
+        let fetching = self.machine.fetching.as_ref();
+        let fetching = fetching.filter(|_| self.operator != Operator::HasIt);
+        let own = self.associations.iter().map(|one| one.due(self.now));
+        earliest(own.chain([fetching.map(|fetching| fetching.due(waiting))]))
     }
 
     pub fn poll_effect(&mut self) -> Option<Effect> {
@@ -158,6 +165,12 @@ impl Worker {
         associations.any(|one| one.options.work_fetch.is_some())
     }
 
+    /// What a worker that fetches work has learned, for the next one in its place.
+    pub fn saved_work_fetch(&self) -> Option<Saved> {
+        let fetching = self.machine.fetching.as_ref();
+        fetching.map(|fetching| fetching.save(self.now))
+    }
+
     /// How many tasks wait for processors.
     pub fn queued_tasks(&self) -> usize {
         self.machine.queue.len()
@@ -198,12 +211,14 @@ fn advance(associations: &mut [Association], turn: &mut Turn<'_>) {
         association.judge_health(turn);
         association.enforce_limits(turn);
     }
+    choose_order(associations, turn);
     begin_queued(associations, turn);
-    for association in associations {
+    for association in associations.iter_mut() {
         association.advance_life(turn);
         association.send_heartbeat(turn);
         association.send_reports(turn);
     }
+    ask_for_work(associations, turn);
 }
 
 /// Most is for one association, some for all of them.
@@ -220,7 +235,22 @@ fn hear(
         | Event::NotifyIfTasksNotRunning { .. }
         | Event::RequestSuicide { .. }
         | Event::KillTask { .. } => answer(associations, turn, event),
+        Event::ShowWorkFetch { request } => {
+            let fetching = turn.machine.fetching.as_ref();
+            let shown = fetching.map(|one| Box::new(one.overview(turn.now, associations)));
+            turn.reply(request, Ok(Reply::WorkFetch(shown)));
+        }
+        Event::FetchWork { association } => {
+            if let Some(fetching) = &mut turn.machine.fetching {
+                fetching.update(turn.now, association);
+            }
+        }
         Event::CallCompleted { call, outcome } => {
+            if let Some(fetching) = &mut turn.machine.fetching
+                && fetching.call_completed(turn.now, call, &outcome)
+            {
+                return;
+            }
             if let Some(one) = associations.iter_mut().find(|one| one.waits_for(call)) {
                 one.call_completed(turn, call, outcome);
             }
@@ -262,6 +292,9 @@ fn hear(
             }
         }
         Event::UsableResources(usable) => {
+            if let Some(fetching) = &mut turn.machine.fetching {
+                fetching.set_usable(turn.now, &usable);
+            }
             for one in associations {
                 one.description.usable.clone_from(&usable);
             }
@@ -341,6 +374,8 @@ fn answer(associations: &mut [Association], turn: &mut Turn<'_>, event: Event) {
         | Event::TaskEnded { .. }
         | Event::TaskSampled { .. }
         | Event::UsableResources(_)
+        | Event::ShowWorkFetch { .. }
+        | Event::FetchWork { .. }
         | Event::Drain
         | Event::Shutdown => return,
     };

@@ -246,6 +246,7 @@ impl World {
                             self.denied.insert(task.invocation);
                         }
                     }
+                    Call::RequestWork { .. } => unreachable!("the rig keeps them apart"),
                 },
                 Effect::Spawn { run, .. } => {
                     let invocation = run.task.invocation;
@@ -372,7 +373,7 @@ proptest! {
         fetches in any::<bool>(),
         steps in proptest::collection::vec(step(), 0..120),
     ) {
-        let work_fetch = fetches.then_some(WorkFetch { profile: Profile::CLUSTER });
+        let work_fetch = fetches.then(|| WorkFetch::new(Profile::CLUSTER, 1));
         let rig = Rig::with(|options| options.work_fetch = work_fetch);
         let rig = if joined { rig.join() } else { rig };
         let mut world = World::new(rig);

@@ -7,7 +7,7 @@ use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{
     BackoffDuration, CallId, CallOutcome, EndedBy, Health, InvocationId, JobName, Kill, KillMethod,
     KillRequest, NodeName, Principal, RefusalCode, ReportedStatus, RequestId, RunningTask,
-    SchedulerId, SequenceNumber, Shard, Story, TaskKey, TaskSubprocessOptions, Time,
+    SchedulerId, SequenceNumber, Shard, Story, TaskKey, TaskSubprocessOptions, Time, WorkRequest,
     WorkerDescription, WorkerId, WorkerSetId,
 };
 
@@ -128,6 +128,10 @@ pub(super) struct Rig {
     now: Time,
     /// When each heartbeat left, goodbyes apart.
     pub(super) beats: Vec<Time>,
+    /// Requests for work that left.
+    pub(super) work_requests: Vec<(CallId, WorkRequest)>,
+    last_beat: u64,
+    last_status: u64,
 }
 
 impl Rig {
@@ -156,6 +160,9 @@ impl Rig {
             worker: Worker::new(options, now),
             now,
             beats: Vec::new(),
+            work_requests: Vec::new(),
+            last_beat: 0,
+            last_status: 0,
         }
     }
 
@@ -166,16 +173,17 @@ impl Rig {
 
     pub(super) fn join(mut self) -> Self {
         self.wait(0);
-        self.heartbeat_answered(1, 1, 1, Health::New);
+        self.heartbeat_answered(self.last_beat, 1, 1, Health::New);
         self.fetch(1);
         self.run(healthcheck(1, 7, HEALTHCHECK_NEW_WORKER_NODE));
         self.end_healthcheck(
             healthcheck(1, 7, HEALTHCHECK_NEW_WORKER_NODE),
             ReportedStatus::done(),
         );
-        self.heartbeat_answered(2, 1, 1, Health::Unhealthy);
-        self.acknowledge(3);
-        self.heartbeat_answered(4, 1, 1, Health::Healthy);
+        let status = self.last_status;
+        self.heartbeat_answered(self.last_beat, 1, 1, Health::Unhealthy);
+        self.acknowledge(status);
+        self.heartbeat_answered(self.last_beat, 1, 1, Health::Healthy);
         assert_eq!(self.own().health(), Health::Healthy);
         self
     }
@@ -223,25 +231,27 @@ impl Rig {
         self.drain()
     }
 
+    /// Requests for work are kept apart.
     fn drain(&mut self) -> Vec<Effect> {
-        let effects: Vec<_> = std::iter::from_fn(|| self.worker.poll_effect()).collect();
-        let is_beat = |effect: &&Effect| match effect {
-            Effect::Call {
-                call: Call::Heartbeat { goodbye, .. },
-                ..
-            } => *goodbye == Goodbye::No,
-            Effect::Call {
-                call: Call::UpdateStatus { .. },
-                ..
+        let mut effects = Vec::new();
+        while let Some(effect) = self.worker.poll_effect() {
+            if let Effect::Call { id, call, .. } = &effect {
+                match call {
+                    Call::Heartbeat { goodbye, .. } => {
+                        self.last_beat = id.0;
+                        if *goodbye == Goodbye::No {
+                            self.beats.push(self.now);
+                        }
+                    }
+                    Call::UpdateStatus { .. } => self.last_status = id.0,
+                    Call::RequestWork { request, .. } => {
+                        self.work_requests.push((*id, (**request).clone()));
+                        continue;
+                    }
+                }
             }
-            | Effect::Reply { .. }
-            | Effect::Spawn { .. }
-            | Effect::Kill { .. }
-            | Effect::NewInstance { .. }
-            | Effect::Exit { .. } => false,
-        };
-        let beats = effects.iter().filter(is_beat).map(|_| self.now);
-        self.beats.extend(beats);
+            effects.push(effect);
+        }
         effects
     }
 
@@ -293,6 +303,7 @@ impl Rig {
             effects.extend(match call {
                 Call::Heartbeat { .. } => self.heartbeat_answered(id.0, n, 1, state),
                 Call::UpdateStatus { .. } => self.acknowledge(id.0),
+                Call::RequestWork { .. } => Vec::new(),
             });
         }
     }

@@ -49,6 +49,7 @@ impl World {
         self.routine.scheduler.is_some()
             && match call {
                 Call::Heartbeat { .. } => true,
+                Call::RequestWork { .. } => false,
                 Call::UpdateStatus { task, .. } => {
                     self.is_routine_run(&self.name_of_run(task.invocation))
                 }
@@ -59,6 +60,7 @@ impl World {
         let kind = match call {
             Call::Heartbeat { .. } => CallKind::Heartbeat,
             Call::UpdateStatus { .. } => CallKind::Report,
+            Call::RequestWork { .. } => return,
         };
         self.routine.todo.push((id, kind));
     }

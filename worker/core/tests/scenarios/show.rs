@@ -19,6 +19,7 @@ impl World {
                 let text = match reply {
                     Ok(Reply::Empty) => "ok".to_owned(),
                     Ok(Reply::RunningTasks(tasks)) => self.listing(&tasks),
+                    Ok(Reply::WorkFetch(_)) => "its work fetch".to_owned(),
                     Err(refusal) => {
                         let text = self.in_text(&refusal.message);
                         format!("refused, {}: {text}", self.code_text(refusal.code))
@@ -113,6 +114,7 @@ impl World {
                 }
                 (self.next_heartbeat(), text)
             }
+            Call::RequestWork { .. } => (self.next_heartbeat(), "asks for work".to_owned()),
             Call::UpdateStatus {
                 task,
                 status,

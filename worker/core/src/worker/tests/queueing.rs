@@ -12,9 +12,7 @@ use crate::{Event, LifeStage, RunTask, WorkFetch};
 
 /// A worker that fetches work, on so many processors.
 fn rig(cores: u32) -> Rig {
-    let work_fetch = WorkFetch {
-        profile: Profile::CLUSTER,
-    };
+    let work_fetch = WorkFetch::new(Profile::CLUSTER, 1);
     let mut rig = Rig::with(|options| options.work_fetch = Some(work_fetch)).join();
     rig.hear(machine(cores, &[]));
     rig
