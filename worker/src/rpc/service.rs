@@ -217,6 +217,8 @@ fn lane(event: &Event) -> Lane {
         | Event::TaskEnded { .. }
         | Event::TaskSampled { .. }
         | Event::UsableResources(_)
+        | Event::ShowWorkFetch { .. }
+        | Event::FetchWork { .. }
         | Event::Drain
         | Event::Shutdown => Lane::Work,
     }

@@ -33,6 +33,7 @@ fn machine(cores: u32, cards: &[&str]) -> Event {
 fn may_wait(node: &str, number: i64) -> RunTask {
     let mut run = run(1, 0, task(node, number));
     run.task.work.bufferable = true;
+    run.task.work.est_duration = Some(5.0);
     run
 }
 
@@ -129,6 +130,30 @@ fn a_machine_with_more_processors_takes_more() {
     rig.run(may_wait("a", 1));
     rig.run(may_wait("b", 2));
     assert_eq!(rig.worker.queued_tasks(), 1);
+}
+
+#[test]
+fn what_would_wait_for_longer_than_two_buffers_is_refused() {
+    let mut rig = rig(1);
+    let long = |node, number| {
+        let mut run = may_wait(node, number);
+        run.task.work.est_duration = Some(40.0);
+        run
+    };
+    rig.run(long("a", 1));
+    // A minute may wait, and what waits already is less.
+    for (node, number) in [("b", 2), ("c", 3)] {
+        assert_eq!(rig.run(long(node, number)), [accepted()]);
+    }
+    let refused = rig.run(long("d", 4));
+    let said = format!("{refused:?}");
+    assert!(said.contains("Busy") && said.contains("so much work waits for CPU"));
+    // The refusal changes nothing for what may not wait, nor when there is room again.
+    let other = must_not("e", 5);
+    assert_eq!(rig.run(other.clone()), [spawned(other), accepted()]);
+    rig.end("e", 5, ReportedStatus::done());
+    rig.end("a", 1, ReportedStatus::done());
+    assert_eq!(rig.run(long("d", 6)), [accepted()]);
 }
 
 #[test]
