@@ -258,10 +258,7 @@ impl Waiting {
             (Method::KillTask, Ok(Reply::Empty)) => {
                 responder.reply(&BistroWorkerKillTaskResult { ex: None });
             }
-            (
-                method,
-                Ok(reply @ (Reply::Empty | Reply::RunningTasks(_) | Reply::WorkFetch(_))),
-            ) => {
+            (method, Ok(reply @ (Reply::Empty | Reply::RunningTasks(_) | Reply::WorkFetch(_)))) => {
                 let text = format!("the core answered {method:?} with {reply:?}");
                 responder.exception(ApplicationErrorKind::InternalError, &text);
             }
