@@ -63,6 +63,13 @@ struct Cards {
     keys: Vec<(AssociationIndex, TaskKey)>,
 }
 
+/// What was chosen, the most important first.
+struct Decided {
+    order: Vec<(AssociationIndex, TaskKey)>,
+    stop: Vec<(AssociationIndex, TaskKey)>,
+    go_on: Vec<(AssociationIndex, TaskKey)>,
+}
+
 impl Fetching {
     pub(crate) fn new(options: &Options, work_fetch: &WorkFetch, now: Time) -> Self {
         let own = options.associations.iter();
@@ -291,14 +298,16 @@ impl Fetching {
         cards
     }
 
-    fn order(
-        &mut self,
-        now: Time,
-        associations: &[Association],
-    ) -> Vec<(AssociationIndex, TaskKey)> {
+    fn decide(&mut self, now: Time, associations: &[Association]) -> Decided {
         let cards = self.cards(now, associations);
+        let pieces = cards.keys.iter().map(|(of, key)| {
+            let task = associations[of.0].tasks.get(key);
+            task.and_then(|task| task.piece.as_ref())
+        });
+        let ending = pieces.flatten().filter(|piece| piece.is_ending());
+        let ending: BTreeSet<TaskNumber> = ending.map(|piece| piece.number).collect();
         let limits = Limits {
-            ending: &BTreeSet::new(),
+            ending: &ending,
             memory: f64::INFINITY,
             expected_memory: &BTreeMap::new(),
         };
@@ -308,8 +317,15 @@ impl Fetching {
         let by_number: BTreeMap<TaskNumber, usize> = (cards.tasks.iter().enumerate())
             .map(|(at, task)| (task.number, at))
             .collect();
-        let at = schedule.start.iter().filter_map(|one| by_number.get(one));
-        at.map(|at| cards.keys[*at].clone()).collect()
+        let whose = |numbers: &[TaskNumber]| {
+            let at = numbers.iter().filter_map(|one| by_number.get(one));
+            at.map(|at| cards.keys[*at].clone()).collect()
+        };
+        Decided {
+            order: whose(&schedule.start),
+            stop: whose(&schedule.preempt),
+            go_on: whose(&schedule.resume),
+        }
     }
 
     /// Asks, until there is nothing to ask for now.
@@ -395,21 +411,41 @@ impl Fetching {
     }
 }
 
-/// Chooses anew in which order those begin who wait, if it is time.
-pub(crate) fn choose_order(associations: &mut [Association], turn: &mut Turn<'_>) {
-    let waiting = turn.machine.queue.len();
+/// Whether those who wait may begin by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turns {
+    /// In their order, as there is room.
+    Open,
+    /// Somebody is stopped, who may come first: it is for the next choice to say.
+    Chosen,
+}
+
+/// Chooses anew what runs and in which order those begin who wait, if it is time.
+pub(crate) fn choose_runs(associations: &mut [Association], turn: &mut Turn<'_>) -> Turns {
+    let (waiting, stopped) = (turn.machine.queue.len(), turn.machine.stopped());
     let Some(fetching) = &mut turn.machine.fetching else {
-        return;
+        return Turns::Open;
     };
     fetching.meet(associations);
-    if fetching.choice_due(waiting) > turn.now {
-        return;
+    if fetching.choice_due(waiting + stopped) > turn.now {
+        return match stopped {
+            0 => Turns::Open,
+            _ => Turns::Chosen,
+        };
     }
-    let order = fetching.order(turn.now, associations);
-    for (of, key) in order {
-        let queue = &mut turn.machine.queue;
-        associations[of.0].tasks.move_behind(queue, &key);
+    let Decided { order, stop, go_on } = fetching.decide(turn.now, associations);
+    for (of, key) in stop {
+        associations[of.0].suspend(turn, &key);
     }
+    for (of, key) in go_on {
+        associations[of.0].resume(turn, &key);
+    }
+    for (of, key) in order.into_iter().rev() {
+        associations[of.0]
+            .tasks
+            .move_to_the_front(&mut turn.machine.queue, &key);
+    }
+    Turns::Open
 }
 
 /// Asks for work, if it is time.

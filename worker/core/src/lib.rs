@@ -18,6 +18,7 @@ mod limits;
 mod machine;
 mod outbox;
 mod piece;
+mod preemption;
 mod queue;
 mod reports;
 mod requests;

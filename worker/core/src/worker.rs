@@ -11,7 +11,7 @@ use crate::association::Association;
 use crate::config::Options;
 use crate::effect::{Effect, ExitReason, Reply};
 use crate::event::{Event, RunTask};
-use crate::fetching::{Fetching, ask_for_work, choose_order};
+use crate::fetching::{Fetching, Turns, ask_for_work, choose_runs};
 use crate::machine::Machine;
 use crate::outbox::{Outbox, Turn};
 use crate::queue::begin_queued;
@@ -81,7 +81,7 @@ impl Worker {
 
     /// When [`Worker::handle_timeout`] has something to do; it never names a time that was handled.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let waiting = self.machine.queue.len();
+        let waiting = self.machine.queue.len() + self.machine.stopped();
         let fetching = self.machine.fetching.as_ref();
         let fetching = fetching.filter(|_| self.operator != Operator::HasIt);
         let own = self.associations.iter().map(|one| one.due(self.now));
@@ -211,8 +211,10 @@ fn advance(associations: &mut [Association], turn: &mut Turn<'_>) {
         association.judge_health(turn);
         association.enforce_limits(turn);
     }
-    choose_order(associations, turn);
-    begin_queued(associations, turn);
+    match choose_runs(associations, turn) {
+        Turns::Open => begin_queued(associations, turn),
+        Turns::Chosen => {}
+    }
     for association in associations.iter_mut() {
         association.advance_life(turn);
         association.send_heartbeat(turn);
