@@ -43,7 +43,7 @@ pub use priority::Priorities;
 pub use profile::{Profile, ReportPolicy, RrOrder, TaskErrors};
 pub use reaction::Reaction;
 pub use reason::{RpcReason, Wish};
-pub use rec::{Accounting, RPC_POLICY_HALF_LIFE, SavedRec, update_average};
+pub use rec::{Accounting, SavedRec, update_average};
 pub use report::{
     Circumstances, OUTPUTS_PAUSE, Overdue, ReportReason, Reporting, Surroundings, Told, Unreported,
 };

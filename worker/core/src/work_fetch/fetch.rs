@@ -285,9 +285,7 @@ impl<'a> Survey<'a> {
 
     fn is_limited(&self, association: AssociationIndex) -> bool {
         let association = self.grounds.associations.get(association.0);
-        association.is_some_and(|one| {
-            one.max_concurrent.is_some() || !one.max_concurrent_of_jobs.is_empty()
-        })
+        association.is_some_and(Association::is_limited)
     }
 }
 

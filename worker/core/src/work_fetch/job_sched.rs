@@ -15,18 +15,15 @@ use super::outlook::Outlook;
 use super::profile::Profile;
 use super::types::{Associations, PerType, Processors, Task, TaskNumber};
 
-mod candidates;
 mod concurrency;
+mod contenders;
 mod danger;
 mod enforcement;
 mod run_list;
 
 pub use danger::EdfHistory;
 
-use candidates::Candidates;
-
-/// Amounts of processors that differ by less are the same: they are sums of parts.
-const TOLERANCE: f64 = 1e-6;
+use contenders::Contenders;
 
 /// Whether what runs may be stopped for something more important.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,13 +73,13 @@ pub struct Schedule {
 impl Hand<'_> {
     /// Chooses, and notes in `history` what the next choice has to know of this one.
     pub fn choose(&self, history: &mut EdfHistory) -> Schedule {
-        let candidates = Candidates::new(self);
+        let contenders = Contenders::new(self);
         history.note_misses(self);
-        let in_danger = history.in_danger(self, &candidates);
-        let list = run_list::make(self, &candidates, in_danger);
-        let chosen = enforcement::enforce(self, &candidates, &list);
-        history.note_runs(&candidates, &list, &chosen);
-        chosen.schedule(self, &candidates)
+        let in_danger = history.in_danger(self, &contenders);
+        let list = run_list::make(self, &contenders, in_danger);
+        let chosen = enforcement::enforce(self, &contenders, &list);
+        history.note_runs(&contenders, &list, &chosen);
+        chosen.schedule(self, &contenders)
     }
 }
 

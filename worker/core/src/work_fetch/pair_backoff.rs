@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use brasserie_common::{Time, WorkVerdict};
 
-use super::backoff::{finite, span, unit};
+use super::amounts::amount;
+use super::backoff::{span, unit};
 use super::profile::Profile;
 use super::reaction::Reaction;
 use super::reason::RpcReason;
@@ -60,10 +61,10 @@ impl PairBackoff {
 
     fn back_off(&mut self, now: Time, profile: &Profile, u: f64) {
         let grown = match self.interval {
-            none if none <= 0.0 => finite(profile.pair_backoff_min),
+            none if none <= 0.0 => amount(profile.pair_backoff_min),
             interval => 2.0 * interval,
         };
-        self.interval = grown.min(finite(profile.pair_backoff_max));
+        self.interval = grown.min(amount(profile.pair_backoff_max));
         self.until = Some(now + span((0.5 + unit(u)) * self.interval));
     }
 
@@ -199,7 +200,7 @@ impl PairBackoffs {
             let name = &processors[of].name;
             let known = saved.iter().find(|pair| pair.processors == *name);
             known.map_or_else(PairBackoff::default, |pair| PairBackoff {
-                interval: finite(pair.interval),
+                interval: amount(pair.interval),
                 until: pair.left.map(|left| now + left),
                 no_apps: pair.no_apps,
                 came_empty: false,
@@ -353,11 +354,7 @@ mod tests {
     #[test]
     fn only_a_need_that_was_not_met_backs_off() {
         let now = at(0.0);
-        let automatic = [
-            RpcReason::NeedWork,
-            RpcReason::ResultsDue,
-            RpcReason::Message,
-        ];
+        let automatic = [RpcReason::NeedWork, RpcReason::ResultsDue];
         let wished = Wish::ALL.map(RpcReason::Wished);
         for reason in automatic.into_iter().chain(wished) {
             for (verdict, backs_off) in [

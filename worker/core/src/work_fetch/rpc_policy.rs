@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use brasserie_common::{EndedBy, Fault, Story, Time};
 
-use super::backoff::{exponential_backoff, finite, span};
+use super::amounts::amount;
+use super::backoff::{exponential_backoff, span};
 use super::profile::{Profile, TaskErrors};
 use super::reason::{RpcReason, Wish};
 use super::types::TaskNumber;
@@ -162,7 +163,7 @@ impl RpcPolicy {
     pub fn begin(&mut self, reason: RpcReason) {
         self.serving = match reason {
             RpcReason::Wished(_) => self.wish.take(),
-            RpcReason::ResultsDue | RpcReason::NeedWork | RpcReason::Message => None,
+            RpcReason::ResultsDue | RpcReason::NeedWork => None,
         };
     }
 
@@ -173,7 +174,7 @@ impl RpcPolicy {
         self.wait = None;
         self.list_is_good();
         self.members_answer = false;
-        let next = finite(next_contact);
+        let next = amount(next_contact);
         self.next_rpc_time = (next > 0.0).then(|| now + span(next));
         self.delay(now, request_delay);
     }
@@ -182,11 +183,11 @@ impl RpcPolicy {
     /// when is asked no sooner than work is fetched without a reason, and what was wished is wished still.
     pub fn deferred(&mut self, now: Time, request_delay: f64, profile: &Profile) {
         self.give_up();
-        self.delay(now, finite(request_delay).max(profile.fetch_period));
+        self.delay(now, amount(request_delay).max(profile.fetch_period));
     }
 
     fn delay(&mut self, now: Time, request_delay: f64) {
-        if finite(request_delay) > 0.0 {
+        if amount(request_delay) > 0.0 {
             let until = now + span(request_delay);
             let cause = WaitCause::RequestDelay;
             self.set_min_rpc_time(Wait { until, cause });

@@ -145,7 +145,6 @@ impl Storm {
             is_suspended: false,
             wants_no_more_work: false,
             has_tasks: false,
-            has_message: false,
             outputs_since: None,
             has_ended_task: false,
         };

@@ -57,13 +57,6 @@ impl FetchRequest {
         }
         FetchRequest::new(self.association, self.of_type)
     }
-
-    /// Whether another should be asked at once, where `has_none` are the types for which the answer was that there is nothing: for all
-    /// that was asked.
-    pub fn wants_another(&self, has_none: &PerType<bool>) -> bool {
-        let mut types = has_none.iter();
-        types.all(|(of_type, has_none)| *has_none || !self.asks_for(of_type))
-    }
 }
 
 impl Survey<'_> {

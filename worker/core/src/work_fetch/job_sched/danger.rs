@@ -11,7 +11,7 @@ use brasserie_common::Time;
 use super::super::amounts::amount;
 use super::super::types::{PerType, Stage, TaskNumber};
 use super::Hand;
-use super::candidates::Candidates;
+use super::contenders::Contenders;
 use super::enforcement::Chosen;
 use super::run_list::RunList;
 
@@ -45,7 +45,7 @@ impl EdfHistory {
     }
 
     /// Those of the simulation, and those that count with them.
-    pub(super) fn in_danger(&self, hand: &Hand<'_>, candidates: &Candidates<'_>) -> InDanger {
+    pub(super) fn in_danger(&self, hand: &Hand<'_>, contenders: &Contenders<'_>) -> InDanger {
         let simulated = |index: usize| {
             let mut counts = hand.processors.table(&0);
             if let Some(outlook) = hand.outlook.of_association.get(index) {
@@ -57,9 +57,9 @@ impl EdfHistory {
         };
         let simulated: InDanger = (0..hand.associations.len()).map(simulated).collect();
         let mut all = simulated.clone();
-        for (_, candidate) in candidates.all() {
-            let (association, of_type) = (candidate.task.association.0, candidate.of_type);
-            let number = candidate.task.number;
+        for (_, contender) in contenders.all() {
+            let (association, of_type) = (contender.task.association.0, contender.of_type);
+            let number = contender.task.number;
             let ran = self.ran.contains(&number) && simulated[association][of_type] > 0;
             if (ran || self.marked.contains_key(&number)) && !hand.outlook.misses(number) {
                 let count = &mut all[association][of_type];
@@ -72,13 +72,13 @@ impl EdfHistory {
     /// Takes note of who runs because of its deadline.
     pub(super) fn note_runs(
         &mut self,
-        candidates: &Candidates<'_>,
+        contenders: &Contenders<'_>,
         list: &RunList,
         chosen: &Chosen,
     ) {
         for place in list.in_danger() {
             if chosen.runs(place) {
-                self.ran.insert(candidates.get(place).task.number);
+                self.ran.insert(contenders.get(place).task.number);
             }
         }
     }

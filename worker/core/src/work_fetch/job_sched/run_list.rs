@@ -6,13 +6,14 @@
 
 use std::cmp::Ordering;
 
+use super::super::amounts::TOLERANCE;
 use super::super::priority::Priorities;
 use super::super::types::{AssociationIndex, PerType, ProcessorType};
-use super::candidates::{Candidate, Candidates, Marks, Place};
+use super::Hand;
 use super::concurrency::Concurrency;
+use super::contenders::{Contender, Contenders, Marks, Place};
 use super::danger::InDanger;
 use super::enforcement;
-use super::{Hand, TOLERANCE};
 
 /// So many times the CPUs that there are are listed, of tasks with one CPU and of such with more apart: enough to have others for those
 /// that there turns out to be no room for.
@@ -50,8 +51,8 @@ impl RunList {
     }
 }
 
-pub(super) fn make(hand: &Hand<'_>, candidates: &Candidates<'_>, in_danger: InDanger) -> RunList {
-    let mut making = Making::new(hand, candidates, in_danger);
+pub(super) fn make(hand: &Hand<'_>, contenders: &Contenders<'_>, in_danger: InDanger) -> RunList {
+    let mut making = Making::new(hand, contenders, in_danger);
     for of_type in hand.processors.types() {
         if of_type != ProcessorType::CPU {
             making.list_cards(of_type);
@@ -63,7 +64,7 @@ pub(super) fn make(hand: &Hand<'_>, candidates: &Candidates<'_>, in_danger: InDa
 
 struct Making<'a> {
     hand: &'a Hand<'a>,
-    candidates: &'a Candidates<'a>,
+    contenders: &'a Contenders<'a>,
     priorities: Priorities,
     /// By association.
     piles: Vec<PerType<Pile>>,
@@ -104,28 +105,28 @@ impl Queue {
 }
 
 impl<'a> Making<'a> {
-    fn new(hand: &'a Hand<'a>, candidates: &'a Candidates<'a>, in_danger: InDanger) -> Self {
+    fn new(hand: &'a Hand<'a>, contenders: &'a Contenders<'a>, in_danger: InDanger) -> Self {
         let mut counted = vec![false; hand.associations.len()];
-        for (_, candidate) in candidates
+        for (_, contender) in contenders
             .all()
-            .filter(|(_, candidate)| candidate.can_run())
+            .filter(|(_, contender)| contender.can_run())
         {
-            counted[candidate.task.association.0] = true;
+            counted[contender.task.association.0] = true;
         }
         let mut concurrency = Concurrency::new(hand.associations);
-        let stays = enforcement::stays(hand, candidates);
-        for (_, candidate) in candidates.all().filter(|(place, _)| stays.has(*place)) {
-            concurrency.count(candidate.task);
+        let stays = enforcement::stays(hand, contenders);
+        for (_, contender) in contenders.all().filter(|(place, _)| stays.has(*place)) {
+            concurrency.count(contender.task);
         }
         Making {
             hand,
-            candidates,
+            contenders,
             priorities: Priorities::new(hand.associations, hand.rec, &counted),
-            piles: piles(hand, candidates, in_danger),
-            selected: candidates.marks(),
+            piles: piles(hand, contenders, in_danger),
+            selected: contenders.marks(),
             concurrency,
             stays,
-            memory_left: enforcement::memory_left(hand, candidates),
+            memory_left: enforcement::memory_left(hand, contenders),
             list: RunList::default(),
         }
     }
@@ -139,10 +140,10 @@ impl<'a> Making<'a> {
                 break;
             };
             self.selected.add(entry.place);
-            let candidate = self.candidates.get(entry.place);
-            let cards = candidate.cards.map_or(0.0, |(_, cards)| cards);
+            let contender = self.contenders.get(entry.place);
+            let cards = contender.cards.map_or(0.0, |(_, cards)| cards);
             if self.may_run(entry.place) && cards <= instances - reserved + TOLERANCE {
-                if self.fits_in_memory(candidate) {
+                if self.fits_in_memory(contender) {
                     reserved += cards;
                 }
                 self.add(entry);
@@ -159,15 +160,15 @@ impl<'a> Making<'a> {
                 break;
             };
             self.selected.add(entry.place);
-            let candidate = self.candidates.get(entry.place);
+            let contender = self.contenders.get(entry.place);
             if self.may_run(entry.place) {
-                if self.fits_in_memory(candidate) {
-                    let used = if candidate.cpus > 1.0 {
+                if self.fits_in_memory(contender) {
+                    let used = if contender.cpus > 1.0 {
                         &mut used_multi
                     } else {
                         &mut used_single
                     };
-                    *used += candidate.cpus;
+                    *used += contender.cpus;
                 }
                 self.add(entry);
             }
@@ -176,38 +177,38 @@ impl<'a> Making<'a> {
 
     /// Those that run to their end are counted already.
     fn may_run(&self, place: Place) -> bool {
-        self.stays.has(place) || self.concurrency.allows(self.candidates.get(place).task)
+        self.stays.has(place) || self.concurrency.allows(self.contenders.get(place).task)
     }
 
-    fn fits_in_memory(&self, candidate: &Candidate<'_>) -> bool {
-        candidate.has_process() || candidate.expected_memory <= self.memory_left
+    fn fits_in_memory(&self, contender: &Contender<'_>) -> bool {
+        contender.has_process() || contender.expected_memory <= self.memory_left
     }
 
     fn add(&mut self, entry: Entry) {
-        let candidate = self.candidates.get(entry.place);
-        let association = candidate.task.association;
-        if !self.stays.has(entry.place) && self.fits_in_memory(candidate) {
-            self.concurrency.count(candidate.task);
-            if !candidate.has_process() {
-                self.memory_left -= candidate.expected_memory;
+        let contender = self.contenders.get(entry.place);
+        let association = contender.task.association;
+        if !self.stays.has(entry.place) && self.fits_in_memory(contender) {
+            self.concurrency.count(contender.task);
+            if !contender.has_process() {
+                self.memory_left -= contender.expected_memory;
             }
         }
         self.priorities
-            .bump(association, candidate.fraction_of_host);
+            .bump(association, contender.fraction_of_host);
         if entry.reason == Reason::Deadline {
-            let pile = &mut self.piles[association.0][candidate.of_type];
+            let pile = &mut self.piles[association.0][contender.of_type];
             pile.in_danger = pile.in_danger.saturating_sub(1);
         }
         self.list.0.push(entry);
     }
 
     fn earliest_deadline(&mut self, of_type: ProcessorType) -> Option<Entry> {
-        let candidates = self.candidates;
+        let contenders = self.contenders;
         let piles = self.piles.iter_mut().map(|piles| &mut piles[of_type]);
         let firsts = piles
             .filter(|pile| pile.in_danger > 0)
             .filter_map(|pile| pile.by_deadline.first(&self.selected));
-        let place = firsts.min_by(|one, other| by_deadline(candidates, *one, *other))?;
+        let place = firsts.min_by(|one, other| by_deadline(contenders, *one, *other))?;
         let reason = Reason::Deadline;
         Some(Entry { place, reason })
     }
@@ -217,9 +218,9 @@ impl<'a> Making<'a> {
         let firsts = self.nominees(of_type).into_iter();
         let place = firsts.min_by(|one, other| {
             let of = |place: &Place| {
-                let candidate = self.candidates.get(*place);
-                let priority = self.priorities.of(candidate.task.association);
-                (priority, (!candidate.has_begun(), *place))
+                let contender = self.contenders.get(*place);
+                let priority = self.priorities.of(contender.task.association);
+                (priority, (!contender.has_begun(), *place))
             };
             let ((priority, one), (other_priority, other)) = (of(one), of(other));
             other_priority.total_cmp(&priority).then(one.cmp(&other))
@@ -231,7 +232,7 @@ impl<'a> Making<'a> {
     /// What the association with the highest priority nominates.
     fn best_cpu(&mut self) -> Option<Entry> {
         let nominees = self.nominees(ProcessorType::CPU).into_iter();
-        let association = |place: &Place| self.candidates.get(*place).task.association;
+        let association = |place: &Place| self.contenders.get(*place).task.association;
         let place = nominees.min_by(|one, other| {
             let (one, other) = (association(one), association(other));
             self.priorities.before(one, other)
@@ -249,22 +250,22 @@ impl<'a> Making<'a> {
     }
 }
 
-fn by_deadline(candidates: &Candidates<'_>, one: Place, other: Place) -> Ordering {
-    let by_deadline = candidates.get(one).by_deadline(candidates.get(other));
+fn by_deadline(contenders: &Contenders<'_>, one: Place, other: Place) -> Ordering {
+    let by_deadline = contenders.get(one).by_deadline(contenders.get(other));
     by_deadline.then(one.cmp(&other))
 }
 
-fn piles(hand: &Hand<'_>, candidates: &Candidates<'_>, in_danger: InDanger) -> Vec<PerType<Pile>> {
+fn piles(hand: &Hand<'_>, contenders: &Contenders<'_>, in_danger: InDanger) -> Vec<PerType<Pile>> {
     let empty = hand.processors.table(&Pile::default());
     let mut piles = vec![empty; hand.associations.len()];
-    for (place, candidate) in candidates
+    for (place, contender) in contenders
         .all()
-        .filter(|(_, candidate)| candidate.can_run())
+        .filter(|(_, contender)| contender.can_run())
     {
-        let AssociationIndex(association) = candidate.task.association;
-        let pile = &mut piles[association][candidate.of_type];
+        let AssociationIndex(association) = contender.task.association;
+        let pile = &mut piles[association][contender.of_type];
         pile.by_rank.places.push(place);
-        if candidate.task.deadline.is_some() {
+        if contender.task.deadline.is_some() {
             pile.by_deadline.places.push(place);
         }
     }
@@ -272,16 +273,16 @@ fn piles(hand: &Hand<'_>, candidates: &Candidates<'_>, in_danger: InDanger) -> V
         for (of_type, count) in in_danger.iter() {
             let pile = &mut piles[of_type];
             pile.in_danger = *count;
-            let by_deadline = |one: &Place, other: &Place| by_deadline(candidates, *one, *other);
+            let by_deadline = |one: &Place, other: &Place| by_deadline(contenders, *one, *other);
             pile.by_deadline.places.sort_by(by_deadline);
             let of_cpu = of_type == ProcessorType::CPU;
             pile.by_rank.places.sort_by_key(|place| {
-                let candidate = candidates.get(*place);
-                let rank = candidate.nomination_rank();
+                let contender = contenders.get(*place);
+                let rank = contender.nomination_rank();
                 let rank = if of_cpu {
                     rank
                 } else {
-                    u8::from(!candidate.has_begun())
+                    u8::from(!contender.has_begun())
                 };
                 (rank, *place)
             });

@@ -13,7 +13,7 @@ use super::super::types::{
     Association, AssociationIndex, ProcessorKind, ProcessorType, Processors, Stage, Task,
     TaskNumber, Usage,
 };
-use super::{Accounting, DAY, RPC_POLICY_HALF_LIFE, SavedRec, update_average};
+use super::{Accounting, DAY, SavedRec, update_average};
 
 const TEN_DAYS: f64 = 10.0 * DAY;
 
@@ -68,9 +68,9 @@ fn averages_are_those_of_the_vectors() {
 }
 
 #[test]
-fn a_half_life_halves_and_that_of_the_rpc_policy_is_a_factor_of_e_a_week() {
-    assert!((RPC_POLICY_HALF_LIFE / DAY - 4.852).abs() < 0.0005);
-    let after_a_week = update_average(1.0, 7.0 * DAY, 0.0, RPC_POLICY_HALF_LIFE);
+fn a_half_life_halves_and_one_of_ln_2_weeks_is_a_factor_of_e_a_week() {
+    let a_week = 7.0 * DAY;
+    let after_a_week = update_average(1.0, a_week, 0.0, a_week * std::f64::consts::LN_2);
     assert!((after_a_week - (-1.0_f64).exp()).abs() < 1e-15);
     for none in [0.0, -1.0, f64::NAN] {
         assert_eq!(update_average(8.0, TEN_DAYS, 0.0, none), 4.0);
