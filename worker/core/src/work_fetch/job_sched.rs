@@ -49,6 +49,9 @@ pub struct Hand<'a> {
     pub tasks: &'a [Task],
     /// Whose end is under way: they keep what they have until then, and neither begin, stop nor go on.
     pub ending: &'a BTreeSet<TaskNumber>,
+    /// Those that could not begin now even if the amounts of processors allowed it: the cards that are theirs are taken, or the machine has
+    /// no room for another process. They take nothing and let others pass; of those that execute it says nothing.
+    pub held_back: &'a BTreeSet<TaskNumber>,
     /// What is expected of these tasks at `now`.
     pub outlook: &'a Outlook,
     /// What all tasks together may have, in the unit of `expected_memory`.
@@ -64,9 +67,12 @@ pub struct Schedule {
     pub start: Vec<TaskNumber>,
     pub preempt: Vec<TaskNumber>,
     pub resume: Vec<TaskNumber>,
+    /// All others that have what they need, in the order in which they should begin or go on when something ends before the next choice:
+    /// those in danger first, then those with cards. Whoever takes from it passes those that do not fit, or that still cannot begin.
+    pub next: Vec<TaskNumber>,
     /// Instances that nobody uses then.
     pub idle: PerType<f64>,
-    /// There are such: it should be looked now whom to ask for work.
+    /// There are such, and more than those that are held back will take: it should be looked now whom to ask for work.
     pub wants_fetch: bool,
 }
 
@@ -79,7 +85,7 @@ impl Hand<'_> {
         let list = run_list::make(self, &contenders, in_danger);
         let chosen = enforcement::enforce(self, &contenders, &list);
         history.note_runs(&contenders, &list, &chosen);
-        chosen.schedule(self, &contenders)
+        chosen.schedule(self, &contenders, &list)
     }
 }
 

@@ -24,6 +24,7 @@ pub(super) struct Contender<'a> {
     pub expected_memory: f64,
     remaining: f64,
     is_ending: bool,
+    is_held_back: bool,
 }
 
 impl<'a> Contenders<'a> {
@@ -82,6 +83,7 @@ impl<'a> Contender<'a> {
             expected_memory: expected.copied().map_or(0.0, amount),
             remaining: amount(task.remaining),
             is_ending: hand.ending.contains(&task.number),
+            is_held_back: !task.stage.is_executing() && hand.held_back.contains(&task.number),
         }
     }
 
@@ -89,7 +91,18 @@ impl<'a> Contender<'a> {
         self.task.stage.is_executing()
     }
 
+    /// Whether something can be decided about it now.
     pub fn can_run(&self) -> bool {
+        self.could_run() && !self.is_held_back
+    }
+
+    /// It waits for something beside the amounts of processors.
+    pub fn is_held_back(&self) -> bool {
+        self.is_held_back
+    }
+
+    /// Whether nothing keeps it from running but what others have.
+    pub fn could_run(&self) -> bool {
         let has_inputs = match self.task.stage {
             Stage::Queued | Stage::Executing { .. } | Stage::Preempted { .. } => true,
             Stage::WaitingForInputs { .. } => false,

@@ -24,7 +24,12 @@ impl Chosen {
         self.runs.has(place)
     }
 
-    pub fn schedule(&self, hand: &Hand<'_>, contenders: &Contenders<'_>) -> Schedule {
+    pub fn schedule(
+        &self,
+        hand: &Hand<'_>,
+        contenders: &Contenders<'_>,
+        list: &RunList,
+    ) -> Schedule {
         let number = |place: Place| contenders.get(place).task.number;
         let (mut start, mut resume) = (Vec::new(), Vec::new());
         for place in &self.order {
@@ -39,15 +44,36 @@ impl Chosen {
         let displaced = contenders
             .all()
             .filter(|(place, contender)| contender.is_executing() && !self.runs(*place));
-        let mut types = hand.processors.types();
+        let spoken_for = held_back(hand, contenders);
+        let is_unclaimed =
+            |of_type: ProcessorType| self.idle[of_type] - spoken_for[of_type] > TOLERANCE;
         Schedule {
             start,
             preempt: displaced.map(|(place, _)| number(place)).collect(),
             resume,
+            next: list
+                .next(contenders, &self.runs)
+                .into_iter()
+                .map(number)
+                .collect(),
             idle: self.idle.clone(),
-            wants_fetch: types.any(|of_type| self.idle[of_type] > 0.0),
+            wants_fetch: hand.processors.types().any(is_unclaimed),
         }
     }
+}
+
+/// What those will take that cannot begin now. Work that came for it would find it taken, and the simulation, which knows of nobody who is held
+/// back, does not count it as idle either.
+fn held_back(hand: &Hand<'_>, contenders: &Contenders<'_>) -> PerType<f64> {
+    let mut takes = hand.processors.table(&0.0);
+    let all = contenders.all().map(|(_, contender)| contender);
+    for contender in all.filter(|one| one.is_held_back() && one.could_run()) {
+        takes[ProcessorType::CPU] += contender.cpus;
+        if let Some((of_type, cards)) = contender.cards {
+            takes[of_type] += cards;
+        }
+    }
+    takes
 }
 
 /// Those that run on whatever else there is.
@@ -119,7 +145,7 @@ fn by_importance(hand: &Hand<'_>, contenders: &Contenders<'_>, list: &RunList) -
 }
 
 /// What needs many CPUs at once would else find some of them taken, again and again.
-fn more_cpus(one: &Contender<'_>, other: &Contender<'_>) -> Ordering {
+pub(super) fn more_cpus(one: &Contender<'_>, other: &Contender<'_>) -> Ordering {
     match (one.cards, other.cards) {
         (None, None) => other.cpus.total_cmp(&one.cpus),
         (Some(_), _) | (_, Some(_)) => Ordering::Equal,

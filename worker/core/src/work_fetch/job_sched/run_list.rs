@@ -20,7 +20,13 @@ use super::enforcement;
 const CPUS_LISTED: f64 = 2.0;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct RunList(Vec<Entry>);
+pub(super) struct RunList {
+    entries: Vec<Entry>,
+    /// They, those that were passed, and then all others that could run, as they were picked.
+    picked: Vec<Entry>,
+    /// So many of those were picked for the list.
+    picked_for_list: usize,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
@@ -39,15 +45,39 @@ pub(super) enum Reason {
 
 impl RunList {
     pub fn entries(&self) -> &[Entry] {
-        &self.0
+        &self.entries
     }
 
     /// Those that are there because of their deadlines.
     pub fn in_danger(&self) -> impl Iterator<Item = Place> {
-        let entries = self.0.iter();
+        let entries = self.entries.iter();
         entries
             .filter(|entry| entry.reason == Reason::Deadline)
             .map(|entry| entry.place)
+    }
+
+    /// Who of those that do not run then comes next, by the rules by which the list is taken; of those beyond the list that need many CPUs
+    /// at once none comes before others, or what needs one would never have its turn.
+    pub fn next(&self, contenders: &Contenders<'_>, runs: &Marks) -> Vec<Place> {
+        let picked = self.picked.iter().enumerate();
+        let mut waiting: Vec<(usize, &Entry)> =
+            picked.filter(|(_, entry)| !runs.has(entry.place)).collect();
+        waiting.sort_by(|(at, one), (other_at, other)| {
+            let (one_is, other_is) = (contenders.get(one.place), contenders.get(other.place));
+            let key = |at: usize, entry: &Entry, contender: &Contender<'_>| {
+                let in_danger = entry.reason == Reason::Deadline;
+                let is_listed = at < self.picked_for_list;
+                (!in_danger, contender.cards.is_none(), !is_listed)
+            };
+            let are_listed = (*at).max(*other_at) < self.picked_for_list;
+            key(*at, one, one_is)
+                .cmp(&key(*other_at, other, other_is))
+                .then_with(|| match are_listed {
+                    true => enforcement::more_cpus(one_is, other_is),
+                    false => Ordering::Equal,
+                })
+        });
+        waiting.into_iter().map(|(_, entry)| entry.place).collect()
     }
 }
 
@@ -59,6 +89,13 @@ pub(super) fn make(hand: &Hand<'_>, contenders: &Contenders<'_>, in_danger: InDa
         }
     }
     making.list_cpu();
+    making.list.picked_for_list = making.list.picked.len();
+    let planned = making.priorities.clone();
+    for of_type in hand.processors.types() {
+        // What waits for other processors is not had yet.
+        making.priorities = planned.clone();
+        making.pick_others(of_type);
+    }
     making.list
 }
 
@@ -76,7 +113,7 @@ struct Making<'a> {
     list: RunList,
 }
 
-/// Those of one association and type that can run.
+/// Those of one association and type that can run, or that others pass.
 #[derive(Clone, Default)]
 struct Pile {
     in_danger: u32,
@@ -135,11 +172,9 @@ impl<'a> Making<'a> {
         let instances = self.hand.processors.instances(of_type);
         let mut reserved = 0.0;
         while instances - reserved > TOLERANCE {
-            let picked = self.earliest_deadline(of_type);
-            let Some(entry) = picked.or_else(|| self.first_gpu(of_type)) else {
+            let Some(entry) = self.pick(of_type) else {
                 break;
             };
-            self.selected.add(entry.place);
             let contender = self.contenders.get(entry.place);
             let cards = contender.cards.map_or(0.0, |(_, cards)| cards);
             if self.may_run(entry.place) && cards <= instances - reserved + TOLERANCE {
@@ -155,11 +190,9 @@ impl<'a> Making<'a> {
         let enough = CPUS_LISTED * self.hand.processors.instances(ProcessorType::CPU);
         let (mut used_single, mut used_multi) = (0.0, 0.0);
         while used_single < enough && used_multi < enough {
-            let picked = self.earliest_deadline(ProcessorType::CPU);
-            let Some(entry) = picked.or_else(|| self.best_cpu()) else {
+            let Some(entry) = self.pick(ProcessorType::CPU) else {
                 break;
             };
-            self.selected.add(entry.place);
             let contender = self.contenders.get(entry.place);
             if self.may_run(entry.place) {
                 if self.fits_in_memory(contender) {
@@ -175,9 +208,28 @@ impl<'a> Making<'a> {
         }
     }
 
+    /// Those that the list has no use for now: nothing limits them, as nobody knows what will end.
+    fn pick_others(&mut self, of_type: ProcessorType) {
+        while let Some(entry) = self.pick(of_type) {
+            self.plan(entry);
+        }
+    }
+
+    fn pick(&mut self, of_type: ProcessorType) -> Option<Entry> {
+        let in_danger = self.earliest_deadline(of_type);
+        let entry = in_danger.or_else(|| match of_type {
+            ProcessorType::CPU => self.best_cpu(),
+            _ => self.first_gpu(of_type),
+        })?;
+        self.selected.add(entry.place);
+        self.list.picked.push(entry);
+        Some(entry)
+    }
+
     /// Those that run to their end are counted already.
     fn may_run(&self, place: Place) -> bool {
-        self.stays.has(place) || self.concurrency.allows(self.contenders.get(place).task)
+        let contender = self.contenders.get(place);
+        self.stays.has(place) || contender.can_run() && self.concurrency.allows(contender.task)
     }
 
     fn fits_in_memory(&self, contender: &Contender<'_>) -> bool {
@@ -186,20 +238,26 @@ impl<'a> Making<'a> {
 
     fn add(&mut self, entry: Entry) {
         let contender = self.contenders.get(entry.place);
-        let association = contender.task.association;
         if !self.stays.has(entry.place) && self.fits_in_memory(contender) {
             self.concurrency.count(contender.task);
             if !contender.has_process() {
                 self.memory_left -= contender.expected_memory;
             }
         }
+        self.plan(entry);
+        self.list.entries.push(entry);
+    }
+
+    /// It counts as got, so that the next is another's.
+    fn plan(&mut self, entry: Entry) {
+        let contender = self.contenders.get(entry.place);
+        let association = contender.task.association;
         self.priorities
             .bump(association, contender.fraction_of_host);
         if entry.reason == Reason::Deadline {
             let pile = &mut self.piles[association.0][contender.of_type];
             pile.in_danger = pile.in_danger.saturating_sub(1);
         }
-        self.list.0.push(entry);
     }
 
     fn earliest_deadline(&mut self, of_type: ProcessorType) -> Option<Entry> {
@@ -215,11 +273,12 @@ impl<'a> Making<'a> {
 
     /// Of those with the highest priority the one that has begun, or else came first.
     fn first_gpu(&mut self, of_type: ProcessorType) -> Option<Entry> {
-        let firsts = self.nominees(of_type).into_iter();
+        let (contenders, priorities) = (self.contenders, &self.priorities);
+        let firsts = nominees(&mut self.piles, &self.selected, of_type);
         let place = firsts.min_by(|one, other| {
             let of = |place: &Place| {
-                let contender = self.contenders.get(*place);
-                let priority = self.priorities.of(contender.task.association);
+                let contender = contenders.get(*place);
+                let priority = priorities.of(contender.task.association);
                 (priority, (!contender.has_begun(), *place))
             };
             let ((priority, one), (other_priority, other)) = (of(one), of(other));
@@ -231,23 +290,26 @@ impl<'a> Making<'a> {
 
     /// What the association with the highest priority nominates.
     fn best_cpu(&mut self) -> Option<Entry> {
-        let nominees = self.nominees(ProcessorType::CPU).into_iter();
-        let association = |place: &Place| self.contenders.get(*place).task.association;
-        let place = nominees.min_by(|one, other| {
+        let (contenders, priorities) = (self.contenders, &self.priorities);
+        let association = |place: &Place| contenders.get(*place).task.association;
+        let firsts = nominees(&mut self.piles, &self.selected, ProcessorType::CPU);
+        let place = firsts.min_by(|one, other| {
             let (one, other) = (association(one), association(other));
-            self.priorities.before(one, other)
+            priorities.before(one, other)
         })?;
         let reason = Reason::Priority;
         Some(Entry { place, reason })
     }
+}
 
-    /// The first of each association.
-    fn nominees(&mut self, of_type: ProcessorType) -> Vec<Place> {
-        let piles = self.piles.iter_mut().map(|piles| &mut piles[of_type]);
-        piles
-            .filter_map(|pile| pile.by_rank.first(&self.selected))
-            .collect()
-    }
+/// The first of each association.
+fn nominees(
+    piles: &mut [PerType<Pile>],
+    selected: &Marks,
+    of_type: ProcessorType,
+) -> impl Iterator<Item = Place> {
+    let piles = piles.iter_mut().map(move |piles| &mut piles[of_type]);
+    piles.filter_map(|pile| pile.by_rank.first(selected))
 }
 
 fn by_deadline(contenders: &Contenders<'_>, one: Place, other: Place) -> Ordering {
@@ -260,7 +322,7 @@ fn piles(hand: &Hand<'_>, contenders: &Contenders<'_>, in_danger: InDanger) -> V
     let mut piles = vec![empty; hand.associations.len()];
     for (place, contender) in contenders
         .all()
-        .filter(|(_, contender)| contender.can_run())
+        .filter(|(_, contender)| contender.could_run())
     {
         let AssociationIndex(association) = contender.task.association;
         let pile = &mut piles[association][contender.of_type];
