@@ -234,8 +234,11 @@ impl<'a> Simulation<'a> {
                 break;
             }
             let seconds = self.step(self.tasks[best].left);
-            if seconds >= self.tasks[best].left {
-                self.end(best, seconds);
+            for place in 0..self.active.len() {
+                let index = self.active[place];
+                if seconds >= self.tasks[index].left {
+                    self.end(index, seconds);
+                }
             }
             self.advance(seconds);
             self.pick();
