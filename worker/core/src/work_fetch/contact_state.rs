@@ -6,6 +6,7 @@ use brasserie_common::{ServiceAddress, Time, WallTime};
 
 use super::members::{ListChange, Members};
 use super::pair_backoff::{Asked, PairBackoffs, SavedPair, TypeReply};
+use super::profile::Profile;
 use super::reaction::Reaction;
 use super::reason::{RpcReason, Wish};
 use super::rpc_policy::{ListReading, RpcPolicy, SavedRpc, Terms};
@@ -134,10 +135,16 @@ impl ContactState {
     }
 
     /// `u`: where among the members to begin, uniform in [0, 1], drawn anew by each process.
-    pub fn restore(now: Time, processors: &Processors, saved: &SavedContact, u: f64) -> Self {
+    pub fn restore(
+        now: Time,
+        processors: &Processors,
+        profile: &Profile,
+        saved: &SavedContact,
+        u: f64,
+    ) -> Self {
         ContactState {
-            rpc: RpcPolicy::restore(now, &saved.rpc),
-            pairs: PairBackoffs::restore(now, processors, &saved.pairs),
+            rpc: RpcPolicy::restore(now, &saved.rpc, profile),
+            pairs: PairBackoffs::restore(now, processors, &saved.pairs, profile),
             members: Members::new(saved.members.clone(), u),
         }
     }

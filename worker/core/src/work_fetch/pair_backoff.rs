@@ -12,6 +12,9 @@ use super::reason::RpcReason;
 use super::types::{PerType, ProcessorType, Processors};
 use super::wait::{Wait, WaitCause, left};
 
+/// A backoff lasts for a random part of its interval, from one less than this to this.
+const LONGEST_PART: f64 = 1.5;
+
 /// Of one scheduler and one type. Nothing here knows of the scheduler's `min_rpc_time`, and nothing there of this.
 ///
 /// ```text
@@ -65,7 +68,7 @@ impl PairBackoff {
             interval => 2.0 * interval,
         };
         self.interval = grown.min(amount(profile.pair_backoff_max));
-        self.until = Some(now + span((0.5 + unit(u)) * self.interval));
+        self.until = Some(now + span((LONGEST_PART - 1.0 + unit(u)) * self.interval));
     }
 
     fn clear(&mut self) {
@@ -195,13 +198,21 @@ impl PairBackoffs {
     }
 
     /// By the names of the types, since a worker may come back with other cards, or with the same in another order.
-    pub fn restore(now: Time, processors: &Processors, saved: &[SavedPair]) -> Self {
+    /// No backoff is longer than the profile ever makes one, whatever is saved.
+    pub fn restore(
+        now: Time,
+        processors: &Processors,
+        saved: &[SavedPair],
+        profile: &Profile,
+    ) -> Self {
+        let most = amount(profile.pair_backoff_max);
+        let longest = span(LONGEST_PART * most);
         let restored = |of: ProcessorType| {
             let name = &processors[of].name;
             let known = saved.iter().find(|pair| pair.processors == *name);
             known.map_or_else(PairBackoff::default, |pair| PairBackoff {
-                interval: amount(pair.interval),
-                until: pair.left.map(|left| now + left),
+                interval: amount(pair.interval).min(most),
+                until: pair.left.map(|left| now + left.min(longest)),
                 no_apps: pair.no_apps,
                 came_empty: false,
             })
@@ -311,7 +322,7 @@ mod tests {
         assert!(pairs.of(CPU).has_no_apps());
         let saved = pairs.save(at(0.0), &processors());
         let left = Processors::new(processors()[CPU].clone(), Vec::new());
-        let restored = PairBackoffs::restore(at(9.0), &left, &saved);
+        let restored = PairBackoffs::restore(at(9.0), &left, &saved, &VOLUNTEER);
         assert!(!restored.of(CPU).has_no_apps());
     }
 
@@ -536,7 +547,7 @@ mod tests {
         );
         let saved = pairs.save(at(700.0), &processors());
         let other = Processors::new(kind("CPU"), vec![kind("H100"), kind("A100")]);
-        let restored = PairBackoffs::restore(at(5.0), &other, &saved);
+        let restored = PairBackoffs::restore(at(5.0), &other, &saved, &VOLUNTEER);
         assert_eq!(wait(&restored, CPU, at(5.0)), 1100.0);
         assert_eq!(restored.of(CPU).interval(), 1200.0);
         assert_eq!(restored.of(CARDS), PairBackoff::default());
@@ -546,9 +557,17 @@ mod tests {
             left: Some(Duration::MAX),
             no_apps: false,
         };
-        let restored = PairBackoffs::restore(at(5.0), &other, &[nonsense]);
+        let restored = PairBackoffs::restore(at(5.0), &other, &[nonsense], &VOLUNTEER);
         assert_eq!(restored.of(CPU).interval(), 0.0);
-        assert!(restored.of(CPU).is_backed_off(at(1e9)));
+        assert_eq!(wait(&restored, CPU, at(5.0)), 129_600.0);
+        let long = SavedPair {
+            interval: 1e9,
+            ..saved[0].clone()
+        };
+        let cluster = &Profile::CLUSTER;
+        let restored = PairBackoffs::restore(at(5.0), &other, &[long], cluster);
+        assert_eq!(restored.of(CPU).interval(), 60.0);
+        assert_eq!(wait(&restored, CPU, at(5.0)), 90.0);
     }
 
     proptest! {
@@ -581,7 +600,7 @@ mod tests {
                 }
                 prop_assert_eq!(pairs.of(CARDS).interval(), 0.0);
                 let saved = pairs.save(now, &processors());
-                let restored = PairBackoffs::restore(at(3.0), &processors(), &saved);
+                let restored = PairBackoffs::restore(at(3.0), &processors(), &saved, &VOLUNTEER);
                 prop_assert_eq!(restored.save(at(3.0), &processors()), saved);
             }
         }
