@@ -57,7 +57,7 @@ pub struct Source {
     /// Tasks that have ended, which it was told and has not acknowledged.
     pub unacknowledged: usize,
     pub min_rpc_time: Time,
-    /// How many times as long as estimated its tasks run.
+    /// How many times as long as it reckons its tasks run ([`Estimates::correction`](super::Estimates::correction)).
     pub correction: f64,
     pub of_type: PerType<SourcePair>,
 }
