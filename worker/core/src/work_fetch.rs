@@ -23,6 +23,7 @@ mod rec;
 mod report;
 mod rpc_policy;
 mod rr_sim;
+mod saved_state;
 mod task_errors;
 mod types;
 mod wait;
@@ -50,6 +51,7 @@ pub use report::{
 };
 pub use rpc_policy::{Link, ListReading, RpcPolicy, SavedRpc, SavedWait, Terms};
 pub use rr_sim::Situation;
+pub use saved_state::{SavedJob, SavedScheduler, SavedState, SavedWarning};
 pub use task_errors::is_infrastructure_failure;
 pub use types::{
     Association, AssociationIndex, Associations, PerType, ProcessorKind, ProcessorType, Processors,

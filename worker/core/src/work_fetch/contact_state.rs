@@ -188,6 +188,17 @@ impl SavedContact {
         }
         self
     }
+
+    /// The same if nobody can tell how long it was away, as [`ContactState::clock_went_back`] makes it.
+    pub fn after_clock_went_back(mut self) -> Self {
+        self.rpc.wait = None;
+        self.rpc.list = self.rpc.list.map(|_| Duration::ZERO);
+        self.rpc.next_contact = Some(Duration::ZERO);
+        for pair in &mut self.pairs {
+            (pair.interval, pair.left) = (0.0, None);
+        }
+        self
+    }
 }
 
 /// How long a worker was away by the wall clock; `None` if that went back so far that it cannot be told: see

@@ -16,10 +16,12 @@ const SHORTEST: f64 = 0.001;
 const WEIGHT: f64 = 0.1;
 /// A task that takes so much longer than estimated is believed at once: too little work hurts less than a missed deadline.
 const JUMP: f64 = 1.1;
+/// What a job says is the same if it differs by no more than this part of it.
+const SAME: f64 = 1e-9;
 /// Tasks are never believed to take more times as long as their scheduler reckons, or a lesser part of that, than this.
 const LARGEST_CORRECTION: f64 = 1e6;
 /// So many jobs are remembered. One is a hundred bytes, and a worker has seldom more than some dozens that run again.
-const MOST_JOBS: usize = 10_000;
+pub(super) const MOST_JOBS: usize = 10_000;
 
 /// What a task has shown of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -118,18 +120,24 @@ impl Estimates {
 
     /// Of a task that has not begun. `given` is what its job says.
     pub fn estimate(&mut self, association: AssociationIndex, job: u32, given: Option<f64>) -> f64 {
-        let given = said(given);
         let key = (association, job);
-        let learned = self.learned.get(&key).copied();
-        // Of a job that says nothing any more what was learned is all that there is.
-        let holds = |learned: &Learned| given.is_none() || learned.said == given;
-        match (learned.filter(holds), given) {
-            (Some(learned), _) => {
-                self.set(key, learned.said, learned.seconds);
-                learned.seconds
-            }
-            (None, given) => reckoned(given),
+        if let Some(learned) = self.learned_of(key, said(given)) {
+            self.set(key, learned.said, learned.seconds);
         }
+        self.expected(association, job, given)
+    }
+
+    /// The same, and nothing is used by it.
+    pub fn expected(&self, association: AssociationIndex, job: u32, given: Option<f64>) -> f64 {
+        let given = said(given);
+        let learned = self.learned_of((association, job), given);
+        learned.map_or_else(|| reckoned(given), |learned| learned.seconds)
+    }
+
+    /// What holds of a job that says this. Of one that says nothing any more it is all that there is.
+    fn learned_of(&self, key: Key, said: Option<f64>) -> Option<Learned> {
+        let learned = self.learned.get(&key).copied();
+        learned.filter(|learned| said.is_none() || is_same(learned.said, said))
     }
 
     /// A task of the job, which said `given`, has run well, so long.
@@ -144,7 +152,7 @@ impl Estimates {
         let given = said(given);
         let key = (association, job);
         let before = self.learned.get(&key);
-        let before = before.filter(|before| before.said == given);
+        let before = before.filter(|before| is_same(before.said, given));
         let seconds = averaged(before.map(|before| before.seconds), took);
         self.set(key, given, seconds);
         let correction = self.corrections.get(&association).copied();
@@ -190,6 +198,15 @@ impl Estimates {
 fn said(given: Option<f64>) -> Option<f64> {
     let given = given.map(amount).filter(|given| *given > 0.0);
     given.map(|given| given.max(SHORTEST))
+}
+
+/// Whether a job says the same still, or again after what it said went through a text.
+fn is_same(one: Option<f64>, other: Option<f64>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => (one - other).abs() <= SAME * one,
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    }
 }
 
 /// What the scheduler goes by.
