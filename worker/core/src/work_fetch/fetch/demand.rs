@@ -93,7 +93,9 @@ impl Survey<'_> {
         let pair = self.pair(association, for_type);
         let is_limited = self.is_limited(association);
         let (shortfall, instances) = if is_limited {
-            (amount(pair.limited_shortfall), 0.0)
+            // What it could use beside what others use is no more than all miss.
+            let its = amount(pair.limited_shortfall);
+            (its.min(amount(outlook.shortfall)), 0.0)
         } else {
             let all = self.grounds.processors.instances(for_type);
             let its = (all * self.fetchable_share(association, for_type)).min(all);

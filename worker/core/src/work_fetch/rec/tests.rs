@@ -211,6 +211,33 @@ proptest! {
         prop_assert!(updated.is_finite() && updated >= 0.0);
     }
 
+    /// Whoever gets it, nothing is got twice, and nothing is lost: all together get what one would alone.
+    #[test]
+    fn what_all_get_is_what_one_would_get_alone(
+        tasks in proptest::collection::vec((0_usize..3, 0.0..4.0_f64, 0.0..60.0_f64, any::<bool>()), 0..12),
+        before in [0.0..10.0_f64, 0.0..10.0, 0.0..10.0],
+    ) {
+        let saved = before.map(|average| SavedRec { average, age: 0.0 });
+        let alone = SavedRec { average: before.iter().sum(), age: 0.0 };
+        let mut all = Accounting::new(&saved, at(0.0), &Profile::VOLUNTEER);
+        let mut one = Accounting::new(&[alone], at(0.0), &Profile::VOLUNTEER);
+        let (mut executing_of_all, mut executing_of_one) = (Vec::new(), Vec::new());
+        for (association, cpus, since, stops) in tasks {
+            let (task, same) = (executing(association, cpus, since), executing(0, cpus, since));
+            if stops {
+                all.stopped(at(60.0), &task, &processors());
+                one.stopped(at(60.0), &same, &processors());
+            } else {
+                executing_of_all.push(task);
+                executing_of_one.push(same);
+            }
+        }
+        all.adjust(at(60.0), &executing_of_all, &processors());
+        one.adjust(at(60.0), &executing_of_one, &processors());
+        let sum: f64 = all.averages().iter().sum();
+        prop_assert!((sum - one.averages()[0]).abs() <= 1e-9 * (1.0 + sum));
+    }
+
     /// Of steps of equal load it does not matter how many they are.
     #[test]
     fn steps_of_the_same_load_add_up(

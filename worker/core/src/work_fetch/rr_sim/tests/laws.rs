@@ -199,6 +199,25 @@ proptest! {
         }
     }
 
+    /// What is missing and what the tasks do within the buffer are all that there is.
+    #[test]
+    fn what_is_missing_is_what_no_task_does(case in any_case()) {
+        let mut case = case;
+        for task in &mut case.tasks {
+            task.usage = Usage { cpus: 1.0, cards: None };
+        }
+        let situation = case.situation();
+        let takes_part = case.tasks.iter().filter(|task| situation.is_simulated(task));
+        let availability = case.processors[CPU].availability;
+        let work: f64 = takes_part.map(|task| task.remaining / availability).sum();
+        let all = case.processors.instances(CPU) * case.profile.high_water();
+        let shortfall = case.outlook().of_type[CPU].shortfall;
+        prop_assert!(shortfall >= all - work - 1e-6, "{shortfall} {all} {work}");
+        if simulated_seconds(&case) <= case.profile.high_water() && case.associations.iter().all(|one| !one.is_limited()) {
+            prop_assert!(is_close(shortfall, all - work), "{shortfall} {all} {work}");
+        }
+    }
+
     /// Nothing is known of a simulation but what it is given, and that is not changed; nor does it matter how it is listed.
     #[test]
     fn the_same_instant_gives_the_same_outlook_however_tasks_are_listed(
