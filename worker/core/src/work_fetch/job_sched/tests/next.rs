@@ -118,6 +118,20 @@ fn what_stops_for_another_is_next() {
     assert_eq!(numbers(&schedule.next), [1, 3]);
 }
 
+#[test]
+fn of_many_that_wait_all_are_next_in_turns() {
+    let mut scene = Scene::new(4, &[]);
+    scene.associate(100.0, 0.0);
+    for number in 1..=20_000 {
+        let task = scene.task(number, cpus(1.0));
+        task.association = AssociationIndex(usize::from(number > 10_000));
+    }
+    let schedule = scene.choose();
+    assert_eq!(numbers(&schedule.start), [1, 10_001, 2, 10_002]);
+    let turns = (3..=10_000).flat_map(|number| [number, number + 10_000]);
+    assert_eq!(numbers(&schedule.next), turns.collect::<Vec<_>>());
+}
+
 fn carry_out(scene: &mut Scene, schedule: &Schedule) {
     let now = scene.now.since(at(0.0)).as_secs_f64();
     for task in &mut scene.tasks {
@@ -191,7 +205,8 @@ proptest! {
         let all = scene.tasks.iter().filter(|task| is_known(&scene, task)).filter(waits);
         let mut expected: Vec<_> = all.map(|task| task.number).collect();
         let mut next = schedule.next;
-        (expected.sort_unstable(), next.sort_unstable());
+        expected.sort_unstable();
+        next.sort_unstable();
         prop_assert_eq!(next, expected);
     }
 
@@ -253,7 +268,8 @@ proptest! {
         let taken = take(&mut taking, &schedule.next);
         let fresh = scene.choose();
         let (mut fresh, mut taken) = ([fresh.start, fresh.resume].concat(), taken);
-        (fresh.sort_unstable(), taken.sort_unstable());
+        fresh.sort_unstable();
+        taken.sort_unstable();
         prop_assert_eq!(taken, fresh);
     }
 
