@@ -14,6 +14,7 @@ mod event;
 mod fetching;
 mod heartbeat;
 mod invocations;
+mod jobs;
 mod limits;
 mod machine;
 mod outbox;

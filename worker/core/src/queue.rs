@@ -184,6 +184,14 @@ impl Association {
         self.options.work_fetch.is_some() && task.work.bufferable && !task.is_healthcheck()
     }
 
+    /// Whether it could not begin however few processors were busy.
+    pub(crate) fn is_held_back(&self, machine: &Machine, task: &RunningTask) -> bool {
+        match self.obstacle(machine, task) {
+            Some(Obstacle::Room(_) | Obstacle::Cards(_)) => true,
+            Some(Obstacle::Processors) | None => false,
+        }
+    }
+
     /// A scheduler that knows how many tasks may run here sends no more, an older one does not know.
     fn obstacle(&self, machine: &Machine, task: &RunningTask) -> Option<Obstacle> {
         let room = self.description.room.as_ref();

@@ -239,23 +239,7 @@ impl World {
             );
             match effect {
                 Effect::Reply { request, .. } => assert_eq!(request, RequestId(9)),
-                Effect::Call { id, call, .. } => match call {
-                    Call::Heartbeat { goodbye, .. } => {
-                        match goodbye {
-                            Goodbye::No => {}
-                            Goodbye::TasksAreDead => assert!(self.live.is_empty()),
-                        }
-                        self.heartbeats.push(id);
-                    }
-                    Call::UpdateStatus { task, status, .. } => {
-                        self.reports.push(id);
-                        if status.is_overwriteable() {
-                            assert!(!self.spawned_and_live(&task.key(), task.invocation));
-                            self.denied.insert(task.invocation);
-                        }
-                    }
-                    Call::RequestWork { .. } => unreachable!("the rig keeps them apart"),
-                },
+                Effect::Call { id, call, .. } => self.judge_call(id, call),
                 Effect::Spawn { run, .. } => {
                     let invocation = run.task.invocation;
                     let before = self.live.insert(run.task.key(), invocation);
@@ -299,6 +283,26 @@ impl World {
                     self.exited = true;
                 }
             }
+        }
+    }
+
+    fn judge_call(&mut self, id: CallId, call: Call) {
+        match call {
+            Call::Heartbeat { goodbye, .. } => {
+                match goodbye {
+                    Goodbye::No => {}
+                    Goodbye::TasksAreDead => assert!(self.live.is_empty()),
+                }
+                self.heartbeats.push(id);
+            }
+            Call::UpdateStatus { task, status, .. } => {
+                self.reports.push(id);
+                if status.is_overwriteable() {
+                    assert!(!self.spawned_and_live(&task.key(), task.invocation));
+                    self.denied.insert(task.invocation);
+                }
+            }
+            Call::RequestWork { .. } => unreachable!("the rig keeps them apart"),
         }
     }
 
