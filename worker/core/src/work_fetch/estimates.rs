@@ -2,17 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use brasserie_common::work::DEFAULT_ESTIMATE;
+use brasserie_common::estimate::{self, Basis, Estimate, SHORTEST};
 
 use super::amounts::amount;
 use super::types::AssociationIndex;
 
-/// No estimate is shorter, and no task has less left while it runs: what is queued is never nothing.
-const SHORTEST: f64 = 0.001;
-/// How much of an estimate a task changes.
-const WEIGHT: f64 = 0.1;
-/// A task that takes so much longer than estimated is believed at once: too little work hurts less than a missed deadline.
-const JUMP: f64 = 1.1;
 /// So many jobs are remembered. One is a hundred bytes, and a worker has seldom more than some dozens that run again.
 const MOST_JOBS: usize = 10_000;
 
@@ -105,31 +99,20 @@ impl Estimates {
 
     /// Of a task that has not begun. `given` is what its job says.
     pub fn estimate(&mut self, association: AssociationIndex, job: u32, given: Option<f64>) -> f64 {
-        let given = given.map_or(0.0, amount);
-        if given > 0.0 {
-            return given.max(SHORTEST);
-        }
         let key = (association, job);
-        match self.learned.get(&key).map(|learned| learned.seconds) {
-            Some(seconds) => {
-                self.set(key, seconds);
-                seconds
-            }
-            None => DEFAULT_ESTIMATE,
+        let learned = self.learned.get(&key).map(|learned| learned.seconds);
+        let estimate = Estimate::of(given, learned);
+        if estimate.basis == Basis::Learned {
+            self.set(key, estimate.seconds);
         }
+        estimate.seconds
     }
 
     /// A task of the job has run well, so long.
     pub fn learn(&mut self, association: AssociationIndex, job: u32, took: f64) {
-        let took = amount(took).max(SHORTEST);
         let key = (association, job);
-        let seconds = match self.learned.get(&key) {
-            Some(before) if took <= JUMP * before.seconds => {
-                (1.0 - WEIGHT) * before.seconds + WEIGHT * took
-            }
-            Some(_) | None => took,
-        };
-        self.set(key, seconds);
+        let before = self.learned.get(&key).map(|learned| learned.seconds);
+        self.set(key, estimate::learned(before, took));
     }
 
     /// It is used, and whatever was longest not used makes room.
@@ -155,6 +138,7 @@ impl Estimates {
 mod tests {
     use proptest::collection::vec;
     use proptest::num::f64::ANY;
+    use brasserie_common::work::DEFAULT_ESTIMATE;
     use proptest::prelude::*;
 
     use super::*;
@@ -221,23 +205,6 @@ mod tests {
             estimates.estimate(AssociationIndex(1), 1, None),
             DEFAULT_ESTIMATE
         );
-    }
-
-    #[test]
-    fn what_is_learned_falls_slowly_and_rises_at_once() {
-        let mut estimates = Estimates::default();
-        for (took, learned) in [
-            (100.0, 100.0),
-            (50.0, 95.0),
-            // Not beyond a tenth more.
-            (104.0, 95.9),
-            (200.0, 200.0),
-            (0.0, 180.0 + SHORTEST / 10.0),
-        ] {
-            estimates.learn(HERE, 1, took);
-            let computed = estimates.estimate(HERE, 1, None);
-            assert!((computed - learned).abs() < 1e-9, "{took}: {computed}");
-        }
     }
 
     #[test]
