@@ -8,6 +8,7 @@
 mod calls;
 pub mod credits;
 mod effect;
+mod estimates;
 mod event;
 mod history;
 mod jobs;
@@ -39,6 +40,7 @@ pub use record::{
 };
 pub use scheduler::{Options, Scheduler};
 pub use times::{GivenStretch, GivenTimes, ItemName};
+pub use workers::asking::WorkCounts;
 pub use view::{
     Answer, ClusterStatus, EndedTaskView, JobHistogram, JobStatus, LevelHistogram, LogPeers, Query,
     RunningTaskView, WorkerStatus,
