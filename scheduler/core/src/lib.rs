@@ -40,8 +40,8 @@ pub use record::{
 };
 pub use scheduler::{Options, Scheduler};
 pub use times::{GivenStretch, GivenTimes, ItemName};
-pub use workers::asking::WorkCounts;
 pub use view::{
     Answer, ClusterStatus, EndedTaskView, JobHistogram, JobStatus, LevelHistogram, LogPeers, Query,
     RunningTaskView, WorkerStatus,
 };
+pub use workers::asking::WorkCounts;

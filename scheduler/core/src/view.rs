@@ -7,8 +7,8 @@ use std::time::Duration;
 use brasserie_common::status::{StatusBits, StoredStatus};
 use brasserie_common::time::format_duration;
 use brasserie_common::{
-    Estimate, Health, InvocationId, JobName, NodeName, SchedulerId, ServiceAddress, Shard, TaskKey, Time,
-    WallTime, WorkerId,
+    Estimate, Health, InvocationId, JobName, NodeName, SchedulerId, ServiceAddress, Shard, TaskKey,
+    Time, WallTime, WorkerId,
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_engine::{Counts, Reason, Task};

@@ -127,7 +127,8 @@ impl Asking {
         });
         let answer = self.script.reply_to(request).1;
         assert_eq!(answer, Reply::UpdateStatus(Ok(())));
-        self.known.retain(|known| known.invocation != task.invocation);
+        self.known
+            .retain(|known| known.invocation != task.invocation);
     }
 
     fn estimate(&mut self) -> Estimate {
@@ -195,7 +196,11 @@ fn how_long_tasks_take_is_learned_from_those_that_end_well() {
     assert_eq!(asking.estimate(), is(25.0, Basis::Learned));
     let (reply, tasks) = asking.ask(100.0);
     assert_eq!(granted(&reply), 4);
-    assert!(tasks.iter().all(|task| task.work.est_duration == Some(25.0)));
+    assert!(
+        tasks
+            .iter()
+            .all(|task| task.work.est_duration == Some(25.0))
+    );
     // One that takes more than a tenth longer is believed at once, one that takes less for a tenth.
     asking.end(&tasks[0], ReportedStatus::done(), ran(40.0));
     assert_eq!(asking.estimate(), is(40.0, Basis::Learned));
@@ -370,9 +375,13 @@ fn a_run_that_is_not_listed_any_more_is_told_and_nothing_else_happens() {
     assert_eq!(asking.counts().missing_runs, 1);
     assert_eq!(running(&asking.script.scheduler), before);
     let status = asking.script.status();
-    let note = "its requests for work did not list 1 run(s) that it had taken: it breaks the protocol";
+    let note =
+        "its requests for work did not list 1 run(s) that it had taken: it breaks the protocol";
     assert_eq!(status.workers[0].notes, [note]);
-    let error = format!("does not list 1 runs that it has taken, the first {}", lost.invocation);
+    let error = format!(
+        "does not list 1 runs that it has taken, the first {}",
+        lost.invocation
+    );
     assert!(
         status.errors.iter().any(|text| text.contains(&error)),
         "{:?}",

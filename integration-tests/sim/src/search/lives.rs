@@ -11,8 +11,8 @@ use brasserie_common::{
     InvocationId, KillMethod, KillRequest, MachinePortLock, ReportedStatus, RunningTask,
     ServiceAddress, Shard, TaskKey, WorkerDescription, WorkerId,
 };
-use brasserie_scheduler_core::credits::Policy;
 use brasserie_scheduler_core::Options as SchedulerOptions;
+use brasserie_scheduler_core::credits::Policy;
 use brasserie_worker_core::Options as WorkerOptions;
 
 use super::packets::{FIRST_PORT, News, Packet};

@@ -202,7 +202,10 @@ fn a_copy_of_a_request_refills_nothing() {
     // Not even when the credit is long over, or it asks for more under the same number.
     let more = request(1, vec![demand(CPU, [1e6, 50.0, 50.0])]);
     take(&mut credits, at(200_000), &more);
-    assert_eq!(eligible(&credits, at(200_000), &piece), Err(NoCredit::Spent));
+    assert_eq!(
+        eligible(&credits, at(200_000), &piece),
+        Err(NoCredit::Spent)
+    );
 }
 
 #[test]
@@ -460,14 +463,7 @@ fn who_may_get_nothing_is_deferred_and_loses_its_credit() {
     take(&mut credits, at(0), &request(1, wants()));
     let policy = patient();
     let asks = request(2, wants());
-    let (reply, _) = hear(
-        &mut credits,
-        at(1),
-        &policy,
-        Readiness::MayNot,
-        &asks,
-        &[],
-    );
+    let (reply, _) = hear(&mut credits, at(1), &policy, Readiness::MayNot, &asks, &[]);
     assert_eq!(reply.verdicts, [(CPU, WorkVerdict::Deferred)]);
     assert_eq!(reply.request_delay, Duration::from_secs(1));
     let piece = immediate(&CPU);
@@ -722,7 +718,10 @@ fn a_task_must_make_its_deadline_where_others_wait() {
             "{delay} {estimate}"
         );
         // Who has none is never late.
-        assert_eq!(eligible(&credits, at(0), &bufferable(&CPU, estimate)), Ok(()));
+        assert_eq!(
+            eligible(&credits, at(0), &bufferable(&CPU, estimate)),
+            Ok(())
+        );
     }
 }
 
@@ -816,9 +815,19 @@ fn a_worker_that_tells_what_it_has_is_not_judged_by_its_delay() {
     // Its delay, what its tasks still take, the rule; and the delay that placement goes by.
     let simulated = DeadlineRule::Simulated;
     let rows: [(f64, &[Told], DeadlineRule, f64); 6] = [
-        (20.0, &[(15.0, Some(90.0)), (5.0, Some(50.0))], simulated, 0.0),
+        (
+            20.0,
+            &[(15.0, Some(90.0)), (5.0, Some(50.0))],
+            simulated,
+            0.0,
+        ),
         // What delays it are tasks of other schedulers, or such as it does not tell of.
-        (20.5, &[(15.0, Some(90.0)), (5.0, Some(50.0))], simulated, 20.5),
+        (
+            20.5,
+            &[(15.0, Some(90.0)), (5.0, Some(50.0))],
+            simulated,
+            20.5,
+        ),
         (20.0, &[(15.0, None), (5.0, Some(50.0))], simulated, 20.0),
         (20.0, &[], simulated, 20.0),
         (0.0, &[], simulated, 0.0),

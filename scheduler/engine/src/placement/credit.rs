@@ -109,7 +109,10 @@ impl Pool {
     pub(super) fn due_at(&self, demand: usize, worker: WorkerIndex) -> Option<Due> {
         let demand = &self.demands[demand];
         let asks = self.get(worker)?.allowances.is_some();
-        demand.work.due.filter(|_| asks && demand.cards.is_nothing())
+        demand
+            .work
+            .due
+            .filter(|_| asks && demand.cards.is_nothing())
     }
 
     /// Tasks of a demand would come too late there, or make others late: until it asks anew, none of them goes there.

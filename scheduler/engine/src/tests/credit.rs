@@ -7,8 +7,7 @@ use brasserie_common_config::{Config, JobConfig, ResourceLimit, WorkerSelector};
 
 use super::world::*;
 use crate::{
-    Allowance, Allowances, Due, Eligibility, Engine, Tries, WorkFound, WorkerIndex,
-    WorkerResources,
+    Allowance, Allowances, Due, Eligibility, Engine, Tries, WorkFound, WorkerIndex, WorkerResources,
 };
 
 const T0: Time = Time::ZERO;

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use brasserie_common::resources::{NodeResources, ResourceAmount};
 use brasserie_common::rng::{Purpose, Rng};
-use brasserie_common::{
-    CardUse, GpuShare, JobId, Processor, StatusBits, Time, WorkRequestSeq,
-};
+use brasserie_common::{CardUse, GpuShare, JobId, Processor, StatusBits, Time, WorkRequestSeq};
 use brasserie_common_config::{
     Config, NodeOrder, ResourceId, ResourceLimit, SchedulerPolicy, WorkerSelector,
 };

@@ -136,9 +136,9 @@ impl Estimates {
 
 #[cfg(test)]
 mod tests {
+    use brasserie_common::work::DEFAULT_ESTIMATE;
     use proptest::collection::vec;
     use proptest::num::f64::ANY;
-    use brasserie_common::work::DEFAULT_ESTIMATE;
     use proptest::prelude::*;
 
     use super::*;
