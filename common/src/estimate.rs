@@ -92,7 +92,10 @@ pub fn learned(before: Option<f64>, took: f64) -> f64 {
 
 /// What is no number is the shortest.
 fn within(seconds: f64) -> f64 {
-    seconds.max(SHORTEST).min(LONGEST)
+    match seconds.is_nan() {
+        true => SHORTEST,
+        false => seconds.clamp(SHORTEST, LONGEST),
+    }
 }
 
 #[cfg(test)]

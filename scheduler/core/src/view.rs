@@ -211,7 +211,7 @@ impl Scheduler {
             errors: self.errors(now),
             nodes_loaded: self.engine().nodes().is_some(),
             config: self.jobs().in_force().cloned(),
-            work: self.asking.counts(),
+            work: self.work_counts(),
         }
     }
 

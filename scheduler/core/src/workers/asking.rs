@@ -78,10 +78,6 @@ impl Asking {
         self.waiting.iter().map(|waiting| waiting.until).min()
     }
 
-    pub(crate) fn counts(&self) -> WorkCounts {
-        self.counts
-    }
-
     /// For fingerprints: when the next turn is nobody's.
     pub(crate) fn next_turn(&self) -> Time {
         self.turns.next()
@@ -116,6 +112,11 @@ impl OwnPiece {
 }
 
 impl Scheduler {
+    /// What became of requests for work.
+    pub fn work_counts(&self) -> WorkCounts {
+        self.asking.counts
+    }
+
     /// `requestWork`, or what rides in a heartbeat, whose answer is in the heartbeat's.
     pub(crate) fn request_work(
         &mut self,
