@@ -147,7 +147,7 @@ fn eligible(credits: &Credits, now: Time, piece: &Piece<'_>) -> Result<(), NoCre
 /// Sends such tasks as long as there is credit, but no more than a hundred; gives how many.
 fn fill(credits: &mut Credits, now: Time, piece: &Piece<'_>) -> usize {
     let mut sent = 0;
-    while sent < 100 && eligible(&credits, now, piece).is_ok() {
+    while sent < 100 && eligible(credits, now, piece).is_ok() {
         credits.spend(now, piece);
         sent += 1;
     }
