@@ -9,6 +9,7 @@ use brasserie_common::{
 };
 
 use crate::event::RunTask;
+use crate::work_fetch::Overview;
 
 /// Plain data: ids, never channels or sockets.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +41,8 @@ pub enum Effect {
 pub enum Reply {
     Empty,
     RunningTasks(Vec<RunningTask>),
+    /// `None`: this worker fetches none, and takes what it is sent.
+    WorkFetch(Option<Box<Overview>>),
 }
 
 /// A declared exception: it promises that nothing happened.

@@ -49,6 +49,8 @@ pub enum Event {
         worker: WorkerId,
         kill: Kill,
     },
+    /// Somebody wants to see how the worker fetches work.
+    ShowWorkFetch { request: RequestId },
     /// A call to the scheduler has an outcome.
     CallCompleted {
         call: CallId,

@@ -8,7 +8,7 @@ use brasserie_common::{Health, RunningTask, SchedulerId, Time, WorkerDescription
 
 use crate::association::{Association, HeartbeatTrouble};
 use crate::config::Options;
-use crate::effect::Effect;
+use crate::effect::{Effect, Reply};
 use crate::event::Event;
 use crate::outbox::{Outbox, Turn};
 use crate::suicide::Life;
@@ -223,6 +223,7 @@ impl Association {
                 let reply = self.kill_task(turn, (task, invocation), (scheduler, worker), kill);
                 turn.reply(request, reply);
             }
+            Event::ShowWorkFetch { request } => turn.reply(request, Ok(Reply::WorkFetch(None))),
             Event::CallCompleted { call, outcome } => self.call_completed(turn, call, outcome),
             Event::ConnectionLost => self.connection_lost(),
             Event::TaskStarted { task, invocation } => self.started(turn.now, &task, invocation),

@@ -19,6 +19,7 @@ impl World {
                 let text = match reply {
                     Ok(Reply::Empty) => "ok".to_owned(),
                     Ok(Reply::RunningTasks(tasks)) => self.listing(&tasks),
+                    Ok(Reply::WorkFetch(overview)) => format!("{overview:?}"),
                     Err(refusal) => {
                         let text = self.in_text(&refusal.message);
                         format!("refused, {}: {text}", self.code_text(refusal.code))
