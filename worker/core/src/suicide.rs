@@ -47,7 +47,7 @@ pub(crate) enum Life {
         /// Since when no process is left.
         quiet_since: Option<Time>,
     },
-    /// The program was told to end.
+    /// Nothing of it is left: the program ends, or, if it was not the operator's wish and there are others, it begins anew.
     Gone,
 }
 
@@ -85,7 +85,7 @@ impl Association {
         match self.life {
             Life::Running => {
                 self.life = Life::Draining { since: turn.now };
-                self.options.description.intake = Intake::Draining;
+                self.description.intake = Intake::Draining;
                 self.heartbeats.asked();
                 // Nothing begins here any more, and elsewhere it can.
                 self.end_all_queued(turn, EndedBy::Shutdown);
@@ -173,7 +173,7 @@ impl Association {
     }
 
     /// The last moment at which tasks are still let live if nothing more is heard; `None`: nobody counts on their death.
-    pub(crate) fn tasks_may_live_until(&self) -> Option<Time> {
+    pub(crate) fn may_live_until(&self) -> Option<Time> {
         match self.life {
             Life::Running | Life::Draining { .. } | Life::Leaving { .. } => self.lost_at(),
             Life::Dying {
@@ -260,7 +260,7 @@ impl Association {
 
     pub(crate) fn exit(&mut self, turn: &mut Turn<'_>, reason: ExitReason) {
         self.life = Life::Gone;
-        turn.effect(Effect::Exit { reason });
+        turn.over.push((self.index, reason));
     }
 
     /// When `advance_life` has something to do although nothing happens.

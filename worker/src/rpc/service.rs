@@ -252,11 +252,13 @@ fn lane(event: &Event) -> Lane {
         // These are no calls; they never pass here.
         Event::WallClock(_)
         | Event::CallCompleted { .. }
-        | Event::ConnectionLost
+        | Event::ConnectionLost { .. }
+        | Event::NewInstance { .. }
         | Event::TaskStarted { .. }
         | Event::TaskEnded { .. }
         | Event::TaskSampled { .. }
         | Event::UsableResources(_)
+        | Event::FetchWork { .. }
         | Event::Drain
         | Event::Shutdown => Lane::Work,
     }

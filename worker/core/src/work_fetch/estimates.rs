@@ -119,6 +119,16 @@ impl Estimates {
         }
     }
 
+    /// The same of what is known already: nothing is used by it.
+    pub fn expected(&self, association: AssociationIndex, job: u32, given: Option<f64>) -> f64 {
+        let given = given.map_or(0.0, amount);
+        if given > 0.0 {
+            return given.max(SHORTEST);
+        }
+        let learned = self.learned.get(&(association, job));
+        learned.map_or(DEFAULT_ESTIMATE, |learned| learned.seconds)
+    }
+
     /// A task of the job has run well, so long.
     pub fn learn(&mut self, association: AssociationIndex, job: u32, took: f64) {
         let took = amount(took).max(SHORTEST);

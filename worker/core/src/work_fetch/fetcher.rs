@@ -302,7 +302,18 @@ impl Fetcher {
         }
     }
 
+    /// The same without a trace of having asked.
+    pub fn expected(&self, association: AssociationIndex, job: u32, given: Option<f64>) -> f64 {
+        self.estimates.expected(association, job, given)
+    }
+
     // ---- what runs ----
+
+    /// When a choice is to be made although nobody waits: what runs must be accounted.
+    pub fn accounts_due(&self) -> Time {
+        let period = Duration::from_secs_f64(self.profile.schedule_period.clamp(0.0, 1e9));
+        self.chosen_at.map_or(Time::ZERO, |last| last + period)
+    }
 
     /// When it is to be chosen what runs; it may have passed.
     pub fn choice_due(&self) -> Time {

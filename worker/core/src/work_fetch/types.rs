@@ -96,6 +96,11 @@ impl<T> IndexMut<ProcessorType> for PerType<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AssociationIndex(pub usize);
 
+impl AssociationIndex {
+    /// The only one of a worker with a single scheduler.
+    pub const FIRST: AssociationIndex = AssociationIndex(0);
+}
+
 /// What the worker's operator has said of a scheduler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Association {

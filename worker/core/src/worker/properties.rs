@@ -14,7 +14,7 @@ use proptest::test_runner::RngSeed;
 use crate::effect::{Call, CallReply, Effect, Goodbye};
 use crate::work_fetch::Profile;
 use crate::worker::rig::*;
-use crate::{Event, LifeStage, RunTask, WorkFetch, Worker};
+use crate::{AssociationIndex, Event, LifeStage, RunTask, WorkFetch, Worker};
 
 /// One thing that happens; small numbers pick from small pools.
 #[derive(Clone, Debug)]
@@ -160,7 +160,7 @@ impl World {
             Step::Suicide(n) => self.rig.suicide(n, OWN),
             Step::Shutdown => self.rig.hear(Event::Shutdown),
             Step::Drain => self.rig.hear(Event::Drain),
-            Step::ConnectionLost => self.rig.hear(Event::ConnectionLost),
+            Step::ConnectionLost => self.rig.hear(lost_connection()),
             Step::Answer { n, version, state } => match self.heartbeats.pop() {
                 None => return,
                 Some(call) => self.rig.heartbeat_answered(call.0, n, version, state),
@@ -231,7 +231,7 @@ impl World {
             );
             match effect {
                 Effect::Reply { request, .. } => assert_eq!(request, RequestId(9)),
-                Effect::Call { id, call } => match call {
+                Effect::Call { id, call, .. } => match call {
                     Call::Heartbeat { goodbye, .. } => {
                         match goodbye {
                             Goodbye::No => {}
@@ -246,6 +246,7 @@ impl World {
                             self.denied.insert(task.invocation);
                         }
                     }
+                    Call::RequestWork { .. } => unreachable!("the rig keeps them apart"),
                 },
                 Effect::Spawn { run, .. } => {
                     let invocation = run.task.invocation;
@@ -256,7 +257,7 @@ impl World {
                         assert!(!self.denied.contains(&invocation), "spawned after denial");
                         self.judge_spawn(&run);
                     }
-                    match self.rig.worker.life_stage() {
+                    match self.rig.own().life_stage() {
                         LifeStage::Running => {}
                         LifeStage::Draining => assert!(run.task.is_healthcheck()),
                         LifeStage::Leaving | LifeStage::Dying | LifeStage::Gone => {
@@ -270,6 +271,7 @@ impl World {
                     let is_live = self.live.get(&task) == Some(&invocation);
                     assert!(is_live || self.ending == Some((task, invocation)));
                 }
+                Effect::NewInstance { .. } => panic!("the only association begins anew"),
                 Effect::Exit { .. } => {
                     assert!(self.live.is_empty(), "processes outlive the worker");
                     self.exited = true;
@@ -286,8 +288,8 @@ impl World {
             assert_eq!(others.count(), 1, "{:?}", run.task.key());
             return;
         }
-        assert_eq!(self.rig.worker.health(), Health::Healthy);
-        assert_eq!(Some(run.scheduler), self.rig.worker.bound_to());
+        assert_eq!(self.rig.own().health(), Health::Healthy);
+        assert_eq!(Some(run.scheduler), self.rig.own().bound_to());
     }
 
     /// No processor is idle while somebody waits for it.
@@ -307,7 +309,7 @@ fn is_healthcheck(key: &TaskKey) -> bool {
 
 /// Whether it has not begun to end its tasks because it must.
 fn is_alive(worker: &Worker) -> bool {
-    match worker.life_stage() {
+    match worker.association(AssociationIndex::FIRST).life_stage() {
         LifeStage::Running | LifeStage::Draining | LifeStage::Leaving => true,
         LifeStage::Dying | LifeStage::Gone => false,
     }
@@ -323,11 +325,12 @@ struct Belief {
 
 impl Belief {
     fn of(worker: &Worker) -> Self {
+        let own = worker.association(AssociationIndex::FIRST);
         Belief {
-            until: worker.tasks_may_live_until(),
-            health: worker.health(),
-            life: worker.life_stage(),
-            scheduler: worker.scheduler(),
+            until: own.tasks_may_live_until(),
+            health: own.health(),
+            life: own.life_stage(),
+            scheduler: own.scheduler(),
         }
     }
 }
@@ -370,7 +373,7 @@ proptest! {
         fetches in any::<bool>(),
         steps in proptest::collection::vec(step(), 0..120),
     ) {
-        let work_fetch = fetches.then_some(WorkFetch { profile: Profile::CLUSTER });
+        let work_fetch = fetches.then(|| WorkFetch::new(Profile::CLUSTER, 1));
         let rig = Rig::with(|options| options.work_fetch = work_fetch);
         let rig = if joined { rig.join() } else { rig };
         let mut world = World::new(rig);
@@ -400,15 +403,15 @@ proptest! {
         let rig = &mut world.rig;
         // What was slept through is noticed.
         rig.wait(0);
-        let Some(until) = rig.worker.tasks_may_live_until() else {
+        let Some(until) = rig.own().tasks_may_live_until() else {
             return Ok(());
         };
-        if rig.worker.life_stage() == LifeStage::Dying {
+        if rig.own().life_stage() == LifeStage::Dying {
             prop_assert!(until <= rig.now());
             return Ok(());
         }
         // It says goodbye by time alone.
-        if rig.worker.life_stage() == LifeStage::Leaving && rig.worker.live_processes() == 0 {
+        if rig.own().life_stage() == LifeStage::Leaving && rig.worker.live_processes() == 0 {
             return Ok(());
         }
         // Time alone changes nothing, however often somebody looks.
@@ -416,7 +419,7 @@ proptest! {
             if rig.now() + Duration::from_millis(millis) < until {
                 rig.wait(millis);
                 prop_assert!(is_alive(&rig.worker));
-                prop_assert_eq!(rig.worker.tasks_may_live_until(), Some(until));
+                prop_assert_eq!(rig.own().tasks_may_live_until(), Some(until));
             }
         }
         // Neither a nanosecond earlier nor later, whether or not there was a look before.

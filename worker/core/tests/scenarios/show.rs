@@ -19,7 +19,7 @@ impl World {
                 let text = match reply {
                     Ok(Reply::Empty) => "ok".to_owned(),
                     Ok(Reply::RunningTasks(tasks)) => self.listing(&tasks),
-                    Ok(Reply::WorkFetch(overview)) => format!("{overview:?}"),
+                    Ok(Reply::WorkFetch(_)) => "its work fetch".to_owned(),
                     Err(refusal) => {
                         let text = self.in_text(&refusal.message);
                         format!("refused, {}: {text}", self.code_text(refusal.code))
@@ -29,7 +29,7 @@ impl World {
                     self.say(format!("reply to {asked}: {text}"));
                 }
             }
-            Effect::Call { id, call } => {
+            Effect::Call { id, call, .. } => {
                 if self.is_routine_call(&call) {
                     self.await_routine(id, &call);
                 } else {
@@ -59,6 +59,7 @@ impl World {
                 let line = format!("kill {run} on {}: {}", task.node, kill_text(kill));
                 self.say(line);
             }
+            Effect::NewInstance { .. } => self.say("asks for a new instance"),
             Effect::Exit { reason } => self.say(format!("exit: {reason:?}")),
         }
         Ok(())
@@ -113,6 +114,7 @@ impl World {
                 }
                 (self.next_heartbeat(), text)
             }
+            Call::RequestWork { .. } => (self.next_heartbeat(), "asks for work".to_owned()),
             Call::UpdateStatus {
                 task,
                 status,
@@ -132,7 +134,7 @@ impl World {
 
     /// The worker's own view.
     pub fn show(&mut self) -> Result<(), String> {
-        let worker = self.core()?;
+        let worker = self.own()?;
         let (health, stage) = (worker.health().as_str(), worker.life_stage());
         let (scheduler, bound) = (worker.scheduler(), worker.bound_to());
         let trouble = worker.heartbeat_trouble().map(ToString::to_string);
