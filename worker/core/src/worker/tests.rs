@@ -4,6 +4,7 @@ mod cards;
 mod joining;
 mod leaving;
 mod limits;
+mod looking;
 mod queueing;
 mod reporting;
 mod running;
