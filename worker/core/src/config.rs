@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use brasserie_common::{ServiceAddress, Shard, WorkerDescription, WorkerId};
 
-use crate::work_fetch::{Preemption, Profile, Saved};
+use crate::work_fetch::{Preemption, Profile, SavedState};
 
 /// Seconds on the wire are 32 bits signed.
 const MAX_WIRE: Duration = Duration::from_secs(i32::MAX as u64);
@@ -54,8 +54,8 @@ pub struct WorkFetch {
     pub card_weight: f64,
     /// Of the random parts of waits: each worker has another.
     pub seed: u64,
-    /// What was learned before the worker began.
-    pub saved: Saved,
+    /// What was learned before the worker began, aged until now.
+    pub saved: Option<SavedState>,
 }
 
 /// A card is worth so many CPUs, if nobody says.
@@ -69,7 +69,7 @@ impl WorkFetch {
             preemption: Preemption::Off,
             card_weight: USUAL_CARD_WEIGHT,
             seed,
-            saved: Saved::default(),
+            saved: None,
         }
     }
 }
@@ -104,6 +104,12 @@ impl Options {
 }
 
 impl AssociationOptions {
+    /// Where the scheduler was first said to be: by that what is learned of it is kept.
+    pub(crate) fn address(&self) -> String {
+        let first = self.members.first();
+        first.map(ToString::to_string).unwrap_or_default()
+    }
+
     /// As it is described, with the usual share.
     pub fn new(description: &WorkerDescription) -> Self {
         AssociationOptions {

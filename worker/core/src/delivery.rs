@@ -191,6 +191,7 @@ fn tell_end(
     }
     let end = match &task.running.story {
         _ if status.is_done() && !piece.waits() => TaskEnd::Well {
+            given: piece.given,
             took: piece.executed(now),
         },
         Some(story) if !status.is_done() => TaskEnd::Failed { story },

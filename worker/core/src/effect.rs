@@ -30,6 +30,16 @@ pub enum Effect {
         /// What `CUDA_VISIBLE_DEVICES` calls the cards that it may see. None: nobody gave it any, and it sees all.
         cuda_devices: Vec<String>,
     },
+    /// Stop the process of this run with all that it has started, where it stands. Nothing is reported.
+    Suspend {
+        task: TaskKey,
+        invocation: InvocationId,
+    },
+    /// Let it go on.
+    Resume {
+        task: TaskKey,
+        invocation: InvocationId,
+    },
     /// Signal a process that was started; nothing is reported but, later, its end.
     Kill {
         task: TaskKey,

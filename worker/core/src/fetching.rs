@@ -5,24 +5,24 @@ use std::time::Duration;
 
 use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common::{
-    CallId, CallOutcome, JobName, KnownTask, Processor, SchedulerId, TaskKey, Time, WorkReply,
-    WorkRequest, WorkRequestSeq, WorkerId,
+    CallId, CallOutcome, JobName, KnownTask, Processor, SchedulerId, TaskKey, Time, WallTime,
+    WorkReply, WorkRequest, WorkRequestSeq, WorkerId,
 };
 
 use crate::association::Association;
 use crate::config::{Options, WorkFetch};
 use crate::effect::{Call, CallReply};
+use crate::jobs::Jobs;
+use crate::machine::Machine;
 use crate::outbox::Turn;
 use crate::piece::Piece;
 use crate::suicide::Life;
 use crate::work_fetch::{
     Association as Terms, AssociationIndex, Computing, Fetcher, Limits, NotServed, Overview,
-    ProcessorKind, Processors, Request, Saved, Scene, Setup, Standing, Step, Task, TaskEnd,
-    TaskNumber,
+    ProcessorKind, Processors, Request, Saved, SavedScheduler, SavedState, Scene, Setup, Standing,
+    Step, Task, TaskEnd, TaskNumber,
 };
 
-/// Names of jobs that have a number. With more all are numbered anew, and what was learned of them is lost.
-const MOST_JOBS: usize = 100_000;
 /// No machine has more processors of one type.
 const MOST_INSTANCES: f64 = 1_000_000.0;
 /// The more tasks there are, the dearer is a choice: so much longer the last one counts for each, ...
@@ -37,8 +37,9 @@ const MOST_BUFFERS: f64 = 2.0;
 pub(crate) struct Fetching {
     fetcher: Fetcher,
     card_weight: f64,
-    jobs: BTreeMap<(AssociationIndex, JobName), u32>,
-    last_job: u32,
+    /// By which what was learned of schedulers is saved.
+    addresses: Vec<String>,
+    jobs: Jobs,
     last_task: u64,
     /// Who each association was with when it was looked last.
     met: Vec<Option<(WorkerId, SchedulerId)>>,
@@ -63,6 +64,13 @@ struct Cards {
     keys: Vec<(AssociationIndex, TaskKey)>,
 }
 
+/// What was chosen, the most important first.
+struct Decided {
+    order: Vec<(AssociationIndex, TaskKey)>,
+    stop: Vec<(AssociationIndex, TaskKey)>,
+    go_on: Vec<(AssociationIndex, TaskKey)>,
+}
+
 impl Fetching {
     pub(crate) fn new(options: &Options, work_fetch: &WorkFetch, now: Time) -> Self {
         let own = options.associations.iter();
@@ -76,16 +84,20 @@ impl Fetching {
             preemption: work_fetch.preemption,
             processors: processors(&options.description.usable, work_fetch.card_weight),
             associations: terms.collect(),
-            members: own.map(|one| one.members.clone()).collect(),
+            members: own.clone().map(|one| one.members.clone()).collect(),
             patience: options.description.heartbeat_period.saturating_mul(2),
             seed: work_fetch.seed,
         };
+        let mut jobs = Jobs::default();
+        let addresses: Vec<String> = own.map(|one| one.address()).collect();
+        let saved = work_fetch.saved.as_ref();
+        let saved = saved.map_or_else(Saved::default, |saved| jobs.places(saved, &addresses));
         Fetching {
+            addresses,
             met: vec![None; setup.associations.len()],
-            fetcher: Fetcher::new(setup, now, &work_fetch.saved),
+            fetcher: Fetcher::new(setup, now, &saved),
             card_weight: work_fetch.card_weight,
-            jobs: BTreeMap::new(),
-            last_job: 0,
+            jobs,
             last_task: 0,
             calls: BTreeMap::new(),
             backlog: BTreeMap::new(),
@@ -98,16 +110,7 @@ impl Fetching {
     /// A number for a task, and one for its job.
     pub(crate) fn numbers(&mut self, of: AssociationIndex, job: &JobName) -> (TaskNumber, u32) {
         self.last_task += 1;
-        let known = self.jobs.get(&(of, job.clone())).copied();
-        let job = known.unwrap_or_else(|| {
-            if self.jobs.len() == MOST_JOBS {
-                self.jobs.clear();
-            }
-            self.last_job = self.last_job.wrapping_add(1);
-            self.jobs.insert((of, job.clone()), self.last_job);
-            self.last_job
-        });
-        (TaskNumber(self.last_task), job)
+        (TaskNumber(self.last_task), self.jobs.number(of, job))
     }
 
     /// Seconds that a task takes that has not begun.
@@ -291,14 +294,18 @@ impl Fetching {
         cards
     }
 
-    fn order(
-        &mut self,
-        now: Time,
-        associations: &[Association],
-    ) -> Vec<(AssociationIndex, TaskKey)> {
+    fn decide(&mut self, now: Time, machine: &Machine, associations: &[Association]) -> Decided {
         let cards = self.cards(now, associations);
+        let held_back = held_back(machine, associations);
+        let pieces = cards.keys.iter().map(|(of, key)| {
+            let task = associations[of.0].tasks.get(key);
+            task.and_then(|task| task.piece.as_ref())
+        });
+        let ending = pieces.flatten().filter(|piece| piece.is_ending());
+        let ending: BTreeSet<TaskNumber> = ending.map(|piece| piece.number).collect();
         let limits = Limits {
-            ending: &BTreeSet::new(),
+            ending: &ending,
+            held_back: &held_back,
             memory: f64::INFINITY,
             expected_memory: &BTreeMap::new(),
         };
@@ -308,8 +315,15 @@ impl Fetching {
         let by_number: BTreeMap<TaskNumber, usize> = (cards.tasks.iter().enumerate())
             .map(|(at, task)| (task.number, at))
             .collect();
-        let at = schedule.start.iter().filter_map(|one| by_number.get(one));
-        at.map(|at| cards.keys[*at].clone()).collect()
+        let whose = |numbers: &[TaskNumber]| -> Vec<(AssociationIndex, TaskKey)> {
+            let at = numbers.iter().filter_map(|one| by_number.get(one));
+            at.map(|at| cards.keys[*at].clone()).collect()
+        };
+        Decided {
+            order: [whose(&schedule.start), whose(&schedule.next)].concat(),
+            stop: whose(&schedule.preempt),
+            go_on: whose(&schedule.resume),
+        }
     }
 
     /// Asks, until there is nothing to ask for now.
@@ -394,26 +408,70 @@ impl Fetching {
         overview
     }
 
-    pub(crate) fn save(&self, now: Time) -> Saved {
-        self.fetcher.save(now)
+    /// All that another worker in its place can use; `wall`: what time it is for people.
+    pub(crate) fn save(&self, now: Time, wall: WallTime) -> SavedState {
+        let Saved {
+            contacts,
+            rec,
+            corrections,
+            estimates,
+        } = self.fetcher.save(now);
+        let own = contacts.into_iter().zip(rec).zip(corrections);
+        let schedulers = self.addresses.iter().zip(own);
+        let schedulers = schedulers.filter_map(|(address, ((contact, rec), correction))| {
+            let saved = SavedScheduler {
+                contact: contact?,
+                rec,
+                correction,
+            };
+            Some((address.clone(), saved))
+        });
+        let names = self.jobs.names();
+        let name = |of: AssociationIndex, job: u32| {
+            let name = names.get(&(of, job))?;
+            Some((self.addresses.get(of.0)?.clone(), name.to_string()))
+        };
+        SavedState::new(wall, schedulers.collect(), &estimates, name)
     }
 }
 
-/// Chooses anew in which order those begin who wait, if it is time.
-pub(crate) fn choose_order(associations: &mut [Association], turn: &mut Turn<'_>) {
-    let waiting = turn.machine.queue.len();
-    let Some(fetching) = &mut turn.machine.fetching else {
-        return;
+/// Whether those who wait may begin by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turns {
+    /// In their order, as there is room.
+    Open,
+    /// Somebody is stopped, who may come first: it is for the next choice to say.
+    Chosen,
+}
+
+/// Chooses anew what runs and in which order those begin who wait, if it is time.
+pub(crate) fn choose_runs(associations: &mut [Association], turn: &mut Turn<'_>) -> Turns {
+    let (waiting, stopped) = (turn.machine.queue.len(), turn.machine.stopped());
+    let Some(mut fetching) = turn.machine.fetching.take() else {
+        return Turns::Open;
     };
     fetching.meet(associations);
-    if fetching.choice_due(waiting) > turn.now {
-        return;
+    let is_due = fetching.choice_due(waiting + stopped) <= turn.now;
+    let decided = is_due.then(|| fetching.decide(turn.now, turn.machine, associations));
+    turn.machine.fetching = Some(fetching);
+    let Some(Decided { order, stop, go_on }) = decided else {
+        return match stopped {
+            0 => Turns::Open,
+            _ => Turns::Chosen,
+        };
+    };
+    for (of, key) in stop {
+        associations[of.0].suspend(turn, &key);
     }
-    let order = fetching.order(turn.now, associations);
-    for (of, key) in order {
-        let queue = &mut turn.machine.queue;
-        associations[of.0].tasks.move_behind(queue, &key);
+    for (of, key) in go_on {
+        associations[of.0].resume(turn, &key);
     }
+    for (of, key) in order.into_iter().rev() {
+        associations[of.0]
+            .tasks
+            .move_to_the_front(&mut turn.machine.queue, &key);
+    }
+    Turns::Open
 }
 
 /// Asks for work, if it is time.
@@ -443,6 +501,19 @@ fn scene<'a>(
         standings,
         unreported: &[],
     }
+}
+
+/// Who waits and could not begin whatever is chosen.
+fn held_back(machine: &Machine, associations: &[Association]) -> BTreeSet<TaskNumber> {
+    let tasks = associations.iter().flat_map(|association| {
+        let tasks = association.tasks.iter();
+        tasks.map(move |(_, task)| (association, task))
+    });
+    let waiting = tasks.filter(|(_, task)| task.is_queued());
+    let blocked =
+        waiting.filter(|(association, task)| association.is_held_back(machine, &task.running));
+    let pieces = blocked.filter_map(|(_, task)| task.piece.as_ref());
+    pieces.map(|piece| piece.number).collect()
 }
 
 fn standing(association: &Association) -> Standing {

@@ -14,6 +14,8 @@ pub(crate) struct Machine {
     card_use: CardUse,
     /// The same of processors, in thousandths, without healthchecks.
     busy_cpus: u64,
+    /// Tasks whose processes are stopped for others.
+    stopped: usize,
     pub(crate) queue: Queue,
     /// `None`: the worker takes what it is sent.
     pub(crate) fetching: Option<Box<Fetching>>,
@@ -56,6 +58,22 @@ impl Machine {
             self.busy_cpus += cpus_of(task);
         }
         self.card_use.take(&task.gpus);
+    }
+
+    /// Its process is stopped: others may have its processors.
+    pub(crate) fn stops(&mut self, task: &RunningTask) {
+        self.busy_cpus -= cpus_of(task);
+        self.stopped += 1;
+    }
+
+    pub(crate) fn goes_on(&mut self, task: &RunningTask) {
+        self.busy_cpus += cpus_of(task);
+        self.stopped -= 1;
+    }
+
+    /// How many processes are stopped for others.
+    pub(crate) fn stopped(&self) -> usize {
+        self.stopped
     }
 
     /// It has none any more.

@@ -30,6 +30,8 @@ pub(crate) struct Piece {
     received: Time,
     deadline: Option<Time>,
     doing: Doing,
+    /// Its end was asked for: it neither stops nor goes on for others any more.
+    is_ending: bool,
     /// Seconds that it executed before it was stopped last.
     executed: f64,
     /// While it waits: instances times milliseconds.
@@ -73,6 +75,7 @@ impl Piece {
             received: now,
             deadline: options.deadline.map(|left| now + left),
             doing: Doing::Waits,
+            is_ending: false,
             executed: 0.0,
             // A float cast saturates; the least that waits counts.
             backlog: ((seconds.min(LONGEST) * 1000.0) as u64).max(1),
@@ -92,6 +95,25 @@ impl Piece {
 
     pub(crate) fn begin(&mut self, now: Time) {
         self.doing = Doing::Executes { since: now };
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.doing == Doing::IsStopped
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending
+    }
+
+    /// Its end was asked for: whether it is stopped, and this is the first time.
+    pub(crate) fn note_kill(&mut self) -> bool {
+        let was_ending = std::mem::replace(&mut self.is_ending, true);
+        !was_ending && self.is_stopped()
+    }
+
+    pub(crate) fn stop(&mut self, now: Time) {
+        self.executed = self.executed(now);
+        self.doing = Doing::IsStopped;
     }
 
     /// Seconds that it has executed.

@@ -5,6 +5,7 @@
 //! tasks holds for it.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use brasserie_common::worker::Intake;
@@ -28,7 +29,7 @@ pub(crate) const WHOLE_CPU: u64 = 1000;
 const MOST_CPUS: u64 = 1_000_000;
 
 /// Where a task stands in the queue.
-pub(crate) type Place = u64;
+pub(crate) type Place = i64;
 
 /// Whose task waits, and which.
 pub(crate) type Waiting = (AssociationIndex, TaskKey);
@@ -62,9 +63,10 @@ impl Queue {
         self.order.remove(&place);
     }
 
-    /// Who has this place goes behind all others.
-    pub(crate) fn move_behind(&mut self, place: Place) -> Place {
-        let new = self.next_place();
+    /// Who has this place goes before all others.
+    pub(crate) fn move_to_the_front(&mut self, place: Place) -> Place {
+        let first = self.order.first_key_value();
+        let new = first.map_or(place, |(first, _)| first - 1);
         if let Some(waiting) = self.order.remove(&place) {
             self.order.insert(new, waiting);
         }
@@ -79,7 +81,7 @@ impl Queue {
 
     /// Who is next behind a place.
     pub(crate) fn next_behind(&self, place: Place) -> Option<(Place, Waiting)> {
-        let mut behind = self.order.range(place + 1..);
+        let mut behind = self.order.range((Bound::Excluded(place), Bound::Unbounded));
         behind
             .next()
             .map(|(place, waiting)| (*place, waiting.clone()))
@@ -182,6 +184,14 @@ impl Association {
         self.options.work_fetch.is_some() && task.work.bufferable && !task.is_healthcheck()
     }
 
+    /// Whether it could not begin however few processors were busy.
+    pub(crate) fn is_held_back(&self, machine: &Machine, task: &RunningTask) -> bool {
+        match self.obstacle(machine, task) {
+            Some(Obstacle::Room(_) | Obstacle::Cards(_)) => true,
+            Some(Obstacle::Processors) | None => false,
+        }
+    }
+
     /// A scheduler that knows how many tasks may run here sends no more, an older one does not know.
     fn obstacle(&self, machine: &Machine, task: &RunningTask) -> Option<Obstacle> {
         let room = self.description.room.as_ref();
@@ -270,7 +280,7 @@ impl Association {
 /// Lets tasks begin for which there are processors now, in their order, whosever they are. Who waits for cards lets others pass; who
 /// waits for CPUs lets only those pass who wait for cards. Whose cards are gone for good ends.
 pub(crate) fn begin_queued(associations: &mut [Association], turn: &mut Turn<'_>) {
-    let mut behind = 0;
+    let mut behind = Place::MIN;
     while let Some((place, (of, key))) = turn.machine.queue.next_behind(behind) {
         behind = place;
         let association = &mut associations[of.0];

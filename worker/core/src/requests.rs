@@ -12,7 +12,7 @@ use brasserie_common::{
 };
 
 use crate::association::{Association, Binding};
-use crate::effect::{Effect, ExitReason, Refusal, Reply};
+use crate::effect::{ExitReason, Refusal, Reply};
 use crate::event::RunTask;
 use crate::invocations::Familiarity;
 use crate::limits::Limits;
@@ -414,11 +414,7 @@ impl Association {
                 );
             }
         }
-        turn.effect(Effect::Kill {
-            task: key,
-            invocation,
-            kill,
-        });
+        self.kill(turn, key, invocation, kill);
         Ok(Reply::Empty)
     }
 

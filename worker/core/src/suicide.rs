@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use brasserie_common::worker::Intake;
-use brasserie_common::{CallId, EndedBy, Kill, KillMethod, KillRequest, Time};
+use brasserie_common::{
+    CallId, EndedBy, InvocationId, Kill, KillMethod, KillRequest, TaskKey, Time,
+};
 
 use crate::association::Association;
-use crate::effect::{Effect, ExitReason};
+use crate::effect::ExitReason;
 use crate::outbox::Turn;
 use crate::reports::TaskLane;
 use crate::timer::{DYING_REPORTS_WAIT, GOODBYE_WAIT, LAST_REPORTS_WAIT};
@@ -189,18 +191,23 @@ impl Association {
     /// One request a process: the shell keeps the wait, so nothing is repeated.
     fn kill_all(&mut self, turn: &mut Turn<'_>, by: EndedBy, wait: impl Fn(Duration) -> Duration) {
         self.end_all_queued(turn, by);
-        for (key, task) in self.tasks.iter().filter(|(_, task)| task.is_live()) {
-            turn.effect(Effect::Kill {
-                task: key.clone(),
-                invocation: task.running.invocation,
-                kill: Kill {
-                    request: KillRequest {
-                        method: KillMethod::TermWaitKill,
-                        wait: wait(task.running.suicide_kill_wait),
-                    },
-                    by,
-                },
-            });
+        let live = self.tasks.iter().filter(|(_, task)| task.is_live());
+        let kill = |own| Kill {
+            request: KillRequest {
+                method: KillMethod::TermWaitKill,
+                wait: wait(own),
+            },
+            by,
+        };
+        let kills: Vec<(TaskKey, InvocationId, Kill)> = live
+            .map(|(key, task)| {
+                let running = &task.running;
+                let kill = kill(running.suicide_kill_wait);
+                (key.clone(), running.invocation, kill)
+            })
+            .collect();
+        for (key, invocation, kill) in kills {
+            self.kill(turn, key, invocation, kill);
         }
     }
 

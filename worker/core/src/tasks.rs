@@ -170,11 +170,51 @@ impl Tasks {
         Some(run)
     }
 
-    /// Others that wait go before this one.
-    pub(crate) fn move_behind(&mut self, queue: &mut Queue, key: &TaskKey) {
+    /// It executes and stops, if it may: which run.
+    pub(crate) fn suspend(
+        &mut self,
+        machine: &mut Machine,
+        (of, key): (AssociationIndex, &TaskKey),
+        now: Time,
+    ) -> Option<InvocationId> {
+        let task = self.by_key.get_mut(key).filter(|task| task.is_live())?;
+        let piece = task.piece.as_mut();
+        let piece = piece.filter(|piece| piece.executes() && !piece.is_ending())?;
+        if let Some(fetching) = &mut machine.fetching {
+            fetching.stopped(now, of, piece);
+        }
+        piece.stop(now);
+        machine.stops(&task.running);
+        Some(task.running.invocation)
+    }
+
+    /// It is stopped and goes on: which run.
+    pub(crate) fn resume(
+        &mut self,
+        machine: &mut Machine,
+        key: &TaskKey,
+        now: Time,
+    ) -> Option<InvocationId> {
+        let task = self.by_key.get_mut(key).filter(|task| task.is_live())?;
+        let piece = task.piece.as_mut();
+        let piece = piece.filter(|piece| piece.is_stopped() && !piece.is_ending())?;
+        piece.begin(now);
+        machine.goes_on(&task.running);
+        Some(task.running.invocation)
+    }
+
+    /// It was asked to end. Whether it is stopped, and was not asked before.
+    pub(crate) fn note_kill(&mut self, key: &TaskKey) -> bool {
+        let task = self.by_key.get_mut(key);
+        let piece = task.and_then(|task| task.piece.as_mut());
+        piece.is_some_and(|piece| piece.note_kill())
+    }
+
+    /// It goes before all others that wait.
+    pub(crate) fn move_to_the_front(&mut self, queue: &mut Queue, key: &TaskKey) {
         let task = self.by_key.get_mut(key);
         if let Some(Stage::Queued { place, .. }) = task.map(|task| &mut task.stage) {
-            *place = queue.move_behind(*place);
+            *place = queue.move_to_the_front(*place);
         }
     }
 
@@ -192,6 +232,10 @@ impl Tasks {
         let status = status_of(status, &story, limits.as_ref());
         Arc::make_mut(&mut task.running).story = Some(Arc::new(story));
         let running = Arc::clone(&task.running);
+        if task.piece.as_ref().is_some_and(|piece| piece.is_stopped()) {
+            // Its processors were given back already.
+            machine.goes_on(&running);
+        }
         match mem::replace(&mut task.stage, Stage::Ended(status.clone())) {
             Stage::Queued { place, .. } => machine.queue.remove(place),
             Stage::Live | Stage::Ended(_) => self.is_dead(machine, &running),

@@ -5,20 +5,20 @@ use std::hash::Hasher;
 use std::sync::Arc;
 
 use brasserie_common::fingerprint::{Canon, Shape, fingerprint_of};
-use brasserie_common::{InvocationId, TaskKey, Time, WorkerId};
+use brasserie_common::{CallId, CallOutcome, InvocationId, TaskKey, Time, WallTime, WorkerId};
 
 use crate::association::Association;
 use crate::config::Options;
-use crate::effect::{Effect, ExitReason, Reply};
+use crate::effect::{CallReply, Effect, ExitReason, Reply};
 use crate::event::{Event, RunTask};
-use crate::fetching::{Fetching, ask_for_work, choose_order};
+use crate::fetching::{Fetching, Turns, ask_for_work, choose_runs};
 use crate::machine::Machine;
 use crate::outbox::{Outbox, Turn};
 use crate::queue::begin_queued;
 use crate::requests::Elsewhere;
 use crate::suicide::Life;
 use crate::timer::earliest;
-use crate::work_fetch::{AssociationIndex, Saved};
+use crate::work_fetch::{AssociationIndex, SavedState};
 
 /// A worker's side of the protocol: an association for each of its schedulers, to whom it looks like a worker that has this scheduler
 /// only, and the machine that they share.
@@ -81,7 +81,7 @@ impl Worker {
 
     /// When [`Worker::handle_timeout`] has something to do; it never names a time that was handled.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let waiting = self.machine.queue.len();
+        let waiting = self.machine.queue.len() + self.machine.stopped();
         let fetching = self.machine.fetching.as_ref();
         let fetching = fetching.filter(|_| self.operator != Operator::HasIt);
         let own = self.associations.iter().map(|one| one.due(self.now));
@@ -166,9 +166,9 @@ impl Worker {
     }
 
     /// What a worker that fetches work has learned, for the next one in its place.
-    pub fn saved_work_fetch(&self) -> Option<Saved> {
+    pub fn saved_work_fetch(&self, wall: WallTime) -> Option<SavedState> {
         let fetching = self.machine.fetching.as_ref();
-        fetching.map(|fetching| fetching.save(self.now))
+        fetching.map(|fetching| fetching.save(self.now, wall))
     }
 
     /// How many tasks wait for processors.
@@ -211,8 +211,10 @@ fn advance(associations: &mut [Association], turn: &mut Turn<'_>) {
         association.judge_health(turn);
         association.enforce_limits(turn);
     }
-    choose_order(associations, turn);
-    begin_queued(associations, turn);
+    match choose_runs(associations, turn) {
+        Turns::Open => begin_queued(associations, turn),
+        Turns::Chosen => {}
+    }
     for association in associations.iter_mut() {
         association.advance_life(turn);
         association.send_heartbeat(turn);
@@ -245,16 +247,7 @@ fn hear(
                 fetching.update(turn.now, association);
             }
         }
-        Event::CallCompleted { call, outcome } => {
-            if let Some(fetching) = &mut turn.machine.fetching
-                && fetching.call_completed(turn.now, call, &outcome)
-            {
-                return;
-            }
-            if let Some(one) = associations.iter_mut().find(|one| one.waits_for(call)) {
-                one.call_completed(turn, call, outcome);
-            }
-        }
+        Event::CallCompleted { call, outcome } => call_completed(associations, turn, call, outcome),
         Event::ConnectionLost { association } => {
             if let Some(one) = associations.get_mut(association.0) {
                 one.connection_lost();
@@ -267,6 +260,48 @@ fn hear(
             }
             Some(_) | None => {}
         },
+        Event::TaskStarted { .. } | Event::TaskEnded { .. } | Event::TaskSampled { .. } => {
+            hear_of_process(associations, turn, event);
+        }
+        Event::UsableResources(usable) => {
+            if let Some(fetching) = &mut turn.machine.fetching {
+                fetching.set_usable(turn.now, &usable);
+            }
+            for one in associations {
+                one.description.usable.clone_from(&usable);
+            }
+        }
+        Event::Drain => {
+            operator.want_an_end();
+            associations.iter_mut().for_each(|one| one.drain(turn));
+        }
+        Event::Shutdown => {
+            operator.want_an_end();
+            associations.iter_mut().for_each(|one| one.shut_down(turn));
+        }
+    }
+}
+
+/// A call has an outcome: whoever waits for it hears.
+fn call_completed(
+    associations: &mut [Association],
+    turn: &mut Turn<'_>,
+    call: CallId,
+    outcome: CallOutcome<CallReply>,
+) {
+    if let Some(fetching) = &mut turn.machine.fetching
+        && fetching.call_completed(turn.now, call, &outcome)
+    {
+        return;
+    }
+    if let Some(one) = associations.iter_mut().find(|one| one.waits_for(call)) {
+        one.call_completed(turn, call, outcome);
+    }
+}
+
+/// What became of a process, by whose run it was.
+fn hear_of_process(associations: &mut [Association], turn: &mut Turn<'_>, event: Event) {
+    match event {
         Event::TaskStarted { task, invocation } => {
             if let Some(one) = whose_run(associations, &task, invocation) {
                 one.started(turn.now, &task, invocation);
@@ -291,22 +326,7 @@ fn hear(
                 one.tasks.sampled(&task, invocation, physical);
             }
         }
-        Event::UsableResources(usable) => {
-            if let Some(fetching) = &mut turn.machine.fetching {
-                fetching.set_usable(turn.now, &usable);
-            }
-            for one in associations {
-                one.description.usable.clone_from(&usable);
-            }
-        }
-        Event::Drain => {
-            operator.want_an_end();
-            associations.iter_mut().for_each(|one| one.drain(turn));
-        }
-        Event::Shutdown => {
-            operator.want_an_end();
-            associations.iter_mut().for_each(|one| one.shut_down(turn));
-        }
+        _ => {}
     }
 }
 

@@ -112,6 +112,13 @@ pub struct Association {
     pub max_concurrent_of_jobs: BTreeMap<u32, u32>,
 }
 
+impl Association {
+    /// Whether the operator limits how many of its tasks, or of some of them, run at once.
+    pub fn is_limited(&self) -> bool {
+        self.max_concurrent.is_some() || !self.max_concurrent_of_jobs.is_empty()
+    }
+}
+
 /// All of them, by their index.
 pub type Associations = [Association];
 

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 use crate::effect::{Call, CallReply, Effect, Goodbye};
-use crate::work_fetch::Profile;
+use crate::work_fetch::{Preemption, Profile};
 use crate::worker::rig::*;
 use crate::{AssociationIndex, Event, LifeStage, RunTask, WorkFetch, Worker};
 
@@ -99,6 +99,10 @@ struct World {
     ending: Option<(TaskKey, InvocationId)>,
     spawned: BTreeSet<InvocationId>,
     denied: BTreeSet<InvocationId>,
+    /// Live, and stopped for others.
+    stopped: BTreeSet<InvocationId>,
+    /// They went on only to end.
+    sent_off: BTreeSet<InvocationId>,
     heartbeats: Vec<CallId>,
     reports: Vec<CallId>,
     exited: bool,
@@ -112,6 +116,8 @@ impl World {
             ending: None,
             spawned: BTreeSet::new(),
             denied: BTreeSet::new(),
+            stopped: BTreeSet::new(),
+            sent_off: BTreeSet::new(),
             heartbeats: Vec::new(),
             reports: Vec::new(),
             exited: false,
@@ -207,6 +213,7 @@ impl World {
         let key = self.live.keys().nth(which % self.live.len()).cloned();
         let task = key.unwrap();
         let invocation = self.live.remove(&task).unwrap();
+        self.stopped.remove(&invocation);
         self.ending = Some((task.clone(), invocation));
         let status = match what {
             0 => ReportedStatus::failed(),
@@ -222,6 +229,7 @@ impl World {
     }
 
     fn judge(&mut self, effects: Vec<Effect>) {
+        let mut resumed = None;
         for effect in effects {
             assert!(
                 !self.exited
@@ -231,23 +239,7 @@ impl World {
             );
             match effect {
                 Effect::Reply { request, .. } => assert_eq!(request, RequestId(9)),
-                Effect::Call { id, call, .. } => match call {
-                    Call::Heartbeat { goodbye, .. } => {
-                        match goodbye {
-                            Goodbye::No => {}
-                            Goodbye::TasksAreDead => assert!(self.live.is_empty()),
-                        }
-                        self.heartbeats.push(id);
-                    }
-                    Call::UpdateStatus { task, status, .. } => {
-                        self.reports.push(id);
-                        if status.is_overwriteable() {
-                            assert!(!self.spawned_and_live(&task.key(), task.invocation));
-                            self.denied.insert(task.invocation);
-                        }
-                    }
-                    Call::RequestWork { .. } => unreachable!("the rig keeps them apart"),
-                },
+                Effect::Call { id, call, .. } => self.judge_call(id, call),
                 Effect::Spawn { run, .. } => {
                     let invocation = run.task.invocation;
                     let before = self.live.insert(run.task.key(), invocation);
@@ -269,7 +261,21 @@ impl World {
                     task, invocation, ..
                 } => {
                     let is_live = self.live.get(&task) == Some(&invocation);
+                    assert!(!self.stopped.contains(&invocation), "it would not hear it");
+                    if resumed == Some(invocation) {
+                        self.sent_off.insert(invocation);
+                    }
                     assert!(is_live || self.ending == Some((task, invocation)));
+                }
+                Effect::Suspend { task, invocation } => {
+                    assert_eq!(self.live.get(&task), Some(&invocation));
+                    assert!(self.stopped.insert(invocation), "stopped twice");
+                }
+                Effect::Resume { task, invocation } => {
+                    let is_ending = self.ending == Some((task.clone(), invocation));
+                    assert!(is_ending || self.live.get(&task) == Some(&invocation));
+                    assert!(self.stopped.remove(&invocation), "it was not stopped");
+                    resumed = Some(invocation);
                 }
                 Effect::NewInstance { .. } => panic!("the only association begins anew"),
                 Effect::Exit { .. } => {
@@ -280,12 +286,39 @@ impl World {
         }
     }
 
+    fn judge_call(&mut self, id: CallId, call: Call) {
+        match call {
+            Call::Heartbeat { goodbye, .. } => {
+                match goodbye {
+                    Goodbye::No => {}
+                    Goodbye::TasksAreDead => assert!(self.live.is_empty()),
+                }
+                self.heartbeats.push(id);
+            }
+            Call::UpdateStatus { task, status, .. } => {
+                self.reports.push(id);
+                if status.is_overwriteable() {
+                    assert!(!self.spawned_and_live(&task.key(), task.invocation));
+                    self.denied.insert(task.invocation);
+                }
+            }
+            Call::RequestWork { .. } => unreachable!("the rig keeps them apart"),
+        }
+    }
+
     /// Who may not wait begins on acceptance; who may begins whatever has come since, but alone on the only processor.
     fn judge_spawn(&self, run: &RunTask) {
         let fetches = self.rig.worker.fetches_work();
         if fetches && run.task.work.bufferable {
-            let others = self.live.keys().filter(|key| !is_healthcheck(key));
-            assert_eq!(others.count(), 1, "{:?}", run.task.key());
+            let others = self.live.iter().filter(|(key, invocation)| {
+                !is_healthcheck(key) && !self.stopped.contains(invocation)
+            });
+            // One that was stopped and is to end may have gone on for that.
+            let ending = self
+                .sent_off
+                .iter()
+                .filter(|one| self.live.values().any(|live| live == *one));
+            assert_eq!(others.count() - ending.count(), 1, "{:?}", run.task.key());
             return;
         }
         assert_eq!(self.rig.own().health(), Health::Healthy);
@@ -371,9 +404,14 @@ proptest! {
     fn promises_hold(
         joined in proptest::bool::weighted(0.8),
         fetches in any::<bool>(),
+        preempts in any::<bool>(),
         steps in proptest::collection::vec(step(), 0..120),
     ) {
-        let work_fetch = fetches.then(|| WorkFetch::new(Profile::CLUSTER, 1));
+        let preemption = if preempts { Preemption::Suspend } else { Preemption::Off };
+        let work_fetch = fetches.then(|| WorkFetch {
+            preemption,
+            ..WorkFetch::new(Profile::CLUSTER, 1)
+        });
         let rig = Rig::with(|options| options.work_fetch = work_fetch);
         let rig = if joined { rig.join() } else { rig };
         let mut world = World::new(rig);

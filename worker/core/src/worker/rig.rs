@@ -271,6 +271,11 @@ impl Rig {
         Some(u64::try_from(wait.as_millis()).unwrap())
     }
 
+    /// The call of the last heartbeat.
+    pub(super) fn last_beat(&self) -> u64 {
+        self.last_beat
+    }
+
     pub(super) fn completed(&mut self, call: u64, outcome: CallOutcome<CallReply>) -> Vec<Effect> {
         self.hear(Event::CallCompleted {
             call: CallId(call),

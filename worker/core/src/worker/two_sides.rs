@@ -306,6 +306,8 @@ impl Sides {
                 }
                 Effect::Reply { .. }
                 | Effect::Kill { .. }
+                | Effect::Suspend { .. }
+                | Effect::Resume { .. }
                 | Effect::NewInstance { .. }
                 | Effect::Exit { .. } => {}
             }

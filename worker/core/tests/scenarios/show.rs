@@ -50,6 +50,14 @@ impl World {
                     self.say(line);
                 }
             }
+            Effect::Suspend { task, invocation } => {
+                let run = self.name_of_run(invocation);
+                self.say(format!("suspend {run} on {}", task.node));
+            }
+            Effect::Resume { task, invocation } => {
+                let run = self.name_of_run(invocation);
+                self.say(format!("resume {run} on {}", task.node));
+            }
             Effect::Kill {
                 task,
                 invocation,

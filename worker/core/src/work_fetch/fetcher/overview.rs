@@ -18,7 +18,12 @@ impl Fetcher {
     pub fn overview(&self, scene: &Scene<'_>) -> Overview {
         let now = scene.now;
         let outlook = self.outlook(now, scene.tasks);
-        let sources = sources(&self.processors, self.contacts.iter(), scene.standings);
+        let sources = sources(
+            &self.processors,
+            self.contacts.iter(),
+            scene.standings,
+            &self.estimates,
+        );
         let outstanding = self.asked_by_type();
         let situation = self.situation(now, scene.tasks);
         let survey = Survey::new(grounds(&situation, &sources, &outlook, &outstanding));

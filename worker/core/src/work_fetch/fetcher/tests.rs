@@ -334,10 +334,17 @@ fn what_is_saved_is_there_again() {
     rig.now = rig.now + Duration::from_secs(20);
     let ended = rig.tasks[0].clone();
     rig.fetcher.task_stopped(rig.now, &ended);
-    rig.fetcher
-        .task_ended(rig.now, &ended, TaskEnd::Well { took: 17.0 });
+    rig.fetcher.task_ended(
+        rig.now,
+        &ended,
+        TaskEnd::Well {
+            given: None,
+            took: 17.0,
+        },
+    );
     let limits = Limits {
         ending: &BTreeSet::new(),
+        held_back: &BTreeSet::new(),
         memory: 1.0,
         expected_memory: &BTreeMap::new(),
     };
