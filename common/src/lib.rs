@@ -23,6 +23,7 @@ pub mod story;
 pub mod task;
 pub mod time;
 pub mod work;
+pub mod work_overview;
 pub mod worker;
 pub mod worker_set;
 

@@ -62,7 +62,7 @@ pub enum Effect {
 pub enum Reply {
     Empty,
     RunningTasks(Vec<RunningTask>),
-    /// `None`: this worker fetches no work.
+    /// `None`: this worker fetches none, and takes what it is sent.
     WorkFetch(Option<Box<Overview>>),
 }
 

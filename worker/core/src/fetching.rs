@@ -400,8 +400,12 @@ impl Fetching {
     pub(crate) fn overview(&self, now: Time, associations: &[Association]) -> Overview {
         let cards = self.cards(now, associations);
         let standings: Vec<Standing> = associations.iter().map(standing).collect();
-        self.fetcher
-            .overview(&scene(now, associations, &cards.tasks, &standings))
+        let scene = scene(now, associations, &cards.tasks, &standings);
+        let mut overview = self.fetcher.overview(&scene);
+        for (told, one) in overview.of_association.iter_mut().zip(associations) {
+            told.facts = Some(one.facts());
+        }
+        overview
     }
 
     /// All that another worker in its place can use; `wall`: what time it is for people.

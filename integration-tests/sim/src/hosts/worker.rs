@@ -439,7 +439,8 @@ impl Turn<'_> {
             }
         }
         let outcome = match reply {
-            Ok(Reply::Empty) => CallOutcome::Done(SchedulerCallReply::Empty),
+            // Nobody looks at work fetch here.
+            Ok(Reply::Empty | Reply::WorkFetch(_)) => CallOutcome::Done(SchedulerCallReply::Empty),
             Ok(Reply::RunningTasks(tasks)) => {
                 CallOutcome::Done(SchedulerCallReply::RunningTasks(tasks))
             }

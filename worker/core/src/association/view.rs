@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use brasserie_common::work_overview::AssociationFacts;
 use brasserie_common::{
     Health, RunningTask, SchedulerId, Time, WorkerDescription, WorkerId, WorkerSetId,
 };
 
 use super::{Association, HeartbeatTrouble};
 use crate::suicide::Life;
+use crate::tasks::Stage;
 
 /// How far an association is on its way out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,5 +105,26 @@ impl Association {
     /// How many ends and "was not running" answers wait to be acknowledged.
     pub fn unacknowledged_reports(&self) -> usize {
         self.reports.tasks_pending()
+    }
+
+    /// What people see of it beside its work fetch.
+    pub(crate) fn facts(&self) -> AssociationFacts {
+        let (mut running, mut waiting) = (0, 0);
+        for (_, task) in self.tasks.iter() {
+            match task.stage {
+                Stage::Queued { .. } => waiting += 1,
+                Stage::Live if task.running.is_healthcheck() => {}
+                Stage::Live => running += 1,
+                Stage::Ended(_) => {}
+            }
+        }
+        AssociationFacts {
+            shard: self.description.shard.clone(),
+            scheduler: self.scheduler(),
+            health: self.health(),
+            running,
+            waiting,
+            unacknowledged: self.unacknowledged_reports(),
+        }
     }
 }

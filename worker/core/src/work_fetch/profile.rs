@@ -139,6 +139,17 @@ impl Profile {
         linger: 0.0,
     };
 
+    /// For people.
+    pub fn name(&self) -> &'static str {
+        if *self == Profile::CLUSTER {
+            "cluster"
+        } else if *self == Profile::VOLUNTEER {
+            "volunteer"
+        } else {
+            "custom"
+        }
+    }
+
     /// Below this work is fetched.
     pub fn low_water(&self) -> f64 {
         self.work_buffer_min.max(self.fetch_time)
@@ -176,6 +187,19 @@ mod tests {
             ..nothing
         };
         assert_eq!((at_once.low_water(), at_once.high_water()), (0.0, 1.0));
+    }
+
+    #[test]
+    fn what_is_changed_has_a_name_of_its_own() {
+        let changed = Profile {
+            linger: 7.0,
+            ..Profile::CLUSTER
+        };
+        let all = [Profile::CLUSTER, Profile::VOLUNTEER, changed];
+        assert_eq!(
+            all.map(|profile| profile.name()),
+            ["cluster", "volunteer", "custom"]
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod fetching;
 mod joining;
 mod leaving;
 mod limits;
+mod looking;
 mod preemption;
 mod queueing;
 mod reporting;
