@@ -76,6 +76,8 @@ impl Performer {
                 invocation,
                 kill,
             } => self.kill(task, invocation, kill),
+            Effect::Suspend { task, invocation } => self.runner.suspend(&run_key(task, invocation)),
+            Effect::Resume { task, invocation } => self.runner.resume(&run_key(task, invocation)),
             Effect::NewInstance { .. } => {}
             Effect::Exit { reason } => return ControlFlow::Break(reason),
         }
@@ -149,15 +151,19 @@ impl Performer {
     }
 
     fn kill(&self, task: TaskKey, invocation: InvocationId, kill: Kill) {
-        let key = RunKey {
-            invocation,
-            job: task.job,
-            node: task.node,
-        };
+        let key = run_key(task, invocation);
         match self.runner.kill(&key, kill.request, kill.by) {
             // Its end is on its way to the core.
             Ok(()) | Err(KillError::Unknown) => {}
         }
+    }
+}
+
+fn run_key(task: TaskKey, invocation: InvocationId) -> RunKey {
+    RunKey {
+        invocation,
+        job: task.job,
+        node: task.node,
     }
 }
 
