@@ -7,3 +7,4 @@ mod limits;
 mod queueing;
 mod reporting;
 mod running;
+mod several;
