@@ -350,7 +350,9 @@ impl Association {
             CallOutcome::Done(CallReply::Heartbeat(response)) => {
                 self.heartbeat_answered(turn, sent, *response)
             }
-            CallOutcome::Done(CallReply::Acknowledged | CallReply::Work(_)) => {
+            CallOutcome::Done(
+                CallReply::Acknowledged | CallReply::Work(_) | CallReply::NoSuchCall,
+            ) => {
                 self.heartbeats.went_astray(sent);
                 let text = "the answer is none to a heartbeat".to_owned();
                 Err(HeartbeatTrouble::Failed(text))

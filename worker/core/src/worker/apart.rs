@@ -274,7 +274,9 @@ impl Twins {
                 Effect::Reply { .. } => asked.unwrap(),
                 Effect::Call { association, .. } => association.0,
                 Effect::Spawn { run, .. } => self.owner(run.task.invocation),
-                Effect::Kill { invocation, .. } => self.owner(*invocation),
+                Effect::Kill { invocation, .. }
+                | Effect::Suspend { invocation, .. }
+                | Effect::Resume { invocation, .. } => self.owner(*invocation),
                 Effect::NewInstance { association, after } => {
                     assert_eq!(*after, self.sides[association.0].id);
                     anew.push(association.0);

@@ -57,6 +57,7 @@ impl Pair {
                 shard: Shard::try_from("y").unwrap(),
                 id: OTHER,
                 share: 0.0,
+                members: Vec::new(),
             });
             change(options);
         });
@@ -182,6 +183,7 @@ impl Pair {
                     self.rig.heartbeat_answered(id.0, n, 1, state)
                 }
                 (Some(_), Call::UpdateStatus { .. }) => self.rig.acknowledge(id.0),
+                (Some(_), Call::RequestWork { .. }) => Vec::new(),
             });
         }
         left
@@ -507,9 +509,7 @@ fn the_cards_are_the_machines() {
 /// Of one processor, and all tasks may wait.
 fn fetching() -> Pair {
     let mut pair = Pair::joined_with(|options| {
-        options.work_fetch = Some(WorkFetch {
-            profile: Profile::CLUSTER,
-        });
+        options.work_fetch = Some(WorkFetch::new(Profile::CLUSTER, 1));
     });
     pair.hear(Event::UsableResources(UsablePhysicalResources {
         cpu_cores: 1.0,
@@ -521,6 +521,7 @@ fn fetching() -> Pair {
 fn may_wait(pair: &Pair, of: AssociationIndex, node: &str, number: i64) -> RunTask {
     let mut wanted = pair.wanted(of, node, number);
     wanted.task.work.bufferable = true;
+    wanted.task.work.est_duration = Some(5.0);
     wanted
 }
 
