@@ -14,6 +14,8 @@ struct Side {
     /// What its lines begin with: nothing if there is no other scheduler.
     of: String,
     seen: Seen,
+    /// An earlier one's, which was told.
+    is_twin_of: Option<SchedulerId>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +40,7 @@ impl News {
                 false => format!("{address}: "),
             },
             seen: Seen::of(association),
+            is_twin_of: None,
         });
         News(sides.collect())
     }
@@ -55,11 +58,35 @@ impl News {
             }
         }
         if changed {
+            self.warn_of_twins();
             let text = self.0.iter().map(Side::status).collect::<Vec<_>>();
             let text = text.join("; ");
             match self.is_ending() && !is_ending {
                 true => manager.stopping(&text),
                 false => manager.status(&text),
+            }
+        }
+    }
+
+    /// It cannot tell by their addresses.
+    fn warn_of_twins(&mut self) {
+        for at in 1..self.0.len() {
+            let (others, rest) = self.0.split_at_mut(at);
+            let side = &mut rest[0];
+            let scheduler = side.seen.scheduler;
+            let twin = others
+                .iter()
+                .find(|other| other.seen.scheduler == scheduler);
+            let Some(twin) = twin.filter(|_| scheduler.is_some()) else {
+                continue;
+            };
+            if side.is_twin_of != scheduler {
+                let other = twin.of.trim_end_matches(": ");
+                let of = &side.of;
+                tracing::warn!(
+                    "{of}the same scheduler answers at {other}: leave out one of the two --scheduler"
+                );
+                side.is_twin_of = scheduler;
             }
         }
     }

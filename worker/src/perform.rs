@@ -134,8 +134,11 @@ impl Performer {
     }
 
     fn spawn(&self, run: RunTask, cuda_devices: Vec<String>, associations: &[Association]) {
-        let of = associations.iter().find(|of| of.instance() == run.worker);
-        let not_after = of.and_then(Association::tasks_may_live_until);
+        let of = associations
+            .iter()
+            .position(|of| of.instance() == run.worker);
+        let of = of.expect("Invariant: a task is started for whom it was sent to");
+        let not_after = associations[of].tasks_may_live_until();
         let not_after = not_after.unwrap_or(Time::NEVER);
         let path_to_node = path_to_node(&run);
         let key = RunKey {
@@ -154,6 +157,7 @@ impl Performer {
             options: run.options,
             cuda_devices,
             not_after,
+            association: AssociationIndex(of),
             asked: Instant::now(),
         };
         let Err(error) = self.runner.spawn(request) else {
@@ -251,6 +255,7 @@ impl TaskSink for Supervised {
             group: began.leader,
             listed: self.clock.now(),
             invocation: key.invocation,
+            association: began.association,
         };
         self.running.began(key, began);
         if let Some(slot) = self.groups.lock().add(listed) {

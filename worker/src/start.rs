@@ -30,7 +30,7 @@ use crate::news::News;
 use crate::options::{Retention, StartOptions};
 use crate::perform::{OwnEvents, Performer, Supervised, Timed};
 use crate::process::{
-    self, Accounts, AccountsError, AllowedUser, DescriptorLimit, Orphans, RunnerConfig,
+    self, Accounts, AccountsError, AllowedUser, DescriptorLimit, Marks, Orphans, RunnerConfig,
 };
 use crate::room::Seen;
 use crate::rpc::{SchedulerClient, WorkerService};
@@ -68,7 +68,7 @@ pub enum StartError {
     Groups { left: Vec<PathBuf> },
     #[error(transparent)]
     Accounts(#[from] AccountsError),
-    #[error("cannot tell the keeper where control groups are: {0}")]
+    #[error("cannot tell the keeper what it must know: {0}")]
     Keeper(io::Error),
     #[error("no scheduler is named: a worker works for one at least")]
     NoScheduler,
@@ -374,6 +374,10 @@ fn runner_config(
         environment: options.pass_environment.clone(),
         descriptors: surroundings.descriptors,
         orphans: surroundings.orphans,
+        marks: match options.schedulers.len() {
+            1 => Marks::None,
+            _ => Marks::OfSchedulers,
+        },
         output: options.output,
         ..RunnerConfig::new(
             directory.path().to_owned(),
@@ -417,9 +421,11 @@ fn core_options(
         .transpose()?;
     let instances = iter::once(&identity.instance).chain(further);
     let associations = options.schedulers.iter().zip(instances);
-    let associations = associations.map(|(scheduler, id)| AssociationOptions {
+    let associations = associations.enumerate();
+    let associations = associations.map(|(at, (scheduler, id))| AssociationOptions {
         shard: scheduler.shard.clone(),
         id: *id,
+        machine_lock: identity.machine_lock_of(at),
         share: scheduler.share,
         members: vec![scheduler.address.clone()],
     });
@@ -460,6 +466,10 @@ fn groups_config(
     let places = directory.path().join(places::FILE);
     if let Some(lease) = lease {
         lease.tell_places(&places).map_err(StartError::Keeper)?;
+        let schedulers = options.schedulers.len();
+        lease
+            .tell_schedulers(schedulers)
+            .map_err(StartError::Keeper)?;
     }
     let number = directory.identity().machine_lock.port;
     Ok(GroupsConfig {

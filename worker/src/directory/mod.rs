@@ -35,6 +35,7 @@ use parking_lot::Mutex;
 
 pub(crate) use groups::{GroupList, ListedGroup, Slot};
 pub use leftovers::LeftoverError;
+pub(crate) use leftovers::Search;
 use state::{LockNumber, State};
 
 use crate::keeper::Marker;
@@ -88,6 +89,16 @@ pub struct Identity {
     pub machine_lock: MachinePortLock,
     /// Later than that of every earlier user, by at least a second.
     pub instance: WorkerId,
+}
+
+impl Identity {
+    /// Of the association at this place: the first one's, or one that nobody else has.
+    pub(crate) fn machine_lock_of(&self, at: usize) -> MachinePortLock {
+        MachinePortLock {
+            hostname: Arc::clone(&self.machine_lock.hostname),
+            port: LockNumber::behind(self.machine_lock.port, at),
+        }
+    }
 }
 
 impl WorkerDirectory {

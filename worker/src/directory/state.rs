@@ -142,6 +142,14 @@ impl LockNumber {
         })
     }
 
+    /// That of one more lock of the same user, `at` places behind.
+    pub(super) fn behind(number: i32, at: usize) -> i32 {
+        let span = i64::from(i32::MAX) - i64::from(FIRST_NUMBER) + 1;
+        let at = i64::try_from(at).unwrap_or_default();
+        let offset = (i64::from(number) - i64::from(FIRST_NUMBER) + at).rem_euclid(span);
+        i32::try_from(i64::from(FIRST_NUMBER) + offset).unwrap_or(number)
+    }
+
     /// Two workers of one host name draw the same one with a probability of 2^-31.
     pub(super) fn draw(entropy: u64, file: LockFile) -> Self {
         let span = u64::from(i32::MAX.abs_diff(FIRST_NUMBER)) + 1;

@@ -375,6 +375,7 @@ mod tests {
             options: brasserie_common::TaskSubprocessOptions::default(),
             cuda_devices: Vec::new(),
             not_after: brasserie_common::Time::NEVER,
+            association: brasserie_worker_core::AssociationIndex::FIRST,
             asked: Instant::now(),
         }
     }

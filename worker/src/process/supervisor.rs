@@ -121,7 +121,7 @@ impl Supervisor {
             &config.data_dir,
             reserved.status_number(),
             &config.environment,
-            &config.accounts,
+            (&config.accounts, config.marks),
         )?;
         let groups = config.groups.clone().map(Groups::open);
         groups.iter().for_each(Groups::announce);
@@ -259,6 +259,7 @@ impl Supervisor {
                     leader: child.pid,
                     refresh: request.options.refresh_resources,
                     meter: group.as_ref().map(TaskGroup::meter),
+                    association: request.association,
                 };
                 self.sink.started(&key, began);
                 let task = Task {
@@ -375,7 +376,7 @@ impl Supervisor {
         let asked = &request.options.cgroups;
         let made = match &mut self.groups {
             Some(groups) => groups
-                .create(asked, Clock.wall())
+                .create(asked, Clock.wall(), request.association)
                 .map_err(|e| e.to_string()),
             None if asks_for_a_group(asked) => Err("this worker makes none".to_owned()),
             None => Ok(None),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
 use brasserie_common::resources::{GpuInfo, UsablePhysicalResources};
-use brasserie_common::worker::TaskRoom;
+use brasserie_common::worker::{MachinePortLock, TaskRoom};
 use brasserie_common::{
     CallId, EndedBy, GpuShare, Health, Principal, RefusalCode, ReportedStatus, RequestId,
     SequenceNumber, Shard, TaskKey, WorkerId,
@@ -44,6 +44,11 @@ struct Pair {
     beats: [usize; 2],
 }
 
+fn lock(port: i32) -> MachinePortLock {
+    let hostname = "here".into();
+    MachinePortLock { hostname, port }
+}
+
 struct Peer {
     /// `None`: it is silent.
     says: Option<Health>,
@@ -53,9 +58,11 @@ impl Pair {
     fn new(change: impl FnOnce(&mut Options)) -> Self {
         let rig = Rig::with(|options| {
             options.associations[0].shard = Shard::try_from("x").unwrap();
+            options.associations[0].machine_lock = lock(1);
             options.associations.push(AssociationOptions {
                 shard: Shard::try_from("y").unwrap(),
                 id: OTHER,
+                machine_lock: lock(2),
                 share: 0.0,
                 members: Vec::new(),
             });
@@ -174,6 +181,9 @@ impl Pair {
             let says = self.schedulers[association.0].says;
             if let Call::Heartbeat { worker, .. } = &call {
                 assert_eq!(worker.id, self.id(association));
+                // Its own, whichever instance it is.
+                let number = i32::try_from(Self::number(association)).unwrap();
+                assert_eq!(worker.machine_lock, lock(number));
                 self.beats[association.0] += 1;
             }
             effects.extend(match (says, call) {
