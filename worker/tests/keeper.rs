@@ -136,11 +136,11 @@ fn live_on_a_lease() -> ExitCode {
     let until = now + LEASE;
     let how = std::env::args().nth(1).expect("an argument");
     match how.as_str() {
-        "stop" | "stop-both" => lease.renew(Terms::living(until, KILL_WAIT)),
-        "hang-dying" => lease.renew(Terms::dying(until, KILL_WAIT)),
+        "stop" | "stop-both" => lease.renew(0, Terms::living(until, KILL_WAIT)),
+        "hang-dying" => lease.renew(0, Terms::dying(until, KILL_WAIT)),
         "hurry" => {
-            lease.renew(Terms::living(now + SOON * 100, KILL_WAIT));
-            lease.renew(Terms::living(until, KILL_WAIT));
+            lease.renew(0, Terms::living(now + SOON * 100, KILL_WAIT));
+            lease.renew(0, Terms::living(until, KILL_WAIT));
         }
         other => panic!("no way {other}"),
     }
@@ -165,7 +165,7 @@ fn renew_for_a_while() -> ExitCode {
     let mut lease = Lease::of_this_process().expect("opened").expect("kept");
     let end = Clock.now() + LEASE * 3;
     while Clock.now() < end {
-        lease.renew(Terms::living(Clock.now() + LEASE, KILL_WAIT));
+        lease.renew(0, Terms::living(Clock.now() + LEASE, KILL_WAIT));
         std::thread::yield_now();
     }
     ExitCode::from(7)

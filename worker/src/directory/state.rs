@@ -78,6 +78,14 @@ impl State {
         }
     }
 
+    /// By one more instance.
+    pub(super) fn used_at(&self, start_time: i64) -> Self {
+        State {
+            last_start_time: start_time,
+            ..self.clone()
+        }
+    }
+
     /// `None` in a directory that no worker has used.
     pub(super) fn load(path: &Path) -> Result<Option<Self>, DirectoryError> {
         let malformed = |reason: String| DirectoryError::Malformed {

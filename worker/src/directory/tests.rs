@@ -51,6 +51,22 @@ fn one_directory_keeps_its_machine_lock_and_never_repeats_a_start_time() {
 }
 
 #[test]
+fn every_further_instance_begins_in_a_second_of_its_own_which_successors_know() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let path = parent.path().join("w");
+    let directory = open(&path);
+    let mut last = directory.identity().instance;
+    for _ in 0..5 {
+        let next = directory.instances().next().expect("stored");
+        assert!(next.0.start_time > last.0.start_time);
+        assert_ne!(next.0.rand, last.0.rand);
+        last = next;
+    }
+    drop(directory);
+    assert!(open(&path).identity().instance.0.start_time > last.0.start_time);
+}
+
+#[test]
 fn a_start_time_in_the_future_is_exceeded_without_waiting() {
     let parent = tempfile::tempdir().expect("a folder");
     let path = parent.path().join("w");

@@ -173,7 +173,7 @@ impl Guard {
     /// Does what the program had to do by now and did not do.
     fn enforce(&mut self, now: Time) {
         // In every stage, for it also silences the bell.
-        let terms = self.ledger.read();
+        let terms = self.ledger.read()[0];
         let due = match self.stage {
             Stage::Sweeping { .. } => return self.arm(Time::NEVER),
             Stage::Warned { kill_at } => kill_at,

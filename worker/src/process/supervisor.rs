@@ -23,7 +23,7 @@ use super::launch::{Child, Launch, Limit, Way};
 use super::pipes::{LineSplitter, Pipe, PipeKind, StatusCollector, Tail};
 use super::rate::RateLimit;
 use super::refusals::{Asked, beyond_our_own, explain, kernels};
-use super::runner::{Command, Inbox, TaskNumber};
+use super::runner::{Command, Inbox, Stops, TaskNumber};
 use super::spawn::{self, Launcher};
 use super::strays::{LOOK, Strays};
 use super::task::{Declared, Stage, Task, Telling};
@@ -197,6 +197,14 @@ impl Supervisor {
                         self.kill(number, kill.request, kill.by, kill.asked);
                     }
                 }
+                Some(Command::Pause { number, stops }) => {
+                    if let Some(task) = self.tasks.get_mut(&number) {
+                        match stops {
+                            Stops::Now => task.stop(),
+                            Stops::NoMore => task.go_on(),
+                        }
+                    }
+                }
                 Some(Command::KillAll {
                     wait,
                     by,
@@ -260,6 +268,7 @@ impl Supervisor {
                     pidfd: Some(child.pidfd),
                     pipes: pipes.map(Pipe::Unwatched),
                     stage: Stage::Running,
+                    is_stopped: false,
                     sent: Signalled::No,
                     signalled: Signalled::No,
                     kill_at: None,

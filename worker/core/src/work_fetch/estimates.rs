@@ -5,17 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use brasserie_common::estimate::{SHORTEST, averaged};
 use brasserie_common::work::DEFAULT_ESTIMATE;
 
 use super::amounts::amount;
 use super::types::AssociationIndex;
 
-/// No estimate is shorter, and no task has less left while it runs: what is queued is never nothing.
-const SHORTEST: f64 = 0.001;
-/// How much of an estimate a task changes.
-const WEIGHT: f64 = 0.1;
-/// A task that takes so much longer than estimated is believed at once: too little work hurts less than a missed deadline.
-const JUMP: f64 = 1.1;
 /// What a job says is the same if it differs by no more than this part of it.
 const SAME: f64 = 1e-9;
 /// Tasks are never believed to take more times as long as their scheduler reckons, or a lesser part of that, than this.
@@ -212,14 +207,6 @@ fn is_same(one: Option<f64>, other: Option<f64>) -> bool {
 /// What the scheduler goes by.
 fn reckoned(said: Option<f64>) -> f64 {
     said.unwrap_or(DEFAULT_ESTIMATE)
-}
-
-/// More is believed at once, less by and by.
-fn averaged(before: Option<f64>, now: f64) -> f64 {
-    match before {
-        Some(before) if now <= JUMP * before => (1.0 - WEIGHT) * before + WEIGHT * now,
-        Some(_) | None => now,
-    }
 }
 
 #[cfg(test)]
