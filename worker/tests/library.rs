@@ -11,7 +11,7 @@ use brasserie_thrift::generated::brasserie::{
 use brasserie_thrift::generated::common::{BistroInstanceID, RunningTask, TaskSubprocessOptions};
 use brasserie_thrift::generated::worker::{BistroWorkerRunTaskArgs, BistroWorkerRunTaskResult};
 use brasserie_thrift::rpc::{CallResult, ClientConfig, ClientPool, PeerAddr};
-use brasserie_worker::{ExitReason, StartError, StartOptions, start};
+use brasserie_worker::{ExitReason, StartError, StartOptions, WorkFetchProfile, start};
 use tokio::time::timeout;
 
 /// Longer than anything here takes, even on a very busy machine.
@@ -157,7 +157,7 @@ async fn who_fetches_work_shows_it_and_who_does_not_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_many_who_look_at_once_some_are_told_to_ask_again() {
+async fn many_who_look_at_once_are_answered_or_told_to_ask_again_and_keep_no_place() {
     const LOOKS: usize = 500;
     let dir = tempfile::tempdir().expect("a folder");
     let mut options = options(dir.path());
