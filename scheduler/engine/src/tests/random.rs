@@ -770,11 +770,17 @@ fn run(order: NodeOrder, policy: SchedulerPolicy, steps: Vec<(u8, u64)>) {
 
 fn steps() -> impl Strategy<Value = Vec<(u8, u64)>> {
     let start = (any::<u64>(), any::<u64>(), any::<u64>());
-    let more = proptest::collection::vec((0u8..22, any::<u64>()), 1..60);
+    let more = proptest::collection::vec((0u8..28, any::<u64>()), 1..60);
     (start, more).prop_map(|((a, b, c), more)| {
         let more = more.into_iter().map(|(kind, seed)| {
-            // Ends are the most frequent event.
-            (if kind > 17 { 5 } else { kind }, seed)
+            // Ends are the most frequent event, and requests for work.
+            let kind = match kind {
+                0..18 => kind,
+                18..22 => 5,
+                22..25 => 16,
+                _ => 17,
+            };
+            (kind, seed)
         });
         [(0, a), (1, b), (2, c)].into_iter().chain(more).collect()
     })
