@@ -307,7 +307,10 @@ fn a_scheduler_that_is_named_twice_is_refused_by_name() {
     worker.args(["--scheduler", &again]);
     let finished = stage.finish("worker", worker);
     assert_eq!(finished.code, Some(2));
-    refused(&finished, &["--scheduler", &again, "give each scheduler once"]);
+    refused(
+        &finished,
+        &["--scheduler", &again, "give each scheduler once"],
+    );
 }
 
 #[test]
