@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::time::Duration;
 
 use brasserie_common::worker::Intake;
 use brasserie_common::{
@@ -254,7 +255,8 @@ impl Association {
             }
             NeverBegins::Cannot(why) => (None, Fault::Worker, format!("it never began: {why}")),
         };
-        let mut story = Story::not_started(&text, fault, waited);
+        let mut story = Story::not_started(&text, fault, Duration::ZERO);
+        story.waited = waited;
         story.ended_by = by;
         let mut status = ReportedStatus::by_fault(fault, &text);
         if self.description.intake == Intake::Draining && status.is_incomplete_backoff() {

@@ -224,11 +224,18 @@ impl Tasks {
         &mut self,
         machine: &mut Machine,
         (key, invocation): (&TaskKey, InvocationId),
-        status: ReportedStatus,
-        story: Story,
+        (status, mut story): (ReportedStatus, Story),
+        now: Time,
     ) -> Option<(&Task, ReportedStatus)> {
         let task = self.open_run(key, invocation)?;
         let limits = task.limits.take();
+        if let Some(piece) = &task.piece
+            && !piece.waits()
+        {
+            story.waited = piece.waited();
+            // Whoever learns how long tasks run wants what they take.
+            story.ran = story.ran.saturating_sub(piece.stopped(now));
+        }
         let status = status_of(status, &story, limits.as_ref());
         Arc::make_mut(&mut task.running).story = Some(Arc::new(story));
         let running = Arc::clone(&task.running);
