@@ -17,9 +17,9 @@ use crate::outbox::Turn;
 use crate::piece::Piece;
 use crate::suicide::Life;
 use crate::work_fetch::{
-    Association as Terms, AssociationIndex, Computing, Fetcher, NotServed, Overview, ProcessorKind,
-    Processors, Request, Saved, SavedScheduler, SavedState, Scene, Setup, Standing, Step, Task,
-    TaskEnd, TaskNumber,
+    Association as Terms, AssociationIndex, CheckEvent, Computing, Fetcher, NotServed, Overview,
+    ProcessorKind, Processors, Request, Saved, SavedScheduler, SavedState, Scene, Setup, Standing,
+    Step, Task, TaskEnd, TaskNumber,
 };
 
 mod choosing;
@@ -44,7 +44,7 @@ pub(crate) struct Fetching {
     jobs: Jobs,
     last_task: u64,
     /// Who each association was with when it was looked last.
-    met: Vec<Option<(WorkerId, SchedulerId)>>,
+    met: Vec<Met>,
     /// By association; one that does not is asked again when it is another instance.
     takes_requests: Vec<bool>,
     calls: BTreeMap<CallId, Asking>,
@@ -52,6 +52,13 @@ pub(crate) struct Fetching {
     backlog: BTreeMap<Processor, u64>,
     /// What was chosen last counts until then.
     chosen_until: Time,
+}
+
+/// Who an association is, and with whom.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Met {
+    with: Option<(WorkerId, SchedulerId)>,
+    is_absent: bool,
 }
 
 /// A call on its way.
@@ -91,7 +98,7 @@ impl Fetching {
         let saved = saved.map_or_else(Saved::default, |saved| jobs.places(saved, &addresses));
         Fetching {
             addresses,
-            met: vec![None; setup.associations.len()],
+            met: vec![Met::default(); setup.associations.len()],
             takes_requests: vec![true; setup.associations.len()],
             fetcher: Fetcher::new(setup, now, &saved),
             card_weight: work_fetch.card_weight,
@@ -164,12 +171,6 @@ impl Fetching {
         piece.task(now, of, estimate, type_of_cards)
     }
 
-    /// Whether somebody waits for cards, who may begin although all CPUs are busy.
-    pub(crate) fn cards_are_waited_for(&self) -> bool {
-        let mut waiting = self.backlog.iter();
-        waiting.any(|(processor, backlog)| *processor != Processor::Cpu && *backlog > 0)
-    }
-
     /// Whether so much more may wait for the type; the first may always.
     pub(crate) fn may_wait(&self, processor: &Processor) -> bool {
         let waiting = self.backlog.get(processor).copied().unwrap_or(0);
@@ -208,9 +209,11 @@ impl Fetching {
             return false;
         };
         match outcome {
-            CallOutcome::Done(CallReply::Work(reply)) => {
+            CallOutcome::Done(CallReply::Work(reply)) if reply.seq == asking.seq => {
                 self.fetcher.answered(now, asking.association, reply);
             }
+            // Of another request it says nothing, and of this one nothing will be said any more.
+            CallOutcome::Done(CallReply::Work(_)) => self.failed(now, asking),
             CallOutcome::Done(CallReply::NoSuchCall) => {
                 if let Some(takes) = self.takes_requests.get_mut(asking.association.0) {
                     *takes = false;
@@ -254,11 +257,17 @@ impl Fetching {
     fn meet(&mut self, associations: &[Association]) {
         for (association, met) in associations.iter().zip(&mut self.met) {
             let with = association.scheduler();
-            let with = with.map(|scheduler| (association.id(), scheduler));
-            if *met == with {
+            let met_now = Met {
+                with: with.map(|scheduler| (association.id(), scheduler)),
+                is_absent: standing(association).is_absent,
+            };
+            let before = std::mem::replace(met, met_now);
+            if before.is_absent && !met_now.is_absent {
+                self.fetcher.check(CheckEvent::Reconnected);
+            }
+            if before.with == met_now.with {
                 continue;
             }
-            *met = with;
             let index = association.index;
             self.calls.retain(|_, asking| asking.association != index);
             self.takes_requests[index.0] = true;
@@ -464,7 +473,7 @@ fn standing(association: &Association) -> Standing {
     };
     Standing {
         is_suspended: false,
-        is_absent: !serves || association.scheduler().is_none(),
+        is_absent: !serves || association.scheduler().is_none() || association.is_out_of_favour(),
         wants_no_more_work: draining,
         unacknowledged: association.reports.tasks_pending(),
     }

@@ -120,7 +120,10 @@ impl Tasks {
         task: Task,
     ) {
         match &task.stage {
-            Stage::Queued { place, .. } => machine.queue.insert(*place, (association, key.clone())),
+            Stage::Queued { place, .. } => {
+                let waiting = (association, key.clone());
+                machine.queue.insert(*place, waiting, &task.running);
+            }
             Stage::Live => self.lives(machine, &task.running),
             Stage::Ended(_) => {}
         }
