@@ -11,6 +11,7 @@ mod contact_state;
 mod driver;
 mod estimates;
 mod fetch;
+mod fetcher;
 mod job_sched;
 mod members;
 mod outlook;
@@ -34,6 +35,10 @@ pub use driver::{
 pub use estimates::{Estimates, Progress, SavedEstimate, remaining};
 pub use fetch::{
     AssociationReason, Demand, FetchRequest, Grounds, PairReason, Source, SourcePair, Survey,
+};
+pub use fetcher::{
+    AssociationOverview, Fetcher, Limits, Overview, PairOverview, Request, Saved, Scene, Setup,
+    Standing, Step, TaskEnd, TypeOverview,
 };
 pub use job_sched::{EdfHistory, Hand, Preemption, Schedule};
 pub use members::{Attempt, ListChange, Members, NextTry, NotServed};

@@ -118,6 +118,12 @@ impl ContactState {
         self.pairs.clear_all();
     }
 
+    /// The worker's processors are others: what is known of types that stay is kept, by their names.
+    pub fn set_processors(&mut self, now: Time, before: &Processors, after: &Processors) {
+        let known = self.pairs.save(now, before);
+        self.pairs = PairBackoffs::restore(now, after, &known);
+    }
+
     /// The operator wants to begin anew with the scheduler: nothing of it is known, not even who it is.
     pub fn reset(&mut self, processors: &Processors) {
         self.rpc = RpcPolicy::new();

@@ -66,6 +66,8 @@ pub struct Candidate<'a> {
     pub state: &'a mut ContactState,
     /// The operator does not let it have its way.
     pub is_suspended: bool,
+    /// It does not take this worker for a healthy one of its own: there is nobody to talk to.
+    pub is_absent: bool,
     /// It gets nothing more to do here.
     pub wants_no_more_work: bool,
     /// Tasks of it are here, or ends that it has not acknowledged.
@@ -235,7 +237,7 @@ impl Driver {
     }
 
     /// When the next round may be at the earliest.
-    fn opens(&self, profile: &Profile) -> Time {
+    pub(super) fn opens(&self, profile: &Profile) -> Time {
         let after = |last| last + span(profile.driver_period);
         self.last_round.map_or(Time::ZERO, after)
     }
@@ -372,7 +374,7 @@ impl Candidate<'_> {
     fn circumstances(&self) -> Circumstances {
         Circumstances {
             min_rpc_time: self.state.rpc.min_rpc_time(),
-            is_suspended: self.is_suspended,
+            is_suspended: self.is_suspended || self.is_absent,
             outputs_since: self.outputs_since,
             wants_no_more_work: self.wants_no_more_work,
         }
@@ -386,6 +388,9 @@ impl Candidate<'_> {
 
     /// When it is to be talked to for a wish, or else for a message, and why.
     fn asks_at(&self) -> Option<(Time, RpcReason)> {
+        if self.is_absent {
+            return None;
+        }
         let wish = self.state.rpc.wish();
         let wish = wish.filter(|wish| !(wish.heeds_suspension() && self.is_suspended));
         let at = |heeds| match heeds {
@@ -402,7 +407,7 @@ impl Candidate<'_> {
         let at = self.state.rpc.next_rpc_time()?;
         let is_moot = self.wants_no_more_work && !self.has_tasks;
         let is_up = self.state.rpc.wish() >= Some(Wish::Scheduler);
-        let heard = !(is_moot || is_up || self.is_suspended);
+        let heard = !(is_moot || is_up || self.is_suspended || self.is_absent);
         heard.then_some(at)
     }
 
@@ -421,7 +426,7 @@ impl Candidate<'_> {
     /// so it is asked only for what would idle otherwise.
     fn may_ask(&self, now: Time, choice: Choice) -> Option<Work> {
         let rpc = &self.state.rpc;
-        if self.is_suspended || rpc.is_backed_off(now) {
+        if self.is_suspended || self.is_absent || rpc.is_backed_off(now) {
             return None;
         }
         let is_copying = self

@@ -40,6 +40,11 @@ impl PairBackoff {
         Some(Wait { until, cause })
     }
 
+    /// It may have passed; [`Time::ZERO`]: it is not.
+    pub fn backed_off_until(&self) -> Time {
+        self.until.unwrap_or(Time::ZERO)
+    }
+
     pub fn is_backed_off(&self, now: Time) -> bool {
         self.wait(now).is_some()
     }

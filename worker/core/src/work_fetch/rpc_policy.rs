@@ -185,6 +185,11 @@ impl RpcPolicy {
         self.delay(now, finite(request_delay).max(profile.fetch_period));
     }
 
+    /// The scheduler wants no request for so long.
+    pub fn delayed(&mut self, now: Time, request_delay: f64) {
+        self.delay(now, request_delay);
+    }
+
     fn delay(&mut self, now: Time, request_delay: f64) {
         if finite(request_delay) > 0.0 {
             let until = now + span(request_delay);
@@ -323,6 +328,7 @@ impl RpcPolicy {
 
     /// The operation in progress is over without an outcome, since the association has changed: its wish stands.
     pub fn abandoned(&mut self) {
+        self.failed_tasks.clear();
         self.wish = self.wish.max(self.serving.take());
     }
 

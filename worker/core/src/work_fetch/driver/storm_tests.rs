@@ -143,6 +143,7 @@ impl Storm {
         let candidate = Candidate {
             state: &mut worker.state,
             is_suspended: false,
+            is_absent: false,
             wants_no_more_work: false,
             has_tasks: false,
             has_message: false,

@@ -78,6 +78,7 @@ impl Scheduler {
         Candidate {
             state: &mut self.state,
             is_suspended: self.is_suspended,
+            is_absent: false,
             wants_no_more_work: self.wants_no_more_work,
             has_tasks: self.has_tasks,
             has_message: self.has_message,

@@ -1,0 +1,372 @@
+//! Whom to ask for work, and what becomes of requests.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use brasserie_common::{ServiceAddress, Time, WorkReply, WorkRequestSeq};
+
+use super::super::contact_state::ReplyKind;
+use super::super::driver::{Candidate, CheckEvent, Choice, Contact, Decision, Round, Work};
+use super::super::fetch::{FetchRequest, Survey};
+use super::super::members::{NextTry, NotServed};
+use super::super::pair_backoff::Asked;
+use super::super::reason::{RpcReason, Wish};
+use super::super::report::Surroundings;
+use super::super::rr_sim::Situation;
+use super::super::types::{AssociationIndex, PerType};
+use super::words::{candidate, demands, grounds, heard, sources};
+use super::{Fetcher, Outstanding, Phase, REPEAT_AFTER, Request, Scene, Step, draw, terms};
+
+impl Fetcher {
+    /// When [`Fetcher::next`] has something to say, if nothing happens until then; it may have passed.
+    pub fn due(&self) -> Time {
+        let driver = match self.driver.in_progress() {
+            Some(_) => Time::NEVER,
+            None => self.wakes.max(self.driver.opens(&self.profile)),
+        };
+        let requests = self.outstanding.iter().flatten();
+        let requests = requests.map(|one| one.due(self.patience));
+        requests.chain([driver]).min().unwrap_or(Time::NEVER)
+    }
+
+    /// What to do now, which is then taken to be done.
+    pub fn next(&mut self, scene: &Scene<'_>) -> Step {
+        self.give_up_pending(scene);
+        if let Some(again) = self.ask_again(scene) {
+            return again;
+        }
+        let now = scene.now;
+        if self.driver.in_progress().is_none() && self.wakes <= now {
+            let step = self.look(scene);
+            if let Some(step) = step {
+                return step;
+            }
+        }
+        Step::Wait { until: self.due() }
+    }
+
+    fn look(&mut self, scene: &Scene<'_>) -> Option<Step> {
+        let mut chosen = None;
+        let outstanding = self.asked_by_type();
+        let with_tasks: BTreeSet<AssociationIndex> =
+            scene.tasks.iter().map(|task| task.association).collect();
+        let all = self.contacts.iter_mut().enumerate();
+        let mut candidates: Vec<Candidate<'_>> = all
+            .map(|(index, state)| {
+                let standing = scene.standings.get(index).copied().unwrap_or_default();
+                let has_here = with_tasks.contains(&AssociationIndex(index));
+                candidate(state, standing, has_here)
+            })
+            .collect();
+        let round = Round {
+            now: scene.now,
+            profile: &self.profile,
+            computing: scene.computing,
+            surroundings: Surroundings::default(),
+            unreported: scene.unreported,
+        };
+        let situation = Situation {
+            now: scene.now,
+            processors: &self.processors,
+            associations: &self.associations,
+            rec: self.accounting.averages(),
+            tasks: scene.tasks,
+            profile: &self.profile,
+        };
+        let decision = self.driver.next(&round, &mut candidates, |candidates| {
+            let states = candidates.iter().map(|candidate| &*candidate.state);
+            let sources = sources(&self.processors, states, scene.standings);
+            let outlook = situation.outlook();
+            let request =
+                Survey::new(grounds(&situation, &sources, &outlook, &outstanding)).choose()?;
+            let choice = Choice {
+                association: request.association,
+                of_instances: request.asks_for_instances(),
+            };
+            chosen = Some(request);
+            Some(choice)
+        });
+        match decision {
+            Decision::Nothing { until } => {
+                self.wakes = until;
+                None
+            }
+            Decision::ReadList { association, why } => Some(Step::ReadList { association, why }),
+            Decision::Contact(contact) => {
+                let request = self.request_of(contact, chosen, scene, &outstanding);
+                Some(self.ask(scene.now, contact, request))
+            }
+        }
+    }
+
+    /// Which work a contact asks for; it may be none.
+    fn request_of(
+        &self,
+        contact: Contact,
+        chosen: Option<FetchRequest>,
+        scene: &Scene<'_>,
+        outstanding: &PerType<Option<AssociationIndex>>,
+    ) -> Option<FetchRequest> {
+        match contact.work {
+            Work::Chosen => chosen,
+            Work::ChosenInstances => chosen?.only_instances(&self.processors),
+            Work::Piggyback => {
+                let outlook = self.outlook(scene.now, scene.tasks);
+                let sources = sources(&self.processors, self.contacts.iter(), scene.standings);
+                let situation = self.situation(scene.now, scene.tasks);
+                let survey = Survey::new(grounds(&situation, &sources, &outlook, outstanding));
+                match contact.reason {
+                    RpcReason::Wished(Wish::Init) => survey.initial(contact.association),
+                    _ => survey.piggyback(contact.association),
+                }
+            }
+        }
+    }
+
+    fn ask(&mut self, now: Time, contact: Contact, request: Option<FetchRequest>) -> Step {
+        let association = contact.association;
+        let attempt = self.contacts[association.0].members.begin();
+        let Some((attempt, to)) = attempt else {
+            // The driver would have had the list read before.
+            self.driver.over(CheckEvent::ContactOver);
+            self.wakes = Time::ZERO;
+            return Step::Wait { until: self.due() };
+        };
+        self.last_seq.0 += 1;
+        let seq = self.last_seq;
+        let is_asked = |of_type| {
+            let request = request.as_ref();
+            request.is_some_and(|request| request.asks_for(of_type))
+        };
+        let mut types = self.processors.table(&false);
+        for of_type in self.processors.types() {
+            types[of_type] = is_asked(of_type);
+        }
+        let outstanding = Outstanding {
+            seq,
+            asked: Asked {
+                reason: contact.reason,
+                types,
+            },
+            demands: demands(&self.processors, request.as_ref()),
+            linger: self.linger(),
+            since: now,
+            attempt,
+            phase: Phase::InFlight,
+            holds_driver: true,
+        };
+        let step = Step::Ask(outstanding.request(association, to));
+        self.outstanding[association.0] = Some(outstanding);
+        step
+    }
+
+    /// A worker with several schedulers asks the next one when one has had its say: what that one found later would be too much.
+    fn linger(&self) -> Duration {
+        match self.associations.len() {
+            1 => Duration::from_secs_f64(self.profile.linger.clamp(0.0, 1e9)),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// The scheduler has answered, or its answer to a heartbeat says what became of a request.
+    pub fn answered(&mut self, now: Time, association: AssociationIndex, reply: &WorkReply) {
+        let place = association.0;
+        let Some(Some(outstanding)) = self.outstanding.get_mut(place) else {
+            return;
+        };
+        if outstanding.seq != reply.seq {
+            return;
+        }
+        let reply = heard(&self.processors, reply);
+        match reply.kind() {
+            ReplyKind::Pending => {
+                let after = Duration::from_secs_f64(reply.request_delay).max(REPEAT_AFTER);
+                outstanding.phase = Phase::Pending {
+                    repeat_at: now + after,
+                };
+                if std::mem::take(&mut outstanding.holds_driver) {
+                    self.driver.over(CheckEvent::ContactOver);
+                    self.wakes = Time::ZERO;
+                }
+            }
+            ReplyKind::Stale => {
+                self.contacts[place].rpc.abandoned();
+                self.end(association, CheckEvent::ContactOver);
+            }
+            ReplyKind::Good | ReplyKind::Deferral => {
+                let u = draw(&mut self.rng);
+                let terms = terms(&self.profile, u);
+                let asked = outstanding.asked.clone();
+                self.contacts[place].replied(now, &asked, &reply, terms);
+                self.end(association, CheckEvent::ContactOver);
+            }
+        }
+    }
+
+    /// The member that was asked has not served the request.
+    pub fn not_served(
+        &mut self,
+        now: Time,
+        association: AssociationIndex,
+        seq: WorkRequestSeq,
+        why: NotServed,
+    ) {
+        let Some(Some(outstanding)) = self.outstanding.get_mut(association.0) else {
+            return;
+        };
+        if outstanding.seq != seq || outstanding.phase != Phase::InFlight {
+            return;
+        }
+        match outstanding.attempt.next(why) {
+            NextTry::Member { address, after } => {
+                outstanding.phase = Phase::Retry {
+                    at: now + after,
+                    to: address,
+                };
+            }
+            NextTry::Exhausted => {
+                let u = draw(&mut self.rng);
+                let terms = terms(&self.profile, u);
+                self.contacts[association.0].rpc.rpc_failed(now, terms);
+                self.end(association, CheckEvent::ContactOver);
+            }
+        }
+    }
+
+    /// The list of the scheduler's members was read; `None`: it could not be.
+    pub fn list_read(
+        &mut self,
+        now: Time,
+        association: AssociationIndex,
+        read: Option<Vec<ServiceAddress>>,
+    ) {
+        let u = draw(&mut self.rng);
+        if let Some(contact) = self.contacts.get_mut(association.0) {
+            contact.list_read(now, read, terms(&self.profile, u));
+        }
+        if self.driver.in_progress() == Some(association) {
+            self.driver.over(CheckEvent::ListRead);
+            self.wakes = Time::ZERO;
+        }
+    }
+
+    /// A member of the scheduler has answered a heartbeat; `request_delay`: no request is to come before.
+    pub fn heartbeat_answered(
+        &mut self,
+        now: Time,
+        association: AssociationIndex,
+        request_delay: Option<Duration>,
+    ) {
+        if let Some(contact) = self.contacts.get_mut(association.0) {
+            contact.rpc.heartbeat_answered();
+            if let Some(delay) = request_delay {
+                contact.rpc.delayed(now, delay.as_secs_f64());
+            }
+        }
+    }
+
+    /// The association has begun anew: nobody will answer what was asked.
+    pub fn reset(&mut self, association: AssociationIndex) {
+        let Some(contact) = self.contacts.get_mut(association.0) else {
+            return;
+        };
+        contact.rpc.abandoned();
+        self.end(association, CheckEvent::Reconnected);
+    }
+
+    /// The operator wants the scheduler to be asked now, whatever is backed off.
+    pub fn update(&mut self, now: Time, association: AssociationIndex) {
+        if let Some(contact) = self.contacts.get_mut(association.0) {
+            contact.update(now);
+            self.check(CheckEvent::User);
+        }
+    }
+
+    fn end(&mut self, association: AssociationIndex, event: CheckEvent) {
+        let outstanding = self.outstanding[association.0].take();
+        let held = outstanding.is_some_and(|outstanding| outstanding.holds_driver);
+        match held || self.driver.in_progress() == Some(association) {
+            true => self.driver.over(event),
+            false => self.driver.request_check(event),
+        }
+        self.wakes = Time::ZERO;
+    }
+
+    /// Whose verdicts were not known for too long may have no time for them. Who is absent will not say any.
+    fn give_up_pending(&mut self, scene: &Scene<'_>) {
+        for place in 0..self.outstanding.len() {
+            let Some(outstanding) = &self.outstanding[place] else {
+                continue;
+            };
+            let is_absent = scene.standings.get(place).is_some_and(|one| one.is_absent);
+            if is_absent && outstanding.phase != Phase::InFlight {
+                self.reset(AssociationIndex(place));
+            } else if outstanding.is_given_up(scene.now, self.patience) {
+                let rpc = &mut self.contacts[place].rpc;
+                rpc.deferred(scene.now, 0.0, &self.profile);
+                self.end(AssociationIndex(place), CheckEvent::ContactOver);
+            }
+        }
+    }
+
+    /// A request that goes to the next member, or again to the same for its verdicts.
+    fn ask_again(&mut self, scene: &Scene<'_>) -> Option<Step> {
+        let all = self.outstanding.iter_mut().enumerate();
+        for (place, outstanding) in all {
+            let Some(outstanding) = outstanding else {
+                continue;
+            };
+            let to = match &outstanding.phase {
+                Phase::Retry { at, to } if *at <= scene.now => to.clone(),
+                Phase::Pending { repeat_at } if *repeat_at <= scene.now => {
+                    outstanding.attempt.asked().clone()
+                }
+                Phase::InFlight | Phase::Retry { .. } | Phase::Pending { .. } => continue,
+            };
+            outstanding.phase = Phase::InFlight;
+            return Some(Step::Ask(outstanding.request(AssociationIndex(place), to)));
+        }
+        None
+    }
+
+    /// Who was asked for each type and has not said what it found.
+    pub(super) fn asked_by_type(&self) -> PerType<Option<AssociationIndex>> {
+        let mut by_type = self.processors.table(&None);
+        for (place, outstanding) in self.outstanding.iter().enumerate() {
+            for (of_type, asked) in outstanding.iter().flat_map(|one| one.asked.types.iter()) {
+                if *asked {
+                    by_type[of_type] = Some(AssociationIndex(place));
+                }
+            }
+        }
+        by_type
+    }
+}
+
+impl Outstanding {
+    fn request(&self, association: AssociationIndex, to: ServiceAddress) -> Request {
+        Request {
+            association,
+            seq: self.seq,
+            reason: self.asked.reason,
+            to,
+            demands: self.demands.clone(),
+            linger: self.linger,
+        }
+    }
+
+    fn due(&self, patience: Duration) -> Time {
+        match self.phase {
+            Phase::InFlight => Time::NEVER,
+            Phase::Retry { at, .. } => at,
+            Phase::Pending { repeat_at } => repeat_at.min(self.since + patience),
+        }
+    }
+
+    fn is_given_up(&self, now: Time, patience: Duration) -> bool {
+        match self.phase {
+            Phase::InFlight | Phase::Retry { .. } => false,
+            Phase::Pending { .. } => self.since + patience <= now,
+        }
+    }
+}

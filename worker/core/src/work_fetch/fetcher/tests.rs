@@ -1,0 +1,525 @@
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use brasserie_common::{WorkReply, WorkVerdict};
+
+use super::super::members::NotServed;
+use super::super::reason::Wish;
+use super::super::types::{ProcessorKind, Stage, Usage};
+use super::*;
+
+const FIRST: AssociationIndex = AssociationIndex(0);
+const SECOND: AssociationIndex = AssociationIndex(1);
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn at(seconds: f64) -> Time {
+    Time::ZERO + Duration::from_secs_f64(seconds)
+}
+
+fn kind(name: &str, instances: u32) -> ProcessorKind {
+    ProcessorKind {
+        name: name.to_owned(),
+        instances,
+        relative_speed: 1.0,
+        availability: 1.0,
+    }
+}
+
+fn four_cpus() -> Processors {
+    Processors::new(kind("CPU", 4), Vec::new())
+}
+
+fn member(port: u16) -> ServiceAddress {
+    ServiceAddress {
+        host: "scheduler".into(),
+        port,
+    }
+}
+
+fn association(share: f64) -> Association {
+    Association {
+        share,
+        max_concurrent: None,
+        max_concurrent_of_jobs: BTreeMap::new(),
+    }
+}
+
+/// A fetcher, and what it is shown.
+struct Rig {
+    fetcher: Fetcher,
+    now: Time,
+    tasks: Vec<Task>,
+    standings: Vec<Standing>,
+}
+
+impl Rig {
+    /// A scheduler for each share.
+    fn new(shares: &[f64]) -> Self {
+        Rig::with_members(shares, 1)
+    }
+
+    fn with_members(shares: &[f64], members: u16) -> Self {
+        let setup = Setup {
+            profile: Profile::CLUSTER,
+            preemption: Preemption::Off,
+            processors: four_cpus(),
+            associations: shares.iter().map(|share| association(*share)).collect(),
+            members: vec![(1..=members).map(member).collect(); shares.len()],
+            patience: PATIENCE,
+            seed: 7,
+        };
+        Rig {
+            fetcher: Fetcher::new(setup, Time::ZERO, &Saved::default()),
+            now: Time::ZERO,
+            tasks: Vec::new(),
+            standings: vec![Standing::default(); shares.len()],
+        }
+    }
+
+    fn next(&mut self) -> Step {
+        let scene = Scene {
+            now: self.now,
+            computing: Computing::Allowed,
+            tasks: &self.tasks,
+            standings: &self.standings,
+            unreported: &[],
+        };
+        self.fetcher.next(&scene)
+    }
+
+    /// Lets time pass until there is something to do, or to the end.
+    fn asks_before(&mut self, end: Time) -> Option<Request> {
+        while self.now < end {
+            match self.next() {
+                Step::Ask(request) => return Some(request),
+                Step::ReadList { association, .. } => {
+                    self.fetcher.list_read(self.now, association, None);
+                }
+                Step::Wait { until } => {
+                    assert!(until > self.now, "it waits for {until:?}");
+                    self.now = until.min(end);
+                }
+            }
+        }
+        None
+    }
+
+    fn asks(&mut self) -> Request {
+        let end = self.now + Duration::from_secs(600);
+        self.asks_before(end).expect("it asks within ten minutes")
+    }
+
+    fn reply(&mut self, request: &Request, verdict: WorkVerdict) {
+        let reply = WorkReply {
+            seq: request.seq,
+            verdicts: vec![(Processor::Cpu, verdict)],
+            request_delay: Duration::ZERO,
+            no_apps: Vec::new(),
+            next_contact: None,
+        };
+        self.fetcher.answered(self.now, request.association, &reply);
+    }
+
+    /// So many tasks of a second each, which run.
+    fn takes(&mut self, association: AssociationIndex, tasks: usize, remaining: f64) {
+        for _ in 0..tasks {
+            let number = TaskNumber(self.tasks.len() as u64);
+            let task = Task {
+                number,
+                association,
+                job: 1,
+                usage: Usage {
+                    cpus: 1.0,
+                    cards: None,
+                },
+                remaining,
+                received: self.now,
+                deadline: None,
+                stage: Stage::Executing { since: self.now },
+            };
+            self.fetcher.task_came(&task);
+            self.tasks.push(task);
+        }
+    }
+
+    /// The first contact, which brings nothing.
+    fn meets_all(&mut self) {
+        for _ in 0..self.standings.len() {
+            let request = self.asks();
+            assert_eq!(request.reason, RpcReason::Wished(Wish::Init));
+            self.reply(&request, WorkVerdict::NoWork);
+        }
+    }
+}
+
+#[test]
+fn the_first_contact_asks_for_little_and_the_next_for_all_that_is_missing() {
+    let mut rig = Rig::new(&[100.0]);
+    let first = rig.asks();
+    assert_eq!(first.demands[0].instance_secs, 1.0);
+    assert_eq!(first.demands[0].idle, 1.0);
+    rig.takes(FIRST, 1, 60.0);
+    rig.reply(&first, WorkVerdict::Granted(1));
+    let second = rig.asks();
+    assert_eq!(second.reason, RpcReason::NeedWork);
+    assert!(second.seq > first.seq);
+    // Three of four instances, until the high water mark of half a minute.
+    assert_eq!(second.demands[0].instance_secs, 90.0);
+    assert_eq!(second.demands[0].idle, 3.0);
+    assert_eq!(second.demands[0].there, 4.0);
+    assert_eq!(rig.now.since(Time::ZERO), Duration::from_millis(500));
+}
+
+#[test]
+fn nobody_is_asked_while_enough_is_here() {
+    let mut rig = Rig::new(&[100.0]);
+    rig.meets_all();
+    rig.takes(FIRST, 4, 3600.0);
+    let end = rig.now + Duration::from_secs(300);
+    assert_eq!(rig.asks_before(end), None);
+}
+
+#[test]
+fn only_a_single_scheduler_may_send_later() {
+    let mut alone = Rig::new(&[100.0]);
+    assert_eq!(alone.asks().linger, Duration::from_secs(120));
+    let mut two = Rig::new(&[100.0, 100.0]);
+    assert_eq!(two.asks().linger, Duration::ZERO);
+}
+
+#[test]
+fn an_answer_to_another_request_means_nothing() {
+    let mut rig = Rig::new(&[100.0]);
+    let request = rig.asks();
+    let other = Request {
+        seq: WorkRequestSeq(request.seq.0 + 1),
+        ..request.clone()
+    };
+    rig.reply(&other, WorkVerdict::Granted(1));
+    assert_eq!(rig.next(), Step::Wait { until: Time::NEVER });
+    rig.reply(&request, WorkVerdict::Granted(1));
+    assert!(rig.asks().seq > request.seq);
+}
+
+#[test]
+fn a_verdict_that_is_not_known_is_asked_for_again_and_given_up_in_the_end() {
+    let mut rig = Rig::new(&[100.0]);
+    let begun = rig.now;
+    let request = rig.asks();
+    rig.reply(&request, WorkVerdict::Pending);
+    let mut repeats = 0;
+    let mut next = rig.asks();
+    while next.seq == request.seq {
+        repeats += 1;
+        assert_eq!(next, request);
+        rig.reply(&next, WorkVerdict::Pending);
+        next = rig.asks();
+    }
+    assert_eq!(repeats, 29);
+    // As after a deferral: not before the period of the work fetch.
+    assert_eq!(rig.now, begun + PATIENCE + Duration::from_secs(5));
+    assert!(next.seq > request.seq);
+}
+
+#[test]
+fn a_heartbeat_brings_the_verdict() {
+    let mut rig = Rig::new(&[100.0]);
+    let request = rig.asks();
+    rig.reply(&request, WorkVerdict::Pending);
+    rig.reply(&request, WorkVerdict::NoWork);
+    let next = rig.asks();
+    assert!(next.seq > request.seq);
+}
+
+#[test]
+fn all_members_are_tried_before_the_request_has_failed() {
+    let mut rig = Rig::with_members(&[100.0], 3);
+    let mut asked = BTreeSet::new();
+    let first = rig.asks();
+    asked.insert(first.to.port);
+    for _ in 0..2 {
+        rig.fetcher
+            .not_served(rig.now, FIRST, first.seq, NotServed::Failed);
+        let next = rig.asks();
+        assert_eq!((next.seq, rig.now), (first.seq, Time::ZERO));
+        asked.insert(next.to.port);
+    }
+    assert_eq!(asked.len(), 3);
+    rig.fetcher
+        .not_served(rig.now, FIRST, first.seq, NotServed::Failed);
+    let again = rig.asks();
+    assert!(again.seq > first.seq);
+    // Half of twice the least wait, or all of it, and then the next look.
+    let waited = rig.now.since(Time::ZERO).as_secs_f64();
+    assert!((1.0..=2.5).contains(&waited), "{waited}");
+}
+
+#[test]
+fn when_one_has_nothing_the_next_is_asked() {
+    let mut rig = Rig::new(&[100.0, 100.0]);
+    rig.meets_all();
+    rig.takes(FIRST, 1, 1.0);
+    rig.takes(SECOND, 1, 1.0);
+    let first = rig.asks();
+    rig.reply(&first, WorkVerdict::NoWork);
+    let second = rig.asks();
+    assert_ne!(first.association, second.association);
+    assert!(rig.now.since(Time::ZERO) < Duration::from_secs(5));
+}
+
+#[test]
+fn no_other_is_asked_for_what_one_has_not_said_yet() {
+    let mut rig = Rig::new(&[100.0, 100.0]);
+    rig.meets_all();
+    rig.takes(FIRST, 1, 1.0);
+    rig.takes(SECOND, 1, 1.0);
+    let first = rig.asks();
+    rig.reply(&first, WorkVerdict::Pending);
+    for _ in 0..20 {
+        let next = rig.asks();
+        assert_eq!(next.seq, first.seq);
+        rig.reply(&next, WorkVerdict::Pending);
+    }
+}
+
+#[test]
+fn who_is_absent_is_not_asked_and_asked_at_once_when_it_is_back() {
+    let mut rig = Rig::new(&[100.0]);
+    rig.standings[0].is_absent = true;
+    let end = at(300.0);
+    assert_eq!(rig.asks_before(end), None);
+    rig.standings[0].is_absent = false;
+    rig.fetcher.check(CheckEvent::Reconnected);
+    rig.asks();
+    assert_eq!(rig.now, end);
+}
+
+#[test]
+fn a_new_association_is_asked_anew_under_a_higher_number() {
+    let mut rig = Rig::new(&[100.0]);
+    let before = rig.asks();
+    rig.fetcher.reset(FIRST);
+    let after = rig.asks();
+    assert!(after.seq > before.seq);
+    // The wish of the one that nobody answered stands.
+    assert_eq!(after.reason, before.reason);
+    rig.reply(&before, WorkVerdict::Granted(1));
+    assert_eq!(rig.next(), Step::Wait { until: Time::NEVER });
+}
+
+#[test]
+fn other_processors_are_asked_for_when_they_come() {
+    let mut rig = Rig::new(&[100.0]);
+    rig.meets_all();
+    rig.takes(FIRST, 4, 3600.0);
+    let end = rig.now + Duration::from_secs(60);
+    assert_eq!(rig.asks_before(end), None);
+    let with_card = Processors::new(kind("CPU", 4), vec![kind("H100", 1)]);
+    rig.fetcher.set_processors(rig.now, with_card);
+    let request = rig.asks();
+    let wants = |place: usize| request.demands[place].wants_something();
+    assert_eq!((wants(0), wants(1)), (false, true));
+    assert_eq!(
+        request.demands[1].processor,
+        Processor::Cards("H100".into())
+    );
+}
+
+#[test]
+fn what_is_saved_is_there_again() {
+    let mut rig = Rig::new(&[100.0, 300.0]);
+    rig.meets_all();
+    rig.takes(FIRST, 2, 5.0);
+    rig.now = rig.now + Duration::from_secs(20);
+    let ended = rig.tasks[0].clone();
+    rig.fetcher.task_stopped(rig.now, &ended);
+    rig.fetcher
+        .task_ended(rig.now, &ended, TaskEnd::Well { took: 17.0 });
+    let limits = Limits {
+        ending: &BTreeSet::new(),
+        memory: 1.0,
+        expected_memory: &BTreeMap::new(),
+    };
+    let tasks = rig.tasks.split_off(1);
+    rig.fetcher.choose(rig.now, &tasks, limits);
+    let saved = rig.fetcher.save(rig.now);
+    assert!(saved.rec[0].average > 0.0);
+    assert_eq!(saved.estimates.len(), 1);
+    let setup = Setup {
+        profile: Profile::CLUSTER,
+        preemption: Preemption::Off,
+        processors: four_cpus(),
+        associations: vec![association(100.0), association(300.0)],
+        members: vec![vec![member(1)]; 2],
+        patience: PATIENCE,
+        seed: 8,
+    };
+    let mut restored = Fetcher::new(setup, rig.now, &saved);
+    assert_eq!(restored.save(rig.now).rec, saved.rec);
+    assert_eq!(restored.estimate(FIRST, 1, None), 17.0);
+    assert_eq!(restored.estimate(SECOND, 1, None), 60.0);
+}
+
+#[test]
+fn the_overview_says_why_nobody_is_asked() {
+    let mut rig = Rig::new(&[100.0, 0.0]);
+    rig.meets_all();
+    let request = rig.asks();
+    let scene = Scene {
+        now: rig.now,
+        computing: Computing::Allowed,
+        tasks: &rig.tasks,
+        standings: &rig.standings,
+        unreported: &[],
+    };
+    let overview = rig.fetcher.overview(&scene);
+    assert_eq!(overview.of_type[0].idle_now, 4.0);
+    let (asked, other) = match request.association {
+        FIRST => (0, 1),
+        _ => (1, 0),
+    };
+    let under_way = overview.of_association[asked].request.clone();
+    assert!(under_way.is_some_and(|text| text.contains("is not answered")));
+    assert_eq!(overview.of_association[other].request, None);
+    assert_eq!(overview.of_association[0].share, 1.0);
+}
+
+/// What may happen to a fetcher.
+#[derive(Clone, Debug)]
+enum Happening {
+    Passes(f64),
+    Reply(usize, u8, f64),
+    Fails(usize),
+    Reset(usize),
+    Absent(usize, bool),
+    Comes(usize, f64),
+    Ends(usize),
+    Update(usize),
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    let place = 0..3_usize;
+    prop_oneof![
+        3 => (0.0..40.0).prop_map(Happening::Passes),
+        4 => (place.clone(), 0..8_u8, 0.0..20.0).prop_map(|(p, v, d)| Happening::Reply(p, v, d)),
+        1 => place.clone().prop_map(Happening::Fails),
+        1 => place.clone().prop_map(Happening::Reset),
+        1 => (place.clone(), any::<bool>()).prop_map(|(p, is)| Happening::Absent(p, is)),
+        2 => (place.clone(), 0.0..90.0).prop_map(|(p, secs)| Happening::Comes(p, secs)),
+        2 => (0..50_usize).prop_map(Happening::Ends),
+        1 => place.prop_map(Happening::Update),
+    ]
+}
+
+fn verdict(number: u8) -> WorkVerdict {
+    match number {
+        0 => WorkVerdict::Granted(1),
+        1 => WorkVerdict::NoWork,
+        2 => WorkVerdict::Limited,
+        3 => WorkVerdict::Deadline,
+        4 => WorkVerdict::NoApps,
+        5 => WorkVerdict::Deferred,
+        6 => WorkVerdict::Stale,
+        _ => WorkVerdict::Pending,
+    }
+}
+
+/// What a history has shown so far.
+#[derive(Default)]
+struct Told {
+    open: BTreeMap<usize, Request>,
+    last: WorkRequestSeq,
+}
+
+impl Told {
+    /// The laws of one request.
+    fn asks(&mut self, rig: &Rig, request: Request) -> Result<(), TestCaseError> {
+        let place = request.association.0;
+        let rpc = &rig.fetcher.contacts[place].rpc;
+        prop_assert!(!rig.standings[place].is_absent);
+        match self.open.get(&place) {
+            Some(open) if open.seq == request.seq => prop_assert_eq!(open, &request),
+            Some(_) | None => {
+                prop_assert!(request.seq > self.last);
+                let is_wished = request.reason == RpcReason::Wished(Wish::User);
+                prop_assert!(is_wished || !rpc.is_backed_off(rig.now));
+                self.last = request.seq;
+            }
+        }
+        for demand in &request.demands {
+            for amount in [demand.instance_secs, demand.instances, demand.idle] {
+                prop_assert!(amount >= 0.0 && amount.is_finite());
+            }
+            let others = self.open.iter().filter(|(other, _)| **other != place);
+            for (_, other) in others {
+                let theirs = other.demands.iter();
+                let mut both = theirs.filter(|theirs| theirs.processor == demand.processor);
+                let is_asked = both.any(|theirs| theirs.instance_secs > 0.0);
+                prop_assert!(!is_asked || demand.instance_secs == 0.0);
+            }
+        }
+        self.open.insert(place, request);
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whatever happens: numbers rise, who is backed off or absent is left alone, and no two are asked for one type.
+    #[test]
+    fn requests_keep_the_laws(happenings in vec(happening(), 1..60)) {
+        let mut rig = Rig::new(&[100.0, 300.0, 0.0]);
+        let mut told = Told::default();
+        for happening in happenings {
+            match happening {
+                Happening::Passes(seconds) => rig.now = rig.now + Duration::from_secs_f64(seconds),
+                Happening::Reply(place, number, delay) => {
+                    let Some(request) = told.open.get(&place).cloned() else { continue };
+                    let reply = WorkReply {
+                        seq: request.seq,
+                        verdicts: vec![(Processor::Cpu, verdict(number))],
+                        request_delay: Duration::from_secs_f64(delay),
+                        no_apps: Vec::new(),
+                        next_contact: None,
+                    };
+                    rig.fetcher.answered(rig.now, AssociationIndex(place), &reply);
+                    if verdict(number) != WorkVerdict::Pending {
+                        told.open.remove(&place);
+                    }
+                }
+                Happening::Fails(place) => {
+                    let Some(request) = told.open.get(&place) else { continue };
+                    let index = AssociationIndex(place);
+                    rig.fetcher.not_served(rig.now, index, request.seq, NotServed::Failed);
+                }
+                Happening::Reset(place) => {
+                    rig.fetcher.reset(AssociationIndex(place));
+                    told.open.remove(&place);
+                }
+                Happening::Absent(place, is_absent) => rig.standings[place].is_absent = is_absent,
+                Happening::Comes(place, seconds) => rig.takes(AssociationIndex(place), 1, seconds),
+                Happening::Ends(place) => {
+                    if place < rig.tasks.len() {
+                        let task = rig.tasks.remove(place);
+                        rig.fetcher.task_stopped(rig.now, &task);
+                        rig.fetcher.task_ended(rig.now, &task, TaskEnd::Other);
+                    }
+                }
+                Happening::Update(place) => {
+                    rig.fetcher.update(rig.now, AssociationIndex(place));
+                }
+            }
+            // What is given up or has failed has no request any more.
+            match rig.next() {
+                Step::Ask(request) => {
+                    let is_open = |place: &usize| rig.fetcher.outstanding[*place].is_some();
+                    told.open.retain(|place, _| is_open(place));
+                    told.asks(&rig, request)?;
+                }
+                Step::ReadList { association, .. } => rig.fetcher.list_read(rig.now, association, None),
+                Step::Wait { until } => prop_assert!(until > rig.now),
+            }
+        }
+    }
+}

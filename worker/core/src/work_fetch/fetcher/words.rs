@@ -1,0 +1,131 @@
+//! Between the words of a worker and those of the single policies.
+
+use brasserie_common::{Processor, WorkDemand, WorkReply};
+
+use super::super::contact_state::{ContactState, Reply};
+use super::super::driver::Candidate;
+use super::super::fetch::{FetchRequest, Grounds, Source, SourcePair};
+use super::super::outlook::Outlook;
+use super::super::pair_backoff::TypeReply;
+use super::super::rr_sim::Situation;
+use super::super::types::{AssociationIndex, PerType, ProcessorType, Processors};
+use super::Standing;
+
+pub(super) fn candidate(
+    state: &mut ContactState,
+    standing: Standing,
+    has_here: bool,
+) -> Candidate<'_> {
+    Candidate {
+        state,
+        is_suspended: standing.is_suspended,
+        is_absent: standing.is_absent,
+        wants_no_more_work: standing.wants_no_more_work,
+        has_tasks: has_here || standing.unacknowledged > 0,
+        has_message: false,
+        outputs_since: None,
+        has_ended_task: false,
+    }
+}
+
+pub(super) fn grounds<'a>(
+    situation: &Situation<'a>,
+    sources: &'a [Source],
+    outlook: &'a Outlook,
+    outstanding: &'a PerType<Option<AssociationIndex>>,
+) -> Grounds<'a> {
+    Grounds {
+        now: situation.now,
+        profile: situation.profile,
+        processors: situation.processors,
+        associations: situation.associations,
+        sources,
+        rec: situation.rec,
+        tasks: situation.tasks,
+        outlook,
+        outstanding,
+    }
+}
+
+pub(super) fn sources<'a>(
+    processors: &Processors,
+    states: impl Iterator<Item = &'a ContactState>,
+    standings: &[Standing],
+) -> Vec<Source> {
+    let source = |(place, state): (usize, &ContactState)| {
+        let standing = standings.get(place).copied().unwrap_or_default();
+        let mut of_type = processors.table(&SourcePair::default());
+        for of in processors.types() {
+            let pair = state.pairs.of(of);
+            of_type[of] = SourcePair {
+                no_apps: pair.has_no_apps(),
+                had_none: pair.came_empty(),
+                backed_off_until: pair.backed_off_until(),
+            };
+        }
+        Source {
+            suspended: standing.is_suspended || standing.is_absent,
+            list_pending: state.rpc.wants_list(),
+            no_more_work: standing.wants_no_more_work,
+            unacknowledged: standing.unacknowledged,
+            min_rpc_time: state.rpc.min_rpc_time(),
+            correction: 1.0,
+            of_type,
+        }
+    };
+    states.enumerate().map(source).collect()
+}
+
+pub(super) fn type_called(processors: &Processors, called: &Processor) -> Option<ProcessorType> {
+    let mut types = processors.types();
+    types.find(|of_type| processor(processors, *of_type) == *called)
+}
+
+pub(super) fn processor(processors: &Processors, of_type: ProcessorType) -> Processor {
+    match of_type {
+        ProcessorType::CPU => Processor::Cpu,
+        _ => Processor::Cards(processors[of_type].name.as_str().into()),
+    }
+}
+
+/// As they travel: one for each type of which there is any.
+pub(super) fn demands(processors: &Processors, request: Option<&FetchRequest>) -> Vec<WorkDemand> {
+    let there = processors
+        .types()
+        .filter(|of_type| processors.instances(*of_type) > 0.0);
+    let demand = |of_type: ProcessorType| {
+        let name = processor(processors, of_type);
+        let nothing = WorkDemand::none(name, processors.instances(of_type));
+        match request.map(|request| request.of_type[of_type]) {
+            Some(demand) => WorkDemand {
+                instance_secs: demand.secs,
+                instances: demand.instances,
+                idle: demand.idle,
+                estimated_delay: demand.estimated_delay,
+                ..nothing
+            },
+            None => nothing,
+        }
+    };
+    there.map(demand).collect()
+}
+
+/// A reply in the terms of the policies; of types that the worker does not have it says nothing.
+pub(super) fn heard(processors: &Processors, reply: &WorkReply) -> Reply {
+    let mut of_type = processors.table(&TypeReply::default());
+    for (called, verdict) in &reply.verdicts {
+        if let Some(known) = type_called(processors, called) {
+            of_type[known].verdict = Some(*verdict);
+        }
+    }
+    for called in &reply.no_apps {
+        if let Some(known) = type_called(processors, called) {
+            of_type[known].no_apps = true;
+        }
+    }
+    Reply {
+        of_type,
+        request_delay: reply.request_delay.as_secs_f64(),
+        next_contact: reply.next_contact.map_or(0.0, |at| at.as_secs_f64()),
+    }
+}
