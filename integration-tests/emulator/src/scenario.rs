@@ -16,6 +16,8 @@ use problems::{Problem, Problems};
 pub const START: f64 = 3600.0;
 /// The largest file of a scenario; real ones are below a megabyte.
 const MAX_BYTES: u64 = 16 << 20;
+/// Of one type: more than any machine has.
+const MOST_INSTANCES: u32 = 4096;
 
 /// What is emulated. Spans are seconds.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,6 +69,8 @@ pub struct Policy {
     pub preemption: Preemption,
     pub server_check: ServerCheck,
     pub supply: Jobs,
+    /// Tasks say how much of them is done.
+    pub tells_progress: bool,
 }
 
 /// How work gets to the worker.
@@ -291,6 +295,32 @@ impl Scenario {
         if self.duration / self.delta > 1e7 {
             let text = "more than ten million steps: take a longer `delta` or a shorter `duration`";
             problems.add(Problem::of_all(text));
+        }
+        let arrivals = self.schedulers.iter().flat_map(|it| &it.jobs);
+        let mut means = arrivals.filter_map(|job| match job.supply {
+            Supply::Every { mean, .. } => Some(mean),
+            Supply::Endless | Supply::All { .. } => None,
+        });
+        if means.any(|mean| self.duration / mean > 1e7) {
+            let text = "more than ten million tasks of one job: let them come less often";
+            problems.add(Problem::of_all(text));
+        }
+        let instances = (0..self.worker.types()).map(|of_type| self.worker.instances(of_type));
+        if instances.max() > Some(MOST_INSTANCES) {
+            let text = format!("more than {MOST_INSTANCES} processors of one type");
+            problems.add(Problem::of_all(&text));
+        }
+        let types: Vec<&str> = (0..self.worker.types())
+            .map(|of_type| self.worker.type_name(of_type))
+            .collect();
+        let schedulers: Vec<&str> = self.schedulers.iter().map(|it| it.name.as_str()).collect();
+        for (what, names) in [("processors", types), ("scheduler", schedulers)] {
+            for (at, name) in names.iter().enumerate() {
+                if names[..at].contains(name) {
+                    let text = format!("two {what} are called `{name}`");
+                    problems.add(Problem::of_all(&text));
+                }
+            }
         }
         problems.none_or(())
     }

@@ -171,6 +171,7 @@ fn policy(
             true => Jobs::ExistingOnly,
             false => Jobs::AsListed,
         },
+        tells_progress: section.flag(reader, "tells_progress").unwrap_or(false),
     }
 }
 

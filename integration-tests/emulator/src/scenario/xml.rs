@@ -93,6 +93,7 @@ pub(super) fn parse(path: &Path, text: &str, problems: &mut Problems) -> Scenari
             preemption: Preemption::Off,
             server_check: ServerCheck::EstimatedDelay,
             supply: Jobs::AsListed,
+            tells_progress: true,
         },
         schedulers: Vec::new(),
     };
