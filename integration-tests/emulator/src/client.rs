@@ -96,7 +96,10 @@ impl Client {
             preemption: scenario.policy.preemption,
             processors: processors(&scenario.worker),
             associations: associations.collect(),
-            members: schedulers.iter().map(|it| vec![address(&it.name)]).collect(),
+            members: schedulers
+                .iter()
+                .map(|it| vec![address(&it.name)])
+                .collect(),
             patience: PATIENCE,
             seed: scenario.seed,
         };

@@ -85,7 +85,10 @@ impl<'s> Ideal<'s> {
                 true => speeds(self.scenario, &runs.version, scale),
                 false => (0.0, 0.0),
             };
-            let ends = self.running.iter().map(|runs| self.now + runs.left / rates(runs).1);
+            let ends = self
+                .running
+                .iter()
+                .map(|runs| self.now + runs.left / rates(runs).1);
             let arrivals = self.servers.iter().map(|it| it.next_arrival());
             let next = ends.chain(arrivals).fold(end, f64::min);
             // No further than the step, and always a little.
@@ -121,7 +124,10 @@ impl<'s> Ideal<'s> {
         for place in 0..self.servers.len() {
             let types = 0..self.scenario.worker.types();
             let free = |of_type: usize, all: bool| {
-                let its = self.running.iter().filter(|it| it.version.of_type() == of_type);
+                let its = self
+                    .running
+                    .iter()
+                    .filter(|it| it.version.of_type() == of_type);
                 let others = its.filter(|it| all || it.scheduler != place);
                 let used: f64 = others.map(|it| it.version.of_its_type()).sum();
                 f64::from(self.scenario.worker.instances(of_type)) - used

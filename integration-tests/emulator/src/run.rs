@@ -155,7 +155,11 @@ pub(crate) fn speeds(scenario: &Scenario, version: &Version, cpu_scale: f64) -> 
         .cards
         .map_or(0.0, |(place, count)| count * worker.speed(place + 1));
     let used = worker.flops * (version.cpus * cpu_scale + cards);
-    let scale = if version.cards.is_some() { 1.0 } else { cpu_scale };
+    let scale = if version.cards.is_some() {
+        1.0
+    } else {
+        cpu_scale
+    };
     (used, version.flops * scale)
 }
 
@@ -458,7 +462,11 @@ impl<'s> World<'s> {
         for (place, scheduler) in self.schedulers.iter_mut().enumerate() {
             scheduler.used = self.tally.all_used()[place];
             scheduler.wasted = self.tally.all_wasted()[place];
-            scheduler.got = if used > 0.0 { scheduler.used / used } else { 0.0 };
+            scheduler.got = if used > 0.0 {
+                scheduler.used / used
+            } else {
+                0.0
+            };
         }
         Outcome {
             scenario: self.scenario.name.clone(),

@@ -160,7 +160,10 @@ pub struct Job {
 pub enum Estimate {
     Unknown,
     /// Drawn for each task from a normal distribution; negative ones are 0.
-    Normal { mean: f64, deviation: f64 },
+    Normal {
+        mean: f64,
+        deviation: f64,
+    },
 }
 
 /// Where tasks come from.
@@ -168,9 +171,14 @@ pub enum Estimate {
 pub enum Supply {
     Endless,
     /// So many are there from the beginning.
-    All { count: u32 },
+    All {
+        count: u32,
+    },
     /// One comes after so long, on average, `count` in all.
-    Every { mean: f64, count: Option<u32> },
+    Every {
+        mean: f64,
+        count: Option<u32>,
+    },
 }
 
 /// How a task can run.

@@ -97,7 +97,10 @@ impl Server {
     pub fn wakes(&self, scenario: &Scenario, now: f64) -> f64 {
         let waits = match scenario.policy.dispatch {
             Dispatch::Push => true,
-            Dispatch::Pull => self.credit.as_ref().is_some_and(|credit| credit.until > now),
+            Dispatch::Pull => self
+                .credit
+                .as_ref()
+                .is_some_and(|credit| credit.until > now),
         };
         match waits {
             true => self.next_arrival(),

@@ -135,7 +135,10 @@ impl<'a> Course<'a> {
             // Not all at once, which would be a storm of its own.
             let begins = Time::ZERO + span(dice.unit() * storm.goes / 2.0);
             let left = dice.unit() * storm.task;
-            let seed = storm.seed.wrapping_mul(1_000_003).wrapping_add(place as u64);
+            let seed = storm
+                .seed
+                .wrapping_mul(1_000_003)
+                .wrapping_add(place as u64);
             Worker {
                 asker: Asker::new(waiting, storm, seed, (begins, left)),
                 busy_until: begins + span(left),
@@ -241,9 +244,8 @@ impl<'a> Course<'a> {
         let waits = had_nothing.map(|(from, to)| to.since(*from).as_secs_f64());
         let longest_wait = waits.fold(0.0, f64::max);
         let starved = self.workers.iter().zip(&self.served);
-        let starved = starved.filter(|(worker, served)| {
-            served.is_none() && worker.busy_until < end
-        });
+        let starved =
+            starved.filter(|(worker, served)| served.is_none() && worker.busy_until < end);
         let starved = starved.count();
         let idle: f64 = self
             .idle
@@ -349,7 +351,10 @@ pub fn picture(storm: &Storm, outcomes: &[StormOutcome]) -> String {
         let most = outcome.rate.iter().copied().max().unwrap_or(0);
         let top = f64::from(most.max(storm.rate_limit)) * 1.1;
         let bottom = y + 18.0 + HEIGHT;
-        let words = format!("{}: at most {} in a second after the return", outcome.name, outcome.peak_rate);
+        let words = format!(
+            "{}: at most {} in a second after the return",
+            outcome.name, outcome.peak_rate
+        );
         svg.text((LEFT, y + 12.0), "", &words);
         svg.rect((LEFT, y + 18.0), (RIGHT - LEFT, HEIGHT), r#"class="track""#);
         let away = (x(storm.goes + storm.outage) - x(storm.goes), HEIGHT);
@@ -366,7 +371,11 @@ pub fn picture(storm: &Storm, outcomes: &[StormOutcome]) -> String {
         let style = r#"class="axis" stroke-dasharray="4 4""#;
         svg.line((LEFT, limit), (RIGHT, limit), style);
         svg.text((LEFT - 8.0, limit), "row", &storm.rate_limit.to_string());
-        svg.text((LEFT - 8.0, height(f64::from(most))), "row", &most.to_string());
+        svg.text(
+            (LEFT - 8.0, height(f64::from(most))),
+            "row",
+            &most.to_string(),
+        );
         svg.text((LEFT - 8.0, bottom), "row", "0");
         y = bottom + 14.0;
     }

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::{Context, bail};
 use brasserie_common::time::parse_duration;
 use brasserie_emulator::matrix::{self, Cell, Variant};
-use brasserie_emulator::output::{self, text};
 use brasserie_emulator::outcome::Outcome;
+use brasserie_emulator::output::{self, text};
 use brasserie_emulator::run::run;
 use brasserie_emulator::scenario::{Dispatch, Overrides, Scenario};
 use brasserie_emulator::storm::{self, Storm, Waiting};
@@ -361,7 +361,9 @@ fn play_all(scenarios: &[Scenario]) -> Vec<Outcome> {
         }
     });
     bar.finish_and_clear();
-    let mut done = done.into_inner().unwrap_or_else(|poison| poison.into_inner());
+    let mut done = done
+        .into_inner()
+        .unwrap_or_else(|poison| poison.into_inner());
     done.sort_by_key(|(at, _)| *at);
     done.into_iter().map(|(_, outcome)| outcome).collect()
 }

@@ -60,10 +60,7 @@ impl Svg {
 
     /// A triangle that points down at the place.
     pub fn mark(&mut self, (x, y): (f64, f64), style: &str) {
-        let _ = writeln!(
-            self.body,
-            r#"<path d="M{x:.2} {y:.2}l-4 -7h8z" {style}/>"#
-        );
+        let _ = writeln!(self.body, r#"<path d="M{x:.2} {y:.2}l-4 -7h8z" {style}/>"#);
     }
 
     /// Ticks and their times below `y`.
@@ -136,8 +133,25 @@ pub fn escaped(text: &str) -> String {
 /// A round span of which some ten go into the duration.
 fn tick(duration: f64) -> f64 {
     const ROUND: [f64; 19] = [
-        1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 10_800.0, 21_600.0,
-        43_200.0, 86_400.0, 172_800.0, 432_000.0, 864_000.0, 2_592_000.0, 8_640_000.0,
+        1.0,
+        5.0,
+        10.0,
+        30.0,
+        60.0,
+        300.0,
+        600.0,
+        1800.0,
+        3600.0,
+        7200.0,
+        10_800.0,
+        21_600.0,
+        43_200.0,
+        86_400.0,
+        172_800.0,
+        432_000.0,
+        864_000.0,
+        2_592_000.0,
+        8_640_000.0,
     ];
     let fits = |step: &&f64| duration / **step <= 12.0;
     ROUND.iter().find(fits).copied().unwrap_or(duration / 10.0)

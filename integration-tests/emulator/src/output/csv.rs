@@ -6,8 +6,9 @@ use crate::outcome::{ContactKind, ContactResult, Outcome};
 
 /// How things were over time, a line for each moment and scheduler.
 pub fn series(outcome: &Outcome) -> String {
-    let mut text = "seconds,scheduler,rec,priority,tasks,queued_seconds,instances,shortfall_seconds\n"
-        .to_owned();
+    let mut text =
+        "seconds,scheduler,rec,priority,tasks,queued_seconds,instances,shortfall_seconds\n"
+            .to_owned();
     for sample in &outcome.series {
         for (scheduler, glance) in outcome.schedulers.iter().zip(&sample.schedulers) {
             // Writing to a text cannot fail.

@@ -74,7 +74,11 @@ pub fn results(outcome: &Outcome) -> String {
 
 fn scheduler_text(scheduler: &SchedulerOutcome, outcome: &Outcome) -> String {
     let shares: f64 = outcome.schedulers.iter().map(|it| it.share).sum();
-    let due = if shares > 0.0 { scheduler.share / shares } else { 0.0 };
+    let due = if shares > 0.0 {
+        scheduler.share / shares
+    } else {
+        0.0
+    };
     let mut text = format!(
         "\n{}: got {} of what was used, {} was due\n",
         scheduler.name,
@@ -104,7 +108,15 @@ fn scheduler_text(scheduler: &SchedulerOutcome, outcome: &Outcome) -> String {
 pub fn summary_head(width: usize) -> String {
     format!(
         "{:<width$} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7}\n",
-        "scenario", "wasted", "idle", "allowed", "shares", "monotony", "RPCs/job", "tasks", "missed"
+        "scenario",
+        "wasted",
+        "idle",
+        "allowed",
+        "shares",
+        "monotony",
+        "RPCs/job",
+        "tasks",
+        "missed"
     )
 }
 

@@ -143,10 +143,16 @@ impl Drawing<'_> {
             for (from, to) in timeline.offline.clone() {
                 let size = (self.x(to) - self.x(from), 3.0);
                 let x = self.x(from);
-                self.svg.rect((x, y + ROW - 3.0), size, r#"class="offline""#);
+                self.svg
+                    .rect((x, y + ROW - 3.0), size, r#"class="offline""#);
             }
             let mut drawn: BTreeMap<(u64, u8), ()> = BTreeMap::new();
-            for contact in self.outcome.contacts.iter().filter(|it| it.scheduler == place) {
+            for contact in self
+                .outcome
+                .contacts
+                .iter()
+                .filter(|it| it.scheduler == place)
+            {
                 let x = self.x(contact.at);
                 let (rank, height, style) = match (contact.kind, contact.result) {
                     (_, ContactResult::Failed) => (3, ROW, r#"class="miss""#.to_owned()),
@@ -235,7 +241,11 @@ fn short(name: &str) -> String {
 fn merged(segments: &[Segment], duration: f64) -> Vec<Segment> {
     let pixel = duration / (RIGHT - LEFT);
     let mut sorted = segments.to_vec();
-    sorted.sort_by(|one, other| one.row.cmp(&other.row).then(one.from.total_cmp(&other.from)));
+    sorted.sort_by(|one, other| {
+        one.row
+            .cmp(&other.row)
+            .then(one.from.total_cmp(&other.from))
+    });
     let mut merged: Vec<Segment> = Vec::new();
     for piece in sorted {
         match merged.last_mut() {

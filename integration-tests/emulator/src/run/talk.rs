@@ -154,7 +154,13 @@ pub(super) fn slots(scenario: &Scenario) -> Vec<Vec<f64>> {
     let mut all = vec![Vec::new(); shares.len()];
     for of_type in 0..scenario.worker.types() {
         let there = f64::from(scenario.worker.instances(of_type));
-        let exact = |share: &f64| if sum > 0.0 { there * share / sum } else { there };
+        let exact = |share: &f64| {
+            if sum > 0.0 {
+                there * share / sum
+            } else {
+                there
+            }
+        };
         let exact: Vec<f64> = shares.iter().map(exact).collect();
         let mut whole: Vec<f64> = exact.iter().map(|it| it.floor()).collect();
         let mut order: Vec<usize> = (0..exact.len()).collect();

@@ -41,8 +41,11 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Scenario, Problems> {
 }
 
 fn scenario(reader: &mut Reader<'_>, root: &mut Section<'_, '_>, name: String) -> Scenario {
-    let mut profile = match root.choice(reader, "profile", &[("cluster", true), ("volunteer", false)])
-    {
+    let mut profile = match root.choice(
+        reader,
+        "profile",
+        &[("cluster", true), ("volunteer", false)],
+    ) {
         Some(false) => Profile::VOLUNTEER,
         Some(true) | None => Profile::CLUSTER,
     };
@@ -136,11 +139,7 @@ fn on_off(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, key: &str) -> 
     read
 }
 
-fn policy(
-    reader: &mut Reader<'_>,
-    section: &mut Section<'_, '_>,
-    profile: &mut Profile,
-) -> Policy {
+fn policy(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, profile: &mut Profile) -> Policy {
     constants(reader, section, profile);
     let dispatch = [("pull", Dispatch::Pull), ("push", Dispatch::Push)];
     let preemption = [("off", Preemption::Off), ("suspend", Preemption::Suspend)];
@@ -178,7 +177,11 @@ fn policy(
 /// Those of the profile that a scenario may set otherwise.
 fn constants(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, profile: &mut Profile) {
     for (key, constant, limits) in [
-        ("work_buffer_min", &mut profile.work_buffer_min, Limits::SPAN),
+        (
+            "work_buffer_min",
+            &mut profile.work_buffer_min,
+            Limits::SPAN,
+        ),
         (
             "work_buffer_additional",
             &mut profile.work_buffer_additional,
@@ -187,14 +190,34 @@ fn constants(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, profile: &m
         ("fetch_time", &mut profile.fetch_time, Limits::SPAN),
         ("driver_period", &mut profile.driver_period, Limits::MEAN),
         ("fetch_period", &mut profile.fetch_period, Limits::MEAN),
-        ("schedule_period", &mut profile.schedule_period, Limits::MEAN),
+        (
+            "schedule_period",
+            &mut profile.schedule_period,
+            Limits::MEAN,
+        ),
         ("rec_half_life", &mut profile.rec_half_life, Limits::STEP),
         ("rr_step", &mut profile.rr_step, Limits::SPAN),
         ("time_slice", &mut profile.time_slice, Limits::STEP),
-        ("rpc_backoff_min", &mut profile.rpc_backoff_min, Limits::MEAN),
-        ("rpc_backoff_max", &mut profile.rpc_backoff_max, Limits::MEAN),
-        ("pair_backoff_min", &mut profile.pair_backoff_min, Limits::MEAN),
-        ("pair_backoff_max", &mut profile.pair_backoff_max, Limits::MEAN),
+        (
+            "rpc_backoff_min",
+            &mut profile.rpc_backoff_min,
+            Limits::MEAN,
+        ),
+        (
+            "rpc_backoff_max",
+            &mut profile.rpc_backoff_max,
+            Limits::MEAN,
+        ),
+        (
+            "pair_backoff_min",
+            &mut profile.pair_backoff_min,
+            Limits::MEAN,
+        ),
+        (
+            "pair_backoff_max",
+            &mut profile.pair_backoff_max,
+            Limits::MEAN,
+        ),
         ("report_delay", &mut profile.report_delay, Limits::SPAN),
         ("report_cushion", &mut profile.report_cushion, Limits::SPAN),
     ] {
@@ -219,11 +242,7 @@ fn constants(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, profile: &m
     }
 }
 
-fn scheduler(
-    reader: &mut Reader<'_>,
-    section: &mut Section<'_, '_>,
-    worker: &Worker,
-) -> Scheduler {
+fn scheduler(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, worker: &Worker) -> Scheduler {
     let mut no_jobs_for = Vec::new();
     for name in section.texts(reader, "no_jobs_for") {
         match (0..worker.types()).find(|of_type| worker.type_name(*of_type) == name) {

@@ -123,7 +123,11 @@ fn host(root: Node<'_, '_>, problems: &mut Problems, worker: &mut Worker) {
     let child = |name: &str| root.children().find(|node| node.has_tag_name(name));
     match child("host_info") {
         Some(host) => host_info(&mut Fields::new(host, problems), worker),
-        None => problems.at(fields::line_of(root), "client_state", "has no `<host_info>`"),
+        None => problems.at(
+            fields::line_of(root),
+            "client_state",
+            "has no `<host_info>`",
+        ),
     }
     if let Some(stats) = child("time_stats") {
         let mut stats = Fields::new(stats, problems);
@@ -192,7 +196,11 @@ fn configuration(root: &mut Fields<'_, '_>, profile: &mut Profile) {
     };
     let mut options = root.of(options);
     if let Some(days) = options.number("rec_half_life_days", Limits::from(-1e6, 3652.0)) {
-        let days = if days > 0.0 { days } else { DEFAULT_HALF_LIFE_DAYS };
+        let days = if days > 0.0 {
+            days
+        } else {
+            DEFAULT_HALF_LIFE_DAYS
+        };
         profile.rec_half_life = days * 86_400.0;
     }
 }

@@ -101,7 +101,11 @@ impl Server {
     /// What has become ready since the last request, if that is still good.
     pub fn linger(&mut self, scenario: &Scenario, now: f64) -> Vec<Sent> {
         self.advance(now);
-        if self.credit.as_ref().is_none_or(|credit| credit.until <= now) {
+        if self
+            .credit
+            .as_ref()
+            .is_none_or(|credit| credit.until <= now)
+        {
             self.credit = None;
             return Vec::new();
         }
@@ -119,8 +123,12 @@ impl Server {
         loop {
             let own = self.own(scenario);
             let fits = |job: &Job| {
-                let mut versions = job.versions.iter();
-                versions.position(|it| it.of_its_type() <= free[it.of_type()] + 1e-9)
+                let versions = job.versions.iter().enumerate();
+                let fitting =
+                    versions.filter(|(_, it)| it.of_its_type() <= free[it.of_type()] + 1e-9);
+                let fastest =
+                    fitting.max_by(|(_, one), (_, other)| one.flops.total_cmp(&other.flops));
+                fastest.map(|(version, _)| version)
             };
             let open = own.jobs.iter().zip(&self.pools);
             let weights: Vec<f64> = open
@@ -181,7 +189,13 @@ impl Server {
     }
 
     /// A task of the job, as chance will have it.
-    pub(super) fn draw(&mut self, scenario: &Scenario, job: usize, version: usize, now: f64) -> Sent {
+    pub(super) fn draw(
+        &mut self,
+        scenario: &Scenario,
+        job: usize,
+        version: usize,
+        now: f64,
+    ) -> Sent {
         let of = &scenario.schedulers[self.place].jobs[job];
         let flops = of.versions[version].flops;
         let work = self.sizes.normal(of.work, of.varies);
@@ -217,7 +231,9 @@ impl Server {
     ) -> Verdict {
         let own = self.own(scenario);
         let type_of = |job: usize, version: usize| own.jobs[job].versions[version].of_type();
-        let its = sent.iter().filter(|it| type_of(it.job, it.version) == of_type);
+        let its = sent
+            .iter()
+            .filter(|it| type_of(it.job, it.version) == of_type);
         let granted = u32::try_from(its.count()).unwrap_or(u32::MAX);
         let mut ready = own.jobs.iter().zip(&self.pools);
         let has = |job: &Job| job.versions.iter().any(|it| it.of_type() == of_type);
@@ -225,7 +241,10 @@ impl Server {
             Verdict::Granted(granted)
         } else if !self.has_apps(scenario, of_type) {
             Verdict::NoApps
-        } else if rejected.iter().any(|&(job, at)| type_of(job, at) == of_type) {
+        } else if rejected
+            .iter()
+            .any(|&(job, at)| type_of(job, at) == of_type)
+        {
             Verdict::Deadline
         } else if ready.any(|(job, pool)| !pool.is_empty() && has(job)) {
             Verdict::Limited
@@ -305,7 +324,9 @@ pub(super) fn has_room(cpus: usize, known: &[Known], candidate: Known, cushion: 
 /// Takes what the task will use off what was asked for; what it uses of the CPU beside cards, too.
 fn charge(scenario: &Scenario, job: &Job, task: &Sent, credit: &mut Credit) {
     let version = &job.versions[task.version];
-    let takes = task.estimate.unwrap_or(brasserie_common::work::DEFAULT_ESTIMATE);
+    let takes = task
+        .estimate
+        .unwrap_or(brasserie_common::work::DEFAULT_ESTIMATE);
     let of_type = version.of_type();
     let mut take = |of_type: usize, usage: f64| {
         let want = &mut credit.wants[of_type];

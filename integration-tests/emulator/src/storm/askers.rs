@@ -1,8 +1,6 @@
 //! How one worker of a storm decides when to ask.
 
-use brasserie_common::{
-    Processor, ServiceAddress, Time, WorkReply, WorkRequestSeq, WorkVerdict,
-};
+use brasserie_common::{Processor, ServiceAddress, Time, WorkReply, WorkRequestSeq, WorkVerdict};
 use brasserie_worker_core::work_fetch::{
     Association, AssociationIndex, Computing, Fetcher, NotServed, Preemption, ProcessorKind,
     Processors, Profile, Saved, Scene, Setup, Stage, Standing, Step, Task, TaskEnd, TaskNumber,
@@ -18,7 +16,10 @@ const IT: AssociationIndex = AssociationIndex(0);
 /// One of the ways to wait.
 pub(super) enum Asker {
     /// It asks when its work runs short, and again after so long until it gets some.
-    Every { period: f64, next: Time },
+    Every {
+        period: f64,
+        next: Time,
+    },
     Ours(Box<Ours>),
 }
 

@@ -122,7 +122,11 @@ impl<'a, 't> Section<'a, 't> {
             _ => None,
         };
         texts.unwrap_or_else(|| {
-            self.problem(reader, key, "must be a list of texts: [\"one\", \"another\"]");
+            self.problem(
+                reader,
+                key,
+                "must be a list of texts: [\"one\", \"another\"]",
+            );
             Vec::new()
         })
     }
@@ -158,7 +162,8 @@ impl<'a, 't> Section<'a, 't> {
         match seconds {
             Some(seconds) => self.within(reader, key, value, seconds, limits),
             None => {
-                let text = "must be a span: \"90s\", \"5m\", \"2h\", \"1d\", or a number of seconds";
+                let text =
+                    "must be a span: \"90s\", \"5m\", \"2h\", \"1d\", or a number of seconds";
                 self.problem(reader, key, text);
                 None
             }
@@ -181,7 +186,9 @@ impl<'a, 't> Section<'a, 't> {
     /// A whole number that is not negative.
     pub fn whole(&mut self, reader: &mut Reader<'_>, key: &str) -> Option<u64> {
         let whole = match self.take(key)?.get_ref() {
-            DeValue::Integer(integer) => u64::from_str_radix(integer.as_str(), integer.radix()).ok(),
+            DeValue::Integer(integer) => {
+                u64::from_str_radix(integer.as_str(), integer.radix()).ok()
+            }
             _ => None,
         };
         if whole.is_none() {
@@ -210,7 +217,10 @@ impl<'a, 't> Section<'a, 't> {
         let text = self.text(reader, key)?;
         let chosen = choices.iter().find(|(name, _)| *name == text);
         if chosen.is_none() {
-            let names: Vec<String> = choices.iter().map(|(name, _)| format!("`{name}`")).collect();
+            let names: Vec<String> = choices
+                .iter()
+                .map(|(name, _)| format!("`{name}`"))
+                .collect();
             let text = format!("`{text}` is none of {}", names.join(", "));
             self.problem(reader, key, &text);
         }

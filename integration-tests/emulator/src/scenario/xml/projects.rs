@@ -14,11 +14,7 @@ const LATENCY_BOUND: f64 = 864_000.0;
 const CREDITS: f64 = 200.0;
 const DEFAULT_SHARE: f64 = 100.0;
 
-pub(super) fn read(
-    root: Node<'_, '_>,
-    problems: &mut Problems,
-    worker: &Worker,
-) -> Vec<Scheduler> {
+pub(super) fn read(root: Node<'_, '_>, problems: &mut Problems, worker: &Worker) -> Vec<Scheduler> {
     let mut projects: Vec<Project<'_>> = Vec::new();
     for node in root.children().filter(Node::is_element) {
         let name = node.tag_name().name();
@@ -193,7 +189,10 @@ impl<'a> Project<'a> {
                 None => None,
             };
             if cards.is_none() && cpus == 0.0 {
-                fields.problem("avg_ncpus", "a version without a coprocessor needs some CPU");
+                fields.problem(
+                    "avg_ncpus",
+                    "a version without a coprocessor needs some CPU",
+                );
                 continue;
             }
             versions.push(Version {
@@ -217,7 +216,9 @@ impl<'a> Project<'a> {
             let deadline = result.number("report_deadline", INSTANT);
             let is_its = |node: &&Node<'_, '_>| {
                 let names = node.children().filter(|child| child.has_tag_name("name"));
-                names.filter_map(|name| name.text()).any(|name| name.trim() == unit)
+                names
+                    .filter_map(|name| name.text())
+                    .any(|name| name.trim() == unit)
             };
             let Some(node) = self.units.iter().find(is_its) else {
                 result.problem("wu_name", &format!("there is no workunit `{unit}`"));
