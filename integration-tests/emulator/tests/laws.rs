@@ -107,7 +107,7 @@ fn nobody_is_idle_who_could_have_work() {
         ("unreliable-schedulers.toml", 2.0, 0.01),
         ("wrong-estimates.toml", 1.0, 0.01),
         ("zero-shares.toml", 1.0, 0.01),
-        ("unreliable-worker.toml", 120.0, 0.01),
+        ("unreliable-worker.toml", 240.0, 0.01),
         // One scheduler's whole cards and another's halves leave a half now and then.
         ("several-types.toml", 1.0, 0.04),
     ] {

@@ -51,7 +51,7 @@ const LEARN: &str = r#"A scenario is a `.toml` file of this form, or a `client_s
     runs = "45s"                           # in truth
     estimate = { factor = 2, spread = "5s" }   # what is said of it, or: "unknown"
     deadline = "10m"                       # from its sending
-    every = "30s"                          # one comes so often; without `every` and `count` there is no end of them
+    every = "30s"                          # one comes so often; without it: no end of them
 
 Results go below the folder of --out, for each scenario: results.txt, results.json, results.dat (the one line of the volunteers'
 simulator), series.csv, contacts.csv and timeline.svg; beside them summary.txt, a line for each.
