@@ -8,3 +8,4 @@ pub(crate) mod logs;
 pub(crate) mod plan;
 pub(crate) mod run;
 pub(crate) mod status;
+pub(crate) mod worker;

@@ -110,19 +110,12 @@ impl Connection {
     }
 
     fn with(address: &str, config: ClientConfig) -> Result<Self> {
-        let (host, port) = address
-            .rsplit_once(':')
-            .and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)))
-            .filter(|(host, _)| !host.is_empty())
-            .with_context(|| {
-                format!(
-                    "`{address}` is no scheduler address; write HOST:PORT, such as 127.0.0.1:6789"
-                )
-            })?;
-        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let peer = peer(address).with_context(|| {
+            format!("`{address}` is no scheduler address; write HOST:PORT, such as 127.0.0.1:6789")
+        })?;
         Ok(Connection {
             pool: ClientPool::new(config),
-            peer: PeerAddr::new(host, port),
+            peer,
         })
     }
 
@@ -303,6 +296,14 @@ impl Connection {
     }
 }
 
+/// `None`: it is no HOST:PORT.
+pub(crate) fn peer(address: &str) -> Option<PeerAddr> {
+    let (host, port) = address.rsplit_once(':')?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let port = port.parse().ok().filter(|&port: &u16| port != 0)?;
+    (!host.is_empty()).then(|| PeerAddr::new(host, port))
+}
+
 fn known(exception: Option<BistroSchedulerUnknownJobException>) -> Result<()> {
     match exception {
         Some(exception) => bail!("{}", exception.message.unwrap_or_default()),
@@ -325,7 +326,7 @@ mod tests {
 
     #[test]
     fn addresses_need_host_and_port() {
-        for bad in ["", "host", "host:", ":1", "host:99999", "host:x"] {
+        for bad in ["", "host", "host:", ":1", "host:99999", "host:x", "host:0"] {
             let error = Connection::new(bad).err().map(|e| e.to_string());
             assert!(error.is_some_and(|e| e.contains("HOST:PORT")), "{bad}");
         }

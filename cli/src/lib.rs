@@ -25,6 +25,7 @@ Try it:
   brasserie job submit FILE                       one more job, beside those of the config file
   brasserie logs JOB NODE --stderr                what a task printed
   brasserie doctor                                what this machine has for a worker
+  brasserie worker work-fetch                     what workers ask their schedulers for, and why not
 
 Exit codes:
   0  success; for `run`: every task of every enabled job is done
@@ -58,6 +59,8 @@ enum Command {
     Logs(commands::logs::Args),
     /// Say what a worker on this machine can and cannot have and enforce.
     Doctor(commands::doctor::Args),
+    /// Look at workers themselves: how they fetch work.
+    Worker(commands::worker::Args),
 }
 
 /// How a command ended.
@@ -107,6 +110,7 @@ pub fn main() -> ExitCode {
         Command::Job(args) => commands::job::run(&args),
         Command::Logs(args) => commands::logs::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Worker(args) => commands::worker::run(&args),
     };
     match result {
         Ok(ending) => ending.into(),

@@ -56,6 +56,18 @@ pub(crate) fn duration(d: Duration) -> String {
     }
 }
 
+/// What others wrote must not move the cursor or change colours here.
+pub(crate) fn printable(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() {
+            true => clean.extend(c.escape_debug()),
+            false => clean.push(c),
+        }
+    }
+    clean
+}
+
 /// Prints to standard output; a reader that went away (`| head`) is no error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     print_on(text).map(|_: Reader| ())
@@ -98,6 +110,12 @@ mod tests {
             table(&["name", "n"], &rows),
             "name   n\na     10\nlong   7\n"
         );
+    }
+
+    #[test]
+    fn foreign_text_moves_no_cursor() {
+        let text = printable("a \u{1b}[31m\"ß\"\n");
+        assert_eq!(text, "a \\u{1b}[31m\"ß\"\\n");
     }
 
     #[test]

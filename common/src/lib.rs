@@ -9,6 +9,7 @@ pub mod call;
 pub mod cards;
 pub mod collections;
 pub mod edf;
+pub mod estimate;
 pub mod fingerprint;
 pub mod health;
 pub mod ids;
@@ -22,12 +23,14 @@ pub mod story;
 pub mod task;
 pub mod time;
 pub mod work;
+pub mod work_overview;
 pub mod worker;
 pub mod worker_set;
 
 pub use backoff::{BackoffDuration, BackoffPolicy};
 pub use call::{CallId, CallOutcome, Principal, RecordSeq, RefusalCode, RequestId};
 pub use cards::{Card, CardAmount, CardAmountError, CardConflict, CardNeed, CardUse, GpuShare};
+pub use estimate::Estimate;
 pub use health::{Health, HealthModel, timeouts::Timeouts};
 pub use ids::{
     AccountName, InstanceId, InvocationId, JobId, JobName, NodeId, NodeName, SchedulerId,

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use brasserie_common::Timeouts;
 use brasserie_common::time::{DurationError, parse_duration};
+use brasserie_common::work::MAX_KNOWN_TASKS;
 use brasserie_common_config::UnknownKeys;
 use brasserie_common_runtime::net::{self, AddressError, ListenAddress, NetworkExposure};
+use brasserie_scheduler_core::credits::{DeadlineRule, Policy};
 use brasserie_thrift::rpc;
 use clap::{Args, Parser};
 
@@ -85,6 +87,9 @@ pub struct Flags {
 
     #[command(flatten)]
     pub workers: WorkerFlags,
+
+    #[command(flatten)]
+    pub work: WorkFlags,
 }
 
 /// How often sources are looked at.
@@ -162,6 +167,37 @@ pub struct WorkerFlags {
     pub caution_worker_suicide_task_kill_wait: Duration,
 }
 
+/// Workers that ask for work. Others do not notice.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Requests for work")]
+pub struct WorkFlags {
+    /// Put a worker off that asks again sooner; it hears how long it waits. 0: it may ask as often as it likes
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = bounded)]
+    pub work_request_interval: Duration,
+
+    /// Look at so many requests a second, of all workers together; others are put off, one after the other, until it is their turn.
+    /// 0: at as many as come
+    #[arg(long, value_name = "NUMBER", default_value = "1000")]
+    pub work_requests_per_second: u32,
+
+    /// Send no more tasks for one request than this for each processor of its worker, however short they are
+    #[arg(long, value_name = "NUMBER", default_value = "1000", value_parser = tasks_per_processor)]
+    pub work_tasks_per_processor: u32,
+
+    /// How to find out whether a task with a deadline would come too late to a worker, or make another one late
+    #[arg(long, value_name = "HOW", default_value = "simulate")]
+    pub work_deadlines: WorkDeadlines,
+}
+
+/// How it is known whether a task would come too late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum WorkDeadlines {
+    /// Simulate the tasks that the worker lists, nearest deadline first; where it does not say what they take, as `delay`
+    Simulate,
+    /// Go by the delay that the worker tells, and by what it was sent since
+    Delay,
+}
+
 /// Why a command line cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FlagsError {
@@ -222,6 +258,18 @@ fn kill_wait(text: &str) -> Result<Duration, TimeError> {
     }
 }
 
+#[derive(Debug, thiserror::Error)]
+#[error("it must be a number from 1 to {MAX_KNOWN_TASKS}: no worker can list more")]
+struct TasksError;
+
+fn tasks_per_processor(text: &str) -> Result<u32, TasksError> {
+    let number = text.parse().map_err(|_| TasksError)?;
+    match (1..=MAX_KNOWN_TASKS).contains(&(number as usize)) {
+        true => Ok(number),
+        false => Err(TasksError),
+    }
+}
+
 impl Flags {
     /// Checks what concerns several flags.
     pub fn into_options(self) -> Result<StartOptions, FlagsError> {
@@ -258,6 +306,7 @@ impl Flags {
                 send: workers.thrift_send_timeout,
                 receive: workers.thrift_receive_timeout,
             },
+            work: self.work.policy(),
             ..StartOptions::new(self.data_dir, ConfigSource::File(self.config))
         })
     }
@@ -274,6 +323,21 @@ impl WorkerFlags {
             unsure_if_running_check_initial_period: self.unsure_if_running_check_initial_period,
             suicide_backoff_safety_margin: self.caution_worker_suicide_backoff_safety_margin,
             suicide_task_kill_wait: self.caution_worker_suicide_task_kill_wait,
+        }
+    }
+}
+
+impl WorkFlags {
+    fn policy(&self) -> Policy {
+        Policy {
+            min_request_interval: self.work_request_interval,
+            max_requests_per_second: self.work_requests_per_second,
+            tasks_per_processor: self.work_tasks_per_processor.into(),
+            deadlines: match self.work_deadlines {
+                WorkDeadlines::Simulate => DeadlineRule::Simulated,
+                WorkDeadlines::Delay => DeadlineRule::Delayed,
+            },
+            ..Policy::default()
         }
     }
 }
@@ -305,6 +369,7 @@ mod tests {
         assert_eq!(options.timeouts, Timeouts::default());
         assert_eq!(options.call_timeouts, rpc::Timeouts::DEFAULT);
         assert_eq!(options.periods, Periods::default());
+        assert_eq!(options.work, Policy::default());
         assert_eq!(options.listen.socket().port(), 6789);
         assert_eq!(options.http_listen.unwrap().socket().port(), 6790);
         assert_eq!(
@@ -345,6 +410,25 @@ mod tests {
     }
 
     #[test]
+    fn requests_for_work_may_be_met_otherwise() {
+        let flags = [
+            "--work-request-interval=0",
+            "--work-requests-per-second=0",
+            "--work-tasks-per-processor=10",
+            "--work-deadlines=delay",
+        ];
+        let options = parse(&flags).unwrap().into_options().unwrap();
+        let expected = Policy {
+            min_request_interval: Duration::ZERO,
+            max_requests_per_second: 0,
+            tasks_per_processor: 10.0,
+            deadlines: DeadlineRule::Delayed,
+            ..Policy::default()
+        };
+        assert_eq!(options.work, expected);
+    }
+
+    #[test]
     fn strictness_is_asked_for() {
         let of = |flags: &[&str]| parse(flags).unwrap().into_options().unwrap().unknown_keys;
         assert_eq!(of(&[]), UnknownKeys::Warn);
@@ -364,6 +448,14 @@ mod tests {
                 "at least 1ms",
             ),
             ("--listen", "example.org:1", "no ADDR:PORT"),
+            ("--work-request-interval", "often", "is no duration"),
+            ("--work-requests-per-second", "many", "invalid digit"),
+            (
+                "--work-tasks-per-processor",
+                "0",
+                "a number from 1 to 131072",
+            ),
+            ("--work-deadlines", "never", "simulate, delay"),
         ] {
             let error = parse(&[flag, value]).unwrap_err();
             assert!(error.contains(flag) && error.contains(expected), "{error}");

@@ -8,6 +8,7 @@ use std::time::Duration;
 use brasserie_common::{JobName, NodeName, Principal, SchedulerId, Timeouts};
 use brasserie_common_config::UnknownKeys;
 use brasserie_common_runtime::{Clock, DataDir, DataDirError, ListenAddress, ServiceManager};
+use brasserie_scheduler_core::credits::Policy;
 use brasserie_scheduler_core::{
     Answer, ConfigOrigin, Durable, Event, ExitReason, Options, Query, Rejection, Reply, Scheduler,
 };
@@ -79,6 +80,8 @@ pub struct StartOptions {
     /// `None`: the safe wait.
     pub startup_wait: Option<Duration>,
     pub call_timeouts: CallTimeouts,
+    /// For workers that ask for work.
+    pub work: Policy,
     pub periods: Periods,
     /// Who hears that the core's driver lives.
     pub manager: ServiceManager,
@@ -100,6 +103,7 @@ impl StartOptions {
             allow_bump_unhealthy_worker: false,
             startup_wait: None,
             call_timeouts: CallTimeouts::DEFAULT,
+            work: Policy::default(),
             periods: Periods::default(),
             manager: ServiceManager::default(),
         }
@@ -113,6 +117,7 @@ impl StartOptions {
             startup_wait: self.startup_wait,
             new_cluster: self.new_cluster == NewCluster::Yes,
             call_deadline: calls.connect + calls.send + calls.receive + CALL_SLACK,
+            work: self.work.clone(),
             seed,
         }
     }

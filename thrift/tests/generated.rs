@@ -257,7 +257,9 @@ structs! {
         BrasseriePlanConfigArgs, BrasseriePlanConfigResult,
         DeletedHistory, BrasserieDeleteHistoryArgs, BrasserieDeleteHistoryResult,
         JobPage, BrasserieGetJobPageArgs, BrasserieGetJobPageResult,
-        LastRun, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult;
+        LastRun, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult,
+        WaitOverview, ProcessorsOverview, PairOverview, WorkRequestOverview, AssociationFacts, AssociationOverview,
+        WorkFetchOverview, WorkFetchStatus, BrasserieWorkerGetWorkFetchArgs, BrasserieWorkerGetWorkFetchResult;
 }
 
 #[test]

@@ -15,6 +15,7 @@ use clap::error::ErrorKind;
 use crate::directory::{DirectoryError, hostname};
 use crate::options::{OnSigterm, Retention, StartOptions};
 use crate::process::{AllowedUser, PassedEnvironment};
+use crate::work_fetch::WorkFetchFlags;
 
 /// The wire counts heartbeat periods in whole seconds.
 const MIN_HEARTBEAT_PERIOD: Duration = Duration::from_secs(1);
@@ -175,6 +176,9 @@ pub struct Cli {
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_wait)]
     cgroup_freeze_timeout: Duration,
 
+    #[command(flatten)]
+    work_fetch: WorkFetchFlags,
+
     /// Time to reach the scheduler.
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_timeout)]
     thrift_connect_timeout: Duration,
@@ -259,6 +263,7 @@ impl Cli {
             },
             cgroup_root: self.cgroup_root,
             cgroup_freeze_timeout: self.cgroup_freeze_timeout,
+            work_fetch: self.work_fetch,
             timeouts: Timeouts {
                 connect: self.thrift_connect_timeout,
                 send: self.thrift_send_timeout,

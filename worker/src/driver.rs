@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use brasserie_common::{Health, SchedulerId, Time};
 use brasserie_common_runtime::{Clock, ServiceManager, Watchdog};
 use brasserie_thrift::rpc::ConnectionLosses;
-use brasserie_worker_core::{Event, ExitReason, LifeStage, Worker};
+use brasserie_worker_core::{Association, AssociationIndex, Event, ExitReason, LifeStage, Worker};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::keeper::lease::{Lease, Terms};
@@ -59,7 +59,7 @@ impl Driver {
         losses: ConnectionLosses,
         watchers: Watchers,
     ) -> Self {
-        let seen = Seen::of(&worker);
+        let seen = Seen::of(worker.association(AssociationIndex::FIRST));
         let Watchers { lease, manager } = watchers;
         Driver {
             worker,
@@ -92,7 +92,11 @@ impl Driver {
         match first {
             Heard::Own(event) => self.worker.handle(now, event),
             Heard::Call(arrival) => self.arrive(now, arrival),
-            Heard::ConnectionLost => self.worker.handle(now, Event::ConnectionLost),
+            Heard::ConnectionLost => {
+                let association = AssociationIndex::FIRST;
+                self.worker
+                    .handle(now, Event::ConnectionLost { association });
+            }
             Heard::Due => {}
         }
         // Counted per lane: each gets its turn, health first among the calls.
@@ -115,12 +119,13 @@ impl Driver {
             self.arrive(now, arrival);
         }
         self.worker.handle_timeout(now);
-        self.seen.update(&self.worker, self.watchdog.manager());
+        let own = self.worker.association(AssociationIndex::FIRST);
+        self.seen.update(own, self.watchdog.manager());
         self.watchdog.beat(now);
-        let until = self.worker.tasks_may_live_until();
+        let until = own.tasks_may_live_until();
         // Before anything is done: no task may start whom the keeper would let live for too long.
         if let Some(lease) = &mut self.lease {
-            lease.renew(terms(&self.worker));
+            lease.renew(terms(own));
         }
         while let Some(effect) = self.worker.poll_effect() {
             self.performer.perform(effect, until)?;
@@ -152,7 +157,7 @@ impl Driver {
 }
 
 /// What the keeper must do if this process is stopped from now on.
-fn terms(worker: &Worker) -> Terms {
+fn terms(worker: &Association) -> Terms {
     let Some(until) = worker.tasks_may_live_until() else {
         return Terms::NONE;
     };
@@ -165,7 +170,7 @@ fn terms(worker: &Worker) -> Terms {
 }
 
 impl Seen {
-    fn of(worker: &Worker) -> Self {
+    fn of(worker: &Association) -> Self {
         Seen {
             health: worker.health(),
             life: worker.life_stage(),
@@ -193,7 +198,7 @@ impl Seen {
     }
 
     /// Logs what an operator wants to read later.
-    fn update(&mut self, worker: &Worker, manager: &ServiceManager) {
+    fn update(&mut self, worker: &Association, manager: &ServiceManager) {
         let now = Seen::of(worker);
         if now == *self {
             return;

@@ -30,9 +30,11 @@ mod rpc;
 mod runner;
 mod start;
 mod usage;
+mod work_fetch;
 
 pub use brasserie_worker_core::ExitReason;
 pub use options::{OnSigterm, Retention, StartOptions};
 pub use program::run;
 pub use runner::{Runner, StartRunner};
 pub use start::{StartError, WorkerHandle, start, start_with};
+pub use work_fetch::{PreemptTasks, WorkFetchFlags, WorkFetchProfile};

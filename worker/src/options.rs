@@ -9,6 +9,7 @@ use brasserie_thrift::rpc::Timeouts;
 
 use crate::groups::FREEZE_TIMEOUT;
 use crate::process::{AllowedUser, PassedEnvironment};
+use crate::work_fetch::WorkFetchFlags;
 
 /// Everything that can be chosen.
 #[derive(Clone, Debug)]
@@ -41,6 +42,7 @@ pub struct StartOptions {
     pub cgroup_root: Option<String>,
     /// How long a control group of version 1 may take to freeze before its processes are killed as they run.
     pub cgroup_freeze_timeout: Duration,
+    pub work_fetch: WorkFetchFlags,
     /// Of calls to the scheduler.
     pub timeouts: Timeouts,
 }
@@ -93,6 +95,7 @@ impl StartOptions {
             output: Retention::default(),
             cgroup_root: None,
             cgroup_freeze_timeout: FREEZE_TIMEOUT,
+            work_fetch: WorkFetchFlags::default(),
             timeouts: Timeouts::DEFAULT,
         }
     }

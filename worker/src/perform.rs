@@ -65,7 +65,7 @@ impl Performer {
     ) -> ControlFlow<ExitReason> {
         match effect {
             Effect::Reply { request, reply } => self.reply(request, reply),
-            Effect::Call { id, call } => self.call(id, call),
+            Effect::Call { id, call, .. } => self.call(id, call),
             Effect::Spawn { run, cuda_devices } => {
                 // The core keeps none of it, so that nothing is copied.
                 let run = Arc::unwrap_or_clone(run);
@@ -76,6 +76,7 @@ impl Performer {
                 invocation,
                 kill,
             } => self.kill(task, invocation, kill),
+            Effect::NewInstance { .. } => {}
             Effect::Exit { reason } => return ControlFlow::Break(reason),
         }
         ControlFlow::Continue(())

@@ -218,7 +218,7 @@ async fn start_all(
         core_options(&options, &identity, address, usable)?,
         clock.now(),
     );
-    if let Some(room) = &worker.description().room {
+    if let Some(room) = &worker.associations()[0].description().room {
         tracing::info!("the worker runs {room}");
     }
     let (own, own_events) = mpsc::unbounded_channel();
@@ -381,12 +381,18 @@ fn core_options(
         intake: Intake::Open,
         room: Some(Seen::of_this_process().room()),
     };
+    let seed = identity.instance.0.rand.cast_unsigned();
+    let mut of_core = Options::new(description);
+    for association in &mut of_core.associations {
+        association.members = vec![options.scheduler.clone()];
+    }
     Ok(Options {
+        work_fetch: options.work_fetch.for_core(seed),
         shutdown_kill_wait: options.kill_wait,
         drain_timeout: options.drain_timeout,
         worker_command: worker_command.into_iter().collect(),
         call_deadline: SchedulerClient::deadline(options.timeouts),
-        ..Options::new(description)
+        ..of_core
     })
 }
 

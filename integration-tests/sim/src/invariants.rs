@@ -31,6 +31,7 @@ mod heartbeats_are_bounded;
 mod joins_in_time;
 mod left_in_one_commit;
 mod limits_of_time;
+mod lists_what_it_has;
 mod lost_is_lost;
 mod must_die_is_final;
 mod never_twice;
@@ -207,6 +208,7 @@ fn registry() -> Vec<Box<dyn Law>> {
         Box::new(explain_is_true::ExplainIsTrue::default()),
         Box::new(orphans_end::OrphansEnd::default()),
         Box::new(limits_of_time::LimitsOfTime::default()),
+        Box::new(lists_what_it_has::ListsWhatItHas),
         Box::new(drains_quietly::DrainsQuietly::default()),
         Box::new(heartbeats_are_bounded::HeartbeatsAreBounded::default()),
         Box::new(calls_are_bounded::CallsAreBounded::default()),

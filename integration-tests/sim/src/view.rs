@@ -6,7 +6,7 @@ use std::time::Duration;
 use brasserie_common::{Time, Timeouts};
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{Durable, Scheduler};
-use brasserie_worker_core::Worker;
+use brasserie_worker_core::Association;
 
 use crate::disk::Directory;
 use crate::event_log::{DirectoryId, SchedulerPlace, WorkerPlace};
@@ -60,8 +60,8 @@ impl<'a> World<'a> {
         self.schedulers[usize::from(place.0)].core()
     }
 
-    /// The core, if a process is alive there.
-    pub fn worker(&self, place: WorkerPlace) -> Option<&'a Worker> {
+    /// What the process there is for its scheduler, if one is alive.
+    pub fn worker(&self, place: WorkerPlace) -> Option<&'a Association> {
         self.workers[usize::from(place.0)].core()
     }
 

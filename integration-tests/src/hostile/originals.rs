@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use brasserie_thrift::generated::brasserie::{
     BrasserieExplainTaskArgs, BrasserieGetClusterStatusArgs, BrasserieGetRunningTaskListArgs,
-    BrasserieGetUnfinishedTasksArgs, BrasseriePlanConfigArgs,
+    BrasserieGetUnfinishedTasksArgs, BrasseriePlanConfigArgs, BrasserieWorkerGetWorkFetchArgs,
 };
 use brasserie_thrift::generated::common::{
     BackoffDuration, BistroInstanceID, BistroWorker, GPUInfo, GpuShare, KillRequest, KnownTask,
@@ -284,6 +284,7 @@ fn worker_calls() -> Calls {
         ),
         ("killTask", Box::new(kill)),
         ("getJobLogsByID", Box::new(logs)),
+        ("getWorkFetch", Box::new(BrasserieWorkerGetWorkFetchArgs {})),
         ("noSuchMethod", Box::new(FacebookServiceGetStatusArgs {})),
     ]
 }

@@ -394,7 +394,10 @@ impl Scheduler {
             ended: None,
             story: None,
             work: WorkTerms {
-                est_duration: job.and_then(|job| Some(job.est_duration?.as_secs_f64())),
+                est_duration: match run.is_some_and(|run| run.sent_for.is_some()) {
+                    true => self.estimate(task.job).known(),
+                    false => job.and_then(|job| Some(job.est_duration?.as_secs_f64())),
+                },
                 request: run.and_then(|run| run.sent_for),
                 // For who has a queue.
                 cpus: job

@@ -18,6 +18,7 @@
 mod amounts;
 mod shape;
 mod spending;
+mod turns;
 mod workload;
 
 #[cfg(test)]
@@ -25,16 +26,16 @@ mod tests;
 
 use std::time::Duration;
 
-use brasserie_common::work::MAX_PROCESSOR_TYPES;
+use brasserie_common::work::{MAX_KNOWN_TASKS, MAX_PROCESSOR_TYPES};
 use brasserie_common::{
-    InvocationId, Processor, Time, WorkReply, WorkRequest, WorkRequestSeq, WorkVerdict,
+    InvocationId, KnownTask, Processor, Time, WorkReply, WorkRequest, WorkRequestSeq, WorkVerdict,
 };
 
 pub use amounts::{Class, Piece};
-pub use spending::NoCredit;
+pub use turns::Turns;
 
 use amounts::Amounts;
-use workload::Workload;
+use workload::{Room, Workload};
 
 /// What a worker waits at least that is put off.
 pub const DEFERRED_DELAY: Duration = Duration::from_secs(1);
@@ -45,11 +46,22 @@ const MAX_OPEN: Duration = Duration::from_secs(30);
 /// No message is taken to live longer.
 const MESSAGE_LIFE: Duration = Duration::from_secs(600);
 
+/// How it is known whether a task would come too late to a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DeadlineRule {
+    /// By a simulation of the tasks that the worker lists, where it says what they take; else by its delay.
+    Simulated,
+    /// By what the worker says of its delay.
+    Delayed,
+}
+
 /// What holds for all workers alike.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
     /// A worker that asks again sooner is not looked at. Zero: it may ask as often as it likes.
     pub min_request_interval: Duration,
+    /// So many requests a second are looked at, of all workers. 0: as many as come.
+    pub max_requests_per_second: u32,
     /// However long a worker would have its request stay good.
     pub max_linger: Duration,
     /// What a worker waits that may get no tasks now.
@@ -58,29 +70,37 @@ pub struct Policy {
     pub tasks_per_processor: f64,
     /// And for so many CPUs a card counts.
     pub card_weight: f64,
+    pub deadlines: DeadlineRule,
 }
 
 impl Default for Policy {
     fn default() -> Self {
         Policy {
-            min_request_interval: Duration::ZERO,
+            // A round trip or two: who asks more often has not waited for what it was sent.
+            min_request_interval: Duration::from_millis(100),
+            // A look costs some tens of microseconds, and a millisecond for each thousand runs that are listed.
+            max_requests_per_second: 1000,
             max_linger: Duration::from_secs(120),
             deferred_delay: DEFERRED_DELAY,
-            tasks_per_processor: 10.0,
+            // What a request is worth is said in seconds: this only bounds memory and messages where tasks take milliseconds.
+            tasks_per_processor: 1000.0,
             card_weight: 1.0,
+            deadlines: DeadlineRule::Simulated,
         }
     }
 }
 
 impl Policy {
-    /// The delay of an answer that wants `least` of it. A hundredth more than the interval, as clocks drift, and a second.
+    /// The delay of an answer that wants `least` of it. A hundredth more than the interval, as clocks drift; from a second on a second
+    /// more at least, for workers that count whole ones.
     fn request_delay(&self, least: Duration) -> Duration {
         let interval = self.min_request_interval;
-        if interval.is_zero() && least.is_zero() {
-            return Duration::ZERO;
-        }
+        let second = Duration::from_secs(1);
         let drift = interval / 100;
-        let spaced = interval.saturating_add(drift.max(Duration::from_secs(1)));
+        let spaced = interval.saturating_add(match interval < second {
+            true => drift,
+            false => drift.max(second),
+        });
         spaced.max(least).min(MAX_DELAY)
     }
 }
@@ -96,18 +116,56 @@ pub enum Readiness {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sent<'a> {
     pub invocation: InvocationId,
-    /// Its bound is what is left of the deadline.
-    pub piece: Piece<'a>,
+    /// Its bound is what is left of the deadline. `None`: not [`Known::is_weighed`].
+    pub piece: Option<Piece<'a>>,
     /// No later than when the worker said that it has it.
     pub acknowledged: Option<Time>,
 }
 
-/// What becomes of a request at once.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Taken {
-    pub reply: WorkReply,
-    /// Runs that the worker must have, and does not list: for people to hear of, and for nobody to act on.
-    pub missing: Vec<InvocationId>,
+/// What becomes of a request before anybody has looked at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// [`Credits::look_at`] follows.
+    ToLookAt,
+    /// There was a newer one.
+    Stale,
+    /// It was heard already.
+    Repeated,
+    /// Its worker may get nothing.
+    NotReady,
+    /// Its worker asks too often.
+    TooSoon,
+    /// All workers together do.
+    TooMany,
+}
+
+/// The runs that a worker says it has, in order.
+#[derive(Clone, Debug)]
+pub struct Known(Option<Vec<KnownTask>>);
+
+impl Known {
+    pub fn of(request: &WorkRequest) -> Self {
+        let mut known = request.known.clone();
+        if let Some(known) = &mut known {
+            known.sort_by_key(|task| task.invocation);
+        }
+        Known(known)
+    }
+
+    /// What a run is as work matters: it is not listed, or it has a deadline. All others cost a search and no more.
+    pub fn is_weighed(&self, run: InvocationId) -> bool {
+        match (&self.0, self.get(run)) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(_), Some(told)) => told.deadline.is_some(),
+        }
+    }
+
+    fn get(&self, run: InvocationId) -> Option<&KnownTask> {
+        let known = self.0.as_ref()?;
+        let at = known.binary_search_by_key(&run, |task| task.invocation);
+        Some(&known[at.ok()?])
+    }
 }
 
 /// What a pass found of one type of processors, for one worker that asked.
@@ -131,6 +189,10 @@ pub enum Apps {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Credits {
     newest: Option<Request>,
+    /// When one was looked at last.
+    looked_at: Option<Time>,
+    /// When the next one will be, as it came when all turns were taken.
+    turn: Option<Time>,
     /// Runs that it listed last, of those that it has, in order.
     listed: Vec<InvocationId>,
     violations: u64,
@@ -143,10 +205,14 @@ struct Request {
     at: Time,
     types: Vec<OfType>,
     request_delay: Duration,
+    /// The same if it is put off.
+    deferred_delay: Duration,
     linger: Duration,
     /// How many tasks may still be sent for it.
     tasks_left: u32,
     workload: Option<Workload>,
+    /// The workload has all that the worker has to do in time.
+    explains_delay: bool,
     stage: Stage,
 }
 
@@ -187,76 +253,85 @@ enum Wanted {
 }
 
 impl Credits {
-    /// A request of the worker; whoever calls has compared the ids. `running`: all that may run there.
-    ///
-    /// If verdicts are still to come ([`Credits::is_pending`]), tasks are to be placed, and [`Credits::end_pass`] gives them.
-    pub fn on_request<'a>(
+    /// A request of the worker; whoever calls has compared the ids. What is told follows from [`Credits::reply`], but for a stale one.
+    pub fn hear(
         &mut self,
         now: Time,
-        policy: &Policy,
+        (policy, turns): (&Policy, &mut Turns),
         readiness: Readiness,
         request: &WorkRequest,
-        running: impl IntoIterator<Item = Sent<'a>>,
-    ) -> Taken {
-        let without_missing = |reply| Taken {
-            reply,
-            missing: Vec::new(),
-        };
+    ) -> Heard {
         match &self.newest {
-            Some(newest) if request.seq < newest.seq => {
-                let stale = WorkVerdict::Stale;
-                return without_missing(WorkReply::same_for_all(request, stale, Duration::ZERO));
-            }
+            Some(newest) if request.seq < newest.seq => return Heard::Stale,
             Some(newest) if request.seq == newest.seq => {
                 self.expire(now);
-                return without_missing(self.reply().expect("Invariant: there was a request"));
+                return Heard::Repeated;
             }
             Some(_) | None => {}
         }
-        let before = self.newest.as_ref().map(|newest| newest.at);
         let interval = policy.min_request_interval;
-        let is_too_soon = before.is_some_and(|at| now.since(at) < interval);
+        let is_too_soon = self.looked_at.is_some_and(|at| now.since(at) < interval);
+        let (heard, delay) = match readiness {
+            Readiness::MayNot => (Heard::NotReady, policy.request_delay(policy.deferred_delay)),
+            Readiness::MayWork if is_too_soon => {
+                (Heard::TooSoon, policy.request_delay(Duration::ZERO))
+            }
+            Readiness::MayWork => match self.take_turn(now, policy, turns) {
+                Ok(()) => (Heard::ToLookAt, Duration::ZERO),
+                Err(turn) => (Heard::TooMany, policy.request_delay(turn.since(now))),
+            },
+        };
         let mut newest = Request::new(now, policy, request);
-        let mut missing = Vec::new();
-        match readiness {
-            Readiness::MayNot => newest.defer(policy.request_delay(policy.deferred_delay)),
-            Readiness::MayWork if is_too_soon => newest.defer(policy.request_delay(interval)),
-            Readiness::MayWork => missing = self.compare(now, &mut newest, request, running),
+        if heard != Heard::ToLookAt {
+            newest.defer(delay);
         }
         self.newest = Some(newest);
-        Taken {
-            reply: self.reply().expect("Invariant: there is a request"),
-            missing,
-        }
+        heard
     }
 
-    /// What was sent and is not counted by the worker yet is charged; what it must count and does not is named.
-    fn compare<'a>(
+    fn take_turn(&mut self, now: Time, policy: &Policy, turns: &mut Turns) -> Result<(), Time> {
+        let taken = match self.turn {
+            Some(turn) if turn > now => Err(turn),
+            Some(_) => Ok(()),
+            None => turns.take(now, policy.max_requests_per_second),
+        };
+        self.turn = taken.err();
+        taken
+    }
+
+    /// The request that was just heard is looked at: what was sent and is not counted by the worker yet is charged. `running`: all that
+    /// may run there. Gives the runs that the worker must have, and does not list: for people to hear of, and for nobody to act on.
+    ///
+    /// If verdicts are still to come ([`Credits::is_pending`]), tasks are to be placed, and [`Credits::end_pass`] gives them.
+    pub fn look_at<'a>(
         &mut self,
         now: Time,
-        newest: &mut Request,
-        request: &WorkRequest,
+        policy: &Policy,
+        (request, known): (&WorkRequest, &Known),
         running: impl IntoIterator<Item = Sent<'a>>,
     ) -> Vec<InvocationId> {
+        self.looked_at = Some(now);
         let mut missing = Vec::new();
         let before = std::mem::take(&mut self.listed);
-        let Some(known) = &request.known else {
+        let Some(newest) = self.newest.as_mut().filter(|_| known.0.is_some()) else {
             return missing;
         };
-        let mut known = known.clone();
-        known.sort_by_key(|task| task.invocation);
-        let mut workload = Workload::of(request);
-        let mut listed = Vec::new();
+        newest.workload = match policy.deadlines {
+            DeadlineRule::Simulated => Workload::of(request),
+            DeadlineRule::Delayed => None,
+        };
         for sent in running {
-            let at = known.binary_search_by_key(&sent.invocation, |task| task.invocation);
-            if let Some(workload) = &mut workload {
-                workload.count(&sent.piece, at.ok().map(|at| &known[at]));
+            let told = known.get(sent.invocation);
+            if let Some(piece) = &sent.piece {
+                newest.count(piece, told);
             }
-            if at.is_ok() {
-                listed.push(sent.invocation);
+            if told.is_some() {
+                self.listed.push(sent.invocation);
                 continue;
             }
-            newest.charge(&sent.piece);
+            if let Some(piece) = &sent.piece {
+                newest.charge(piece);
+            }
             // It had it when it wrote an earlier list, or it took it so long ago that this request was not written then. It keeps each
             // until its end is acknowledged, and an acknowledged end does not run here.
             let was_listed = before.binary_search(&sent.invocation).is_ok();
@@ -265,9 +340,9 @@ impl Credits {
                 missing.push(sent.invocation);
             }
         }
-        newest.workload = workload;
-        listed.sort_unstable();
-        self.listed = listed;
+        let workload = newest.workload.as_ref();
+        newest.explains_delay = workload.is_some_and(|workload| workload.explains_delay(request));
+        self.listed.sort_unstable();
         self.violations += missing.len() as u64;
         missing
     }
@@ -385,10 +460,13 @@ impl Request {
             at: now,
             types,
             request_delay: policy.request_delay(Duration::ZERO),
+            deferred_delay: DEFERRED_DELAY,
             linger: request.linger.min(policy.max_linger),
-            // A float cast saturates, which is what a limit should do.
-            tasks_left: (policy.tasks_per_processor * processors).ceil() as u32,
+            // A float cast saturates, which is what a limit should do. More could not be listed.
+            tasks_left: ((policy.tasks_per_processor * processors).ceil() as u32)
+                .min(MAX_KNOWN_TASKS as u32),
             workload: None,
+            explains_delay: false,
             stage: Stage::Open,
         }
     }
@@ -423,9 +501,20 @@ impl Request {
         }
     }
 
+    fn count(&mut self, piece: &Piece<'_>, told: Option<&KnownTask>) {
+        let workload = self.workload.as_mut();
+        if workload.is_some_and(|workload| workload.count(piece, told) == Room::Over) {
+            self.workload = None;
+        }
+    }
+
     /// It is not looked at.
-    fn defer(&mut self, request_delay: Duration) {
-        self.request_delay = request_delay;
+    fn defer(&mut self, delay: Duration) {
+        let delay = match delay.is_zero() {
+            true => DEFERRED_DELAY,
+            false => delay,
+        };
+        (self.request_delay, self.deferred_delay) = (delay, delay);
         self.end();
     }
 
@@ -451,7 +540,7 @@ impl Request {
         let is_deferred =
             |(_, verdict): &(Processor, WorkVerdict)| *verdict == WorkVerdict::Deferred;
         let request_delay = match verdicts.iter().any(is_deferred) {
-            true => self.request_delay.max(DEFERRED_DELAY),
+            true => self.request_delay.max(self.deferred_delay),
             false => self.request_delay,
         };
         let unused = self.types.iter();

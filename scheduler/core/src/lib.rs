@@ -8,6 +8,7 @@
 mod calls;
 pub mod credits;
 mod effect;
+mod estimates;
 mod event;
 mod history;
 mod jobs;
@@ -43,3 +44,4 @@ pub use view::{
     Answer, ClusterStatus, EndedTaskView, JobHistogram, JobStatus, LevelHistogram, LogPeers, Query,
     RunningTaskView, WorkerStatus,
 };
+pub use workers::asking::WorkCounts;

@@ -402,6 +402,7 @@ mod tests {
             startup_wait: None,
             new_cluster: true,
             call_deadline: Duration::from_secs(1),
+            work: crate::credits::Policy::default(),
             seed: 7,
         };
         Scheduler::new(options, durable, Time::ZERO, WallTime::from_secs(10))

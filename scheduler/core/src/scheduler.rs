@@ -18,7 +18,9 @@ use brasserie_common_config::ScheduleMemory;
 use brasserie_scheduler_engine::{Engine, Task};
 
 use crate::calls::Calls;
+use crate::credits::Policy;
 use crate::effect::{Call, Effect, Reply};
+use crate::estimates::Estimates;
 use crate::event::Event;
 use crate::jobs::{Jobs, NodesOf};
 use crate::reconcile::Orphans;
@@ -44,6 +46,8 @@ pub struct Options {
     pub new_cluster: bool,
     /// After this long a call has an unknown outcome, whatever the shell says later.
     pub call_deadline: Duration,
+    /// For workers that ask for work.
+    pub work: Policy,
     /// Seeds every random choice.
     pub seed: u64,
 }
@@ -68,6 +72,7 @@ pub struct Scheduler {
     wait: InitialWait,
     calls: Calls,
     pub(crate) asking: Asking,
+    estimates: Estimates,
     log: Log,
     effects: VecDeque<Effect>,
     invocation_ids: Rng,
@@ -118,6 +123,7 @@ impl Scheduler {
             wait: InitialWait::new(&options, &durable, now),
             calls: Calls::default(),
             asking: Asking::default(),
+            estimates: Estimates::default(),
             log: Log::default(),
             effects: VecDeque::new(),
             // Another stream for each instance, or two of one seed would draw the same ids.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::status::{StatusBits, StoredStatus};
+use brasserie_common::time::format_duration;
 use brasserie_common::{
-    Health, InvocationId, JobName, NodeName, SchedulerId, ServiceAddress, Shard, TaskKey, Time,
-    WallTime, WorkerId,
+    Estimate, Health, InvocationId, JobName, NodeName, SchedulerId, ServiceAddress, Shard, TaskKey,
+    Time, WallTime, WorkerId,
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_engine::{Counts, Reason, Task};
@@ -16,6 +17,7 @@ use crate::jobs::ConfigInForce;
 use crate::plan::WhatIf;
 use crate::record::{ClusterId, JobVersion};
 use crate::scheduler::Scheduler;
+use crate::workers::asking::WorkCounts;
 
 /// The most tasks that one answer lists: a page for people, and far below a frame.
 const MAX_LISTED: usize = 1000;
@@ -87,6 +89,7 @@ pub struct ClusterStatus {
     pub nodes_loaded: bool,
     /// `None`: there is no configuration yet.
     pub config: Option<ConfigInForce>,
+    pub work: WorkCounts,
 }
 
 /// One job.
@@ -106,6 +109,8 @@ pub struct JobStatus {
     pub errors: Vec<String>,
     /// Since the first start until the last end, or until now while something runs.
     pub elapsed: Option<Duration>,
+    /// How long a task of it is taken to run, where workers ask for work.
+    pub estimate: Estimate,
 }
 
 /// One worker.
@@ -154,6 +159,14 @@ pub struct LogPeers {
     pub lost: Vec<Shard>,
 }
 
+/// For people: nobody means milliseconds of a minute.
+fn shown(seconds: f64) -> Duration {
+    match seconds < 10.0 {
+        true => Duration::from_secs_f64(seconds),
+        false => Duration::from_secs(seconds.round() as u64),
+    }
+}
+
 impl Scheduler {
     /// Answers a question at `now`.
     pub fn answer(&self, now: Time, query: &Query) -> Answer {
@@ -198,6 +211,7 @@ impl Scheduler {
             errors: self.errors(now),
             nodes_loaded: self.engine().nodes().is_some(),
             config: self.jobs().in_force().cloned(),
+            work: self.work_counts(),
         }
     }
 
@@ -216,6 +230,7 @@ impl Scheduler {
                 .map(|at| at.since(now)),
             errors: job.errors.clone(),
             elapsed: id.and_then(|id| self.tasks().elapsed(id, now)),
+            estimate: id.map_or_else(|| Estimate::of(None, None), |id| self.estimate(id)),
             counts,
         }
     }
@@ -289,8 +304,15 @@ impl Scheduler {
             // Something is in the way of all.
             reasons.retain(|reason| *reason != Reason::Runnable);
         }
+        let is_late = |reason: &Reason| matches!(reason, Reason::NoWorkerNow { late: 1.., .. });
+        let estimate = reasons.iter().any(is_late).then(|| {
+            let Estimate { seconds, basis } = self.estimate(task.job);
+            let time = format_duration(shown(seconds));
+            format!("it is taken to run for {time}, {basis}")
+        });
         let own = reasons.iter().map(ToString::to_string);
-        own.chain(held).chain(self.config_is_older()).collect()
+        let all = own.chain(estimate).chain(held);
+        all.chain(self.config_is_older()).collect()
     }
 
     fn running_tasks(&self, now: Time, job: Option<&str>) -> Vec<RunningTaskView> {

@@ -20,7 +20,7 @@ use brasserie_common::collections::IdMap;
 use brasserie_common::{
     Health, MachinePortLock, RecordSeq, SchedulerId, Shard, Time, WorkerId, WorkerSetId,
 };
-use brasserie_scheduler_engine::WorkerIndex;
+use brasserie_scheduler_engine::{Due, WorkerIndex};
 
 use crate::record::MAX_LEFT;
 
@@ -112,6 +112,13 @@ impl Workers {
 
     pub(crate) fn consensus_mut(&mut self) -> &mut Consensus {
         &mut self.consensus
+    }
+
+    /// Whether a worker that asks for work stays in time with one more task, as far as it tells.
+    pub(crate) fn keeps_deadlines(&mut self, now: Time, index: WorkerIndex, due: Due) -> bool {
+        let shard = self.shards.get(&index);
+        let remote = shard.and_then(|shard| self.by_shard.get_mut(shard));
+        remote.is_none_or(|remote| remote.credits.keeps_deadlines(now, due))
     }
 
     /// Shard and host of a worker that the engine names.

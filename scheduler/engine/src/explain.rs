@@ -281,14 +281,14 @@ impl Engine {
         let (mut not_ready, mut draining) = (0, 0);
         let (mut unsuitable, mut short, mut example) = (0, 0, None);
         let (mut full, mut fullest, mut not_asked, mut late) = (0, None, 0, 0);
-        for (_, worker) in self.pool.present() {
+        for (index, worker) in self.pool.present() {
             if host.is_some_and(|host| host != worker.host) {
                 unsuitable += 1;
                 continue;
             }
             match self
                 .pool
-                .refusal(worker, job.demand, &self.plan, level, &self.ledger)
+                .refusal((index, worker), job.demand, &self.plan, level, &self.ledger)
             {
                 None => return,
                 Some(Refusal::Ineligible) => not_ready += 1,

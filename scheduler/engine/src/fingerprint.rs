@@ -65,6 +65,9 @@ impl Engine {
 
     fn shape_tasks<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         for job in &self.jobs {
+            if let Some(learned) = job.learned {
+                s.put(learned);
+            }
             s.each(job.statuses.iter(), |s, (node, status)| {
                 s.put(node);
                 s.stored(&status);

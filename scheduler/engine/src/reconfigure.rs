@@ -11,6 +11,7 @@ use brasserie_common_config::{Config, JobConfig, LevelId, ResourceLimit, Shared}
 use crate::engine::Engine;
 use crate::forest::filter::JobFilters;
 use crate::forest::index::Forest;
+use crate::placement::credit::WorkNeed;
 use crate::placement::demands::Group;
 use crate::placement::needs::Needs;
 use crate::placement::policy;
@@ -196,15 +197,24 @@ impl Engine {
     }
 
     /// Finds a configured job's demand.
-    fn join_pool(&mut self, id: JobId, config: &Config) -> Group {
+    pub(crate) fn join_pool(&mut self, id: JobId, config: &Config) -> Group {
         let job = &mut self.jobs[id.index()];
         let Some(job_config) = &job.config else {
             return Group::Known;
         };
         let filter = job.filters.at(config.worker_level());
+        let job_config = (&**job_config, job.learned);
         let (demand, group) = self.pool.join(config, &self.plan, job_config, filter);
         job.demand = demand;
         group
+    }
+
+    /// The job is the first of its group.
+    pub(crate) fn look_at_demand(&mut self, id: JobId, config: &Config) {
+        let demand = self.jobs[id.index()].demand;
+        let level = self.plan.at(config.worker_level());
+        self.pool
+            .update_demand(demand, &self.plan, level, &self.ledger);
     }
 
     /// Knows of each of these jobs which tasks are below which node where they may have to wait.
@@ -322,7 +332,8 @@ impl Engine {
         let same_waits = was.resources == is.resources
             && was.host_placement == is.host_placement
             && was.level_for_host_placement == is.level_for_host_placement
-            && was.command.is_empty() == is.command.is_empty();
+            && was.command.is_empty() == is.command.is_empty()
+            && WorkNeed::of(was, job.learned) == WorkNeed::of(is, job.learned);
         match (same_columns, same_waits) {
             (true, true) => Change::Nothing,
             (true, false) => Change::Waits,

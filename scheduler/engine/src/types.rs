@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use brasserie_common::worker::TaskRoom;
-use brasserie_common::{Card, JobId, NodeId, NodeName, Processor, StatusBits};
+use brasserie_common::{Card, JobId, NodeId, NodeName, Processor, StatusBits, WorkRequestSeq};
 use std::collections::BTreeMap;
 
 /// A job on a node name. Replicas (several nodes of one name) are one task.
@@ -93,18 +93,42 @@ impl Allowance {
 
 /// Of all types of a worker's processors that it asked for.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Allowances(Vec<(Processor, Allowance)>);
+pub struct Allowances {
+    of_types: Vec<(Processor, Allowance)>,
+    request: Option<WorkRequestSeq>,
+}
 
 impl Allowances {
     pub fn new(of_types: impl IntoIterator<Item = (Processor, Allowance)>) -> Self {
-        Allowances(of_types.into_iter().collect())
+        Allowances {
+            of_types: of_types.into_iter().collect(),
+            request: None,
+        }
+    }
+
+    /// By this request: with another one all is judged anew.
+    pub fn by(self, request: Option<WorkRequestSeq>) -> Self {
+        Allowances { request, ..self }
+    }
+
+    pub(crate) fn request(&self) -> Option<WorkRequestSeq> {
+        self.request
     }
 
     pub fn of(&self, processor: &Processor) -> Option<&Allowance> {
-        let mut all = self.0.iter();
+        let mut all = self.of_types.iter();
         all.find(|(of, _)| of == processor)
             .map(|(_, allowance)| allowance)
     }
+}
+
+/// A task that has a deadline, as work: seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Due {
+    /// What it takes.
+    pub estimate: f64,
+    /// In which time it must be over.
+    pub bound: f64,
 }
 
 /// What there is of work of one type of processors.

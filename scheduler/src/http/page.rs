@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use brasserie_common::WallTime;
 use brasserie_common::time::format_duration;
-use brasserie_scheduler_core::{ClusterStatus, ConfigInForce, JobStatus, ReadBy, WorkerStatus};
+use brasserie_scheduler_core::{
+    ClusterStatus, ConfigInForce, JobStatus, ReadBy, WorkCounts, WorkerStatus,
+};
 
 const STYLE: &str = "body{font-family:sans-serif;margin:2em}table{border-collapse:collapse;margin-bottom:2em}\
     td,th{padding:.2em .8em;text-align:right;border-bottom:1px solid #ccc}\
@@ -67,6 +69,7 @@ fn write_page(out: &mut String, status: &ClusterStatus) -> fmt::Result {
     status.jobs.iter().try_for_each(|job| write_job(out, job))?;
     out.push_str("</table>");
     write_workers(out, &status.workers)?;
+    write_work(out, &status.work)?;
     out.push_str("</body></html>\n");
     Ok(())
 }
@@ -115,6 +118,26 @@ fn write_job(out: &mut String, job: &JobStatus) -> fmt::Result {
     }
     out.push_str("</tr>");
     Ok(())
+}
+
+/// Nothing where nobody asks.
+fn write_work(out: &mut String, work: &WorkCounts) -> fmt::Result {
+    if work.requests == 0 {
+        return Ok(());
+    }
+    write!(
+        out,
+        "<p>Requests for work: {}, of which {} were looked at; {} came again, {} while their workers could get nothing, {} too \
+         soon, {} when too many came at once.</p>",
+        work.requests, work.looked_at, work.repeated, work.not_ready, work.too_soon, work.too_many
+    )?;
+    match work.missing_runs {
+        0 => Ok(()),
+        missing => write!(
+            out,
+            "<p class=\"bad\">They did not list {missing} runs that their workers had taken.</p>"
+        ),
+    }
 }
 
 fn write_workers(out: &mut String, workers: &[WorkerStatus]) -> fmt::Result {
@@ -177,6 +200,7 @@ mod tests {
             errors: Vec::new(),
             nodes_loaded: true,
             config: None,
+            work: WorkCounts::default(),
         }
     }
 
@@ -215,6 +239,33 @@ mod tests {
                    <br><span class=\"bad\">is late</span></td><td>&lt;host&gt;</td><td>&lt;address&gt;:7</td>\
                    <td>UNHEALTHY</td><td>5</td><td>3</td><td>61s ago</td></tr>";
         assert!(page.contains(row), "{page}");
+    }
+
+    #[test]
+    fn the_page_counts_requests_for_work_where_somebody_asks() {
+        assert!(!render(&status()).contains("Requests for work"));
+        let work = WorkCounts {
+            requests: 9,
+            looked_at: 3,
+            repeated: 1,
+            not_ready: 2,
+            too_soon: 2,
+            too_many: 1,
+            missing_runs: 0,
+        };
+        let page = render(&ClusterStatus { work, ..status() });
+        assert!(
+            page.contains("Requests for work: 9, of which 3 were looked at")
+                && !page.contains("did not list"),
+            "{page}"
+        );
+        let missing_runs = 4;
+        let work = WorkCounts {
+            missing_runs,
+            ..work
+        };
+        let page = render(&ClusterStatus { work, ..status() });
+        assert!(page.contains("did not list 4 runs"), "{page}");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The cluster at a glance as JSON. Times and durations are in milliseconds, as their names say.
 
-use brasserie_scheduler_core::{ClusterStatus, ConfigInForce, JobStatus, ReadBy, WorkerStatus};
+use brasserie_scheduler_core::{
+    ClusterStatus, ConfigInForce, JobStatus, ReadBy, WorkCounts, WorkerStatus,
+};
 use serde_json::{Value, json};
 
 pub(super) fn json(status: &ClusterStatus) -> Value {
@@ -15,6 +17,19 @@ pub(super) fn json(status: &ClusterStatus) -> Value {
         "config": status.config.as_ref().map(config),
         "jobs": status.jobs.iter().map(job).collect::<Vec<_>>(),
         "workers": status.workers.iter().map(worker).collect::<Vec<_>>(),
+        "work_requests": work(&status.work),
+    })
+}
+
+fn work(counts: &WorkCounts) -> Value {
+    json!({
+        "heard": counts.requests,
+        "looked_at": counts.looked_at,
+        "repeated": counts.repeated,
+        "not_ready": counts.not_ready,
+        "too_soon": counts.too_soon,
+        "too_many": counts.too_many,
+        "missing_runs": counts.missing_runs,
     })
 }
 
@@ -46,6 +61,8 @@ fn job(job: &JobStatus) -> Value {
         "next_backoff_end_in_ms": job.next_backoff_end.map(|d| d.as_millis()),
         "elapsed_ms": job.elapsed.map(|d| d.as_millis()),
         "errors": job.errors,
+        "estimate_s": job.estimate.seconds,
+        "estimate_is": job.estimate.basis.as_str(),
     })
 }
 

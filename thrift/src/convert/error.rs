@@ -54,6 +54,8 @@ pub enum Problem {
     TooMany { count: usize, allowed: usize },
     #[error("{0} is not allowed; allowed is a finite number, 0 or more")]
     NotAnAmount(f64),
+    #[error("{0} is not allowed; allowed is a finite number")]
+    NotFinite(f64),
     #[error("{text:?} is not allowed; allowed is {allowed}")]
     UnknownWord { text: String, allowed: &'static str },
 }

@@ -9,6 +9,7 @@ mod error;
 mod ids;
 mod limits;
 mod logs;
+mod overview;
 mod refusal;
 mod resources;
 mod story;

@@ -239,7 +239,7 @@ fn processor(path: &str, name: Option<String>) -> Result<Processor, WireError> {
     Ok(Processor::named(name.as_str()))
 }
 
-fn seq(path: &str, value: Option<i64>) -> Result<WorkRequestSeq, WireError> {
+pub(super) fn seq(path: &str, value: Option<i64>) -> Result<WorkRequestSeq, WireError> {
     not_negative(path, value.unwrap_or(0)).map(WorkRequestSeq)
 }
 
@@ -252,7 +252,7 @@ pub(super) fn span(path: &str, value: Option<OrderedFloat<f64>>) -> Result<Durat
     Ok(Duration::try_from_secs_f64(seconds).map_or(MAX_SPAN, |span| span.min(MAX_SPAN)))
 }
 
-fn at_most<T>(most: usize, path: &str, list: Vec<T>) -> Result<Vec<T>, WireError> {
+pub(super) fn at_most<T>(most: usize, path: &str, list: Vec<T>) -> Result<Vec<T>, WireError> {
     if list.len() <= most {
         return Ok(list);
     }

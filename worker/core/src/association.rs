@@ -1,8 +1,10 @@
 //! What a worker and one scheduler are to each other: who is bound to whom, the worker's own view of its health, and what was
-//! promised. A worker with several schedulers would have one of these for each.
+//! promised. A worker with several schedulers has one of these for each: to each of them it is another worker.
 
 mod shape;
+mod view;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::health::timeouts::worker_gaps;
@@ -11,11 +13,11 @@ use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::worker::{HeartbeatResponse, PROTOCOL_VERSION};
 use brasserie_common::worker_set::version_order;
 use brasserie_common::{
-    CallId, CallOutcome, Health, HealthModel, SchedulerId, SequenceNumber, Time, WorkerId,
-    WorkerSetId,
+    CallId, CallOutcome, Health, HealthModel, SchedulerId, SequenceNumber, ServiceAddress, Time,
+    WorkerDescription, WorkerId, WorkerSetId,
 };
 
-use crate::config::Options;
+use crate::config::{AssociationOptions, Options};
 use crate::effect::{Call, CallReply, ExitReason, Goodbye};
 use crate::heartbeat::Heartbeats;
 use crate::invocations::Invocations;
@@ -25,6 +27,8 @@ use crate::requests::HealthchecksSeen;
 use crate::suicide::{Life, Patience};
 use crate::tasks::Tasks;
 use crate::timer::earliest;
+use crate::work_fetch::AssociationIndex;
+pub use view::LifeStage;
 
 /// Longest wait that a scheduler can ask for: the wire's seconds are 32 bits signed. It keeps sums of waits from overflowing.
 const MAX_WAIT: Duration = Duration::from_secs(i32::MAX as u64);
@@ -78,8 +82,14 @@ impl Binding {
 
 /// Invariant: `newest` is never older than the binding or the scheduler of `response`.
 #[derive(Clone, Debug)]
-pub(crate) struct Association {
-    pub(crate) options: Options,
+pub struct Association {
+    pub(crate) index: AssociationIndex,
+    /// Of the worker.
+    pub(crate) options: Arc<Options>,
+    pub(crate) share: f64,
+    pub(crate) members: Vec<ServiceAddress>,
+    /// As the next heartbeat describes the worker.
+    pub(crate) description: WorkerDescription,
     pub(crate) life: Life,
     pub(crate) patience: Patience,
     pub(crate) health: HealthModel,
@@ -98,10 +108,24 @@ pub(crate) struct Association {
 }
 
 impl Association {
-    pub(crate) fn new(options: Options, now: Time) -> Self {
-        let period = options.description.heartbeat_period;
+    pub(crate) fn new(
+        index: AssociationIndex,
+        options: Arc<Options>,
+        own: AssociationOptions,
+        now: Time,
+    ) -> Self {
+        let description = WorkerDescription {
+            shard: own.shard,
+            id: own.id,
+            ..options.description.clone()
+        };
+        let period = description.heartbeat_period;
         Association {
+            index,
             options,
+            share: own.share,
+            members: own.members,
+            description,
             life: Life::Running,
             patience: Patience::Normal,
             health: HealthModel::new(now),
@@ -118,24 +142,26 @@ impl Association {
         }
     }
 
+    /// A new life after the end of this one, of which nothing is left.
+    pub(crate) fn begin_anew(&mut self, id: WorkerId, now: Time) {
+        assert_eq!(self.life, Life::Gone, "Invariant: the last life is over");
+        assert!(
+            id.0.start_time > self.id().0.start_time,
+            "Invariant: each instance begins in a later second"
+        );
+        let own = AssociationOptions {
+            shard: self.description.shard.clone(),
+            id,
+            share: self.share,
+            members: self.members.clone(),
+        };
+        let mut anew = Association::new(self.index, Arc::clone(&self.options), own, now);
+        anew.description.usable = self.description.usable.clone();
+        *self = anew;
+    }
+
     pub(crate) fn id(&self) -> WorkerId {
-        self.options.description.id
-    }
-
-    /// The scheduler of the last heartbeat that counted.
-    pub(crate) fn scheduler(&self) -> Option<SchedulerId> {
-        self.response.as_ref().map(|response| response.scheduler)
-    }
-
-    pub(crate) fn worker_set(&self) -> WorkerSetId {
-        self.response
-            .as_ref()
-            .map(|response| response.worker_set)
-            .unwrap_or_default()
-    }
-
-    pub(crate) fn trouble(&self) -> Option<&HeartbeatTrouble> {
-        self.trouble.as_ref()
+        self.description.id
     }
 
     fn last_word(&self) -> Option<Health> {
@@ -143,7 +169,7 @@ impl Association {
     }
 
     fn gaps(&self) -> Option<Gaps> {
-        let period = self.options.description.heartbeat_period;
+        let period = self.description.heartbeat_period;
         self.response.as_ref().map(|r| worker_gaps(r, period))
     }
 
@@ -264,11 +290,12 @@ impl Association {
         if self.heartbeats.is_in_flight() {
             return;
         }
-        let call = turn.call(Call::Heartbeat {
-            worker: Box::new(self.options.description.clone()),
+        let call = Call::Heartbeat {
+            worker: Box::new(self.description.clone()),
             worker_set: self.worker_set(),
             goodbye,
-        });
+        };
+        let call = turn.call(self.index, call);
         let deadline = turn.now + self.options.call_deadline;
         self.heartbeats.sent(turn.now, call, deadline);
         if let Life::Farewell { goodbye, .. } = &mut self.life {
@@ -279,6 +306,11 @@ impl Association {
     fn heartbeat_failed(&mut self, now: Time, trouble: HeartbeatTrouble) {
         self.heartbeats.failed(now);
         self.trouble = Some(trouble);
+    }
+
+    /// Whether it is one of ours that was not given up.
+    pub(crate) fn waits_for(&self, call: CallId) -> bool {
+        self.heartbeats.waits_for(call) || self.reports.is_in_flight(call)
     }
 
     /// A call has an outcome; one that was given up before is dropped.
@@ -318,7 +350,7 @@ impl Association {
             CallOutcome::Done(CallReply::Heartbeat(response)) => {
                 self.heartbeat_answered(turn, sent, *response)
             }
-            CallOutcome::Done(CallReply::Acknowledged) => {
+            CallOutcome::Done(CallReply::Acknowledged | CallReply::Work(_)) => {
                 self.heartbeats.went_astray(sent);
                 let text = "the answer is none to a heartbeat".to_owned();
                 Err(HeartbeatTrouble::Failed(text))
@@ -367,7 +399,12 @@ impl Association {
             self.binding = Binding::To(scheduler);
         }
         let state = response.worker_state;
+        let work = response.work.take();
+        let request_delay = response.request_delay.take();
         self.response = Some(response);
+        if let Some(fetching) = &mut turn.machine.fetching {
+            fetching.heartbeat_answered(turn.now, self.index, work.as_deref(), request_delay);
+        }
         let was_new = self.health.health() == Health::New;
         self.health.heartbeat(sent);
         // Dated back, since the scheduler formed its opinion after the sending and before now, or earlier.
@@ -439,16 +476,6 @@ impl Association {
             }
         }
         self.reports.ready_all(begun);
-    }
-
-    /// Everything that happens because time has passed.
-    pub(crate) fn advance(&mut self, turn: &mut Turn<'_>) {
-        self.judge_health(turn);
-        self.enforce_limits(turn);
-        self.begin_queued(turn);
-        self.advance_life(turn);
-        self.send_heartbeat(turn);
-        self.send_reports(turn);
     }
 
     pub(crate) fn due(&self, now: Time) -> Option<Time> {

@@ -2,18 +2,24 @@
 
 use std::time::Duration;
 
-use brasserie_common::WorkerDescription;
+use brasserie_common::{ServiceAddress, Shard, WorkerDescription, WorkerId};
 
-use crate::work_fetch::Profile;
+use crate::work_fetch::{Preemption, Profile, SavedState};
 
 /// Seconds on the wire are 32 bits signed.
 const MAX_WIRE: Duration = Duration::from_secs(i32::MAX as u64);
 
+/// A scheduler's part, beside the others.
+const USUAL_SHARE: f64 = 100.0;
+
 /// The constant part of a worker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Who the worker is and where it listens. The heartbeat period is raised to whole seconds, at least one.
+    /// Where the worker listens and what its machine offers: what every scheduler hears of it. Its shard and its instance are in
+    /// `associations`, whatever they are here. The heartbeat period is raised to whole seconds, at least one.
     pub description: WorkerDescription,
+    /// Who it is for each of its schedulers: one at least.
+    pub associations: Vec<AssociationOptions>,
     /// Between TERM and KILL when the operator ends the worker.
     pub shutdown_kill_wait: Duration,
     /// How long a worker that drains waits for its tasks before it ends them; `None`: for ever.
@@ -27,16 +33,52 @@ pub struct Options {
     pub work_fetch: Option<WorkFetch>,
 }
 
+/// What the worker is for one scheduler.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AssociationOptions {
+    pub shard: Shard,
+    /// Its first instance; one that ends while others go on is followed by another. No two associations have the same.
+    pub id: WorkerId,
+    /// Of the machine, beside the other shares; 0: only what the others leave.
+    pub share: f64,
+    /// Where the scheduler takes requests for work: whoever serves of these. A worker that fetches work has one at least.
+    pub members: Vec<ServiceAddress>,
+}
+
 /// How a worker fetches work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkFetch {
     pub profile: Profile,
+    pub preemption: Preemption,
+    /// What a card is worth beside a CPU when it is reckoned what each scheduler got.
+    pub card_weight: f64,
+    /// Of the random parts of waits: each worker has another.
+    pub seed: u64,
+    /// What was learned before the worker began, aged until now.
+    pub saved: Option<SavedState>,
+}
+
+/// A card is worth so many CPUs, if nobody says.
+const USUAL_CARD_WEIGHT: f64 = 10.0;
+
+impl WorkFetch {
+    /// Of a worker that knows nothing yet.
+    pub fn new(profile: Profile, seed: u64) -> Self {
+        WorkFetch {
+            profile,
+            preemption: Preemption::Off,
+            card_weight: USUAL_CARD_WEIGHT,
+            seed,
+            saved: None,
+        }
+    }
 }
 
 impl Options {
-    /// With the usual waits and no command.
+    /// For one scheduler, with the usual waits and no command.
     pub fn new(description: WorkerDescription) -> Self {
         Options {
+            associations: vec![AssociationOptions::new(&description)],
             description,
             shutdown_kill_wait: Duration::from_secs(5),
             drain_timeout: None,
@@ -58,6 +100,24 @@ impl Options {
         self.description.heartbeat_period = whole.clamp(Duration::from_secs(1), MAX_WIRE);
         self.description.has_worker_command = !self.worker_command.is_empty();
         self
+    }
+}
+
+impl AssociationOptions {
+    /// Where the scheduler was first said to be: by that what is learned of it is kept.
+    pub(crate) fn address(&self) -> String {
+        let first = self.members.first();
+        first.map(ToString::to_string).unwrap_or_default()
+    }
+
+    /// As it is described, with the usual share.
+    pub fn new(description: &WorkerDescription) -> Self {
+        AssociationOptions {
+            shard: description.shard.clone(),
+            id: description.id,
+            share: USUAL_SHARE,
+            members: Vec::new(),
+        }
     }
 }
 

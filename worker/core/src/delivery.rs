@@ -6,10 +6,14 @@ use std::sync::Arc;
 
 use crate::association::Association;
 use crate::effect::CallReply;
+use crate::fetching::Fetching;
 use crate::outbox::Turn;
+use crate::piece::Piece;
 use crate::reports::{Addressee, InFlight, Kind, TaskLane};
 use crate::suicide::Life;
+use crate::tasks::Task;
 use crate::timer::REPORT_RETRY;
+use crate::work_fetch::{AssociationIndex, TaskEnd};
 
 impl Association {
     /// The process of a run is gone. The shell says so once for each run; anything else is no run of ours.
@@ -30,9 +34,15 @@ impl Association {
             | Life::Dying { .. }
             | Life::Gone => status,
         };
-        let Some((task, status)) = self.tasks.end(key, invocation, status, story) else {
+        let Some((task, status)) = self
+            .tasks
+            .end(turn.machine, (key, invocation), status, story)
+        else {
             return;
         };
+        if let (Some(fetching), Some(piece)) = (&mut turn.machine.fetching, &task.piece) {
+            tell_end(fetching, (turn.now, self.index), piece, task, &status);
+        }
         let (running, requester) = (Arc::clone(&task.running), task.requester);
         if !running.is_healthcheck() {
             self.reports.add(turn.now, running, status, Kind::End);
@@ -52,6 +62,7 @@ impl Association {
         let tells_new = !self.life.is_suicide() && self.health.health() == Health::New;
         let open = !tells_new && self.binding.bound() == Some(scheduler);
         Some(Addressee {
+            association: self.index,
             scheduler,
             worker: self.id(),
             tasks: if open {
@@ -86,7 +97,7 @@ impl Association {
                 self.reports.pause(turn.now + REPORT_RETRY);
                 false
             }
-            CallOutcome::Done(CallReply::Heartbeat(_))
+            CallOutcome::Done(CallReply::Heartbeat(_) | CallReply::Work(_))
             | CallOutcome::Refused(..)
             | CallOutcome::Unknown(_) => false,
         };
@@ -137,8 +148,13 @@ impl Association {
         match report.kind {
             Kind::NotRunning => {}
             Kind::End => {
-                self.tasks
+                let task = self
+                    .tasks
                     .forget(&report.task.key(), report.task.invocation);
+                let piece = task.and_then(|task| task.piece);
+                if let (Some(fetching), Some(piece)) = (&mut turn.machine.fetching, piece) {
+                    fetching.gone(self.index, &piece);
+                }
                 if sabotage::on(Sabotage::ForgetAccepted) {
                     self.invocations.forget(report.task.invocation);
                 }
@@ -158,4 +174,28 @@ impl Association {
             }
         }
     }
+}
+
+/// Tells the policies of a worker that fetches work how a task has ended.
+fn tell_end(
+    fetching: &mut Fetching,
+    (now, of): (Time, AssociationIndex),
+    piece: &Piece,
+    task: &Task,
+    status: &ReportedStatus,
+) {
+    if piece.executes() {
+        fetching.stopped(now, of, piece);
+    } else if piece.waits() {
+        fetching.left_the_queue(piece);
+    }
+    let end = match &task.running.story {
+        _ if status.is_done() && !piece.waits() => TaskEnd::Well {
+            given: piece.given,
+            took: piece.executed(now),
+        },
+        Some(story) if !status.is_done() => TaskEnd::Failed { story },
+        Some(_) | None => TaskEnd::Other,
+    };
+    fetching.ended(now, of, piece, end);
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{
     CallId, InvocationId, Kill, RefusalCode, ReportedStatus, RequestId, RunningTask, SchedulerId,
-    TaskKey, WorkerDescription, WorkerId, WorkerSetId,
+    ServiceAddress, TaskKey, WorkReply, WorkRequest, WorkerDescription, WorkerId, WorkerSetId,
 };
 
 use crate::event::RunTask;
+use crate::work_fetch::{AssociationIndex, Overview};
 
 /// Plain data: ids, never channels or sockets.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,13 +18,27 @@ pub enum Effect {
         request: RequestId,
         reply: Result<Reply, Refusal>,
     },
-    /// Call the scheduler of the association; report [`crate::Event::CallCompleted`].
-    Call { id: CallId, call: Call },
+    /// Call the scheduler of this association; report [`crate::Event::CallCompleted`].
+    Call {
+        association: AssociationIndex,
+        id: CallId,
+        call: Call,
+    },
     /// Start the process; report [`crate::Event::TaskEnded`] exactly once, whatever happens.
     Spawn {
         run: Arc<RunTask>,
         /// What `CUDA_VISIBLE_DEVICES` calls the cards that it may see. None: nobody gave it any, and it sees all.
         cuda_devices: Vec<String>,
+    },
+    /// Stop the process of this run with all that it has started, where it stands. Nothing is reported.
+    Suspend {
+        task: TaskKey,
+        invocation: InvocationId,
+    },
+    /// Let it go on.
+    Resume {
+        task: TaskKey,
+        invocation: InvocationId,
     },
     /// Signal a process that was started; nothing is reported but, later, its end.
     Kill {
@@ -31,7 +46,14 @@ pub enum Effect {
         invocation: InvocationId,
         kill: Kill,
     },
-    /// The association is over and no process is left: end the program.
+    /// This association is over, no process of it is left, and the others go on: find it a new instance and report
+    /// [`crate::Event::NewInstance`]. It must have begun at least a second after `after`, in a second that no instance of this machine
+    /// lock has begun in, and its random bits must be fresh: its scheduler tells the two apart by that.
+    NewInstance {
+        association: AssociationIndex,
+        after: WorkerId,
+    },
+    /// Every association is over and no process is left: end the program.
     Exit { reason: ExitReason },
 }
 
@@ -40,6 +62,8 @@ pub enum Effect {
 pub enum Reply {
     Empty,
     RunningTasks(Vec<RunningTask>),
+    /// `None`: this worker fetches none, and takes what it is sent.
+    WorkFetch(Option<Box<Overview>>),
 }
 
 /// A declared exception: it promises that nothing happened.
@@ -56,6 +80,11 @@ pub enum Call {
         worker: Box<WorkerDescription>,
         worker_set: WorkerSetId,
         goodbye: Goodbye,
+    },
+    RequestWork {
+        /// The member of the scheduler that is asked.
+        to: ServiceAddress,
+        request: Box<WorkRequest>,
     },
     UpdateStatus {
         task: Arc<RunningTask>,
@@ -79,6 +108,8 @@ pub enum CallReply {
     Heartbeat(Box<HeartbeatResponse>),
     /// The status is recorded.
     Acknowledged,
+    /// To a request for work.
+    Work(Box<WorkReply>),
 }
 
 /// Why the program ends.

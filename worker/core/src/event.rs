@@ -7,6 +7,7 @@ use brasserie_common::{
 };
 
 use crate::effect::CallReply;
+use crate::work_fetch::AssociationIndex;
 
 /// Plain data: what happened, and who asks.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,13 +50,23 @@ pub enum Event {
         worker: WorkerId,
         kill: Kill,
     },
-    /// A call to the scheduler has an outcome.
+    /// Somebody wants to see what the worker's work fetch does.
+    ShowWorkFetch { request: RequestId },
+    /// The operator wants this scheduler to be asked for work now, whatever is waited for.
+    FetchWork { association: AssociationIndex },
+    /// A call to a scheduler has an outcome.
     CallCompleted {
         call: CallId,
         outcome: CallOutcome<CallReply>,
     },
-    /// The connection to the scheduler broke, or its side closed it: it may have restarted, and then waits to hear from us.
-    ConnectionLost,
+    /// The connection to the scheduler of this association broke, or its side closed it: it may have restarted, and then waits to hear
+    /// from us.
+    ConnectionLost { association: AssociationIndex },
+    /// What [`crate::Effect::NewInstance`] asked for.
+    NewInstance {
+        association: AssociationIndex,
+        id: WorkerId,
+    },
     /// The process of a run is there. Only who has a timeout need be told of; a second time means nothing.
     TaskStarted {
         task: TaskKey,

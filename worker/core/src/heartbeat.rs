@@ -94,6 +94,11 @@ impl Heartbeats {
         self.in_flight.is_some()
     }
 
+    /// Whether it is this call.
+    pub(crate) fn waits_for(&self, call: CallId) -> bool {
+        self.in_flight.is_some_and(|beat| beat.call == call)
+    }
+
     /// When the next one leaves, or the one on its way is given up.
     pub(crate) fn due(&self) -> Time {
         match (self.in_flight, self.haste) {

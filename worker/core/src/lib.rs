@@ -1,4 +1,4 @@
-//! The worker protocol machine: its association with a scheduler, the tasks it runs for it, and when it must end itself.
+//! The worker protocol machine: its associations with schedulers, the tasks it runs for them, and when it must end itself.
 //!
 //! The crate is pure. A shell feeds [`Event`]s to [`Worker::handle`], calls [`Worker::handle_timeout`] once a turn, drains
 //! [`Worker::poll_effect`], and sleeps until [`Worker::poll_timeout`] or the next event.
@@ -11,10 +11,15 @@ mod config;
 mod delivery;
 mod effect;
 mod event;
+mod fetching;
 mod heartbeat;
 mod invocations;
+mod jobs;
 mod limits;
+mod machine;
 mod outbox;
+mod piece;
+mod preemption;
 mod queue;
 mod reports;
 mod requests;
@@ -24,8 +29,9 @@ mod timer;
 pub mod work_fetch;
 mod worker;
 
-pub use association::HeartbeatTrouble;
-pub use config::{Options, WorkFetch};
+pub use association::{Association, HeartbeatTrouble, LifeStage};
+pub use config::{AssociationOptions, Options, WorkFetch};
 pub use effect::{Call, CallReply, Effect, ExitReason, Goodbye, Refusal, Reply};
 pub use event::{Event, RunTask};
-pub use worker::{LifeStage, Worker};
+pub use work_fetch::AssociationIndex;
+pub use worker::Worker;

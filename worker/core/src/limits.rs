@@ -12,7 +12,6 @@ use brasserie_common::{
 };
 
 use crate::association::Association;
-use crate::effect::Effect;
 use crate::outbox::Turn;
 use crate::queue::NeverBegins;
 use crate::tasks::Task;
@@ -24,18 +23,34 @@ use crate::tasks::Task;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Counts from when there is a process.
+    /// Counts from when there is a process, without the time for which that was stopped.
     timeout: Option<Duration>,
     /// What was left at the acceptance.
     deadline: Option<Duration>,
+    deadline_at: Option<Time>,
     kill: KillRequest,
+    timeout_stage: TimeoutStage,
     stage: Stage,
+}
+
+/// ```text
+///   AWAITED --there is a process--> RUNS <--stopped, goes on--> STOPPED
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TimeoutStage {
+    /// Or there is none.
+    Awaited,
+    Runs {
+        until: Time,
+    },
+    Stopped {
+        left: Duration,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// It is ended then, for that reason, if there is a limit that counts yet.
-    Set(Option<(Time, EndedBy)>),
+    Set,
     /// It was asked to end, once.
     Over,
 }
@@ -54,27 +69,52 @@ impl Limits {
         Some(Limits {
             timeout: options.timeout,
             deadline: options.deadline,
+            deadline_at: options.deadline.map(|left| now + left),
             kill: ends_for_certain(asked, task.suicide_kill_wait),
-            stage: Stage::Set(options.deadline.map(|left| (now + left, EndedBy::Deadline))),
+            timeout_stage: TimeoutStage::Awaited,
+            stage: Stage::Set,
         })
     }
 
+    /// It is ended then, for that reason, if there is a limit that counts yet.
     fn due(&self) -> Option<(Time, EndedBy)> {
         match self.stage {
-            Stage::Set(due) => due,
-            Stage::Over => None,
+            Stage::Set => {}
+            Stage::Over => return None,
         }
+        let deadline = self.deadline_at.map(|at| (at, EndedBy::Deadline));
+        let timeout = match self.timeout_stage {
+            TimeoutStage::Runs { until } => Some((until, EndedBy::Timeout)),
+            TimeoutStage::Awaited | TimeoutStage::Stopped { .. } => None,
+        };
+        // Of two at once the deadline, which nobody moves.
+        deadline
+            .into_iter()
+            .chain(timeout)
+            .min_by_key(|(at, _)| *at)
     }
 
     /// There is a process now.
     fn started(&mut self, now: Time) {
-        match (self.stage, self.timeout) {
-            (Stage::Set(deadline), Some(timeout)) => {
-                let due = (now + timeout, EndedBy::Timeout);
-                let sooner = deadline.filter(|deadline| deadline.0 <= due.0);
-                self.stage = Stage::Set(sooner.or(Some(due)));
-            }
-            (Stage::Set(_), None) | (Stage::Over, _) => {}
+        if let (TimeoutStage::Awaited, Some(timeout)) = (self.timeout_stage, self.timeout) {
+            self.timeout_stage = TimeoutStage::Runs {
+                until: now + timeout,
+            };
+        }
+    }
+
+    /// The process is stopped, and does not use up its time.
+    pub(crate) fn stopped(&mut self, now: Time) {
+        if let TimeoutStage::Runs { until } = self.timeout_stage {
+            let left = until.since(now);
+            self.timeout_stage = TimeoutStage::Stopped { left };
+        }
+    }
+
+    /// The process goes on.
+    pub(crate) fn resumed(&mut self, now: Time) {
+        if let TimeoutStage::Stopped { left } = self.timeout_stage {
+            self.timeout_stage = TimeoutStage::Runs { until: now + left };
         }
     }
 
@@ -82,6 +122,10 @@ impl Limits {
     pub(crate) fn shape<H: Hasher>(self, s: &mut Shape<'_, H>) {
         s.put((self.timeout, self.deadline, self.kill));
         s.put(std::mem::discriminant(&self.stage));
+        match self.timeout_stage {
+            TimeoutStage::Awaited | TimeoutStage::Runs { .. } => {}
+            TimeoutStage::Stopped { left } => s.put(left),
+        }
         s.opt(self.due(), |s, (at, by)| {
             s.put(by);
             s.deadline(at);
@@ -152,11 +196,7 @@ impl Association {
                 self.end_queued(turn, &key, invocation, &NeverBegins::Killed(by));
                 continue;
             }
-            turn.effect(Effect::Kill {
-                task: key,
-                invocation,
-                kill: Kill { request, by },
-            });
+            self.kill(turn, key, invocation, Kill { request, by });
         }
     }
 }

@@ -1,10 +1,12 @@
-//! Effects on their way out of the machine, and one turn: an instant and the outbox.
+//! Effects on their way out of the core, and one turn: an instant, the outbox, and what all associations share.
 
 use std::collections::VecDeque;
 
 use brasserie_common::{CallId, RequestId, Time};
 
-use crate::effect::{Call, Effect, Refusal, Reply};
+use crate::effect::{Call, Effect, ExitReason, Refusal, Reply};
+use crate::machine::Machine;
+use crate::work_fetch::AssociationIndex;
 
 /// Drained by the shell once a turn, so its length is bounded by what one turn of events can cause.
 #[derive(Clone, Debug, Default)]
@@ -18,30 +20,42 @@ impl Outbox {
         self.effects.pop_front()
     }
 
+    pub(crate) fn push(&mut self, effect: Effect) {
+        self.effects.push_back(effect);
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Effect> {
         self.effects.iter()
     }
 }
 
-/// What every step of the machine needs: the time, read once, and where its effects go.
+/// What every step of an association needs: the time, read once, where its effects go, and what it shares with the others.
 pub(crate) struct Turn<'a> {
     pub(crate) now: Time,
     pub(crate) out: &'a mut Outbox,
+    pub(crate) machine: &'a mut Machine,
+    /// Associations that have come to their end in this turn.
+    pub(crate) over: Vec<(AssociationIndex, ExitReason)>,
 }
 
 impl Turn<'_> {
     pub(crate) fn effect(&mut self, effect: Effect) {
-        self.out.effects.push_back(effect);
+        self.out.push(effect);
     }
 
     pub(crate) fn reply(&mut self, request: RequestId, reply: Result<Reply, Refusal>) {
         self.effect(Effect::Reply { request, reply });
     }
 
-    pub(crate) fn call(&mut self, call: Call) -> CallId {
+    /// To the scheduler of this association.
+    pub(crate) fn call(&mut self, association: AssociationIndex, call: Call) -> CallId {
         self.out.last_call += 1;
         let id = CallId(self.out.last_call);
-        self.effect(Effect::Call { id, call });
+        self.effect(Effect::Call {
+            association,
+            id,
+            call,
+        });
         id
     }
 }

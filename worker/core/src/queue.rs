@@ -1,10 +1,11 @@
-//! Tasks that wait here until processors are free for them.
+//! Tasks that wait here until processors are free for them, whichever scheduler sent them.
 //!
 //! Only a worker that fetches work lets a task wait, and only one that its scheduler lets: what such a task holds elsewhere is not
 //! missed meanwhile. To the scheduler it runs, from its acceptance to the acknowledgement of its end, and all that is promised of running
 //! tasks holds for it.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use brasserie_common::worker::Intake;
@@ -16,7 +17,10 @@ use brasserie_common::{
 use crate::association::Association;
 use crate::effect::{Effect, Refusal};
 use crate::event::RunTask;
+use crate::machine::Machine;
 use crate::outbox::Turn;
+use crate::piece::processor_of;
+use crate::work_fetch::AssociationIndex;
 
 /// A processor, in the thousandths that are counted.
 pub(crate) const WHOLE_CPU: u64 = 1000;
@@ -25,12 +29,15 @@ pub(crate) const WHOLE_CPU: u64 = 1000;
 const MOST_CPUS: u64 = 1_000_000;
 
 /// Where a task stands in the queue.
-pub(crate) type Place = u64;
+pub(crate) type Place = i64;
+
+/// Whose task waits, and which.
+pub(crate) type Waiting = (AssociationIndex, TaskKey);
 
 /// Who waits, in the order in which they begin. Invariant: exactly the tasks that are [`Stage::Queued`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
-    order: BTreeMap<Place, TaskKey>,
+    order: BTreeMap<Place, Waiting>,
     last: Place,
 }
 
@@ -48,22 +55,36 @@ impl Queue {
         self.last
     }
 
-    pub(crate) fn insert(&mut self, place: Place, key: TaskKey) {
-        self.order.insert(place, key);
+    pub(crate) fn insert(&mut self, place: Place, waiting: Waiting) {
+        self.order.insert(place, waiting);
     }
 
     pub(crate) fn remove(&mut self, place: Place) {
         self.order.remove(&place);
     }
 
-    pub(crate) fn in_order(&self) -> impl Iterator<Item = &TaskKey> {
-        self.order.values()
+    /// Who has this place goes before all others.
+    pub(crate) fn move_to_the_front(&mut self, place: Place) -> Place {
+        let first = self.order.first_key_value();
+        let new = first.map_or(place, |(first, _)| first - 1);
+        if let Some(waiting) = self.order.remove(&place) {
+            self.order.insert(new, waiting);
+        }
+        new
+    }
+
+    /// Those of one association.
+    pub(crate) fn in_order_of(&self, whose: AssociationIndex) -> impl Iterator<Item = &TaskKey> {
+        let own = self.order.values().filter(move |(of, _)| *of == whose);
+        own.map(|(_, key)| key)
     }
 
     /// Who is next behind a place.
-    pub(crate) fn next_behind(&self, place: Place) -> Option<(Place, TaskKey)> {
-        let mut behind = self.order.range(place + 1..);
-        behind.next().map(|(place, key)| (*place, key.clone()))
+    pub(crate) fn next_behind(&self, place: Place) -> Option<(Place, Waiting)> {
+        let mut behind = self.order.range((Bound::Excluded(place), Bound::Unbounded));
+        behind
+            .next()
+            .map(|(place, waiting)| (*place, waiting.clone()))
     }
 
     /// How many begin before this one.
@@ -129,19 +150,33 @@ pub(crate) enum Begin {
 
 impl Association {
     /// Whether it begins now or waits, or why it can do neither.
-    pub(crate) fn admit(&self, task: &RunningTask) -> Result<Begin, Refusal> {
+    pub(crate) fn admit(&self, machine: &Machine, task: &RunningTask) -> Result<Begin, Refusal> {
         let may_wait = self.may_wait(task);
-        if may_wait && !self.tasks.queue().is_empty() {
+        if may_wait && !machine.queue.is_empty() {
             // Not before those who came earlier; but what can never run here does not wait for it.
-            return match self.obstacle(task) {
+            return match self.obstacle(machine, task) {
                 Some(obstacle) if !obstacle.passes() => Err(obstacle.into_refusal(task)),
-                Some(_) | None => Ok(Begin::Later),
+                Some(_) | None => self.let_wait(machine, task),
             };
         }
-        match self.obstacle(task) {
+        match self.obstacle(machine, task) {
             None => Ok(Begin::Now),
-            Some(obstacle) if may_wait && obstacle.passes() => Ok(Begin::Later),
+            Some(obstacle) if may_wait && obstacle.passes() => self.let_wait(machine, task),
             Some(obstacle) => Err(obstacle.into_refusal(task)),
+        }
+    }
+
+    /// What waits is bounded, whatever schedulers send: more would end as late elsewhere.
+    fn let_wait(&self, machine: &Machine, task: &RunningTask) -> Result<Begin, Refusal> {
+        let processor = processor_of(task, &self.description.usable);
+        match &machine.fetching {
+            Some(fetching) if !fetching.may_wait(&processor) => Err(Refusal {
+                code: RefusalCode::Busy,
+                message: format!(
+                    "so much work waits for {processor} that this would wait too long"
+                ),
+            }),
+            Some(_) | None => Ok(Begin::Later),
         }
     }
 
@@ -149,61 +184,46 @@ impl Association {
         self.options.work_fetch.is_some() && task.work.bufferable && !task.is_healthcheck()
     }
 
+    /// Whether it could not begin however few processors were busy.
+    pub(crate) fn is_held_back(&self, machine: &Machine, task: &RunningTask) -> bool {
+        match self.obstacle(machine, task) {
+            Some(Obstacle::Room(_) | Obstacle::Cards(_)) => true,
+            Some(Obstacle::Processors) | None => false,
+        }
+    }
+
     /// A scheduler that knows how many tasks may run here sends no more, an older one does not know.
-    fn obstacle(&self, task: &RunningTask) -> Option<Obstacle> {
-        let room = self.options.description.room.as_ref();
+    fn obstacle(&self, machine: &Machine, task: &RunningTask) -> Option<Obstacle> {
+        let room = self.description.room.as_ref();
         let room = room.filter(|_| !task.is_healthcheck());
         if let Some(room) = room
-            && self.tasks.live_but_healthchecks() >= room.most.get() as usize
+            && machine.live_but_healthchecks() >= room.most.get() as usize
         {
             return Some(Obstacle::Room(room.to_string()));
         }
-        if let Err(conflict) = self.check_cards(task) {
+        if let Err(conflict) = self.check_cards(machine, task) {
             return Some(Obstacle::Cards(conflict));
         }
-        let is_busy = self.may_wait(task) && !self.has_processors_for(task);
+        let is_busy = self.may_wait(task) && !self.has_processors_for(machine, task);
         is_busy.then_some(Obstacle::Processors)
     }
 
-    /// A task that wants more than there is begins alone: it would wait for ever.
-    fn has_processors_for(&self, task: &RunningTask) -> bool {
-        let busy = self.tasks.busy_cpus();
-        busy == 0 || busy + cpus_of(task) <= self.all_cpus()
-    }
-
-    /// Lets tasks begin for which there are processors now, in their order. Who waits for cards lets others pass; who waits for
-    /// processors would wait for ever if it did. Whose cards are gone for good ends.
-    pub(crate) fn begin_queued(&mut self, turn: &mut Turn<'_>) {
-        let mut behind = 0;
-        while self.has_idle_processors()
-            && let Some((place, key)) = self.tasks.queue().next_behind(behind)
-        {
-            behind = place;
-            let task = self.tasks.get(&key);
-            let task = task.expect("Invariant: who waits is known");
-            match self.obstacle(&task.running) {
-                None => {
-                    if let Some(run) = self.tasks.begin(&key) {
-                        self.spawn(turn, run);
-                    }
-                }
-                Some(Obstacle::Processors | Obstacle::Room(_)) => return,
-                Some(obstacle) if obstacle.passes() => {}
-                Some(obstacle) => {
-                    let invocation = task.running.invocation;
-                    let why = obstacle.into_refusal(&task.running).message;
-                    self.end_queued(turn, &key, invocation, &NeverBegins::Cannot(why));
-                }
-            }
+    /// As it is chosen what runs: a task of the CPU begins while any CPU is free, even if it wants more, since one that wants many would
+    /// never find them free together; and a card is worth more than a CPU.
+    fn has_processors_for(&self, machine: &Machine, task: &RunningTask) -> bool {
+        let busy = machine.busy_cpus();
+        match task.gpus.is_empty() {
+            true => busy < self.all_cpus(),
+            false => busy == 0 || busy + cpus_of(task) <= self.all_cpus() + WHOLE_CPU,
         }
     }
 
-    fn has_idle_processors(&self) -> bool {
-        self.tasks.busy_cpus() < self.all_cpus()
+    fn has_idle_processors(&self, machine: &Machine) -> bool {
+        machine.busy_cpus() < self.all_cpus()
     }
 
     fn all_cpus(&self) -> u64 {
-        let cores = self.options.description.usable.cpu_cores;
+        let cores = self.description.usable.cpu_cores;
         // A float cast saturates, and what is no number is 0: then there is one, as a machine that reports nothing has some.
         ((cores * WHOLE_CPU as f64) as u64).max(WHOLE_CPU)
     }
@@ -237,7 +257,7 @@ impl Association {
         let mut story = Story::not_started(&text, fault, waited);
         story.ended_by = by;
         let mut status = ReportedStatus::by_fault(fault, &text);
-        if self.options.description.intake == Intake::Draining && status.is_incomplete_backoff() {
+        if self.description.intake == Intake::Draining && status.is_incomplete_backoff() {
             // It has lost nothing yet, and may run elsewhere at once.
             status = status.into_incomplete();
         }
@@ -246,11 +266,41 @@ impl Association {
 
     /// All of them: none of them begins here any more.
     pub(crate) fn end_all_queued(&mut self, turn: &mut Turn<'_>, by: EndedBy) {
-        let keys: Vec<TaskKey> = self.tasks.queue().in_order().cloned().collect();
+        let own = turn.machine.queue.in_order_of(self.index);
+        let keys: Vec<TaskKey> = own.cloned().collect();
         for key in keys {
             let invocation = self.tasks.get(&key).map(|task| task.running.invocation);
             if let Some(invocation) = invocation {
                 self.end_queued(turn, &key, invocation, &NeverBegins::Killed(by));
+            }
+        }
+    }
+}
+
+/// Lets tasks begin for which there are processors now, in their order, whosever they are. Who waits for cards lets others pass; who
+/// waits for CPUs lets only those pass who wait for cards. Whose cards are gone for good ends.
+pub(crate) fn begin_queued(associations: &mut [Association], turn: &mut Turn<'_>) {
+    let mut behind = Place::MIN;
+    while let Some((place, (of, key))) = turn.machine.queue.next_behind(behind) {
+        behind = place;
+        let association = &mut associations[of.0];
+        if !association.has_idle_processors(turn.machine) && !turn.machine.cards_are_waited_for() {
+            return;
+        }
+        let task = association.tasks.get(&key);
+        let task = task.expect("Invariant: who waits is known");
+        match association.obstacle(turn.machine, &task.running) {
+            None => {
+                if let Some(run) = association.tasks.begin(turn.machine, &key, turn.now) {
+                    association.spawn(turn, run);
+                }
+            }
+            Some(Obstacle::Room(_)) => return,
+            Some(obstacle) if obstacle.passes() => {}
+            Some(obstacle) => {
+                let invocation = task.running.invocation;
+                let why = obstacle.into_refusal(&task.running).message;
+                association.end_queued(turn, &key, invocation, &NeverBegins::Cannot(why));
             }
         }
     }

@@ -11,6 +11,7 @@ use brasserie_common::{
 
 use crate::effect::Call;
 use crate::outbox::Turn;
+use crate::work_fetch::AssociationIndex;
 
 /// Calls on their way at once, as long as the scheduler shows that it keeps up. Each is answered once its record is durable, which takes
 /// the store's pause and a sync: some ten milliseconds, twenty on a busy machine. So a thousand of them carry 50,000 ends a second,
@@ -66,6 +67,7 @@ pub(crate) struct InFlight {
 /// To whom reports may go now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addressee {
+    pub(crate) association: AssociationIndex,
     pub(crate) scheduler: SchedulerId,
     pub(crate) worker: WorkerId,
     pub(crate) tasks: TaskLane,
@@ -231,6 +233,10 @@ impl Reports {
             .collect()
     }
 
+    pub(crate) fn is_in_flight(&self, call: CallId) -> bool {
+        self.calls.contains_key(&call)
+    }
+
     /// The report that this outcome is about, unless it was given up before.
     pub(crate) fn take(&mut self, call: CallId) -> Option<InFlight> {
         self.calls.remove(&call)
@@ -248,12 +254,13 @@ impl Reports {
             && let Some(report) = self.all.get_mut(&id)
         {
             let ready_at = report.ready_at.take();
-            let call = turn.call(Call::UpdateStatus {
+            let call = Call::UpdateStatus {
                 task: Arc::clone(&report.task),
                 status: report.status.clone(),
                 scheduler: to.scheduler,
                 worker: to.worker,
-            });
+            };
+            let call = turn.call(to.association, call);
             self.healthchecks.remove(&id);
             if let Some(at) = ready_at {
                 self.lane.remove(&(at, id));

@@ -12,11 +12,12 @@ use brasserie_common::{
 };
 
 use crate::association::{Association, Binding};
-use crate::effect::{Effect, ExitReason, Refusal, Reply};
+use crate::effect::{ExitReason, Refusal, Reply};
 use crate::event::RunTask;
 use crate::invocations::Familiarity;
 use crate::limits::Limits;
 use crate::outbox::Turn;
+use crate::piece::Piece;
 use crate::queue::{Begin, NeverBegins};
 use crate::reports::{Kind, MAX_NOT_RUNNING};
 use crate::suicide::Life;
@@ -64,6 +65,27 @@ fn refuse<T>(code: RefusalCode, message: impl Into<String>) -> Result<T, Refusal
     })
 }
 
+/// Whether another association has an open run of the same task and invocation, which would be told apart by nobody who starts,
+/// ends or watches processes. Two schedulers draw the same invocation for their healthchecks of the same second, and by error only for
+/// anything else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Elsewhere {
+    Unknown,
+    Open,
+}
+
+impl Elsewhere {
+    fn check(self) -> Result<(), Refusal> {
+        match self {
+            Elsewhere::Unknown => Ok(()),
+            Elsewhere::Open => refuse(
+                RefusalCode::Duplicate,
+                "a run of the same task and invocation is open here for another scheduler",
+            ),
+        }
+    }
+}
+
 impl Association {
     pub(crate) fn get_running_tasks(
         &mut self,
@@ -103,8 +125,9 @@ impl Association {
         &mut self,
         turn: &mut Turn<'_>,
         mut run: RunTask,
+        elsewhere: Elsewhere,
     ) -> Result<Reply, Refusal> {
-        let verdict = self.may_run(turn, &run);
+        let verdict = self.may_run(turn, &run, elsewhere);
         let is_healthcheck = run.task.is_healthcheck();
         // With another worker's id it would be refused again anyway.
         let forgets = verdict.is_err() && sabotage::on(Sabotage::ForgetRefused);
@@ -122,21 +145,24 @@ impl Association {
         // An older healthcheck of this name would answer a scheduler that is gone.
         self.drop_outdated_healthcheck(&run);
         let run = Arc::new(run);
+        let piece = self.piece_of(turn, &run, begin);
         let stage = match begin {
             Begin::Now => Stage::Live,
             Begin::Later => Stage::Queued {
                 run: Arc::clone(&run),
-                place: self.tasks.next_place(),
+                place: turn.machine.queue.next_place(),
             },
         };
         self.tasks.insert(
-            run.task.key(),
+            turn.machine,
+            (self.index, run.task.key()),
             Task {
                 running: Arc::new(run.task.clone()),
                 requester: run.scheduler,
                 accepted_at: turn.now,
                 limits: Limits::new(turn.now, &run.options, &run.task),
                 stage,
+                piece,
             },
         );
         match begin {
@@ -146,7 +172,27 @@ impl Association {
         Ok(Reply::Empty)
     }
 
-    fn may_run(&mut self, turn: &Turn<'_>, run: &RunTask) -> Result<Begin, Refusal> {
+    /// What a worker that fetches work knows of a task, and its policies hear of it.
+    fn piece_of(&self, turn: &mut Turn<'_>, run: &RunTask, begin: Begin) -> Option<Box<Piece>> {
+        let fetching = turn.machine.fetching.as_mut();
+        let fetching = fetching.filter(|_| !run.task.is_healthcheck())?;
+        let usable = &self.description.usable;
+        let (task, options) = (&run.task, &run.options);
+        let mut piece = Piece::new(fetching, self.index, task, options, usable, turn.now);
+        match begin {
+            Begin::Now => piece.begin(turn.now),
+            Begin::Later => {}
+        }
+        fetching.came(turn.now, self.index, &piece);
+        Some(Box::new(piece))
+    }
+
+    fn may_run(
+        &mut self,
+        turn: &Turn<'_>,
+        run: &RunTask,
+        elsewhere: Elsewhere,
+    ) -> Result<Begin, Refusal> {
         let is_healthcheck = run.task.is_healthcheck();
         self.check_not_leaving()?;
         if !is_healthcheck {
@@ -168,7 +214,8 @@ impl Association {
             }
             self.check_unknown(turn, run)?;
         }
-        let begin = self.admit(&run.task)?;
+        elsewhere.check()?;
+        let begin = self.admit(turn.machine, &run.task)?;
         if run.command.is_empty() && self.options.worker_command.is_empty() {
             return refuse(
                 RefusalCode::Unspecified,
@@ -367,11 +414,7 @@ impl Association {
                 );
             }
         }
-        turn.effect(Effect::Kill {
-            task: key,
-            invocation,
-            kill,
-        });
+        self.kill(turn, key, invocation, kill);
         Ok(Reply::Empty)
     }
 

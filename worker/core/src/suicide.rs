@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use brasserie_common::worker::Intake;
-use brasserie_common::{CallId, EndedBy, Kill, KillMethod, KillRequest, Time};
+use brasserie_common::{
+    CallId, EndedBy, InvocationId, Kill, KillMethod, KillRequest, TaskKey, Time,
+};
 
 use crate::association::Association;
-use crate::effect::{Effect, ExitReason};
+use crate::effect::ExitReason;
 use crate::outbox::Turn;
 use crate::reports::TaskLane;
 use crate::timer::{DYING_REPORTS_WAIT, GOODBYE_WAIT, LAST_REPORTS_WAIT};
@@ -47,7 +49,7 @@ pub(crate) enum Life {
         /// Since when no process is left.
         quiet_since: Option<Time>,
     },
-    /// The program was told to end.
+    /// Nothing of it is left: the program ends, or, if it was not the operator's wish and there are others, it begins anew.
     Gone,
 }
 
@@ -85,7 +87,7 @@ impl Association {
         match self.life {
             Life::Running => {
                 self.life = Life::Draining { since: turn.now };
-                self.options.description.intake = Intake::Draining;
+                self.description.intake = Intake::Draining;
                 self.heartbeats.asked();
                 // Nothing begins here any more, and elsewhere it can.
                 self.end_all_queued(turn, EndedBy::Shutdown);
@@ -173,7 +175,7 @@ impl Association {
     }
 
     /// The last moment at which tasks are still let live if nothing more is heard; `None`: nobody counts on their death.
-    pub(crate) fn tasks_may_live_until(&self) -> Option<Time> {
+    pub(crate) fn may_live_until(&self) -> Option<Time> {
         match self.life {
             Life::Running | Life::Draining { .. } | Life::Leaving { .. } => self.lost_at(),
             Life::Dying {
@@ -189,18 +191,23 @@ impl Association {
     /// One request a process: the shell keeps the wait, so nothing is repeated.
     fn kill_all(&mut self, turn: &mut Turn<'_>, by: EndedBy, wait: impl Fn(Duration) -> Duration) {
         self.end_all_queued(turn, by);
-        for (key, task) in self.tasks.iter().filter(|(_, task)| task.is_live()) {
-            turn.effect(Effect::Kill {
-                task: key.clone(),
-                invocation: task.running.invocation,
-                kill: Kill {
-                    request: KillRequest {
-                        method: KillMethod::TermWaitKill,
-                        wait: wait(task.running.suicide_kill_wait),
-                    },
-                    by,
-                },
-            });
+        let live = self.tasks.iter().filter(|(_, task)| task.is_live());
+        let kill = |own| Kill {
+            request: KillRequest {
+                method: KillMethod::TermWaitKill,
+                wait: wait(own),
+            },
+            by,
+        };
+        let kills: Vec<(TaskKey, InvocationId, Kill)> = live
+            .map(|(key, task)| {
+                let running = &task.running;
+                let kill = kill(running.suicide_kill_wait);
+                (key.clone(), running.invocation, kill)
+            })
+            .collect();
+        for (key, invocation, kill) in kills {
+            self.kill(turn, key, invocation, kill);
         }
     }
 
@@ -260,7 +267,7 @@ impl Association {
 
     pub(crate) fn exit(&mut self, turn: &mut Turn<'_>, reason: ExitReason) {
         self.life = Life::Gone;
-        turn.effect(Effect::Exit { reason });
+        turn.over.push((self.index, reason));
     }
 
     /// When `advance_life` has something to do although nothing happens.

@@ -8,12 +8,15 @@ use std::time::Duration;
 use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
 use brasserie_common::resources::TaskPhysicalResources;
 use brasserie_common::{
-    CardUse, InvocationId, ReportedStatus, RunningTask, SchedulerId, Story, TaskKey, Time,
+    InvocationId, ReportedStatus, RunningTask, SchedulerId, Story, TaskKey, Time,
 };
 
 use crate::event::RunTask;
 use crate::limits::{LimitTimers, Limits, status_of};
-use crate::queue::{Place, Queue, cpus_of};
+use crate::machine::Machine;
+use crate::piece::Piece;
+use crate::queue::{Place, Queue};
+use crate::work_fetch::AssociationIndex;
 
 /// Tasks that run or whose end is not acknowledged: their statuses are reports that wait, so this bounds those too.
 pub(crate) const MAX_TASKS: usize = 100_000;
@@ -35,6 +38,8 @@ pub(crate) struct Task {
     pub(crate) accepted_at: Time,
     pub(crate) limits: Option<Limits>,
     pub(crate) stage: Stage,
+    /// Of a worker that fetches work.
+    pub(crate) piece: Option<Box<Piece>>,
 }
 
 /// ```text
@@ -74,21 +79,14 @@ impl Task {
     }
 }
 
-/// Invariant: one task a key, `live` of them with a process.
+/// Invariant: one task a key, `live` of them with a process. What they take of the machine is counted there.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tasks {
     by_key: BTreeMap<TaskKey, Task>,
     live: usize,
-    /// Of these.
-    live_healthchecks: usize,
     /// The shortest of all processes since there was none.
     shortest_kill_wait: Duration,
     limits: LimitTimers,
-    /// By those with a process.
-    card_use: CardUse,
-    /// The same of processors, in thousandths, without healthchecks.
-    busy_cpus: u64,
-    queue: Queue,
 }
 
 impl Tasks {
@@ -101,32 +99,9 @@ impl Tasks {
         self.live
     }
 
-    /// The same without healthchecks.
-    pub(crate) fn live_but_healthchecks(&self) -> usize {
-        self.live - self.live_healthchecks
-    }
-
     /// No process has a shorter one. The last known one while there is none.
     pub(crate) fn shortest_kill_wait(&self) -> Duration {
         self.shortest_kill_wait
-    }
-
-    /// What is taken of the machine's cards.
-    pub(crate) fn card_use(&self) -> &CardUse {
-        &self.card_use
-    }
-
-    pub(crate) fn busy_cpus(&self) -> u64 {
-        self.busy_cpus
-    }
-
-    /// Those that wait.
-    pub(crate) fn queue(&self) -> &Queue {
-        &self.queue
-    }
-
-    pub(crate) fn next_place(&mut self) -> Place {
-        self.queue.next_place()
     }
 
     pub(crate) fn get(&self, key: &TaskKey) -> Option<&Task> {
@@ -138,10 +113,15 @@ impl Tasks {
     }
 
     /// The key must be free of a process, and of one that waits.
-    pub(crate) fn insert(&mut self, key: TaskKey, task: Task) {
+    pub(crate) fn insert(
+        &mut self,
+        machine: &mut Machine,
+        (association, key): (AssociationIndex, TaskKey),
+        task: Task,
+    ) {
         match &task.stage {
-            Stage::Queued { place, .. } => self.queue.insert(*place, key.clone()),
-            Stage::Live => self.lives(&task.running),
+            Stage::Queued { place, .. } => machine.queue.insert(*place, (association, key.clone())),
+            Stage::Live => self.lives(machine, &task.running),
             Stage::Ended(_) => {}
         }
         self.limits.add(&key, task.limits.as_ref());
@@ -153,48 +133,97 @@ impl Tasks {
     }
 
     /// It has a process from now on.
-    fn lives(&mut self, task: &RunningTask) {
+    fn lives(&mut self, machine: &mut Machine, task: &RunningTask) {
         let kill_wait = task.suicide_kill_wait;
         self.shortest_kill_wait = match self.live {
             0 => kill_wait,
             _ => self.shortest_kill_wait.min(kill_wait),
         };
         self.live += 1;
-        match task.is_healthcheck() {
-            true => self.live_healthchecks += 1,
-            false => self.busy_cpus += cpus_of(task),
-        }
-        self.card_use.take(&task.gpus);
+        machine.lives(task);
     }
 
     /// It has none any more.
-    fn is_dead(&mut self, task: &RunningTask) {
+    fn is_dead(&mut self, machine: &mut Machine, task: &RunningTask) {
         self.live -= 1;
-        match task.is_healthcheck() {
-            true => self.live_healthchecks -= 1,
-            false => self.busy_cpus -= cpus_of(task),
-        }
-        self.card_use.give_back(&task.gpus);
+        machine.is_dead(task);
     }
 
     /// It is the turn of a task that waits; what is to be started.
-    pub(crate) fn begin(&mut self, key: &TaskKey) -> Option<Arc<RunTask>> {
+    pub(crate) fn begin(
+        &mut self,
+        machine: &mut Machine,
+        key: &TaskKey,
+        now: Time,
+    ) -> Option<Arc<RunTask>> {
         let task = self.by_key.get_mut(key).filter(|task| task.is_queued())?;
+        if let (Some(fetching), Some(piece)) = (&mut machine.fetching, &mut task.piece) {
+            fetching.left_the_queue(piece);
+            piece.begin(now);
+        }
         let Stage::Queued { run, place } = mem::replace(&mut task.stage, Stage::Live) else {
             return None;
         };
         let running = Arc::clone(&task.running);
-        self.queue.remove(place);
-        self.lives(&running);
+        machine.queue.remove(place);
+        self.lives(machine, &running);
         Some(run)
+    }
+
+    /// It executes and stops, if it may: which run.
+    pub(crate) fn suspend(
+        &mut self,
+        machine: &mut Machine,
+        (of, key): (AssociationIndex, &TaskKey),
+        now: Time,
+    ) -> Option<InvocationId> {
+        let task = self.by_key.get_mut(key).filter(|task| task.is_live())?;
+        let piece = task.piece.as_mut();
+        let piece = piece.filter(|piece| piece.executes() && !piece.is_ending())?;
+        if let Some(fetching) = &mut machine.fetching {
+            fetching.stopped(now, of, piece);
+        }
+        piece.stop(now);
+        machine.stops(&task.running);
+        Some(task.running.invocation)
+    }
+
+    /// It is stopped and goes on: which run.
+    pub(crate) fn resume(
+        &mut self,
+        machine: &mut Machine,
+        key: &TaskKey,
+        now: Time,
+    ) -> Option<InvocationId> {
+        let task = self.by_key.get_mut(key).filter(|task| task.is_live())?;
+        let piece = task.piece.as_mut();
+        let piece = piece.filter(|piece| piece.is_stopped() && !piece.is_ending())?;
+        piece.begin(now);
+        machine.goes_on(&task.running);
+        Some(task.running.invocation)
+    }
+
+    /// It was asked to end. Whether it is stopped, and was not asked before.
+    pub(crate) fn note_kill(&mut self, key: &TaskKey) -> bool {
+        let task = self.by_key.get_mut(key);
+        let piece = task.and_then(|task| task.piece.as_mut());
+        piece.is_some_and(|piece| piece.note_kill())
+    }
+
+    /// It goes before all others that wait.
+    pub(crate) fn move_to_the_front(&mut self, queue: &mut Queue, key: &TaskKey) {
+        let task = self.by_key.get_mut(key);
+        if let Some(Stage::Queued { place, .. }) = task.map(|task| &mut task.stage) {
+            *place = queue.move_to_the_front(*place);
+        }
     }
 
     /// The process of this run is gone, or it will never have one: the task, and the status that it ends with, unless the run is not
     /// known or has ended before.
     pub(crate) fn end(
         &mut self,
-        key: &TaskKey,
-        invocation: InvocationId,
+        machine: &mut Machine,
+        (key, invocation): (&TaskKey, InvocationId),
         status: ReportedStatus,
         story: Story,
     ) -> Option<(&Task, ReportedStatus)> {
@@ -203,9 +232,13 @@ impl Tasks {
         let status = status_of(status, &story, limits.as_ref());
         Arc::make_mut(&mut task.running).story = Some(Arc::new(story));
         let running = Arc::clone(&task.running);
+        if task.piece.as_ref().is_some_and(|piece| piece.is_stopped()) {
+            // Its processors were given back already.
+            machine.goes_on(&running);
+        }
         match mem::replace(&mut task.stage, Stage::Ended(status.clone())) {
-            Stage::Queued { place, .. } => self.queue.remove(place),
-            Stage::Live | Stage::Ended(_) => self.is_dead(&running),
+            Stage::Queued { place, .. } => machine.queue.remove(place),
+            Stage::Live | Stage::Ended(_) => self.is_dead(machine, &running),
         }
         self.limits.remove(key, limits.as_ref());
         Some((self.by_key.get(key)?, status))
@@ -252,6 +285,12 @@ impl Tasks {
         let after = task.limits;
         self.limits.remove(key, before.as_ref());
         self.limits.add(key, after.as_ref());
+    }
+
+    /// Whether this run has begun, or waits, and has not ended.
+    pub(crate) fn is_open(&self, key: &TaskKey, invocation: InvocationId) -> bool {
+        let task = self.by_key.get(key);
+        task.is_some_and(|task| task.is_open() && task.running.invocation == invocation)
     }
 
     fn open_run(&mut self, key: &TaskKey, invocation: InvocationId) -> Option<&mut Task> {

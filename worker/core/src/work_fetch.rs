@@ -24,6 +24,8 @@ mod rec;
 mod report;
 mod rpc_policy;
 mod rr_sim;
+mod saved_state;
+mod task_errors;
 mod types;
 mod wait;
 
@@ -48,12 +50,14 @@ pub use priority::Priorities;
 pub use profile::{Profile, ReportPolicy, RrOrder, TaskErrors};
 pub use reaction::Reaction;
 pub use reason::{RpcReason, Wish};
-pub use rec::{Accounting, RPC_POLICY_HALF_LIFE, SavedRec, update_average};
+pub use rec::{Accounting, SavedRec, update_average};
 pub use report::{
     Circumstances, OUTPUTS_PAUSE, Overdue, ReportReason, Reporting, Surroundings, Told, Unreported,
 };
 pub use rpc_policy::{Link, ListReading, RpcPolicy, SavedRpc, SavedWait, Terms};
 pub use rr_sim::Situation;
+pub use saved_state::{SavedJob, SavedScheduler, SavedState, SavedWarning};
+pub use task_errors::is_infrastructure_failure;
 pub use types::{
     Association, AssociationIndex, Associations, PerType, ProcessorKind, ProcessorType, Processors,
     Stage, Task, TaskNumber, Usage,

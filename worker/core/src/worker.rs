@@ -1,45 +1,69 @@
-//! The worker: a table of contents of what it hears, and the surface that a shell drives.
+//! The worker: what it hears goes to one of its associations or to all, what is due is done, and what comes to its end begins anew or
+//! ends the program.
 
 use std::hash::Hasher;
-use std::time::Duration;
+use std::sync::Arc;
 
 use brasserie_common::fingerprint::{Canon, Shape, fingerprint_of};
-use brasserie_common::{Health, RunningTask, SchedulerId, Time, WorkerDescription, WorkerSetId};
+use brasserie_common::{CallId, CallOutcome, InvocationId, TaskKey, Time, WallTime, WorkerId};
 
-use crate::association::{Association, HeartbeatTrouble};
+use crate::association::Association;
 use crate::config::Options;
-use crate::effect::Effect;
-use crate::event::Event;
+use crate::effect::{CallReply, Effect, ExitReason, Reply};
+use crate::event::{Event, RunTask};
+use crate::fetching::{Fetching, Turns, ask_for_work, choose_runs};
+use crate::machine::Machine;
 use crate::outbox::{Outbox, Turn};
+use crate::queue::begin_queued;
+use crate::requests::Elsewhere;
 use crate::suicide::Life;
+use crate::timer::earliest;
+use crate::work_fetch::{AssociationIndex, SavedState};
 
-/// A worker's side of the protocol.
+/// A worker's side of the protocol: an association for each of its schedulers, to whom it looks like a worker that has this scheduler
+/// only, and the machine that they share.
 #[derive(Clone, Debug)]
 pub struct Worker {
-    association: Association,
+    associations: Vec<Association>,
+    machine: Machine,
+    operator: Operator,
     out: Outbox,
     /// The latest reading: time does not go back here, whatever a caller says.
     now: Time,
 }
 
-/// How far the worker is on its way out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LifeStage {
-    Running,
-    /// The operator wants it gone once its tasks have ended by themselves.
-    Draining,
-    /// The operator wants it gone; its tasks are ending, or their ends and the goodbye are on their way.
-    Leaving,
-    /// Suicide: its tasks are ending, or it says goodbye.
-    Dying,
+/// ```text
+///   CONTENT --drain, shutdown--> WANTS_AN_END --every association is over--> HAS_IT
+///      |                                                                       ^
+///      +--- the only association is over --------------------------------------+
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Operator {
+    /// An association that is over begins anew if there are others.
+    Content,
+    /// None begins anew.
+    WantsAnEnd,
     /// [`Effect::Exit`] was given.
-    Gone,
+    HasIt,
 }
 
 impl Worker {
     pub fn new(options: Options, now: Time) -> Worker {
+        let options = Arc::new(options.normalised());
+        assert!(
+            !options.associations.is_empty(),
+            "Invariant: a worker works for somebody"
+        );
+        let own = options.associations.iter().cloned().enumerate();
+        let associations = own.map(|(at, own)| {
+            Association::new(AssociationIndex(at), Arc::clone(&options), own, now)
+        });
+        let fetching = options.work_fetch.as_ref();
+        let fetching = fetching.map(|own| Box::new(Fetching::new(&options, own, now)));
         Worker {
-            association: Association::new(options.normalised(), now),
+            associations: associations.collect(),
+            machine: Machine::new(fetching),
+            operator: Operator::Content,
             out: Outbox::default(),
             now,
         }
@@ -47,119 +71,122 @@ impl Worker {
 
     /// Takes in one event. Health is judged first, so that a machine that wakes up does not act on stale belief.
     pub fn handle(&mut self, now: Time, event: Event) {
-        self.turn(now, |association, turn| {
-            association.judge_health(turn);
-            association.hear(turn, event);
-        });
+        self.turn(now, Some(event));
     }
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Time) {
-        self.turn(now, |_, _| ());
+        self.turn(now, None);
     }
 
     /// When [`Worker::handle_timeout`] has something to do; it never names a time that was handled.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.association.due(self.now)
+        let waiting = self.machine.queue.len() + self.machine.stopped();
+        let fetching = self.machine.fetching.as_ref();
+        let fetching = fetching.filter(|_| self.operator != Operator::HasIt);
+        let own = self.associations.iter().map(|one| one.due(self.now));
+        earliest(own.chain([fetching.map(|fetching| fetching.due(waiting))]))
     }
 
     pub fn poll_effect(&mut self) -> Option<Effect> {
         self.out.pop()
     }
 
-    fn turn(&mut self, now: Time, hear: impl FnOnce(&mut Association, &mut Turn<'_>)) {
+    fn turn(&mut self, now: Time, event: Option<Event>) {
         self.now = self.now.max(now);
         let mut turn = Turn {
             now: self.now,
             out: &mut self.out,
+            machine: &mut self.machine,
+            over: Vec::new(),
         };
-        hear(&mut self.association, &mut turn);
-        self.association.advance(&mut turn);
+        if let Some(event) = event {
+            for association in &mut self.associations {
+                association.judge_health(&mut turn);
+            }
+            hear(&mut self.associations, &mut self.operator, &mut turn, event);
+        }
+        advance(&mut self.associations, &mut turn);
+        let over = turn.over;
+        self.see_off(over);
     }
 
-    /// As the next heartbeat describes it.
-    pub fn description(&self) -> &WorkerDescription {
-        &self.association.options.description
-    }
-
-    /// The worker's own view.
-    pub fn health(&self) -> Health {
-        self.association.health.health()
-    }
-
-    pub fn life_stage(&self) -> LifeStage {
-        match self.association.life {
-            Life::Running => LifeStage::Running,
-            Life::Draining { .. } => LifeStage::Draining,
-            Life::Farewell { .. } if self.association.life.is_suicide() => LifeStage::Dying,
-            Life::Leaving { .. } | Life::Farewell { .. } => LifeStage::Leaving,
-            Life::Dying { .. } => LifeStage::Dying,
-            Life::Gone => LifeStage::Gone,
+    /// What follows on the end of associations.
+    fn see_off(&mut self, over: Vec<(AssociationIndex, ExitReason)>) {
+        match self.operator {
+            Operator::Content if self.associations.len() > 1 => {
+                for (association, _) in over {
+                    let after = self.associations[association.0].instance();
+                    self.out.push(Effect::NewInstance { association, after });
+                }
+            }
+            Operator::Content => {
+                if let Some((_, reason)) = over.into_iter().next() {
+                    self.exit(reason);
+                }
+            }
+            Operator::WantsAnEnd => {
+                let mut lives = self.associations.iter().map(|one| &one.life);
+                if lives.all(|life| *life == Life::Gone) {
+                    let own = over.into_iter().next().map(|(_, reason)| reason);
+                    let own = own.filter(|_| self.associations.len() == 1);
+                    // Of several, those that had to end beforehand are none of the operator's.
+                    self.exit(own.unwrap_or(ExitReason::Shutdown));
+                }
+            }
+            Operator::HasIt => {}
         }
     }
 
-    /// The latest time by which the worker begins to end its tasks if it hears nothing more; once it has begun, when it was to
-    /// begin. `None` while it is in no association: nobody counts on its death. Time alone never changes it, and what the worker
-    /// hears sets it back only with its health, its life or its scheduler.
-    pub fn tasks_may_live_until(&self) -> Option<Time> {
-        self.association.tasks_may_live_until()
+    fn exit(&mut self, reason: ExitReason) {
+        self.operator = Operator::HasIt;
+        self.out.push(Effect::Exit { reason });
     }
 
-    /// Between TERM and KILL when the worker must end itself: no task that runs has less.
-    pub fn kill_wait(&self) -> Duration {
-        self.association.tasks.shortest_kill_wait()
+    /// In the order of [`Options::associations`].
+    pub fn associations(&self) -> &[Association] {
+        &self.associations
     }
 
-    /// The scheduler instance whose heartbeat answers count.
-    pub fn scheduler(&self) -> Option<SchedulerId> {
-        self.association.scheduler()
-    }
-
-    /// The scheduler instance that may start tasks here.
-    pub fn bound_to(&self) -> Option<SchedulerId> {
-        self.association.binding.bound()
-    }
-
-    /// What the next heartbeat echoes.
-    pub fn worker_set(&self) -> WorkerSetId {
-        self.association.worker_set()
-    }
-
-    /// Why the last heartbeat did not count.
-    pub fn heartbeat_trouble(&self) -> Option<&HeartbeatTrouble> {
-        self.association.trouble()
-    }
-
-    /// What `getRunningTasks` would list.
-    pub fn running_tasks(&self) -> Vec<RunningTask> {
-        self.association.tasks.listing()
+    /// The index must be one that the worker has.
+    pub fn association(&self, index: AssociationIndex) -> &Association {
+        &self.associations[index.0]
     }
 
     /// How many processes are alive, healthchecks included.
     pub fn live_processes(&self) -> usize {
-        self.association.tasks.live()
+        let live = self.associations.iter().map(Association::live_processes);
+        live.sum()
     }
 
     /// Whether it asks for work, and lets tasks wait.
     pub fn fetches_work(&self) -> bool {
-        self.association.options.work_fetch.is_some()
+        let mut associations = self.associations.iter();
+        associations.any(|one| one.options.work_fetch.is_some())
+    }
+
+    /// What a worker that fetches work has learned, for the next one in its place.
+    pub fn saved_work_fetch(&self, wall: WallTime) -> Option<SavedState> {
+        let fetching = self.machine.fetching.as_ref();
+        fetching.map(|fetching| fetching.save(self.now, wall))
     }
 
     /// How many tasks wait for processors.
     pub fn queued_tasks(&self) -> usize {
-        self.association.tasks.queue().len()
-    }
-
-    /// How many ends and "was not running" answers wait to be acknowledged.
-    pub fn unacknowledged_reports(&self) -> usize {
-        self.association.reports.tasks_pending()
+        self.machine.queue.len()
     }
 
     /// Writes the state, with ids renamed and times relative to `now`, into a world's hash; see
     /// [`brasserie_common::fingerprint`]. Drain the effects first: any that wait are hashed as they are.
     pub fn shape(&self, now: Time, canon: &mut Canon, hasher: &mut impl Hasher) {
         let mut shape = Shape::new(now.max(self.now), canon, hasher);
-        self.association.shape(&mut shape);
+        for association in &self.associations {
+            association.shape(&self.machine, &mut shape);
+        }
+        if self.associations.len() > 1 {
+            // Of a single one its life says the same.
+            shape.put(self.operator);
+        }
         shape.each(self.out.iter(), |s, effect| s.put(format!("{effect:?}")));
     }
 
@@ -169,78 +196,235 @@ impl Worker {
     }
 }
 
-impl Association {
-    fn hear(&mut self, turn: &mut Turn<'_>, event: Event) {
-        match event {
-            Event::WallClock(_) => {}
-            Event::GetRunningTasks {
-                request,
-                from: _,
-                worker,
-                scheduler,
-            } => {
-                let reply = self.get_running_tasks(worker, scheduler);
-                turn.reply(request, reply);
-            }
-            Event::RunTask {
-                request,
-                from: _,
-                run,
-            } => {
-                let reply = self.run_task(turn, *run);
-                turn.reply(request, reply);
-            }
-            Event::NotifyIfTasksNotRunning {
-                request,
-                from: _,
-                tasks,
-                scheduler,
-                worker,
-                sequence,
-            } => {
-                let ids = (scheduler, worker);
-                let reply = self.notify_if_tasks_not_running(turn, tasks, ids, sequence);
-                turn.reply(request, reply);
-            }
-            Event::RequestSuicide {
-                request,
-                from: _,
-                scheduler,
-                worker,
-            } => {
-                let reply = self.request_suicide(turn, (scheduler, worker));
-                turn.reply(request, reply);
-            }
-            Event::KillTask {
-                request,
-                from: _,
-                task,
-                invocation,
-                scheduler,
-                worker,
-                kill,
-            } => {
-                let reply = self.kill_task(turn, (task, invocation), (scheduler, worker), kill);
-                turn.reply(request, reply);
-            }
-            Event::CallCompleted { call, outcome } => self.call_completed(turn, call, outcome),
-            Event::ConnectionLost => self.connection_lost(),
-            Event::TaskStarted { task, invocation } => self.started(turn.now, &task, invocation),
-            Event::TaskEnded {
-                task,
-                invocation,
-                status,
-                story,
-            } => self.task_ended(turn, &task, invocation, (status, *story)),
-            Event::TaskSampled {
-                task,
-                invocation,
-                physical,
-            } => self.tasks.sampled(&task, invocation, physical),
-            Event::UsableResources(usable) => self.options.description.usable = usable,
-            Event::Drain => self.drain(turn),
-            Event::Shutdown => self.shut_down(turn),
+impl Operator {
+    fn want_an_end(&mut self) {
+        *self = match self {
+            Operator::Content | Operator::WantsAnEnd => Operator::WantsAnEnd,
+            Operator::HasIt => Operator::HasIt,
+        };
+    }
+}
+
+/// Everything that happens because time has passed.
+fn advance(associations: &mut [Association], turn: &mut Turn<'_>) {
+    for association in associations.iter_mut() {
+        association.judge_health(turn);
+        association.enforce_limits(turn);
+    }
+    match choose_runs(associations, turn) {
+        Turns::Open => begin_queued(associations, turn),
+        Turns::Chosen => {}
+    }
+    for association in associations.iter_mut() {
+        association.advance_life(turn);
+        association.send_heartbeat(turn);
+        association.send_reports(turn);
+    }
+    ask_for_work(associations, turn);
+}
+
+/// Most is for one association, some for all of them.
+fn hear(
+    associations: &mut [Association],
+    operator: &mut Operator,
+    turn: &mut Turn<'_>,
+    event: Event,
+) {
+    match event {
+        Event::WallClock(_) => {}
+        Event::GetRunningTasks { .. }
+        | Event::RunTask { .. }
+        | Event::NotifyIfTasksNotRunning { .. }
+        | Event::RequestSuicide { .. }
+        | Event::KillTask { .. } => answer(associations, turn, event),
+        Event::ShowWorkFetch { request } => {
+            let fetching = turn.machine.fetching.as_ref();
+            let shown = fetching.map(|one| Box::new(one.overview(turn.now, associations)));
+            turn.reply(request, Ok(Reply::WorkFetch(shown)));
         }
+        Event::FetchWork { association } => {
+            if let Some(fetching) = &mut turn.machine.fetching {
+                fetching.update(turn.now, association);
+            }
+        }
+        Event::CallCompleted { call, outcome } => call_completed(associations, turn, call, outcome),
+        Event::ConnectionLost { association } => {
+            if let Some(one) = associations.get_mut(association.0) {
+                one.connection_lost();
+            }
+        }
+        Event::NewInstance { association, id } => match associations.get_mut(association.0) {
+            // If the operator does not want its end by now.
+            Some(one) if one.life == Life::Gone && *operator == Operator::Content => {
+                one.begin_anew(id, turn.now);
+            }
+            Some(_) | None => {}
+        },
+        Event::TaskStarted { .. } | Event::TaskEnded { .. } | Event::TaskSampled { .. } => {
+            hear_of_process(associations, turn, event);
+        }
+        Event::UsableResources(usable) => {
+            if let Some(fetching) = &mut turn.machine.fetching {
+                fetching.set_usable(turn.now, &usable);
+            }
+            for one in associations {
+                one.description.usable.clone_from(&usable);
+            }
+        }
+        Event::Drain => {
+            operator.want_an_end();
+            associations.iter_mut().for_each(|one| one.drain(turn));
+        }
+        Event::Shutdown => {
+            operator.want_an_end();
+            associations.iter_mut().for_each(|one| one.shut_down(turn));
+        }
+    }
+}
+
+/// A call has an outcome: whoever waits for it hears.
+fn call_completed(
+    associations: &mut [Association],
+    turn: &mut Turn<'_>,
+    call: CallId,
+    outcome: CallOutcome<CallReply>,
+) {
+    if let Some(fetching) = &mut turn.machine.fetching
+        && fetching.call_completed(turn.now, call, &outcome)
+    {
+        return;
+    }
+    if let Some(one) = associations.iter_mut().find(|one| one.waits_for(call)) {
+        one.call_completed(turn, call, outcome);
+    }
+}
+
+/// What became of a process, by whose run it was.
+fn hear_of_process(associations: &mut [Association], turn: &mut Turn<'_>, event: Event) {
+    match event {
+        Event::TaskStarted { task, invocation } => {
+            if let Some(one) = whose_run(associations, &task, invocation) {
+                one.started(turn.now, &task, invocation);
+            }
+        }
+        Event::TaskEnded {
+            task,
+            invocation,
+            status,
+            story,
+        } => {
+            if let Some(one) = whose_run(associations, &task, invocation) {
+                one.task_ended(turn, &task, invocation, (status, *story));
+            }
+        }
+        Event::TaskSampled {
+            task,
+            invocation,
+            physical,
+        } => {
+            if let Some(one) = whose_run(associations, &task, invocation) {
+                one.tasks.sampled(&task, invocation, physical);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A scheduler's call, by whom it means.
+fn answer(associations: &mut [Association], turn: &mut Turn<'_>, event: Event) {
+    let (request, reply) = match event {
+        Event::GetRunningTasks {
+            request,
+            from: _,
+            worker,
+            scheduler,
+        } => {
+            let one = meant(associations, worker);
+            (request, one.get_running_tasks(worker, scheduler))
+        }
+        Event::RunTask {
+            request,
+            from: _,
+            run,
+        } => {
+            let elsewhere = elsewhere(associations, &run);
+            let one = meant(associations, run.worker);
+            (request, one.run_task(turn, *run, elsewhere))
+        }
+        Event::NotifyIfTasksNotRunning {
+            request,
+            from: _,
+            tasks,
+            scheduler,
+            worker,
+            sequence,
+        } => {
+            let one = meant(associations, worker);
+            let ids = (scheduler, worker);
+            let reply = one.notify_if_tasks_not_running(turn, tasks, ids, sequence);
+            (request, reply)
+        }
+        Event::RequestSuicide {
+            request,
+            from: _,
+            scheduler,
+            worker,
+        } => {
+            let one = meant(associations, worker);
+            (request, one.request_suicide(turn, (scheduler, worker)))
+        }
+        Event::KillTask {
+            request,
+            from: _,
+            task,
+            invocation,
+            scheduler,
+            worker,
+            kill,
+        } => {
+            let one = meant(associations, worker);
+            let run = (task, invocation);
+            (request, one.kill_task(turn, run, (scheduler, worker), kill))
+        }
+        Event::WallClock(_)
+        | Event::CallCompleted { .. }
+        | Event::ConnectionLost { .. }
+        | Event::NewInstance { .. }
+        | Event::TaskStarted { .. }
+        | Event::TaskEnded { .. }
+        | Event::TaskSampled { .. }
+        | Event::UsableResources(_)
+        | Event::ShowWorkFetch { .. }
+        | Event::FetchWork { .. }
+        | Event::Drain
+        | Event::Shutdown => return,
+    };
+    turn.reply(request, reply);
+}
+
+/// Who is this instance; the first one refuses what is meant for nobody.
+fn meant(associations: &mut [Association], worker: WorkerId) -> &mut Association {
+    let named = associations.iter().position(|one| one.id() == worker);
+    &mut associations[named.unwrap_or(0)]
+}
+
+/// Who has this open run, which no two have.
+fn whose_run<'a>(
+    associations: &'a mut [Association],
+    task: &TaskKey,
+    invocation: InvocationId,
+) -> Option<&'a mut Association> {
+    let mut associations = associations.iter_mut();
+    associations.find(|one| one.tasks.is_open(task, invocation))
+}
+
+/// Whether anybody has this run open but whom it is meant for.
+fn elsewhere(associations: &[Association], run: &RunTask) -> Elsewhere {
+    let (task, invocation) = (run.task.key(), run.task.invocation);
+    let mut others = associations.iter().filter(|one| one.id() != run.worker);
+    match others.any(|one| one.tasks.is_open(&task, invocation)) {
+        true => Elsewhere::Open,
+        false => Elsewhere::Unknown,
     }
 }
 

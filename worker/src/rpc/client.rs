@@ -1,4 +1,4 @@
-//! The two calls that a worker makes to its scheduler, and what became of them.
+//! The calls that a worker makes to its scheduler, and what became of them.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use brasserie_thrift::convert::parse;
 use brasserie_thrift::generated::common::BistroWorker;
 use brasserie_thrift::generated::scheduler::{
     BistroSchedulerProcessHeartbeatArgs, BistroSchedulerProcessHeartbeatResult,
+    BistroSchedulerRequestWorkArgs, BistroSchedulerRequestWorkResult,
     BistroSchedulerUpdateStatusArgs, BistroSchedulerUpdateStatusResult,
 };
 use brasserie_thrift::rpc::{
@@ -88,6 +89,14 @@ impl SchedulerClient {
                     done(outcome(result, heartbeat_reply));
                 });
             }
+            Call::RequestWork { to, request } => {
+                let member = PeerAddr::new(&to.host, to.port);
+                let request = (*request).into();
+                let arguments = BistroSchedulerRequestWorkArgs { request };
+                pool.call_then(&member, "requestWork", &arguments, |result| {
+                    done(outcome(result, work_reply));
+                });
+            }
             Call::UpdateStatus {
                 task,
                 status,
@@ -115,6 +124,14 @@ fn heartbeat_reply(result: BistroSchedulerProcessHeartbeatResult) -> Result<Call
         .ok_or("the answer to the heartbeat is empty")?;
     let response = parse("processHeartbeat", response).map_err(|e| e.to_string())?;
     Ok(CallReply::Heartbeat(Box::new(response)))
+}
+
+fn work_reply(result: BistroSchedulerRequestWorkResult) -> Result<CallReply, String> {
+    let reply = result
+        .result_value
+        .ok_or("the answer to the request for work is empty")?;
+    let reply = parse("requestWork", reply).map_err(|e| e.to_string())?;
+    Ok(CallReply::Work(Box::new(reply)))
 }
 
 fn idle_timeout(heartbeat_period: Duration) -> Duration {

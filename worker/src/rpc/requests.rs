@@ -2,6 +2,7 @@
 
 use brasserie_common::{Principal, RequestId, SequenceNumber, TaskSubprocessOptions};
 use brasserie_thrift::convert::{self, WireError, parse, parse_list};
+use brasserie_thrift::generated::brasserie::BrasserieWorkerGetWorkFetchArgs;
 use brasserie_thrift::generated::worker::{
     BistroWorkerGetRunningTasksArgs, BistroWorkerKillTaskArgs,
     BistroWorkerNotifyIfTasksNotRunningArgs, BistroWorkerRequestSuicideArgs,
@@ -93,5 +94,11 @@ impl IntoEvent for BistroWorkerKillTaskArgs {
             worker: parse("killTask.worker", self.worker)?,
             kill: parse("killTask.req", self.req)?,
         })
+    }
+}
+
+impl IntoEvent for BrasserieWorkerGetWorkFetchArgs {
+    fn into_event(self, Asked { request, from: _ }: Asked) -> Result<Event, WireError> {
+        Ok(Event::ShowWorkFetch { request })
     }
 }

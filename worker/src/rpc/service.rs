@@ -4,8 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use brasserie_common::logs::LogQuery;
+use brasserie_common::work_overview::WorkFetchStatus;
 use brasserie_common::{Principal, RefusalCode, RequestId};
+use brasserie_common_runtime::Clock;
 use brasserie_thrift::convert::{undeclared_refusal, worker_exception};
+use brasserie_thrift::generated::brasserie::{
+    BrasserieWorkerGetWorkFetchArgs, BrasserieWorkerGetWorkFetchResult,
+};
 use brasserie_thrift::generated::common::LogLines;
 use brasserie_thrift::generated::fb303::{
     FacebookServiceGetStatusArgs, FacebookServiceGetStatusResult, FbStatus,
@@ -21,7 +26,7 @@ use brasserie_thrift::rpc::{IncomingCall, Responder, Service};
 use brasserie_worker_core::{Event, Refusal, Reply};
 use thrift::ApplicationErrorKind;
 use thrift::protocol::TSerializable;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::requests::{Asked, IntoEvent};
 use crate::logs::LogStore;
@@ -35,6 +40,9 @@ const WORK_LANE: usize = 4096;
 const LOG_READERS: usize = 4;
 /// Readers of logs that may wait for their turn: at 40 ms a page less than the two seconds after which they give up.
 const LOG_QUEUE: usize = 128;
+/// Looks at work fetch that wait for the core at once. Each simulates all tasks of the worker, as a request for work does, and nobody who
+/// looks may keep the core from its own.
+const LOOKS: usize = 2;
 
 /// A call on its way to the core.
 pub(crate) struct Arrival {
@@ -47,6 +55,8 @@ pub(crate) struct Arrival {
 pub(crate) struct Waiting {
     method: Method,
     responder: Responder,
+    /// Given back with the answer.
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 /// Where calls wait for the core.
@@ -64,6 +74,7 @@ pub(crate) struct WorkerService {
     logs: Arc<LogStore>,
     readers: Arc<Semaphore>,
     queue: Arc<Semaphore>,
+    looks: Arc<Semaphore>,
 }
 
 /// Calls that the core answers; they differ in how a refusal looks.
@@ -74,6 +85,7 @@ enum Method {
     NotifyIfTasksNotRunning,
     RequestSuicide,
     KillTask,
+    GetWorkFetch,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +105,7 @@ impl WorkerService {
             logs,
             readers: Arc::new(Semaphore::new(LOG_READERS)),
             queue: Arc::new(Semaphore::new(LOG_QUEUE)),
+            looks: Arc::new(Semaphore::new(LOOKS)),
         };
         let lanes = Lanes {
             health: health_lane,
@@ -103,12 +116,26 @@ impl WorkerService {
 
     /// Hands a call to the core.
     fn ask<A: TSerializable + IntoEvent>(&self, method: Method, call: IncomingCall<'_>) {
+        self.ask_from::<A>(None, method, call);
+    }
+
+    /// The same, of one who holds a place until the answer.
+    fn ask_from<A: TSerializable + IntoEvent>(
+        &self,
+        place: Option<OwnedSemaphorePermit>,
+        method: Method,
+        call: IncomingCall<'_>,
+    ) {
         let from = Principal::Unauthenticated(call.peer());
         let Some((arguments, responder)) = call.arguments::<A>() else {
             return;
         };
         let request = RequestId(self.next_request.fetch_add(1, Ordering::Relaxed));
-        let waiting = Waiting { method, responder };
+        let waiting = Waiting {
+            method,
+            responder,
+            _place: place,
+        };
         let event = match arguments.into_event(Asked { request, from }) {
             Ok(event) => event,
             Err(error) => return waiting.refuse(RefusalCode::Unspecified, &error.to_string()),
@@ -134,6 +161,18 @@ impl WorkerService {
                     .waiting
                     .refuse(RefusalCode::Draining, "the worker has ended");
             }
+        }
+    }
+
+    fn look_at_work_fetch(&self, call: IncomingCall<'_>) {
+        type Arguments = BrasserieWorkerGetWorkFetchArgs;
+        match Arc::clone(&self.looks).try_acquire_owned() {
+            Ok(place) => self.ask_from::<Arguments>(Some(place), Method::GetWorkFetch, call),
+            Err(_) => call.serve(|_: Arguments, responder| {
+                let text = "others look at work fetch at this moment: ask again";
+                let text = undeclared_refusal(RefusalCode::Busy, text);
+                responder.exception(ApplicationErrorKind::InternalError, &text);
+            }),
         }
     }
 
@@ -187,6 +226,7 @@ impl Service for WorkerService {
                 self.ask::<BistroWorkerRequestSuicideArgs>(Method::RequestSuicide, call);
             }
             "killTask" => self.ask::<BistroWorkerKillTaskArgs>(Method::KillTask, call),
+            "getWorkFetch" => self.look_at_work_fetch(call),
             "getJobLogsByID" => {
                 call.serve(|arguments, responder| self.read_logs(arguments, responder))
             }
@@ -205,17 +245,20 @@ fn lane(event: &Event) -> Lane {
     match event {
         Event::GetRunningTasks { .. } | Event::RequestSuicide { .. } => Lane::Health,
         Event::RunTask { run, .. } if run.task.is_healthcheck() => Lane::Health,
-        Event::RunTask { .. } | Event::NotifyIfTasksNotRunning { .. } | Event::KillTask { .. } => {
-            Lane::Work
-        }
+        Event::RunTask { .. }
+        | Event::NotifyIfTasksNotRunning { .. }
+        | Event::KillTask { .. }
+        | Event::ShowWorkFetch { .. } => Lane::Work,
         // These are no calls; they never pass here.
         Event::WallClock(_)
         | Event::CallCompleted { .. }
-        | Event::ConnectionLost
+        | Event::ConnectionLost { .. }
+        | Event::NewInstance { .. }
         | Event::TaskStarted { .. }
         | Event::TaskEnded { .. }
         | Event::TaskSampled { .. }
         | Event::UsableResources(_)
+        | Event::FetchWork { .. }
         | Event::Drain
         | Event::Shutdown => Lane::Work,
     }
@@ -231,31 +274,40 @@ fn log_refusal(responder: Responder, code: RefusalCode, text: &str) {
 impl Waiting {
     /// The core's answer.
     pub(crate) fn answer(self, reply: Result<Reply, Refusal>) {
+        let reply = match reply {
+            Ok(reply) => reply,
+            Err(refusal) => return self.refuse(refusal.code, &refusal.message),
+        };
         let responder = self.responder;
         match (self.method, reply) {
-            (method, Err(refusal)) => {
-                let waiting = Waiting { method, responder };
-                waiting.refuse(refusal.code, &refusal.message);
-            }
-            (Method::GetRunningTasks, Ok(Reply::RunningTasks(tasks))) => {
+            (Method::GetRunningTasks, Reply::RunningTasks(tasks)) => {
                 let tasks = tasks.into_iter().map(Into::into).collect();
                 responder.reply(&BistroWorkerGetRunningTasksResult {
                     result_value: Some(tasks),
                 });
             }
-            (Method::RunTask, Ok(Reply::Empty)) => {
+            (Method::RunTask, Reply::Empty) => {
                 responder.reply(&BistroWorkerRunTaskResult { ex: None });
             }
-            (Method::NotifyIfTasksNotRunning, Ok(Reply::Empty)) => {
+            (Method::NotifyIfTasksNotRunning, Reply::Empty) => {
                 responder.reply(&BistroWorkerNotifyIfTasksNotRunningResult {});
             }
-            (Method::RequestSuicide, Ok(Reply::Empty)) => {
+            (Method::RequestSuicide, Reply::Empty) => {
                 responder.reply(&BistroWorkerRequestSuicideResult { ex: None });
             }
-            (Method::KillTask, Ok(Reply::Empty)) => {
+            (Method::KillTask, Reply::Empty) => {
                 responder.reply(&BistroWorkerKillTaskResult { ex: None });
             }
-            (method, Ok(reply @ (Reply::Empty | Reply::RunningTasks(_)))) => {
+            (Method::GetWorkFetch, Reply::WorkFetch(overview)) => {
+                let status = WorkFetchStatus {
+                    taken: Clock.wall(),
+                    overview: overview.map(|overview| *overview),
+                };
+                responder.reply(&BrasserieWorkerGetWorkFetchResult {
+                    result_value: Some(status.into()),
+                });
+            }
+            (method, reply @ (Reply::Empty | Reply::RunningTasks(_) | Reply::WorkFetch(_))) => {
                 let text = format!("the core answered {method:?} with {reply:?}");
                 responder.exception(ApplicationErrorKind::InternalError, &text);
             }
@@ -272,7 +324,7 @@ impl Waiting {
                 responder.reply(&BistroWorkerRequestSuicideResult { ex: ex() });
             }
             Method::KillTask => responder.reply(&BistroWorkerKillTaskResult { ex: ex() }),
-            Method::GetRunningTasks | Method::NotifyIfTasksNotRunning => {
+            Method::GetRunningTasks | Method::NotifyIfTasksNotRunning | Method::GetWorkFetch => {
                 let text = undeclared_refusal(code, text);
                 responder.exception(ApplicationErrorKind::InternalError, &text);
             }

@@ -7,6 +7,7 @@ use brasserie_common::worker::{Intake, PROTOCOL_VERSION};
 use brasserie_common::{
     MachinePortLock, RecordSeq, ServiceAddress, Shard, Timeouts, WorkerDescription, WorkerId,
 };
+use brasserie_scheduler_core::credits::Policy;
 use brasserie_scheduler_core::{Options as SchedulerOptions, Record};
 use brasserie_worker_core::{ExitReason, Options as WorkerOptions};
 
@@ -50,6 +51,7 @@ impl Cluster {
             startup_wait: restored.then(|| timeouts.min_safe_wait()),
             new_cluster: self.new_cluster,
             call_deadline: SCHEDULER_CALL_DEADLINE,
+            work: Policy::default(),
             seed: self.identities.next_u64(),
         };
         let clocks = self.clocks_of(self.scheduler_post(place).machine);

@@ -12,8 +12,8 @@ use brasserie_common::{
 };
 use brasserie_scheduler_core::{CallReply as SchedulerCallReply, Message};
 use brasserie_worker_core::{
-    Call, CallReply, Effect, Event, ExitReason, Goodbye, LifeStage, Options, Refusal, Reply,
-    RunTask, Worker,
+    Association, AssociationIndex, Call, CallReply, Effect, Event, ExitReason, Goodbye, LifeStage,
+    Options, Refusal, Reply, RunTask, Worker,
 };
 
 use self::arrival::Arrival;
@@ -114,6 +114,12 @@ struct Process {
     life: LifeStage,
 }
 
+impl Process {
+    fn own(&self) -> &Association {
+        self.core.association(AssociationIndex::FIRST)
+    }
+}
+
 /// A place where worker processes run one after another.
 #[derive(Clone, Debug)]
 pub struct WorkerHost {
@@ -142,7 +148,13 @@ impl WorkerHost {
         self.place
     }
 
-    pub fn core(&self) -> Option<&Worker> {
+    /// What the process is for the one scheduler that it has.
+    pub fn core(&self) -> Option<&Association> {
+        self.process.as_ref().map(Process::own)
+    }
+
+    /// All of the core.
+    pub fn machine(&self) -> Option<&Worker> {
         self.process.as_ref().map(|process| &process.core)
     }
 
@@ -174,11 +186,14 @@ impl WorkerHost {
         );
         self.generation += 1;
         let description = &options.description;
-        let id = description.id;
+        let [own] = &options.associations[..] else {
+            panic!("Invariant: every worker here has one scheduler");
+        };
+        let id = own.id;
         log.push(Happening::WorkerStarted {
             place: self.place,
             worker: id,
-            shard: description.shard.clone(),
+            shard: own.shard.clone(),
             lock_port: description.machine_lock.port,
         });
         log.push(Happening::WorkerDeclared {
@@ -186,10 +201,11 @@ impl WorkerHost {
             size: MachineSize::from(description),
         });
         let core = Worker::new(options, now);
+        let own = core.association(AssociationIndex::FIRST);
         self.process = Some(Process {
-            health: core.health(),
+            health: own.health(),
             bound: None,
-            life: core.life_stage(),
+            life: own.life_stage(),
             core,
             id,
             next_request: 0,
@@ -274,7 +290,9 @@ impl Turn<'_> {
                 self.call_over(call, &outcome);
                 Event::CallCompleted { call, outcome }
             }
-            WorkerInput::ConnectionLost => Event::ConnectionLost,
+            WorkerInput::ConnectionLost => Event::ConnectionLost {
+                association: AssociationIndex::FIRST,
+            },
             WorkerInput::TaskEnded {
                 task,
                 invocation,
@@ -311,9 +329,9 @@ impl Turn<'_> {
             ask,
             event,
         } = Arrival::new(request, message);
-        let bound = self.process.core.bound_to();
+        let bound = self.process.own().bound_to();
         self.process.core.handle(self.now, event);
-        let health = self.process.core.health();
+        let health = self.process.own().health();
         let asked = Asked {
             tag,
             scheduler,
@@ -358,7 +376,7 @@ impl Turn<'_> {
     fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Reply { request, reply } => self.reply(request, reply),
-            Effect::Call { id, call } => self.call(id, call),
+            Effect::Call { id, call, .. } => self.call(id, call),
             Effect::Spawn { run, .. } => {
                 let (timeout, deadline) = (run.options.timeout, run.options.deadline);
                 if timeout.is_some() || deadline.is_some() {
@@ -389,6 +407,9 @@ impl Turn<'_> {
                     kill: kill.request,
                 });
             }
+            Effect::NewInstance { .. } => {
+                panic!("Invariant: the only association never begins anew")
+            }
             Effect::Exit { reason } => self.out.push(WorkerOutput::Exit { reason }),
         }
     }
@@ -418,7 +439,8 @@ impl Turn<'_> {
             }
         }
         let outcome = match reply {
-            Ok(Reply::Empty) => CallOutcome::Done(SchedulerCallReply::Empty),
+            // Nobody looks at work fetch here.
+            Ok(Reply::Empty | Reply::WorkFetch(_)) => CallOutcome::Done(SchedulerCallReply::Empty),
             Ok(Reply::RunningTasks(tasks)) => {
                 CallOutcome::Done(SchedulerCallReply::RunningTasks(tasks))
             }
@@ -487,7 +509,7 @@ impl Turn<'_> {
 
     fn note_changes(&mut self) {
         let (place, worker) = (self.place, self.process.id);
-        let health = self.process.core.health();
+        let health = self.process.own().health();
         if health != self.process.health {
             self.log.push(Happening::WorkerHealth {
                 place,
@@ -497,7 +519,7 @@ impl Turn<'_> {
             });
             self.process.health = health;
         }
-        let bound = self.process.core.bound_to();
+        let bound = self.process.own().bound_to();
         if bound != self.process.bound {
             self.log.push(Happening::WorkerBound {
                 place,
@@ -506,7 +528,7 @@ impl Turn<'_> {
             });
             self.process.bound = bound;
         }
-        let life = self.process.core.life_stage();
+        let life = self.process.own().life_stage();
         if life == LifeStage::Draining && self.process.life != life {
             self.log.push(Happening::WorkerDrains { worker });
         }

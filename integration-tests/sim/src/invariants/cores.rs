@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use brasserie_common::{Time, Timeouts, WallTime};
 use brasserie_common_config::{Config, NodeSource, ParseOptions, parse};
+use brasserie_scheduler_core::credits::Policy;
 use brasserie_scheduler_core::{ConfigOrigin, Durable, Event, Options, Scheduler};
 use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder};
 
@@ -29,6 +30,7 @@ pub(crate) fn new_core() -> Scheduler {
         startup_wait: None,
         new_cluster: true,
         call_deadline: Duration::from_secs(10),
+        work: Policy::default(),
         seed: 1,
     };
     Scheduler::new(options, Durable::default(), Time::ZERO, WallTime::default())

@@ -78,6 +78,12 @@ fn judge_start(engine: &Engine, when: Time, task: TaskId) -> Result<(), Violatio
     without.end(when, started, ended, None, Restart::AtOnce);
     match without.explain(when, started).as_slice() {
         [Reason::Runnable] => Ok(()),
+        // It was sent for what its worker had asked for, and that is spent, whatever becomes of the task.
+        [
+            Reason::NoWorkerNow {
+                not_asked, late, ..
+            },
+        ] if not_asked + late > 0 => Ok(()),
         others => {
             let others: Vec<String> = others.iter().map(Reason::to_string).collect();
             let others = others.join(", ");
@@ -130,7 +136,7 @@ fn broken(what: std::fmt::Arguments<'_>) -> Result<(), Violation> {
 
 #[cfg(test)]
 mod tests {
-    use brasserie_scheduler_engine::{Eligibility, WorkerResources};
+    use brasserie_scheduler_engine::{Allowances, Eligibility, WorkerResources};
 
     use super::super::cores::{load, new_core};
     use super::*;
@@ -181,6 +187,15 @@ mod tests {
         );
         let stranger = TaskId { job: 7, node: 0 };
         assert!(judge_start(&engine, Time::ZERO, stranger).is_err());
+    }
+
+    #[test]
+    fn what_a_worker_asked_for_is_spent_by_what_starts() {
+        let mut engine = with_worker(&core(), Eligibility::Eligible);
+        assert!(engine.place(Time::ZERO).is_some());
+        let worker = engine.find_worker("w").unwrap();
+        engine.set_allowances(worker, Some(Allowances::default()));
+        assert_eq!(judge_start(&engine, Time::ZERO, TASK), Ok(()));
     }
 
     #[test]

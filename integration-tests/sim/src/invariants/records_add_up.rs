@@ -117,6 +117,7 @@ mod tests {
     use crate::event_log::TaskId;
     use crate::model::directories::Stored;
     use brasserie_common::{Timeouts, WallTime};
+    use brasserie_scheduler_core::credits::Policy;
     use brasserie_scheduler_core::{Durable, Options};
 
     fn state(bits: brasserie_common::StatusBits) -> State {
@@ -164,6 +165,7 @@ mod tests {
             startup_wait: None,
             new_cluster: false,
             call_deadline: std::time::Duration::from_secs(10),
+            work: Policy::default(),
             seed: 1,
         };
         let core = Scheduler::new(options, durable, Time::ZERO, WallTime::default());

@@ -12,6 +12,7 @@ use brasserie_common::{
     ServiceAddress, Shard, TaskKey, WorkerDescription, WorkerId,
 };
 use brasserie_scheduler_core::Options as SchedulerOptions;
+use brasserie_scheduler_core::credits::Policy;
 use brasserie_worker_core::Options as WorkerOptions;
 
 use super::packets::{FIRST_PORT, News, Packet};
@@ -57,6 +58,7 @@ impl SmallWorld {
             startup_wait: None,
             new_cluster: is_first || self.settings.new_cluster == NewCluster::Always,
             call_deadline: CALL_DEADLINE,
+            work: Policy::default(),
             seed: self.draw(),
         };
         let clocks = (self.now, self.wall());

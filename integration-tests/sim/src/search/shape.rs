@@ -45,8 +45,8 @@ impl SmallWorld {
         }
         for (at, host) in self.workers.iter().enumerate() {
             canon.enter(WORKERS + at as u64);
-            host.core().is_some().hash(&mut hasher);
-            if let Some(core) = host.core() {
+            host.machine().is_some().hash(&mut hasher);
+            if let Some(core) = host.machine() {
                 core.shape(self.now, &mut canon, &mut hasher);
             }
             let post = &self.posts[at];

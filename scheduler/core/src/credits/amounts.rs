@@ -104,12 +104,6 @@ impl Amounts {
         }
     }
 
-    /// Who waits for nobody is never late: then its processors are not all taken.
-    pub(super) fn makes_deadline(&self, piece: &Piece<'_>) -> bool {
-        let is_in_time = |bound| self.delay + piece.estimate <= bound;
-        self.delay == 0.0 || piece.bound.is_none_or(is_in_time)
-    }
-
     pub(super) fn spend(&mut self, piece: &Piece<'_>) {
         let work = piece.estimate * piece.usage;
         self.secs -= work;

@@ -13,11 +13,15 @@ impl Credits {
     pub fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         let Credits {
             newest,
+            looked_at,
+            turn,
             listed,
             // For people.
             violations: _,
         } = self;
         s.opt(newest.as_ref(), |s, newest| newest.shape(s));
+        s.opt(*looked_at, Shape::time);
+        s.opt(*turn, Shape::time);
         s.each(listed, |s, run| s.invocation(*run));
     }
 }
@@ -29,12 +33,15 @@ impl Request {
             at,
             types,
             request_delay,
+            deferred_delay,
             linger,
             tasks_left,
             workload,
+            explains_delay,
             stage,
         } = self;
-        s.put((seq, request_delay, linger, tasks_left));
+        s.put((seq, request_delay, deferred_delay, linger, tasks_left));
+        s.put(explains_delay);
         s.time(*at);
         match stage {
             Stage::Open => s.put(0_u8),

@@ -5,7 +5,8 @@ mod random;
 use std::sync::Arc;
 
 use brasserie_common::work::DEFAULT_ESTIMATE;
-use brasserie_common::{KnownTask, SchedulerId, WorkDemand, WorkerId};
+use brasserie_common::{SchedulerId, WorkDemand, WorkerId};
+use brasserie_scheduler_engine::Due;
 
 use super::*;
 
@@ -71,7 +72,7 @@ fn within<'a>(processor: &'a Processor, estimate: f64, bound: u64) -> Piece<'a> 
 }
 
 fn take(credits: &mut Credits, now: Time, request: &WorkRequest) -> WorkReply {
-    take_with(credits, now, request, &Policy::default(), &[])
+    take_with(credits, now, request, &patient(), &[])
 }
 
 fn take_with(
@@ -81,15 +82,72 @@ fn take_with(
     policy: &Policy,
     running: &[Sent<'_>],
 ) -> WorkReply {
-    let running = running.iter().copied();
-    let taken = credits.on_request(now, policy, Readiness::MayWork, request, running);
-    taken.reply
+    hear(credits, now, policy, Readiness::MayWork, request, running).0
+}
+
+/// As often as it likes.
+fn patient() -> Policy {
+    Policy {
+        min_request_interval: Duration::ZERO,
+        max_requests_per_second: 0,
+        ..Policy::default()
+    }
+}
+
+/// As a scheduler does it: what is told, and which runs are missing.
+fn hear(
+    credits: &mut Credits,
+    now: Time,
+    policy: &Policy,
+    readiness: Readiness,
+    request: &WorkRequest,
+    running: &[Sent<'_>],
+) -> (WorkReply, Vec<InvocationId>) {
+    let heard = credits.hear(now, (policy, &mut Turns::default()), readiness, request);
+    let known = Known::of(request);
+    let missing = match heard {
+        Heard::ToLookAt => {
+            let running = running.iter().copied();
+            credits.look_at(now, policy, (request, &known), running)
+        }
+        _ => Vec::new(),
+    };
+    let reply = match heard {
+        Heard::Stale => WorkReply::same_for_all(request, WorkVerdict::Stale, Duration::ZERO),
+        _ => credits.reply().expect("a request was heard"),
+    };
+    (reply, missing)
+}
+
+/// Why no such task may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NoCredit {
+    Spent,
+    Late,
+}
+
+/// As placement goes by what it is told.
+fn eligible(credits: &Credits, now: Time, piece: &Piece<'_>) -> Result<(), NoCredit> {
+    let Some(allowance) = credits.allowance(now, piece.processor()) else {
+        return Ok(());
+    };
+    let may = match piece.class() {
+        Class::Bufferable => allowance.bufferable,
+        Class::Immediate => allowance.immediate,
+    };
+    let delay = allowance.estimated_delay;
+    let is_late = |bound| delay > 0.0 && delay + piece.estimate() > bound;
+    match may {
+        false => Err(NoCredit::Spent),
+        true if piece.bound().is_some_and(is_late) => Err(NoCredit::Late),
+        true => Ok(()),
+    }
 }
 
 /// Sends such tasks as long as there is credit, but no more than a hundred; gives how many.
 fn fill(credits: &mut Credits, now: Time, piece: &Piece<'_>) -> usize {
     let mut sent = 0;
-    while sent < 100 && credits.eligible(now, piece).is_ok() {
+    while sent < 100 && eligible(credits, now, piece).is_ok() {
         credits.spend(now, piece);
         sent += 1;
     }
@@ -120,7 +178,7 @@ fn a_request_is_exceeded_by_less_than_one_task() {
     take(&mut credits, at(0), &two_and_a_half_hours);
     let piece = bufferable(&CPU, 3600.0);
     let mut left = Vec::new();
-    while credits.eligible(at(0), &piece).is_ok() {
+    while eligible(&credits, at(0), &piece).is_ok() {
         assert_eq!(credits.spend(at(0), &piece), Some(WorkRequestSeq(1)));
         let of_cpu = credits.newest.as_ref().unwrap().of(&CPU).unwrap();
         left.push((of_cpu.amounts.secs, of_cpu.amounts.instances));
@@ -140,11 +198,14 @@ fn a_copy_of_a_request_refills_nothing() {
     let reply = take(&mut credits, at(5), &one);
     assert_eq!(reply.verdicts, [(CPU, WorkVerdict::Granted(2))]);
     assert_eq!(credits, before);
-    assert_eq!(credits.eligible(at(5), &piece), Err(NoCredit::Spent));
+    assert_eq!(eligible(&credits, at(5), &piece), Err(NoCredit::Spent));
     // Not even when the credit is long over, or it asks for more under the same number.
     let more = request(1, vec![demand(CPU, [1e6, 50.0, 50.0])]);
     take(&mut credits, at(200_000), &more);
-    assert_eq!(credits.eligible(at(200_000), &piece), Err(NoCredit::Spent));
+    assert_eq!(
+        eligible(&credits, at(200_000), &piece),
+        Err(NoCredit::Spent)
+    );
 }
 
 #[test]
@@ -182,7 +243,7 @@ fn a_newer_request_takes_the_place_of_the_credit() {
     assert_eq!(fill(&mut credits, at(0), &immediate(&CPU)), 1);
     take(&mut credits, at(0), &request(3, Vec::new()));
     let spent = Err(NoCredit::Spent);
-    assert_eq!(credits.eligible(at(0), &immediate(&CPU)), spent);
+    assert_eq!(eligible(&credits, at(0), &immediate(&CPU)), spent);
     assert_eq!(verdicts(&credits), []);
 }
 
@@ -190,12 +251,12 @@ fn a_newer_request_takes_the_place_of_the_credit() {
 fn tasks_that_cross_with_the_request_are_charged() {
     let sent = |number| Sent {
         invocation: run(number),
-        piece: bufferable(&CPU, 60.0),
+        piece: Some(bufferable(&CPU, 60.0)),
         acknowledged: None,
     };
     let mut credits = Credits::default();
     let asks = knows(request(1, vec![demand(CPU, [0.0, 3.0, 3.0])]), &[1]);
-    let policy = Policy::default();
+    let policy = patient();
     take_with(
         &mut credits,
         at(0),
@@ -244,7 +305,7 @@ fn a_task_counts_for_its_own_type_only() {
     assert_eq!(fill(&mut credits, at(0), &immediate(&CPU)), 2);
     let other = Processor::named("A100");
     let spent = Err(NoCredit::Spent);
-    assert_eq!(credits.eligible(at(0), &immediate(&other)), spent);
+    assert_eq!(eligible(&credits, at(0), &immediate(&other)), spent);
     let granted = [(CPU, 2), (gpu(), 1)].map(|(of, n)| (of, WorkVerdict::Granted(n)));
     assert_eq!(credits.reply().unwrap().verdicts, granted);
 }
@@ -262,7 +323,7 @@ fn tasks_that_may_not_wait_are_sent_for_idle_processors_only() {
     for (amounts, may_wait, may_not) in rows {
         let mut credits = Credits::default();
         take(&mut credits, at(0), &request(1, vec![demand(CPU, amounts)]));
-        let is = |piece: &Piece<'_>| credits.eligible(at(0), piece).is_ok();
+        let is = |piece: &Piece<'_>| eligible(&credits, at(0), piece).is_ok();
         let pair = (is(&bufferable(&CPU, 1.0)), is(&immediate(&CPU)));
         assert_eq!(pair, (may_wait, may_not), "{amounts:?}");
         let allowance = credits.allowance(at(0), &CPU).expect("it asks");
@@ -293,11 +354,11 @@ fn lingering_begins_with_the_request_and_a_limit_is_still_good() {
     assert_eq!(verdicts(&credits), [WorkVerdict::NoWork]);
     assert_eq!(credits.next_change(), Some(at(120_000)));
     // What comes now starts at once, and is told if the request is repeated.
-    assert_eq!(credits.eligible(at(120_000), &piece), Ok(()));
+    assert_eq!(eligible(&credits, at(120_000), &piece), Ok(()));
     credits.spend(at(120_000), &piece);
     assert_eq!(verdicts(&credits), [WorkVerdict::Granted(1)]);
     let spent = Err(NoCredit::Spent);
-    assert_eq!(credits.eligible(at(120_001), &piece), spent);
+    assert_eq!(eligible(&credits, at(120_001), &piece), spent);
     credits.expire(at(120_001));
     assert_eq!(credits.next_change(), None);
     assert_eq!(verdicts(&credits), [WorkVerdict::Granted(1)]);
@@ -314,9 +375,9 @@ fn without_lingering_the_credit_ends_with_the_pass() {
     take(&mut credits, at(0), &asks);
     assert!(credits.is_pending());
     // The pass may come later than the request.
-    assert_eq!(credits.eligible(at(700), &piece), Ok(()));
+    assert_eq!(eligible(&credits, at(700), &piece), Ok(()));
     credits.end_pass(at(700), |_| found(0, 0));
-    assert_eq!(credits.eligible(at(700), &piece), Err(NoCredit::Spent));
+    assert_eq!(eligible(&credits, at(700), &piece), Err(NoCredit::Spent));
     assert_eq!(verdicts(&credits), [WorkVerdict::NoWork]);
 }
 
@@ -328,7 +389,7 @@ fn a_worker_that_wants_to_linger_for_ever_lingers_for_as_long_as_allowed() {
     };
     let policy = Policy {
         max_linger: Duration::from_secs(60),
-        ..Policy::default()
+        ..patient()
     };
     let mut credits = Credits::default();
     take_with(&mut credits, at(0), &asks, &policy, &[]);
@@ -348,7 +409,7 @@ fn what_no_pass_looked_at_is_deferred_in_the_end() {
     assert_eq!(credits.next_change(), Some(at(30_000)));
     credits.expire(at(30_000));
     assert_eq!(verdicts(&credits), [WorkVerdict::Pending]);
-    assert_eq!(credits.eligible(at(30_001), &piece), Err(NoCredit::Spent));
+    assert_eq!(eligible(&credits, at(30_001), &piece), Err(NoCredit::Spent));
     credits.end_pass(at(30_001), |_| found(3, 0));
     assert_eq!(verdicts(&credits), [WorkVerdict::Deferred]);
 }
@@ -400,59 +461,59 @@ fn who_may_get_nothing_is_deferred_and_loses_its_credit() {
     let mut credits = Credits::default();
     let wants = || vec![demand(CPU, [0.0, 4.0, 4.0])];
     take(&mut credits, at(0), &request(1, wants()));
-    let policy = Policy::default();
-    let taken = credits.on_request(
-        at(1),
-        &policy,
-        Readiness::MayNot,
-        &request(2, wants()),
-        Vec::new(),
-    );
-    assert_eq!(taken.reply.verdicts, [(CPU, WorkVerdict::Deferred)]);
-    assert_eq!(taken.reply.request_delay, Duration::from_secs(1));
+    let policy = patient();
+    let asks = request(2, wants());
+    let (reply, _) = hear(&mut credits, at(1), &policy, Readiness::MayNot, &asks, &[]);
+    assert_eq!(reply.verdicts, [(CPU, WorkVerdict::Deferred)]);
+    assert_eq!(reply.request_delay, Duration::from_secs(1));
     let piece = immediate(&CPU);
-    assert_eq!(credits.eligible(at(1), &piece), Err(NoCredit::Spent));
+    assert_eq!(eligible(&credits, at(1), &piece), Err(NoCredit::Spent));
     // It was heard, so what comes later and was sent earlier is stale.
     let late = take(&mut credits, at(1), &request(1, wants()));
     assert_eq!(late.verdicts, [(CPU, WorkVerdict::Stale)]);
     take(&mut credits, at(2), &request(3, wants()));
-    assert_eq!(credits.eligible(at(2), &piece), Ok(()));
+    assert_eq!(eligible(&credits, at(2), &piece), Ok(()));
     credits.clear();
-    assert_eq!(credits.eligible(at(2), &piece), Err(NoCredit::Spent));
+    assert_eq!(eligible(&credits, at(2), &piece), Err(NoCredit::Spent));
     assert_eq!(verdicts(&credits), [WorkVerdict::Deferred]);
 }
 
 #[test]
 fn requests_that_come_too_soon_are_put_off() {
     let rows = [
-        (5, 6.0),
-        (99, 100.0),
+        // Milliseconds, both.
+        (1, 1.01),
         (100, 101.0),
-        (200, 202.0),
-        (1_000_000, 172_800.0),
+        (999, 1008.99),
+        (1000, 2000.0),
+        (5000, 6000.0),
+        (99_000, 100_000.0),
+        (100_000, 101_000.0),
+        (200_000, 202_000.0),
+        (1_000_000_000, 172_800_000.0),
     ];
     for (interval, delay) in rows {
         let policy = Policy {
-            min_request_interval: Duration::from_secs(interval),
-            ..Policy::default()
+            min_request_interval: Duration::from_millis(interval),
+            ..patient()
         };
         let mut credits = Credits::default();
         let mut ask = |seq, millis| {
             let asks = request(seq, vec![demand(CPU, [0.0, 1.0, 1.0])]);
             take_with(&mut credits, at(millis), &asks, &policy, &[])
         };
-        let delay = Duration::from_secs_f64(delay);
+        let delay = Duration::from_micros((delay * 1000.0) as u64);
         let first = ask(1, 0);
         let expected = (vec![(CPU, WorkVerdict::Pending)], delay);
         assert_eq!((first.verdicts, first.request_delay), expected);
-        let second = ask(2, interval * 1000 - 1);
+        let second = ask(2, interval - 1);
         let expected = (vec![(CPU, WorkVerdict::Deferred)], delay);
         assert_eq!((second.verdicts, second.request_delay), expected);
-        // It counts from the last one, whatever became of it.
-        let third = ask(3, interval * 1000);
-        assert_eq!(third.verdicts, [(CPU, WorkVerdict::Deferred)]);
-        let fourth = ask(4, interval * 2000);
-        assert_eq!(fourth.verdicts, [(CPU, WorkVerdict::Pending)]);
+        // It counts from the last one that was looked at: who hurries is not put off for ever.
+        let third = ask(3, interval);
+        assert_eq!(third.verdicts, [(CPU, WorkVerdict::Pending)]);
+        let fourth = ask(4, interval * 2 - 1);
+        assert_eq!(fourth.verdicts, [(CPU, WorkVerdict::Deferred)]);
     }
     let mut credits = Credits::default();
     for seq in 1..4 {
@@ -463,6 +524,108 @@ fn requests_that_come_too_soon_are_put_off() {
         );
         assert_eq!(reply.request_delay, Duration::ZERO, "as often as it likes");
     }
+}
+
+/// Workers that ask whenever they may, of whom all ask at once. Gives when each was looked at first, and how many were at most within
+/// any second.
+fn storm(workers: usize, per_second: u32) -> (Vec<Time>, usize) {
+    let policy = Policy {
+        max_requests_per_second: per_second,
+        ..patient()
+    };
+    let mut turns = Turns::default();
+    let mut all = vec![(Credits::default(), at(0), 0, None); workers];
+    let mut looks = Vec::new();
+    let begin = at(5000);
+    all.iter_mut().for_each(|worker| worker.1 = begin);
+    while all.iter().any(|worker| worker.3.is_none()) {
+        let next = all.iter_mut().min_by_key(|worker| worker.1);
+        let (credits, now, seq, looked) = next.expect("a worker");
+        *seq += 1;
+        let asks = request(*seq, vec![demand(CPU, [0.0, 1.0, 1.0])]);
+        let rules = (&policy, &mut turns);
+        let heard = credits.hear(*now, rules, Readiness::MayWork, &asks);
+        let reply = credits.reply().expect("it was heard");
+        match heard {
+            Heard::ToLookAt => {
+                looks.push(*now);
+                looked.get_or_insert(*now);
+                // It does not come back in this test before all have had their turns.
+                *now = *now + Duration::from_secs(1);
+            }
+            Heard::TooMany => {
+                assert_eq!(reply.verdicts, [(CPU, WorkVerdict::Deferred)]);
+                assert!(!reply.request_delay.is_zero());
+                *now = *now + reply.request_delay;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    looks.sort();
+    let within = |first: usize| {
+        let until = looks[first] + Duration::from_secs(1);
+        looks[first..].iter().filter(|at| **at < until).count()
+    };
+    let most = (0..looks.len()).map(within).max();
+    let first = all.iter().map(|worker| worker.3.expect("all were"));
+    (first.collect(), most.expect("there were some"))
+}
+
+#[test]
+fn workers_that_come_back_at_once_get_their_turns_one_after_the_other() {
+    let (first, most) = storm(1000, 100);
+    // Those of the quiet second before, and one after the other: ten seconds' worth, of which those who have had their turn and ask
+    // again each second take none from those who wait.
+    assert!(most <= 201, "{most}");
+    let last = first.iter().max().expect("a worker");
+    assert!(*last <= at(5000) + Duration::from_secs(10), "{last:?}");
+    // As many as come.
+    let (first, most) = storm(300, 0);
+    assert_eq!((first, most), (vec![at(5000); 300], 300));
+}
+
+#[test]
+fn whoever_asks_before_its_turn_keeps_it_and_takes_no_other() {
+    let policy = Policy {
+        max_requests_per_second: 1,
+        ..patient()
+    };
+    let mut turns = Turns::default();
+    let asks = |seq| request(seq, vec![demand(CPU, [0.0, 1.0, 1.0])]);
+    let mut hear = |credits: &mut Credits, now, seq| {
+        let rules = (&policy, &mut turns);
+        let heard = credits.hear(now, rules, Readiness::MayWork, &asks(seq));
+        let delay = credits.reply().expect("it was heard").request_delay;
+        (heard, delay.as_millis())
+    };
+    let [mut one, mut two] = [Credits::default(), Credits::default()];
+    assert_eq!(hear(&mut one, at(0), 1), (Heard::ToLookAt, 0));
+    assert_eq!(hear(&mut one, at(0), 2), (Heard::TooMany, 1000));
+    assert_eq!(hear(&mut one, at(400), 3), (Heard::TooMany, 600));
+    assert_eq!(hear(&mut one, at(400), 3), (Heard::Repeated, 600));
+    assert_eq!(hear(&mut two, at(400), 1), (Heard::TooMany, 1600));
+    assert_eq!(hear(&mut one, at(1000), 4), (Heard::ToLookAt, 0));
+    // Its turn is kept for it, however late it comes; another one's is not taken for it.
+    assert_eq!(hear(&mut one, at(2000), 5), (Heard::TooMany, 1000));
+    assert_eq!(hear(&mut two, at(9000), 2), (Heard::ToLookAt, 0));
+}
+
+#[test]
+fn invented_requests_push_no_turn_further_than_ten_minutes() {
+    let policy = Policy {
+        max_requests_per_second: 1,
+        ..patient()
+    };
+    let mut turns = Turns::default();
+    let mut longest = Duration::ZERO;
+    for _ in 0..2000 {
+        let mut credits = Credits::default();
+        let asks = request(1, vec![demand(CPU, [0.0, 1.0, 1.0])]);
+        credits.hear(at(0), (&policy, &mut turns), Readiness::MayWork, &asks);
+        let delay = credits.reply().expect("it was heard").request_delay;
+        longest = longest.max(delay);
+    }
+    assert_eq!(longest, Duration::from_secs(600));
 }
 
 #[test]
@@ -486,12 +649,21 @@ fn requests_are_bounded() {
     assert_eq!(fill(&mut credits, at(0), &long), 28);
     let policy = Policy {
         card_weight: 2.0,
-        ..Policy::default()
+        tasks_per_processor: 10.0,
+        ..patient()
     };
     let asks = request(2, vec![huge, cards]);
     take_with(&mut credits, at(0), &asks, &policy, &[]);
     let nothing = Piece::new(&CPU, 0.0, 1.0, Class::Bufferable, None);
     assert_eq!(fill(&mut credits, at(0), &nothing), 10 * (2 + 2 * 3));
+    // However many processors it says it has, no more than it could list.
+    let many = WorkDemand {
+        there: 1e5,
+        ..demand(CPU, [1e300, 0.0, 0.0])
+    };
+    take(&mut credits, at(0), &request(3, vec![many]));
+    let newest = credits.newest.as_ref().expect("a request");
+    assert_eq!(newest.tasks_left as usize, MAX_KNOWN_TASKS);
 }
 
 #[test]
@@ -541,12 +713,15 @@ fn a_task_must_make_its_deadline_where_others_wait() {
         let piece = within(&CPU, estimate, bound);
         let expected = if may { Ok(()) } else { Err(NoCredit::Late) };
         assert_eq!(
-            credits.eligible(at(0), &piece),
+            eligible(&credits, at(0), &piece),
             expected,
             "{delay} {estimate}"
         );
         // Who has none is never late.
-        assert_eq!(credits.eligible(at(0), &bufferable(&CPU, estimate)), Ok(()));
+        assert_eq!(
+            eligible(&credits, at(0), &bufferable(&CPU, estimate)),
+            Ok(())
+        );
     }
 }
 
@@ -562,9 +737,9 @@ fn what_is_sent_delays_what_follows() {
     credits.spend(at(0), &bufferable(&CPU, 100.0));
     let allowance = credits.allowance(at(0), &CPU).expect("it asks");
     assert_eq!(allowance.estimated_delay, 25.0);
-    assert_eq!(credits.eligible(at(0), &within(&CPU, 5.0, 30)), Ok(()));
+    assert_eq!(eligible(&credits, at(0), &within(&CPU, 5.0, 30)), Ok(()));
     let late = Err(NoCredit::Late);
-    assert_eq!(credits.eligible(at(0), &within(&CPU, 5.1, 30)), late);
+    assert_eq!(eligible(&credits, at(0), &within(&CPU, 5.1, 30)), late);
 }
 
 /// What a task still takes, and until when it must be over.
@@ -572,6 +747,10 @@ type Told = (f64, Option<f64>);
 
 /// On one CPU, with these tasks.
 fn with_workload(tasks: &[Told]) -> Credits {
+    with_workload_by(0.0, tasks, &patient())
+}
+
+fn with_workload_by(estimated_delay: f64, tasks: &[Told], policy: &Policy) -> Credits {
     let known = tasks.iter().zip(1..).map(|(task, number)| KnownTask {
         invocation: run(number),
         remaining: Some(task.0),
@@ -579,6 +758,7 @@ fn with_workload(tasks: &[Told]) -> Credits {
     });
     let wants = WorkDemand {
         there: 1.0,
+        estimated_delay,
         ..demand(CPU, [1000.0, 1.0, 1.0])
     };
     let asks = WorkRequest {
@@ -588,21 +768,25 @@ fn with_workload(tasks: &[Told]) -> Credits {
     let running: Vec<Sent<'_>> = (1..=tasks.len() as i64)
         .map(|number| Sent {
             invocation: run(number),
-            piece: bufferable(&CPU, 1.0),
+            piece: Some(bufferable(&CPU, 1.0)),
             acknowledged: None,
         })
         .collect();
     let mut credits = Credits::default();
-    take_with(&mut credits, at(0), &asks, &Policy::default(), &running);
+    take_with(&mut credits, at(0), &asks, policy, &running);
     credits
 }
 
 #[test]
 fn a_task_that_makes_another_one_late_stays_away() {
-    let rows: [(&[Told], Piece<'_>, bool); 7] = [
+    let rows: [(&[Told], Piece<'_>, bool); 10] = [
         // Alone: in time, and not.
         (&[], within(&CPU, 10.0, 10), true),
-        (&[], within(&CPU, 10.0, 9), false),
+        (&[(1.0, Some(1.0))], within(&CPU, 10.0, 10), false),
+        // It could not make it anywhere, so it may as well try here, unless others suffer.
+        (&[], within(&CPU, 10.0, 9), true),
+        (&[(1.0, Some(1.0))], within(&CPU, 10.0, 9), true),
+        (&[(1.0, Some(10.0))], within(&CPU, 10.0, 9), false),
         // It would come before the other one, which has time, or has not.
         (&[(10.0, Some(30.0))], within(&CPU, 10.0, 20), true),
         (&[(10.0, Some(15.0))], within(&CPU, 10.0, 12), false),
@@ -614,18 +798,59 @@ fn a_task_that_makes_another_one_late_stays_away() {
     ];
     for (tasks, piece, may) in rows {
         let mut credits = with_workload(tasks);
-        let expected = if may { Ok(()) } else { Err(NoCredit::Late) };
-        assert_eq!(
-            credits.keeps_deadlines(at(0), &piece),
-            expected,
-            "{tasks:?}"
-        );
+        assert_eq!(keeps(&mut credits, &piece), may, "{tasks:?}");
     }
-    // A task without a deadline comes last, and cards are not CPUs.
-    let mut credits = with_workload(&[(10.0, Some(10.0))]);
-    let gpu = gpu();
-    for piece in [bufferable(&CPU, 1e6), within(&gpu, 100.0, 1)] {
-        assert_eq!(credits.keeps_deadlines(at(0), &piece), Ok(()));
+}
+
+fn keeps(credits: &mut Credits, piece: &Piece<'_>) -> bool {
+    let due = Due {
+        estimate: piece.estimate(),
+        bound: piece.bound().expect("a deadline"),
+    };
+    credits.keeps_deadlines(at(0), due)
+}
+
+#[test]
+fn a_worker_that_tells_what_it_has_is_not_judged_by_its_delay() {
+    // Its delay, what its tasks still take, the rule; and the delay that placement goes by.
+    let simulated = DeadlineRule::Simulated;
+    let rows: [(f64, &[Told], DeadlineRule, f64); 6] = [
+        (
+            20.0,
+            &[(15.0, Some(90.0)), (5.0, Some(50.0))],
+            simulated,
+            0.0,
+        ),
+        // What delays it are tasks of other schedulers, or such as it does not tell of.
+        (
+            20.5,
+            &[(15.0, Some(90.0)), (5.0, Some(50.0))],
+            simulated,
+            20.5,
+        ),
+        (20.0, &[(15.0, None), (5.0, Some(50.0))], simulated, 20.0),
+        (20.0, &[], simulated, 20.0),
+        (0.0, &[], simulated, 0.0),
+        (20.0, &[(20.0, Some(90.0))], DeadlineRule::Delayed, 20.0),
+    ];
+    for (delay, tasks, deadlines, goes_by) in rows {
+        let policy = Policy {
+            deadlines,
+            ..patient()
+        };
+        let mut credits = with_workload_by(delay, tasks, &policy);
+        let allowance = credits.allowance(at(0), &CPU).expect("it asks");
+        assert_eq!(allowance.estimated_delay, goes_by, "{delay} {tasks:?}");
+        let hopeless = keeps(&mut credits, &within(&CPU, 50.0, 50));
+        let is_judged = deadlines == simulated && tasks.iter().any(|task| task.1.is_some());
+        assert_eq!(hopeless, !is_judged);
+    }
+    // Too many to simulate: the delay has to do.
+    let many: Vec<Told> = (0..257).map(|_| (1.0, Some(1000.0))).collect();
+    for (tasks, goes_by) in [(&many[..256], 0.0), (&many[..], 10.0)] {
+        let credits = with_workload_by(10.0, tasks, &patient());
+        let allowance = credits.allowance(at(0), &CPU).expect("it asks");
+        assert_eq!(allowance.estimated_delay, goes_by);
     }
 }
 
@@ -633,16 +858,16 @@ fn a_task_that_makes_another_one_late_stays_away() {
 fn what_was_sent_meanwhile_counts_among_the_tasks() {
     let mut credits = with_workload(&[]);
     let piece = within(&CPU, 10.0, 10);
-    assert_eq!(credits.keeps_deadlines(at(0), &piece), Ok(()));
+    assert!(keeps(&mut credits, &piece));
     credits.spend(at(0), &piece);
-    assert_eq!(credits.keeps_deadlines(at(0), &piece), Err(NoCredit::Late));
+    assert!(!keeps(&mut credits, &piece));
     // One that takes as long and is as urgent, or more so, is late for the same reason; an easier one is looked at.
-    let late = Err(NoCredit::Late);
-    assert_eq!(credits.keeps_deadlines(at(0), &within(&CPU, 11.0, 9)), late);
-    assert_eq!(
-        credits.keeps_deadlines(at(0), &within(&CPU, 10.0, 20)),
-        Ok(())
-    );
+    assert!(!keeps(&mut credits, &within(&CPU, 11.0, 9)));
+    assert!(keeps(&mut credits, &within(&CPU, 10.0, 20)));
+    // Cards are not CPUs, and who has no deadline yields.
+    credits.spend(at(0), &within(&gpu(), 100.0, 1));
+    credits.spend(at(0), &bufferable(&CPU, 1e6));
+    assert!(keeps(&mut credits, &within(&CPU, 10.0, 20)));
 }
 
 #[test]
@@ -651,23 +876,22 @@ fn a_worker_that_does_not_tell_what_its_tasks_take_is_asked_nothing_of() {
     let mut credits = Credits::default();
     take(&mut credits, at(0), &asks);
     let hopeless = within(&CPU, 100.0, 1);
-    assert_eq!(credits.keeps_deadlines(at(0), &hopeless), Ok(()));
+    assert!(keeps(&mut credits, &hopeless));
 }
 
 #[test]
 fn a_run_that_a_worker_must_list_and_does_not_is_told() {
     let sent = |number, acknowledged| Sent {
         invocation: run(number),
-        piece: bufferable(&CPU, 60.0),
+        piece: Some(bufferable(&CPU, 60.0)),
         acknowledged,
     };
     let mut credits = Credits::default();
     let mut ask = |seq, now, known: &[i64], running: &[Sent<'_>]| {
         let asks = knows(request(seq, vec![demand(CPU, [0.0, 1.0, 1.0])]), known);
-        let running = running.iter().copied();
-        let policy = Policy::default();
-        let taken = credits.on_request(now, &policy, Readiness::MayWork, &asks, running);
-        (taken.missing, credits.violations())
+        let may = Readiness::MayWork;
+        let (_, missing) = hear(&mut credits, now, &patient(), may, &asks, running);
+        (missing, credits.violations())
     };
     // On its way, or only just there: the request was written before.
     let young = [sent(1, None), sent(2, Some(at(1000)))];

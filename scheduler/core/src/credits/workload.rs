@@ -1,24 +1,36 @@
 //! Whether a worker's tasks stay in time with one more, by a simulation of those that it listed and of those that were sent since.
+//!
+//! Only tasks with deadlines are simulated: the others come after all of these, and are never late.
 
 use brasserie_common::edf::{EdfEnd, EdfJob, edf};
-use brasserie_common::{KnownTask, Processor, WorkRequest};
+use brasserie_common::{KnownTask, Processor, WorkDemand, WorkRequest};
+use brasserie_scheduler_engine::Due;
 
 use super::amounts::{Piece, sound};
 
-/// Beyond so many tasks nothing is simulated, as it takes too long: then the worker's own estimate of its delay has to do.
-const MAX_SIMULATED: usize = 1024;
+/// Beyond so many tasks nothing is simulated: two simulations of them take some tens of microseconds, and a turn has up to a thousand
+/// such looks. Then the worker's own estimate of its delay has to do.
+const MAX_SIMULATED: usize = 256;
 /// Rejections that are remembered: each spares simulations, and none is needed.
 const MAX_REJECTIONS: usize = 16;
 /// More than any worker has.
 const MAX_CPUS: f64 = 4096.0;
 
-/// What a worker has to do on its CPUs, a CPU a task.
+/// What a worker has to do in time on its CPUs, a CPU a task.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Workload {
     pub(super) cpus: usize,
     pub(super) jobs: Vec<EdfJob>,
     /// Tasks that were too late: one that takes as long, with as near a deadline, is too.
     pub(super) rejected: Vec<EdfJob>,
+}
+
+/// Whether a workload tells all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    Left,
+    /// There are more tasks than are simulated.
+    Over,
 }
 
 impl Workload {
@@ -28,49 +40,53 @@ impl Workload {
         if known.iter().any(|task| task.remaining.is_none()) {
             return None;
         }
-        let mut demands = request.demands.iter();
-        let cpu = demands.find(|demand| demand.processor == Processor::Cpu);
-        let cpus = cpu.map_or(1.0, |cpu| sound(cpu.there).clamp(1.0, MAX_CPUS));
+        let cpus = demand_for_cpu(request).map_or(1.0, |cpu| sound(cpu.there).clamp(1.0, MAX_CPUS));
         Some(Workload {
             // Within bounds.
             cpus: cpus as usize,
-            jobs: Vec::with_capacity(known.len().min(MAX_SIMULATED)),
+            jobs: Vec::new(),
             rejected: Vec::new(),
         })
     }
 
     /// A task is there: as its worker tells it, or as it was sent.
-    pub(super) fn count(&mut self, piece: &Piece<'_>, told: Option<&KnownTask>) {
-        if *piece.processor() != Processor::Cpu || self.jobs.len() > MAX_SIMULATED {
-            return;
+    pub(super) fn count(&mut self, piece: &Piece<'_>, told: Option<&KnownTask>) -> Room {
+        if *piece.processor() != Processor::Cpu {
+            return Room::Left;
         }
-        let bound = |seconds: Option<f64>| seconds.unwrap_or(f64::INFINITY);
-        self.jobs.push(match told {
-            Some(told) => EdfJob {
-                remaining: sound(told.remaining.unwrap_or(0.0)),
-                deadline: bound(told.deadline),
-            },
-            None => EdfJob {
-                remaining: piece.estimate(),
-                deadline: bound(piece.bound()),
-            },
+        let (remaining, deadline) = match told {
+            Some(told) => (sound(told.remaining.unwrap_or(0.0)), told.deadline),
+            None => (piece.estimate(), piece.bound()),
+        };
+        let Some(deadline) = deadline.filter(|deadline| deadline.is_finite()) else {
+            return Room::Left;
+        };
+        if self.jobs.len() >= MAX_SIMULATED {
+            return Room::Over;
+        }
+        self.jobs.push(EdfJob {
+            remaining,
+            deadline,
         });
+        Room::Left
     }
 
-    /// Whether all stay as they are with this task, and it makes its own deadline. Without a deadline it comes after all that have one.
-    pub(super) fn takes(&mut self, piece: &Piece<'_>) -> bool {
-        let Some(deadline) = piece.bound() else {
-            return true;
-        };
-        if *piece.processor() != Processor::Cpu || self.jobs.len() > MAX_SIMULATED {
-            return true;
-        }
+    /// Whether all that the worker says of its delay is here. It may have tasks of other schedulers, too, of which nobody tells.
+    pub(super) fn explains_delay(&self, request: &WorkRequest) -> bool {
+        let delay = demand_for_cpu(request).map_or(0.0, |cpu| sound(cpu.estimated_delay));
+        let remaining: f64 = self.jobs.iter().map(|job| job.remaining).sum();
+        remaining / self.cpus as f64 >= delay
+    }
+
+    /// Whether all stay as they are with this task, and it makes its own deadline, if it can be made at all.
+    pub(super) fn takes(&mut self, due: Due) -> bool {
         let candidate = EdfJob {
-            remaining: piece.estimate(),
-            deadline,
+            remaining: due.estimate,
+            deadline: due.bound,
         };
-        let is_no_better =
-            |than: &EdfJob| candidate.remaining >= than.remaining && deadline <= than.deadline;
+        let is_no_better = |than: &EdfJob| {
+            candidate.remaining >= than.remaining && candidate.deadline <= than.deadline
+        };
         if self.rejected.iter().any(is_no_better) {
             return false;
         }
@@ -82,11 +98,18 @@ impl Workload {
         let is_worse = |(before, after): (&EdfEnd, &EdfEnd)| {
             after.misses && (!before.misses || after.completion > before.completion)
         };
-        let is_late = after.last().is_some_and(|own| own.misses);
+        // One that would be late anywhere is not kept waiting for ever: an estimate may be wrong.
+        let can_be_made = due.estimate <= due.bound;
+        let is_late = can_be_made && after.last().is_some_and(|own| own.misses);
         let is_rejected = is_late || before.iter().zip(&after).any(is_worse);
-        if is_rejected && self.rejected.len() < MAX_REJECTIONS {
+        if is_rejected && can_be_made && self.rejected.len() < MAX_REJECTIONS {
             self.rejected.push(candidate);
         }
         !is_rejected
     }
+}
+
+fn demand_for_cpu(request: &WorkRequest) -> Option<&WorkDemand> {
+    let mut demands = request.demands.iter();
+    demands.find(|demand| demand.processor == Processor::Cpu)
 }

@@ -25,6 +25,7 @@ impl Scheduler {
         self.initial_wait_mut()
             .config_override(config.exit_initial_wait_before_timestamp);
         self.apply_config(now, config);
+        self.forget_estimates();
     }
 
     pub(crate) fn change_job(

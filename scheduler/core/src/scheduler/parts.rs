@@ -8,6 +8,7 @@ use brasserie_scheduler_engine::Engine;
 use super::{Options, Scheduler};
 use crate::calls::Calls;
 use crate::effect::Effect;
+use crate::estimates::Estimates;
 use crate::jobs::Jobs;
 use crate::reconcile::Orphans;
 use crate::tasks::Tasks;
@@ -32,6 +33,7 @@ impl Scheduler {
             wait: self.wait.clone(),
             calls: self.calls.clone(),
             asking: Asking::default(),
+            estimates: self.estimates.clone(),
             log: self.log.clone(),
             effects: VecDeque::new(),
             invocation_ids: self.invocation_ids.clone(),
@@ -68,6 +70,19 @@ impl Scheduler {
 
     pub(crate) fn tasks_mut(&mut self) -> &mut Tasks {
         &mut self.tasks
+    }
+
+    pub(crate) fn estimates(&self) -> &Estimates {
+        &self.estimates
+    }
+
+    pub(crate) fn estimates_mut(&mut self) -> &mut Estimates {
+        &mut self.estimates
+    }
+
+    /// What is needed to place: the engine changes, and what it asks workers for is remembered by them.
+    pub(super) fn engine_and_workers(&mut self) -> (&mut Engine, &mut Workers) {
+        (&mut self.engine, &mut self.workers)
     }
 
     pub(crate) fn orphans(&self) -> &Orphans {

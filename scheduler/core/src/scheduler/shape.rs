@@ -29,6 +29,11 @@ impl Scheduler {
         s.each(self.asking.waiting(), |s, (request, shard, seq)| {
             s.put((request, shard, seq));
         });
+        s.deadline(self.asking.next_turn());
+        s.put(self.estimates.is_learning());
+        for (job, seconds) in self.estimates.learned() {
+            s.put((job, seconds));
+        }
         let Log {
             last,
             persisted: _,
@@ -57,10 +62,12 @@ impl Options {
             startup_wait,
             new_cluster,
             call_deadline,
+            work,
             // A stream of random numbers.
             seed: _,
         } = self;
         s.put((timeouts, allow_bump_unhealthy_worker, startup_wait));
         s.put((new_cluster, call_deadline));
+        s.put(format!("{work:?}"));
     }
 }

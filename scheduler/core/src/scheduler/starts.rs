@@ -48,7 +48,9 @@ impl Scheduler {
         }
         let mut tries = Tries::new(MAX_TRIES_PER_TURN);
         for _ in 0..MAX_STARTS_PER_TURN {
-            match self.engine.place_within(now, &mut tries) {
+            let (engine, workers) = self.engine_and_workers();
+            let mut judge = |worker, due| workers.keeps_deadlines(now, worker, due);
+            match engine.place_within(now, &mut tries, &mut judge) {
                 Some(placement) => self.start(now, placement),
                 None => {
                     self.more_to_place = !tries.are_left();

@@ -365,6 +365,7 @@ impl Scheduler {
         end: (InvocationId, &ReportedStatus),
         story: Option<Arc<Story>>,
     ) -> Option<RecordSeq> {
+        self.learn(task.job, end.1, story.as_deref());
         let run = self.tasks().find(task, end.0)?;
         let next_backoff = run.next_backoff;
         let kept = kept(story, &run.shard, run.queued);

@@ -10,7 +10,9 @@ use brasserie_common::{
 };
 use brasserie_scheduler_engine::Task;
 
-use crate::credits::{Apps, Class, DEFERRED_DELAY, Found, Piece, Policy, Readiness, Sent};
+use crate::credits::{
+    Apps, Class, DEFERRED_DELAY, Found, Heard, Known, Piece, Readiness, Sent, Turns,
+};
 use crate::effect::{Rejection, Reply};
 use crate::scheduler::Scheduler;
 use crate::tasks::RunState;
@@ -26,6 +28,39 @@ pub(crate) struct Asking {
     waiting: Vec<Waiting>,
     /// Invariant: whoever's credits are pending is in here.
     pending: BTreeSet<Shard>,
+    turns: Turns,
+    counts: WorkCounts,
+}
+
+/// What became of requests for work since this scheduler started. For people.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkCounts {
+    /// Those of workers that are known.
+    pub requests: u64,
+    pub looked_at: u64,
+    /// The others: they came again, or after a newer one,
+    pub repeated: u64,
+    /// or while their workers could get nothing,
+    pub not_ready: u64,
+    /// or too soon after the one before,
+    pub too_soon: u64,
+    /// or too many came at once.
+    pub too_many: u64,
+    /// Runs that workers did not list although they had taken them.
+    pub missing_runs: u64,
+}
+
+impl WorkCounts {
+    fn count(&mut self, heard: Heard) {
+        self.requests += 1;
+        *match heard {
+            Heard::ToLookAt => &mut self.looked_at,
+            Heard::Stale | Heard::Repeated => &mut self.repeated,
+            Heard::NotReady => &mut self.not_ready,
+            Heard::TooSoon => &mut self.too_soon,
+            Heard::TooMany => &mut self.too_many,
+        } += 1;
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -41,6 +76,11 @@ impl Asking {
     /// When somebody must be answered, whether or not all that may start has started.
     pub(crate) fn next_answer(&self) -> Option<Time> {
         self.waiting.iter().map(|waiting| waiting.until).min()
+    }
+
+    /// For fingerprints: when the next turn is nobody's.
+    pub(crate) fn next_turn(&self) -> Time {
+        self.turns.next()
     }
 
     /// For fingerprints: what it is waited for.
@@ -72,6 +112,11 @@ impl OwnPiece {
 }
 
 impl Scheduler {
+    /// What became of requests for work.
+    pub fn work_counts(&self) -> WorkCounts {
+        self.asking.counts
+    }
+
     /// `requestWork`, or what rides in a heartbeat, whose answer is in the heartbeat's.
     pub(crate) fn request_work(
         &mut self,
@@ -119,39 +164,25 @@ impl Scheduler {
         let shard = shard.ok_or(Rejection::UnknownWorker {
             worker: work.worker,
         })?;
-        let is_news = self.workers().get(&shard).is_some_and(|remote| {
-            let newest = remote.credits.newest();
-            newest.is_none_or(|newest| work.seq > newest)
-        });
         let readiness = self.readiness(now, &shard);
-        // Of what was heard already nothing is compared.
-        let running = match is_news {
-            true => self.pieces_on(&shard),
-            false => Vec::new(),
-        };
-        let sent = running.iter().map(|(invocation, piece, since)| Sent {
-            invocation: *invocation,
-            piece: piece.piece(),
-            acknowledged: *since,
+        let policy = self.options().work.clone();
+        let mut turns = std::mem::take(&mut self.asking.turns);
+        let remote = self.workers_mut().get_mut(&shard);
+        let heard = remote.map(|remote| {
+            let rules = (&policy, &mut turns);
+            remote.credits.hear(now, rules, readiness, work)
         });
-        let Some(remote) = self.workers_mut().get_mut(&shard) else {
-            return Err(Rejection::UnknownWorker {
-                worker: work.worker,
-            });
-        };
-        let policy = Policy::default();
-        let taken = remote
-            .credits
-            .on_request(now, &policy, readiness, work, sent);
-        let is_pending = remote.credits.is_pending();
-        if let Some(first) = taken.missing.first() {
-            let count = taken.missing.len();
-            let text = format!(
-                "worker `{shard}` asks for work and does not list {count} runs that it has taken, the first {first}"
-            );
-            self.tasks_mut().note_problem(now, text);
+        self.asking.turns = turns;
+        let heard = heard.ok_or(Rejection::UnknownWorker {
+            worker: work.worker,
+        })?;
+        self.asking.counts.count(heard);
+        self.begin_learning();
+        if heard == Heard::ToLookAt {
+            self.look_at_request(now, &shard, work);
         }
-        if is_pending {
+        let remote = self.workers().get(&shard);
+        if remote.is_some_and(|remote| remote.credits.is_pending()) {
             self.asking.pending.insert(shard.clone());
         }
         self.evaluate(now, &shard);
@@ -167,8 +198,38 @@ impl Scheduler {
         }
     }
 
-    /// All that may run on a shard, as work, with since when its worker surely has it.
-    fn pieces_on(&self, shard: &Shard) -> Vec<(InvocationId, OwnPiece, Option<Time>)> {
+    /// Of what was heard already, or is put off, nothing is compared.
+    fn look_at_request(&mut self, now: Time, shard: &Shard, work: &WorkRequest) {
+        let known = Known::of(work);
+        let running = self.runs_on(now, shard, &known);
+        let sent = running.iter().map(|(invocation, piece, since)| Sent {
+            invocation: *invocation,
+            piece: piece.as_ref().map(OwnPiece::piece),
+            acknowledged: *since,
+        });
+        let policy = self.options().work.clone();
+        let Some(remote) = self.workers_mut().get_mut(shard) else {
+            return;
+        };
+        let credits = &mut remote.credits;
+        let missing = credits.look_at(now, &policy, (work, &known), sent);
+        self.asking.counts.missing_runs += missing.len() as u64;
+        if let Some(first) = missing.first() {
+            let count = missing.len();
+            let text = format!(
+                "worker `{shard}` asks for work and does not list {count} runs that it has taken, the first {first}"
+            );
+            self.tasks_mut().note_problem(now, text);
+        }
+    }
+
+    /// All that may run on a shard, as work where that matters, with since when its worker surely has it.
+    fn runs_on(
+        &self,
+        now: Time,
+        shard: &Shard,
+        known: &Known,
+    ) -> Vec<(InvocationId, Option<OwnPiece>, Option<Time>)> {
         let on_shard = self.tasks().on_shard(shard);
         let runs = on_shard.into_iter().filter_map(|(task, invocation)| {
             let run = self.tasks().find(task, invocation)?;
@@ -176,7 +237,15 @@ impl Scheduler {
                 RunState::Running => Some(run.since),
                 RunState::Starting | RunState::Unsure => None,
             };
-            Some((invocation, self.piece_of(shard, task), since))
+            let piece = known.is_weighed(invocation).then(|| {
+                let piece = self.piece_of(shard, task);
+                let left = |bound: Duration| bound.saturating_sub(now.since(run.since));
+                OwnPiece {
+                    bound: piece.bound.map(left),
+                    ..piece
+                }
+            });
+            Some((invocation, piece, since))
         });
         runs.collect()
     }
@@ -190,6 +259,7 @@ impl Scheduler {
             return OwnPiece {
                 processor: Processor::Cpu,
                 usage: 1.0,
+                // That of which nobody knows anything.
                 estimate: 0.0,
                 class: Class::Immediate,
                 bound: None,
@@ -199,8 +269,7 @@ impl Scheduler {
         OwnPiece {
             processor,
             usage,
-            // Without one the usual one counts.
-            estimate: job.est_duration.map_or(0.0, |est| est.as_secs_f64()),
+            estimate: self.estimate(task.job).seconds,
             class: match job.bufferable {
                 true => Class::Bufferable,
                 false => Class::Immediate,

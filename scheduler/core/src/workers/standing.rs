@@ -124,6 +124,12 @@ impl Scheduler {
                 format_duration(limit)
             ));
         }
+        let violations = worker.credits.violations();
+        if violations > 0 {
+            notes.push(format!(
+                "its requests for work did not list {violations} run(s) that it had taken: it breaks the protocol"
+            ));
+        }
         if worker.begun_anew > 0 {
             notes.push(format!(
                 "obeyed another scheduler in between: associated anew {} time(s)",

@@ -36,7 +36,7 @@ impl World {
             // old-run old#1 on w1 n0 started 100s [kill-wait 20s]
             // A run, so long ago, that this scenario has not seen start; w1 may list it.
             "old-run" => self.declare_run(w)?,
-            // start [new-cluster] [allow-bump-unhealthy-worker] [startup-wait 30s] [lose 500s]
+            // start [new-cluster] [allow-bump-unhealthy-worker] [startup-wait 30s] [lose 500s] [request-interval 100ms] [requests-a-second 10]
             // A scheduler instance on the data directory, with the latest configuration.
             "start" => {
                 let options = self.flags(w)?;
@@ -275,6 +275,12 @@ impl World {
         while let Some(flag) = w.next() {
             match flag {
                 "new-cluster" => options.new_cluster = true,
+                "request-interval" => {
+                    options.work.min_request_interval = w.duration("how long")?;
+                }
+                "requests-a-second" => {
+                    options.work.max_requests_per_second = w.number("how many")?;
+                }
                 "allow-bump-unhealthy-worker" => options.allow_bump_unhealthy_worker = true,
                 "startup-wait" => options.startup_wait = Some(w.duration("a wait")?),
                 "lose" => options.timeouts.lose_unhealthy_worker_after = w.duration("a time")?,

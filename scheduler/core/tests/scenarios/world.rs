@@ -11,6 +11,7 @@ use brasserie_common::{
     ServiceAddress, Standing, Time, Timeouts, WallTime, WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_common_config::{Config, NodeSource, ScheduleMemory, Since, Zone};
+use brasserie_scheduler_core::credits::Policy;
 use brasserie_scheduler_core::{
     CallReply, ConfigOrigin, Durable, Event, Options, Record, Scheduler,
 };
@@ -188,6 +189,12 @@ impl World {
             startup_wait: None,
             new_cluster: false,
             call_deadline: CALL_DEADLINE,
+            // As often as they like, unless the scenario is about that.
+            work: Policy {
+                min_request_interval: Duration::ZERO,
+                max_requests_per_second: 0,
+                ..Policy::default()
+            },
             seed: self.starts,
         }
     }

@@ -11,6 +11,7 @@ use brasserie_common::{
 };
 use brasserie_common_config::{Config, ParseOptions, parse};
 use brasserie_scheduler_core::Options;
+use brasserie_scheduler_core::credits::Policy;
 
 /// Wall seconds at virtual time zero.
 pub const EPOCH: i64 = 1_700_000_000;
@@ -26,6 +27,7 @@ pub fn options() -> Options {
         startup_wait: None,
         new_cluster: true,
         call_deadline: Duration::from_secs(5),
+        work: Policy::default(),
         seed: 7,
     }
 }

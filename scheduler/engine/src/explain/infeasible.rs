@@ -31,7 +31,7 @@ impl Engine {
         }
         let (filters, _) = JobFilters::new(job);
         let filter = filters.at(config.worker_level());
-        let demand = Demand::new(config, &self.plan, job, filter);
+        let demand = Demand::new(config, &self.plan, job, None, filter);
         let level = self.plan.at(config.worker_level());
         let idle = Default::default();
         let present = self.pool.present().map(|(_, worker)| worker);

@@ -4,32 +4,35 @@
 
 use std::collections::BTreeMap;
 
-use brasserie_common::work::DEFAULT_ESTIMATE;
-use brasserie_common::{CardNeed, Processor};
+use brasserie_common::{CardNeed, Estimate, JobId, Processor};
 use brasserie_common_config::{Config, JobConfig, ResourceId};
 
-use super::demands::Refusal;
-use super::workers::Worker;
+use super::demands::{Group, Refusal};
+use super::workers::{Pool, Worker};
 use crate::engine::Engine;
 use crate::statuses::gate::Gate;
-use crate::types::{Allowance, Allowances, Eligibility, WorkFound, WorkerIndex};
+use crate::types::{Allowance, Allowances, Due, Eligibility, WorkFound, WorkerIndex};
 
 /// What a group of jobs is as work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct WorkNeed {
     /// Its tasks may wait at a worker.
     pub(crate) bufferable: bool,
-    /// For how many seconds it may wait and be in time: what its deadline leaves beside what it takes, as far as its job says.
-    pub(crate) slack: Option<f64>,
+    /// If its tasks have deadlines.
+    pub(crate) due: Option<Due>,
 }
 
 impl WorkNeed {
-    pub(crate) fn of(job: &JobConfig) -> Self {
-        let estimate = job.est_duration.map(|est| est.as_secs_f64());
-        let estimate = estimate.unwrap_or(DEFAULT_ESTIMATE);
+    /// `learned`: how long its tasks took, if nothing else is known.
+    pub(crate) fn of(job: &JobConfig, learned: Option<LearnedStep>) -> Self {
+        let given = job.est_duration.map(|est| est.as_secs_f64());
+        let estimate = Estimate::of(given, learned.map(LearnedStep::seconds));
         WorkNeed {
             bufferable: job.bufferable,
-            slack: job.deadline().map(|bound| bound.as_secs_f64() - estimate),
+            due: job.deadline().map(|bound| Due {
+                estimate: estimate.seconds,
+                bound: bound.as_secs_f64(),
+            }),
         }
     }
 
@@ -44,8 +47,25 @@ impl WorkNeed {
         };
         // Who waits for nobody is in time.
         let delay = allowance.estimated_delay;
-        let is_late = |slack| delay > 0.0 && delay > slack;
-        self.slack.is_some_and(is_late).then_some(Refusal::Late)
+        let is_late = |due: Due| delay > 0.0 && delay + due.estimate > due.bound;
+        self.due.is_some_and(is_late).then_some(Refusal::Late)
+    }
+}
+
+/// What was learned of a job, in steps of a tenth: so jobs share groups, and change them seldom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct LearnedStep(i32);
+
+impl LearnedStep {
+    const BASE: f64 = 1.1;
+
+    fn of(seconds: f64) -> Self {
+        // A cast of a float saturates, and of no number is 0.
+        LearnedStep((seconds.ln() / Self::BASE.ln()).round() as i32)
+    }
+
+    fn seconds(self) -> f64 {
+        Self::BASE.powi(self.0)
     }
 }
 
@@ -84,7 +104,60 @@ impl Worker {
     }
 }
 
+impl Pool {
+    /// What has to be in time if a task of a demand goes to a worker that asks for work. Cards are not weighed so.
+    pub(super) fn due_at(&self, demand: usize, worker: WorkerIndex) -> Option<Due> {
+        let demand = &self.demands[demand];
+        let asks = self.get(worker)?.allowances.is_some();
+        demand
+            .work
+            .due
+            .filter(|_| asks && demand.cards.is_nothing())
+    }
+
+    /// Tasks of a demand would come too late there, or make others late: until it asks anew, none of them goes there.
+    pub(super) fn note_late(&mut self, demand: usize, worker: WorkerIndex) {
+        let demand = &mut self.demands[demand];
+        demand.late.insert(worker.index());
+        demand.fits.remove(worker.index());
+    }
+
+    /// It asks anew, or is another one.
+    pub(super) fn forget_late(&mut self, worker: WorkerIndex) {
+        for demand in &mut self.demands {
+            demand.late.remove(worker.index());
+        }
+    }
+}
+
 impl Engine {
+    /// How long tasks of a job took that ended well, in seconds, for jobs that do not say how long they take. Costs nothing while it is
+    /// about the same.
+    pub fn set_learned(&mut self, id: JobId, seconds: Option<f64>) {
+        let learned = seconds.map(LearnedStep::of);
+        let Some(job) = self.jobs.get_mut(id.index()) else {
+            return;
+        };
+        let before = std::mem::replace(&mut job.learned, learned);
+        let left = job.demand;
+        let counts = |job: &JobConfig| job.deadline().is_some() && job.est_duration.is_none();
+        if before == learned || !job.config.as_deref().is_some_and(counts) {
+            return;
+        }
+        let Some(config) = self.config.clone() else {
+            return;
+        };
+        if self.join_pool(id, &config) == Group::New {
+            self.look_at_demand(id, &config);
+        }
+        self.pool.leave(id, left);
+        match self.jobs[id.index()].host_level {
+            // Those who wait for a host may have a look.
+            Some(_) => self.rebuild_jobs(Default::default(), &[id].into()),
+            None => self.sync_active(id),
+        }
+    }
+
     /// What a worker may be sent that asks for work, by the types of its processors; `None`: it does not ask.
     pub fn set_allowances(&mut self, worker: WorkerIndex, allowances: Option<Allowances>) {
         if self.pool.set_allowances(worker, allowances) {
@@ -133,7 +206,8 @@ impl Engine {
             }
             let ready = u64::from(columns.eligible);
             of_type.ready += ready;
-            if slot.asked_for(&demand.work, &demand.cards) == Some(Refusal::Late) {
+            let is_late = demand.late.contains(worker.index());
+            if is_late || slot.asked_for(&demand.work, &demand.cards) == Some(Refusal::Late) {
                 of_type.late += ready;
             }
         }

@@ -4,7 +4,7 @@ use brasserie_common::{CardNeed, CardUse, JobId};
 use brasserie_common_config::{Config, JobConfig, LevelId, ResourceId};
 
 use super::bit_tree::BitTree;
-use super::credit::WorkNeed;
+use super::credit::{LearnedStep, WorkNeed};
 use super::resources::{Ledger, SlotPlan, is_met, need_of};
 use super::worker_limits::over_fixed_limits;
 use super::workers::{Pool, Presence, Worker};
@@ -42,6 +42,8 @@ pub(crate) struct Demand {
     pub(crate) needs_worker_command: bool,
     /// Eligible workers with room. Empty: no job of the group can start anything.
     pub(crate) fits: BitTree,
+    /// Workers that ask for work, and where its tasks would be late, or make others late, as far as was looked.
+    pub(crate) late: BitTree,
     /// Workers that would have room if they were idle and eligible.
     pub(crate) feasible: BitTree,
     /// Even the limits of the configuration are too low for it.
@@ -93,6 +95,7 @@ impl Demand {
         config: &Config,
         plan: &SlotPlan,
         job: &JobConfig,
+        learned: Option<LearnedStep>,
         filter: Option<&CompiledFilter>,
     ) -> Self {
         let needs_at = |level| -> Vec<i32> {
@@ -109,12 +112,13 @@ impl Demand {
             root_has_room: true,
             // Who takes slots that are no cards has errors, and is never placed.
             cards: config.card_need(job).unwrap_or_default(),
-            work: WorkNeed::of(job),
+            work: WorkNeed::of(job, learned),
             filter: filter.cloned(),
             job: job.name.to_string(),
             host: job.host_placement.clone().filter(|h| !h.is_empty()),
             needs_worker_command: job.command.is_empty(),
             fits: BitTree::default(),
+            late: BitTree::default(),
             feasible: BitTree::default(),
             active: BitTree::default(),
         }
@@ -184,6 +188,7 @@ impl Demand {
             && is_eligible
             && !worker.is_full()
             && worker.asked_for(&self.work, &self.cards).is_none()
+            && !self.late.contains(i)
             && met_by(&now)
             && self.finds_cards(worker, &worker.card_use);
         match is_feasible {
@@ -217,10 +222,10 @@ impl Pool {
         &mut self,
         config: &Config,
         plan: &SlotPlan,
-        job: &JobConfig,
+        (job, learned): (&JobConfig, Option<LearnedStep>),
         filter: Option<&CompiledFilter>,
     ) -> (usize, Group) {
-        let mut demand = Demand::new(config, plan, job, filter);
+        let mut demand = Demand::new(config, plan, job, learned, filter);
         let per_job = filter.is_some_and(CompiledFilter::is_per_job);
         let key = format!(
             "{:?} {:?} {:?} {:?} {} {:?} {:?} {:?}",
@@ -259,6 +264,7 @@ impl Pool {
         demand.jobs -= 1;
         if demand.jobs == 0 {
             demand.fits = BitTree::default();
+            demand.late = BitTree::default();
             demand.feasible = BitTree::default();
             self.groups.remove(&demand.key);
             self.vacant.push(group);

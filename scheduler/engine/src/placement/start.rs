@@ -18,15 +18,30 @@ use crate::forest::Row;
 use crate::forest::below::Below;
 use crate::forest::index::Forest;
 use crate::statuses::columns::Parked;
-use crate::types::{Placement, Task, TaskState, Tries, WorkerIndex};
+use crate::types::{Due, Placement, Task, TaskState, Tries, WorkerIndex};
 
 /// What became of trying a task.
 enum Attempt {
     Started(Placement),
     Parked,
+    /// The worker that was chosen has too much to do. Others may have less.
+    Late,
     /// No worker has room for any task of the job. It stays ready.
     NoWorker,
 }
+
+/// Why none takes a task.
+enum NoWorker {
+    /// No worker has room.
+    Anywhere,
+    /// None has of the host where it must run.
+    OnHost(NodeId),
+    /// One has, but not in time.
+    Late,
+}
+
+/// Whoever knows what workers have to do says whether they stay in time with one more task.
+pub type KeepsDeadlines<'a> = &'a mut dyn FnMut(WorkerIndex, Due) -> bool;
 
 impl Engine {
     /// Starts one task on one worker: it is then marked running and charged. `None`: nothing can start until something
@@ -36,19 +51,25 @@ impl Engine {
     /// that wait at one place which has room for them, the first is ready, or the place is open; a job that has ready tasks is a candidate exactly
     /// if the root and some worker have room for one.
     pub fn place(&mut self, now: Time) -> Option<Placement> {
-        self.place_within(now, &mut Tries::endless())
+        self.place_within(now, &mut Tries::endless(), &mut |_, _| true)
     }
 
     /// As [`Engine::place`], but `None` may also mean that no tries are left. After a new node table nothing is known to wait, and each
-    /// node that is short of something takes a try.
-    pub fn place_within(&mut self, now: Time, tries: &mut Tries) -> Option<Placement> {
+    /// node that is short of something takes a try. So does each worker that asks for work and does not keep its deadlines: of tasks
+    /// with one it is asked when it is chosen, and not again until it asks anew.
+    pub fn place_within(
+        &mut self,
+        now: Time,
+        tries: &mut Tries,
+        judge: KeepsDeadlines<'_>,
+    ) -> Option<Placement> {
         self.expire(now);
         let config = self.config.clone()?;
         if !config.enabled || self.barrier.is_some() {
             return None;
         }
         let forest = self.forest.take()?;
-        let placement = self.place_in(&forest, &config, tries);
+        let placement = self.place_in(&forest, &config, tries, judge);
         self.forest = Some(forest);
         placement
     }
@@ -58,6 +79,7 @@ impl Engine {
         forest: &Forest,
         config: &Arc<Config>,
         tries: &mut Tries,
+        judge: KeepsDeadlines<'_>,
     ) -> Option<Placement> {
         while tries.are_left() {
             self.call_in_turn(forest);
@@ -66,7 +88,7 @@ impl Engine {
                 jobs: &self.jobs,
                 columns: &self.columns,
             })?;
-            if let Some(placement) = self.place_job(forest, config, job, tries) {
+            if let Some(placement) = self.place_job(forest, config, job, tries, judge) {
                 self.policy.started(job);
                 return Some(placement);
             }
@@ -80,13 +102,14 @@ impl Engine {
         config: &Arc<Config>,
         id: JobId,
         tries: &mut Tries,
+        judge: KeepsDeadlines<'_>,
     ) -> Option<Placement> {
         let job_config = &self.jobs[id.index()].config.clone()?;
         while tries.are_left() {
             let position = self.columns[id.index()].ready.first()? as u32;
-            match self.attempt(forest, config, job_config, id, position) {
+            match self.attempt(forest, config, job_config, (id, position), judge) {
                 Attempt::Started(placement) => return Some(placement),
-                Attempt::Parked => tries.take_one(),
+                Attempt::Parked | Attempt::Late => tries.take_one(),
                 Attempt::NoWorker => return None,
             }
         }
@@ -98,8 +121,8 @@ impl Engine {
         forest: &Forest,
         config: &Config,
         job_config: &JobConfig,
-        id: JobId,
-        position: u32,
+        (id, position): (JobId, u32),
+        judge: KeepsDeadlines<'_>,
     ) -> Attempt {
         let level = job_config.level_for_tasks;
         let canonical = forest.order(level)[position as usize];
@@ -117,14 +140,15 @@ impl Engine {
                     return Attempt::NoWorker;
                 }
                 Some(short) => WaitKey::Node(forest.canonical(short)),
-                None => match self.find_worker_for(forest, config, job_config, id, row) {
+                None => match self.find_worker_for(forest, config, job_config, (id, row), judge) {
                     Ok(worker) => {
                         let placement = self.start(forest, config, job_config, id, row, worker);
                         return Attempt::Started(placement);
                     }
-                    Err(Some(host)) => WaitKey::Host(host),
+                    Err(NoWorker::OnHost(host)) => WaitKey::Host(host),
                     // The policy then no longer picks the job, as its demand fits nowhere.
-                    Err(None) => return Attempt::NoWorker,
+                    Err(NoWorker::Anywhere) => return Attempt::NoWorker,
+                    Err(NoWorker::Late) => return Attempt::Late,
                 },
             };
             match waits_at {
@@ -146,23 +170,30 @@ impl Engine {
         Attempt::Parked
     }
 
-    /// A worker with room; or else the host on which there is none, if it must be a certain one.
+    /// A worker with room; or else why there is none.
     fn find_worker_for(
         &mut self,
         forest: &Forest,
         config: &Config,
         job_config: &JobConfig,
-        id: JobId,
-        row: u32,
-    ) -> Result<WorkerIndex, Option<NodeId>> {
+        (id, row): (JobId, u32),
+        judge: KeepsDeadlines<'_>,
+    ) -> Result<WorkerIndex, NoWorker> {
         let host = self.required_host(forest, job_config, row);
         let demand = self.jobs[id.index()].demand;
         let (plan, ledger) = (&self.plan, &self.ledger);
         let leftover =
             |worker: &Worker, demand: &Demand| leftover(config, plan, ledger, worker, demand);
-        self.pool
-            .select(demand, host, config.worker_selector, leftover)
-            .ok_or(host)
+        let chosen = self
+            .pool
+            .select(demand, host, config.worker_selector, leftover);
+        let worker = chosen.ok_or(host.map_or(NoWorker::Anywhere, NoWorker::OnHost))?;
+        let due = self.pool.due_at(demand, worker);
+        if due.is_some_and(|due| !judge(worker, due)) {
+            self.pool.note_late(demand, worker);
+            return Err(NoWorker::Late);
+        }
+        Ok(worker)
     }
 
     /// The node nearest to the root, on the path to it, that is short of something: there most tasks can wait together.

@@ -186,6 +186,7 @@ impl Pool {
         slot.allowances = None;
         self.present -= 1;
         let host = slot.host;
+        self.forget_late(worker);
         if let Some(hosted) = self.by_host.get_mut(&host) {
             hosted.remove(&worker.0);
             if hosted.is_empty() {
@@ -226,7 +227,12 @@ impl Pool {
         let Some(slot) = slot.filter(|slot| slot.allowances != allowances) else {
             return false;
         };
+        let request = |of: &Option<Allowances>| of.as_ref().and_then(Allowances::request);
+        let is_anew = request(&slot.allowances) != request(&allowances);
         slot.allowances = allowances;
+        if is_anew {
+            self.forget_late(worker);
+        }
         true
     }
 
@@ -421,19 +427,24 @@ impl Pool {
             s.put(resources.room.as_ref().map(|room| room.most));
         });
         s.put((&self.unused, self.cursor));
+        for demand in self.demands.iter().filter(|d| !d.late.is_empty()) {
+            s.put((&demand.key, demand.late.iter().collect::<Vec<_>>()));
+        }
     }
 
     /// Why a worker cannot take a task of a demand now, from the same conditions as [`Pool::update`].
     pub(crate) fn refusal(
         &self,
-        worker: &Worker,
+        (index, worker): (WorkerIndex, &Worker),
         demand: usize,
         plan: &SlotPlan,
         level: &[ResourceId],
         ledger: &Ledger,
     ) -> Option<Refusal> {
         let wanted = self.demands.get(demand)?;
-        wanted.refusal(worker, plan, level, (ledger, &worker.card_use))
+        let refusal = wanted.refusal(worker, plan, level, (ledger, &worker.card_use));
+        let late = || wanted.late.contains(index.index()).then_some(Refusal::Late);
+        refusal.or_else(late)
     }
 
     /// The first job with something ready, from `start` on and then from the beginning, whose demand has room at the root and at

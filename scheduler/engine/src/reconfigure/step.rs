@@ -107,10 +107,7 @@ impl Engine {
         let left = self.jobs[id.index()].demand;
         self.adopt(id, job);
         if self.join_pool(id, config) == Group::New {
-            let demand = self.jobs[id.index()].demand;
-            let level = self.plan.at(config.worker_level());
-            self.pool
-                .update_demand(demand, &self.plan, level, &self.ledger);
+            self.look_at_demand(id, config);
         }
         if before.is_some() {
             self.pool.leave(id, left);

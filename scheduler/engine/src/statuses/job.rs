@@ -4,6 +4,7 @@ use brasserie_common::{JobId, NodeId, StatusBits};
 use brasserie_common_config::{JobConfig, LevelId, ResourceId, Shared};
 
 use crate::forest::filter::JobFilters;
+use crate::placement::credit::LearnedStep;
 use crate::statuses::column::Statuses;
 
 #[derive(Clone, Debug, Default)]
@@ -17,6 +18,8 @@ pub(crate) struct Job {
     pub(crate) filter_problems: Vec<String>,
     /// Position in the pool's demands.
     pub(crate) demand: usize,
+    /// How long its tasks took, as far as anybody has learned.
+    pub(crate) learned: Option<LearnedStep>,
     /// A resource of the path that no node has enough of.
     pub(crate) unmeetable: Option<ResourceId>,
     /// `unmeetable`, or no worker could ever serve it.

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use brasserie_common::{Processor, Time};
+use brasserie_common::{Processor, Time, WorkRequestSeq};
 use brasserie_common_config::{Config, JobConfig, ResourceLimit, WorkerSelector};
 
 use super::world::*;
-use crate::{Allowance, Allowances, Eligibility, Engine, WorkFound, WorkerIndex, WorkerResources};
+use crate::{
+    Allowance, Allowances, Due, Eligibility, Engine, Tries, WorkFound, WorkerIndex, WorkerResources,
+};
 
 const T0: Time = Time::ZERO;
 const DBS: [(&str, &[&str]); 1] = [("h", &["a", "b", "c", "d", "e", "f"])];
@@ -193,4 +195,105 @@ fn what_was_found_is_told_by_type() {
     // What runs is not ready.
     place_all(&mut engine, T0);
     assert_eq!(ready(&engine, &Processor::Cpu), Some(0));
+}
+
+/// In a hundred seconds.
+fn urgent(name: &str) -> JobConfig {
+    let mut urgent = may_wait(name);
+    urgent.task_subprocess.deadline = Some(Duration::from_secs(100));
+    urgent
+}
+
+#[test]
+fn what_was_learned_of_a_job_says_whether_it_comes_too_late() {
+    let mut said = urgent("said");
+    said.est_duration = Some(Duration::from_secs(10));
+    let jobs = vec![urgent("long"), said, urgent("short"), may_wait("whenever")];
+    let (mut engine, worker) = engine(slots_and(jobs), &[("h", &["a"])]);
+    let ids: Vec<_> = engine.jobs().collect();
+    engine.set_allowances(worker, asked(true, true, 50.0));
+    // All but what says so are taken for a minute.
+    assert_eq!(placed(&mut engine), ["said a", "whenever a"]);
+    engine.set_learned(ids[0], Some(70.0));
+    engine.set_learned(ids[1], Some(70.0));
+    engine.set_learned(ids[2], Some(30.0));
+    engine.set_learned(ids[3], Some(1e6));
+    assert_eq!(placed(&mut engine), ["short a"]);
+    let late = "no worker can take it now: 1 with so much to do that it would miss its deadline";
+    assert_eq!(explain(&mut engine, "long", "a"), late);
+    // About the same: nobody looks again.
+    engine.set_learned(ids[0], Some(71.0));
+    assert_eq!(placed(&mut engine), [""; 0]);
+    engine.set_learned(ids[0], Some(20.0));
+    assert_eq!(placed(&mut engine), ["long a"]);
+}
+
+#[test]
+fn who_waits_for_a_host_hears_of_what_was_learned() {
+    let mut config = slots_and(vec![urgent("j")]);
+    config.jobs = vec![
+        JobConfig {
+            level_for_host_placement: Some(HOST),
+            ..urgent("j")
+        }
+        .into(),
+    ];
+    let (mut engine, worker) = engine(config, &[("m1", &["a", "b"])]);
+    engine.set_allowances(worker, asked(true, true, 50.0));
+    assert_eq!(placed(&mut engine), [""; 0]);
+    let id = engine.find_job("j").unwrap();
+    engine.set_learned(id, Some(10.0));
+    assert_eq!(placed(&mut engine), ["j a", "j b"]);
+}
+
+#[test]
+fn whoever_would_be_late_is_asked_once_a_request() {
+    let jobs = vec![urgent("j"), may_wait("whenever")];
+    let (mut engine, first) = engine(slots_and(jobs), &DBS);
+    let second = engine.upsert_worker(&shard("w2"), on_host("m2"));
+    engine.set_eligibility(second, Eligibility::Eligible);
+    let by = |seq| {
+        let asked = asked(true, true, 0.0).expect("it asks");
+        Some(asked.by(Some(WorkRequestSeq(seq))))
+    };
+    engine.set_allowances(first, by(1));
+    // The second one asks for nothing, and has no deadlines of its own to keep.
+    engine.set_eligibility(second, Eligibility::Ineligible);
+    let mut asked = Vec::new();
+    let mut place = |engine: &mut Engine, tries: u32| {
+        let mut judge = |worker, due: Due| {
+            assert_eq!((due.estimate, due.bound), (60.0, 100.0));
+            asked.push(worker);
+            false
+        };
+        let mut tries = Tries::new(tries);
+        let mut all = Vec::new();
+        while let Some(placement) = engine.place_within(T0, &mut tries, &mut judge) {
+            all.push(placement);
+        }
+        let started = (names(engine, &all), tries.are_left());
+        (started, std::mem::take(&mut asked))
+    };
+    let whenever = DBS[0].1.iter().map(|node| format!("whenever {node}"));
+    let whenever: Vec<String> = whenever.collect();
+    assert_eq!(place(&mut engine, 9), ((whenever, true), vec![first]));
+    let late = "no worker can take it now: 1 not healthy or busy, 1 with so much to do that it would miss its deadline";
+    assert_eq!(explain(&mut engine, "j", "a"), late);
+    let found = WorkFound { ready: 6, late: 6 };
+    assert_eq!(engine.work_found(first), [(Processor::Cpu, found)].into());
+    // What it was sent changes nothing of it; a new request does.
+    engine.set_allowances(first, by(1));
+    assert_eq!(place(&mut engine, 9), ((vec![], true), vec![]));
+    engine.set_allowances(first, by(2));
+    assert_eq!(place(&mut engine, 9), ((vec![], true), vec![first]));
+    // Each look is a try.
+    engine.set_allowances(first, by(3));
+    assert_eq!(place(&mut engine, 1), ((vec![], false), vec![first]));
+    // Whoever does not ask is not asked, either.
+    engine.set_eligibility(second, Eligibility::Eligible);
+    let ((started, _), asked) = place(&mut engine, 9);
+    assert_eq!((started.len(), asked), (4, vec![]));
+    engine.set_allowances(first, None);
+    let ((started, _), asked) = place(&mut engine, 9);
+    assert_eq!((started.len(), asked), (0, vec![]));
 }

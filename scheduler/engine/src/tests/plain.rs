@@ -23,8 +23,21 @@ pub(super) struct Plain {
     pub(super) barrier: Option<Time>,
     pub(super) running: BTreeMap<Key, PlainRun>,
     pub(super) workers: BTreeMap<String, (WorkerResources, bool)>,
-    /// Of those that ask for work: whether tasks may be sent that may wait there, and others; on the CPU, and on any cards.
-    pub(super) asked: BTreeMap<String, [[bool; 2]; 2]>,
+    /// Of those that ask for work.
+    pub(super) asked: BTreeMap<String, Asked>,
+    /// How long tasks of jobs took.
+    pub(super) learned: BTreeMap<String, f64>,
+}
+
+/// What a worker asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    /// Whether tasks may be sent that may wait there, and others; on the CPU, and on any cards.
+    pub(super) may: [[bool; 2]; 2],
+    /// For how long its processors are taken.
+    pub(super) delay: f64,
+    /// No task with a deadline may take longer, but for those on cards.
+    pub(super) longest: f64,
 }
 
 /// What a running task holds.
@@ -241,7 +254,15 @@ impl Plain {
         let (all, named) = Self::cards_needed(config, job);
         let takes_cards =
             (all > 0 || !named.is_empty()) && (!named.is_empty() || !worker.cards.is_empty());
-        asked[usize::from(takes_cards)][usize::from(!job.bufferable)]
+        let given = job.est_duration.map(|est| est.as_secs_f64());
+        let learned = self.learned.get(job.name.as_str()).copied();
+        let takes = given.or(learned).unwrap_or(60.0);
+        let is_late = job.deadline().is_some_and(|bound| {
+            let needs_cards = all > 0 || !named.is_empty();
+            (asked.delay > 0.0 && asked.delay + takes > bound.as_secs_f64())
+                || (!needs_cards && takes > asked.longest)
+        });
+        asked.may[usize::from(takes_cards)][usize::from(!job.bufferable)] && !is_late
     }
 
     /// Workers on which the task could start now; empty if it could not.

@@ -1,23 +1,25 @@
 //! Random histories: whatever happens, the engine starts what the plain scheduler would start, until nothing could.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::resources::{NodeResources, ResourceAmount};
 use brasserie_common::rng::{Purpose, Rng};
-use brasserie_common::{CardUse, GpuShare, JobId, Processor, StatusBits, Time};
+use brasserie_common::{CardUse, GpuShare, JobId, Processor, StatusBits, Time, WorkRequestSeq};
 use brasserie_common_config::{
     Config, NodeOrder, ResourceId, ResourceLimit, SchedulerPolicy, WorkerSelector,
 };
 use proptest::prelude::*;
 
-use super::plain::{Key, Plain, PlainRun};
+use super::plain::{Asked, Key, Plain, PlainRun};
 use super::world::*;
 use crate::placement::resources::ResourceName;
 use crate::work::Work;
 use crate::{
-    AdoptOutcome, Allowance, Allowances, Eligibility, Engine, HoldBack, NodeTable,
-    NodeTableBuilder, NodesOf, Reason, Restart, Row, Task, TaskState, WorkerIndex,
+    AdoptOutcome, Allowance, Allowances, Due, Eligibility, Engine, HoldBack, NodeTable,
+    NodeTableBuilder, NodesOf, Placement, Reason, Restart, Row, Task, TaskState, Tries,
+    WorkerIndex,
 };
 
 const JOBS: [&str; 5] = ["j0", "j1", "j2", "j3", "j4"];
@@ -97,6 +99,10 @@ fn random_job(name: &str, resources: usize, dice: &mut Dice) -> brasserie_common
     job.enabled = !dice.chance(8);
     job.paused = dice.chance(8);
     job.bufferable = dice.chance(2);
+    if dice.chance(2) {
+        job.task_subprocess.deadline = Some(Duration::from_secs(100));
+        job.est_duration = dice.chance(3).then(|| Duration::from_secs(30));
+    }
     job.priority = dice.below(4) as f64;
     if dice.chance(4) {
         job.level_for_tasks = HOST;
@@ -152,6 +158,8 @@ struct Pair {
     plain: Plain,
     now: Time,
     next_job: u32,
+    /// Of workers that ask for work.
+    requests: u64,
     /// Of a slice of a refresh.
     slice: u64,
     order: NodeOrder,
@@ -165,6 +173,7 @@ impl Pair {
             plain: Plain::default(),
             now: seconds(1),
             next_job: 0,
+            requests: 0,
             slice: 1,
             order,
             policy,
@@ -280,6 +289,7 @@ impl Pair {
             14 => self.change_owner(&mut dice),
             15 => self.begin_reclaim(seed),
             16 => self.ask_for_work(&mut dice),
+            17 => self.learn(&mut dice),
             10 => self.restate_some(&mut dice),
             11 => {
                 let task = self.some_task(&mut dice);
@@ -397,16 +407,39 @@ impl Pair {
             return self.engine.set_allowances(worker, None);
         }
         let asked = [(); 2].map(|()| [(); 2].map(|()| !dice.chance(3)));
+        let delay = [0.0, 50.0][dice.below(2)];
         let of = |[bufferable, immediate]: [bool; 2]| Allowance {
             bufferable,
             immediate,
+            estimated_delay: delay,
             ..Allowance::NOTHING
         };
         let cards = ["A", "B"].map(|model| (Processor::Cards(model.into()), of(asked[1])));
         let all = cards.into_iter().chain([(Processor::Cpu, of(asked[0]))]);
+        let longest = [f64::INFINITY, 65.0, 40.0][dice.below(3)];
+        let asked = Asked {
+            may: asked,
+            delay,
+            longest,
+        };
         self.plain.asked.insert(name.to_owned(), asked);
-        let allowances = Allowances::new(all);
+        self.requests += 1;
+        let allowances = Allowances::new(all).by(Some(WorkRequestSeq(self.requests)));
         self.engine.set_allowances(worker, Some(allowances));
+    }
+
+    /// Tasks of a job have taken so long, or are forgotten.
+    fn learn(&mut self, dice: &mut Dice) {
+        let name = dice.pick(&JOBS);
+        let Some(id) = self.engine.find_job(name) else {
+            return;
+        };
+        let learned = [None, Some(20.0), Some(80.0)][dice.below(3)];
+        self.engine.set_learned(id, learned);
+        match learned {
+            Some(seconds) => self.plain.learned.insert(name.to_owned(), seconds),
+            None => self.plain.learned.remove(name),
+        };
     }
 
     fn end_some(&mut self, dice: &mut Dice) {
@@ -500,7 +533,7 @@ impl Pair {
                 let task = task(&mut self.engine, job, node);
                 assert_eq!(self.engine.explain(self.now, task), [Reason::Runnable]);
             }
-            let Some(placement) = self.engine.place(self.now) else {
+            let Some(placement) = self.place() else {
                 assert_eq!(expected, None, "the engine starts nothing");
                 break;
             };
@@ -527,6 +560,21 @@ impl Pair {
             self.note_run(key, placement.worker, charges, gpus);
         }
         self.check_fixpoint();
+    }
+
+    fn place(&mut self) -> Option<Placement> {
+        let (asked, engine) = (&self.plain.asked, &self.engine);
+        let shards: BTreeMap<_, _> = SHARDS
+            .iter()
+            .filter_map(|name| Some((engine.find_worker(name)?, *name)))
+            .collect();
+        // Within half a step of what was learned.
+        let mut judge = |worker, due: Due| {
+            let asked = asked.get(shards[&worker]);
+            due.estimate <= asked.expect("only who asks is asked").longest
+        };
+        self.engine
+            .place_within(self.now, &mut Tries::endless(), &mut judge)
     }
 
     fn note_run(
@@ -722,11 +770,11 @@ fn run(order: NodeOrder, policy: SchedulerPolicy, steps: Vec<(u8, u64)>) {
 
 fn steps() -> impl Strategy<Value = Vec<(u8, u64)>> {
     let start = (any::<u64>(), any::<u64>(), any::<u64>());
-    let more = proptest::collection::vec((0u8..21, any::<u64>()), 1..60);
+    let more = proptest::collection::vec((0u8..22, any::<u64>()), 1..60);
     (start, more).prop_map(|((a, b, c), more)| {
         let more = more.into_iter().map(|(kind, seed)| {
             // Ends are the most frequent event.
-            (if kind > 16 { 5 } else { kind }, seed)
+            (if kind > 17 { 5 } else { kind }, seed)
         });
         [(0, a), (1, b), (2, c)].into_iter().chain(more).collect()
     })

@@ -181,7 +181,7 @@ fn a_place_may_stop_after_some_tries_and_go_on_later() {
     let mut calls = 0;
     loop {
         let mut tries = Tries::new(3);
-        assert_eq!(engine.place_within(NOW, &mut tries), None);
+        assert_eq!(engine.place_within(NOW, &mut tries, &mut |_, _| true), None);
         calls += 1;
         if tries.are_left() {
             break;

@@ -5,17 +5,18 @@ use std::hash::Hasher;
 use brasserie_common::fingerprint::Shape;
 
 use super::{Association, Binding};
+use crate::machine::Machine;
 use crate::suicide::Life;
 use crate::tasks::Stage;
 
 impl Association {
     /// For fingerprints. The options, constant for an instance, and the trouble, which is told to people only, are left out.
-    pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+    pub(crate) fn shape<H: Hasher>(&self, machine: &Machine, s: &mut Shape<'_, H>) {
         s.worker(self.id());
-        s.put((&self.options.description.shard, self.patience));
-        s.put(self.options.description.intake);
-        s.put(self.options.description.usable.cpu_cores.to_bits());
-        s.each(&self.options.description.usable.gpus, |s, card| {
+        s.put((&self.description.shard, self.patience));
+        s.put(self.description.intake);
+        s.put(self.description.usable.cpu_cores.to_bits());
+        s.each(&self.description.usable.gpus, |s, card| {
             s.put((&card.pci_bus_id, &card.name));
         });
         self.shape_life(s);
@@ -51,7 +52,7 @@ impl Association {
             s.running_task(&task.running);
             s.scheduler(task.requester);
             match &task.stage {
-                Stage::Queued { place, .. } => s.put(self.tasks.queue().rank(*place)),
+                Stage::Queued { place, .. } => s.put(machine.queue.rank(*place)),
                 Stage::Live => s.put(true),
                 Stage::Ended(status) => s.reported(status),
             }

@@ -5,6 +5,11 @@ const LARGEST: f64 = 1e30;
 /// Below it an amount is none: quotients of two amounts are finite.
 const SMALLEST: f64 = 1e-30;
 
+/// Amounts of processors that differ by less are the same: they are sums of parts.
+pub(super) const TOLERANCE: f64 = 1e-6;
+/// Seconds.
+pub(super) const DAY: f64 = 86_400.0;
+
 /// `from_outside`, if it is an amount; else the nearest that is one.
 pub(super) fn amount(from_outside: f64) -> f64 {
     if from_outside >= SMALLEST {

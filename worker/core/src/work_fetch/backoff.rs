@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use super::amounts::amount;
+
 /// The longest span that anything here waits: seconds of the wire have 32 bits, and sums of such spans do not overflow.
 const LONGEST: f64 = i32::MAX as f64;
 
@@ -16,16 +18,8 @@ const LONGEST: f64 = i32::MAX as f64;
 pub fn exponential_backoff(min: f64, max: f64, exponent: u32, u: f64) -> f64 {
     // Beyond so many doublings even the shortest span is longer than any `max`, and nothing overflows.
     let doublings = exponent.min(512);
-    let whole = (finite(min) * f64::from(doublings).exp2()).min(finite(max));
+    let whole = (amount(min) * f64::from(doublings).exp2()).min(amount(max));
     whole * (0.5 + 0.5 * unit(u))
-}
-
-/// What comes from outside, made finite and no less than zero.
-pub(super) fn finite(amount: f64) -> f64 {
-    match amount {
-        _ if amount.is_nan() => 0.0,
-        _ => amount.clamp(0.0, f64::MAX),
-    }
 }
 
 /// A random number made one of [0, 1]; what is none makes the longest wait.
@@ -38,7 +32,7 @@ pub(super) fn unit(u: f64) -> f64 {
 
 /// Seconds as a span.
 pub(super) fn span(seconds: f64) -> Duration {
-    Duration::from_secs_f64(finite(seconds).min(LONGEST))
+    Duration::from_secs_f64(amount(seconds).min(LONGEST))
 }
 
 #[cfg(test)]
@@ -142,7 +136,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_makes_it_infinite(
+        fn nothing_makes_it_inamount(
             min in any::<f64>(), max in any::<f64>(), exponent in any::<u32>(), u in any::<f64>(),
         ) {
             let wait = exponential_backoff(min, max, exponent, u);

@@ -6,6 +6,7 @@ use brasserie_common::{ServiceAddress, Time, WallTime};
 
 use super::members::{ListChange, Members};
 use super::pair_backoff::{Asked, PairBackoffs, SavedPair, TypeReply};
+use super::profile::Profile;
 use super::reaction::Reaction;
 use super::reason::{RpcReason, Wish};
 use super::rpc_policy::{ListReading, RpcPolicy, SavedRpc, Terms};
@@ -119,9 +120,14 @@ impl ContactState {
     }
 
     /// The worker's processors are others: what is known of types that stay is kept, by their names.
-    pub fn set_processors(&mut self, now: Time, before: &Processors, after: &Processors) {
+    pub fn set_processors(
+        &mut self,
+        now: Time,
+        (before, after): (&Processors, &Processors),
+        profile: &Profile,
+    ) {
         let known = self.pairs.save(now, before);
-        self.pairs = PairBackoffs::restore(now, after, &known);
+        self.pairs = PairBackoffs::restore(now, after, &known, profile);
     }
 
     /// The operator wants to begin anew with the scheduler: nothing of it is known, not even who it is.
@@ -140,10 +146,16 @@ impl ContactState {
     }
 
     /// `u`: where among the members to begin, uniform in [0, 1], drawn anew by each process.
-    pub fn restore(now: Time, processors: &Processors, saved: &SavedContact, u: f64) -> Self {
+    pub fn restore(
+        now: Time,
+        processors: &Processors,
+        profile: &Profile,
+        saved: &SavedContact,
+        u: f64,
+    ) -> Self {
         ContactState {
-            rpc: RpcPolicy::restore(now, &saved.rpc),
-            pairs: PairBackoffs::restore(now, processors, &saved.pairs),
+            rpc: RpcPolicy::restore(now, &saved.rpc, profile),
+            pairs: PairBackoffs::restore(now, processors, &saved.pairs, profile),
             members: Members::new(saved.members.clone(), u),
         }
     }
@@ -184,6 +196,17 @@ impl SavedContact {
         let pairs = self.pairs.iter_mut().map(|pair| pair.left.as_mut());
         for left in rpc.into_iter().chain(pairs).flatten() {
             *left = left.saturating_sub(away);
+        }
+        self
+    }
+
+    /// The same if nobody can tell how long it was away, as [`ContactState::clock_went_back`] makes it.
+    pub fn after_clock_went_back(mut self) -> Self {
+        self.rpc.wait = None;
+        self.rpc.list = self.rpc.list.map(|_| Duration::ZERO);
+        self.rpc.next_contact = Some(Duration::ZERO);
+        for pair in &mut self.pairs {
+            (pair.interval, pair.left) = (0.0, None);
         }
         self
     }

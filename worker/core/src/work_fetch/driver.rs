@@ -72,8 +72,6 @@ pub struct Candidate<'a> {
     pub wants_no_more_work: bool,
     /// Tasks of it are here, or ends that it has not acknowledged.
     pub has_tasks: bool,
-    /// A task of it that goes on has something to say.
-    pub has_message: bool,
     /// When the last outputs of its tasks began to be copied that still are.
     pub outputs_since: Option<Time>,
     /// A task of it has ended since the last talk.
@@ -158,8 +156,7 @@ pub enum Work {
 /// 1. an operation is in progress: nothing;
 /// 2. a list of members is to be read;
 /// 3. a scheduler is to be talked to for somebody's wish;
-/// 4. a task that goes on has something to say;
-/// 5. where it was asked for, or long ago that it was looked at: ends are overdue; work is needed.
+/// 4. where it was asked for, or long ago that it was looked at: ends are overdue; work is needed.
 ///
 /// ```text
 ///   idle --next() finds something--> in progress --over()--> idle, a check is requested
@@ -256,9 +253,9 @@ impl Driver {
             return Some(self.read_list(place, ListReason::Failures));
         }
         let asks = |of: &Candidate<'_>| of.asks_at().filter(|&(at, _)| at <= now);
-        let asking = of.iter().enumerate();
-        let first = asking.filter_map(|(place, of)| Some((place, asks(of)?.1)));
-        if let Some((place, reason)) = first.min_by_key(|(_, reason)| !is_wish(*reason)) {
+        let mut asking = of.iter().enumerate();
+        let first = asking.find_map(|(place, of)| Some((place, asks(of)?.1)));
+        if let Some((place, reason)) = first {
             return self.contact(of, place, reason, Work::Piggyback, None);
         }
         if !self.is_check_due(round) {
@@ -352,13 +349,6 @@ impl Default for Driver {
     }
 }
 
-fn is_wish(reason: RpcReason) -> bool {
-    match reason {
-        RpcReason::Wished(_) => true,
-        RpcReason::ResultsDue | RpcReason::NeedWork | RpcReason::Message => false,
-    }
-}
-
 impl<'a> Round<'a> {
     fn reporting(&self, circumstances: &'a [Circumstances]) -> Reporting<'a> {
         Reporting {
@@ -386,7 +376,7 @@ impl Candidate<'_> {
         (!self.is_suspended).then_some(at)
     }
 
-    /// When it is to be talked to for a wish, or else for a message, and why.
+    /// When it is to be talked to for a wish, and why.
     fn asks_at(&self) -> Option<(Time, RpcReason)> {
         if self.is_absent {
             return None;
@@ -397,9 +387,7 @@ impl Candidate<'_> {
             true => self.state.rpc.min_rpc_time(),
             false => Time::ZERO,
         };
-        let wished = wish.map(|wish| (at(wish.heeds_backoff()), RpcReason::Wished(wish)));
-        let has_message = self.has_message && !self.is_suspended;
-        wished.or_else(|| has_message.then(|| (at(true), RpcReason::Message)))
+        wish.map(|wish| (at(wish.heeds_backoff()), RpcReason::Wished(wish)))
     }
 
     /// When the scheduler's own wish to be talked to comes up. One that gets no work and has none here would have nothing to talk of.

@@ -1,20 +1,22 @@
-//! How long tasks take: what their job says, else what its tasks took before, else a guess.
+//! How long tasks take: what their job's tasks took before, else what the job says, else a guess.
+//!
+//! A job whose tasks take other than it says is believed no more until it says something else. Schedulers go on as they are told, so it is
+//! learned of each, too, how much longer its tasks take than it reckons: what is asked of it is asked in its own seconds.
 
 use std::collections::BTreeMap;
 
+use brasserie_common::estimate::{SHORTEST, averaged};
 use brasserie_common::work::DEFAULT_ESTIMATE;
 
 use super::amounts::amount;
 use super::types::AssociationIndex;
 
-/// No estimate is shorter, and no task has less left while it runs: what is queued is never nothing.
-const SHORTEST: f64 = 0.001;
-/// How much of an estimate a task changes.
-const WEIGHT: f64 = 0.1;
-/// A task that takes so much longer than estimated is believed at once: too little work hurts less than a missed deadline.
-const JUMP: f64 = 1.1;
+/// What a job says is the same if it differs by no more than this part of it.
+const SAME: f64 = 1e-9;
+/// Tasks are never believed to take more times as long as their scheduler reckons, or a lesser part of that, than this.
+const LARGEST_CORRECTION: f64 = 1e6;
 /// So many jobs are remembered. One is a hundred bytes, and a worker has seldom more than some dozens that run again.
-const MOST_JOBS: usize = 10_000;
+pub(super) const MOST_JOBS: usize = 10_000;
 
 /// What a task has shown of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -61,12 +63,16 @@ pub struct Estimates {
     /// The same, the one that was longest not used first.
     by_use: BTreeMap<u64, Key>,
     uses: u64,
+    /// How many times as long as reckoned the tasks of a scheduler run.
+    corrections: BTreeMap<AssociationIndex, f64>,
 }
 
 type Key = (AssociationIndex, u32);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Learned {
+    /// What the job said of them.
+    said: Option<f64>,
     seconds: f64,
     used: u64,
 }
@@ -76,6 +82,8 @@ struct Learned {
 pub struct SavedEstimate {
     pub association: AssociationIndex,
     pub job: u32,
+    /// What the job said then.
+    pub said: Option<f64>,
     pub seconds: f64,
 }
 
@@ -85,7 +93,8 @@ impl Estimates {
         let mut estimates = Estimates::default();
         for one in saved {
             if amount(one.seconds) > 0.0 {
-                estimates.set((one.association, one.job), one.seconds);
+                let said = said(one.said);
+                estimates.set((one.association, one.job), said, one.seconds);
             }
         }
         estimates
@@ -97,6 +106,7 @@ impl Estimates {
             self.learned.get(key).map(|learned| SavedEstimate {
                 association: key.0,
                 job: key.1,
+                said: learned.said,
                 seconds: learned.seconds,
             })
         });
@@ -105,37 +115,65 @@ impl Estimates {
 
     /// Of a task that has not begun. `given` is what its job says.
     pub fn estimate(&mut self, association: AssociationIndex, job: u32, given: Option<f64>) -> f64 {
-        let given = given.map_or(0.0, amount);
-        if given > 0.0 {
-            return given.max(SHORTEST);
-        }
         let key = (association, job);
-        match self.learned.get(&key).map(|learned| learned.seconds) {
-            Some(seconds) => {
-                self.set(key, seconds);
-                seconds
-            }
-            None => DEFAULT_ESTIMATE,
+        if let Some(learned) = self.learned_of(key, said(given)) {
+            self.set(key, learned.said, learned.seconds);
         }
+        self.expected(association, job, given)
     }
 
-    /// A task of the job has run well, so long.
-    pub fn learn(&mut self, association: AssociationIndex, job: u32, took: f64) {
+    /// The same, and nothing is used by it.
+    pub fn expected(&self, association: AssociationIndex, job: u32, given: Option<f64>) -> f64 {
+        let given = said(given);
+        let learned = self.learned_of((association, job), given);
+        learned.map_or_else(|| reckoned(given), |learned| learned.seconds)
+    }
+
+    /// What holds of a job that says this. Of one that says nothing any more it is all that there is.
+    fn learned_of(&self, key: Key, said: Option<f64>) -> Option<Learned> {
+        let learned = self.learned.get(&key).copied();
+        learned.filter(|learned| said.is_none() || is_same(learned.said, said))
+    }
+
+    /// A task of the job, which said `given`, has run well, so long.
+    pub fn learn(
+        &mut self,
+        association: AssociationIndex,
+        job: u32,
+        given: Option<f64>,
+        took: f64,
+    ) {
         let took = amount(took).max(SHORTEST);
+        let given = said(given);
         let key = (association, job);
-        let seconds = match self.learned.get(&key) {
-            Some(before) if took <= JUMP * before.seconds => {
-                (1.0 - WEIGHT) * before.seconds + WEIGHT * took
-            }
-            Some(_) | None => took,
-        };
-        self.set(key, seconds);
+        let before = self.learned.get(&key);
+        let before = before.filter(|before| is_same(before.said, given));
+        let seconds = averaged(before.map(|before| before.seconds), took);
+        self.set(key, given, seconds);
+        let correction = self.corrections.get(&association).copied();
+        let correction = averaged(correction, took / reckoned(given));
+        self.set_correction(association, correction);
+    }
+
+    /// How many times as long as their scheduler reckons, by what jobs say, the tasks of it run; above 0, and 1 where nothing is known.
+    pub fn correction(&self, association: AssociationIndex) -> f64 {
+        self.corrections.get(&association).copied().unwrap_or(1.0)
+    }
+
+    /// As it was before a restart.
+    pub fn set_correction(&mut self, association: AssociationIndex, correction: f64) {
+        let correction = amount(correction);
+        if correction > 0.0 {
+            let correction = correction.clamp(1.0 / LARGEST_CORRECTION, LARGEST_CORRECTION);
+            self.corrections.insert(association, correction);
+        }
     }
 
     /// It is used, and whatever was longest not used makes room.
-    fn set(&mut self, key: Key, seconds: f64) {
+    fn set(&mut self, key: Key, said: Option<f64>, seconds: f64) {
         self.uses += 1;
         let learned = Learned {
+            said,
             seconds: amount(seconds).max(SHORTEST),
             used: self.uses,
         };
@@ -149,6 +187,26 @@ impl Estimates {
             self.learned.remove(&oldest);
         }
     }
+}
+
+/// What a job says, if it is an estimate.
+fn said(given: Option<f64>) -> Option<f64> {
+    let given = given.map(amount).filter(|given| *given > 0.0);
+    given.map(|given| given.max(SHORTEST))
+}
+
+/// Whether a job says the same still, or again after what it said went through a text.
+fn is_same(one: Option<f64>, other: Option<f64>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => (one - other).abs() <= SAME * one,
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    }
+}
+
+/// What the scheduler goes by.
+fn reckoned(said: Option<f64>) -> f64 {
+    said.unwrap_or(DEFAULT_ESTIMATE)
 }
 
 #[cfg(test)]
@@ -213,9 +271,14 @@ mod tests {
         for none in [0.0, -3.0, f64::NAN] {
             assert_eq!(estimates.estimate(HERE, 1, Some(none)), DEFAULT_ESTIMATE);
         }
-        estimates.learn(HERE, 1, 100.0);
+        estimates.learn(HERE, 1, None, 100.0);
         assert_eq!(estimates.estimate(HERE, 1, None), 100.0);
         assert_eq!(estimates.estimate(HERE, 1, Some(5.0)), 5.0);
+        // What its tasks took, and not what it says; but if it says something else, that.
+        estimates.learn(HERE, 1, Some(5.0), 500.0);
+        assert_eq!(estimates.estimate(HERE, 1, Some(5.0)), 500.0);
+        assert_eq!(estimates.estimate(HERE, 1, Some(600.0)), 600.0);
+        assert_eq!(estimates.estimate(HERE, 1, None), 500.0);
         assert_eq!(estimates.estimate(HERE, 2, None), DEFAULT_ESTIMATE);
         assert_eq!(
             estimates.estimate(AssociationIndex(1), 1, None),
@@ -234,9 +297,52 @@ mod tests {
             (200.0, 200.0),
             (0.0, 180.0 + SHORTEST / 10.0),
         ] {
-            estimates.learn(HERE, 1, took);
+            estimates.learn(HERE, 1, None, took);
             let computed = estimates.estimate(HERE, 1, None);
             assert!((computed - learned).abs() < 1e-9, "{took}: {computed}");
+        }
+    }
+
+    #[test]
+    fn how_far_a_scheduler_is_wrong_is_learned_of_all_its_tasks() {
+        let mut estimates = Estimates::default();
+        let there = AssociationIndex(1);
+        assert_eq!(estimates.correction(HERE), 1.0);
+        for (job, given, took, correction) in [
+            (1, Some(60.0), 0.6, 0.01),
+            // By a tenth down, and up at once.
+            (2, Some(10.0), 0.05, 0.0095),
+            (2, Some(10.0), 50.0, 5.0),
+            (3, None, 60.0, 4.6),
+            // As a task of nobody's estimate counts as one of a minute.
+            (3, None, 6e9, LARGEST_CORRECTION),
+        ] {
+            estimates.learn(HERE, job, given, took);
+            let error = estimates.correction(HERE) - correction;
+            assert!(error.abs() < 1e-9, "{job}: {error}");
+        }
+        assert_eq!(estimates.correction(there), 1.0);
+        for (set, correction) in [(0.25, 0.25), (f64::NAN, 0.25), (0.0, 0.25), (1e-20, 1e-6)] {
+            estimates.set_correction(there, set);
+            assert_eq!(estimates.correction(there), correction);
+        }
+    }
+
+    /// A worker with one CPU asks for a minute of work of a job whose tasks take a hundred times what it says, or a hundredth; the scheduler
+    /// sends as many as it takes for that.
+    #[test]
+    fn a_job_that_is_wrong_by_a_factor_of_a_hundred_neither_starves_nor_floods() {
+        for (given, takes) in [(0.1, 10.0), (10.0, 10.0), (1000.0, 10.0), (60.0, 0.001)] {
+            let mut estimates = Estimates::default();
+            estimates.learn(HERE, 1, Some(given), takes);
+            let wanted = 60.0;
+            let asked = wanted / estimates.correction(HERE);
+            let sent = (asked / given).ceil();
+            let queued = sent * estimates.estimate(HERE, 1, Some(given));
+            assert!(
+                (wanted..=wanted + 2.0 * takes).contains(&queued),
+                "{given}: {queued}"
+            );
         }
     }
 
@@ -245,11 +351,11 @@ mod tests {
         let mut estimates = Estimates::default();
         let last = u32::try_from(MOST_JOBS).unwrap();
         for job in 0..last {
-            estimates.learn(HERE, job, 5.0);
+            estimates.learn(HERE, job, None, 5.0);
         }
         // Asking for it uses it.
         estimates.estimate(HERE, 0, None);
-        estimates.learn(HERE, last, 5.0);
+        estimates.learn(HERE, last, None, 5.0);
         assert_eq!(estimates.estimate(HERE, 0, None), 5.0);
         assert_eq!(estimates.estimate(HERE, 1, None), DEFAULT_ESTIMATE);
         assert_eq!(estimates.estimate(HERE, last, None), 5.0);
@@ -261,7 +367,7 @@ mod tests {
     fn what_is_saved_comes_back_in_its_order() {
         let mut estimates = Estimates::default();
         for (job, took) in [(1, 10.0), (2, 20.0), (3, 30.0)] {
-            estimates.learn(HERE, job, took);
+            estimates.learn(HERE, job, None, took);
         }
         estimates.estimate(HERE, 1, None);
         let saved = estimates.save();
@@ -279,15 +385,16 @@ mod tests {
         #[test]
         fn estimates_are_above_nothing_and_finite(
             estimate in ANY, elapsed in ANY, done in proptest::option::of((ANY, ANY)),
-            took in vec(ANY, 0..5), given in proptest::option::of(ANY),
+            took in vec((proptest::option::of(ANY), ANY), 0..5), given in proptest::option::of(ANY),
         ) {
             let mut estimates = Estimates::default();
-            for took in took {
-                estimates.learn(HERE, 1, took);
+            for (given, took) in took {
+                estimates.learn(HERE, 1, given, took);
             }
+            let correction = estimates.correction(HERE);
             let learned = estimates.estimate(HERE, 1, given);
             let left = remaining(estimate, told(elapsed, done));
-            for seconds in [learned, left] {
+            for seconds in [learned, left, correction] {
                 prop_assert!(seconds > 0.0 && seconds.is_finite(), "{seconds}");
             }
         }

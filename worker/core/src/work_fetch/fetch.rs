@@ -57,7 +57,7 @@ pub struct Source {
     /// Tasks that have ended, which it was told and has not acknowledged.
     pub unacknowledged: usize,
     pub min_rpc_time: Time,
-    /// How many times as long as estimated its tasks run.
+    /// How many times as long as it reckons its tasks run ([`Estimates::correction`](super::Estimates::correction)).
     pub correction: f64,
     pub of_type: PerType<SourcePair>,
 }
@@ -285,9 +285,7 @@ impl<'a> Survey<'a> {
 
     fn is_limited(&self, association: AssociationIndex) -> bool {
         let association = self.grounds.associations.get(association.0);
-        association.is_some_and(|one| {
-            one.max_concurrent.is_some() || !one.max_concurrent_of_jobs.is_empty()
-        })
+        association.is_some_and(Association::is_limited)
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use brasserie_common::rng::{Purpose, Rng};
 use brasserie_common::{Processor, ServiceAddress, Story, Time, WorkDemand, WorkRequestSeq};
 
+use self::saving::Here;
 use super::contact_state::ContactState;
 use super::driver::{CheckEvent, Computing, Driver, ListReason};
 use super::estimates::Estimates;
@@ -83,6 +84,8 @@ pub struct Standing {
 pub struct Limits<'a> {
     /// Whose end is under way.
     pub ending: &'a BTreeSet<TaskNumber>,
+    /// Those that could not begin now, however few processors are busy.
+    pub held_back: &'a BTreeSet<TaskNumber>,
     /// What all tasks together may have.
     pub memory: f64,
     /// What each task is expected to have while it runs, in the same unit; none, if it is not named.
@@ -119,8 +122,9 @@ pub struct Request {
 /// How a task has ended.
 #[derive(Clone, Copy, Debug)]
 pub enum TaskEnd<'a> {
-    /// Well, after so many seconds of run time.
+    /// Well, after so many seconds of run time; its scheduler said so many.
     Well {
+        given: Option<f64>,
         took: f64,
     },
     Failed {
@@ -197,7 +201,12 @@ impl Fetcher {
         let mut members = members.into_iter();
         let contact = |index: usize| {
             let known = members.next().unwrap_or_default();
-            saved.contact(index, now, &processors, known, draw(&mut rng))
+            let here = Here {
+                now,
+                processors: &processors,
+                profile: &profile,
+            };
+            saved.contact(index, here, known, draw(&mut rng))
         };
         let contacts: Vec<ContactState> = (0..associations.len()).map(contact).collect();
         let rec: Vec<SavedRec> = (0..associations.len())
@@ -242,7 +251,7 @@ impl Fetcher {
             return;
         }
         for contact in &mut self.contacts {
-            contact.set_processors(now, &self.processors, &processors);
+            contact.set_processors(now, (&self.processors, &processors), &self.profile);
         }
         self.processors = processors;
         for index in 0..self.contacts.len() {
@@ -282,7 +291,10 @@ impl Fetcher {
     pub fn task_ended(&mut self, now: Time, task: &Task, end: TaskEnd<'_>) {
         let u = draw(&mut self.rng);
         match end {
-            TaskEnd::Well { took } => self.estimates.learn(task.association, task.job, took),
+            TaskEnd::Well { given, took } => {
+                self.estimates
+                    .learn(task.association, task.job, given, took);
+            }
             TaskEnd::Failed { story } => {
                 if let Some(contact) = self.contacts.get_mut(task.association.0) {
                     let terms = terms(&self.profile, u);
@@ -302,7 +314,18 @@ impl Fetcher {
         }
     }
 
+    /// The same without a trace of having asked.
+    pub fn expected(&self, association: AssociationIndex, job: u32, given: Option<f64>) -> f64 {
+        self.estimates.expected(association, job, given)
+    }
+
     // ---- what runs ----
+
+    /// When a choice is to be made although nobody waits: what runs must be accounted.
+    pub fn accounts_due(&self) -> Time {
+        let period = Duration::from_secs_f64(self.profile.schedule_period.clamp(0.0, 1e9));
+        self.chosen_at.map_or(Time::ZERO, |last| last + period)
+    }
 
     /// When it is to be chosen what runs; it may have passed.
     pub fn choice_due(&self) -> Time {
@@ -336,6 +359,7 @@ impl Fetcher {
             rec: self.accounting.averages(),
             tasks,
             ending: limits.ending,
+            held_back: limits.held_back,
             outlook: &outlook,
             memory: limits.memory,
             expected_memory: limits.expected_memory,

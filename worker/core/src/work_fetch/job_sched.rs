@@ -15,18 +15,15 @@ use super::outlook::Outlook;
 use super::profile::Profile;
 use super::types::{Associations, PerType, Processors, Task, TaskNumber};
 
-mod candidates;
 mod concurrency;
+mod contenders;
 mod danger;
 mod enforcement;
 mod run_list;
 
 pub use danger::EdfHistory;
 
-use candidates::Candidates;
-
-/// Amounts of processors that differ by less are the same: they are sums of parts.
-const TOLERANCE: f64 = 1e-6;
+use contenders::Contenders;
 
 /// Whether what runs may be stopped for something more important.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,6 +49,9 @@ pub struct Hand<'a> {
     pub tasks: &'a [Task],
     /// Whose end is under way: they keep what they have until then, and neither begin, stop nor go on.
     pub ending: &'a BTreeSet<TaskNumber>,
+    /// Those that could not begin now even if the amounts of processors allowed it: the cards that are theirs are taken, or the machine has
+    /// no room for another process. They take nothing and let others pass; of those that execute it says nothing.
+    pub held_back: &'a BTreeSet<TaskNumber>,
     /// What is expected of these tasks at `now`.
     pub outlook: &'a Outlook,
     /// What all tasks together may have, in the unit of `expected_memory`.
@@ -67,22 +67,25 @@ pub struct Schedule {
     pub start: Vec<TaskNumber>,
     pub preempt: Vec<TaskNumber>,
     pub resume: Vec<TaskNumber>,
+    /// All others that have what they need, in the order in which they should begin or go on when something ends before the next choice:
+    /// those in danger first, then those with cards. Whoever takes from it passes those that do not fit, or that still cannot begin.
+    pub next: Vec<TaskNumber>,
     /// Instances that nobody uses then.
     pub idle: PerType<f64>,
-    /// There are such: it should be looked now whom to ask for work.
+    /// There are such, and more than those that are held back will take: it should be looked now whom to ask for work.
     pub wants_fetch: bool,
 }
 
 impl Hand<'_> {
     /// Chooses, and notes in `history` what the next choice has to know of this one.
     pub fn choose(&self, history: &mut EdfHistory) -> Schedule {
-        let candidates = Candidates::new(self);
+        let contenders = Contenders::new(self);
         history.note_misses(self);
-        let in_danger = history.in_danger(self, &candidates);
-        let list = run_list::make(self, &candidates, in_danger);
-        let chosen = enforcement::enforce(self, &candidates, &list);
-        history.note_runs(&candidates, &list, &chosen);
-        chosen.schedule(self, &candidates)
+        let in_danger = history.in_danger(self, &contenders);
+        let list = run_list::make(self, &contenders, in_danger);
+        let chosen = enforcement::enforce(self, &contenders, &list);
+        history.note_runs(&contenders, &list, &chosen);
+        chosen.schedule(self, &contenders, &list)
     }
 }
 

@@ -25,8 +25,6 @@ pub struct TypeOutlook {
     pub saturated: f64,
     /// So long all instances are taken by tasks whose deadlines are in danger: nothing new can begin before.
     pub busy: f64,
-    /// Instances that such tasks use.
-    pub missed_instances: f64,
 }
 
 /// Of the tasks of one scheduler.

@@ -4,12 +4,16 @@ use std::time::Duration;
 
 use brasserie_common::{Time, WorkVerdict};
 
-use super::backoff::{finite, span, unit};
+use super::amounts::amount;
+use super::backoff::{span, unit};
 use super::profile::Profile;
 use super::reaction::Reaction;
 use super::reason::RpcReason;
 use super::types::{PerType, ProcessorType, Processors};
 use super::wait::{Wait, WaitCause, left};
+
+/// A backoff lasts for a random part of its interval, from one less than this to this.
+const LONGEST_PART: f64 = 1.5;
 
 /// Of one scheduler and one type. Nothing here knows of the scheduler's `min_rpc_time`, and nothing there of this.
 ///
@@ -65,11 +69,11 @@ impl PairBackoff {
 
     fn back_off(&mut self, now: Time, profile: &Profile, u: f64) {
         let grown = match self.interval {
-            none if none <= 0.0 => finite(profile.pair_backoff_min),
+            none if none <= 0.0 => amount(profile.pair_backoff_min),
             interval => 2.0 * interval,
         };
-        self.interval = grown.min(finite(profile.pair_backoff_max));
-        self.until = Some(now + span((0.5 + unit(u)) * self.interval));
+        self.interval = grown.min(amount(profile.pair_backoff_max));
+        self.until = Some(now + span((LONGEST_PART - 1.0 + unit(u)) * self.interval));
     }
 
     fn clear(&mut self) {
@@ -199,13 +203,21 @@ impl PairBackoffs {
     }
 
     /// By the names of the types, since a worker may come back with other cards, or with the same in another order.
-    pub fn restore(now: Time, processors: &Processors, saved: &[SavedPair]) -> Self {
+    /// No backoff is longer than the profile ever makes one, whatever is saved.
+    pub fn restore(
+        now: Time,
+        processors: &Processors,
+        saved: &[SavedPair],
+        profile: &Profile,
+    ) -> Self {
+        let most = amount(profile.pair_backoff_max);
+        let longest = span(LONGEST_PART * most);
         let restored = |of: ProcessorType| {
             let name = &processors[of].name;
             let known = saved.iter().find(|pair| pair.processors == *name);
             known.map_or_else(PairBackoff::default, |pair| PairBackoff {
-                interval: finite(pair.interval),
-                until: pair.left.map(|left| now + left),
+                interval: amount(pair.interval).min(most),
+                until: pair.left.map(|left| now + left.min(longest)),
                 no_apps: pair.no_apps,
                 came_empty: false,
             })
@@ -315,7 +327,7 @@ mod tests {
         assert!(pairs.of(CPU).has_no_apps());
         let saved = pairs.save(at(0.0), &processors());
         let left = Processors::new(processors()[CPU].clone(), Vec::new());
-        let restored = PairBackoffs::restore(at(9.0), &left, &saved);
+        let restored = PairBackoffs::restore(at(9.0), &left, &saved, &VOLUNTEER);
         assert!(!restored.of(CPU).has_no_apps());
     }
 
@@ -358,11 +370,7 @@ mod tests {
     #[test]
     fn only_a_need_that_was_not_met_backs_off() {
         let now = at(0.0);
-        let automatic = [
-            RpcReason::NeedWork,
-            RpcReason::ResultsDue,
-            RpcReason::Message,
-        ];
+        let automatic = [RpcReason::NeedWork, RpcReason::ResultsDue];
         let wished = Wish::ALL.map(RpcReason::Wished);
         for reason in automatic.into_iter().chain(wished) {
             for (verdict, backs_off) in [
@@ -544,7 +552,7 @@ mod tests {
         );
         let saved = pairs.save(at(700.0), &processors());
         let other = Processors::new(kind("CPU"), vec![kind("H100"), kind("A100")]);
-        let restored = PairBackoffs::restore(at(5.0), &other, &saved);
+        let restored = PairBackoffs::restore(at(5.0), &other, &saved, &VOLUNTEER);
         assert_eq!(wait(&restored, CPU, at(5.0)), 1100.0);
         assert_eq!(restored.of(CPU).interval(), 1200.0);
         assert_eq!(restored.of(CARDS), PairBackoff::default());
@@ -554,9 +562,17 @@ mod tests {
             left: Some(Duration::MAX),
             no_apps: false,
         };
-        let restored = PairBackoffs::restore(at(5.0), &other, &[nonsense]);
+        let restored = PairBackoffs::restore(at(5.0), &other, &[nonsense], &VOLUNTEER);
         assert_eq!(restored.of(CPU).interval(), 0.0);
-        assert!(restored.of(CPU).is_backed_off(at(1e9)));
+        assert_eq!(wait(&restored, CPU, at(5.0)), 129_600.0);
+        let long = SavedPair {
+            interval: 1e9,
+            ..saved[0].clone()
+        };
+        let cluster = &Profile::CLUSTER;
+        let restored = PairBackoffs::restore(at(5.0), &other, &[long], cluster);
+        assert_eq!(restored.of(CPU).interval(), 60.0);
+        assert_eq!(wait(&restored, CPU, at(5.0)), 90.0);
     }
 
     proptest! {
@@ -589,7 +605,7 @@ mod tests {
                 }
                 prop_assert_eq!(pairs.of(CARDS).interval(), 0.0);
                 let saved = pairs.save(now, &processors());
-                let restored = PairBackoffs::restore(at(3.0), &processors(), &saved);
+                let restored = PairBackoffs::restore(at(3.0), &processors(), &saved, &VOLUNTEER);
                 prop_assert_eq!(restored.save(at(3.0), &processors()), saved);
             }
         }

@@ -1,5 +1,7 @@
 //! Every constant of the policies, in two settings: for a cluster, and as the volunteers' system has them.
 
+use super::amounts::DAY;
+
 /// The constants. Spans are seconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
@@ -36,8 +38,6 @@ pub struct Profile {
     pub report_at_once: usize,
     /// Of what a scheduler got.
     pub rec_half_life: f64,
-    /// The longest step of the simulation, beyond ten of which a tenth is gone at once.
-    pub rr_step: f64,
     /// What began runs so long before another may take its place.
     pub time_slice: f64,
     pub rr_order: RrOrder,
@@ -78,7 +78,8 @@ pub enum TaskErrors {
 
 const MINUTE: f64 = 60.0;
 const HOUR: f64 = 60.0 * MINUTE;
-const DAY: f64 = 24.0 * HOUR;
+/// No step of the simulation is longer.
+const LONGEST_STEP: f64 = HOUR;
 
 impl Profile {
     /// Of workers that somebody runs for many.
@@ -102,10 +103,10 @@ impl Profile {
         report_delay: HOUR,
         report_at_once: 64,
         rec_half_life: HOUR,
-        rr_step: 3.0,
         time_slice: 3.0,
         rr_order: RrOrder::PriorityEvolving,
-        max_runnable: 1000,
+        // Twenty seconds of tasks that take eight milliseconds each on eight processors.
+        max_runnable: 20_000,
         task_errors: TaskErrors::Infrastructure,
         linger: 2.0 * MINUTE,
     };
@@ -131,13 +132,23 @@ impl Profile {
         report_delay: HOUR,
         report_at_once: 64,
         rec_half_life: 10.0 * DAY,
-        rr_step: HOUR,
         time_slice: HOUR,
         rr_order: RrOrder::PriorityEvolving,
         max_runnable: 1000,
         task_errors: TaskErrors::Any,
         linger: 0.0,
     };
+
+    /// For people.
+    pub fn name(&self) -> &'static str {
+        if *self == Profile::CLUSTER {
+            "cluster"
+        } else if *self == Profile::VOLUNTEER {
+            "volunteer"
+        } else {
+            "custom"
+        }
+    }
 
     /// Below this work is fetched.
     pub fn low_water(&self) -> f64 {
@@ -147,6 +158,12 @@ impl Profile {
     /// Up to this.
     pub fn high_water(&self) -> f64 {
         (self.low_water() + self.work_buffer_additional).max(1.0)
+    }
+
+    /// The longest step of the simulation, beyond ten of which a tenth is gone at once: so that a buffer is looked at in ten steps at
+    /// least.
+    pub fn rr_step(&self) -> f64 {
+        (self.high_water() / 10.0).min(LONGEST_STEP)
     }
 }
 
@@ -173,9 +190,29 @@ mod tests {
     }
 
     #[test]
-    fn steps_of_the_cluster_are_a_tenth_of_its_buffer() {
+    fn what_is_changed_has_a_name_of_its_own() {
+        let changed = Profile {
+            linger: 7.0,
+            ..Profile::CLUSTER
+        };
+        let all = [Profile::CLUSTER, Profile::VOLUNTEER, changed];
+        assert_eq!(
+            all.map(|profile| profile.name()),
+            ["cluster", "volunteer", "custom"]
+        );
+    }
+
+    #[test]
+    fn steps_are_a_tenth_of_the_buffer_and_no_longer_than_an_hour() {
         let cluster = Profile::CLUSTER;
-        assert_eq!(cluster.rr_step, cluster.high_water() / 10.0);
-        assert_eq!(cluster.high_water(), 30.0);
+        assert_eq!((cluster.high_water(), cluster.rr_step()), (30.0, 3.0));
+        assert_eq!(Profile::VOLUNTEER.rr_step(), 3600.0);
+        let with_buffer = |work_buffer_additional| Profile {
+            work_buffer_additional,
+            ..cluster.clone()
+        };
+        for (additional, step) in [(0.0, 1.0), (90.0, 10.0), (35_990.0, 3600.0), (1e9, 3600.0)] {
+            assert_eq!(with_buffer(additional).rr_step(), step, "{additional}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::fmt;
 /// | | in a backoff | suspended | when the talk fails |
 /// |---|---|---|---|
 /// | `User` | goes all the same | goes all the same | is dropped |
-/// | `Manager`, `Init` | waits | goes all the same | stays |
+/// | `Init` | waits | goes all the same | stays |
 /// | `Scheduler` | waits | waits | is dropped: what raised it raises it again |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Wish {
@@ -15,27 +15,25 @@ pub enum Wish {
     Scheduler,
     /// It has never been talked to (`INIT`).
     Init,
-    /// Whoever tells the worker to which schedulers it is attached (`ACCT_MGR_REQ`).
-    Manager,
     /// The worker's operator (`USER_REQ`).
     User,
 }
 
 impl Wish {
-    pub const ALL: [Wish; 4] = [Wish::Scheduler, Wish::Init, Wish::Manager, Wish::User];
+    pub const ALL: [Wish; 3] = [Wish::Scheduler, Wish::Init, Wish::User];
 
     /// Whether `min_rpc_time` holds it up.
     pub fn heeds_backoff(self) -> bool {
         match self {
             Wish::User => false,
-            Wish::Manager | Wish::Init | Wish::Scheduler => true,
+            Wish::Init | Wish::Scheduler => true,
         }
     }
 
     /// Whether it waits until the operator lets the scheduler have its way again.
     pub fn heeds_suspension(self) -> bool {
         match self {
-            Wish::User | Wish::Manager | Wish::Init => false,
+            Wish::User | Wish::Init => false,
             Wish::Scheduler => true,
         }
     }
@@ -43,7 +41,7 @@ impl Wish {
     /// Whether it is there still after it was tried in vain; else whatever raised it raises it again.
     pub fn outlives_failure(self) -> bool {
         match self {
-            Wish::Manager | Wish::Init => true,
+            Wish::Init => true,
             Wish::User | Wish::Scheduler => false,
         }
     }
@@ -57,15 +55,13 @@ pub enum RpcReason {
     ResultsDue,
     /// Processors would run out of work (`NEED_WORK`).
     NeedWork,
-    /// A task that goes on has something to say (`TRICKLE_UP`).
-    Message,
 }
 
 impl RpcReason {
     /// Whether nobody asked for it: only then is it the worker's own need that was not met when no work comes.
     pub fn is_automatic(self) -> bool {
         match self {
-            RpcReason::ResultsDue | RpcReason::NeedWork | RpcReason::Message => true,
+            RpcReason::ResultsDue | RpcReason::NeedWork => true,
             RpcReason::Wished(_) => false,
         }
     }
@@ -76,12 +72,10 @@ impl fmt::Display for RpcReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             RpcReason::Wished(Wish::User) => "requested by user",
-            RpcReason::Wished(Wish::Manager) => "requested by whoever manages the worker",
             RpcReason::Wished(Wish::Init) => "first contact",
             RpcReason::Wished(Wish::Scheduler) => "requested by the scheduler",
             RpcReason::ResultsDue => "to report ended tasks",
             RpcReason::NeedWork => "to fetch work",
-            RpcReason::Message => "to send a message of a running task",
         })
     }
 }
@@ -100,7 +94,6 @@ mod tests {
             )
         };
         assert_eq!(heeds(Wish::User), (false, false, false));
-        assert_eq!(heeds(Wish::Manager), (true, false, true));
         assert_eq!(heeds(Wish::Init), (true, false, true));
         assert_eq!(heeds(Wish::Scheduler), (true, true, false));
     }
@@ -112,11 +105,7 @@ mod tests {
             assert!(!RpcReason::Wished(wish).is_automatic());
             assert!(wish <= Wish::User);
         }
-        for reason in [
-            RpcReason::ResultsDue,
-            RpcReason::NeedWork,
-            RpcReason::Message,
-        ] {
+        for reason in [RpcReason::ResultsDue, RpcReason::NeedWork] {
             assert!(reason.is_automatic());
         }
     }

@@ -7,15 +7,12 @@ use std::f64::consts::LN_2;
 
 use brasserie_common::Time;
 
-use super::amounts::amount;
+use super::amounts::{DAY, amount};
 use super::profile::Profile;
 use super::types::{Processors, Stage, Task};
 
-const DAY: f64 = 86_400.0;
 /// Where none is given.
 const DEFAULT_HALF_LIFE: f64 = 10.0 * DAY;
-/// The half-life of an average that falls by the factor e in a week, as the volunteers' system had it at first.
-pub const RPC_POLICY_HALF_LIFE: f64 = 7.0 * DAY * LN_2;
 /// With less than this of it new, an average grows as if no time had passed: the difference of two close numbers says nothing.
 const HARDLY_NEW: f64 = 1e-6;
 /// An interval of this part of a period or less waits for more: a second where the period is a minute.

@@ -6,13 +6,19 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use brasserie_common::{EndedBy, Fault, Story, Time};
+use brasserie_common::{Story, Time};
 
-use super::backoff::{exponential_backoff, finite, span};
-use super::profile::{Profile, TaskErrors};
+use super::amounts::amount;
+use super::backoff::{exponential_backoff, span};
+use super::profile::Profile;
 use super::reason::{RpcReason, Wish};
 use super::types::TaskNumber;
 use super::wait::{Wait, WaitCause, left};
+
+/// No scheduler of the volunteers' system asks for a longer delay, so that what is saved as one is none of its.
+const LONGEST_DELAY: Duration = Duration::from_secs(2 * 86_400);
+/// Of failures in a row so many are remembered: none of the rules tells more of them apart.
+const MOST_FAILURES: u32 = 1_000_000;
 
 /// Whether the worker's own network is believed to work. While it does not, no failure is counted: it says nothing of the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,7 +168,7 @@ impl RpcPolicy {
     pub fn begin(&mut self, reason: RpcReason) {
         self.serving = match reason {
             RpcReason::Wished(_) => self.wish.take(),
-            RpcReason::ResultsDue | RpcReason::NeedWork | RpcReason::Message => None,
+            RpcReason::ResultsDue | RpcReason::NeedWork => None,
         };
     }
 
@@ -173,7 +179,7 @@ impl RpcPolicy {
         self.wait = None;
         self.list_is_good();
         self.members_answer = false;
-        let next = finite(next_contact);
+        let next = amount(next_contact);
         self.next_rpc_time = (next > 0.0).then(|| now + span(next));
         self.delay(now, request_delay);
     }
@@ -182,7 +188,7 @@ impl RpcPolicy {
     /// when is asked no sooner than work is fetched without a reason, and what was wished is wished still.
     pub fn deferred(&mut self, now: Time, request_delay: f64, profile: &Profile) {
         self.give_up();
-        self.delay(now, finite(request_delay).max(profile.fetch_period));
+        self.delay(now, amount(request_delay).max(profile.fetch_period));
     }
 
     /// The scheduler wants no request for so long.
@@ -191,7 +197,7 @@ impl RpcPolicy {
     }
 
     fn delay(&mut self, now: Time, request_delay: f64) {
-        if finite(request_delay) > 0.0 {
+        if amount(request_delay) > 0.0 {
             let until = now + span(request_delay);
             let cause = WaitCause::RequestDelay;
             self.set_min_rpc_time(Wait { until, cause });
@@ -240,8 +246,7 @@ impl RpcPolicy {
         story: &Story,
         terms: Terms<'_>,
     ) -> bool {
-        let counts = counts(terms.profile.task_errors, story.fault, story.ended_by)
-            && self.failed_tasks.insert(task);
+        let counts = terms.profile.task_errors.counts(story) && self.failed_tasks.insert(task);
         if counts {
             self.fail(now, terms, |failures| WaitCause::TaskFailed { failures });
         }
@@ -379,19 +384,28 @@ impl RpcPolicy {
         }
     }
 
-    /// The end of a wait that was in force is noticed as if the worker had not been away.
-    pub fn restore(now: Time, saved: &SavedRpc) -> Self {
+    /// The end of a wait that was in force is noticed as if the worker had not been away. No wait is longer than the profile ever makes one,
+    /// whatever is saved.
+    pub fn restore(now: Time, saved: &SavedRpc, profile: &Profile) -> Self {
+        let wait = saved.wait.map(|wait| SavedWait {
+            left: wait.left.min(longest(wait.cause, profile)),
+            ..wait
+        });
+        // A list waits for the backoff, or for its own interval.
+        let longest_for_list = span(profile.list_fetch_interval);
+        let longest_for_list =
+            wait.map_or(longest_for_list, |wait| longest_for_list.max(wait.left));
         RpcPolicy {
-            wait: saved.wait.map(|wait| Wait {
+            wait: wait.map(|wait| Wait {
                 until: now + wait.left,
                 cause: wait.cause,
             }),
             possibly_backed_off: saved.wait.is_some(),
-            next_rpc_time: saved.next_contact.map(|left| now + left),
-            failures: saved.failures,
-            list_failures: saved.list_failures,
+            next_rpc_time: (saved.next_contact).map(|left| now + left.min(LONGEST_DELAY)),
+            failures: saved.failures.min(MOST_FAILURES),
+            list_failures: saved.list_failures.min(MOST_FAILURES),
             list: match saved.list {
-                Some(left) => List::NotBefore(now + left),
+                Some(left) => List::NotBefore(now + left.min(longest_for_list)),
                 None => List::NotWanted,
             },
             wish: saved.wish,
@@ -408,25 +422,16 @@ impl Default for RpcPolicy {
     }
 }
 
-/// Whether such an end is a failure of its scheduler. What ends because the worker does says nothing of anybody.
-fn counts(errors: TaskErrors, fault: Fault, ended_by: Option<EndedBy>) -> bool {
-    match ended_by {
-        Some(EndedBy::Shutdown | EndedBy::Suicide) => return false,
-        Some(
-            EndedBy::Operator
-            | EndedBy::Orphan
-            | EndedBy::Timeout
-            | EndedBy::Deadline
-            | EndedBy::MemoryLimit
-            | EndedBy::OutOfMemory,
-        )
-        | None => {}
-    }
-    match (errors, fault) {
-        (TaskErrors::Off, _) | (_, Fault::Nobody) => false,
-        (TaskErrors::Infrastructure, Fault::Task) => false,
-        (TaskErrors::Infrastructure, Fault::Worker | Fault::System) => true,
-        (TaskErrors::Any, Fault::Task | Fault::Worker | Fault::System) => true,
+/// The longest that a wait for this can have left.
+fn longest(cause: WaitCause, profile: &Profile) -> Duration {
+    match cause {
+        WaitCause::RequestDelay | WaitCause::NextContact => LONGEST_DELAY,
+        WaitCause::ListFailedAgain { .. } => span(profile.list_fetch_interval),
+        WaitCause::RpcFailed { .. }
+        | WaitCause::ListFailed { .. }
+        | WaitCause::TaskFailed { .. }
+        | WaitCause::Failures { .. }
+        | WaitCause::NoWork { .. } => span(profile.rpc_backoff_max),
     }
 }
 

@@ -10,7 +10,7 @@ mod queues;
 
 use brasserie_common::Time;
 
-use super::amounts::amount;
+use super::amounts::{DAY, TOLERANCE, amount};
 use super::busy::BusyTimes;
 use super::outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};
 use super::priority::Priorities;
@@ -23,9 +23,6 @@ use super::types::{
 use bound::LatestEnd;
 use queues::Queues;
 
-const DAY: f64 = 86_400.0;
-/// What lies between no instance and some.
-const SOME: f64 = 1e-6;
 /// A step longer than so many of the longest is cut to one of so many parts.
 const LONG_STEPS: f64 = 10.0;
 /// The least part of an instance that a task keeps others from when it is counted who runs, so that their number has a bound.
@@ -237,8 +234,11 @@ impl<'a> Simulation<'a> {
                 break;
             }
             let seconds = self.step(self.tasks[best].left);
-            if seconds >= self.tasks[best].left {
-                self.end(best, seconds);
+            for place in 0..self.active.len() {
+                let index = self.active[place];
+                if seconds >= self.tasks[index].left {
+                    self.end(index, seconds);
+                }
             }
             self.advance(seconds);
             self.pick();
@@ -256,7 +256,7 @@ impl<'a> Simulation<'a> {
 
     /// How far time goes until the first task ends: not too far at once.
     fn step(&self, until_end: f64) -> f64 {
-        let longest = amount(self.situation.profile.rr_step);
+        let longest = amount(self.situation.profile.rr_step());
         if longest == 0.0 || until_end <= longest {
             until_end
         } else if until_end > LONG_STEPS * longest {
@@ -275,7 +275,6 @@ impl<'a> Simulation<'a> {
         }
         self.missed.push(index);
         self.outlook.misses.insert(task.number);
-        self.outlook.of_type[task.of_type].missed_instances += task.usage.of_its_type();
         let pairs = &mut self.outlook.of_association[task.association.0].of_type;
         let pair = &mut pairs[task.of_type];
         pair.deadlines_missed = pair.deadlines_missed.saturating_add(1);
@@ -310,10 +309,10 @@ impl<'a> Simulation<'a> {
         for of_type in processors.types() {
             let of_it = &mut self.outlook.of_type[of_type];
             let idle = processors.instances(of_type) - self.used[of_type];
-            if idle > SOME {
+            if idle > TOLERANCE {
                 of_it.shortfall += idle * within;
             }
-            if idle < SOME {
+            if idle < TOLERANCE {
                 of_it.saturated = self.elapsed + seconds;
             }
             for (index, association) in associations.iter().enumerate() {

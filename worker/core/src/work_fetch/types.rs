@@ -96,6 +96,11 @@ impl<T> IndexMut<ProcessorType> for PerType<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AssociationIndex(pub usize);
 
+impl AssociationIndex {
+    /// The only one of a worker with a single scheduler.
+    pub const FIRST: AssociationIndex = AssociationIndex(0);
+}
+
 /// What the worker's operator has said of a scheduler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Association {
@@ -105,6 +110,13 @@ pub struct Association {
     pub max_concurrent: Option<u32>,
     /// The same of single jobs, by their numbers.
     pub max_concurrent_of_jobs: BTreeMap<u32, u32>,
+}
+
+impl Association {
+    /// Whether the operator limits how many of its tasks, or of some of them, run at once.
+    pub fn is_limited(&self) -> bool {
+        self.max_concurrent.is_some() || !self.max_concurrent_of_jobs.is_empty()
+    }
 }
 
 /// All of them, by their index.

@@ -95,7 +95,7 @@ fn in_a_row(failures: u32) -> String {
 }
 
 /// What is left of a wait.
-pub(super) fn left(now: Time, until: Time) -> Duration {
+pub(in crate::work_fetch) fn left(now: Time, until: Time) -> Duration {
     until.since(now)
 }
 

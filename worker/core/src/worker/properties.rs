@@ -12,9 +12,9 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 use crate::effect::{Call, CallReply, Effect, Goodbye};
-use crate::work_fetch::Profile;
+use crate::work_fetch::{Preemption, Profile};
 use crate::worker::rig::*;
-use crate::{Event, LifeStage, RunTask, WorkFetch, Worker};
+use crate::{AssociationIndex, Event, LifeStage, RunTask, WorkFetch, Worker};
 
 /// One thing that happens; small numbers pick from small pools.
 #[derive(Clone, Debug)]
@@ -99,6 +99,10 @@ struct World {
     ending: Option<(TaskKey, InvocationId)>,
     spawned: BTreeSet<InvocationId>,
     denied: BTreeSet<InvocationId>,
+    /// Live, and stopped for others.
+    stopped: BTreeSet<InvocationId>,
+    /// They went on only to end.
+    sent_off: BTreeSet<InvocationId>,
     heartbeats: Vec<CallId>,
     reports: Vec<CallId>,
     exited: bool,
@@ -112,6 +116,8 @@ impl World {
             ending: None,
             spawned: BTreeSet::new(),
             denied: BTreeSet::new(),
+            stopped: BTreeSet::new(),
+            sent_off: BTreeSet::new(),
             heartbeats: Vec::new(),
             reports: Vec::new(),
             exited: false,
@@ -160,7 +166,7 @@ impl World {
             Step::Suicide(n) => self.rig.suicide(n, OWN),
             Step::Shutdown => self.rig.hear(Event::Shutdown),
             Step::Drain => self.rig.hear(Event::Drain),
-            Step::ConnectionLost => self.rig.hear(Event::ConnectionLost),
+            Step::ConnectionLost => self.rig.hear(lost_connection()),
             Step::Answer { n, version, state } => match self.heartbeats.pop() {
                 None => return,
                 Some(call) => self.rig.heartbeat_answered(call.0, n, version, state),
@@ -207,6 +213,7 @@ impl World {
         let key = self.live.keys().nth(which % self.live.len()).cloned();
         let task = key.unwrap();
         let invocation = self.live.remove(&task).unwrap();
+        self.stopped.remove(&invocation);
         self.ending = Some((task.clone(), invocation));
         let status = match what {
             0 => ReportedStatus::failed(),
@@ -222,6 +229,7 @@ impl World {
     }
 
     fn judge(&mut self, effects: Vec<Effect>) {
+        let mut resumed = None;
         for effect in effects {
             assert!(
                 !self.exited
@@ -231,22 +239,7 @@ impl World {
             );
             match effect {
                 Effect::Reply { request, .. } => assert_eq!(request, RequestId(9)),
-                Effect::Call { id, call } => match call {
-                    Call::Heartbeat { goodbye, .. } => {
-                        match goodbye {
-                            Goodbye::No => {}
-                            Goodbye::TasksAreDead => assert!(self.live.is_empty()),
-                        }
-                        self.heartbeats.push(id);
-                    }
-                    Call::UpdateStatus { task, status, .. } => {
-                        self.reports.push(id);
-                        if status.is_overwriteable() {
-                            assert!(!self.spawned_and_live(&task.key(), task.invocation));
-                            self.denied.insert(task.invocation);
-                        }
-                    }
-                },
+                Effect::Call { id, call, .. } => self.judge_call(id, call),
                 Effect::Spawn { run, .. } => {
                     let invocation = run.task.invocation;
                     let before = self.live.insert(run.task.key(), invocation);
@@ -256,7 +249,7 @@ impl World {
                         assert!(!self.denied.contains(&invocation), "spawned after denial");
                         self.judge_spawn(&run);
                     }
-                    match self.rig.worker.life_stage() {
+                    match self.rig.own().life_stage() {
                         LifeStage::Running => {}
                         LifeStage::Draining => assert!(run.task.is_healthcheck()),
                         LifeStage::Leaving | LifeStage::Dying | LifeStage::Gone => {
@@ -268,8 +261,23 @@ impl World {
                     task, invocation, ..
                 } => {
                     let is_live = self.live.get(&task) == Some(&invocation);
+                    assert!(!self.stopped.contains(&invocation), "it would not hear it");
+                    if resumed == Some(invocation) {
+                        self.sent_off.insert(invocation);
+                    }
                     assert!(is_live || self.ending == Some((task, invocation)));
                 }
+                Effect::Suspend { task, invocation } => {
+                    assert_eq!(self.live.get(&task), Some(&invocation));
+                    assert!(self.stopped.insert(invocation), "stopped twice");
+                }
+                Effect::Resume { task, invocation } => {
+                    let is_ending = self.ending == Some((task.clone(), invocation));
+                    assert!(is_ending || self.live.get(&task) == Some(&invocation));
+                    assert!(self.stopped.remove(&invocation), "it was not stopped");
+                    resumed = Some(invocation);
+                }
+                Effect::NewInstance { .. } => panic!("the only association begins anew"),
                 Effect::Exit { .. } => {
                     assert!(self.live.is_empty(), "processes outlive the worker");
                     self.exited = true;
@@ -278,16 +286,43 @@ impl World {
         }
     }
 
+    fn judge_call(&mut self, id: CallId, call: Call) {
+        match call {
+            Call::Heartbeat { goodbye, .. } => {
+                match goodbye {
+                    Goodbye::No => {}
+                    Goodbye::TasksAreDead => assert!(self.live.is_empty()),
+                }
+                self.heartbeats.push(id);
+            }
+            Call::UpdateStatus { task, status, .. } => {
+                self.reports.push(id);
+                if status.is_overwriteable() {
+                    assert!(!self.spawned_and_live(&task.key(), task.invocation));
+                    self.denied.insert(task.invocation);
+                }
+            }
+            Call::RequestWork { .. } => unreachable!("the rig keeps them apart"),
+        }
+    }
+
     /// Who may not wait begins on acceptance; who may begins whatever has come since, but alone on the only processor.
     fn judge_spawn(&self, run: &RunTask) {
         let fetches = self.rig.worker.fetches_work();
         if fetches && run.task.work.bufferable {
-            let others = self.live.keys().filter(|key| !is_healthcheck(key));
-            assert_eq!(others.count(), 1, "{:?}", run.task.key());
+            let others = self.live.iter().filter(|(key, invocation)| {
+                !is_healthcheck(key) && !self.stopped.contains(invocation)
+            });
+            // One that was stopped and is to end may have gone on for that.
+            let ending = self
+                .sent_off
+                .iter()
+                .filter(|one| self.live.values().any(|live| live == *one));
+            assert_eq!(others.count() - ending.count(), 1, "{:?}", run.task.key());
             return;
         }
-        assert_eq!(self.rig.worker.health(), Health::Healthy);
-        assert_eq!(Some(run.scheduler), self.rig.worker.bound_to());
+        assert_eq!(self.rig.own().health(), Health::Healthy);
+        assert_eq!(Some(run.scheduler), self.rig.own().bound_to());
     }
 
     /// No processor is idle while somebody waits for it.
@@ -307,7 +342,7 @@ fn is_healthcheck(key: &TaskKey) -> bool {
 
 /// Whether it has not begun to end its tasks because it must.
 fn is_alive(worker: &Worker) -> bool {
-    match worker.life_stage() {
+    match worker.association(AssociationIndex::FIRST).life_stage() {
         LifeStage::Running | LifeStage::Draining | LifeStage::Leaving => true,
         LifeStage::Dying | LifeStage::Gone => false,
     }
@@ -323,11 +358,12 @@ struct Belief {
 
 impl Belief {
     fn of(worker: &Worker) -> Self {
+        let own = worker.association(AssociationIndex::FIRST);
         Belief {
-            until: worker.tasks_may_live_until(),
-            health: worker.health(),
-            life: worker.life_stage(),
-            scheduler: worker.scheduler(),
+            until: own.tasks_may_live_until(),
+            health: own.health(),
+            life: own.life_stage(),
+            scheduler: own.scheduler(),
         }
     }
 }
@@ -368,9 +404,14 @@ proptest! {
     fn promises_hold(
         joined in proptest::bool::weighted(0.8),
         fetches in any::<bool>(),
+        preempts in any::<bool>(),
         steps in proptest::collection::vec(step(), 0..120),
     ) {
-        let work_fetch = fetches.then_some(WorkFetch { profile: Profile::CLUSTER });
+        let preemption = if preempts { Preemption::Suspend } else { Preemption::Off };
+        let work_fetch = fetches.then(|| WorkFetch {
+            preemption,
+            ..WorkFetch::new(Profile::CLUSTER, 1)
+        });
         let rig = Rig::with(|options| options.work_fetch = work_fetch);
         let rig = if joined { rig.join() } else { rig };
         let mut world = World::new(rig);
@@ -400,15 +441,15 @@ proptest! {
         let rig = &mut world.rig;
         // What was slept through is noticed.
         rig.wait(0);
-        let Some(until) = rig.worker.tasks_may_live_until() else {
+        let Some(until) = rig.own().tasks_may_live_until() else {
             return Ok(());
         };
-        if rig.worker.life_stage() == LifeStage::Dying {
+        if rig.own().life_stage() == LifeStage::Dying {
             prop_assert!(until <= rig.now());
             return Ok(());
         }
         // It says goodbye by time alone.
-        if rig.worker.life_stage() == LifeStage::Leaving && rig.worker.live_processes() == 0 {
+        if rig.own().life_stage() == LifeStage::Leaving && rig.worker.live_processes() == 0 {
             return Ok(());
         }
         // Time alone changes nothing, however often somebody looks.
@@ -416,7 +457,7 @@ proptest! {
             if rig.now() + Duration::from_millis(millis) < until {
                 rig.wait(millis);
                 prop_assert!(is_alive(&rig.worker));
-                prop_assert_eq!(rig.worker.tasks_may_live_until(), Some(until));
+                prop_assert_eq!(rig.own().tasks_may_live_until(), Some(until));
             }
         }
         // Neither a nanosecond earlier nor later, whether or not there was a look before.

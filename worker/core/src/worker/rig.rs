@@ -7,12 +7,12 @@ use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{
     BackoffDuration, CallId, CallOutcome, EndedBy, Health, InvocationId, JobName, Kill, KillMethod,
     KillRequest, NodeName, Principal, RefusalCode, ReportedStatus, RequestId, RunningTask,
-    SchedulerId, SequenceNumber, Shard, Story, TaskKey, TaskSubprocessOptions, Time,
+    SchedulerId, SequenceNumber, Shard, Story, TaskKey, TaskSubprocessOptions, Time, WorkRequest,
     WorkerDescription, WorkerId, WorkerSetId,
 };
 
 use crate::effect::{Call, CallReply, Effect, Goodbye, Reply};
-use crate::{Event, Options, RunTask, Worker};
+use crate::{Association, AssociationIndex, Event, Options, RunTask, Worker};
 
 pub(super) const OWN: WorkerId = WorkerId(brasserie_common::InstanceId {
     start_time: 50,
@@ -128,6 +128,10 @@ pub(super) struct Rig {
     now: Time,
     /// When each heartbeat left, goodbyes apart.
     pub(super) beats: Vec<Time>,
+    /// Requests for work that left.
+    pub(super) work_requests: Vec<(CallId, WorkRequest)>,
+    last_beat: u64,
+    last_status: u64,
 }
 
 impl Rig {
@@ -139,7 +143,7 @@ impl Rig {
     pub(super) fn shifted(millis: u64) -> Self {
         let mut rig = Self::new();
         rig.now = rig.now + Duration::from_millis(millis);
-        let options = rig.worker.association.options.clone();
+        let options = Options::clone(&rig.own().options);
         rig.worker = Worker::new(options, rig.now);
         rig
     }
@@ -156,6 +160,9 @@ impl Rig {
             worker: Worker::new(options, now),
             now,
             beats: Vec::new(),
+            work_requests: Vec::new(),
+            last_beat: 0,
+            last_status: 0,
         }
     }
 
@@ -166,18 +173,24 @@ impl Rig {
 
     pub(super) fn join(mut self) -> Self {
         self.wait(0);
-        self.heartbeat_answered(1, 1, 1, Health::New);
+        self.heartbeat_answered(self.last_beat, 1, 1, Health::New);
         self.fetch(1);
         self.run(healthcheck(1, 7, HEALTHCHECK_NEW_WORKER_NODE));
         self.end_healthcheck(
             healthcheck(1, 7, HEALTHCHECK_NEW_WORKER_NODE),
             ReportedStatus::done(),
         );
-        self.heartbeat_answered(2, 1, 1, Health::Unhealthy);
-        self.acknowledge(3);
-        self.heartbeat_answered(4, 1, 1, Health::Healthy);
-        assert_eq!(self.worker.health(), Health::Healthy);
+        let status = self.last_status;
+        self.heartbeat_answered(self.last_beat, 1, 1, Health::Unhealthy);
+        self.acknowledge(status);
+        self.heartbeat_answered(self.last_beat, 1, 1, Health::Healthy);
+        assert_eq!(self.own().health(), Health::Healthy);
         self
+    }
+
+    /// What it is for its first scheduler.
+    pub(super) fn own(&self) -> &Association {
+        self.worker.association(AssociationIndex::FIRST)
     }
 
     pub(super) fn hear(&mut self, event: Event) -> Vec<Effect> {
@@ -218,24 +231,27 @@ impl Rig {
         self.drain()
     }
 
+    /// Requests for work are kept apart.
     fn drain(&mut self) -> Vec<Effect> {
-        let effects: Vec<_> = std::iter::from_fn(|| self.worker.poll_effect()).collect();
-        let is_beat = |effect: &&Effect| match effect {
-            Effect::Call {
-                call: Call::Heartbeat { goodbye, .. },
-                ..
-            } => *goodbye == Goodbye::No,
-            Effect::Call {
-                call: Call::UpdateStatus { .. },
-                ..
+        let mut effects = Vec::new();
+        while let Some(effect) = self.worker.poll_effect() {
+            if let Effect::Call { id, call, .. } = &effect {
+                match call {
+                    Call::Heartbeat { goodbye, .. } => {
+                        self.last_beat = id.0;
+                        if *goodbye == Goodbye::No {
+                            self.beats.push(self.now);
+                        }
+                    }
+                    Call::UpdateStatus { .. } => self.last_status = id.0,
+                    Call::RequestWork { request, .. } => {
+                        self.work_requests.push((*id, (**request).clone()));
+                        continue;
+                    }
+                }
             }
-            | Effect::Reply { .. }
-            | Effect::Spawn { .. }
-            | Effect::Kill { .. }
-            | Effect::Exit { .. } => false,
-        };
-        let beats = effects.iter().filter(is_beat).map(|_| self.now);
-        self.beats.extend(beats);
+            effects.push(effect);
+        }
         effects
     }
 
@@ -245,7 +261,7 @@ impl Rig {
 
     /// Milliseconds from now until the worker would begin to end itself; nanoseconds are cut off.
     pub(super) fn left_to_live(&self) -> Option<u64> {
-        let left = self.worker.tasks_may_live_until()?.since(self.now);
+        let left = self.own().tasks_may_live_until()?.since(self.now);
         Some(u64::try_from(left.as_millis()).unwrap())
     }
 
@@ -253,6 +269,11 @@ impl Rig {
     pub(super) fn next_timer(&self) -> Option<u64> {
         let wait = self.worker.poll_timeout()?.since(self.now);
         Some(u64::try_from(wait.as_millis()).unwrap())
+    }
+
+    /// The call of the last heartbeat.
+    pub(super) fn last_beat(&self) -> u64 {
+        self.last_beat
     }
 
     pub(super) fn completed(&mut self, call: u64, outcome: CallOutcome<CallReply>) -> Vec<Effect> {
@@ -281,12 +302,13 @@ impl Rig {
     pub(super) fn serve(&mut self, effects: Vec<Effect>, n: i64, state: Health) {
         let mut effects = std::collections::VecDeque::from(effects);
         while let Some(effect) = effects.pop_front() {
-            let Effect::Call { id, call } = effect else {
+            let Effect::Call { id, call, .. } = effect else {
                 continue;
             };
             effects.extend(match call {
                 Call::Heartbeat { .. } => self.heartbeat_answered(id.0, n, 1, state),
                 Call::UpdateStatus { .. } => self.acknowledge(id.0),
+                Call::RequestWork { .. } => Vec::new(),
             });
         }
     }
@@ -372,6 +394,13 @@ pub(super) fn fetch_event(scheduler: Option<SchedulerId>) -> Event {
     }
 }
 
+/// To the first scheduler.
+pub(super) fn lost_connection() -> Event {
+    Event::ConnectionLost {
+        association: AssociationIndex::FIRST,
+    }
+}
+
 pub(super) fn accepted() -> Effect {
     Effect::Reply {
         request: RequestId(9),
@@ -405,9 +434,10 @@ pub(super) fn heartbeat(rig: &Rig, id: u64, worker_set: WorkerSetId) -> Effect {
 
 pub(super) fn beat(rig: &Rig, id: u64, worker_set: WorkerSetId, goodbye: Goodbye) -> Effect {
     Effect::Call {
+        association: AssociationIndex::FIRST,
         id: CallId(id),
         call: Call::Heartbeat {
-            worker: Box::new(rig.worker.description().clone()),
+            worker: Box::new(rig.own().description().clone()),
             worker_set,
             goodbye,
         },
@@ -421,6 +451,7 @@ pub(super) fn report(id: u64, n: i64, task: RunningTask, status: ReportedStatus)
         false => told(task),
     };
     Effect::Call {
+        association: AssociationIndex::FIRST,
         id: CallId(id),
         call: Call::UpdateStatus {
             task: task.into(),

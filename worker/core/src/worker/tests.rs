@@ -1,9 +1,12 @@
 //! Transcripts: what is heard, and exactly what is done.
 
 mod cards;
+mod fetching;
 mod joining;
 mod leaving;
 mod limits;
+mod looking;
+mod preemption;
 mod queueing;
 mod reporting;
 mod running;

@@ -263,7 +263,7 @@ impl Sides {
         let Some(lost_at) = self.lost_at else {
             return;
         };
-        let worker = &self.rig.worker;
+        let worker = self.rig.own();
         match worker.life_stage() {
             LifeStage::Dying | LifeStage::Gone => return,
             LifeStage::Running | LifeStage::Draining | LifeStage::Leaving => {}
@@ -291,11 +291,12 @@ impl Sides {
         let mut effects = std::collections::VecDeque::from(effects);
         while let Some(effect) = effects.pop_front() {
             match effect {
-                Effect::Call { id, call } => match call {
+                Effect::Call { id, call, .. } => match call {
                     Call::Heartbeat { .. } => self.heartbeats.push(id),
                     Call::UpdateStatus { task, .. } => {
                         self.statuses.push((id, task.invocation.0.start_time));
                     }
+                    Call::RequestWork { .. } => panic!("it fetches no work"),
                 },
                 Effect::Spawn { run, .. } => {
                     let ended = self
@@ -303,7 +304,12 @@ impl Sides {
                         .end_healthcheck((*run).clone(), ReportedStatus::done());
                     effects.extend(ended);
                 }
-                Effect::Reply { .. } | Effect::Kill { .. } | Effect::Exit { .. } => {}
+                Effect::Reply { .. }
+                | Effect::Kill { .. }
+                | Effect::Suspend { .. }
+                | Effect::Resume { .. }
+                | Effect::NewInstance { .. }
+                | Effect::Exit { .. } => {}
             }
         }
     }
@@ -503,7 +509,7 @@ fn the_worker_is_at_its_end_no_later_than_the_safety_margin_after_its_scheduler(
             sides.step(step);
         }
         sides.end_with(cut);
-        let has_heard = sides.rig.worker.scheduler() == Some(scheduler(sides.n));
+        let has_heard = sides.rig.own().scheduler() == Some(scheduler(sides.n));
         if has_heard && sides.lost_at.is_some() {
             judged.set(judged.get() + 1);
             was_healthy.set(was_healthy.get() + u32::from(sides.was_healthy));

@@ -78,7 +78,7 @@ impl World {
             "shutdown" => self.event(Event::Shutdown)?,
             // connection-lost
             // The connection to the scheduler broke.
-            "connection-lost" => self.event(Event::ConnectionLost)?,
+            "connection-lost" => self.connection_lost()?,
             // advance 15s [with S1 [no-healthchecks]]
             // Time passes, every timer is served; S1 answers as it did last, and sends healthchecks.
             "advance" => {
@@ -109,7 +109,7 @@ impl World {
             // Until when the keeper lets tasks live if the worker is gone.
             "lease" => {
                 let now = self.now;
-                let until = self.core()?.tasks_may_live_until();
+                let until = self.own()?.tasks_may_live_until();
                 self.say(match until {
                     None => "nobody counts on the death of tasks".to_owned(),
                     Some(at) if at <= now => "tasks must die now".to_owned(),
@@ -182,7 +182,7 @@ impl World {
 
     fn addressee(w: &mut Words<'_>) -> Result<WorkerId, String> {
         if !w.take("for") {
-            return Ok(Self::own());
+            return Ok(Self::own_id());
         }
         match w.word("a worker")? {
             "w9" => Ok(WorkerId::new(OTHER.0, OTHER.1)),
@@ -383,7 +383,7 @@ impl World {
                 config: String::new(),
                 command: vec!["/bin/sh".to_owned()],
                 scheduler,
-                worker: Self::own(),
+                worker: Self::own_id(),
                 sequence: SequenceNumber::default(),
                 options: TaskSubprocessOptions::default(),
             },
@@ -435,7 +435,7 @@ impl World {
             from: Principal::Own,
             tasks,
             scheduler,
-            worker: Self::own(),
+            worker: Self::own_id(),
             sequence,
         })
     }
@@ -463,7 +463,7 @@ impl World {
             task: task.key(),
             invocation: task.invocation,
             scheduler,
-            worker: Self::own(),
+            worker: Self::own_id(),
             kill: Kill {
                 request: KillRequest {
                     method: KillMethod::TermWaitKill,

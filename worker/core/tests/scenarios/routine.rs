@@ -49,6 +49,7 @@ impl World {
         self.routine.scheduler.is_some()
             && match call {
                 Call::Heartbeat { .. } => true,
+                Call::RequestWork { .. } => false,
                 Call::UpdateStatus { task, .. } => {
                     self.is_routine_run(&self.name_of_run(task.invocation))
                 }
@@ -59,6 +60,7 @@ impl World {
         let kind = match call {
             Call::Heartbeat { .. } => CallKind::Heartbeat,
             Call::UpdateStatus { .. } => CallKind::Report,
+            Call::RequestWork { .. } => return,
         };
         self.routine.todo.push((id, kind));
     }
@@ -128,12 +130,12 @@ impl World {
         self.routine.state = None;
         self.complete(&first, CallOutcome::Done(answer))?;
         let id = self.scheduler(scheduler)?.id;
-        self.fetch("routine-fetch", Some(id), Self::own())?;
+        self.fetch("routine-fetch", Some(id), Self::own_id())?;
         self.routine_check(" new-worker")?;
         self.routine.state = Some(Health::Healthy);
         self.answer_routine_calls()?;
         self.note_state(scheduler, Health::Healthy);
-        let worker = self.core()?;
+        let worker = self.own()?;
         let (health, set) = (worker.health(), worker.worker_set());
         if health != Health::Healthy {
             return Err(format!("it does not become HEALTHY: {:?}", self.out));

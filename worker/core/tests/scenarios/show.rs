@@ -19,6 +19,7 @@ impl World {
                 let text = match reply {
                     Ok(Reply::Empty) => "ok".to_owned(),
                     Ok(Reply::RunningTasks(tasks)) => self.listing(&tasks),
+                    Ok(Reply::WorkFetch(_)) => "its work fetch".to_owned(),
                     Err(refusal) => {
                         let text = self.in_text(&refusal.message);
                         format!("refused, {}: {text}", self.code_text(refusal.code))
@@ -28,7 +29,7 @@ impl World {
                     self.say(format!("reply to {asked}: {text}"));
                 }
             }
-            Effect::Call { id, call } => {
+            Effect::Call { id, call, .. } => {
                 if self.is_routine_call(&call) {
                     self.await_routine(id, &call);
                 } else {
@@ -49,6 +50,14 @@ impl World {
                     self.say(line);
                 }
             }
+            Effect::Suspend { task, invocation } => {
+                let run = self.name_of_run(invocation);
+                self.say(format!("suspend {run} on {}", task.node));
+            }
+            Effect::Resume { task, invocation } => {
+                let run = self.name_of_run(invocation);
+                self.say(format!("resume {run} on {}", task.node));
+            }
             Effect::Kill {
                 task,
                 invocation,
@@ -58,6 +67,7 @@ impl World {
                 let line = format!("kill {run} on {}: {}", task.node, kill_text(kill));
                 self.say(line);
             }
+            Effect::NewInstance { .. } => self.say("asks for a new instance"),
             Effect::Exit { reason } => self.say(format!("exit: {reason:?}")),
         }
         Ok(())
@@ -112,6 +122,7 @@ impl World {
                 }
                 (self.next_heartbeat(), text)
             }
+            Call::RequestWork { .. } => (self.next_heartbeat(), "asks for work".to_owned()),
             Call::UpdateStatus {
                 task,
                 status,
@@ -131,7 +142,7 @@ impl World {
 
     /// The worker's own view.
     pub fn show(&mut self) -> Result<(), String> {
-        let worker = self.core()?;
+        let worker = self.own()?;
         let (health, stage) = (worker.health().as_str(), worker.life_stage());
         let (scheduler, bound) = (worker.scheduler(), worker.bound_to());
         let trouble = worker.heartbeat_trouble().map(ToString::to_string);

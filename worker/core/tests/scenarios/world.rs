@@ -7,7 +7,7 @@ use brasserie_common::{
     BackoffDuration, CallId, CallOutcome, Health, InvocationId, JobName, NodeName, RequestId,
     RunningTask, SchedulerId, Shard, Time, WorkerDescription, WorkerId, WorkerSetId,
 };
-use brasserie_worker_core::{CallReply, Event, Options, Worker};
+use brasserie_worker_core::{Association, AssociationIndex, CallReply, Event, Options, Worker};
 
 use crate::routine::Routine;
 use crate::transcript::Player;
@@ -70,13 +70,18 @@ impl World {
             .ok_or_else(|| "no worker runs; `start` one".to_owned())
     }
 
-    pub fn own() -> WorkerId {
+    /// What it is for its scheduler.
+    pub fn own(&mut self) -> Result<&Association, String> {
+        Ok(self.core()?.association(AssociationIndex::FIRST))
+    }
+
+    pub fn own_id() -> WorkerId {
         WorkerId::new(OWN.0, OWN.1)
     }
 
     pub fn options() -> Result<Options, String> {
         Ok(Options::new(WorkerDescription {
-            id: Self::own(),
+            id: Self::own_id(),
             shard: Shard::try_from("a").map_err(|e| e.to_string())?,
             heartbeat_period: Duration::from_secs(15),
             ..WorkerDescription::default()
@@ -87,6 +92,11 @@ impl World {
         let now = self.now;
         self.core()?.handle(now, event);
         self.drain()
+    }
+
+    pub fn connection_lost(&mut self) -> Result<(), String> {
+        let association = AssociationIndex::FIRST;
+        self.event(Event::ConnectionLost { association })
     }
 
     /// A turn in which nothing is heard but the time.
@@ -187,7 +197,7 @@ impl World {
 
     /// A text for people, with names in place of ids.
     pub fn in_text(&self, text: &str) -> String {
-        let own = (Self::own().to_string(), "w1".to_owned());
+        let own = (Self::own_id().to_string(), "w1".to_owned());
         let other = WorkerId::new(OTHER.0, OTHER.1);
         let other = (other.to_string(), "w9".to_owned());
         let schedulers = self.schedulers.iter();

@@ -293,7 +293,7 @@ pub fn refresh(scale: Scale) -> Vec<Line> {
                 engine.end(Time::ZERO, task, done(Time::ZERO), None, Restart::AtOnce);
             }
             let mut tries = Tries::new(TRIES);
-            let placed = engine.place_within(Time::ZERO, &mut tries);
+            let placed = engine.place_within(Time::ZERO, &mut tries, &mut |_, _| true);
             running.extend(placed.map(|placement| placement.task));
         }
         assert!(

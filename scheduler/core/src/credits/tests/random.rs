@@ -211,19 +211,22 @@ impl World {
 
     fn hear(&mut self, asks: &WorkRequest, readiness: Readiness) -> WorkReply {
         let processors = [CPU, gpu()];
+        let known = Known::of(asks);
         let running = self.running.iter().map(|(invocation, offer)| Sent {
             invocation: *invocation,
-            piece: offer.piece(&processors),
+            piece: known
+                .is_weighed(*invocation)
+                .then(|| offer.piece(&processors)),
             acknowledged: None,
         });
+        let running: Vec<_> = running.collect();
         let policy = Policy {
             max_linger: Duration::from_secs(500),
             tasks_per_processor: 1e6,
-            ..Policy::default()
+            ..patient()
         };
         let credits = &mut self.credits;
-        let taken = credits.on_request(self.now, &policy, readiness, asks, running);
-        taken.reply
+        super::hear(credits, self.now, &policy, readiness, asks, &running).0
     }
 
     /// C4.
@@ -251,7 +254,7 @@ impl World {
     fn offer(&mut self, offer: Offer) {
         let processors = [CPU, gpu()];
         let piece = offer.piece(&processors);
-        let eligible = self.credits.eligible(self.now, &piece);
+        let eligible = eligible(&self.credits, self.now, &piece);
         // C2, C3, C6: exactly what the past leaves room for.
         let has_room = match (self.requests.is_empty(), self.left()) {
             (true, _) => true,
@@ -344,7 +347,7 @@ proptest! {
         for (usage, estimate) in tasks {
             let usage = f64::from(usage) / 8.0;
             let piece = Piece::new(&CPU, usage, f64::from(estimate), Class::Bufferable, None);
-            if credits.eligible(at(0), &piece).is_ok() {
+            if eligible(&credits, at(0), &piece).is_ok() {
                 credits.spend(at(0), &piece);
                 last = usage * f64::from(estimate);
                 sent += last;

@@ -211,7 +211,7 @@ fn time_away_counts_unless_the_clock_went_back() {
     let saved = state.save(at(1100), &processors());
     let restore = |away| {
         let saved = saved.clone().after(Duration::from_secs(away));
-        ContactState::restore(at(5), &processors(), &saved, 0.7)
+        ContactState::restore(at(5), &processors(), terms().profile, &saved, 0.7)
     };
     let restored = restore(50);
     assert_eq!(restored.rpc.min_rpc_time(), at(5 + 350));
@@ -270,7 +270,7 @@ proptest! {
             }
         }
         let saved = state.save(now, &processors());
-        let restored = ContactState::restore(at(started), &processors(), &saved, 0.0);
+        let restored = ContactState::restore(at(started), &processors(), terms().profile, &saved, 0.0);
         prop_assert_eq!(restored.save(at(started), &processors()), saved.clone());
         prop_assert_eq!(saved.clone().after(Duration::ZERO), saved);
         prop_assert_eq!(

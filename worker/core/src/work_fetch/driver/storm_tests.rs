@@ -146,7 +146,6 @@ impl Storm {
             is_absent: false,
             wants_no_more_work: false,
             has_tasks: false,
-            has_message: false,
             outputs_since: None,
             has_ended_task: false,
         };

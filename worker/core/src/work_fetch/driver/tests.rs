@@ -51,7 +51,6 @@ struct Scheduler {
     is_suspended: bool,
     wants_no_more_work: bool,
     has_tasks: bool,
-    has_message: bool,
     outputs_since: Option<Time>,
     has_ended_task: bool,
 }
@@ -68,7 +67,6 @@ impl Scheduler {
             is_suspended: false,
             wants_no_more_work: false,
             has_tasks: false,
-            has_message: false,
             outputs_since: None,
             has_ended_task: false,
         }
@@ -81,7 +79,6 @@ impl Scheduler {
             is_absent: false,
             wants_no_more_work: self.wants_no_more_work,
             has_tasks: self.has_tasks,
-            has_message: self.has_message,
             outputs_since: self.outputs_since,
             has_ended_task: self.has_ended_task,
         }
@@ -198,8 +195,7 @@ fn wished(place: usize, wish: Wish) -> Option<(usize, RpcReason, Work)> {
 #[test]
 fn the_order_of_reasons_one_operation_at_a_time() {
     let mut world = World::new(6);
-    world.of[5].state.rpc.ask(Wish::Manager);
-    world.of[4].has_message = true;
+    world.of[5].state.rpc.ask(Wish::Init);
     world.end(3, 0.0);
     for _ in 0..10 {
         let state = &mut world.of[1].state;
@@ -219,16 +215,12 @@ fn the_order_of_reasons_one_operation_at_a_time() {
     world.driver.over(CheckEvent::ListRead);
     assert_eq!(
         contact(world.next(now + 100.0, unasked)),
-        wished(5, Wish::Manager)
+        wished(5, Wish::Init)
     );
     world.of[5].replied(at(now + 100.0), WorkVerdict::Granted(1));
     world.over();
     // Rounds are five seconds apart.
     assert_eq!(world.next(now + 100.1, unasked), until(now + 105.0));
-    let message = (4, RpcReason::Message, Work::Piggyback);
-    assert_eq!(contact(world.next(now + 105.0, unasked)), Some(message));
-    world.of[4].has_message = false;
-    world.over();
     let overdue = Overdue {
         association: AssociationIndex(3),
         reason: ReportReason::Delay,
@@ -240,11 +232,11 @@ fn the_order_of_reasons_one_operation_at_a_time() {
         work: Work::Piggyback,
         overdue: Some(overdue),
     };
-    assert_eq!(world.next(now + 110.0, unasked), Decision::Contact(report));
+    assert_eq!(world.next(now + 105.0, unasked), Decision::Contact(report));
     world.unreported.clear();
     world.over();
     let fetch = (2, RpcReason::NeedWork, Work::Chosen);
-    assert_eq!(contact(world.next(now + 115.0, choose(2))), Some(fetch));
+    assert_eq!(contact(world.next(now + 110.0, choose(2))), Some(fetch));
 }
 
 #[test]
@@ -524,7 +516,6 @@ enum Step {
     Ask(usize, Wish),
     Suspend(usize, bool),
     NoMoreWork(usize),
-    Message(usize),
     End(usize),
     Computing(Computing),
     TaskFailed(usize),
@@ -535,10 +526,9 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => Just(Step::Look),
         2 => Just(Step::Event),
-        2 => (place.clone(), 0_usize..4).prop_map(|(place, wish)| Step::Ask(place, Wish::ALL[wish])),
+        2 => (place.clone(), 0_usize..3).prop_map(|(place, wish)| Step::Ask(place, Wish::ALL[wish])),
         1 => (place.clone(), any::<bool>()).prop_map(|(place, is)| Step::Suspend(place, is)),
         1 => place.clone().prop_map(Step::NoMoreWork),
-        1 => place.clone().prop_map(Step::Message),
         3 => place.clone().prop_map(Step::End),
         1 => Just(Step::Computing(Computing::Suspended)),
         2 => Just(Step::Computing(Computing::Allowed)),
@@ -554,7 +544,6 @@ impl World {
             Step::Ask(place, wish) => self.of[place].state.rpc.ask(wish),
             Step::Suspend(place, is) => self.of[place].is_suspended = is,
             Step::NoMoreWork(place) => self.of[place].wants_no_more_work ^= true,
-            Step::Message(place) => self.of[place].has_message = true,
             Step::End(place) => self.end(place, now),
             Step::Computing(computing) => self.computing = computing,
             Step::TaskFailed(place) => self.of[place].state.rpc.rpc_failed(at(now), terms(0.4)),
@@ -574,7 +563,6 @@ impl World {
                 let scheduler = &mut self.of[contact.association.0];
                 match is_good {
                     true => {
-                        scheduler.has_message = false;
                         scheduler.replied(at(now), WorkVerdict::NoWork);
                         scheduler.state.rpc.replied(at(now), 20.0, 500.0);
                         self.unreported
@@ -600,7 +588,7 @@ impl World {
         );
         let goes_suspended = match contact.reason {
             RpcReason::Wished(wish) => !wish.heeds_suspension(),
-            RpcReason::ResultsDue | RpcReason::NeedWork | RpcReason::Message => false,
+            RpcReason::ResultsDue | RpcReason::NeedWork => false,
         };
         assert!(goes_suspended || !then.is_suspended, "{contact:?}");
         let is_fetch = contact.reason == RpcReason::NeedWork;

@@ -6,13 +6,11 @@ use super::{Survey, has_no_share};
 
 /// Seconds that come out as one task, whatever it takes.
 pub(super) const AS_LITTLE_AS_CAN_BE: f64 = 1.0;
-/// Where run times are beyond such multiples of what is estimated, estimates say nothing, and no amount is asked by them.
-const CREDIBLE: std::ops::RangeInclusive<f64> = 0.02..=80.0;
 
 /// What is asked for of one type. Nothing is negative, and all is finite.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Demand {
-    /// Instance-seconds of work.
+    /// Instance-seconds of work, by what the scheduler reckons that tasks take.
     pub secs: f64,
     /// Instances that the work should keep busy.
     pub instances: f64,
@@ -57,13 +55,6 @@ impl FetchRequest {
         }
         FetchRequest::new(self.association, self.of_type)
     }
-
-    /// Whether another should be asked at once, where `has_none` are the types for which the answer was that there is nothing: for all
-    /// that was asked.
-    pub fn wants_another(&self, has_none: &PerType<bool>) -> bool {
-        let mut types = has_none.iter();
-        types.all(|(of_type, has_none)| *has_none || !self.asks_for(of_type))
-    }
 }
 
 impl Survey<'_> {
@@ -102,7 +93,9 @@ impl Survey<'_> {
         let pair = self.pair(association, for_type);
         let is_limited = self.is_limited(association);
         let (shortfall, instances) = if is_limited {
-            (amount(pair.limited_shortfall), 0.0)
+            // What it could use beside what others use is no more than all miss.
+            let its = amount(pair.limited_shortfall);
+            (its.min(amount(outlook.shortfall)), 0.0)
         } else {
             let all = self.grounds.processors.instances(for_type);
             let its = (all * self.fetchable_share(association, for_type)).min(all);
@@ -110,9 +103,13 @@ impl Survey<'_> {
             (amount(outlook.shortfall), idle.max(missing))
         };
         let mut secs = shortfall;
-        let is_credible = |source: &super::Source| CREDIBLE.contains(&source.correction);
+        // The volunteers' servers are told the factor, and reckon with it unless it is beyond belief; ours know nothing of it.
         let source = self.grounds.sources.get(association.0);
-        if secs > 0.0 && !source.is_some_and(is_credible) || secs == 0.0 && instances > 0.0 {
+        let correction = source.map_or(1.0, |source| amount(source.correction));
+        if correction > 0.0 {
+            secs = amount(secs / correction);
+        }
+        if secs == 0.0 && (shortfall > 0.0 || instances > 0.0) {
             secs = AS_LITTLE_AS_CAN_BE;
         }
         if secs == 0.0 {

@@ -2,6 +2,7 @@
 
 mod amounts;
 mod choice;
+mod laws;
 mod properties;
 mod reasons;
 mod rig;

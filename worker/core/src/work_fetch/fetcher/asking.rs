@@ -75,7 +75,7 @@ impl Fetcher {
         };
         let decision = self.driver.next(&round, &mut candidates, |candidates| {
             let states = candidates.iter().map(|candidate| &*candidate.state);
-            let sources = sources(&self.processors, states, scene.standings);
+            let sources = sources(&self.processors, states, scene.standings, &self.estimates);
             let outlook = situation.outlook();
             let request =
                 Survey::new(grounds(&situation, &sources, &outlook, &outstanding)).choose()?;
@@ -112,7 +112,12 @@ impl Fetcher {
             Work::ChosenInstances => chosen?.only_instances(&self.processors),
             Work::Piggyback => {
                 let outlook = self.outlook(scene.now, scene.tasks);
-                let sources = sources(&self.processors, self.contacts.iter(), scene.standings);
+                let sources = sources(
+                    &self.processors,
+                    self.contacts.iter(),
+                    scene.standings,
+                    &self.estimates,
+                );
                 let situation = self.situation(scene.now, scene.tasks);
                 let survey = Survey::new(grounds(&situation, &sources, &outlook, outstanding));
                 match contact.reason {

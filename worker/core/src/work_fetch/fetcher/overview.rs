@@ -1,73 +1,29 @@
 //! What a fetcher knows and waits for, for people.
 
 use brasserie_common::Time;
+use brasserie_common::work_overview::{RequestOverview, RequestState, WaitOverview};
 
 use super::super::fetch::Survey;
 use super::super::types::{AssociationIndex, ProcessorType};
+use super::super::wait::{Wait, left};
 use super::words::{grounds, sources};
 use super::{Fetcher, Phase, Scene};
 
-/// All of it, at one moment.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Overview {
-    /// Below so many seconds of work it is fetched, up to so many.
-    pub low_water: f64,
-    pub high_water: f64,
-    pub of_type: Vec<TypeOverview>,
-    pub of_association: Vec<AssociationOverview>,
-}
-
-/// Of a type of processors.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TypeOverview {
-    pub name: String,
-    pub instances: f64,
-    /// Instance-seconds that are missing until the high water mark.
-    pub shortfall: f64,
-    pub idle_now: f64,
-    /// So many seconds all instances stay busy.
-    pub saturated: f64,
-    /// So many all are taken by tasks whose deadlines are in danger.
-    pub busy: f64,
-}
-
-/// Of a scheduler.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AssociationOverview {
-    /// 0 or less; the highest is asked first.
-    pub priority: f64,
-    /// What it got lately, as a part of what all got.
-    pub got: f64,
-    /// What it is to have, as a part of all shares.
-    pub share: f64,
-    /// Why it is asked for nothing.
-    pub reason: Option<String>,
-    /// What is waited for, a line each.
-    pub waits: Vec<String>,
-    /// What became of the request that is under way.
-    pub request: Option<String>,
-    pub of_type: Vec<PairOverview>,
-}
-
-/// Of a scheduler and a type.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PairOverview {
-    pub name: String,
-    /// Tasks that can run, and the seconds that they take.
-    pub runnable: u32,
-    pub queued: f64,
-    pub deadlines_missed: u32,
-    /// The part of the instances that it may have of what is fetched now.
-    pub fetchable_share: f64,
-    /// Why it is not asked for this.
-    pub reason: Option<String>,
-}
+pub use brasserie_common::work_overview::{
+    AssociationOverview, Overview, PairOverview, TypeOverview,
+};
 
 impl Fetcher {
+    /// Of what the worker is to its schedulers it says nothing: that is for whoever drives the fetcher to add.
     pub fn overview(&self, scene: &Scene<'_>) -> Overview {
         let now = scene.now;
         let outlook = self.outlook(now, scene.tasks);
-        let sources = sources(&self.processors, self.contacts.iter(), scene.standings);
+        let sources = sources(
+            &self.processors,
+            self.contacts.iter(),
+            scene.standings,
+            &self.estimates,
+        );
         let outstanding = self.asked_by_type();
         let situation = self.situation(now, scene.tasks);
         let survey = Survey::new(grounds(&situation, &sources, &outlook, &outstanding));
@@ -84,6 +40,7 @@ impl Fetcher {
         };
         let association = |place: usize| {
             let index = AssociationIndex(place);
+            let contact = &self.contacts[place];
             let of_type = |of: ProcessorType| {
                 let expected = &outlook.of(index).of_type[of];
                 PairOverview {
@@ -93,22 +50,27 @@ impl Fetcher {
                     deadlines_missed: expected.deadlines_missed,
                     fetchable_share: survey.fetchable_share(index, of),
                     reason: survey.pair_reason(index, of).map(|why| why.to_string()),
+                    backoff: contact.pairs.of(of).wait(now).map(|wait| told(now, wait)),
                 }
             };
             let shares: f64 = self.associations.iter().map(|one| one.share).sum();
             let got: f64 = self.accounting.averages().iter().sum();
             let rec = self.accounting.averages()[place];
             AssociationOverview {
+                members: contact.members.addresses().to_vec(),
+                facts: None,
                 priority: survey.priority(index),
                 got: part(rec, got),
                 share: part(self.associations[place].share, shares),
                 reason: survey.reason(index).map(|why| why.to_string()),
-                waits: self.contacts[place].explain(now, &self.processors),
+                wait: contact.rpc.wait(now).map(|wait| told(now, wait)),
+                waits: contact.explain(now, &self.processors),
                 request: self.request_under_way(place, now),
                 of_type: self.processors.types().map(of_type).collect(),
             }
         };
         Overview {
+            profile: self.profile.name().to_owned(),
             low_water: self.profile.low_water(),
             high_water: self.profile.high_water(),
             of_type: self.processors.types().map(of_type).collect(),
@@ -116,32 +78,25 @@ impl Fetcher {
         }
     }
 
-    fn request_under_way(&self, place: usize, now: Time) -> Option<String> {
+    fn request_under_way(&self, place: usize, now: Time) -> Option<RequestOverview> {
         let outstanding = self.outstanding[place].as_ref()?;
-        let wants = outstanding.demands.iter().filter(|d| d.wants_something());
-        let wants: Vec<String> = wants
-            .map(|demand| {
-                let (secs, instances) = (demand.instance_secs, demand.instances);
-                format!(
-                    "{secs:.0} s and {instances:.1} instances of {}",
-                    demand.processor
-                )
-            })
-            .collect();
-        let state = match outstanding.phase {
-            Phase::InFlight => "is not answered",
-            Phase::Retry { .. } => "goes to another member",
-            Phase::Pending { .. } => "has no verdict yet",
-        };
-        let since = now.since(outstanding.since).as_secs_f64();
-        let seq = outstanding.seq.0;
-        let wants = match wants.is_empty() {
-            true => "nothing".to_owned(),
-            false => wants.join(", "),
-        };
-        Some(format!(
-            "request {seq} for {wants}, {since:.1} s ago, {state}"
-        ))
+        Some(RequestOverview {
+            seq: outstanding.seq,
+            age: now.since(outstanding.since),
+            state: match outstanding.phase {
+                Phase::InFlight => RequestState::InFlight,
+                Phase::Retry { .. } => RequestState::Retry,
+                Phase::Pending { .. } => RequestState::Pending,
+            },
+            demands: outstanding.demands.clone(),
+        })
+    }
+}
+
+fn told(now: Time, wait: Wait) -> WaitOverview {
+    WaitOverview {
+        left: left(now, wait.until),
+        why: wait.cause.to_string(),
     }
 }
 

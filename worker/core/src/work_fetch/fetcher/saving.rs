@@ -5,9 +5,18 @@ use brasserie_common::{ServiceAddress, Time};
 use super::super::contact_state::{ContactState, SavedContact};
 use super::super::estimates::{Estimates, SavedEstimate};
 use super::super::members::Members;
+use super::super::profile::Profile;
 use super::super::rec::SavedRec;
-use super::super::types::Processors;
+use super::super::types::{AssociationIndex, Processors};
 use super::{Fetcher, attached};
+
+/// Where it is taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Here<'a> {
+    pub now: Time,
+    pub processors: &'a Processors,
+    pub profile: &'a Profile,
+}
 
 /// All of it, aged as it is to be taken.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,6 +24,8 @@ pub struct Saved {
     /// By association; nothing is known of those that are missing.
     pub contacts: Vec<Option<SavedContact>>,
     pub rec: Vec<SavedRec>,
+    /// See [`Estimates::correction`].
+    pub corrections: Vec<f64>,
     pub estimates: Vec<SavedEstimate>,
 }
 
@@ -23,15 +34,19 @@ impl Saved {
     pub(super) fn contact(
         &self,
         index: usize,
-        now: Time,
-        processors: &Processors,
+        here: Here<'_>,
         members: Vec<ServiceAddress>,
         u: f64,
     ) -> ContactState {
+        let Here {
+            now,
+            processors,
+            profile,
+        } = here;
         let Some(saved) = self.contacts.get(index).and_then(Option::as_ref) else {
             return attached(processors, members, u);
         };
-        let mut contact = ContactState::restore(now, processors, saved, u);
+        let mut contact = ContactState::restore(now, processors, profile, saved, u);
         if !members.is_empty() {
             contact.members = Members::new(members, u);
         }
@@ -43,7 +58,11 @@ impl Saved {
     }
 
     pub(super) fn estimates(&self) -> Estimates {
-        Estimates::restored(self.estimates.iter().copied())
+        let mut estimates = Estimates::restored(self.estimates.iter().copied());
+        for (place, correction) in self.corrections.iter().enumerate() {
+            estimates.set_correction(AssociationIndex(place), *correction);
+        }
+        estimates
     }
 }
 
@@ -55,6 +74,9 @@ impl Fetcher {
                 .map(|contact| Some(contact.save(now, &self.processors)))
                 .collect(),
             rec: self.accounting.save(now),
+            corrections: (0..self.associations.len())
+                .map(|place| self.estimates.correction(AssociationIndex(place)))
+                .collect(),
             estimates: self.estimates.save(),
         }
     }

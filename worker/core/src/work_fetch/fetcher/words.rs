@@ -4,6 +4,7 @@ use brasserie_common::{Processor, WorkDemand, WorkReply};
 
 use super::super::contact_state::{ContactState, Reply};
 use super::super::driver::Candidate;
+use super::super::estimates::Estimates;
 use super::super::fetch::{FetchRequest, Grounds, Source, SourcePair};
 use super::super::outlook::Outlook;
 use super::super::pair_backoff::TypeReply;
@@ -22,7 +23,6 @@ pub(super) fn candidate(
         is_absent: standing.is_absent,
         wants_no_more_work: standing.wants_no_more_work,
         has_tasks: has_here || standing.unacknowledged > 0,
-        has_message: false,
         outputs_since: None,
         has_ended_task: false,
     }
@@ -51,6 +51,7 @@ pub(super) fn sources<'a>(
     processors: &Processors,
     states: impl Iterator<Item = &'a ContactState>,
     standings: &[Standing],
+    estimates: &Estimates,
 ) -> Vec<Source> {
     let source = |(place, state): (usize, &ContactState)| {
         let standing = standings.get(place).copied().unwrap_or_default();
@@ -69,7 +70,7 @@ pub(super) fn sources<'a>(
             no_more_work: standing.wants_no_more_work,
             unacknowledged: standing.unacknowledged,
             min_rpc_time: state.rpc.min_rpc_time(),
-            correction: 1.0,
+            correction: estimates.correction(AssociationIndex(place)),
             of_type,
         }
     };

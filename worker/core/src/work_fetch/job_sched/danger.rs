@@ -1,5 +1,7 @@
 //! Whose deadlines count as in danger, beyond what the simulation says now.
 //!
+//! Of those that cannot run nothing is gained by planning others by their deadlines, so they do not count, whatever the simulation says.
+//!
 //! What is in danger is planned first, after which it no longer is, so that the next simulation would put it back, and two tasks would
 //! take each other's place in turn. Hence what was in danger counts as if it were for a while. In the volunteers' system only a mark of
 //! the task says so, and the numbers by which tasks are picked do not; here they do, which is what the rule is for.
@@ -11,7 +13,7 @@ use brasserie_common::Time;
 use super::super::amounts::amount;
 use super::super::types::{PerType, Stage, TaskNumber};
 use super::Hand;
-use super::candidates::Candidates;
+use super::contenders::{Contender, Contenders};
 use super::enforcement::Chosen;
 use super::run_list::RunList;
 
@@ -30,11 +32,10 @@ pub(super) type InDanger = Vec<PerType<u32>>;
 impl EdfHistory {
     /// Takes note of what the simulation says, and forgets what no longer matters.
     pub(super) fn note_misses(&mut self, hand: &Hand<'_>) {
-        let there: BTreeSet<TaskNumber> = hand.tasks.iter().map(|task| task.number).collect();
+        self.forget_those_gone(hand);
         let slice = amount(hand.profile.time_slice);
-        self.ran.retain(|task| there.contains(task));
         self.marked
-            .retain(|task, at| there.contains(task) && hand.now.since(*at).as_secs_f64() < slice);
+            .retain(|_, at| hand.now.since(*at).as_secs_f64() < slice);
         let begun = hand.tasks.iter().filter(|task| match task.stage {
             Stage::Executing { .. } | Stage::Preempted { .. } => true,
             Stage::Queued | Stage::WaitingForInputs { .. } => false,
@@ -44,26 +45,33 @@ impl EdfHistory {
         }
     }
 
+    fn forget_those_gone(&mut self, hand: &Hand<'_>) {
+        // Mostly there is nothing to forget, while there are many tasks.
+        if self.ran.is_empty() && self.marked.is_empty() {
+            return;
+        }
+        let there: BTreeSet<TaskNumber> = hand.tasks.iter().map(|task| task.number).collect();
+        self.ran.retain(|task| there.contains(task));
+        self.marked.retain(|task, _| there.contains(task));
+    }
+
     /// Those of the simulation, and those that count with them.
-    pub(super) fn in_danger(&self, hand: &Hand<'_>, candidates: &Candidates<'_>) -> InDanger {
-        let simulated = |index: usize| {
-            let mut counts = hand.processors.table(&0);
-            if let Some(outlook) = hand.outlook.of_association.get(index) {
-                for of_type in hand.processors.types() {
-                    counts[of_type] = outlook.of_type[of_type].deadlines_missed;
-                }
-            }
-            counts
+    pub(super) fn in_danger(&self, hand: &Hand<'_>, contenders: &Contenders<'_>) -> InDanger {
+        let mut simulated = vec![hand.processors.table(&0_u32); hand.associations.len()];
+        let can_run = || {
+            let all = contenders.all().map(|(_, contender)| contender);
+            all.filter(|contender| contender.can_run())
         };
-        let simulated: InDanger = (0..hand.associations.len()).map(simulated).collect();
+        for contender in can_run().filter(|one| hand.outlook.misses(one.task.number)) {
+            count(&mut simulated, contender);
+        }
         let mut all = simulated.clone();
-        for (_, candidate) in candidates.all() {
-            let (association, of_type) = (candidate.task.association.0, candidate.of_type);
-            let number = candidate.task.number;
-            let ran = self.ran.contains(&number) && simulated[association][of_type] > 0;
+        for contender in can_run() {
+            let number = contender.task.number;
+            let of_its_kind = simulated[contender.task.association.0][contender.of_type];
+            let ran = of_its_kind > 0 && self.ran.contains(&number);
             if (ran || self.marked.contains_key(&number)) && !hand.outlook.misses(number) {
-                let count = &mut all[association][of_type];
-                *count = count.saturating_add(1);
+                count(&mut all, contender);
             }
         }
         all
@@ -72,14 +80,19 @@ impl EdfHistory {
     /// Takes note of who runs because of its deadline.
     pub(super) fn note_runs(
         &mut self,
-        candidates: &Candidates<'_>,
+        contenders: &Contenders<'_>,
         list: &RunList,
         chosen: &Chosen,
     ) {
         for place in list.in_danger() {
             if chosen.runs(place) {
-                self.ran.insert(candidates.get(place).task.number);
+                self.ran.insert(contenders.get(place).task.number);
             }
         }
     }
+}
+
+fn count(counts: &mut InDanger, contender: &Contender<'_>) {
+    let count = &mut counts[contender.task.association.0][contender.of_type];
+    *count = count.saturating_add(1);
 }

@@ -2,12 +2,12 @@
 
 use std::cmp::Ordering;
 
-use super::super::amounts::amount;
+use super::super::amounts::{TOLERANCE, amount};
 use super::super::types::{PerType, ProcessorType, Processors, Stage};
-use super::candidates::{Candidate, Candidates, Marks, Place};
 use super::concurrency::Concurrency;
+use super::contenders::{Contender, Contenders, Marks, Place};
 use super::run_list::{Entry, Reason, RunList};
-use super::{Hand, Preemption, Schedule, TOLERANCE};
+use super::{Hand, Preemption, Schedule};
 
 /// A card is worth more than a CPU: while it is used the CPUs may have so much to do beyond what they can.
 const CPUS_BEYOND: f64 = 1.0;
@@ -24,11 +24,16 @@ impl Chosen {
         self.runs.has(place)
     }
 
-    pub fn schedule(&self, hand: &Hand<'_>, candidates: &Candidates<'_>) -> Schedule {
-        let number = |place: Place| candidates.get(place).task.number;
+    pub fn schedule(
+        &self,
+        hand: &Hand<'_>,
+        contenders: &Contenders<'_>,
+        list: &RunList,
+    ) -> Schedule {
+        let number = |place: Place| contenders.get(place).task.number;
         let (mut start, mut resume) = (Vec::new(), Vec::new());
         for place in &self.order {
-            match candidates.get(*place).task.stage {
+            match contenders.get(*place).task.stage {
                 Stage::Executing { .. } => {}
                 Stage::Preempted { has_process: true } => resume.push(number(*place)),
                 Stage::Preempted { has_process: false }
@@ -36,29 +41,50 @@ impl Chosen {
                 | Stage::WaitingForInputs { .. } => start.push(number(*place)),
             }
         }
-        let displaced = candidates
+        let displaced = contenders
             .all()
-            .filter(|(place, candidate)| candidate.is_executing() && !self.runs(*place));
-        let mut types = hand.processors.types();
+            .filter(|(place, contender)| contender.is_executing() && !self.runs(*place));
+        let spoken_for = held_back(hand, contenders);
+        let is_unclaimed =
+            |of_type: ProcessorType| self.idle[of_type] - spoken_for[of_type] > TOLERANCE;
         Schedule {
             start,
             preempt: displaced.map(|(place, _)| number(place)).collect(),
             resume,
+            next: list
+                .next(contenders, &self.runs)
+                .into_iter()
+                .map(number)
+                .collect(),
             idle: self.idle.clone(),
-            wants_fetch: types.any(|of_type| self.idle[of_type] > 0.0),
+            wants_fetch: hand.processors.types().any(is_unclaimed),
         }
     }
 }
 
+/// What those will take that cannot begin now. Work that came for it would find it taken, and the simulation, which knows of nobody who is held
+/// back, does not count it as idle either.
+fn held_back(hand: &Hand<'_>, contenders: &Contenders<'_>) -> PerType<f64> {
+    let mut takes = hand.processors.table(&0.0);
+    let all = contenders.all().map(|(_, contender)| contender);
+    for contender in all.filter(|one| one.is_held_back() && one.could_run()) {
+        takes[ProcessorType::CPU] += contender.cpus;
+        if let Some((of_type, cards)) = contender.cards {
+            takes[of_type] += cards;
+        }
+    }
+    takes
+}
+
 /// Those that run on whatever else there is.
-pub(super) fn stays(hand: &Hand<'_>, candidates: &Candidates<'_>) -> Marks {
-    let mut stays = candidates.marks();
-    for (place, candidate) in candidates.all() {
+pub(super) fn stays(hand: &Hand<'_>, contenders: &Contenders<'_>) -> Marks {
+    let mut stays = contenders.marks();
+    for (place, contender) in contenders.all() {
         let may_stop = match hand.preemption {
             Preemption::Off => false,
-            Preemption::Suspend => candidate.cards.is_none() && !candidate.is_ending(),
+            Preemption::Suspend => contender.cards.is_none() && !contender.is_ending(),
         };
-        if candidate.is_executing() && !may_stop {
+        if contender.is_executing() && !may_stop {
             stays.add(place);
         }
     }
@@ -66,24 +92,24 @@ pub(super) fn stays(hand: &Hand<'_>, candidates: &Candidates<'_>) -> Marks {
 }
 
 /// What those with a process do not have: stopping one gives nothing back.
-pub(super) fn memory_left(hand: &Hand<'_>, candidates: &Candidates<'_>) -> f64 {
-    let with_process = candidates.all().filter(|(_, one)| one.has_process());
+pub(super) fn memory_left(hand: &Hand<'_>, contenders: &Contenders<'_>) -> f64 {
+    let with_process = contenders.all().filter(|(_, one)| one.has_process());
     let taken: f64 = with_process.map(|(_, one)| one.expected_memory).sum();
     (amount(hand.memory) - taken).max(0.0)
 }
 
-pub(super) fn enforce(hand: &Hand<'_>, candidates: &Candidates<'_>, list: &RunList) -> Chosen {
-    let mut room = Room::new(hand, candidates);
-    let stays = stays(hand, candidates);
-    for (place, _) in candidates.all().filter(|(place, _)| stays.has(*place)) {
+pub(super) fn enforce(hand: &Hand<'_>, contenders: &Contenders<'_>, list: &RunList) -> Chosen {
+    let mut room = Room::new(hand, contenders);
+    let stays = stays(hand, contenders);
+    for (place, _) in contenders.all().filter(|(place, _)| stays.has(*place)) {
         room.take(place);
     }
-    for entry in by_importance(hand, candidates, list) {
+    for entry in by_importance(hand, contenders, list) {
         room.take_if_fits(entry.place);
     }
     // Who would have to stop for nobody goes on.
-    for (place, candidate) in candidates.all() {
-        if candidate.is_executing() {
+    for (place, contender) in contenders.all() {
+        if contender.is_executing() {
             room.take_if_fits(place);
         }
     }
@@ -91,25 +117,25 @@ pub(super) fn enforce(hand: &Hand<'_>, candidates: &Candidates<'_>, list: &RunLi
 }
 
 /// The list, with those that run and whose time slices are not over.
-fn by_importance(hand: &Hand<'_>, candidates: &Candidates<'_>, list: &RunList) -> Vec<Entry> {
-    let mut listed = candidates.marks();
+fn by_importance(hand: &Hand<'_>, contenders: &Contenders<'_>, list: &RunList) -> Vec<Entry> {
+    let mut listed = contenders.marks();
     let mut entries = list.entries().to_vec();
     for entry in &entries {
         listed.add(entry.place);
     }
-    for (place, candidate) in candidates.all() {
-        if !listed.has(place) && is_in_slice(hand, candidate) {
+    for (place, contender) in contenders.all() {
+        if !listed.has(place) && is_in_slice(hand, contender) {
             let reason = Reason::Slice;
             entries.push(Entry { place, reason });
         }
     }
     // Stable, so that what is otherwise alike keeps the order of the list.
     entries.sort_by(|one, other| {
-        let (one_is, other_is) = (candidates.get(one.place), candidates.get(other.place));
-        let key = |entry: &Entry, candidate: &Candidate<'_>| {
+        let (one_is, other_is) = (contenders.get(one.place), contenders.get(other.place));
+        let key = |entry: &Entry, contender: &Contender<'_>| {
             let in_danger = entry.reason == Reason::Deadline;
-            let on_cards = candidate.cards.is_some();
-            (!in_danger, !on_cards, !is_in_slice(hand, candidate))
+            let on_cards = contender.cards.is_some();
+            (!in_danger, !on_cards, !is_in_slice(hand, contender))
         };
         key(one, one_is)
             .cmp(&key(other, other_is))
@@ -119,18 +145,18 @@ fn by_importance(hand: &Hand<'_>, candidates: &Candidates<'_>, list: &RunList) -
 }
 
 /// What needs many CPUs at once would else find some of them taken, again and again.
-fn more_cpus(one: &Candidate<'_>, other: &Candidate<'_>) -> Ordering {
+pub(super) fn more_cpus(one: &Contender<'_>, other: &Contender<'_>) -> Ordering {
     match (one.cards, other.cards) {
         (None, None) => other.cpus.total_cmp(&one.cpus),
         (Some(_), _) | (_, Some(_)) => Ordering::Equal,
     }
 }
 
-fn is_in_slice(hand: &Hand<'_>, candidate: &Candidate<'_>) -> bool {
-    match candidate.task.stage {
+fn is_in_slice(hand: &Hand<'_>, contender: &Contender<'_>) -> bool {
+    match contender.task.stage {
         Stage::Executing { since } => {
             let slice = amount(hand.profile.time_slice);
-            !candidate.is_ending() && hand.now.since(since).as_secs_f64() <= slice
+            !contender.is_ending() && hand.now.since(since).as_secs_f64() <= slice
         }
         Stage::Queued | Stage::WaitingForInputs { .. } | Stage::Preempted { .. } => false,
     }
@@ -138,7 +164,7 @@ fn is_in_slice(hand: &Hand<'_>, candidate: &Candidate<'_>) -> bool {
 
 /// What those that are taken leave.
 struct Room<'a> {
-    candidates: &'a Candidates<'a>,
+    contenders: &'a Contenders<'a>,
     processors: &'a Processors,
     used: PerType<f64>,
     memory_left: f64,
@@ -148,50 +174,50 @@ struct Room<'a> {
 }
 
 impl<'a> Room<'a> {
-    fn new(hand: &Hand<'a>, candidates: &'a Candidates<'a>) -> Self {
+    fn new(hand: &Hand<'a>, contenders: &'a Contenders<'a>) -> Self {
         Room {
-            candidates,
+            contenders,
             processors: hand.processors,
             used: hand.processors.table(&0.0),
-            memory_left: memory_left(hand, candidates),
+            memory_left: memory_left(hand, contenders),
             concurrency: Concurrency::new(hand.associations),
             order: Vec::new(),
-            runs: candidates.marks(),
+            runs: contenders.marks(),
         }
     }
 
     fn take_if_fits(&mut self, place: Place) {
-        let candidate = self.candidates.get(place);
-        let fits = self.concurrency.allows(candidate.task)
-            && self.has_processors(candidate)
-            && (candidate.has_process() || candidate.expected_memory <= self.memory_left);
+        let contender = self.contenders.get(place);
+        let fits = self.concurrency.allows(contender.task)
+            && self.has_processors(contender)
+            && (contender.has_process() || contender.expected_memory <= self.memory_left);
         if fits && !self.runs.has(place) {
             self.take(place);
         }
     }
 
     fn take(&mut self, place: Place) {
-        let candidate = self.candidates.get(place);
-        self.used[ProcessorType::CPU] += candidate.cpus;
-        if let Some((of_type, cards)) = candidate.cards {
+        let contender = self.contenders.get(place);
+        self.used[ProcessorType::CPU] += contender.cpus;
+        if let Some((of_type, cards)) = contender.cards {
             self.used[of_type] += cards;
         }
-        if !candidate.has_process() {
-            self.memory_left -= candidate.expected_memory;
+        if !contender.has_process() {
+            self.memory_left -= contender.expected_memory;
         }
-        self.concurrency.count(candidate.task);
+        self.concurrency.count(contender.task);
         self.order.push(place);
         self.runs.add(place);
     }
 
     /// A task of the CPU begins while any CPU is free, even if it wants more: one that wants many would never find them free together.
-    fn has_processors(&self, candidate: &Candidate<'_>) -> bool {
+    fn has_processors(&self, contender: &Contender<'_>) -> bool {
         let instances = |of_type| self.processors.instances(of_type);
         let (cpus, used) = (instances(ProcessorType::CPU), self.used[ProcessorType::CPU]);
-        match candidate.cards {
+        match contender.cards {
             None => cpus - used > TOLERANCE,
             Some((of_type, cards)) => {
-                let load = used + candidate.cpus;
+                let load = used + contender.cpus;
                 let has_cpus = used == 0.0 || load <= cpus + CPUS_BEYOND + TOLERANCE;
                 has_cpus && self.used[of_type] + cards <= instances(of_type) + TOLERANCE
             }

@@ -6,20 +6,27 @@
 
 use std::cmp::Ordering;
 
+use super::super::amounts::TOLERANCE;
 use super::super::priority::Priorities;
 use super::super::types::{AssociationIndex, PerType, ProcessorType};
-use super::candidates::{Candidate, Candidates, Marks, Place};
+use super::Hand;
 use super::concurrency::Concurrency;
+use super::contenders::{Contender, Contenders, Marks, Place};
 use super::danger::InDanger;
 use super::enforcement;
-use super::{Hand, TOLERANCE};
 
 /// So many times the CPUs that there are are listed, of tasks with one CPU and of such with more apart: enough to have others for those
 /// that there turns out to be no room for.
 const CPUS_LISTED: f64 = 2.0;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct RunList(Vec<Entry>);
+pub(super) struct RunList {
+    entries: Vec<Entry>,
+    /// They, those that were passed, and then all others that could run, as they were picked.
+    picked: Vec<Entry>,
+    /// So many of those were picked for the list.
+    picked_for_list: usize,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
@@ -38,32 +45,63 @@ pub(super) enum Reason {
 
 impl RunList {
     pub fn entries(&self) -> &[Entry] {
-        &self.0
+        &self.entries
     }
 
     /// Those that are there because of their deadlines.
     pub fn in_danger(&self) -> impl Iterator<Item = Place> {
-        let entries = self.0.iter();
+        let entries = self.entries.iter();
         entries
             .filter(|entry| entry.reason == Reason::Deadline)
             .map(|entry| entry.place)
     }
+
+    /// Who of those that do not run then comes next, by the rules by which the list is taken; of those beyond the list that need many CPUs
+    /// at once none comes before others, or what needs one would never have its turn.
+    pub fn next(&self, contenders: &Contenders<'_>, runs: &Marks) -> Vec<Place> {
+        let picked = self.picked.iter().enumerate();
+        let mut waiting: Vec<(usize, &Entry)> =
+            picked.filter(|(_, entry)| !runs.has(entry.place)).collect();
+        waiting.sort_by(|(at, one), (other_at, other)| {
+            let (one_is, other_is) = (contenders.get(one.place), contenders.get(other.place));
+            let key = |at: usize, entry: &Entry, contender: &Contender<'_>| {
+                let in_danger = entry.reason == Reason::Deadline;
+                let is_listed = at < self.picked_for_list;
+                (!in_danger, contender.cards.is_none(), !is_listed)
+            };
+            let are_listed = (*at).max(*other_at) < self.picked_for_list;
+            key(*at, one, one_is)
+                .cmp(&key(*other_at, other, other_is))
+                .then_with(|| match are_listed {
+                    true => enforcement::more_cpus(one_is, other_is),
+                    false => Ordering::Equal,
+                })
+        });
+        waiting.into_iter().map(|(_, entry)| entry.place).collect()
+    }
 }
 
-pub(super) fn make(hand: &Hand<'_>, candidates: &Candidates<'_>, in_danger: InDanger) -> RunList {
-    let mut making = Making::new(hand, candidates, in_danger);
+pub(super) fn make(hand: &Hand<'_>, contenders: &Contenders<'_>, in_danger: InDanger) -> RunList {
+    let mut making = Making::new(hand, contenders, in_danger);
     for of_type in hand.processors.types() {
         if of_type != ProcessorType::CPU {
             making.list_cards(of_type);
         }
     }
     making.list_cpu();
+    making.list.picked_for_list = making.list.picked.len();
+    let planned = making.priorities.clone();
+    for of_type in hand.processors.types() {
+        // What waits for other processors is not had yet.
+        making.priorities = planned.clone();
+        making.pick_others(of_type);
+    }
     making.list
 }
 
 struct Making<'a> {
     hand: &'a Hand<'a>,
-    candidates: &'a Candidates<'a>,
+    contenders: &'a Contenders<'a>,
     priorities: Priorities,
     /// By association.
     piles: Vec<PerType<Pile>>,
@@ -75,7 +113,7 @@ struct Making<'a> {
     list: RunList,
 }
 
-/// Those of one association and type that can run.
+/// Those of one association and type that can run, or that others pass.
 #[derive(Clone, Default)]
 struct Pile {
     in_danger: u32,
@@ -104,28 +142,28 @@ impl Queue {
 }
 
 impl<'a> Making<'a> {
-    fn new(hand: &'a Hand<'a>, candidates: &'a Candidates<'a>, in_danger: InDanger) -> Self {
+    fn new(hand: &'a Hand<'a>, contenders: &'a Contenders<'a>, in_danger: InDanger) -> Self {
         let mut counted = vec![false; hand.associations.len()];
-        for (_, candidate) in candidates
+        for (_, contender) in contenders
             .all()
-            .filter(|(_, candidate)| candidate.can_run())
+            .filter(|(_, contender)| contender.can_run())
         {
-            counted[candidate.task.association.0] = true;
+            counted[contender.task.association.0] = true;
         }
         let mut concurrency = Concurrency::new(hand.associations);
-        let stays = enforcement::stays(hand, candidates);
-        for (_, candidate) in candidates.all().filter(|(place, _)| stays.has(*place)) {
-            concurrency.count(candidate.task);
+        let stays = enforcement::stays(hand, contenders);
+        for (_, contender) in contenders.all().filter(|(place, _)| stays.has(*place)) {
+            concurrency.count(contender.task);
         }
         Making {
             hand,
-            candidates,
+            contenders,
             priorities: Priorities::new(hand.associations, hand.rec, &counted),
-            piles: piles(hand, candidates, in_danger),
-            selected: candidates.marks(),
+            piles: piles(hand, contenders, in_danger),
+            selected: contenders.marks(),
             concurrency,
             stays,
-            memory_left: enforcement::memory_left(hand, candidates),
+            memory_left: enforcement::memory_left(hand, contenders),
             list: RunList::default(),
         }
     }
@@ -134,15 +172,13 @@ impl<'a> Making<'a> {
         let instances = self.hand.processors.instances(of_type);
         let mut reserved = 0.0;
         while instances - reserved > TOLERANCE {
-            let picked = self.earliest_deadline(of_type);
-            let Some(entry) = picked.or_else(|| self.first_gpu(of_type)) else {
+            let Some(entry) = self.pick(of_type) else {
                 break;
             };
-            self.selected.add(entry.place);
-            let candidate = self.candidates.get(entry.place);
-            let cards = candidate.cards.map_or(0.0, |(_, cards)| cards);
+            let contender = self.contenders.get(entry.place);
+            let cards = contender.cards.map_or(0.0, |(_, cards)| cards);
             if self.may_run(entry.place) && cards <= instances - reserved + TOLERANCE {
-                if self.fits_in_memory(candidate) {
+                if self.fits_in_memory(contender) {
                     reserved += cards;
                 }
                 self.add(entry);
@@ -154,72 +190,96 @@ impl<'a> Making<'a> {
         let enough = CPUS_LISTED * self.hand.processors.instances(ProcessorType::CPU);
         let (mut used_single, mut used_multi) = (0.0, 0.0);
         while used_single < enough && used_multi < enough {
-            let picked = self.earliest_deadline(ProcessorType::CPU);
-            let Some(entry) = picked.or_else(|| self.best_cpu()) else {
+            let Some(entry) = self.pick(ProcessorType::CPU) else {
                 break;
             };
-            self.selected.add(entry.place);
-            let candidate = self.candidates.get(entry.place);
+            let contender = self.contenders.get(entry.place);
             if self.may_run(entry.place) {
-                if self.fits_in_memory(candidate) {
-                    let used = if candidate.cpus > 1.0 {
+                if self.fits_in_memory(contender) {
+                    let used = if contender.cpus > 1.0 {
                         &mut used_multi
                     } else {
                         &mut used_single
                     };
-                    *used += candidate.cpus;
+                    *used += contender.cpus;
                 }
                 self.add(entry);
             }
         }
     }
 
-    /// Those that run to their end are counted already.
-    fn may_run(&self, place: Place) -> bool {
-        self.stays.has(place) || self.concurrency.allows(self.candidates.get(place).task)
+    /// Those that the list has no use for now: nothing limits them, as nobody knows what will end.
+    fn pick_others(&mut self, of_type: ProcessorType) {
+        while let Some(entry) = self.pick(of_type) {
+            self.plan(entry);
+        }
     }
 
-    fn fits_in_memory(&self, candidate: &Candidate<'_>) -> bool {
-        candidate.has_process() || candidate.expected_memory <= self.memory_left
+    fn pick(&mut self, of_type: ProcessorType) -> Option<Entry> {
+        let in_danger = self.earliest_deadline(of_type);
+        let entry = in_danger.or_else(|| match of_type {
+            ProcessorType::CPU => self.best_cpu(),
+            _ => self.first_gpu(of_type),
+        })?;
+        self.selected.add(entry.place);
+        self.list.picked.push(entry);
+        Some(entry)
+    }
+
+    /// Those that run to their end are counted already.
+    fn may_run(&self, place: Place) -> bool {
+        let contender = self.contenders.get(place);
+        self.stays.has(place) || contender.can_run() && self.concurrency.allows(contender.task)
+    }
+
+    fn fits_in_memory(&self, contender: &Contender<'_>) -> bool {
+        contender.has_process() || contender.expected_memory <= self.memory_left
     }
 
     fn add(&mut self, entry: Entry) {
-        let candidate = self.candidates.get(entry.place);
-        let association = candidate.task.association;
-        if !self.stays.has(entry.place) && self.fits_in_memory(candidate) {
-            self.concurrency.count(candidate.task);
-            if !candidate.has_process() {
-                self.memory_left -= candidate.expected_memory;
+        let contender = self.contenders.get(entry.place);
+        if !self.stays.has(entry.place) && self.fits_in_memory(contender) {
+            self.concurrency.count(contender.task);
+            if !contender.has_process() {
+                self.memory_left -= contender.expected_memory;
             }
         }
+        self.plan(entry);
+        self.list.entries.push(entry);
+    }
+
+    /// It counts as got, so that the next is another's.
+    fn plan(&mut self, entry: Entry) {
+        let contender = self.contenders.get(entry.place);
+        let association = contender.task.association;
         self.priorities
-            .bump(association, candidate.fraction_of_host);
+            .bump(association, contender.fraction_of_host);
         if entry.reason == Reason::Deadline {
-            let pile = &mut self.piles[association.0][candidate.of_type];
+            let pile = &mut self.piles[association.0][contender.of_type];
             pile.in_danger = pile.in_danger.saturating_sub(1);
         }
-        self.list.0.push(entry);
     }
 
     fn earliest_deadline(&mut self, of_type: ProcessorType) -> Option<Entry> {
-        let candidates = self.candidates;
+        let contenders = self.contenders;
         let piles = self.piles.iter_mut().map(|piles| &mut piles[of_type]);
         let firsts = piles
             .filter(|pile| pile.in_danger > 0)
             .filter_map(|pile| pile.by_deadline.first(&self.selected));
-        let place = firsts.min_by(|one, other| by_deadline(candidates, *one, *other))?;
+        let place = firsts.min_by(|one, other| by_deadline(contenders, *one, *other))?;
         let reason = Reason::Deadline;
         Some(Entry { place, reason })
     }
 
     /// Of those with the highest priority the one that has begun, or else came first.
     fn first_gpu(&mut self, of_type: ProcessorType) -> Option<Entry> {
-        let firsts = self.nominees(of_type).into_iter();
+        let (contenders, priorities) = (self.contenders, &self.priorities);
+        let firsts = nominees(&mut self.piles, &self.selected, of_type);
         let place = firsts.min_by(|one, other| {
             let of = |place: &Place| {
-                let candidate = self.candidates.get(*place);
-                let priority = self.priorities.of(candidate.task.association);
-                (priority, (!candidate.has_begun(), *place))
+                let contender = contenders.get(*place);
+                let priority = priorities.of(contender.task.association);
+                (priority, (!contender.has_begun(), *place))
             };
             let ((priority, one), (other_priority, other)) = (of(one), of(other));
             other_priority.total_cmp(&priority).then(one.cmp(&other))
@@ -230,41 +290,44 @@ impl<'a> Making<'a> {
 
     /// What the association with the highest priority nominates.
     fn best_cpu(&mut self) -> Option<Entry> {
-        let nominees = self.nominees(ProcessorType::CPU).into_iter();
-        let association = |place: &Place| self.candidates.get(*place).task.association;
-        let place = nominees.min_by(|one, other| {
+        let (contenders, priorities) = (self.contenders, &self.priorities);
+        let association = |place: &Place| contenders.get(*place).task.association;
+        let firsts = nominees(&mut self.piles, &self.selected, ProcessorType::CPU);
+        let place = firsts.min_by(|one, other| {
             let (one, other) = (association(one), association(other));
-            self.priorities.before(one, other)
+            priorities.before(one, other)
         })?;
         let reason = Reason::Priority;
         Some(Entry { place, reason })
     }
-
-    /// The first of each association.
-    fn nominees(&mut self, of_type: ProcessorType) -> Vec<Place> {
-        let piles = self.piles.iter_mut().map(|piles| &mut piles[of_type]);
-        piles
-            .filter_map(|pile| pile.by_rank.first(&self.selected))
-            .collect()
-    }
 }
 
-fn by_deadline(candidates: &Candidates<'_>, one: Place, other: Place) -> Ordering {
-    let by_deadline = candidates.get(one).by_deadline(candidates.get(other));
+/// The first of each association.
+fn nominees(
+    piles: &mut [PerType<Pile>],
+    selected: &Marks,
+    of_type: ProcessorType,
+) -> impl Iterator<Item = Place> {
+    let piles = piles.iter_mut().map(move |piles| &mut piles[of_type]);
+    piles.filter_map(|pile| pile.by_rank.first(selected))
+}
+
+fn by_deadline(contenders: &Contenders<'_>, one: Place, other: Place) -> Ordering {
+    let by_deadline = contenders.get(one).by_deadline(contenders.get(other));
     by_deadline.then(one.cmp(&other))
 }
 
-fn piles(hand: &Hand<'_>, candidates: &Candidates<'_>, in_danger: InDanger) -> Vec<PerType<Pile>> {
+fn piles(hand: &Hand<'_>, contenders: &Contenders<'_>, in_danger: InDanger) -> Vec<PerType<Pile>> {
     let empty = hand.processors.table(&Pile::default());
     let mut piles = vec![empty; hand.associations.len()];
-    for (place, candidate) in candidates
+    for (place, contender) in contenders
         .all()
-        .filter(|(_, candidate)| candidate.can_run())
+        .filter(|(_, contender)| contender.could_run())
     {
-        let AssociationIndex(association) = candidate.task.association;
-        let pile = &mut piles[association][candidate.of_type];
+        let AssociationIndex(association) = contender.task.association;
+        let pile = &mut piles[association][contender.of_type];
         pile.by_rank.places.push(place);
-        if candidate.task.deadline.is_some() {
+        if contender.task.deadline.is_some() {
             pile.by_deadline.places.push(place);
         }
     }
@@ -272,16 +335,16 @@ fn piles(hand: &Hand<'_>, candidates: &Candidates<'_>, in_danger: InDanger) -> V
         for (of_type, count) in in_danger.iter() {
             let pile = &mut piles[of_type];
             pile.in_danger = *count;
-            let by_deadline = |one: &Place, other: &Place| by_deadline(candidates, *one, *other);
+            let by_deadline = |one: &Place, other: &Place| by_deadline(contenders, *one, *other);
             pile.by_deadline.places.sort_by(by_deadline);
             let of_cpu = of_type == ProcessorType::CPU;
             pile.by_rank.places.sort_by_key(|place| {
-                let candidate = candidates.get(*place);
-                let rank = candidate.nomination_rank();
+                let contender = contenders.get(*place);
+                let rank = contender.nomination_rank();
                 let rank = if of_cpu {
                     rank
                 } else {
-                    u8::from(!candidate.has_begun())
+                    u8::from(!contender.has_begun())
                 };
                 (rank, *place)
             });

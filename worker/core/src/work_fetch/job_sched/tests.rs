@@ -3,6 +3,7 @@
 mod danger;
 mod deadlines;
 mod listed;
+mod next;
 mod properties;
 mod rig;
 mod taken;

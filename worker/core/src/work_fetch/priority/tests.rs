@@ -130,6 +130,19 @@ fn debt_is_the_inverse() {
 }
 
 proptest! {
+    /// Who has more than its share has it from others.
+    #[test]
+    fn weighed_with_the_shares_all_priorities_add_up_to_minus_one(
+        places in vec((0.0..1000.0_f64, 0.001..1000.0_f64), 1..6),
+    ) {
+        let (rec, shares): (Vec<_>, Vec<_>) = places.into_iter().unzip();
+        let rec: Vec<f64> = rec.into_iter().map(|rec: f64| rec + 0.001).collect();
+        let sum: f64 = shares.iter().sum();
+        let priorities = each(&all_counted(&shares, &rec), shares.len());
+        let weighed: f64 = priorities.iter().zip(&shares).map(|(of, share)| of * share / sum).sum();
+        prop_assert!((weighed + 1.0).abs() < 1e-9, "{weighed}");
+    }
+
     /// Scaling by a power of two is exact.
     #[test]
     fn a_scale_of_all_rec_or_all_shares_changes_nothing(

@@ -13,7 +13,7 @@ use super::super::types::{
     Association, AssociationIndex, ProcessorKind, ProcessorType, Processors, Stage, Task,
     TaskNumber, Usage,
 };
-use super::{Accounting, DAY, RPC_POLICY_HALF_LIFE, SavedRec, update_average};
+use super::{Accounting, DAY, SavedRec, update_average};
 
 const TEN_DAYS: f64 = 10.0 * DAY;
 
@@ -68,9 +68,9 @@ fn averages_are_those_of_the_vectors() {
 }
 
 #[test]
-fn a_half_life_halves_and_that_of_the_rpc_policy_is_a_factor_of_e_a_week() {
-    assert!((RPC_POLICY_HALF_LIFE / DAY - 4.852).abs() < 0.0005);
-    let after_a_week = update_average(1.0, 7.0 * DAY, 0.0, RPC_POLICY_HALF_LIFE);
+fn a_half_life_halves_and_one_of_ln_2_weeks_is_a_factor_of_e_a_week() {
+    let a_week = 7.0 * DAY;
+    let after_a_week = update_average(1.0, a_week, 0.0, a_week * std::f64::consts::LN_2);
     assert!((after_a_week - (-1.0_f64).exp()).abs() < 1e-15);
     for none in [0.0, -1.0, f64::NAN] {
         assert_eq!(update_average(8.0, TEN_DAYS, 0.0, none), 4.0);
@@ -209,6 +209,33 @@ proptest! {
     ) {
         let updated = update_average(average, since, work, half_life);
         prop_assert!(updated.is_finite() && updated >= 0.0);
+    }
+
+    /// Whoever gets it, nothing is got twice, and nothing is lost: all together get what one would alone.
+    #[test]
+    fn what_all_get_is_what_one_would_get_alone(
+        tasks in proptest::collection::vec((0_usize..3, 0.0..4.0_f64, 0.0..60.0_f64, any::<bool>()), 0..12),
+        before in [0.0..10.0_f64, 0.0..10.0, 0.0..10.0],
+    ) {
+        let saved = before.map(|average| SavedRec { average, age: 0.0 });
+        let alone = SavedRec { average: before.iter().sum(), age: 0.0 };
+        let mut all = Accounting::new(&saved, at(0.0), &Profile::VOLUNTEER);
+        let mut one = Accounting::new(&[alone], at(0.0), &Profile::VOLUNTEER);
+        let (mut executing_of_all, mut executing_of_one) = (Vec::new(), Vec::new());
+        for (association, cpus, since, stops) in tasks {
+            let (task, same) = (executing(association, cpus, since), executing(0, cpus, since));
+            if stops {
+                all.stopped(at(60.0), &task, &processors());
+                one.stopped(at(60.0), &same, &processors());
+            } else {
+                executing_of_all.push(task);
+                executing_of_one.push(same);
+            }
+        }
+        all.adjust(at(60.0), &executing_of_all, &processors());
+        one.adjust(at(60.0), &executing_of_one, &processors());
+        let sum: f64 = all.averages().iter().sum();
+        prop_assert!((sum - one.averages()[0]).abs() <= 1e-9 * (1.0 + sum));
     }
 
     /// Of steps of equal load it does not matter how many they are.

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use brasserie_common::Ending;
+use brasserie_common::{EndedBy, Ending, Fault};
 use proptest::prelude::*;
 
+use super::super::profile::TaskErrors;
 use super::*;
 
 const DAY: f64 = 86_400.0;
@@ -344,32 +345,22 @@ fn a_list_is_not_read_again_while_heartbeats_are_answered() {
 }
 
 #[test]
-fn which_ends_of_tasks_are_failures() {
-    use EndedBy as By;
-    let rows = [
-        (Fault::Nobody, None, [false, false, false]),
-        (Fault::Nobody, Some(By::Operator), [false, false, false]),
-        (Fault::Task, None, [false, false, true]),
-        (Fault::Task, Some(By::Timeout), [false, false, true]),
-        (Fault::Worker, None, [false, true, true]),
-        (Fault::Worker, Some(By::Shutdown), [false, false, false]),
-        (Fault::Worker, Some(By::Suicide), [false, false, false]),
-        (Fault::System, Some(By::OutOfMemory), [false, true, true]),
-    ];
-    for (fault, ended_by, expected) in rows {
-        let modes = [TaskErrors::Off, TaskErrors::Infrastructure, TaskErrors::Any];
-        for (mode, expected) in modes.into_iter().zip(expected) {
-            let profile = Profile {
-                task_errors: mode,
-                ..VOLUNTEER
-            };
-            let mut policy = RpcPolicy::new();
-            let end = story(fault, ended_by);
-            let counted = policy.task_failed(at(0.0), TaskNumber(7), &end, terms(&profile, 0.0));
-            assert_eq!(counted, expected, "{mode:?} {fault:?} {ended_by:?}");
-            assert_eq!(policy.failures(), u32::from(expected));
-            assert_eq!(policy.is_backed_off(at(0.0)), expected);
-        }
+fn only_ends_that_count_are_failures() {
+    let end = story(Fault::Task, None);
+    for (task_errors, counts) in [
+        (TaskErrors::Off, false),
+        (TaskErrors::Infrastructure, false),
+        (TaskErrors::Any, true),
+    ] {
+        let profile = Profile {
+            task_errors,
+            ..VOLUNTEER
+        };
+        let mut policy = RpcPolicy::new();
+        let counted = policy.task_failed(at(0.0), TaskNumber(7), &end, terms(&profile, 0.0));
+        assert_eq!(counted, counts, "{task_errors:?}");
+        assert_eq!(policy.failures(), u32::from(counts));
+        assert_eq!(policy.is_backed_off(at(0.0)), counts);
     }
 }
 
@@ -526,6 +517,50 @@ fn apply(policy: &mut RpcPolicy, step: &Step, now: Time, u: f64, number: u64) {
     }
 }
 
+#[test]
+fn nothing_that_is_saved_waits_for_longer_than_the_profile_ever_does() {
+    let years = Duration::from_secs(1 << 40);
+    let restored =
+        |saved: &SavedRpc, profile: &Profile| RpcPolicy::restore(at(5.0), saved, profile);
+    for (cause, cluster, volunteer) in [
+        (WaitCause::RpcFailed { failures: 3 }, 60.0, 14_400.0),
+        (WaitCause::ListFailed { failures: 3 }, 60.0, 14_400.0),
+        (WaitCause::TaskFailed { failures: 3 }, 60.0, 14_400.0),
+        (WaitCause::ListFailedAgain { readings: 3 }, 300.0, DAY),
+        (WaitCause::RequestDelay, 2.0 * DAY, 2.0 * DAY),
+    ] {
+        let left = years;
+        let saved = SavedRpc {
+            wait: Some(SavedWait { left, cause }),
+            next_contact: Some(years),
+            failures: u32::MAX,
+            list_failures: u32::MAX,
+            list: Some(years),
+            wish: None,
+        };
+        for (profile, most) in [(Profile::CLUSTER, cluster), (VOLUNTEER, volunteer)] {
+            let mut policy = restored(&saved, &profile);
+            assert_eq!(wait(&policy, at(5.0)), most, "{cause}");
+            assert_eq!(policy.next_rpc_time(), Some(at(5.0 + 2.0 * DAY)));
+            let list = most.max(profile.list_fetch_interval);
+            assert_eq!(policy.list_due(), Some(at(5.0 + list)), "{cause}");
+            // Failures are counted on from there.
+            policy.rpc_failed(at(6.0), terms(&profile, 0.5));
+            assert!(policy.failures() >= MOST_FAILURES);
+        }
+    }
+    // What the profile could have made stays.
+    let saved = SavedRpc {
+        wait: Some(SavedWait {
+            left: Duration::from_secs(59),
+            cause: WaitCause::RpcFailed { failures: 9 },
+        }),
+        failures: 9,
+        ..SavedRpc::default()
+    };
+    assert_eq!(restored(&saved, &Profile::CLUSTER).save(at(5.0)), saved);
+}
+
 proptest! {
     #[test]
     fn it_does_what_the_rules_say(steps in proptest::collection::vec((step(), 0.0_f64..=1.0), 0..80)) {
@@ -566,7 +601,7 @@ proptest! {
         }
         let saved = policy.save(at(now));
         let started = at(f64::from(started));
-        let restored = RpcPolicy::restore(started, &saved);
+        let restored = RpcPolicy::restore(started, &saved, &VOLUNTEER);
         prop_assert_eq!(restored.save(started), saved);
         prop_assert_eq!(restored.is_backed_off(started), policy.is_backed_off(at(now)));
         // The end of a wait is noticed, as it would have been.

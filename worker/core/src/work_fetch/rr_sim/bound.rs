@@ -1,6 +1,6 @@
 //! When all tasks of the simulation have ended at the latest.
 
-use super::super::types::{PerType, ProcessorType, Processors};
+use super::super::types::{Association, PerType, ProcessorType, Processors};
 use super::{LEAST_PLACE, Simulated, Situation};
 
 /// Two bounds, of which the lower holds.
@@ -23,9 +23,7 @@ struct OfType {
 
 impl LatestEnd {
     pub(super) fn new(situation: &Situation, tasks: &[Simulated]) -> Self {
-        let is_limited = situation.associations.iter().any(|association| {
-            association.max_concurrent.is_some() || !association.max_concurrent_of_jobs.is_empty()
-        });
+        let is_limited = situation.associations.iter().any(Association::is_limited);
         let mut latest = LatestEnd {
             left: 0.0,
             of_type: situation.processors.table(&OfType::default()),

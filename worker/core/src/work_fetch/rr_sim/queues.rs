@@ -1,6 +1,8 @@
 //! Who waits within the simulation: of each scheduler and type in the order in which they came, as far as limits of tasks at once allow.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::ops::Bound;
 
 use super::super::types::{AssociationIndex, PerType, ProcessorType};
 use super::{Simulated, Situation};
@@ -8,7 +10,7 @@ use super::{Simulated, Situation};
 /// Tasks that have not ended, those that run among them: they keep their places, and are picked again.
 pub(super) struct Queues {
     /// By association.
-    of: Vec<PerType<Vec<Lane>>>,
+    of: Vec<PerType<Line>>,
     /// Of associations.
     own: Vec<Limit>,
     /// Of those jobs that have one.
@@ -18,6 +20,17 @@ pub(super) struct Queues {
 }
 
 /// Tasks of one association and type, first come first. Those of a job that has a limit have a lane of their own: others pass them.
+#[derive(Clone, Default)]
+struct Line {
+    lanes: Vec<Lane>,
+    /// The first of each lane that has some, with its lane; it may have ended.
+    firsts: BTreeSet<(usize, usize)>,
+    /// Of those, these and all before were picked or passed.
+    passed: Option<(usize, usize)>,
+    /// Who comes next in the lanes of which somebody is picked.
+    following: BinaryHeap<Reverse<(usize, usize)>>,
+}
+
 #[derive(Clone)]
 struct Lane {
     queue: VecDeque<usize>,
@@ -53,7 +66,7 @@ impl Queues {
             let most = association.max_concurrent;
             Limit::new(most.unwrap_or(u32::MAX))
         });
-        let no_lanes = situation.processors.table(&Vec::new());
+        let no_lanes = situation.processors.table(&Line::default());
         let mut queues = Queues {
             of: vec![no_lanes; associations.len()],
             own: own.collect(),
@@ -73,18 +86,11 @@ impl Queues {
                     })
             });
             queues.job_of.push(job);
-            let lanes = &mut queues.of[task.association.0][task.of_type];
+            let line = &mut queues.of[task.association.0][task.of_type];
             let lane = *lane_of
                 .entry((task.association, task.of_type.0, job))
-                .or_insert_with(|| {
-                    lanes.push(Lane {
-                        queue: VecDeque::new(),
-                        next: 0,
-                        job,
-                    });
-                    lanes.len() - 1
-                });
-            lanes[lane].queue.push_back(index);
+                .or_insert_with(|| line.open_lane(index, job));
+            line.lanes[lane].queue.push_back(index);
         }
         queues
     }
@@ -99,12 +105,11 @@ impl Queues {
     /// Those that have tasks of this type, which are picked next.
     pub(super) fn begin_type(&mut self, of_type: ProcessorType) -> Vec<AssociationIndex> {
         let mut with_tasks = Vec::new();
-        for (index, lanes) in self.of.iter_mut().enumerate() {
-            let lanes = &mut lanes[of_type];
-            for lane in &mut *lanes {
-                lane.next = 0;
-            }
-            if lanes.iter().any(|lane| !lane.queue.is_empty()) {
+        for (index, lines) in self.of.iter_mut().enumerate() {
+            let line = &mut lines[of_type];
+            line.passed = None;
+            line.following.clear();
+            if !line.firsts.is_empty() {
                 with_tasks.push(AssociationIndex(index));
             }
         }
@@ -121,21 +126,11 @@ impl Queues {
         if self.own[association.0].is_reached() {
             return None;
         }
-        let mut first: Option<(usize, &mut Lane)> = None;
-        for lane in &mut self.of[association.0][of_type] {
-            if lane.job.is_some_and(|job| self.of_jobs[job].is_reached()) {
-                continue;
-            }
-            if let Some(index) = lane.next_of(tasks)
-                && first.as_ref().is_none_or(|(before, _)| index < *before)
-            {
-                first = Some((index, lane));
-            }
-        }
-        let (index, lane) = first?;
-        lane.next += 1;
+        let of_jobs = &self.of_jobs;
+        let is_reached = |job: Option<usize>| job.is_some_and(|job| of_jobs[job].is_reached());
+        let (index, job) = self.of[association.0][of_type].next(is_reached, tasks)?;
         self.own[association.0].count();
-        if let Some(job) = lane.job {
+        if let Some(job) = job {
             self.of_jobs[job].count();
         }
         Some(index)
@@ -146,6 +141,61 @@ impl Queues {
         let of_job = self.job_of[index];
         self.own[association.0].is_reached()
             || of_job.is_some_and(|job| self.of_jobs[job].is_reached())
+    }
+}
+
+impl Line {
+    /// The place of the new lane.
+    fn open_lane(&mut self, first: usize, job: Option<usize>) -> usize {
+        let lane = self.lanes.len();
+        self.lanes.push(Lane {
+            queue: VecDeque::new(),
+            next: 0,
+            job,
+        });
+        self.firsts.insert((first, lane));
+        lane
+    }
+
+    /// The first that is not picked yet, of a lane whose limit is not reached, and the job that has it. Lanes that are at their limits are
+    /// passed once and for all, as limits are only reached while it is picked.
+    fn next(
+        &mut self,
+        is_reached: impl Fn(Option<usize>) -> bool,
+        tasks: &[Simulated],
+    ) -> Option<(usize, Option<usize>)> {
+        loop {
+            let after = self.passed.map_or(Bound::Unbounded, Bound::Excluded);
+            let first = self.firsts.range((after, Bound::Unbounded)).next().copied();
+            let following = self.following.peek().map(|Reverse(following)| *following);
+            let next = first.into_iter().chain(following).min();
+            let (index, lane) = next?;
+            let place = if next == first {
+                self.passed = first;
+                0
+            } else {
+                self.following.pop();
+                self.lanes[lane].next
+            };
+            if is_reached(self.lanes[lane].job) {
+                continue;
+            }
+            self.lanes[lane].next = place;
+            let there = self.lanes[lane].next_of(tasks);
+            if there != Some(index) {
+                // It has ended. Who is the first now stands behind it, and so will be come to.
+                self.firsts.remove(&(index, lane));
+                self.firsts.extend(there.map(|there| (there, lane)));
+                continue;
+            }
+            let taken = &mut self.lanes[lane];
+            taken.next += 1;
+            let job = taken.job;
+            let following = taken.next_of(tasks);
+            self.following
+                .extend(following.map(|following| Reverse((following, lane))));
+            return Some((index, job));
+        }
     }
 }
 

@@ -31,8 +31,8 @@ fn joining_takes_a_handful_of_turns_and_no_time() {
     assert_eq!(rig.acknowledge(3), []);
     // The healthcheck was acknowledged while this one was on its way, but there is nothing left to hurry for.
     assert_eq!(rig.heartbeat_answered(4, 1, 1, Health::Healthy), []);
-    assert_eq!(rig.worker.health(), Health::Healthy);
-    assert_eq!(rig.worker.bound_to(), Some(scheduler(1)));
+    assert_eq!(rig.own().health(), Health::Healthy);
+    assert_eq!(rig.own().bound_to(), Some(scheduler(1)));
     assert_eq!(rig.next_timer(), Some(15_000));
     assert_eq!(rig.wait(14_999), []);
     assert_eq!(rig.wait(1), [heartbeat(&rig, 5, set(1, 1))]);
@@ -59,16 +59,16 @@ fn an_acknowledged_healthcheck_hurries_a_worker_that_is_not_healthy() {
 fn a_lost_connection_makes_a_healthy_worker_ask_at_once() {
     let mut rig = Rig::joined();
     rig.wait(3000);
-    let effects = rig.hear(Event::ConnectionLost);
+    let effects = rig.hear(lost_connection());
     assert_eq!(effects, [heartbeat(&rig, 5, set(1, 1))]);
     // It was another instance, and joining goes on without a wait.
     let effects = rig.heartbeat_answered(5, 2, 1, Health::New);
     assert_eq!(effects, [heartbeat(&rig, 6, set(2, 1))]);
     // Or it was the same one, which has nothing new to say.
     let mut rig = Rig::joined();
-    rig.hear(Event::ConnectionLost);
+    rig.hear(lost_connection());
     assert_eq!(rig.heartbeat_answered(5, 1, 1, Health::Healthy), []);
-    assert_eq!(rig.worker.health(), Health::Healthy);
+    assert_eq!(rig.own().health(), Health::Healthy);
     assert_eq!(rig.next_timer(), Some(15_000));
 }
 
@@ -76,7 +76,7 @@ fn a_lost_connection_makes_a_healthy_worker_ask_at_once() {
 fn a_connection_lost_with_a_heartbeat_on_its_way_wants_another_answer() {
     let mut rig = Rig::joined();
     assert_eq!(rig.wait(15_000), [heartbeat(&rig, 5, set(1, 1))]);
-    assert_eq!(rig.hear(Event::ConnectionLost), []);
+    assert_eq!(rig.hear(lost_connection()), []);
     // The answer may be the last word of the instance that has gone.
     let effects = rig.heartbeat_answered(5, 1, 1, Health::Healthy);
     assert_eq!(effects, [heartbeat(&rig, 6, set(1, 1))]);
@@ -88,18 +88,18 @@ fn a_connection_lost_with_a_heartbeat_on_its_way_wants_another_answer() {
 fn losses_do_not_quicken_the_retries_of_failing_heartbeats() {
     for outcome in [lost(), refused(), not_sent()] {
         let mut rig = Rig::joined();
-        rig.hear(Event::ConnectionLost);
+        rig.hear(lost_connection());
         for call in 5..9 {
             // Each attempt loses its connection as well, and is told so before or after its own end.
-            assert_eq!(rig.hear(Event::ConnectionLost), []);
+            assert_eq!(rig.hear(lost_connection()), []);
             assert_eq!(rig.completed(call, outcome.clone()), []);
-            assert_eq!(rig.hear(Event::ConnectionLost), []);
+            assert_eq!(rig.hear(lost_connection()), []);
             assert_eq!(rig.wait(999), []);
             assert_eq!(rig.wait(1), [heartbeat(&rig, call + 1, set(1, 1))]);
         }
         // The scheduler is back: the next loss counts again.
         assert_eq!(rig.heartbeat_answered(9, 1, 1, Health::Healthy), []);
-        let effects = rig.hear(Event::ConnectionLost);
+        let effects = rig.hear(lost_connection());
         assert_eq!(effects, [heartbeat(&rig, 10, set(1, 1))]);
     }
 }
@@ -110,7 +110,7 @@ fn a_peer_that_closes_after_each_answer_is_asked_twenty_times_a_second() {
     let mut sent: Vec<u64> = Vec::new();
     let mut effects = Vec::new();
     for millisecond in 0..3000 {
-        effects.extend(rig.hear(Event::ConnectionLost));
+        effects.extend(rig.hear(lost_connection()));
         for effect in std::mem::take(&mut effects) {
             if let Effect::Call { id, .. } = effect {
                 sent.push(millisecond);
@@ -131,8 +131,8 @@ fn a_worker_that_leaves_for_good_ignores_a_lost_connection() {
     let mut rig = Rig::joined();
     rig.start("a", 1);
     rig.suicide(1, OWN);
-    assert_eq!(rig.worker.life_stage(), LifeStage::Dying);
-    assert_eq!(rig.hear(Event::ConnectionLost), []);
+    assert_eq!(rig.own().life_stage(), LifeStage::Dying);
+    assert_eq!(rig.hear(lost_connection()), []);
     assert_eq!(rig.wait(60_000), []);
 }
 
@@ -165,12 +165,12 @@ fn a_failed_heartbeat_is_retried_after_a_second() {
         let mut rig = Rig::new();
         rig.wait(0);
         assert_eq!(rig.completed(1, outcome), []);
-        assert!(rig.worker.heartbeat_trouble().is_some());
+        assert!(rig.own().heartbeat_trouble().is_some());
         assert_eq!(rig.wait(999), []);
         let again = rig.wait(1);
         assert_eq!(again, [heartbeat(&rig, 2, WorkerSetId::default())]);
         rig.heartbeat_answered(2, 1, 1, Health::New);
-        assert_eq!(rig.worker.heartbeat_trouble(), None);
+        assert_eq!(rig.own().heartbeat_trouble(), None);
     }
 }
 
@@ -182,7 +182,7 @@ fn a_heartbeat_without_outcome_is_given_up_and_its_late_answer_dropped() {
     let again = rig.wait(1);
     assert_eq!(again, [heartbeat(&rig, 2, WorkerSetId::default())]);
     assert_eq!(rig.heartbeat_answered(1, 1, 1, Health::Healthy), []);
-    assert_eq!(rig.worker.scheduler(), None);
+    assert_eq!(rig.own().scheduler(), None);
 }
 
 #[test]
@@ -203,11 +203,11 @@ fn answers_of_another_protocol_or_about_a_foreign_set_do_not_associate() {
         rig.wait(0);
         let reply = CallReply::Heartbeat(Box::new(response));
         assert_eq!(rig.completed(1, CallOutcome::Done(reply)), []);
-        assert_eq!(rig.worker.scheduler(), None);
-        assert_eq!(rig.worker.heartbeat_trouble(), Some(&trouble));
+        assert_eq!(rig.own().scheduler(), None);
+        assert_eq!(rig.own().heartbeat_trouble(), Some(&trouble));
         rig.wait(1000);
         rig.heartbeat_answered(2, 1, 1, Health::New);
-        assert_eq!(rig.worker.scheduler(), Some(scheduler(1)));
+        assert_eq!(rig.own().scheduler(), Some(scheduler(1)));
     }
 }
 
@@ -223,12 +223,12 @@ fn the_worker_set_never_goes_back() {
     for heard in [6, 7, 7_i64.wrapping_add(i64::MIN)] {
         rig.wait(15_000);
         assert_eq!(rig.heartbeat_answered(call, 1, heard, Health::Healthy), []);
-        assert_eq!(rig.worker.worker_set(), set(1, 7));
+        assert_eq!(rig.own().worker_set(), set(1, 7));
         call += 1;
     }
     rig.wait(15_000);
     rig.heartbeat_answered(call, 2, 3, Health::New);
-    assert_eq!(rig.worker.worker_set(), set(2, 3));
+    assert_eq!(rig.own().worker_set(), set(2, 3));
 }
 
 #[test]
@@ -246,7 +246,8 @@ fn however_often_the_set_changes_heartbeats_at_most_double() {
             call += 1;
         }
         // Healthy all the time, by healthchecks of which only the results count here.
-        rig.worker.association.health.good_healthcheck(rig.now());
+        let now = rig.now();
+        rig.worker.associations[0].health.good_healthcheck(now);
     }
     assert_eq!(rig.beats.len() - start, 2 * 40);
 }
@@ -277,10 +278,10 @@ fn health_counts_from_sending_and_the_limit_is_still_good() {
     rig.heartbeat_answered(5, 1, 1, Health::Healthy);
     rig.sleep(75_000 + 15_000 - 24_000);
     rig.hear(Event::WallClock(Default::default()));
-    assert_eq!(rig.worker.health(), Health::Healthy);
+    assert_eq!(rig.own().health(), Health::Healthy);
     rig.sleep(1);
     rig.hear(Event::WallClock(Default::default()));
-    assert_eq!(rig.worker.health(), Health::Unhealthy);
+    assert_eq!(rig.own().health(), Health::Unhealthy);
 }
 
 #[test]
@@ -297,10 +298,10 @@ fn a_healthcheck_counts_from_its_acceptance() {
     rig.wait(1000);
     rig.heartbeat_answered(4, 1, 1, Health::Healthy);
     rig.heartbeat_answered(5, 1, 1, Health::Healthy);
-    assert_eq!(rig.worker.health(), Health::Healthy);
+    assert_eq!(rig.own().health(), Health::Healthy);
     rig.sleep(24_001);
     rig.wait(0);
-    assert_eq!(rig.worker.health(), Health::Unhealthy);
+    assert_eq!(rig.own().health(), Health::Unhealthy);
 }
 
 #[test]
@@ -320,8 +321,8 @@ fn the_first_health_comes_from_the_scheduler_alone() {
             rig.serve(effects, 1, Health::Unhealthy);
         }
     }
-    assert_eq!(rig.worker.health(), Health::Unhealthy);
-    assert_eq!(rig.worker.life_stage(), LifeStage::Running);
+    assert_eq!(rig.own().health(), Health::Unhealthy);
+    assert_eq!(rig.own().life_stage(), LifeStage::Running);
     // Once it is not fine, the whole time counts.
     assert_eq!(
         rig.wait(126_000).last(),
@@ -339,11 +340,11 @@ fn after_the_first_health_the_worker_recovers_by_itself() {
         rig.serve(effects, 1, Health::Healthy);
     }
     // The healthcheck is too old now, whatever the scheduler says.
-    assert_eq!(rig.worker.health(), Health::Unhealthy);
+    assert_eq!(rig.own().health(), Health::Unhealthy);
     rig.run(healthcheck(1, 8, ""));
     let effects = rig.end_healthcheck(healthcheck(1, 8, ""), ReportedStatus::done());
     rig.serve(effects, 1, Health::Healthy);
-    assert_eq!(rig.worker.health(), Health::Healthy);
+    assert_eq!(rig.own().health(), Health::Healthy);
 }
 
 #[test]
@@ -352,12 +353,12 @@ fn the_word_of_the_scheduler_stands_and_dates_from_the_sending() {
     rig.wait(24_000);
     let effects = rig.heartbeat_answered(5, 1, 1, Health::Unhealthy);
     assert_eq!(effects, [heartbeat(&rig, 6, set(1, 1))]);
-    assert_eq!(rig.worker.health(), Health::Unhealthy);
+    assert_eq!(rig.own().health(), Health::Unhealthy);
     // The heartbeat left after 15 s; 495 s later the worker must be gone.
     rig.wait(15_000 + 495_000 - 24_000);
-    assert_eq!(rig.worker.life_stage(), LifeStage::Running);
+    assert_eq!(rig.own().life_stage(), LifeStage::Running);
     rig.wait(1);
-    assert_eq!(rig.worker.life_stage(), LifeStage::Dying);
+    assert_eq!(rig.own().life_stage(), LifeStage::Dying);
 }
 
 #[test]
@@ -429,7 +430,8 @@ fn a_new_scheduler_may_have_met_a_worker_that_hears_of_it_late() {
     for _ in 0..50 {
         let effects = rig.wait(15_000);
         rig.serve(effects, 1, Health::Healthy);
-        rig.worker.association.health.good_healthcheck(rig.now());
+        let now = rig.now();
+        rig.worker.associations[0].health.good_healthcheck(now);
     }
     let effects = rig.wait(15_000);
     let [Effect::Call { id, .. }] = effects[..] else {
@@ -438,7 +440,7 @@ fn a_new_scheduler_may_have_met_a_worker_that_hears_of_it_late() {
     let sent = *rig.beats.last().unwrap();
     rig.heartbeat_answered(id.0, 2, 1, Health::New);
     let own = Duration::from_secs(495) + Duration::from_nanos(1);
-    assert_eq!(rig.worker.tasks_may_live_until(), Some(sent + own));
+    assert_eq!(rig.own().tasks_may_live_until(), Some(sent + own));
 }
 
 #[test]
@@ -458,7 +460,7 @@ fn a_sleeping_machine_wakes_up_unhealthy_or_dead() {
     assert!(
         matches!(&effects[..], [Effect::Reply { reply: Err(refusal), .. }, ..] if refusal.code == RefusalCode::Unhealthy)
     );
-    assert_eq!(rig.worker.health(), Health::Unhealthy);
+    assert_eq!(rig.own().health(), Health::Unhealthy);
     // 75 s healthy, then 495 s: what was due in the sleep has happened when it was due.
     let mut rig = Rig::joined();
     rig.start("a", 1);
@@ -478,7 +480,7 @@ fn a_sleeping_machine_wakes_up_unhealthy_or_dead() {
     };
     let left = Duration::from_millis(699) + Duration::from_nanos(2);
     assert_eq!((kill.request.wait, effects.len()), (left, 2));
-    assert_eq!(rig.worker.life_stage(), LifeStage::Dying);
+    assert_eq!(rig.own().life_stage(), LifeStage::Dying);
     rig.end("a", 1, ReportedStatus::failed());
     assert_eq!(
         rig.wait(2000).last(),
@@ -509,7 +511,7 @@ fn a_worker_that_never_met_a_scheduler_lives_on() {
         rig.wait(1000);
         rig.completed(call, not_sent());
     }
-    assert_eq!(rig.worker.life_stage(), LifeStage::Running);
+    assert_eq!(rig.own().life_stage(), LifeStage::Running);
 }
 
 #[test]
@@ -525,14 +527,14 @@ fn a_restarted_scheduler_finds_the_running_tasks_and_a_new_association() {
     // The old set is echoed until the new scheduler has given one.
     let effects = rig.heartbeat_answered(5, 2, 1, Health::New);
     assert_eq!(effects, [heartbeat(&rig, 7, set(2, 1))]);
-    assert_eq!(rig.worker.health(), Health::New);
-    assert_eq!(rig.worker.scheduler(), Some(scheduler(2)));
-    assert_eq!(rig.worker.bound_to(), Some(scheduler(1)));
+    assert_eq!(rig.own().health(), Health::New);
+    assert_eq!(rig.own().scheduler(), Some(scheduler(2)));
+    assert_eq!(rig.own().bound_to(), Some(scheduler(1)));
     assert_eq!(rig.completed(6, lost()), []);
     let mut ended = told(task("b", 2));
     ended.ended = Some(failed.clone());
     assert_eq!(rig.fetch(2), [listed(vec![task("a", 1), ended])]);
-    assert_eq!(rig.worker.bound_to(), Some(scheduler(2)));
+    assert_eq!(rig.own().bound_to(), Some(scheduler(2)));
     // The end is told as soon as it is taken.
     assert_eq!(
         rig.heartbeat_answered(7, 2, 1, Health::Unhealthy),
@@ -566,9 +568,9 @@ fn an_older_scheduler_is_refused_and_told_whom_the_worker_is_bound_to() {
     // Its answers do not count either.
     rig.wait(15_000);
     assert_eq!(rig.heartbeat_answered(5, 1, 1, Health::MustDie), []);
-    assert_eq!(rig.worker.life_stage(), LifeStage::Running);
+    assert_eq!(rig.own().life_stage(), LifeStage::Running);
     assert_eq!(
-        rig.worker.heartbeat_trouble(),
+        rig.own().heartbeat_trouble(),
         Some(&HeartbeatTrouble::OldScheduler {
             answered: scheduler(1),
             newest: scheduler(2)
@@ -588,7 +590,7 @@ fn a_scheduler_that_did_not_fetch_may_not_start_tasks() {
     let effects = rig.end_healthcheck(healthcheck(2, 9, ""), ReportedStatus::done());
     assert_eq!(effects.len(), 1);
     rig.acknowledge(7);
-    assert_eq!(rig.worker.health(), Health::Healthy);
+    assert_eq!(rig.own().health(), Health::Healthy);
     let (code, text) = refusal(&rig.run(run(2, 0, task("a", 1))));
     assert_eq!(code, RefusalCode::BoundTo(scheduler(1)));
     assert!(
@@ -609,20 +611,20 @@ fn a_fetch_without_a_name_binds_whoever_answers_heartbeats() {
     // Between heartbeats: the associated scheduler.
     let mut rig = Rig::joined();
     rig.hear(fetch_event(None));
-    assert_eq!(rig.worker.bound_to(), Some(scheduler(1)));
+    assert_eq!(rig.own().bound_to(), Some(scheduler(1)));
     // Before the first answer, or while one is on its way: the one that answers it.
     let mut rig = Rig::new();
     rig.wait(0);
     rig.hear(fetch_event(None));
-    assert_eq!(rig.worker.bound_to(), None);
+    assert_eq!(rig.own().bound_to(), None);
     rig.heartbeat_answered(1, 1, 1, Health::New);
-    assert_eq!(rig.worker.bound_to(), Some(scheduler(1)));
+    assert_eq!(rig.own().bound_to(), Some(scheduler(1)));
     let mut rig = Rig::joined();
     rig.wait(15_000);
     rig.hear(fetch_event(None));
-    assert_eq!(rig.worker.bound_to(), Some(scheduler(1)));
+    assert_eq!(rig.own().bound_to(), Some(scheduler(1)));
     rig.heartbeat_answered(5, 2, 1, Health::New);
-    assert_eq!(rig.worker.bound_to(), Some(scheduler(2)));
+    assert_eq!(rig.own().bound_to(), Some(scheduler(2)));
 }
 
 #[test]
@@ -640,5 +642,5 @@ fn requests_for_another_worker_instance_are_refused() {
         assert_eq!(code, RefusalCode::WrongId);
         assert!(text.contains(&OWN.to_string()), "{text}");
     }
-    assert_eq!(rig.worker.bound_to(), Some(scheduler(1)));
+    assert_eq!(rig.own().bound_to(), Some(scheduler(1)));
 }

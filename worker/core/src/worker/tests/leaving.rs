@@ -29,7 +29,7 @@ fn suicide_kills_once_reports_on_and_exits_with_the_last_process() {
         rig.suicide(1, OWN),
         [kill("a", 1, 700), kill("b", 2, 700), accepted()]
     );
-    assert_eq!(rig.worker.life_stage(), LifeStage::Dying);
+    assert_eq!(rig.own().life_stage(), LifeStage::Dying);
     // No heartbeats, no second kill, nothing new.
     assert_eq!(rig.wait(20_000), []);
     for effects in [
@@ -52,20 +52,20 @@ fn suicide_kills_once_reports_on_and_exits_with_the_last_process() {
     );
     rig.acknowledge(5);
     rig.acknowledge(6);
-    assert!(rig.worker.tasks_may_live_until().is_some());
+    assert!(rig.own().tasks_may_live_until().is_some());
     assert_eq!(
         rig.end("b", 2, killed()),
         [report(7, 1, task("b", 2), killed())]
     );
-    assert_eq!(rig.worker.tasks_may_live_until(), None, "nothing is left");
+    assert_eq!(rig.own().tasks_may_live_until(), None, "nothing is left");
     assert_eq!(rig.acknowledge(7), [goodbye(&rig, 8)]);
-    assert_eq!(rig.worker.life_stage(), LifeStage::Dying);
+    assert_eq!(rig.own().life_stage(), LifeStage::Dying);
     assert_eq!(refusal(&rig.fetch(1)).0, RefusalCode::Unhealthy);
     assert_eq!(
         rig.heartbeat_answered(8, 1, 1, Health::MustDie),
         [exit(ExitReason::SuicideRequested)]
     );
-    assert_eq!(rig.worker.life_stage(), LifeStage::Gone);
+    assert_eq!(rig.own().life_stage(), LifeStage::Gone);
     assert_eq!(rig.worker.poll_timeout(), None);
     assert_eq!(rig.wait(60_000), []);
     assert_eq!(
@@ -114,7 +114,7 @@ fn suicide_is_for_the_associated_scheduler_to_ask() {
         refusal(&rig.suicide(2, OWN)).0,
         RefusalCode::BoundTo(scheduler(1))
     );
-    assert_eq!(rig.worker.life_stage(), LifeStage::Running);
+    assert_eq!(rig.own().life_stage(), LifeStage::Running);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_scheduler_that_says_must_die_is_obeyed() {
         rig.heartbeat_answered(5, 1, 1, Health::MustDie),
         [kill("a", 1, 700)]
     );
-    assert_eq!(rig.worker.health(), Health::MustDie);
+    assert_eq!(rig.own().health(), Health::MustDie);
     rig.end("a", 1, killed());
     assert_eq!(rig.acknowledge(6), [goodbye(&rig, 7)]);
     assert_eq!(
@@ -276,7 +276,7 @@ fn the_time_left_to_live_follows_from_health() {
     rig.heartbeat_answered(5, 1, 1, Health::Healthy);
     assert_eq!(rig.left_to_live(), Some(565_000), "it left 5 s ago");
     rig.start("a", 1);
-    assert_eq!(rig.worker.kill_wait(), Duration::from_millis(700));
+    assert_eq!(rig.own().kill_wait(), Duration::from_millis(700));
     let effects = rig.wait(10_000);
     assert_eq!(rig.left_to_live(), Some(555_000));
     // UNHEALTHY since that heartbeat left, by the word of the scheduler.
@@ -305,7 +305,7 @@ fn a_worker_held_back_from_its_first_health_may_live_until_it_is_not_fine() {
     rig.heartbeat_answered(1, 1, 1, Health::New);
     rig.heartbeat_answered(2, 1, 1, Health::Unhealthy);
     is_fine_but_told(&mut rig, Health::Unhealthy, 20);
-    assert_eq!(rig.worker.life_stage(), LifeStage::Running);
+    assert_eq!(rig.own().life_stage(), LifeStage::Running);
     // Its last healthcheck is 60 s old and may be 125 s, its last heartbeat has just left and may be 75 s.
     assert_eq!(rig.left_to_live(), Some(65_000));
 }
@@ -318,14 +318,14 @@ fn a_worker_that_was_healthy_dies_by_the_word_of_the_scheduler_however_fine_it_i
     // It was told 480 s ago.
     assert_eq!(rig.left_to_live(), Some(15_000));
     rig.wait(15_000);
-    assert_eq!(rig.worker.life_stage(), LifeStage::Running);
+    assert_eq!(rig.own().life_stage(), LifeStage::Running);
     assert_eq!(rig.wait(1), [kill("a", 1, 700)]);
     // A better word in time, and it lives.
     let mut rig = Rig::joined();
     is_fine_but_told(&mut rig, Health::Unhealthy, 8);
     is_fine_but_told(&mut rig, Health::Healthy, 1);
-    assert_eq!(rig.worker.health(), Health::Healthy);
-    assert_eq!(rig.worker.life_stage(), LifeStage::Running);
+    assert_eq!(rig.own().health(), Health::Healthy);
+    assert_eq!(rig.own().life_stage(), LifeStage::Running);
 }
 
 #[test]
@@ -333,11 +333,11 @@ fn a_suicide_that_is_noticed_late_leaves_no_more_than_the_rest_of_the_wait() {
     for (late, wait) in [(0, 700), (300, 400), (699, 1), (700, 0), (90_000, 0)] {
         let mut rig = Rig::joined();
         rig.start("a", 1);
-        let due = rig.worker.tasks_may_live_until().unwrap();
+        let due = rig.own().tasks_may_live_until().unwrap();
         rig.worker.handle_timeout(due + Duration::from_millis(late));
         let effects: Vec<_> = std::iter::from_fn(|| rig.worker.poll_effect()).collect();
         assert_eq!(effects.first(), Some(&kill("a", 1, wait)), "{late}");
-        assert_eq!(rig.worker.tasks_may_live_until(), Some(due));
+        assert_eq!(rig.own().tasks_may_live_until(), Some(due));
     }
 }
 
@@ -346,7 +346,7 @@ fn who_is_told_to_die_has_the_whole_wait_because_its_own_time_is_not_over() {
     let mut rig = Rig::joined();
     rig.start("a", 1);
     rig.wait(15_000);
-    let own = rig.worker.tasks_may_live_until().unwrap();
+    let own = rig.own().tasks_may_live_until().unwrap();
     // However long the answer was on its way.
     rig.sleep(9_000);
     let now = rig.now();
@@ -354,17 +354,17 @@ fn who_is_told_to_die_has_the_whole_wait_because_its_own_time_is_not_over() {
         rig.heartbeat_answered(5, 1, 1, Health::MustDie).first(),
         Some(&kill("a", 1, 700))
     );
-    assert_eq!(rig.worker.tasks_may_live_until(), Some(now));
+    assert_eq!(rig.own().tasks_may_live_until(), Some(now));
     assert!(now < own);
     // An answer that comes later than the own time finds a worker that is dying since then.
     let mut rig = Rig::joined();
     rig.start("a", 1);
     rig.wait(15_000);
-    let own = rig.worker.tasks_may_live_until().unwrap();
+    let own = rig.own().tasks_may_live_until().unwrap();
     rig.sleep(600_000);
     let effects = rig.heartbeat_answered(5, 1, 1, Health::MustDie);
     assert_eq!(effects.first(), Some(&kill("a", 1, 0)));
-    assert_eq!(rig.worker.tasks_may_live_until(), Some(own));
+    assert_eq!(rig.own().tasks_may_live_until(), Some(own));
 }
 
 #[test]
@@ -376,14 +376,14 @@ fn the_kill_wait_is_the_shortest_of_all_processes() {
         run
     };
     rig.run(patient("a", 1, 900));
-    assert_eq!(rig.worker.kill_wait(), Duration::from_millis(900));
+    assert_eq!(rig.own().kill_wait(), Duration::from_millis(900));
     rig.run(patient("b", 2, 50));
-    assert_eq!(rig.worker.kill_wait(), Duration::from_millis(50));
+    assert_eq!(rig.own().kill_wait(), Duration::from_millis(50));
     rig.run(patient("c", 3, 800));
     rig.end("b", 2, ReportedStatus::done());
     rig.end("a", 1, ReportedStatus::done());
-    assert_eq!(rig.worker.kill_wait(), Duration::from_millis(50));
+    assert_eq!(rig.own().kill_wait(), Duration::from_millis(50));
     rig.end("c", 3, ReportedStatus::done());
     rig.run(patient("d", 4, 800));
-    assert_eq!(rig.worker.kill_wait(), Duration::from_millis(800));
+    assert_eq!(rig.own().kill_wait(), Duration::from_millis(800));
 }

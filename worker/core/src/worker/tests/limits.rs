@@ -68,6 +68,9 @@ fn term_alone_is_followed_by_a_kill_after_the_wait_of_the_job_or_of_the_worker()
             Effect::Reply { .. }
             | Effect::Call { .. }
             | Effect::Spawn { .. }
+            | Effect::Suspend { .. }
+            | Effect::Resume { .. }
+            | Effect::NewInstance { .. }
             | Effect::Exit { .. } => None,
         });
         found.expect("a kill")

@@ -12,9 +12,7 @@ use crate::{Event, LifeStage, RunTask, WorkFetch};
 
 /// A worker that fetches work, on so many processors.
 fn rig(cores: u32) -> Rig {
-    let work_fetch = WorkFetch {
-        profile: Profile::CLUSTER,
-    };
+    let work_fetch = WorkFetch::new(Profile::CLUSTER, 1);
     let mut rig = Rig::with(|options| options.work_fetch = Some(work_fetch)).join();
     rig.hear(machine(cores, &[]));
     rig
@@ -35,6 +33,7 @@ fn machine(cores: u32, cards: &[&str]) -> Event {
 fn may_wait(node: &str, number: i64) -> RunTask {
     let mut run = run(1, 0, task(node, number));
     run.task.work.bufferable = true;
+    run.task.work.est_duration = Some(5.0);
     run
 }
 
@@ -82,7 +81,7 @@ fn those_that_may_wait_begin_in_order_as_processors_become_free() {
     assert_eq!(rig.worker.queued_tasks(), 2);
     assert_eq!(rig.worker.live_processes(), 2);
     // To the scheduler all of them run.
-    let nodes = rig.worker.running_tasks();
+    let nodes = rig.own().running_tasks();
     let nodes: Vec<&str> = nodes.iter().map(|task| task.node.as_str()).collect();
     assert_eq!(nodes, ["a", "b", "c", "d"]);
     let (code, text) = refusal(&rig.run(may_wait("c", 9)));
@@ -131,6 +130,30 @@ fn a_machine_with_more_processors_takes_more() {
     rig.run(may_wait("a", 1));
     rig.run(may_wait("b", 2));
     assert_eq!(rig.worker.queued_tasks(), 1);
+}
+
+#[test]
+fn what_would_wait_for_longer_than_two_buffers_is_refused() {
+    let mut rig = rig(1);
+    let long = |node, number| {
+        let mut run = may_wait(node, number);
+        run.task.work.est_duration = Some(40.0);
+        run
+    };
+    rig.run(long("a", 1));
+    // A minute may wait, and what waits already is less.
+    for (node, number) in [("b", 2), ("c", 3)] {
+        assert_eq!(rig.run(long(node, number)), [accepted()]);
+    }
+    let refused = rig.run(long("d", 4));
+    let said = format!("{refused:?}");
+    assert!(said.contains("Busy") && said.contains("so much work waits for CPU"));
+    // The refusal changes nothing for what may not wait, nor when there is room again.
+    let other = must_not("e", 5);
+    assert_eq!(rig.run(other.clone()), [spawned(other), accepted()]);
+    rig.end("e", 5, ReportedStatus::done());
+    rig.end("a", 1, ReportedStatus::done());
+    assert_eq!(rig.run(long("d", 6)), [accepted()]);
 }
 
 #[test]
@@ -251,7 +274,7 @@ fn a_worker_that_ends_drops_what_waits_and_a_drain_gives_it_away_at_once() {
     // Only the process is waited for.
     let killed = |effect: &&Effect| matches!(effect, Effect::Kill { .. });
     assert_eq!(effects.iter().filter(killed).count(), 1);
-    assert_eq!(dying.worker.life_stage(), LifeStage::Dying);
+    assert_eq!(dying.own().life_stage(), LifeStage::Dying);
     assert_eq!(dying.worker.queued_tasks(), 0);
     assert!(begun(&dying.end("a", 1, ReportedStatus::done())).is_empty());
 }

@@ -27,7 +27,7 @@ fn a_lost_acknowledgement_is_asked_for_again() {
         assert_eq!(rig.wait(1), [heartbeat(&rig, 6, set(1, 1)), end(7, 1)]);
         assert_eq!(rig.acknowledge(7), []);
         assert_eq!(rig.heartbeat_answered(6, 1, 1, Health::Healthy), []);
-        assert_eq!(rig.worker.unacknowledged_reports(), 0);
+        assert_eq!(rig.own().unacknowledged_reports(), 0);
         assert_eq!(rig.wait(10_000), []);
     }
 }
@@ -39,9 +39,9 @@ fn a_report_without_outcome_is_given_up_and_sent_again() {
     assert_eq!(rig.wait(1), [heartbeat(&rig, 6, set(1, 1)), end(7, 1)]);
     // The first one's late outcome is dropped, the second one counts.
     assert_eq!(rig.acknowledge(5), []);
-    assert_eq!(rig.worker.unacknowledged_reports(), 1);
+    assert_eq!(rig.own().unacknowledged_reports(), 1);
     rig.acknowledge(7);
-    assert_eq!(rig.worker.unacknowledged_reports(), 0);
+    assert_eq!(rig.own().unacknowledged_reports(), 0);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn an_acknowledgement_of_an_earlier_scheduler_does_not_count() {
     // Scheduler 2 has fetched: what it was told is listed to it as unacknowledged.
     assert_eq!(rig.fetch(2).len(), 1);
     assert_eq!(rig.acknowledge(5), []);
-    assert_eq!(rig.worker.unacknowledged_reports(), 1);
+    assert_eq!(rig.own().unacknowledged_reports(), 1);
     rig.wait(15_000);
     let effects = rig.heartbeat_answered(6, 2, 1, Health::New);
     // It refuses in NEW, so it is told at once when it has left it.
@@ -159,7 +159,7 @@ fn an_acknowledgement_of_an_earlier_scheduler_does_not_count() {
         [heartbeat(&rig, 8, set(2, 1)), end(9, 2)]
     );
     rig.acknowledge(9);
-    assert_eq!(rig.worker.unacknowledged_reports(), 0);
+    assert_eq!(rig.own().unacknowledged_reports(), 0);
 }
 
 #[test]
@@ -176,9 +176,9 @@ fn a_report_refused_because_of_a_new_association_leaves_again_with_new() {
         [heartbeat(&rig, 8, set(1, 1)), end(9, 1)]
     );
     // What made it HEALTHY before does not count; the scheduler's next word does.
-    assert_eq!(rig.worker.health(), Health::Unhealthy);
+    assert_eq!(rig.own().health(), Health::Unhealthy);
     rig.heartbeat_answered(8, 1, 1, Health::Healthy);
-    assert_eq!(rig.worker.health(), Health::Healthy);
+    assert_eq!(rig.own().health(), Health::Healthy);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn nothing_is_reported_to_a_scheduler_that_has_not_fetched() {
     rig.heartbeat_answered(7, 2, 1, Health::Unhealthy);
     // Not even the instance that is still bound can acknowledge it for the other.
     assert_eq!(rig.acknowledge(6), []);
-    assert_eq!(rig.worker.unacknowledged_reports(), 1);
+    assert_eq!(rig.own().unacknowledged_reports(), 1);
     assert_eq!(rig.wait(10_000), []);
     let mut ended = told(task("a", 1));
     ended.ended = Some(ReportedStatus::done());
@@ -212,7 +212,7 @@ fn answers_of_a_question_die_with_the_scheduler_that_asked() {
     assert_eq!(rig.notify(1, 1, vec![task("a", 1)]).len(), 2);
     rig.fetch(2);
     rig.heartbeat_answered(5, 2, 1, Health::Unhealthy);
-    assert_eq!(rig.worker.unacknowledged_reports(), 0);
+    assert_eq!(rig.own().unacknowledged_reports(), 0);
     assert_eq!(rig.acknowledge(6), []);
     assert_eq!(rig.completed(6, lost()), []);
     // It asks itself.
@@ -227,11 +227,11 @@ fn answers_of_a_question_die_with_the_scheduler_that_asked() {
 fn answers_of_the_wrong_kind_count_for_nothing() {
     let mut rig = with_end();
     assert_eq!(rig.heartbeat_answered(5, 1, 1, Health::MustDie), []);
-    assert_eq!(rig.worker.unacknowledged_reports(), 1);
+    assert_eq!(rig.own().unacknowledged_reports(), 1);
     assert_eq!(rig.wait(1000), [heartbeat(&rig, 6, set(1, 1)), end(7, 1)]);
     rig.acknowledge(7);
     assert_eq!(rig.acknowledge(6), []);
-    assert!(rig.worker.heartbeat_trouble().is_some());
+    assert!(rig.own().heartbeat_trouble().is_some());
     assert_eq!(rig.wait(1000), [heartbeat(&rig, 8, set(1, 1))]);
 }
 

@@ -131,7 +131,7 @@ fn a_lost_run_is_denied_and_never_starts() {
     again.sequence.0 = 2;
     assert_eq!(refusal(&rig.run(again)).0, RefusalCode::Duplicate);
     assert_eq!(rig.acknowledge(5), []);
-    assert_eq!(rig.worker.unacknowledged_reports(), 0);
+    assert_eq!(rig.own().unacknowledged_reports(), 0);
 }
 
 #[test]
@@ -190,12 +190,12 @@ fn questions_are_bounded_and_refused_as_a_whole() {
     );
     // The refused question has not moved the sequence number.
     assert_eq!(rig.notify(1, 2, many(20_000, 1)), [accepted()]);
-    assert_eq!(rig.worker.unacknowledged_reports(), 10_000);
+    assert_eq!(rig.own().unacknowledged_reports(), 10_000);
     // The same question again adds nothing.
     rig.acknowledge(5);
-    assert_eq!(rig.worker.unacknowledged_reports(), 9_999);
+    assert_eq!(rig.own().unacknowledged_reports(), 9_999);
     rig.notify(1, 3, many(20_000, 1));
-    assert_eq!(rig.worker.unacknowledged_reports(), 9_999);
+    assert_eq!(rig.own().unacknowledged_reports(), 9_999);
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn a_job_without_a_command_needs_a_worker_command() {
     assert_eq!(code, RefusalCode::Unspecified);
     assert!(text.contains("--worker-command"), "{text}");
     let mut rig = Rig::with(|o| o.worker_command = vec!["/bin/own".to_owned()]).join();
-    assert!(rig.worker.description().has_worker_command);
+    assert!(rig.own().description().has_worker_command);
     let effects = rig.run(wanted.clone());
     wanted.command = vec!["/bin/own".to_owned()];
     let spawn = spawned(wanted);

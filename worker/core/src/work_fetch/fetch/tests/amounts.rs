@@ -103,22 +103,28 @@ fn nobody_is_asked_for_more_instances_than_there_are() {
 }
 
 #[test]
-fn seconds_are_few_where_estimates_say_nothing() {
+fn seconds_are_those_of_the_scheduler() {
     for (correction, secs) in [
         (1.0, 100.0),
-        (0.02, 100.0),
-        (80.0, 100.0),
-        (0.019, 1.0),
-        (80.1, 1.0),
-        (0.0, 1.0),
-        (-1.0, 1.0),
-        (f64::NAN, 1.0),
-        (f64::INFINITY, 1.0),
+        // Its tasks take a hundred times as long as it reckons, or a hundredth.
+        (100.0, 1.0),
+        (0.01, 10_000.0),
+        // What is no factor is none.
+        (0.0, 100.0),
+        (-1.0, 100.0),
+        (f64::NAN, 100.0),
+        // So little that it would be nothing.
+        (f64::INFINITY, 1e-28),
+        (1e32, 1e-28),
     ] {
         let mut scene = scene();
         scene.sources[0].correction = correction;
         assert_eq!(scene.demand(A).secs, secs, "{correction}");
     }
+    let mut scene = scene();
+    scene.sources[0].correction = 1e30;
+    scene.outlook.of_type[CPU].shortfall = 1e-20;
+    assert_eq!(scene.demand(A).secs, 1.0);
 }
 
 #[test]

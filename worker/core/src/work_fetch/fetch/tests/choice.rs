@@ -1,7 +1,6 @@
 //! Who is asked, and for which types.
 
 use super::super::super::types::{AssociationIndex, Usage};
-use super::super::FetchRequest;
 use super::rig::{A, B, CARDS, CPU, Scene, at, types};
 
 /// One CPU and one card, and two schedulers of which the first has the higher priority.
@@ -193,8 +192,6 @@ fn the_second_is_asked_when_the_first_has_nothing() {
     scene.outstanding = scene.processors.table(&Some(A));
     assert_eq!(scene.survey().choose(), None);
     // It has nothing: so another is asked at once.
-    let nothing = scene.processors.table(&true);
-    assert!(first.wants_another(&nothing));
     scene.outstanding = scene.processors.table(&None);
     scene.back_off(A, CPU);
     scene.back_off(A, CARDS);
@@ -203,30 +200,6 @@ fn the_second_is_asked_when_the_first_has_nothing() {
     scene.back_off(B, CPU);
     scene.back_off(B, CARDS);
     assert_eq!(scene.chosen(), None);
-}
-
-#[test]
-fn another_is_wanted_if_there_was_nothing_of_all_that_was_asked() {
-    let mut scene = two();
-    let request = |scene: &Scene| scene.survey().choose().unwrap();
-    let answer = |cpu: bool, cards: bool| {
-        let mut answer = Scene::new(1, &[1]).processors.table(&cpu);
-        answer[CARDS] = cards;
-        answer
-    };
-    let both: FetchRequest = request(&scene);
-    for (cpu, cards, wants) in [
-        (true, true, true),
-        (true, false, false),
-        (false, true, false),
-        (false, false, false),
-    ] {
-        assert_eq!(both.wants_another(&answer(cpu, cards)), wants);
-    }
-    scene.saturate(CARDS, 100.0);
-    let one = request(&scene);
-    assert!(one.wants_another(&answer(true, false)));
-    assert!(!one.wants_another(&answer(false, true)));
 }
 
 #[test]

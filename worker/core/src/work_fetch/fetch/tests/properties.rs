@@ -29,7 +29,6 @@ fn of_type() -> impl Strategy<Value = TypeOutlook> {
         idle_now,
         saturated,
         busy,
-        missed_instances: 0.0,
     })
 }
 

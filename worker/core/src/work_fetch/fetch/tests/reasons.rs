@@ -24,7 +24,7 @@ const OF_ASSOCIATION: [(AssociationReason, Change); 7] = [
         scene.sources[0].unacknowledged = 9;
     }),
     (AssociationReason::TooManyRunnable, |scene| {
-        for _ in 0..1001 {
+        for _ in 0..=scene.profile.max_runnable {
             scene.task(A, 0.0);
         }
     }),

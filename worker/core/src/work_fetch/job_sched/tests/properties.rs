@@ -55,7 +55,7 @@ fn task() -> impl Strategy<Value = Task> {
     )
 }
 
-fn scene() -> impl Strategy<Value = Scene> {
+pub fn scene() -> impl Strategy<Value = Scene> {
     let processors = (0_u32..5, 0_u32..3, 0_u32..3);
     let limits = || option::weighted(0.2, 0_u32..4);
     let associations = vec((number(), number(), limits(), limits()), 0..3);
@@ -64,9 +64,10 @@ fn scene() -> impl Strategy<Value = Scene> {
         0..20,
     );
     let preemption = select(vec![Preemption::Off, Preemption::Suspend]);
-    let others = (preemption, vec(any::<Index>(), 0..2), number());
+    let places = || vec(any::<Index>(), 0..3);
+    let others = (preemption, places(), places(), number());
     (processors, associations, tasks, others).prop_map(
-        |((cpus, cards, others), associations, tasks, (preemption, ending, memory))| {
+        |((cpus, cards, others), associations, tasks, (preemption, ending, held_back, memory))| {
             let mut scene = Scene::new(cpus, &[cards, others]);
             scene.preemption = preemption;
             scene.memory = memory;
@@ -90,16 +91,19 @@ fn scene() -> impl Strategy<Value = Scene> {
                     .expected_memory
                     .extend(memory.map(|memory| (TaskNumber(number), memory)));
             }
-            for place in ending {
-                let task = scene.tasks.get(place.index(20));
-                scene.ending.extend(task.map(|task| task.number));
+            for (places, set) in [
+                (ending, &mut scene.ending),
+                (held_back, &mut scene.held_back),
+            ] {
+                let tasks = places.iter().map(|place| scene.tasks.get(place.index(20)));
+                set.extend(tasks.flatten().map(|task| task.number));
             }
             scene
         },
     )
 }
 
-fn amount(of: f64) -> f64 {
+pub fn amount(of: f64) -> f64 {
     if of >= 1e-30 { of.min(1e30) } else { 0.0 }
 }
 
@@ -148,6 +152,8 @@ proptest! {
         let distinct: BTreeSet<_> = all.iter().collect();
         prop_assert_eq!(distinct.len(), all.len());
         prop_assert!(all.iter().all(|number| !scene.ending.contains(number)));
+        let begin = |number: &TaskNumber| !of(*number).stage.is_executing();
+        prop_assert!(!all.iter().any(|number| begin(number) && scene.held_back.contains(number)));
         prop_assert!(all.iter().all(|number| is_known(&scene, of(*number))));
     }
 
@@ -214,12 +220,16 @@ proptest! {
         }
         let schedule = scene.choose();
         let idle = schedule.idle.iter().any(|(_, idle)| *idle > 0.0);
-        prop_assert_eq!(schedule.wants_fetch, idle);
+        if scene.held_back.is_empty() {
+            prop_assert_eq!(schedule.wants_fetch, idle);
+        }
+        prop_assert!(idle || !schedule.wants_fetch);
         if schedule.idle[ProcessorType::CPU] > 0.0 {
             prop_assert_eq!(&schedule.preempt, &vec![]);
             for task in scene.tasks.iter().filter(|task| is_known(&scene, task)) {
                 let waits = [Stage::Queued, STOPPED, LOST].contains(&task.stage);
-                if waits && task.usage.cards.is_none() && !scene.ending.contains(&task.number) {
+                let cannot = scene.ending.contains(&task.number) || scene.held_back.contains(&task.number);
+                if waits && task.usage.cards.is_none() && !cannot {
                     let begins = schedule.start.contains(&task.number) || schedule.resume.contains(&task.number);
                     prop_assert!(begins, "{task:?}");
                 }

@@ -11,7 +11,7 @@ use super::super::super::types::{
     Association, AssociationIndex, ProcessorKind, ProcessorType, Processors, Stage, Task,
     TaskNumber, Usage,
 };
-use super::super::candidates::Candidates;
+use super::super::contenders::Contenders;
 use super::super::run_list::{self, Reason};
 use super::super::{EdfHistory, Hand, Preemption, Schedule};
 
@@ -25,6 +25,7 @@ pub struct Scene {
     pub rec: Vec<f64>,
     pub tasks: Vec<Task>,
     pub ending: BTreeSet<TaskNumber>,
+    pub held_back: BTreeSet<TaskNumber>,
     pub outlook: Outlook,
     pub memory: f64,
     pub expected_memory: BTreeMap<TaskNumber, f64>,
@@ -78,6 +79,7 @@ impl Scene {
             rec: Vec::new(),
             tasks: Vec::new(),
             ending: BTreeSet::new(),
+            held_back: BTreeSet::new(),
             memory: f64::INFINITY,
             expected_memory: BTreeMap::new(),
             history: EdfHistory::default(),
@@ -146,6 +148,7 @@ impl Scene {
             rec: &self.rec,
             tasks: &self.tasks,
             ending: &self.ending,
+            held_back: &self.held_back,
             outlook: &self.outlook,
             memory: self.memory,
             expected_memory: &self.expected_memory,
@@ -162,13 +165,13 @@ impl Scene {
     /// Those that should run, in order, with what lists them.
     pub fn listed(&self) -> Vec<(u64, Reason)> {
         let hand = self.hand();
-        let candidates = Candidates::new(&hand);
+        let contenders = Contenders::new(&hand);
         let mut history = self.history.clone();
         history.note_misses(&hand);
-        let list = run_list::make(&hand, &candidates, history.in_danger(&hand, &candidates));
+        let list = run_list::make(&hand, &contenders, history.in_danger(&hand, &contenders));
         let entries = list.entries().iter();
         entries
-            .map(|entry| (candidates.get(entry.place).task.number.0, entry.reason))
+            .map(|entry| (contenders.get(entry.place).task.number.0, entry.reason))
             .collect()
     }
 

@@ -80,7 +80,7 @@ prop_compose! {
         rr_order in prop_oneof![
             Just(RrOrder::PriorityEvolving), Just(RrOrder::PriorityStatic), Just(RrOrder::Insertion)
         ],
-        rr_step in prop_oneof![Just(3.0), Just(50.0)],
+        work_buffer_additional in prop_oneof![2 => Just(20.0), 1 => Just(490.0)],
     ) -> Case {
         let number = |(number, task): (usize, Task)| Task {
             number: TaskNumber(number as u64),
@@ -93,7 +93,7 @@ prop_compose! {
             associations,
             rec,
             tasks: tasks.into_iter().enumerate().map(number).collect(),
-            profile: Profile { rr_order, rr_step, ..Profile::CLUSTER },
+            profile: Profile { rr_order, work_buffer_additional, ..Profile::CLUSTER },
         }
     }
 }
@@ -103,7 +103,7 @@ prop_compose! {
     fn plain_case()(
         tasks in vec((1_u32..40, 1_u32..3, option::of(0_u32..150)), 0..20),
         cpus in 1_u32..5,
-        rr_step in prop_oneof![Just(1.0), Just(1000.0)],
+        work_buffer_additional in prop_oneof![Just(0.0), Just(20.0), Just(990.0)],
     ) -> Case {
         let tasks = tasks.into_iter().enumerate().map(|(number, (remaining, cpus, deadline))| {
             let task = on(f64::from(cpus), task(number as u64, f64::from(remaining)));
@@ -114,7 +114,7 @@ prop_compose! {
         });
         let mut case = Case::new(tasks.collect());
         case.processors = Processors::new(kind(cpus, 1.0), vec![]);
-        case.profile.rr_step = rr_step;
+        case.profile.work_buffer_additional = work_buffer_additional;
         case
     }
 }
@@ -128,13 +128,7 @@ fn assert_close(one: &Outlook, other: &Outlook, case: &Case) {
     for of_type in case.processors.types() {
         let of = |outlook: &Outlook| {
             let it = outlook.of_type[of_type];
-            [
-                it.shortfall,
-                it.idle_now,
-                it.saturated,
-                it.busy,
-                it.missed_instances,
-            ]
+            [it.shortfall, it.idle_now, it.saturated, it.busy]
         };
         let all = of(one).into_iter().zip(of(other));
         assert!(
@@ -201,7 +195,26 @@ proptest! {
             prop_assert!((0.0..=most + 1e-6).contains(&it.shortfall));
             prop_assert!((0.0..=all).contains(&it.idle_now));
             prop_assert!((0.0..=ends).contains(&it.saturated));
-            prop_assert!(it.busy >= 0.0 && it.missed_instances >= 0.0);
+            prop_assert!(it.busy >= 0.0);
+        }
+    }
+
+    /// What is missing and what the tasks do within the buffer are all that there is.
+    #[test]
+    fn what_is_missing_is_what_no_task_does(case in any_case()) {
+        let mut case = case;
+        for task in &mut case.tasks {
+            task.usage = Usage { cpus: 1.0, cards: None };
+        }
+        let situation = case.situation();
+        let takes_part = case.tasks.iter().filter(|task| situation.is_simulated(task));
+        let availability = case.processors[CPU].availability;
+        let work: f64 = takes_part.map(|task| task.remaining / availability).sum();
+        let all = case.processors.instances(CPU) * case.profile.high_water();
+        let shortfall = case.outlook().of_type[CPU].shortfall;
+        prop_assert!(shortfall >= all - work - 1e-6, "{shortfall} {all} {work}");
+        if simulated_seconds(&case) <= case.profile.high_water() && case.associations.iter().all(|one| !one.is_limited()) {
+            prop_assert!(is_close(shortfall, all - work), "{shortfall} {all} {work}");
         }
     }
 
@@ -314,10 +327,9 @@ proptest! {
         case.processors = Processors::new(cpu, vec![kind(2, any())]);
         case.profile.work_buffer_min = any();
         case.profile.work_buffer_additional = any();
-        case.profile.rr_step = any();
         case.profile.rec_half_life = any();
         for (_, it) in case.outlook().of_type.iter() {
-            for amount in [it.shortfall, it.idle_now, it.saturated, it.busy, it.missed_instances] {
+            for amount in [it.shortfall, it.idle_now, it.saturated, it.busy] {
                 prop_assert!(amount.is_finite() && amount >= 0.0, "{it:?}");
             }
         }

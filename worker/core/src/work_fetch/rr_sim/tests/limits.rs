@@ -83,3 +83,23 @@ fn a_limit_of_none_lets_nothing_run() {
     of_one.associations[0].max_concurrent_of_jobs = BTreeMap::from([(5, 0)]);
     assert_eq!(of_one.outlook().misses, BTreeSet::from([TaskNumber(1)]));
 }
+
+/// All of a machine is taken however many jobs may have no more than one at once.
+#[test]
+fn many_jobs_with_limits_keep_many_processors_busy() {
+    let (jobs, of_each) = (500_u32, 40_u32);
+    let tasks = (0..jobs * of_each).map(|number| {
+        let task = task(u64::from(number), 0.01);
+        of_job(number / of_each, task)
+    });
+    let mut case = Case::new(tasks.collect());
+    case.processors = Processors::new(kind(256, 1.0), vec![]);
+    case.associations[0].max_concurrent_of_jobs = (0..jobs).map(|job| (job, 1)).collect();
+    let (shortfall, idle, _) = of_type(&case.outlook(), CPU);
+    assert_eq!(idle, 0.0);
+    let work = f64::from(jobs * of_each) * 0.01;
+    assert!(
+        (shortfall - (256.0 * 30.0 - work)).abs() < 1e-6,
+        "{shortfall}"
+    );
+}

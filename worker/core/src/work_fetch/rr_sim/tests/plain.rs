@@ -83,7 +83,7 @@ impl Plain<'_> {
             }
             let Some(best) = self.best() else { break };
             let mut dt = self.tasks[best].left;
-            let step = self.case.profile.rr_step;
+            let step = self.case.profile.rr_step();
             if dt > step {
                 dt = if dt > 10.0 * step { dt / 10.0 } else { step };
             } else {
@@ -318,8 +318,6 @@ impl Plain<'_> {
         for index in missed {
             let placed = &self.tasks[index];
             self.out.misses.insert(placed.task.number);
-            self.out.of_type[placed.of_type].missed_instances +=
-                placed.task.usage.of(placed.of_type);
             let pairs = &mut self.out.of_association[placed.task.association.0].of_type;
             pairs[placed.of_type].deadlines_missed += 1;
         }

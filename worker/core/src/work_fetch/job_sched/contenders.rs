@@ -11,9 +11,9 @@ use super::Hand;
 pub(super) struct Place(usize);
 
 /// All tasks of associations and processors that there are.
-pub(super) struct Candidates<'a>(Vec<Candidate<'a>>);
+pub(super) struct Contenders<'a>(Vec<Contender<'a>>);
 
-pub(super) struct Candidate<'a> {
+pub(super) struct Contender<'a> {
     pub task: &'a Task,
     /// What it counts as.
     pub of_type: ProcessorType,
@@ -24,9 +24,10 @@ pub(super) struct Candidate<'a> {
     pub expected_memory: f64,
     remaining: f64,
     is_ending: bool,
+    is_held_back: bool,
 }
 
-impl<'a> Candidates<'a> {
+impl<'a> Contenders<'a> {
     pub fn new(hand: &Hand<'a>) -> Self {
         let there = |task: &&Task| {
             let of_type = task.usage.processor_type();
@@ -35,16 +36,16 @@ impl<'a> Candidates<'a> {
         };
         let mut tasks: Vec<&Task> = hand.tasks.iter().filter(there).collect();
         tasks.sort_by_key(|task| (task.received, task.number));
-        let candidates = tasks.into_iter();
-        Candidates(candidates.map(|task| Candidate::new(hand, task)).collect())
+        let contenders = tasks.into_iter();
+        Contenders(contenders.map(|task| Contender::new(hand, task)).collect())
     }
 
-    pub fn all(&self) -> impl Iterator<Item = (Place, &Candidate<'a>)> {
+    pub fn all(&self) -> impl Iterator<Item = (Place, &Contender<'a>)> {
         let all = self.0.iter().enumerate();
-        all.map(|(place, candidate)| (Place(place), candidate))
+        all.map(|(place, contender)| (Place(place), contender))
     }
 
-    pub fn get(&self, place: Place) -> &Candidate<'a> {
+    pub fn get(&self, place: Place) -> &Contender<'a> {
         &self.0[place.0]
     }
 
@@ -54,7 +55,7 @@ impl<'a> Candidates<'a> {
     }
 }
 
-/// Some of the candidates.
+/// Some of the contenders.
 pub(super) struct Marks(Vec<bool>);
 
 impl Marks {
@@ -67,13 +68,13 @@ impl Marks {
     }
 }
 
-impl<'a> Candidate<'a> {
+impl<'a> Contender<'a> {
     fn new(hand: &Hand<'a>, task: &'a Task) -> Self {
         let expected = hand.expected_memory.get(&task.number);
         let host = hand.processors.peak();
         let of_type = task.usage.processor_type();
         let cards = task.usage.cards.map(|(of, much)| (of, amount(much)));
-        Candidate {
+        Contender {
             task,
             of_type,
             cpus: amount(task.usage.cpus),
@@ -82,6 +83,7 @@ impl<'a> Candidate<'a> {
             expected_memory: expected.copied().map_or(0.0, amount),
             remaining: amount(task.remaining),
             is_ending: hand.ending.contains(&task.number),
+            is_held_back: !task.stage.is_executing() && hand.held_back.contains(&task.number),
         }
     }
 
@@ -89,7 +91,18 @@ impl<'a> Candidate<'a> {
         self.task.stage.is_executing()
     }
 
+    /// Whether something can be decided about it now.
     pub fn can_run(&self) -> bool {
+        self.could_run() && !self.is_held_back
+    }
+
+    /// It waits for something beside the amounts of processors.
+    pub fn is_held_back(&self) -> bool {
+        self.is_held_back
+    }
+
+    /// Whether nothing keeps it from running but what others have.
+    pub fn could_run(&self) -> bool {
         let has_inputs = match self.task.stage {
             Stage::Queued | Stage::Executing { .. } | Stage::Preempted { .. } => true,
             Stage::WaitingForInputs { .. } => false,
@@ -129,9 +142,9 @@ impl<'a> Candidate<'a> {
     }
 
     /// By deadline, none last; then what has begun, then what takes less time.
-    pub fn by_deadline(&self, other: &Candidate<'_>) -> Ordering {
-        let deadline = |of: &Candidate<'_>| (of.task.deadline.is_none(), of.task.deadline);
-        let begun = |of: &Candidate<'_>| !of.has_begun();
+    pub fn by_deadline(&self, other: &Contender<'_>) -> Ordering {
+        let deadline = |of: &Contender<'_>| (of.task.deadline.is_none(), of.task.deadline);
+        let begun = |of: &Contender<'_>| !of.has_begun();
         deadline(self)
             .cmp(&deadline(other))
             .then(begun(self).cmp(&begun(other)))

@@ -1,0 +1,239 @@
+//! `brasserie worker work-fetch`: whom a worker asks for work, for how much, and why it asks nobody.
+
+mod asking;
+mod json;
+mod text;
+
+use std::io::{IsTerminal as _, stdout};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use brasserie_common::work_overview::Overview;
+use brasserie_thrift::rpc::PeerAddr;
+use serde_json::Value;
+
+use crate::Ending;
+use crate::connection::{Connection, SchedulerArgs, block_on, peer};
+use crate::output::{Reader, print_on};
+
+use asking::{Answer, Asked, Pool};
+
+/// How often one looks with `--watch`: a person sees waits of seconds pass, and a look costs a worker about what a request for work does.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
+/// Home, and everything below is gone.
+const CLEAR: &str = "\x1b[H\x1b[2J";
+
+/// Shows the worker's own picture of its work fetch at this moment, which decides nothing by being looked at.
+///
+/// Without SHARD, the one worker that the scheduler knows is shown; of several, a line for each of their schedulers: who asks whom for
+/// what, and when the next request may come.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A worker that was started with --work-fetch asks its schedulers for work when too little of it is there. What is shown:
+  marks        it asks when less than so many seconds of work are there (low water), for up to so many (high water)
+  saturated    for so long all instances of a type of processors stay busy with the tasks that are there
+  shortfall    instance-seconds of work that are missing to keep them all busy until the high water mark: what is asked for
+  busy         for so long all instances are taken by tasks whose deadlines are in danger: nothing new can begin before
+  got          REC, what a scheduler's tasks got of the worker lately, as a part of what all schedulers got; old use counts less
+  share        what the scheduler is to have of the worker, as a part of all shares
+  priority     got against share: 0 for who got nothing, -1 for who got exactly its share; the highest is asked first
+  may have     the part of the instances that the scheduler may have of what is fetched now
+  not asked    why the scheduler is not asked, or not for this type; a backoff tells when it ends
+
+Try it:
+  brasserie worker work-fetch                             all workers of the scheduler on this machine
+  brasserie worker work-fetch w1 --scheduler s1:6789      one of them, by the scheduler that knows where it is
+  brasserie worker work-fetch --worker host7:40123        one whose address is known, without a scheduler
+  brasserie worker work-fetch w1 --watch                  again every two seconds, until Ctrl-C
+  brasserie worker work-fetch --json --watch              for programs: one document a line
+
+Exit codes:
+  0  shown
+  1  nobody could be asked, there is no such worker, or it takes what it is sent and asks for nothing
+  2  wrong usage")]
+pub(crate) struct Args {
+    /// The worker, as `brasserie status` names it [default: all].
+    shard: Option<String>,
+    #[command(flatten)]
+    scheduler: SchedulerArgs,
+    /// Ask the worker at this address, and no scheduler where it is.
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["shard", "scheduler"])]
+    worker: Option<String>,
+    /// One JSON document instead of tables; with `--watch`, one a line.
+    #[arg(long)]
+    json: bool,
+    /// Look again and again, until Ctrl-C.
+    #[arg(long)]
+    watch: bool,
+}
+
+/// Who is looked at.
+#[derive(Clone, Debug, PartialEq)]
+enum Whom {
+    Address(PeerAddr),
+    Shard(String),
+    All,
+}
+
+/// What there is to show.
+#[derive(Debug)]
+enum Seen {
+    One(Asked),
+    All(Vec<Asked>),
+}
+
+impl Seen {
+    /// The only one, whose details are wanted.
+    fn single(&self) -> Option<&Asked> {
+        match self {
+            Seen::One(asked) => Some(asked),
+            Seen::All(all) => match all.as_slice() {
+                [one] => Some(one),
+                _ => None,
+            },
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<Ending> {
+    let whom = whom(args)?;
+    let scheduler = Connection::new(&args.scheduler.scheduler)?;
+    let look = Look {
+        whom,
+        scheduler,
+        scheduler_address: args.scheduler.scheduler.clone(),
+        pool: Pool::new(),
+    };
+    if !args.watch {
+        let seen = block_on(look.once())??;
+        let shown = show(&seen, args.json)?;
+        print_on(&shown)?;
+        return Ok(Ending::Success);
+    }
+    block_on(async {
+        tokio::select! {
+            ended = watch(&look, args.json) => ended,
+            _ = tokio::signal::ctrl_c() => Ok(Ending::Success),
+        }
+    })?
+}
+
+fn whom(args: &Args) -> Result<Whom> {
+    match (&args.worker, &args.shard) {
+        (Some(address), _) => {
+            let peer = peer(address).with_context(|| {
+                format!("`{address}` is no worker address; write HOST:PORT, as `brasserie status` shows it")
+            });
+            peer.map(Whom::Address)
+        }
+        (None, Some(shard)) => Ok(Whom::Shard(shard.clone())),
+        (None, None) => Ok(Whom::All),
+    }
+}
+
+/// What is needed to look, once or again.
+struct Look {
+    whom: Whom,
+    scheduler: Connection,
+    scheduler_address: String,
+    pool: Pool,
+}
+
+impl Look {
+    async fn once(&self) -> Result<Seen> {
+        if let Whom::Address(peer) = &self.whom {
+            return Ok(Seen::One(self.pool.ask_address(peer).await));
+        }
+        let status = self.scheduler.cluster_status().await?;
+        let workers = asking::workers(&status, &self.scheduler_address)?;
+        match &self.whom {
+            Whom::Shard(shard) => {
+                let known = asking::find(workers, shard)?;
+                Ok(Seen::One(self.pool.ask(known).await))
+            }
+            Whom::All | Whom::Address(_) => Ok(Seen::All(self.pool.ask_all(workers).await)),
+        }
+    }
+}
+
+/// Whoever does not answer now may answer at the next look.
+async fn watch(look: &Look, as_json: bool) -> Result<Ending> {
+    let is_screen = !as_json && stdout().is_terminal();
+    loop {
+        let seen = look.once().await;
+        let shown = seen.and_then(|seen| match as_json {
+            true => Ok(format!("{}\n", document(&seen))),
+            false => show(&seen, false),
+        });
+        let text = match shown {
+            Ok(text) => text,
+            // For people it takes the place of what was to be seen; programs read documents only.
+            Err(error) if as_json => {
+                eprintln!("brasserie: {error:#}");
+                String::new()
+            }
+            Err(error) => format!("{error:#}\n"),
+        };
+        let (before, after) = match (is_screen, as_json) {
+            (true, _) => (CLEAR, ""),
+            (false, true) => ("", ""),
+            (false, false) => ("", "\n"),
+        };
+        if print_on(&format!("{before}{text}{after}"))? == Reader::Gone {
+            return Ok(Ending::Success);
+        }
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+    }
+}
+
+/// For people or for programs. Who asks for one worker and gets nothing of it has failed, and so has who gets nothing of any.
+fn show(seen: &Seen, as_json: bool) -> Result<String> {
+    if let Seen::One(one) = seen {
+        shown(one)?;
+    }
+    if let Seen::All(all) = seen {
+        let mut answers = all.iter().map(|one| &one.answer);
+        if let Some(Err(first)) = answers.next()
+            && answers.all(|answer| answer.is_err())
+        {
+            let others = match all.len() {
+                1 => String::new(),
+                several => format!(" (none of {several} workers answered)"),
+            };
+            return Err(anyhow!("{first}{others}"));
+        }
+    }
+    if as_json {
+        return Ok(format!("{:#}\n", document(seen)));
+    }
+    match (seen, seen.single()) {
+        (_, Some(one)) => Ok(text::one(one, shown(one)?)),
+        (Seen::All(all), None) => Ok(text::all(all)),
+        (Seen::One(_), None) => Ok(String::new()),
+    }
+}
+
+/// What is to be seen of one worker, or why there is nothing.
+fn shown(one: &Asked) -> Result<&Overview> {
+    match &one.answer {
+        Ok(Answer {
+            overview: Some(overview),
+            ..
+        }) => Ok(overview),
+        Ok(Answer { overview: None, .. }) => Err(anyhow!(
+            "{} takes what it is sent and asks for nothing; to have it ask for work, start it with `--work-fetch`",
+            one.called()
+        )),
+        Err(error) => Err(anyhow!("{error}")),
+    }
+}
+
+fn document(seen: &Seen) -> Value {
+    match seen {
+        Seen::One(one) => json::one(one),
+        Seen::All(all) => json::all(all),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! Where workers are, and what they answer.
+
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use brasserie_common::work_overview::WorkFetchStatus;
+use brasserie_thrift::generated::brasserie::{
+    BrasserieWorkerGetWorkFetchArgs, BrasserieWorkerGetWorkFetchResult, ClusterStatus,
+};
+use brasserie_thrift::rpc::{CallResult, ClientConfig, ClientPool, PeerAddr, Unknown};
+use thrift::ApplicationErrorKind;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::connection::peer;
+use crate::output::printable;
+
+/// Workers that are asked at once: a pool of hundreds is shown within a second, and no more connections are open than any program may have.
+const AT_ONCE: usize = 64;
+/// Shards that are named where another one was wanted.
+const NAMED: usize = 20;
+
+/// A worker that the scheduler knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    pub shard: String,
+    pub address: String,
+    /// As the scheduler sees it.
+    pub state: String,
+}
+
+/// How a worker fetches work, as it has answered.
+pub(super) type Answer = WorkFetchStatus;
+
+/// A worker, and what came of asking it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Asked {
+    /// Unless only its address was given.
+    pub shard: Option<String>,
+    pub address: String,
+    pub state: Option<String>,
+    /// Or why there is none, for people.
+    pub answer: Result<Answer, String>,
+}
+
+impl Asked {
+    pub(super) fn called(&self) -> String {
+        match &self.shard {
+            Some(shard) => format!("worker `{}`", printable(shard)),
+            None => format!("the worker at {}", printable(&self.address)),
+        }
+    }
+}
+
+/// All workers of a scheduler, in the order of its list.
+pub(super) fn workers(status: &ClusterStatus, scheduler: &str) -> Result<Vec<Known>> {
+    let workers = status.workers.iter().flatten();
+    let known = workers.map(|worker| Known {
+        shard: worker.shard.clone().unwrap_or_default(),
+        address: worker.address.clone().unwrap_or_default(),
+        state: worker.state.clone().unwrap_or_default(),
+    });
+    let known: Vec<Known> = known.collect();
+    if known.is_empty() {
+        bail!(
+            "no worker has connected to the scheduler at {scheduler}. Start one: brasserie-worker --scheduler HOST:PORT --data-dir DIR --work-fetch PROFILE"
+        );
+    }
+    Ok(known)
+}
+
+/// The worker of this shard.
+pub(super) fn find(workers: Vec<Known>, shard: &str) -> Result<Known> {
+    let mut names: Vec<String> = workers
+        .iter()
+        .take(NAMED)
+        .map(|known| printable(&known.shard))
+        .collect();
+    let more = workers.len().saturating_sub(NAMED);
+    if let Some(known) = workers.into_iter().find(|known| known.shard == shard) {
+        return Ok(known);
+    }
+    if more > 0 {
+        names.push(format!("and {more} more"));
+    }
+    bail!(
+        "the scheduler knows no worker `{}`; it knows {}",
+        printable(shard),
+        names.join(", ")
+    )
+}
+
+/// Connections to workers.
+#[derive(Clone)]
+pub(super) struct Pool(ClientPool);
+
+impl Pool {
+    pub(super) fn new() -> Self {
+        Pool(ClientPool::new(ClientConfig::default()))
+    }
+
+    /// A worker that no scheduler was asked for.
+    pub(super) async fn ask_address(&self, peer: &PeerAddr) -> Asked {
+        Asked {
+            shard: None,
+            address: peer.as_str().to_owned(),
+            state: None,
+            answer: self.answer(peer).await,
+        }
+    }
+
+    pub(super) async fn ask(&self, known: Known) -> Asked {
+        let answer = match peer(&known.address) {
+            Some(peer) => self.answer(&peer).await,
+            None => Err(format!(
+                "the scheduler does not tell where worker `{}` is; `--worker HOST:PORT` does without it",
+                printable(&known.shard)
+            )),
+        };
+        Asked {
+            shard: Some(known.shard),
+            address: known.address,
+            state: Some(known.state),
+            answer,
+        }
+    }
+
+    /// In the order of the list.
+    pub(super) async fn ask_all(&self, workers: Vec<Known>) -> Vec<Asked> {
+        let places = Arc::new(Semaphore::new(AT_ONCE));
+        let mut calls = JoinSet::new();
+        for (place, known) in workers.into_iter().enumerate() {
+            let (pool, places) = (self.clone(), Arc::clone(&places));
+            calls.spawn(async move {
+                // Never closed, so the permit always comes.
+                let _turn = places.acquire_owned().await;
+                (place, pool.ask(known).await)
+            });
+        }
+        let mut all = calls.join_all().await;
+        all.sort_by_key(|(place, _)| *place);
+        all.into_iter().map(|(_, asked)| asked).collect()
+    }
+
+    async fn answer(&self, peer: &PeerAddr) -> Result<Answer, String> {
+        let arguments = BrasserieWorkerGetWorkFetchArgs {};
+        let called: CallResult<BrasserieWorkerGetWorkFetchResult> =
+            self.0.call(peer, "getWorkFetch", &arguments).await;
+        match called {
+            CallResult::Done(result) => {
+                let status = result.result_value;
+                let status = status.ok_or_else(|| format!("the worker at {peer} sent nothing"))?;
+                Answer::try_from(status).map_err(|error| {
+                    format!("the answer of the worker at {peer} makes no sense: {error}")
+                })
+            }
+            CallResult::NotSent(why) => Err(format!(
+                "cannot ask the worker at {peer}: {why}. Is it running, and can this machine reach it? `--worker HOST:PORT` asks another address"
+            )),
+            CallResult::Unknown(Unknown::Exception {
+                kind: ApplicationErrorKind::UnknownMethod,
+                ..
+            }) => Err(format!(
+                "who listens at {peer} does not know the call `getWorkFetch`: a worker of an older release, to which people cannot look, or no worker"
+            )),
+            CallResult::Unknown(Unknown::Exception { message, .. }) => Err(format!(
+                "the worker at {peer} refused: {}",
+                printable(&message)
+            )),
+            CallResult::Unknown(why) => Err(format!(
+                "the worker at {peer} gave no usable answer: {}",
+                printable(&why.to_string())
+            )),
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Work fetch for people.
+
+use std::time::Duration;
+
+use brasserie_common::work_overview::{
+    AssociationOverview, Overview, PairOverview, RequestOverview, TypeOverview,
+};
+
+use super::asking::Asked;
+use crate::output::{duration, printable, table};
+
+/// Nothing to say.
+const NONE: &str = "-";
+
+/// A line for each worker and scheduler: who asks whom for what, and when it may ask next.
+pub(super) fn all(all: &[Asked]) -> String {
+    let mut rows = Vec::new();
+    let mut notes = String::new();
+    for asked in all {
+        let shard = printable(asked.shard.as_deref().unwrap_or(NONE));
+        let state = printable(asked.state.as_deref().unwrap_or(NONE));
+        let line = |rest: [String; 4]| [vec![shard.clone(), state.clone()], rest.into()].concat();
+        match asked.answer.as_ref().map(|answer| &answer.overview) {
+            Ok(Some(overview)) => {
+                for one in &overview.of_association {
+                    let wanted = one.request.as_ref().map(wanted);
+                    rows.push(line([
+                        called(one),
+                        wanted.unwrap_or_else(|| NONE.to_owned()),
+                        format!("{} of {}", percent(one.got), percent(one.share)),
+                        next_request(overview, one),
+                    ]));
+                }
+            }
+            Ok(None) => rows.push(line([
+                NONE.to_owned(),
+                NONE.to_owned(),
+                NONE.to_owned(),
+                "never: it takes what it is sent".to_owned(),
+            ])),
+            Err(error) => {
+                rows.push(line([
+                    NONE.to_owned(),
+                    NONE.to_owned(),
+                    NONE.to_owned(),
+                    "unknown: it did not answer".to_owned(),
+                ]));
+                notes.push_str(&format!("! {shard}: {error}\n"));
+            }
+        }
+    }
+    let headers = [
+        "worker",
+        "state",
+        "scheduler",
+        "asks for",
+        "got of share",
+        "next request",
+    ];
+    let mut text = table(&headers, &rows);
+    text.push_str(&notes);
+    text.push_str("\n`brasserie worker work-fetch WORKER` shows one of them in full.\n");
+    text
+}
+
+/// All of one worker.
+pub(super) fn one(asked: &Asked, overview: &Overview) -> String {
+    let name = asked.shard.as_deref().map_or_else(
+        || format!("The worker at {}", printable(&asked.address)),
+        |shard| {
+            format!(
+                "Worker `{}` at {}",
+                printable(shard),
+                printable(&asked.address)
+            )
+        },
+    );
+    let mut text = format!(
+        "{name} asks for work when less than {} of it is there, for up to {} (profile {}).\n\n",
+        seconds(overview.low_water),
+        seconds(overview.high_water),
+        printable(&overview.profile)
+    );
+    let headers = [
+        "processors",
+        "instances",
+        "idle",
+        "saturated",
+        "shortfall",
+        "busy",
+    ];
+    let rows: Vec<Vec<String>> = overview.of_type.iter().map(type_row).collect();
+    text.push_str(&table(&headers, &rows));
+    text.push('\n');
+    let headers = [
+        "scheduler",
+        "shard",
+        "health",
+        "priority",
+        "got",
+        "share",
+        "running",
+        "waiting",
+        "unacknowledged",
+        "next request",
+    ];
+    let all = overview.of_association.iter();
+    let rows: Vec<Vec<String>> = all
+        .clone()
+        .map(|one| association_row(overview, one))
+        .collect();
+    text.push_str(&table(&headers, &rows));
+    all.for_each(|one| details(one, &mut text));
+    text
+}
+
+fn type_row(of: &TypeOverview) -> Vec<String> {
+    vec![
+        printable(&of.name),
+        number(of.instances),
+        number(of.idle_now),
+        seconds(of.saturated),
+        format!("{} instance-s", number(of.shortfall)),
+        seconds(of.busy),
+    ]
+}
+
+fn association_row(overview: &Overview, one: &AssociationOverview) -> Vec<String> {
+    let facts = one.facts.as_ref();
+    let fact = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
+    vec![
+        called(one),
+        fact(facts.map(|facts| printable(facts.shard.as_str()))),
+        fact(facts.map(|facts| facts.health.as_str().to_owned())),
+        format!("{:.2}", one.priority),
+        percent(one.got),
+        percent(one.share),
+        fact(facts.map(|facts| facts.running.to_string())),
+        fact(facts.map(|facts| facts.waiting.to_string())),
+        fact(facts.map(|facts| facts.unacknowledged.to_string())),
+        next_request(overview, one),
+    ]
+}
+
+/// What no line of a table holds.
+fn details(one: &AssociationOverview, text: &mut String) {
+    let instance = one.facts.as_ref().and_then(|facts| facts.scheduler);
+    let instance = instance.map_or_else(
+        || "which has not answered yet".to_owned(),
+        |id| format!("instance {id}"),
+    );
+    let members: Vec<String> = one.members.iter().map(|at| at.to_string()).collect();
+    let members = match members.is_empty() {
+        true => called(one),
+        false => printable(&members.join(", ")),
+    };
+    text.push_str(&format!("\n{members}, {instance}\n"));
+    if let Some(request) = &one.request {
+        text.push_str(&format!("  {}\n", printable(&request.to_string())));
+    }
+    if let Some(reason) = &one.reason {
+        text.push_str(&format!("  not asked: {}\n", printable(reason)));
+    }
+    for line in &one.waits {
+        text.push_str(&format!("  {}\n", printable(line)));
+    }
+    let headers = [
+        "for",
+        "tasks",
+        "work",
+        "deadlines missed",
+        "may have",
+        "not asked",
+    ];
+    let rows: Vec<Vec<String>> = one.of_type.iter().map(pair_row).collect();
+    for line in table(&headers, &rows).lines() {
+        text.push_str(&format!("  {line}\n"));
+    }
+}
+
+fn pair_row(pair: &PairOverview) -> Vec<String> {
+    vec![
+        printable(&pair.name),
+        pair.runnable.to_string(),
+        seconds(pair.queued),
+        pair.deadlines_missed.to_string(),
+        percent(pair.fetchable_share),
+        printable(pair.reason.as_deref().unwrap_or(NONE)),
+    ]
+}
+
+/// Its first member stands for all.
+fn called(one: &AssociationOverview) -> String {
+    match one.members.as_slice() {
+        [] => "nobody is known".to_owned(),
+        [first] => printable(&first.to_string()),
+        [first, rest @ ..] => format!("{} and {} more", printable(&first.to_string()), rest.len()),
+    }
+}
+
+fn wanted(request: &RequestOverview) -> String {
+    let wants = request.demands.iter().filter(|of| of.wants_something());
+    let wants: Vec<String> = wants
+        .map(|of| {
+            let instances = number(of.instances.max(of.idle));
+            let processor = printable(of.processor.as_str());
+            format!(
+                "{} instance-s, {instances} {processor}",
+                number(of.instance_secs)
+            )
+        })
+        .collect();
+    match wants.is_empty() {
+        true => "nothing".to_owned(),
+        false => wants.join("; "),
+    }
+}
+
+/// When the scheduler may be asked next, as far as that can be told.
+fn next_request(overview: &Overview, one: &AssociationOverview) -> String {
+    if one.request.is_some() {
+        return "under way".to_owned();
+    }
+    let at = |left: Duration| format!("in {} at the earliest", duration(left));
+    if let Some(wait) = &one.wait {
+        return at(wait.left);
+    }
+    if let Some(reason) = &one.reason {
+        return format!("none: {}", printable(reason));
+    }
+    let mut askable = one.of_type.iter().filter(|pair| pair.reason.is_none());
+    let Some(first) = askable.next() else {
+        let backoffs = one.of_type.iter().filter_map(|pair| pair.backoff.as_ref());
+        let earliest = backoffs.map(|wait| wait.left).min();
+        let reason = one.of_type.iter().find_map(|pair| pair.reason.as_deref());
+        return match (earliest, reason) {
+            (Some(left), _) => at(left),
+            (None, Some(reason)) => format!("none: {}", printable(reason)),
+            (None, None) => NONE.to_owned(),
+        };
+    };
+    let lacks = |pair: &PairOverview| {
+        let of_type = overview.of_type.iter().find(|of| of.name == pair.name);
+        of_type.is_some_and(|of| of.saturated < overview.low_water)
+    };
+    match lacks(first) || askable.any(lacks) {
+        true => "when it is its turn".to_owned(),
+        false => format!("below {} of work", seconds(overview.low_water)),
+    }
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.0} %", part * 100.0)
+}
+
+/// `2`, `2.5`.
+fn number(amount: f64) -> String {
+    let rounded = (amount * 10.0).round() / 10.0;
+    format!("{rounded}")
+}
+
+fn seconds(seconds: f64) -> String {
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(span) if span.is_zero() => "0 s".to_owned(),
+        Ok(span) => duration(span),
+        Err(_) => "for ever".to_owned(),
+    }
+}

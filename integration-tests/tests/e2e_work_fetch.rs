@@ -1,0 +1,142 @@
+//! Looks at work fetch with real programs: what `brasserie worker work-fetch` shows of workers that ask, and of such as do not.
+
+use std::time::Duration;
+
+use integration_tests::e2e::{Client, Finished, PATIENCE, SchedulerSpec, Stage, wait_within};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+/// `brasserie worker work-fetch ...` by way of the scheduler.
+fn look(stage: &Stage, spec: &SchedulerSpec, arguments: &[&str]) -> Finished {
+    let address = format!("127.0.0.1:{}", spec.port);
+    let mut all = vec!["worker", "work-fetch"];
+    all.extend(arguments);
+    all.extend(["--scheduler", &address]);
+    stage.brasserie(&all)
+}
+
+fn says(finished: &Finished, code: i32, parts: &[&str]) {
+    assert_eq!(finished.code, Some(code), "{finished:?}");
+    for part in parts {
+        assert!(
+            finished.output.contains(part),
+            "no {part:?} in {finished:?}"
+        );
+    }
+}
+
+/// Looks at a worker until it shows what is waited for.
+fn wait_to_see(
+    stage: &Stage,
+    spec: &SchedulerSpec,
+    what: &str,
+    is_so: impl Fn(&Value) -> bool,
+) -> Value {
+    wait_within(PATIENCE, what, || {
+        let finished = look(stage, spec, &["asks", "--json"]);
+        let document: Value = serde_json::from_str(&finished.output).ok()?;
+        is_so(&document["work_fetch"]["schedulers"][0]).then_some(document)
+    })
+}
+
+#[test]
+fn a_worker_that_asks_shows_its_work_fetch_and_others_say_that_there_is_none() {
+    let stage = Stage::new();
+    let config = stage.write_work(6, Duration::ZERO);
+    stage.hold();
+    let spec = stage.calm_spec(&config);
+    let _scheduler = stage.start_scheduler(&spec);
+    let client = Client::new(spec.port);
+    client.wait_until("an answer", |_| true);
+    let nobody = look(&stage, &spec, &[]);
+    says(&nobody, 1, &["no worker has connected to the scheduler at"]);
+
+    let mut asking = stage.worker_spec("asks", &spec);
+    asking.flags.push("--work-fetch=cluster".to_owned());
+    let mut asking = stage.start_worker(&asking);
+    client.wait_healthy(1);
+    let seen = wait_to_see(&stage, &spec, "tasks that it asked for", |one| {
+        one["running"].as_u64() > Some(0) && one["health"] == "HEALTHY"
+    });
+    let fetch = &seen["work_fetch"];
+    assert_eq!(seen["worker"], "asks");
+    assert_eq!(fetch["profile"], "cluster");
+    assert_eq!(fetch["low_water_sec"], 10.0);
+    assert_eq!(fetch["processors"][0]["name"], "CPU");
+    let one = &fetch["schedulers"][0];
+    assert_eq!(one["shard"], "asks");
+    assert_eq!(one["members"][0], format!("127.0.0.1:{}", spec.port));
+    assert_eq!(one["share"], 1.0);
+    assert!(one["instance"]["start_time"].as_i64() > Some(0), "{one}");
+
+    // The only worker needs no name, and none of those who know its address needs a scheduler.
+    let parts = ["Worker `asks` at ", "(profile cluster)", "HEALTHY", "CPU"];
+    says(&look(&stage, &spec, &[]), 0, &parts);
+    let address = seen["address"].as_str().expect("an address").to_owned();
+    let direct = stage.brasserie(&["worker", "work-fetch", "--worker", &address]);
+    says(&direct, 0, &["The worker at ", "(profile cluster)"]);
+
+    let _plain = stage.start_worker(&stage.worker_spec("plain", &spec));
+    client.wait_healthy(2);
+    let all = look(&stage, &spec, &[]);
+    says(
+        &all,
+        0,
+        &["asks", "plain", "never: it takes what it is sent"],
+    );
+    let plain = look(&stage, &spec, &["plain"]);
+    says(
+        &plain,
+        1,
+        &["worker `plain` takes what it is sent", "--work-fetch"],
+    );
+    let unknown = look(&stage, &spec, &["nobody"]);
+    says(&unknown, 1, &["knows no worker `nobody`", "asks", "plain"]);
+    // A scheduler is no worker.
+    let scheduler = format!("127.0.0.1:{}", spec.port);
+    let wrong = stage.brasserie(&["worker", "work-fetch", "--worker", &scheduler]);
+    says(&wrong, 1, &["does not know the call `getWorkFetch`"]);
+
+    stage.release();
+    client.wait_all_done();
+    wait_to_see(&stage, &spec, "the ends to be acknowledged", |one| {
+        one["running"] == 0 && one["unacknowledged"] == 0 && one["got"] == 1.0
+    });
+    asking.kill_program();
+    let gone = stage.brasserie(&["worker", "work-fetch", "--worker", &address]);
+    says(
+        &gone,
+        1,
+        &["cannot ask the worker at", "Is it running", &address],
+    );
+}
+
+#[test]
+fn a_watcher_sees_one_document_a_line_until_it_is_interrupted() {
+    let stage = Stage::new();
+    let config = stage.write_work(1, Duration::ZERO);
+    let spec = stage.calm_spec(&config);
+    let _scheduler = stage.start_scheduler(&spec);
+    let client = Client::new(spec.port);
+    client.wait_until("an answer", |_| true);
+    let address = format!("127.0.0.1:{}", spec.port);
+    let line = ["worker", "work-fetch", "--watch", "--json", "--scheduler"];
+    let mut watcher = stage.start_brasserie(&[&line[..], &[&address]].concat());
+    // Who is not there yet may come.
+    watcher.wait_for_output("no worker has connected");
+    let mut worker = stage.worker_spec("asks", &spec);
+    worker.flags.push("--work-fetch=volunteer".to_owned());
+    let _worker = stage.start_worker(&worker);
+    let documents = || {
+        let output = watcher.output();
+        let lines = output.lines().filter(|line| line.starts_with('{'));
+        let documents = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        documents
+            .filter(|one| one["workers"][0]["work_fetch"]["profile"] == "volunteer")
+            .count()
+    };
+    let two = || (documents() >= 2).then_some(());
+    wait_within(PATIENCE, "two looks at the worker", two);
+    watcher.signal(Signal::SIGINT);
+    assert_eq!(watcher.wait().code(), Some(0));
+}

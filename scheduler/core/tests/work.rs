@@ -1,0 +1,393 @@
+//! Workers that ask for work: how long their tasks are taken to run, what they are sent, and when they are looked at.
+
+#[expect(dead_code, reason = "other tests use the rest")]
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::estimate::Basis;
+use brasserie_common::{
+    CallOutcome, EndedBy, Estimate, KnownTask, Principal, Processor, ReportedStatus, RunningTask,
+    Story, WorkDemand, WorkReply, WorkRequest, WorkRequestSeq, WorkVerdict, WorkerDescription,
+};
+use brasserie_common_config::Config;
+use brasserie_scheduler_core::{
+    Answer, Call, CallReply, Event, Message, Options, Query, Reply, Scheduler, StatusUpdate,
+    WorkCounts,
+};
+use support::*;
+
+/// One worker of four cores, which asks.
+struct Asking {
+    script: Script,
+    worker: WorkerDescription,
+    seq: u64,
+    /// What it says that it has.
+    known: Vec<KnownTask>,
+}
+
+impl Asking {
+    fn new(config: Arc<Config>) -> Self {
+        Self::with(config, |_| {})
+    }
+
+    fn with(config: Arc<Config>, change: impl Fn(&mut Options)) -> Self {
+        let mut options = options();
+        options.work.min_request_interval = Duration::ZERO;
+        change(&mut options);
+        let mut script = Script::new(options, Default::default());
+        let worker = worker("w", 1, 10);
+        script.join(&worker);
+        script.load(config);
+        // What came while it asked for nothing went by slots.
+        Asking {
+            script,
+            worker,
+            seq: 0,
+            known: Vec::new(),
+        }
+    }
+
+    /// Wants work for so many seconds; gives what it is told at last, and what was sent for it.
+    fn ask(&mut self, secs: f64) -> (WorkReply, Vec<RunningTask>) {
+        self.seq += 1;
+        let demand = WorkDemand {
+            instance_secs: secs,
+            ..WorkDemand::none(Processor::Cpu, 4.0)
+        };
+        let request = self.script.request();
+        let work = WorkRequest {
+            worker: self.worker.id,
+            scheduler: self.script.scheduler.id(),
+            seq: WorkRequestSeq(self.seq),
+            demands: vec![demand],
+            known: Some(self.known.clone()),
+            linger: Duration::from_secs(120),
+        };
+        self.script.event(Event::RequestWork {
+            request: Some(request),
+            from: Principal::Own,
+            work: Box::new(work),
+        });
+        let mut started = self.take_starts();
+        // Turns without an event, until all has started that may.
+        loop {
+            self.script.advance(Duration::ZERO);
+            let more = self.take_starts();
+            if more.is_empty() {
+                break;
+            }
+            started.extend(more);
+        }
+        match self.script.reply_to(request).1 {
+            Reply::Work(Ok(reply)) => (*reply, started),
+            other => panic!("a request is answered as such, not {other:?}"),
+        }
+    }
+
+    /// Takes and accepts all that was sent.
+    fn take_starts(&mut self) -> Vec<RunningTask> {
+        let mut started = Vec::new();
+        let is_start = |call: &Call| matches!(call, Call::RunTask { .. });
+        while let Some((call, _, message)) = self.script.take_call(is_start) {
+            self.script
+                .complete(call, CallOutcome::Done(CallReply::Empty));
+            if let Message::RunTask(run) = message {
+                started.push(run.task);
+            }
+        }
+        let listed = started.iter().map(|task| KnownTask {
+            invocation: task.invocation,
+            remaining: None,
+            deadline: None,
+        });
+        self.known.extend(listed);
+        started
+    }
+
+    /// It has ended so, after so many seconds.
+    fn end(&mut self, task: &RunningTask, status: ReportedStatus, story: Story) {
+        let request = self.script.request();
+        let update = StatusUpdate {
+            job: task.job.clone(),
+            node: task.node.clone(),
+            shard: task.shard.clone(),
+            invocation: task.invocation,
+            next_backoff: task.next_backoff,
+            status,
+            story: Some(Arc::new(story)),
+            scheduler: self.script.scheduler.id(),
+            worker: self.worker.id,
+        };
+        self.script.event(Event::UpdateStatus {
+            request,
+            from: Principal::Own,
+            update: Box::new(update),
+        });
+        let answer = self.script.reply_to(request).1;
+        assert_eq!(answer, Reply::UpdateStatus(Ok(())));
+        self.known
+            .retain(|known| known.invocation != task.invocation);
+    }
+
+    fn estimate(&mut self) -> Estimate {
+        self.script.status().jobs[0].estimate
+    }
+
+    fn counts(&mut self) -> WorkCounts {
+        self.script.status().work
+    }
+
+    fn explain(&mut self, node: &str) -> Vec<String> {
+        let query = Query::Explain {
+            job: "j".to_owned(),
+            node: node.to_owned(),
+        };
+        match self.script.scheduler.answer(self.script.now, &query) {
+            Answer::Explain(reasons) => reasons,
+            other => panic!("reasons, not {other:?}"),
+        }
+    }
+}
+
+fn ran(seconds: f64) -> Story {
+    Story {
+        ran: Duration::from_secs_f64(seconds),
+        // At its worker, which is no part of it.
+        starting: Duration::from_secs(1000),
+        ..Story::exited(0)
+    }
+}
+
+/// That it may begin is held back until the worker asks.
+fn held(nodes: usize, job: &str) -> Arc<Config> {
+    one_job(nodes, &format!(r#"{job}, "enabled": false"#))
+}
+
+fn granted(reply: &WorkReply) -> u32 {
+    match reply.verdicts[..] {
+        [(Processor::Cpu, WorkVerdict::Granted(tasks))] => tasks,
+        _ => 0,
+    }
+}
+
+const MAY_WAIT: &str = r#", "bufferable": true"#;
+
+/// A worker that has asked for nothing yet, and a job whose tasks may wait there.
+fn ready(nodes: usize, job: &str) -> Asking {
+    let job = format!("{MAY_WAIT}{job}");
+    let mut asking = Asking::new(held(nodes, &job));
+    asking.ask(0.0);
+    asking.script.load(one_job(nodes, &job));
+    asking
+}
+
+#[test]
+fn how_long_tasks_take_is_learned_from_those_that_end_well() {
+    let mut asking = ready(20, "");
+    let is = |seconds, basis| Estimate { seconds, basis };
+    assert_eq!(asking.estimate(), is(60.0, Basis::Default));
+    // For a hundred seconds, two tasks of a minute; a guess is told to nobody, as the worker may know better.
+    let (reply, tasks) = asking.ask(100.0);
+    assert_eq!((granted(&reply), tasks.len()), (2, 2));
+    assert!(tasks.iter().all(|task| task.work.est_duration.is_none()));
+    asking.end(&tasks[0], ReportedStatus::done(), ran(25.0));
+    assert_eq!(asking.estimate(), is(25.0, Basis::Learned));
+    let (reply, tasks) = asking.ask(100.0);
+    assert_eq!(granted(&reply), 4);
+    assert!(
+        tasks
+            .iter()
+            .all(|task| task.work.est_duration == Some(25.0))
+    );
+    // One that takes more than a tenth longer is believed at once, one that takes less for a tenth.
+    asking.end(&tasks[0], ReportedStatus::done(), ran(40.0));
+    assert_eq!(asking.estimate(), is(40.0, Basis::Learned));
+    asking.end(&tasks[1], ReportedStatus::done(), ran(30.0));
+    assert_eq!(asking.estimate(), is(39.0, Basis::Learned));
+    // What failed, or was ended by somebody, tells nothing.
+    asking.end(&tasks[2], ReportedStatus::error_backoff(""), ran(900.0));
+    let killed = Story {
+        ended_by: Some(EndedBy::Operator),
+        ..ran(900.0)
+    };
+    asking.end(&tasks[3], ReportedStatus::done(), killed);
+    assert_eq!(asking.estimate(), is(39.0, Basis::Learned));
+    // A job that says how long it takes knows best.
+    let says = format!(r#"{MAY_WAIT}, "est_duration": 7"#);
+    asking.script.load(one_job(20, &says));
+    assert_eq!(asking.estimate(), is(7.0, Basis::Given));
+    // What is gone is forgotten.
+    let nothing = Config {
+        jobs: Vec::new(),
+        ..(*one_job(20, "")).clone()
+    };
+    asking.script.load(Arc::new(nothing));
+    asking.script.load(one_job(20, MAY_WAIT));
+    assert_eq!(asking.estimate(), is(60.0, Basis::Default));
+}
+
+#[test]
+fn nobody_learns_for_workers_that_never_ask() {
+    let mut script = Script::with_config(one_job(3, ""));
+    let worker = worker("w", 1, 10);
+    script.join(&worker);
+    let mut asking = Asking {
+        script,
+        worker,
+        seq: 0,
+        known: Vec::new(),
+    };
+    let tasks = asking.take_starts();
+    asking.end(&tasks[0], ReportedStatus::done(), ran(5.0));
+    assert_eq!(asking.estimate().basis, Basis::Default);
+    asking.ask(0.0);
+    asking.end(&tasks[1], ReportedStatus::done(), ran(5.0));
+    assert_eq!(asking.estimate().basis, Basis::Learned);
+}
+
+#[test]
+fn a_task_stays_away_where_it_or_another_one_would_be_late() {
+    let mut asking = ready(6, r#", "deadline": 100"#);
+    let tell = |asking: &mut Asking, remaining, deadline| {
+        asking.known.iter_mut().for_each(|known| {
+            known.remaining = Some(remaining);
+            known.deadline = deadline;
+        });
+    };
+    // Four cores, a minute each: the first four are in time, a fifth is not.
+    let (reply, tasks) = asking.ask(1e6);
+    assert_eq!(granted(&reply), 4);
+    let late = [
+        "no worker can take it now: 1 with so much to do that it would miss its deadline",
+        "it is taken to run for 1m, as any of which nothing is known: its job has no `est_duration`, and no task of it has ended \
+         well yet",
+    ];
+    assert_eq!(asking.explain("n4"), late);
+    // Nothing is over yet.
+    tell(&mut asking, 41.0, Some(100.0));
+    let (reply, _) = asking.ask(1e6);
+    assert_eq!(reply.verdicts, [(Processor::Cpu, WorkVerdict::Deadline)]);
+    tell(&mut asking, 40.0, Some(100.0));
+    let (reply, more) = asking.ask(1e6);
+    assert_eq!((granted(&reply), more.len()), (2, 2));
+    assert_eq!(tasks.len() + more.len(), 6);
+}
+
+#[test]
+fn what_was_learned_decides_who_is_late() {
+    let mut asking = ready(40, r#", "deadline": 100"#);
+    let (_, tasks) = asking.ask(1.0);
+    asking.end(&tasks[0], ReportedStatus::done(), ran(30.0));
+    // Three of half a minute, one after the other, on each of four cores.
+    let (reply, _) = asking.ask(1e6);
+    assert_eq!(granted(&reply), 12);
+    let why = asking.explain("n39");
+    assert_eq!(
+        why.last().map(String::as_str),
+        Some("it is taken to run for 30s, as tasks of its job did before"),
+        "{why:?}"
+    );
+}
+
+#[test]
+fn one_request_for_many_short_tasks_is_for_all_of_them() {
+    let config = one_job(5000, &format!(r#"{MAY_WAIT}, "est_duration": "1ms""#));
+    let mut asking = Asking::new(Arc::new(Config {
+        enabled: false,
+        ..(*config).clone()
+    }));
+    asking.ask(0.0);
+    asking.script.load(config);
+    // A thousand a processor.
+    let (reply, tasks) = asking.ask(1e6);
+    let sent = u32::try_from(tasks.len()).expect("a few");
+    assert_eq!(sent, 4000);
+    // The answer does not wait for all of them.
+    assert!(granted(&reply) > 0 && granted(&reply) <= sent);
+}
+
+#[test]
+fn the_original_bound_of_ten_tasks_a_processor_may_be_had() {
+    let config = one_job(100, &format!(r#"{MAY_WAIT}, "est_duration": "1ms""#));
+    let mut asking = Asking::with(held(1, ""), |options| {
+        options.work.tasks_per_processor = 10.0;
+    });
+    asking.ask(0.0);
+    asking.script.load(config);
+    assert_eq!(granted(&asking.ask(1e6).0), 40);
+}
+
+#[test]
+fn requests_are_counted_by_what_became_of_them() {
+    let mut asking = Asking::with(held(1, ""), |options| {
+        options.work.min_request_interval = Duration::from_millis(100);
+        options.work.max_requests_per_second = 2;
+    });
+    let mut expected = WorkCounts::default();
+    assert_eq!(asking.counts(), expected);
+    let (reply, _) = asking.ask(1.0);
+    assert_eq!(reply.request_delay, Duration::from_millis(101));
+    (expected.requests, expected.looked_at) = (1, 1);
+    assert_eq!(asking.counts(), expected);
+    let (reply, _) = asking.ask(1.0);
+    let deferred = [(Processor::Cpu, WorkVerdict::Deferred)];
+    assert_eq!(reply.verdicts, deferred);
+    assert_eq!(reply.request_delay, Duration::from_millis(101));
+    (expected.requests, expected.too_soon) = (2, 1);
+    assert_eq!(asking.counts(), expected);
+    asking.seq -= 1;
+    asking.ask(1.0);
+    (expected.requests, expected.repeated) = (3, 1);
+    assert_eq!(asking.counts(), expected);
+    // Two a second, and those of the second before that nobody took.
+    for _ in 0..3 {
+        asking.script.advance(Duration::from_millis(101));
+        asking.ask(1.0);
+    }
+    expected.requests += 3;
+    expected.looked_at += 2;
+    expected.too_many += 1;
+    assert_eq!(asking.counts(), expected);
+    asking.script.advance(Duration::from_secs(1));
+    asking.worker.intake = brasserie_common::worker::Intake::Draining;
+    let worker = asking.worker.clone();
+    asking.script.echo(&worker);
+    asking.ask(1.0);
+    expected.requests += 1;
+    expected.not_ready += 1;
+    assert_eq!(asking.counts(), expected);
+}
+
+#[test]
+fn a_run_that_is_not_listed_any_more_is_told_and_nothing_else_happens() {
+    let mut asking = ready(3, "");
+    let (_, tasks) = asking.ask(100.0);
+    assert_eq!(tasks.len(), 2);
+    asking.ask(0.0);
+    let counts = asking.counts();
+    assert_eq!(counts.missing_runs, 0);
+    let running = |scheduler: &Scheduler| scheduler.engine().running_count();
+    let before = running(&asking.script.scheduler);
+    let lost = asking.known.pop().expect("a run");
+    asking.ask(0.0);
+    assert_eq!(asking.counts().missing_runs, 1);
+    assert_eq!(running(&asking.script.scheduler), before);
+    let status = asking.script.status();
+    let note =
+        "its requests for work did not list 1 run(s) that it had taken: it breaks the protocol";
+    assert_eq!(status.workers[0].notes, [note]);
+    let error = format!(
+        "does not list 1 runs that it has taken, the first {}",
+        lost.invocation
+    );
+    assert!(
+        status.errors.iter().any(|text| text.contains(&error)),
+        "{:?}",
+        status.errors
+    );
+    // It is told once: from then on it is none that it has listed.
+    asking.ask(0.0);
+    assert_eq!(asking.counts().missing_runs, 1);
+}

@@ -1,0 +1,556 @@
+//! A worker that fetches work: what its policies hear of associations and tasks, and how what they decide is done.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use brasserie_common::resources::UsablePhysicalResources;
+use brasserie_common::{
+    CallId, CallOutcome, JobName, KnownTask, Processor, SchedulerId, TaskKey, Time, WallTime,
+    WorkReply, WorkRequest, WorkRequestSeq, WorkerId,
+};
+
+use crate::association::Association;
+use crate::config::{Options, WorkFetch};
+use crate::effect::{Call, CallReply};
+use crate::jobs::Jobs;
+use crate::machine::Machine;
+use crate::outbox::Turn;
+use crate::piece::Piece;
+use crate::suicide::Life;
+use crate::work_fetch::{
+    Association as Terms, AssociationIndex, Computing, Fetcher, Limits, NotServed, Overview,
+    ProcessorKind, Processors, Request, Saved, SavedScheduler, SavedState, Scene, Setup, Standing,
+    Step, Task, TaskEnd, TaskNumber,
+};
+
+/// No machine has more processors of one type.
+const MOST_INSTANCES: f64 = 1_000_000.0;
+/// The more tasks there are, the dearer is a choice: so much longer the last one counts for each, ...
+const CHOICE_FOR_EACH: Duration = Duration::from_micros(20);
+/// ... but no longer than this.
+const LONGEST_CHOICE: Duration = Duration::from_millis(500);
+/// A worker takes no more than so many times what its buffer holds.
+const MOST_BUFFERS: f64 = 2.0;
+
+/// The state of a worker's work fetch, beside its policies'.
+#[derive(Clone, Debug)]
+pub(crate) struct Fetching {
+    fetcher: Fetcher,
+    card_weight: f64,
+    /// By which what was learned of schedulers is saved.
+    addresses: Vec<String>,
+    jobs: Jobs,
+    last_task: u64,
+    /// Who each association was with when it was looked last.
+    met: Vec<Option<(WorkerId, SchedulerId)>>,
+    calls: BTreeMap<CallId, Asking>,
+    /// Of the tasks that wait: instances times milliseconds, by type.
+    backlog: BTreeMap<Processor, u64>,
+    /// What was chosen last counts until then.
+    chosen_until: Time,
+}
+
+/// A call on its way.
+#[derive(Clone, Copy, Debug)]
+struct Asking {
+    association: AssociationIndex,
+    seq: WorkRequestSeq,
+    deadline: Time,
+}
+
+/// The tasks that are there, as policies see them, and whose each is.
+struct Cards {
+    tasks: Vec<Task>,
+    keys: Vec<(AssociationIndex, TaskKey)>,
+}
+
+/// What was chosen, the most important first.
+struct Decided {
+    order: Vec<(AssociationIndex, TaskKey)>,
+    stop: Vec<(AssociationIndex, TaskKey)>,
+    go_on: Vec<(AssociationIndex, TaskKey)>,
+}
+
+impl Fetching {
+    pub(crate) fn new(options: &Options, work_fetch: &WorkFetch, now: Time) -> Self {
+        let own = options.associations.iter();
+        let terms = own.clone().map(|one| Terms {
+            share: one.share,
+            max_concurrent: None,
+            max_concurrent_of_jobs: BTreeMap::new(),
+        });
+        let setup = Setup {
+            profile: work_fetch.profile.clone(),
+            preemption: work_fetch.preemption,
+            processors: processors(&options.description.usable, work_fetch.card_weight),
+            associations: terms.collect(),
+            members: own.clone().map(|one| one.members.clone()).collect(),
+            patience: options.description.heartbeat_period.saturating_mul(2),
+            seed: work_fetch.seed,
+        };
+        let mut jobs = Jobs::default();
+        let addresses: Vec<String> = own.map(|one| one.address()).collect();
+        let saved = work_fetch.saved.as_ref();
+        let saved = saved.map_or_else(Saved::default, |saved| jobs.places(saved, &addresses));
+        Fetching {
+            addresses,
+            met: vec![None; setup.associations.len()],
+            fetcher: Fetcher::new(setup, now, &saved),
+            card_weight: work_fetch.card_weight,
+            jobs,
+            last_task: 0,
+            calls: BTreeMap::new(),
+            backlog: BTreeMap::new(),
+            chosen_until: Time::ZERO,
+        }
+    }
+
+    // ---- tasks ----
+
+    /// A number for a task, and one for its job.
+    pub(crate) fn numbers(&mut self, of: AssociationIndex, job: &JobName) -> (TaskNumber, u32) {
+        self.last_task += 1;
+        (TaskNumber(self.last_task), self.jobs.number(of, job))
+    }
+
+    /// Seconds that a task takes that has not begun.
+    pub(crate) fn estimate(&self, of: AssociationIndex, job: u32, given: Option<f64>) -> f64 {
+        self.fetcher.expected(of, job, given)
+    }
+
+    /// A task was accepted.
+    pub(crate) fn came(&mut self, now: Time, of: AssociationIndex, piece: &Piece) {
+        if piece.waits() {
+            *self.backlog.entry(piece.processor.clone()).or_default() += piece.backlog;
+        }
+        let task = self.task(now, of, piece);
+        self.fetcher.task_came(&task);
+    }
+
+    /// It waits no more, whatever it does instead.
+    pub(crate) fn left_the_queue(&mut self, piece: &Piece) {
+        if let Some(backlog) = self.backlog.get_mut(&piece.processor) {
+            *backlog = backlog.saturating_sub(piece.backlog);
+        }
+    }
+
+    /// It does not execute any more, but did until now.
+    pub(crate) fn stopped(&mut self, now: Time, of: AssociationIndex, piece: &Piece) {
+        let task = self.task(now, of, piece);
+        self.fetcher.task_stopped(now, &task);
+    }
+
+    /// It has ended, and stopped before if it executed.
+    pub(crate) fn ended(
+        &mut self,
+        now: Time,
+        of: AssociationIndex,
+        piece: &Piece,
+        end: TaskEnd<'_>,
+    ) {
+        let task = self.task(now, of, piece);
+        self.fetcher.task_ended(now, &task, end);
+    }
+
+    /// Its scheduler knows its end.
+    pub(crate) fn gone(&mut self, of: AssociationIndex, piece: &Piece) {
+        self.fetcher.task_gone(of, piece.number);
+    }
+
+    fn task(&self, now: Time, of: AssociationIndex, piece: &Piece) -> Task {
+        let estimate = self.estimate(of, piece.job, piece.given);
+        let type_of_cards = match &piece.processor {
+            Processor::Cpu => None,
+            cards @ Processor::Cards(_) => self.fetcher.processor_type(cards),
+        };
+        piece.task(now, of, estimate, type_of_cards)
+    }
+
+    /// Whether somebody waits for cards, who may begin although all CPUs are busy.
+    pub(crate) fn cards_are_waited_for(&self) -> bool {
+        let mut waiting = self.backlog.iter();
+        waiting.any(|(processor, backlog)| *processor != Processor::Cpu && *backlog > 0)
+    }
+
+    /// Whether so much more may wait for the type; the first may always.
+    pub(crate) fn may_wait(&self, processor: &Processor) -> bool {
+        let waiting = self.backlog.get(processor).copied().unwrap_or(0);
+        let instances = self
+            .fetcher
+            .processor_type(processor)
+            .map_or(1.0, |of| self.fetcher.processors().instances(of).max(1.0));
+        let most = MOST_BUFFERS * self.fetcher.profile().high_water() * instances;
+        waiting == 0 || (waiting as f64) < most * 1000.0
+    }
+
+    // ---- schedulers ----
+
+    /// What an answer to a heartbeat says of work.
+    pub(crate) fn heartbeat_answered(
+        &mut self,
+        now: Time,
+        of: AssociationIndex,
+        work: Option<&WorkReply>,
+        request_delay: Option<Duration>,
+    ) {
+        if let Some(reply) = work {
+            self.fetcher.answered(now, of, reply);
+        }
+        self.fetcher.heartbeat_answered(now, of, request_delay);
+    }
+
+    /// Takes the outcome of a call, if it is one of these.
+    pub(crate) fn call_completed(
+        &mut self,
+        now: Time,
+        call: CallId,
+        outcome: &CallOutcome<CallReply>,
+    ) -> bool {
+        let Some(asking) = self.calls.remove(&call) else {
+            return false;
+        };
+        match outcome {
+            CallOutcome::Done(CallReply::Work(reply)) => {
+                self.fetcher.answered(now, asking.association, reply);
+            }
+            CallOutcome::Done(CallReply::Heartbeat(_) | CallReply::Acknowledged)
+            | CallOutcome::Refused(..)
+            | CallOutcome::NotSent(_)
+            | CallOutcome::Unknown(_) => self.failed(now, asking),
+        }
+        true
+    }
+
+    fn failed(&mut self, now: Time, asking: Asking) {
+        let Asking {
+            association, seq, ..
+        } = asking;
+        self.fetcher
+            .not_served(now, association, seq, NotServed::Failed);
+    }
+
+    fn give_up_calls(&mut self, now: Time) {
+        // Calls get ascending ids and equal deadlines.
+        while let Some((id, asking)) = self.calls.first_key_value()
+            && asking.deadline <= now
+        {
+            let (id, asking) = (*id, *asking);
+            self.calls.remove(&id);
+            self.failed(now, asking);
+        }
+    }
+
+    /// What the machine offers is another.
+    pub(crate) fn set_usable(&mut self, now: Time, usable: &UsablePhysicalResources) {
+        let processors = processors(usable, self.card_weight);
+        self.fetcher.set_processors(now, processors);
+    }
+
+    /// Who has a new scheduler, or is a new instance, begins anew; who has met one may be asked.
+    fn meet(&mut self, associations: &[Association]) {
+        for (association, met) in associations.iter().zip(&mut self.met) {
+            let with = association.scheduler();
+            let with = with.map(|scheduler| (association.id(), scheduler));
+            if *met == with {
+                continue;
+            }
+            *met = with;
+            let index = association.index;
+            self.calls.retain(|_, asking| asking.association != index);
+            self.fetcher.reset(index);
+        }
+    }
+
+    // ---- decisions ----
+
+    /// When there is something to do, if nothing happens until then; `None`: never.
+    pub(crate) fn due(&self, waiting: usize) -> Time {
+        let call = self.calls.values().next().map(|call| call.deadline);
+        let due = self.fetcher.due().min(self.choice_due(waiting));
+        call.map_or(due, |call| due.min(call))
+    }
+
+    /// A new choice changes something only if somebody waits; else it is made for the accounts.
+    fn choice_due(&self, waiting: usize) -> Time {
+        match waiting {
+            0 => self.fetcher.accounts_due(),
+            _ => self.fetcher.choice_due().max(self.chosen_until),
+        }
+    }
+
+    fn cards(&self, now: Time, associations: &[Association]) -> Cards {
+        let mut cards = Cards {
+            tasks: Vec::new(),
+            keys: Vec::new(),
+        };
+        for association in associations {
+            for (key, task) in association.tasks.iter() {
+                if let Some(piece) = task.piece.as_ref().filter(|_| task.is_open()) {
+                    cards.tasks.push(self.task(now, association.index, piece));
+                    cards.keys.push((association.index, key.clone()));
+                }
+            }
+        }
+        cards
+    }
+
+    fn decide(&mut self, now: Time, machine: &Machine, associations: &[Association]) -> Decided {
+        let cards = self.cards(now, associations);
+        let held_back = held_back(machine, associations);
+        let pieces = cards.keys.iter().map(|(of, key)| {
+            let task = associations[of.0].tasks.get(key);
+            task.and_then(|task| task.piece.as_ref())
+        });
+        let ending = pieces.flatten().filter(|piece| piece.is_ending());
+        let ending: BTreeSet<TaskNumber> = ending.map(|piece| piece.number).collect();
+        let limits = Limits {
+            ending: &ending,
+            held_back: &held_back,
+            memory: f64::INFINITY,
+            expected_memory: &BTreeMap::new(),
+        };
+        let count = u32::try_from(cards.tasks.len()).unwrap_or(u32::MAX);
+        self.chosen_until = now + CHOICE_FOR_EACH.saturating_mul(count).min(LONGEST_CHOICE);
+        let schedule = self.fetcher.choose(now, &cards.tasks, limits);
+        let by_number: BTreeMap<TaskNumber, usize> = (cards.tasks.iter().enumerate())
+            .map(|(at, task)| (task.number, at))
+            .collect();
+        let whose = |numbers: &[TaskNumber]| -> Vec<(AssociationIndex, TaskKey)> {
+            let at = numbers.iter().filter_map(|one| by_number.get(one));
+            at.map(|at| cards.keys[*at].clone()).collect()
+        };
+        Decided {
+            order: [whose(&schedule.start), whose(&schedule.next)].concat(),
+            stop: whose(&schedule.preempt),
+            go_on: whose(&schedule.resume),
+        }
+    }
+
+    /// Asks, until there is nothing to ask for now.
+    fn ask(&mut self, associations: &[Association], turn: &mut Turn<'_>) {
+        self.give_up_calls(turn.now);
+        while self.fetcher.due() <= turn.now {
+            let cards = self.cards(turn.now, associations);
+            let standings: Vec<Standing> = associations.iter().map(standing).collect();
+            let scene = scene(turn.now, associations, &cards.tasks, &standings);
+            match self.fetcher.next(&scene) {
+                Step::Wait { .. } => return,
+                Step::ReadList { association, .. } => {
+                    // It is what the operator has said, which does not change while the worker runs.
+                    let own = &associations[association.0].members;
+                    let read = (!own.is_empty()).then(|| own.clone());
+                    self.fetcher.list_read(turn.now, association, read);
+                }
+                Step::Ask(request) => self.send(associations, turn, request),
+            }
+        }
+    }
+
+    fn send(&mut self, associations: &[Association], turn: &mut Turn<'_>, request: Request) {
+        let association = &associations[request.association.0];
+        let deadline = turn.now + association.options.call_deadline;
+        let (seq, index) = (request.seq, request.association);
+        let asking = Asking {
+            association: index,
+            seq,
+            deadline,
+        };
+        let Some(scheduler) = association.scheduler() else {
+            // Nobody is asked of whom nothing was heard.
+            return self.failed(turn.now, asking);
+        };
+        let call = Call::RequestWork {
+            to: request.to,
+            request: Box::new(WorkRequest {
+                worker: association.id(),
+                scheduler,
+                seq,
+                demands: request.demands,
+                known: Some(self.known(turn.now, association)),
+                linger: request.linger,
+            }),
+        };
+        let call = turn.call(index, call);
+        self.calls.insert(call, asking);
+    }
+
+    /// All runs of the association until their ends are acknowledged.
+    fn known(&self, now: Time, association: &Association) -> Vec<KnownTask> {
+        let tasks = association.tasks.iter().map(|(_, task)| task);
+        let tasks = tasks.filter(|task| !task.running.is_healthcheck());
+        tasks
+            .map(|task| {
+                let piece = task.piece.as_ref().filter(|_| task.is_open());
+                let work = piece.map(|piece| self.task(now, association.index, piece));
+                let deadline = work.as_ref().and_then(|work| work.deadline);
+                KnownTask {
+                    invocation: task.running.invocation,
+                    remaining: Some(work.map_or(0.0, |work| work.remaining)),
+                    deadline: deadline.map(|at| at.since(now).as_secs_f64()),
+                }
+            })
+            .collect()
+    }
+
+    /// The operator wants this scheduler to be asked now, whatever is waited for.
+    pub(crate) fn update(&mut self, now: Time, of: AssociationIndex) {
+        self.fetcher.update(now, of);
+    }
+
+    pub(crate) fn overview(&self, now: Time, associations: &[Association]) -> Overview {
+        let cards = self.cards(now, associations);
+        let standings: Vec<Standing> = associations.iter().map(standing).collect();
+        let scene = scene(now, associations, &cards.tasks, &standings);
+        let mut overview = self.fetcher.overview(&scene);
+        for (told, one) in overview.of_association.iter_mut().zip(associations) {
+            told.facts = Some(one.facts());
+        }
+        overview
+    }
+
+    /// All that another worker in its place can use; `wall`: what time it is for people.
+    pub(crate) fn save(&self, now: Time, wall: WallTime) -> SavedState {
+        let Saved {
+            contacts,
+            rec,
+            corrections,
+            estimates,
+        } = self.fetcher.save(now);
+        let own = contacts.into_iter().zip(rec).zip(corrections);
+        let schedulers = self.addresses.iter().zip(own);
+        let schedulers = schedulers.filter_map(|(address, ((contact, rec), correction))| {
+            let saved = SavedScheduler {
+                contact: contact?,
+                rec,
+                correction,
+            };
+            Some((address.clone(), saved))
+        });
+        let names = self.jobs.names();
+        let name = |of: AssociationIndex, job: u32| {
+            let name = names.get(&(of, job))?;
+            Some((self.addresses.get(of.0)?.clone(), name.to_string()))
+        };
+        SavedState::new(wall, schedulers.collect(), &estimates, name)
+    }
+}
+
+/// Whether those who wait may begin by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turns {
+    /// In their order, as there is room.
+    Open,
+    /// Somebody is stopped, who may come first: it is for the next choice to say.
+    Chosen,
+}
+
+/// Chooses anew what runs and in which order those begin who wait, if it is time.
+pub(crate) fn choose_runs(associations: &mut [Association], turn: &mut Turn<'_>) -> Turns {
+    let (waiting, stopped) = (turn.machine.queue.len(), turn.machine.stopped());
+    let Some(mut fetching) = turn.machine.fetching.take() else {
+        return Turns::Open;
+    };
+    fetching.meet(associations);
+    let is_due = fetching.choice_due(waiting + stopped) <= turn.now;
+    let decided = is_due.then(|| fetching.decide(turn.now, turn.machine, associations));
+    turn.machine.fetching = Some(fetching);
+    let Some(Decided { order, stop, go_on }) = decided else {
+        return match stopped {
+            0 => Turns::Open,
+            _ => Turns::Chosen,
+        };
+    };
+    for (of, key) in stop {
+        associations[of.0].suspend(turn, &key);
+    }
+    for (of, key) in go_on {
+        associations[of.0].resume(turn, &key);
+    }
+    for (of, key) in order.into_iter().rev() {
+        associations[of.0]
+            .tasks
+            .move_to_the_front(&mut turn.machine.queue, &key);
+    }
+    Turns::Open
+}
+
+/// Asks for work, if it is time.
+pub(crate) fn ask_for_work(associations: &[Association], turn: &mut Turn<'_>) {
+    let Some(mut fetching) = turn.machine.fetching.take() else {
+        return;
+    };
+    fetching.ask(associations, turn);
+    turn.machine.fetching = Some(fetching);
+}
+
+fn scene<'a>(
+    now: Time,
+    associations: &[Association],
+    tasks: &'a [Task],
+    standings: &'a [Standing],
+) -> Scene<'a> {
+    let mut lives = associations.iter().map(|one| &one.life);
+    let computes = lives.any(|life| *life == Life::Running);
+    Scene {
+        now,
+        computing: match computes {
+            true => Computing::Allowed,
+            false => Computing::Suspended,
+        },
+        tasks,
+        standings,
+        unreported: &[],
+    }
+}
+
+/// Who waits and could not begin whatever is chosen.
+fn held_back(machine: &Machine, associations: &[Association]) -> BTreeSet<TaskNumber> {
+    let tasks = associations.iter().flat_map(|association| {
+        let tasks = association.tasks.iter();
+        tasks.map(move |(_, task)| (association, task))
+    });
+    let waiting = tasks.filter(|(_, task)| task.is_queued());
+    let blocked =
+        waiting.filter(|(association, task)| association.is_held_back(machine, &task.running));
+    let pieces = blocked.filter_map(|(_, task)| task.piece.as_ref());
+    pieces.map(|piece| piece.number).collect()
+}
+
+fn standing(association: &Association) -> Standing {
+    let (serves, draining) = match association.life {
+        Life::Running => (true, false),
+        Life::Draining { .. } => (true, true),
+        Life::Leaving { .. } | Life::Farewell { .. } | Life::Dying { .. } | Life::Gone => {
+            (false, true)
+        }
+    };
+    Standing {
+        is_suspended: false,
+        is_absent: !serves || association.scheduler().is_none(),
+        wants_no_more_work: draining,
+        unacknowledged: association.reports.tasks_pending(),
+    }
+}
+
+/// What a machine offers, by types: cards of one model are one. A machine that says nothing has a CPU.
+fn processors(usable: &UsablePhysicalResources, card_weight: f64) -> Processors {
+    let mut models: BTreeMap<&str, u32> = BTreeMap::new();
+    for card in &usable.gpus {
+        *models.entry(card.name.as_str()).or_default() += 1;
+    }
+    let kind = |name: &str, instances: u32, relative_speed: f64| ProcessorKind {
+        name: name.to_owned(),
+        instances,
+        relative_speed,
+        availability: 1.0,
+    };
+    // A float cast saturates, and what is no number is 0.
+    let cpus = usable.cpu_cores.min(MOST_INSTANCES) as u32;
+    let cards = models.into_iter();
+    Processors::new(
+        kind(Processor::Cpu.as_str(), cpus.max(1), 1.0),
+        cards
+            .map(|(model, count)| kind(model, count, card_weight))
+            .collect(),
+    )
+}

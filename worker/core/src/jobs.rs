@@ -1,0 +1,60 @@
+//! The numbers by which policies tell jobs apart.
+
+use std::collections::BTreeMap;
+
+use brasserie_common::JobName;
+
+use crate::work_fetch::{AssociationIndex, Saved, SavedState};
+
+/// With more names all are numbered anew, and what was learned of them is lost.
+const MOST_JOBS: usize = 100_000;
+
+/// Of each association's jobs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Jobs {
+    numbers: BTreeMap<(AssociationIndex, JobName), u32>,
+    last: u32,
+}
+
+impl Jobs {
+    pub(crate) fn number(&mut self, of: AssociationIndex, name: &JobName) -> u32 {
+        let key = (of, name.clone());
+        if let Some(known) = self.numbers.get(&key) {
+            return *known;
+        }
+        if self.numbers.len() == MOST_JOBS {
+            self.numbers.clear();
+        }
+        self.last = self.last.wrapping_add(1);
+        self.numbers.insert(key, self.last);
+        self.last
+    }
+
+    pub(crate) fn names(&self) -> BTreeMap<(AssociationIndex, u32), &JobName> {
+        let numbers = self.numbers.iter();
+        numbers
+            .map(|((of, name), number)| ((*of, *number), name))
+            .collect()
+    }
+
+    /// What was saved by addresses and names, by the places of these addresses and with numbers for the names. Who is not among them is
+    /// forgotten.
+    pub(crate) fn places(&mut self, saved: &SavedState, addresses: &[String]) -> Saved {
+        let own = |address: &String| saved.schedulers.get(address);
+        let rec = |address| own(address).map(|one| one.rec).unwrap_or_default();
+        let correction = |address| own(address).map_or(1.0, |one| one.correction);
+        let contact = |address| own(address).map(|one| one.contact.clone());
+        let estimates = saved.estimates(|address, job| {
+            let place = addresses.iter().position(|own| own == address)?;
+            let of = AssociationIndex(place);
+            let name = JobName::try_from(job).ok()?;
+            Some((of, self.number(of, &name)))
+        });
+        Saved {
+            contacts: addresses.iter().map(contact).collect(),
+            rec: addresses.iter().map(rec).collect(),
+            corrections: addresses.iter().map(correction).collect(),
+            estimates,
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! A task as a piece of work: what policies know of it.
+
+use brasserie_common::resources::UsablePhysicalResources;
+use brasserie_common::{Processor, RunningTask, TaskSubprocessOptions, Time};
+
+use crate::fetching::Fetching;
+use crate::queue::cpus_of;
+use crate::work_fetch::{
+    AssociationIndex, ProcessorType, Progress, Stage, Task, TaskNumber, Usage, remaining,
+};
+
+/// Thousandths, of processors and of cards.
+const WHOLE: f64 = 1000.0;
+/// Nothing waits for longer, as far as the backlog counts: sums of them stay far from their end.
+const LONGEST: f64 = 1e9;
+
+/// ```text
+///   waits --its turn--> executes <--> is stopped
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Piece {
+    pub(crate) number: TaskNumber,
+    pub(crate) job: u32,
+    /// Seconds that it takes, as its scheduler says.
+    pub(crate) given: Option<f64>,
+    /// What it counts as.
+    pub(crate) processor: Processor,
+    cpus: f64,
+    cards: f64,
+    received: Time,
+    deadline: Option<Time>,
+    doing: Doing,
+    /// Its end was asked for: it neither stops nor goes on for others any more.
+    is_ending: bool,
+    /// Seconds that it executed before it was stopped last.
+    executed: f64,
+    /// While it waits: instances times milliseconds.
+    pub(crate) backlog: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    Waits,
+    Executes { since: Time },
+    IsStopped,
+}
+
+impl Piece {
+    /// Of a task that has just come, and waits.
+    pub(crate) fn new(
+        fetching: &mut Fetching,
+        of: AssociationIndex,
+        task: &RunningTask,
+        options: &TaskSubprocessOptions,
+        usable: &UsablePhysicalResources,
+        now: Time,
+    ) -> Self {
+        let (number, job) = fetching.numbers(of, &task.job);
+        let given = task.work.est_duration;
+        let processor = processor_of(task, usable);
+        let milli: u32 = task.gpus.iter().map(|share| share.milli).sum();
+        let (cpus, cards) = (cpus_of(task) as f64 / WHOLE, f64::from(milli) / WHOLE);
+        let instances = match processor {
+            Processor::Cpu => cpus,
+            Processor::Cards(_) => cards,
+        };
+        let seconds = fetching.estimate(of, job, given) * instances;
+        Piece {
+            number,
+            job,
+            given,
+            processor,
+            cpus,
+            cards,
+            received: now,
+            deadline: options.deadline.map(|left| now + left),
+            doing: Doing::Waits,
+            is_ending: false,
+            executed: 0.0,
+            // A float cast saturates; the least that waits counts.
+            backlog: ((seconds.min(LONGEST) * 1000.0) as u64).max(1),
+        }
+    }
+
+    pub(crate) fn waits(&self) -> bool {
+        self.doing == Doing::Waits
+    }
+
+    pub(crate) fn executes(&self) -> bool {
+        match self.doing {
+            Doing::Executes { .. } => true,
+            Doing::Waits | Doing::IsStopped => false,
+        }
+    }
+
+    pub(crate) fn begin(&mut self, now: Time) {
+        self.doing = Doing::Executes { since: now };
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.doing == Doing::IsStopped
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending
+    }
+
+    /// Its end was asked for: whether it is stopped, and this is the first time.
+    pub(crate) fn note_kill(&mut self) -> bool {
+        let was_ending = std::mem::replace(&mut self.is_ending, true);
+        !was_ending && self.is_stopped()
+    }
+
+    pub(crate) fn stop(&mut self, now: Time) {
+        self.executed = self.executed(now);
+        self.doing = Doing::IsStopped;
+    }
+
+    /// Seconds that it has executed.
+    pub(crate) fn executed(&self, now: Time) -> f64 {
+        let last = match self.doing {
+            Doing::Executes { since } => now.since(since).as_secs_f64(),
+            Doing::Waits | Doing::IsStopped => 0.0,
+        };
+        self.executed + last
+    }
+
+    /// As policies see it; `estimate`: seconds that such a task takes in all.
+    pub(crate) fn task(
+        &self,
+        now: Time,
+        association: AssociationIndex,
+        estimate: f64,
+        type_of_cards: Option<ProcessorType>,
+    ) -> Task {
+        let progress = Progress {
+            elapsed: self.executed(now),
+            done: None,
+        };
+        Task {
+            number: self.number,
+            association,
+            job: self.job,
+            usage: Usage {
+                cpus: self.cpus,
+                cards: type_of_cards.map(|of| (of, self.cards)),
+            },
+            remaining: remaining(estimate, progress),
+            received: self.received,
+            deadline: self.deadline,
+            stage: match self.doing {
+                Doing::Waits => Stage::Queued,
+                Doing::Executes { since } => Stage::Executing { since },
+                Doing::IsStopped => Stage::Preempted { has_process: true },
+            },
+        }
+    }
+}
+
+/// The model of its cards, if it has any that the machine knows.
+pub(crate) fn processor_of(task: &RunningTask, usable: &UsablePhysicalResources) -> Processor {
+    let model = task.gpus.first().and_then(|share| {
+        let mut cards = usable.gpus.iter();
+        cards.find(|card| *card.pci_bus_id == *share.device)
+    });
+    model.map_or(Processor::Cpu, |card| {
+        Processor::Cards(card.name.as_str().into())
+    })
+}

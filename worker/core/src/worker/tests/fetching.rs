@@ -1,0 +1,185 @@
+//! A worker that asks for work: when, for what, and what it makes of the answers.
+
+use std::time::Duration;
+
+use brasserie_common::{
+    CallOutcome, Health, Processor, ReportedStatus, ServiceAddress, WorkReply, WorkRequest,
+    WorkVerdict,
+};
+
+use crate::effect::{CallReply, Effect, Reply};
+use crate::work_fetch::{AssociationIndex, Profile};
+use crate::worker::rig::*;
+use crate::{Event, WorkFetch};
+
+/// A worker with one processor, whose scheduler has a member.
+fn rig() -> Rig {
+    let mut rig = Rig::with(|options| {
+        options.work_fetch = Some(WorkFetch::new(Profile::CLUSTER, 1));
+        options.associations[0].members = vec![ServiceAddress {
+            host: "scheduler".into(),
+            port: 1,
+        }];
+    })
+    .join();
+    // It has looked whom to ask before there was anybody.
+    rig.wait(500);
+    rig
+}
+
+fn last(rig: &Rig) -> WorkRequest {
+    let last = rig.work_requests.last();
+    last.expect("it has asked").1.clone()
+}
+
+fn answer(rig: &mut Rig, verdict: WorkVerdict) -> Vec<Effect> {
+    let (call, request) = rig.work_requests.last().expect("it has asked").clone();
+    let reply = WorkReply::same_for_all(&request, verdict, Duration::ZERO);
+    let reply = CallReply::Work(Box::new(reply));
+    rig.completed(call.0, CallOutcome::Done(reply))
+}
+
+#[test]
+fn whoever_is_met_is_asked() {
+    let rig = rig();
+    let request = last(&rig);
+    assert_eq!(request.worker, OWN);
+    assert_eq!(request.scheduler, scheduler(1));
+    assert_eq!(request.known, Some(Vec::new()));
+    assert_eq!(request.linger, Duration::from_secs(120));
+    let of_cpu = &request.demands[0];
+    assert_eq!(
+        (of_cpu.processor.clone(), of_cpu.idle),
+        (Processor::Cpu, 1.0)
+    );
+    assert_eq!(rig.work_requests.len(), 1);
+}
+
+#[test]
+fn what_came_and_what_is_not_acknowledged_is_known() {
+    let mut rig = rig();
+    let mut first = run(1, 0, task("a", 1));
+    first.task.work.est_duration = Some(8.0);
+    rig.run(first);
+    rig.run(run(1, 0, task("b", 2)));
+    rig.end("b", 2, ReportedStatus::done());
+    answer(&mut rig, WorkVerdict::Granted(2));
+    rig.wait(500);
+    assert_eq!(rig.work_requests.len(), 2);
+    let request = last(&rig);
+    let known = request.known.expect("a list");
+    let known: Vec<_> = known
+        .iter()
+        .map(|one| (one.invocation, one.remaining.is_some_and(|left| left > 7.0)))
+        .collect();
+    assert_eq!(known, [(invocation(1), true), (invocation(2), false)]);
+}
+
+#[test]
+fn no_second_request_leaves_before_the_first_is_answered_or_given_up() {
+    let mut rig = rig();
+    // The deadline of calls.
+    rig.wait(9_999);
+    assert_eq!(rig.work_requests.len(), 1);
+    rig.wait(2_000);
+    rig.wait(2_000);
+    assert_eq!(rig.work_requests.len(), 2);
+    let numbers: Vec<u64> = rig.work_requests.iter().map(|(_, one)| one.seq.0).collect();
+    assert!(numbers[1] > numbers[0]);
+}
+
+#[test]
+fn a_verdict_may_come_with_a_heartbeat() {
+    let mut rig = rig();
+    let asked = last(&rig);
+    answer(&mut rig, WorkVerdict::Pending);
+    rig.wait(900);
+    assert_eq!(rig.work_requests.len(), 1);
+    let mut response = response(1, 1, Health::Healthy);
+    let reply = WorkReply::same_for_all(&asked, WorkVerdict::NoWork, Duration::from_secs(7));
+    response.work = Some(Box::new(reply));
+    // The next heartbeat is due in a while.
+    let beat = rig.beats.len();
+    while rig.beats.len() == beat {
+        let before = rig.work_requests.len();
+        rig.wait(500);
+        if rig.work_requests.len() > before {
+            // It asks again for the same.
+            assert_eq!(last(&rig).seq, asked.seq);
+            answer(&mut rig, WorkVerdict::Pending);
+        }
+    }
+    let call = rig.last_beat();
+    rig.completed(
+        call,
+        CallOutcome::Done(CallReply::Heartbeat(Box::new(response))),
+    );
+    let asked_so_far = rig.work_requests.len();
+    rig.wait(6_500);
+    assert_eq!(rig.work_requests.len(), asked_so_far);
+    rig.wait(1_000);
+    assert!(last(&rig).seq > asked.seq);
+}
+
+#[test]
+fn a_new_scheduler_instance_is_asked_anew_and_answers_of_the_old_mean_nothing() {
+    let mut rig = rig();
+    let (old_call, old) = rig.work_requests[0].clone();
+    rig.hear(lost_connection());
+    let call = rig.last_beat();
+    rig.heartbeat_answered(call, 2, 1, Health::New);
+    rig.wait(600);
+    let new = last(&rig);
+    assert_eq!((old.scheduler, new.scheduler), (scheduler(1), scheduler(2)));
+    assert!(new.seq > old.seq);
+    let reply = WorkReply::same_for_all(&old, WorkVerdict::Granted(1), Duration::ZERO);
+    rig.completed(
+        old_call.0,
+        CallOutcome::Done(CallReply::Work(Box::new(reply))),
+    );
+    rig.wait(3_000);
+    assert_eq!(last(&rig).seq, new.seq);
+}
+
+#[test]
+fn a_worker_that_drains_asks_for_nothing() {
+    let mut rig = rig();
+    rig.run(run(1, 0, task("a", 1)));
+    answer(&mut rig, WorkVerdict::Granted(1));
+    rig.hear(Event::Drain);
+    rig.end("a", 1, ReportedStatus::done());
+    let asked = rig.work_requests.len();
+    rig.wait(20_000);
+    assert_eq!(rig.work_requests.len(), asked);
+}
+
+#[test]
+fn the_operator_wants_it_now() {
+    let mut rig = rig();
+    answer(&mut rig, WorkVerdict::NoWork);
+    rig.wait(500);
+    answer(&mut rig, WorkVerdict::NoWork);
+    let asked = rig.work_requests.len();
+    let association = AssociationIndex::FIRST;
+    rig.hear(Event::FetchWork { association });
+    rig.wait(500);
+    assert_eq!(rig.work_requests.len(), asked + 1);
+}
+
+#[test]
+fn work_fetch_is_shown_or_said_to_be_off() {
+    let request = brasserie_common::RequestId(9);
+    let shown = |rig: &mut Rig| match &rig.hear(Event::ShowWorkFetch { request })[..] {
+        [
+            Effect::Reply {
+                reply: Ok(Reply::WorkFetch(shown)),
+                ..
+            },
+        ] => shown.clone(),
+        other => panic!("{other:?}"),
+    };
+    let overview = shown(&mut rig()).expect("it fetches work");
+    assert_eq!(overview.of_type[0].name, "CPU");
+    assert!(overview.of_association[0].request.is_some());
+    assert_eq!(shown(&mut Rig::joined()), None);
+}

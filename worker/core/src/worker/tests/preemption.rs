@@ -1,0 +1,155 @@
+//! Tasks that stop for such with near deadlines, and go on.
+
+use std::time::Duration;
+
+use brasserie_common::resources::{GpuInfo, UsablePhysicalResources};
+use brasserie_common::{GpuShare, ReportedStatus};
+
+use crate::effect::Effect;
+use crate::work_fetch::{Preemption, Profile};
+use crate::worker::rig::*;
+use crate::{Event, RunTask, WorkFetch};
+
+/// A worker with one processor.
+fn rig(preemption: Preemption) -> Rig {
+    let work_fetch = WorkFetch {
+        preemption,
+        ..WorkFetch::new(Profile::CLUSTER, 1)
+    };
+    let mut rig = Rig::with(|options| options.work_fetch = Some(work_fetch)).join();
+    rig.hear(Event::UsableResources(UsablePhysicalResources {
+        cpu_cores: 1.0,
+        ..UsablePhysicalResources::default()
+    }));
+    rig
+}
+
+/// It takes half a minute.
+fn long(node: &str, number: i64) -> RunTask {
+    let mut run = run(1, 0, task(node, number));
+    run.task.work.bufferable = true;
+    run.task.work.est_duration = Some(30.0);
+    run
+}
+
+/// It takes five seconds and has ten.
+fn urgent(node: &str, number: i64) -> RunTask {
+    let mut run = long(node, number);
+    run.task.work.est_duration = Some(5.0);
+    run.options.deadline = Some(Duration::from_secs(10));
+    run
+}
+
+/// What is done to processes, in words.
+fn done_to_tasks(effects: &[Effect]) -> Vec<String> {
+    let done = effects.iter().filter_map(|effect| match effect {
+        Effect::Spawn { run, .. } => Some(format!("start {}", run.task.node)),
+        Effect::Suspend { task, .. } => Some(format!("suspend {}", task.node)),
+        Effect::Resume { task, .. } => Some(format!("resume {}", task.node)),
+        Effect::Kill { task, .. } => Some(format!("kill {}", task.node)),
+        Effect::Reply { .. }
+        | Effect::Call { .. }
+        | Effect::NewInstance { .. }
+        | Effect::Exit { .. } => None,
+    });
+    done.collect()
+}
+
+/// A long task has run for four seconds, and an urgent one has come and taken its place.
+fn preempted() -> Rig {
+    let mut rig = rig(Preemption::Suspend);
+    assert_eq!(done_to_tasks(&rig.run(long("long", 1))), ["start long"]);
+    rig.wait(4000);
+    rig.run(urgent("urgent", 2));
+    let later = rig.wait(100);
+    assert_eq!(done_to_tasks(&later), ["suspend long", "start urgent"]);
+    rig
+}
+
+#[test]
+fn a_near_deadline_takes_the_place_of_what_runs_and_gives_it_back() {
+    let mut rig = preempted();
+    let ended = rig.end("urgent", 2, ReportedStatus::done());
+    assert_eq!(done_to_tasks(&ended), ["resume long"]);
+}
+
+#[test]
+fn nothing_stops_without_the_flag() {
+    let mut rig = rig(Preemption::Off);
+    rig.run(long("long", 1));
+    rig.wait(4000);
+    rig.run(urgent("urgent", 2));
+    assert_eq!(done_to_tasks(&rig.wait(1000)), Vec::<String>::new());
+    rig.end("long", 1, ReportedStatus::done());
+}
+
+#[test]
+fn a_task_with_a_card_does_not_stop() {
+    let mut rig = rig(Preemption::Suspend);
+    let mut with_card = long("long", 1);
+    with_card.task.gpus = vec![GpuShare {
+        device: "bus0".into(),
+        milli: 1000,
+    }];
+    rig.hear(Event::UsableResources(UsablePhysicalResources {
+        cpu_cores: 1.0,
+        gpus: vec![GpuInfo {
+            pci_bus_id: "bus0".to_owned(),
+            name: "H100".to_owned(),
+            ..GpuInfo::default()
+        }],
+        ..UsablePhysicalResources::default()
+    }));
+    rig.run(with_card);
+    rig.wait(4000);
+    rig.run(urgent("urgent", 2));
+    assert_eq!(done_to_tasks(&rig.wait(1000)), Vec::<String>::new());
+}
+
+#[test]
+fn who_is_stopped_goes_on_before_it_is_killed() {
+    let mut rig = preempted();
+    let killed = rig.kill(1, "long", 1);
+    assert_eq!(done_to_tasks(&killed), ["resume long", "kill long"]);
+    // It is on its way out, and stops for nobody any more.
+    assert_eq!(done_to_tasks(&rig.wait(1000)), Vec::<String>::new());
+    let shut_down = rig.hear(Event::Shutdown);
+    let mut kills = done_to_tasks(&shut_down);
+    kills.sort();
+    assert_eq!(kills, ["kill long", "kill urgent"]);
+}
+
+#[test]
+fn time_does_not_count_for_who_is_stopped() {
+    let mut rig = rig(Preemption::Suspend);
+    let mut timed = long("long", 1);
+    timed.options.timeout = Some(Duration::from_secs(20));
+    let invocation = timed.task.invocation;
+    rig.run(timed);
+    rig.hear(Event::TaskStarted {
+        task: key("long"),
+        invocation,
+    });
+    rig.wait(4000);
+    rig.run(urgent("urgent", 2));
+    assert_eq!(
+        done_to_tasks(&rig.wait(100)),
+        ["suspend long", "start urgent"]
+    );
+    rig.wait(8900);
+    let ended = rig.end("urgent", 2, ReportedStatus::done());
+    assert_eq!(done_to_tasks(&ended), ["resume long"]);
+    // It had 16 s left, less the tenth until it was stopped.
+    assert_eq!(done_to_tasks(&rig.wait(15_800)), Vec::<String>::new());
+    assert_eq!(done_to_tasks(&rig.wait(200)), ["kill long"]);
+}
+
+#[test]
+fn one_that_ends_while_it_is_stopped_leaves_nothing() {
+    let mut rig = preempted();
+    // Somebody else has killed it.
+    rig.end("long", 1, ReportedStatus::incomplete_backoff("killed"));
+    rig.end("urgent", 2, ReportedStatus::done());
+    assert_eq!(rig.worker.live_processes(), 0);
+    assert_eq!(done_to_tasks(&rig.run(long("next", 3))), ["start next"]);
+}
