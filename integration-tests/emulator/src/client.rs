@@ -38,7 +38,8 @@ pub struct Client {
 /// What the worker knows of a task beside what it shows.
 #[derive(Clone, Copy, Debug)]
 struct Note {
-    estimate: f64,
+    /// What its scheduler says.
+    given: Option<f64>,
     progress: Progress,
 }
 
@@ -134,7 +135,7 @@ impl Client {
     /// When it has something to do, if nothing happens; it may have passed. Who is offline asks nobody.
     pub fn wakes(&self, is_connected: bool) -> Time {
         let choice = match self.computing {
-            Computing::Allowed => self.fetcher.choice_due(),
+            Computing::Allowed => self.choice_due(),
             Computing::Suspended => Time::NEVER,
         };
         let asks = match self.dispatch {
@@ -144,9 +145,18 @@ impl Client {
         choice.min(asks)
     }
 
+    /// A new choice changes something only if somebody waits; else it is made for the accounts.
+    fn choice_due(&self) -> Time {
+        let runs = |task: &Task| task.stage.is_executing();
+        match self.tasks.iter().all(runs) {
+            true => self.fetcher.accounts_due(),
+            false => self.fetcher.choice_due(),
+        }
+    }
+
     /// What runs from now on, if it is time to choose.
     pub fn choose(&mut self, now: Time) -> Option<Schedule> {
-        if self.computing == Computing::Suspended || self.fetcher.choice_due() > now {
+        if self.computing == Computing::Suspended || self.choice_due() > now {
             return None;
         }
         self.look();
@@ -157,6 +167,7 @@ impl Client {
         }
         let limits = Limits {
             ending: &BTreeSet::new(),
+            held_back: &BTreeSet::new(),
             memory: self.memory,
             expected_memory: &self.expected_memory,
         };
@@ -218,7 +229,7 @@ impl Client {
     pub fn came(&mut self, now: Time, arrival: &Arrival) {
         let association = AssociationIndex(arrival.scheduler);
         let job = number_of(arrival.job);
-        let estimate = self.fetcher.estimate(association, job, arrival.estimate);
+        let estimate = self.fetcher.expected(association, job, arrival.estimate);
         let cards = arrival.version.cards;
         let task = Task {
             number: arrival.number,
@@ -239,7 +250,7 @@ impl Client {
         self.fetcher.task_came(&task);
         self.tasks.push(task);
         self.notes.push(Note {
-            estimate,
+            given: arrival.estimate,
             progress: Progress::default(),
         });
     }
@@ -257,12 +268,13 @@ impl Client {
     pub fn ended(&mut self, now: Time, number: TaskNumber, how: Ended) {
         let Some(at) = self.place(number) else { return };
         let task = self.tasks.remove(at);
-        let took = self.notes.remove(at).progress.elapsed;
+        let Note { given, progress } = self.notes.remove(at);
+        let took = progress.elapsed;
         self.expected_memory.remove(&number);
         self.fetcher.task_stopped(now, &task);
         let story = failure();
         let end = match how {
-            Ended::Well => TaskEnd::Well { took },
+            Ended::Well => TaskEnd::Well { given, took },
             Ended::Failed => TaskEnd::Failed { story: &story },
         };
         self.fetcher.task_ended(now, &task, end);
@@ -357,7 +369,8 @@ impl Client {
     /// Shows of each task what it still takes.
     fn look(&mut self) {
         for (task, note) in self.tasks.iter_mut().zip(&self.notes) {
-            task.remaining = remaining(note.estimate, note.progress);
+            let estimate = (self.fetcher).expected(task.association, task.job, note.given);
+            task.remaining = remaining(estimate, note.progress);
         }
     }
 

@@ -13,11 +13,11 @@ fn emulate(arguments: &[&str]) -> Output {
 }
 
 fn out(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 fn err(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
+    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 fn scenario(name: &str) -> String {
@@ -27,7 +27,7 @@ fn scenario(name: &str) -> String {
 
 fn write(folder: &Path, name: &str, text: &str) -> String {
     let path: PathBuf = folder.join(name);
-    fs::write(&path, text).unwrap();
+    fs::write(&path, text).expect("a temporary folder is writable");
     path.to_string_lossy().into_owned()
 }
 

@@ -196,7 +196,6 @@ fn constants(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, profile: &m
             Limits::MEAN,
         ),
         ("rec_half_life", &mut profile.rec_half_life, Limits::STEP),
-        ("rr_step", &mut profile.rr_step, Limits::SPAN),
         ("time_slice", &mut profile.time_slice, Limits::STEP),
         (
             "rpc_backoff_min",
