@@ -18,6 +18,10 @@ pub const START: f64 = 3600.0;
 const MAX_BYTES: u64 = 16 << 20;
 /// Of one type: more than any machine has.
 const MOST_INSTANCES: u32 = 4096;
+/// Shorter tasks would end more often than the emulator looks.
+const SHORTEST_TASK: f64 = 0.01;
+/// At the worker when it all begins: as many as a worker may have, and as can be looked at each second.
+const MOST_QUEUED: u64 = 10_000;
 
 /// What is emulated. Spans are seconds.
 #[derive(Clone, Debug, PartialEq)]
@@ -304,8 +308,14 @@ impl Scenario {
             let text = "more than ten million steps: take a longer `delta` or a shorter `duration`";
             problems.add(Problem::of_all(text));
         }
-        let arrivals = self.schedulers.iter().flat_map(|it| &it.jobs);
-        let mut means = arrivals.filter_map(|job| match job.supply {
+        self.check_jobs(&mut problems);
+        self.check_names(&mut problems);
+        problems.none_or(())
+    }
+
+    fn check_jobs(&self, problems: &mut Problems) {
+        let jobs = || self.schedulers.iter().flat_map(|it| &it.jobs);
+        let mut means = jobs().filter_map(|job| match job.supply {
             Supply::Every { mean, .. } => Some(mean),
             Supply::Endless | Supply::All { .. } => None,
         });
@@ -313,6 +323,22 @@ impl Scenario {
             let text = "more than ten million tasks of one job: let them come less often";
             problems.add(Problem::of_all(text));
         }
+        let shortest = |job: &Job| {
+            let versions = job.versions.iter();
+            let times = versions.map(|version| job.work / version.flops);
+            times.fold(f64::INFINITY, f64::min)
+        };
+        if jobs().any(|job| shortest(job) < SHORTEST_TASK) {
+            let text = format!("tasks that run for less than {SHORTEST_TASK} s");
+            problems.add(Problem::of_all(&text));
+        }
+        if jobs().map(|job| u64::from(job.queued)).sum::<u64>() > MOST_QUEUED {
+            let text = format!("more than {MOST_QUEUED} tasks are queued");
+            problems.add(Problem::of_all(&text));
+        }
+    }
+
+    fn check_names(&self, problems: &mut Problems) {
         let instances = (0..self.worker.types()).map(|of_type| self.worker.instances(of_type));
         if instances.max() > Some(MOST_INSTANCES) {
             let text = format!("more than {MOST_INSTANCES} processors of one type");
@@ -322,7 +348,7 @@ impl Scenario {
             .map(|of_type| self.worker.type_name(of_type))
             .collect();
         let schedulers: Vec<&str> = self.schedulers.iter().map(|it| it.name.as_str()).collect();
-        for (what, names) in [("processors", types), ("scheduler", schedulers)] {
+        for (what, names) in [("kinds of processors", types), ("schedulers", schedulers)] {
             for (at, name) in names.iter().enumerate() {
                 if names[..at].contains(name) {
                     let text = format!("two {what} are called `{name}`");
@@ -330,7 +356,6 @@ impl Scenario {
                 }
             }
         }
-        problems.none_or(())
     }
 }
 

@@ -6,6 +6,9 @@ use super::World;
 use crate::client::{Ended, seconds};
 use crate::outcome::{Contact, ContactKind, ContactResult};
 
+/// Those beyond are counted and not listed.
+const MOST_CONTACTS: usize = 2_000_000;
+
 impl World<'_> {
     pub(super) fn ends(&mut self, number: TaskNumber, well: bool) {
         self.halts(number);
@@ -85,12 +88,14 @@ impl World<'_> {
                 self.schedulers[scheduler].contacts += 1;
             }
         }
-        self.contacts.push(Contact {
-            at,
-            scheduler,
-            kind,
-            result,
-            request_delay,
-        });
+        if self.contacts.len() < MOST_CONTACTS {
+            self.contacts.push(Contact {
+                at,
+                scheduler,
+                kind,
+                result,
+                request_delay,
+            });
+        }
     }
 }

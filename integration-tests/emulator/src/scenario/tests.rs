@@ -255,7 +255,13 @@ fn what_no_machine_could_play_is_refused() {
     assert!(read(&many).contains("more than 4096 processors"));
     let twice =
         format!("{SMALL}[[scheduler]]\nname = \"one\"\n[[scheduler.job]]\nname=\"a\"\nruns=1\n");
-    assert!(read(&twice).contains("two scheduler are called `one`"));
+    assert!(read(&twice).contains("two schedulers are called `one`"));
+    let brief = SMALL.replace("10s", "1ms");
+    assert!(read(&brief).contains("less than 0.01 s"));
+    let queued = format!("{SMALL}queued = 10001\n");
+    assert!(read(&queued).contains("more than 10000 tasks are queued"));
+    let often = format!("duration = \"3000d\"\n{SMALL}every = 0.1\n");
+    assert!(read(&often).contains("ten million tasks of one job"));
     let missing = Scenario::read(Path::new("/nowhere/x.toml"), &Overrides::default());
     assert!(missing.unwrap_err().to_string().contains("cannot be read"));
     let other = Scenario::read(Path::new("x.json"), &Overrides::default());
