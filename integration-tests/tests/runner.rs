@@ -47,6 +47,10 @@ impl Runner for Counting {
         Err(KillError::Unknown)
     }
 
+    fn suspend(&self, _: &RunKey) {}
+
+    fn resume(&self, _: &RunKey) {}
+
     fn kill_all(&self, _wait: Duration, _by: EndedBy, done: Box<dyn FnOnce() + Send>) {
         done();
     }

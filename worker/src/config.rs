@@ -13,8 +13,9 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use crate::directory::{DirectoryError, hostname};
-use crate::options::{OnSigterm, Retention, StartOptions};
+use crate::options::{OnSigterm, Retention, SchedulerOptions, StartOptions};
 use crate::process::{AllowedUser, PassedEnvironment};
+use crate::scheduler_flag::{MOST_SCHEDULERS, SchedulerFlag, parse_shard};
 use crate::work_fetch::WorkFetchFlags;
 
 /// The wire counts heartbeat periods in whole seconds.
@@ -41,7 +42,8 @@ scheduler sends, and reports how they ended until the scheduler has noted it.
 
   If it is out of touch with the scheduler for too long (the scheduler's \
 --lose-unhealthy-worker-after), it kills its tasks and ends: by then they run elsewhere. Let a \
-service manager start it again.
+service manager start it again. A worker with several schedulers kills only the tasks of that one, and goes \
+on: for that scheduler it begins anew, as if it had just been started.
 
   A task's program runs in DIR/jobs/JOB; what it prints is kept in DIR/logs (`brasserie logs`), or, \
 compressed, in DIR/output if the job wants it. The program must exist on this machine.
@@ -61,6 +63,10 @@ EXAMPLES
 
   A second one on the same machine:
     brasserie-worker --scheduler localhost:6789 --data-dir /srv/second --shard second
+
+  For two schedulers, a third of the machine for the second one:
+    brasserie-worker --scheduler 10.0.0.1:6789,share=200 --scheduler 10.0.0.2:6789,share=100 \\
+        --data-dir /var/lib/brasserie/worker --listen 10.0.0.7:7000 --insecure-network
 
   On another machine of a network that you trust:
     brasserie-worker --scheduler 10.0.0.1:6789 --data-dir /var/lib/brasserie/worker \\
@@ -82,9 +88,12 @@ Durations are numbers with a unit (500ms, 30s, 5m, 2h, 1d); a bare number is sec
 #[derive(Debug, Parser)]
 #[command(name = "brasserie-worker", version, after_long_help = AFTER_HELP)]
 pub struct Cli {
-    /// The scheduler to work for. Exactly one in this version.
-    #[arg(long, value_name = "HOST:PORT", required = true, action = clap::ArgAction::Append, value_parser = parse_peer)]
-    scheduler: Vec<ServiceAddress>,
+    /// A scheduler to work for; once for each. To each of several the worker is a worker of its own on the same machine: if one of them
+    /// is out of reach for too long, only its tasks end. `share` is what it gets of the machine beside the shares of the others; 0 makes
+    /// it one that gets only what the others leave. `shard` is what --shard is, for this scheduler. Schedulers know nothing of each
+    /// other: unless the worker asks for work, by share, each of them fills the machine, so give each a fixed part of it, or --work-fetch.
+    #[arg(long, value_name = "HOST:PORT[,share=NUMBER][,shard=NAME]", required = true, action = clap::ArgAction::Append, value_parser = SchedulerFlag::parse)]
+    scheduler: Vec<SchedulerFlag>,
 
     /// Where working directories, task logs and the worker's identity are kept. One worker at a time may use it; restart a
     /// worker in the directory it had, so that the scheduler recognises it.
@@ -195,8 +204,13 @@ pub struct Cli {
 /// Why a command line that parses cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    #[error("one scheduler only in this version; --scheduler was given {0} times")]
+    #[error("--scheduler is given {0} times: a worker works for {MOST_SCHEDULERS} at most")]
     ManySchedulers(usize),
+    #[error(
+        "--scheduler names {0} twice: give each scheduler once. A machine works twice for one scheduler with two workers, each with \
+         a --data-dir and a --shard of its own"
+    )]
+    SameScheduler(ServiceAddress),
     #[error("--listen: {0}")]
     Listen(AddressError),
     #[error(
@@ -221,9 +235,6 @@ impl Cli {
 
     /// Checks what a single flag cannot say.
     pub fn into_options(self) -> Result<StartOptions, ConfigError> {
-        let count = self.scheduler.len();
-        let [scheduler] = <[ServiceAddress; 1]>::try_from(self.scheduler)
-            .map_err(|_| ConfigError::ManySchedulers(count))?;
         let exposure = match self.insecure_network {
             true => NetworkExposure::AnyAddress,
             false => NetworkExposure::LoopbackOnly,
@@ -232,13 +243,9 @@ impl Cli {
         if self.listen.ip().is_unspecified() && self.advertise.is_none() {
             return Err(ConfigError::NothingToAdvertise(self.listen));
         }
-        let shard = match self.shard {
-            Some(shard) => shard,
-            None => parse_shard(&hostname()?).map_err(ConfigError::Hostname)?,
-        };
+        let schedulers = schedulers(self.scheduler, self.shard.as_ref())?;
         Ok(StartOptions {
-            scheduler,
-            shard,
+            schedulers,
             data_dir: self.data_dir,
             listen,
             advertise: self.advertise,
@@ -273,11 +280,25 @@ impl Cli {
     }
 }
 
-fn parse_shard(text: &str) -> Result<Shard, String> {
-    match text {
-        "" => Err("the name is empty".to_owned()),
-        text => Shard::try_from(text).map_err(|e| e.to_string()),
+/// `shard`: of those that name none.
+fn schedulers(
+    flags: Vec<SchedulerFlag>,
+    shard: Option<&Shard>,
+) -> Result<Vec<SchedulerOptions>, ConfigError> {
+    if flags.len() > MOST_SCHEDULERS {
+        return Err(ConfigError::ManySchedulers(flags.len()));
     }
+    for (at, flag) in flags.iter().enumerate() {
+        if flags[..at].iter().any(|one| one.address == flag.address) {
+            return Err(ConfigError::SameScheduler(flag.address.clone()));
+        }
+    }
+    let shard = || match shard {
+        Some(shard) => Ok(shard.clone()),
+        None => parse_shard(&hostname()?).map_err(ConfigError::Hostname),
+    };
+    let flags = flags.into_iter();
+    flags.map(|flag| flag.into_options(shard)).collect()
 }
 
 fn parse_wait(text: &str) -> Result<Duration, String> {
@@ -355,8 +376,12 @@ mod tests {
     #[test]
     fn two_flags_are_enough() {
         let options = options(&[]).expect("usable");
-        assert_eq!(options.scheduler.to_string(), "a.example:6789");
-        assert_eq!(options.shard.as_str(), hostname().expect("a name"));
+        let [scheduler] = &options.schedulers[..] else {
+            panic!("one scheduler: {options:?}");
+        };
+        assert_eq!(scheduler.address.to_string(), "a.example:6789");
+        assert_eq!(scheduler.shard.as_str(), hostname().expect("a name"));
+        assert_eq!(scheduler.share, 100.0);
         assert_eq!(options.heartbeat_period, Duration::from_secs(15));
         assert_eq!(options.listen, ListenAddress::ANY_LOOPBACK_PORT);
         assert_eq!(options.timeouts, Timeouts::DEFAULT);
@@ -428,11 +453,42 @@ mod tests {
             missing.contains("--scheduler") && missing.contains("--data-dir"),
             "{missing}"
         );
-        let twice = options(&["--scheduler", "b.example:1"]).expect_err("refused");
-        assert_eq!(
-            twice,
-            "one scheduler only in this version; --scheduler was given 2 times"
+        let twice = options(&["--scheduler", "a.example:6789,share=3"]).expect_err("refused");
+        assert!(
+            twice.starts_with("--scheduler names a.example:6789 twice"),
+            "{twice}"
         );
+        let many: Vec<String> = (0..16).map(|at| format!("b{at}.example:1")).collect();
+        let flags: Vec<&str> = many.iter().flat_map(|one| ["--scheduler", one]).collect();
+        let refused = options(&flags).expect_err("refused");
+        assert!(
+            refused.contains("given 17 times") && refused.contains("16 at most"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn each_scheduler_has_its_share_and_its_shard() {
+        let flags = [
+            "--shard",
+            "s",
+            "--scheduler",
+            "b.example:1,share=0",
+            "--scheduler",
+            "c.example:1,shard=gpu-1",
+        ];
+        let options = options(&flags).expect("usable");
+        let told = options.schedulers.iter();
+        let told: Vec<_> = told
+            .map(|one| (one.address.to_string(), one.shard.to_string(), one.share))
+            .collect();
+        let one = |address: &str, shard: &str, share| (address.to_owned(), shard.to_owned(), share);
+        let expected = [
+            one("a.example:6789", "s", 100.0),
+            one("b.example:1", "s", 0.0),
+            one("c.example:1", "gpu-1", 100.0),
+        ];
+        assert_eq!(told, expected);
     }
 
     #[test]
@@ -487,6 +543,7 @@ mod tests {
             ["--thrift-send-timeout", "0"],
             ["--shard", ""],
             ["--scheduler", "nowhere"],
+            ["--scheduler", "b.example:1,share=-1"],
             ["--listen", "example.org:1"],
         ] {
             let error = options(&bad).expect_err("refused");

@@ -1,14 +1,18 @@
 //! The one task that owns the core: takes in what happened, lets the core decide, has it done, sleeps until there is more.
 
+use std::future::{Future, poll_fn};
 use std::ops::ControlFlow;
+use std::task::Poll;
 
-use brasserie_common::{Health, SchedulerId, Time};
-use brasserie_common_runtime::{Clock, ServiceManager, Watchdog};
+use brasserie_common::Time;
+use brasserie_common_runtime::{Clock, Watchdog};
 use brasserie_thrift::rpc::ConnectionLosses;
 use brasserie_worker_core::{Association, AssociationIndex, Event, ExitReason, LifeStage, Worker};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::keeper::lease::{Lease, Terms};
+use crate::memory::Memory;
+use crate::news::News;
 use crate::perform::Performer;
 use crate::rpc::{Arrival, Lanes};
 use crate::start::Watchers;
@@ -24,29 +28,22 @@ pub(crate) struct Driver {
     /// Ends of tasks and of calls, the operator's wish to end.
     own: UnboundedReceiver<Event>,
     lanes: Lanes,
-    losses: ConnectionLosses,
+    /// Of each association.
+    losses: Vec<ConnectionLosses>,
     /// What the keeper counts on.
     lease: Option<Lease>,
     watchdog: Watchdog,
-    seen: Seen,
+    news: News,
+    memory: Memory,
 }
 
 /// What ended the driver's sleep.
 enum Heard {
     Own(Event),
     Call(Arrival),
-    ConnectionLost,
+    ConnectionLost(AssociationIndex),
     /// A timer of the core, or nothing yet.
     Due,
-}
-
-/// What was last logged.
-#[derive(Clone, Debug, PartialEq)]
-struct Seen {
-    health: Health,
-    life: LifeStage,
-    scheduler: Option<SchedulerId>,
-    trouble: Option<String>,
 }
 
 impl Driver {
@@ -56,10 +53,9 @@ impl Driver {
         performer: Performer,
         own: UnboundedReceiver<Event>,
         lanes: Lanes,
-        losses: ConnectionLosses,
-        watchers: Watchers,
+        losses: Vec<ConnectionLosses>,
+        (watchers, news, memory): (Watchers, News, Memory),
     ) -> Self {
-        let seen = Seen::of(worker.association(AssociationIndex::FIRST));
         let Watchers { lease, manager } = watchers;
         Driver {
             worker,
@@ -70,7 +66,8 @@ impl Driver {
             losses,
             lease,
             watchdog: manager.watchdog(clock.now()),
-            seen,
+            news,
+            memory,
         }
     }
 
@@ -79,6 +76,8 @@ impl Driver {
         let mut woken_by = Heard::Due;
         loop {
             if let ControlFlow::Break(reason) = self.turn(woken_by) {
+                let last = self.worker.saved_work_fetch(self.clock.wall());
+                self.memory.close(last).await;
                 return reason;
             }
             woken_by = self.wait().await;
@@ -92,8 +91,7 @@ impl Driver {
         match first {
             Heard::Own(event) => self.worker.handle(now, event),
             Heard::Call(arrival) => self.arrive(now, arrival),
-            Heard::ConnectionLost => {
-                let association = AssociationIndex::FIRST;
+            Heard::ConnectionLost(association) => {
                 self.worker
                     .handle(now, Event::ConnectionLost { association });
             }
@@ -119,16 +117,18 @@ impl Driver {
             self.arrive(now, arrival);
         }
         self.worker.handle_timeout(now);
-        let own = self.worker.association(AssociationIndex::FIRST);
-        self.seen.update(own, self.watchdog.manager());
+        let worker = &self.worker;
+        self.memory.keep(now, || worker.saved_work_fetch(wall));
+        self.news.tell(&self.worker, self.watchdog.manager());
         self.watchdog.beat(now);
-        let until = own.tasks_may_live_until();
         // Before anything is done: no task may start whom the keeper would let live for too long.
         if let Some(lease) = &mut self.lease {
-            lease.renew(terms(own));
+            for (at, association) in self.worker.associations().iter().enumerate() {
+                lease.renew(at, terms(association));
+            }
         }
         while let Some(effect) = self.worker.poll_effect() {
-            self.performer.perform(effect, until)?;
+            self.performer.perform(effect, self.worker.associations())?;
         }
         ControlFlow::Continue(())
     }
@@ -143,11 +143,15 @@ impl Driver {
     async fn wait(&mut self) -> Heard {
         let due = self.worker.poll_timeout().unwrap_or(Time::NEVER);
         let due = due.min(self.watchdog.due());
+        let due = match self.worker.fetches_work() {
+            true => due.min(self.memory.due()),
+            false => due,
+        };
         // Invariant: no lane closes before the driver ends, since the performer and the service hold their other ends.
         tokio::select! {
             biased;
             // First, since it starves nobody: a connection is opened for a call, and calls are what the core limits.
-            () = self.losses.next() => Heard::ConnectionLost,
+            association = next_loss(&mut self.losses) => Heard::ConnectionLost(association),
             Some(event) = self.own.recv() => Heard::Own(event),
             Some(arrival) = self.lanes.health.recv() => Heard::Call(arrival),
             Some(arrival) = self.lanes.work.recv() => Heard::Call(arrival),
@@ -156,95 +160,27 @@ impl Driver {
     }
 }
 
-/// What the keeper must do if this process is stopped from now on.
-fn terms(worker: &Association) -> Terms {
-    let Some(until) = worker.tasks_may_live_until() else {
-        return Terms::NONE;
-    };
-    match worker.life_stage() {
-        LifeStage::Running | LifeStage::Draining | LifeStage::Leaving => {
-            Terms::living(until, worker.kill_wait())
-        }
-        LifeStage::Dying | LifeStage::Gone => Terms::dying(until, worker.kill_wait()),
-    }
+/// The association whose connection has been lost, as soon as there is one.
+async fn next_loss(losses: &mut [ConnectionLosses]) -> AssociationIndex {
+    let mut losses: Vec<_> = losses.iter_mut().map(|one| Box::pin(one.next())).collect();
+    poll_fn(|context| {
+        let is_lost = losses
+            .iter_mut()
+            .position(|one| one.as_mut().poll(context).is_ready());
+        is_lost.map_or(Poll::Pending, |at| Poll::Ready(AssociationIndex(at)))
+    })
+    .await
 }
 
-impl Seen {
-    fn of(worker: &Association) -> Self {
-        Seen {
-            health: worker.health(),
-            life: worker.life_stage(),
-            scheduler: worker.scheduler(),
-            trouble: worker.heartbeat_trouble().map(ToString::to_string),
+/// What the keeper must do if this process is stopped from now on.
+fn terms(of: &Association) -> Terms {
+    let Some(until) = of.tasks_may_live_until() else {
+        return Terms::NONE;
+    };
+    match of.life_stage() {
+        LifeStage::Running | LifeStage::Draining | LifeStage::Leaving => {
+            Terms::living(until, of.kill_wait())
         }
-    }
-
-    /// A line for whoever asks the service manager.
-    fn tell(&self, before: LifeStage, manager: &ServiceManager) {
-        let text = match self.life {
-            LifeStage::Running => match self.scheduler {
-                Some(scheduler) => format!("{}, scheduler {scheduler}", self.health.as_str()),
-                None => "has not met its scheduler".to_owned(),
-            },
-            LifeStage::Draining => "draining: ends with its tasks".to_owned(),
-            LifeStage::Leaving | LifeStage::Dying => "ends its tasks".to_owned(),
-            LifeStage::Gone => "every task is dead".to_owned(),
-        };
-        let begins_to_end = before == LifeStage::Running && self.life != LifeStage::Running;
-        match begins_to_end {
-            true => manager.stopping(&text),
-            false => manager.status(&text),
-        }
-    }
-
-    /// Logs what an operator wants to read later.
-    fn update(&mut self, worker: &Association, manager: &ServiceManager) {
-        let now = Seen::of(worker);
-        if now == *self {
-            return;
-        }
-        now.tell(self.life, manager);
-        if now.scheduler != self.scheduler
-            && let Some(scheduler) = now.scheduler
-        {
-            tracing::info!(%scheduler, "associated with a scheduler instance");
-        }
-        if now.health != self.health {
-            let tasks = worker.live_processes();
-            tracing::info!(
-                tasks,
-                "health: {} -> {}",
-                self.health.as_str(),
-                now.health.as_str()
-            );
-        }
-        if now.life != self.life {
-            match now.life {
-                LifeStage::Running => {}
-                LifeStage::Draining => tracing::info!(
-                    tasks = worker.live_processes(),
-                    "draining: no task starts any more, the worker ends with those that run"
-                ),
-                LifeStage::Leaving => tracing::info!(
-                    tasks = worker.live_processes(),
-                    "ending: no task starts any more, running ones are being ended"
-                ),
-                LifeStage::Dying => tracing::warn!(
-                    tasks = worker.live_processes(),
-                    "the association must end: killing its tasks"
-                ),
-                LifeStage::Gone => tracing::info!(
-                    unacknowledged = worker.unacknowledged_reports(),
-                    "every task is dead"
-                ),
-            }
-        }
-        if now.trouble != self.trouble {
-            match &now.trouble {
-                Some(trouble) => tracing::warn!("heartbeat: {trouble}"),
-                None => tracing::info!("heartbeats are answered again"),
-            }
-        }
-        *self = now;
+        LifeStage::Dying | LifeStage::Gone => Terms::dying(until, of.kill_wait()),
     }
 }

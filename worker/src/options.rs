@@ -11,15 +11,17 @@ use crate::groups::FREEZE_TIMEOUT;
 use crate::process::{AllowedUser, PassedEnvironment};
 use crate::work_fetch::WorkFetchFlags;
 
+/// What a scheduler is granted of a machine, beside the other shares, if nobody says.
+pub const USUAL_SHARE: f64 = 100.0;
+
 /// Everything that can be chosen.
 #[derive(Clone, Debug)]
 pub struct StartOptions {
-    pub scheduler: ServiceAddress,
-    /// The place in the pool.
-    pub shard: Shard,
+    /// For whom the worker works: one at least, each once.
+    pub schedulers: Vec<SchedulerOptions>,
     pub data_dir: PathBuf,
     pub listen: ListenAddress,
-    /// What the scheduler is told to call; `None`: where the worker listens.
+    /// What schedulers are told to call; `None`: where the worker listens.
     pub advertise: Option<ServiceAddress>,
     /// Program for jobs without a command.
     pub worker_command: Option<String>,
@@ -43,8 +45,18 @@ pub struct StartOptions {
     /// How long a control group of version 1 may take to freeze before its processes are killed as they run.
     pub cgroup_freeze_timeout: Duration,
     pub work_fetch: WorkFetchFlags,
-    /// Of calls to the scheduler.
+    /// Of calls to schedulers.
     pub timeouts: Timeouts,
+}
+
+/// A scheduler, and what the worker is to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SchedulerOptions {
+    pub address: ServiceAddress,
+    /// The place in its pool.
+    pub shard: Shard,
+    /// Of the machine, beside the other shares; 0: only what the others leave.
+    pub share: f64,
 }
 
 /// What SIGTERM means.
@@ -75,11 +87,15 @@ impl Default for Retention {
 }
 
 impl StartOptions {
-    /// The command line's defaults around what has none.
+    /// The command line's defaults around what has none, for one scheduler.
     pub fn new(scheduler: ServiceAddress, shard: Shard, data_dir: PathBuf) -> Self {
-        StartOptions {
-            scheduler,
+        let scheduler = SchedulerOptions {
+            address: scheduler,
             shard,
+            share: USUAL_SHARE,
+        };
+        StartOptions {
+            schedulers: vec![scheduler],
             data_dir,
             listen: ListenAddress::ANY_LOOPBACK_PORT,
             advertise: None,

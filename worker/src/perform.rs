@@ -6,15 +6,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use brasserie_common::{
-    Fault, InvocationId, Kill, NodeName, ReportedStatus, RequestId, Story, TaskKey, Time,
+    CallId, Fault, InvocationId, Kill, NodeName, ReportedStatus, RequestId, Story, TaskKey, Time,
+    WorkerId,
 };
 use brasserie_common_runtime::Clock;
-use brasserie_worker_core::{Call, Effect, Event, ExitReason, Refusal, Reply, RunTask};
+use brasserie_worker_core::{
+    Association, AssociationIndex, Call, Effect, Event, ExitReason, Refusal, Reply, RunTask,
+};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::directory::{GroupList, ListedGroup, Slot};
+use crate::directory::{GroupList, Instances, ListedGroup, Slot};
 use crate::process::{Began, KillError, RunKey, SpawnError, SpawnRequest, TaskEnd, TaskSink};
 use crate::rpc::{SchedulerClient, Waiting};
 use crate::runner::Runner;
@@ -24,9 +27,14 @@ use crate::usage::Running;
 /// process that it asked for, and both have limits there.
 pub(crate) type OwnEvents = UnboundedSender<Event>;
 
+/// After a disk that refused to store an instance.
+const INSTANCE_RETRY: Duration = Duration::from_secs(1);
+
 pub(crate) struct Performer {
     runner: Box<dyn Runner>,
-    client: SchedulerClient,
+    /// Of each association.
+    clients: Vec<SchedulerClient>,
+    instances: Arc<Instances>,
     own: OwnEvents,
     /// Bounded by the unanswered calls that the server allows.
     waiting: HashMap<RequestId, Waiting>,
@@ -39,13 +47,14 @@ pub(crate) type Timed = Arc<Mutex<HashSet<RunKey>>>;
 impl Performer {
     pub(crate) fn new(
         runner: Box<dyn Runner>,
-        client: SchedulerClient,
+        (clients, instances): (Vec<SchedulerClient>, Arc<Instances>),
         own: OwnEvents,
         timed: Timed,
     ) -> Self {
         Performer {
             runner,
-            client,
+            clients,
+            instances,
             own,
             waiting: HashMap::new(),
             timed,
@@ -57,26 +66,32 @@ impl Performer {
         self.waiting.insert(request, waiting);
     }
 
-    /// `until`: how long tasks may live by what the effect was decided on.
+    /// `associations`: as they were when it was decided on.
     pub(crate) fn perform(
         &mut self,
         effect: Effect,
-        until: Option<Time>,
+        associations: &[Association],
     ) -> ControlFlow<ExitReason> {
         match effect {
             Effect::Reply { request, reply } => self.reply(request, reply),
-            Effect::Call { id, call, .. } => self.call(id, call),
+            Effect::Call {
+                association,
+                id,
+                call,
+            } => self.call(association, id, call),
             Effect::Spawn { run, cuda_devices } => {
                 // The core keeps none of it, so that nothing is copied.
                 let run = Arc::unwrap_or_clone(run);
-                self.spawn(run, cuda_devices, until.unwrap_or(Time::NEVER));
+                self.spawn(run, cuda_devices, associations);
             }
             Effect::Kill {
                 task,
                 invocation,
                 kill,
             } => self.kill(task, invocation, kill),
-            Effect::NewInstance { .. } => {}
+            Effect::Suspend { task, invocation } => self.runner.suspend(&run_key(task, invocation)),
+            Effect::Resume { task, invocation } => self.runner.resume(&run_key(task, invocation)),
+            Effect::NewInstance { association, after } => self.find_instance(association, after),
             Effect::Exit { reason } => return ControlFlow::Break(reason),
         }
         ControlFlow::Continue(())
@@ -92,15 +107,39 @@ impl Performer {
         }
     }
 
-    fn call(&self, id: brasserie_common::CallId, call: Call) {
+    fn call(&self, of: AssociationIndex, id: CallId, call: Call) {
         let own = self.own.clone();
-        self.client.call(call, move |outcome| {
+        self.clients[of.0].call(call, move |outcome| {
             // Nobody listens any more: the worker has ended.
             let _ = own.send(Event::CallCompleted { call: id, outcome });
         });
     }
 
-    fn spawn(&self, run: RunTask, cuda_devices: Vec<String>, not_after: Time) {
+    /// Until the directory has one: without, the association does not begin anew, and the others go on.
+    fn find_instance(&self, association: AssociationIndex, after: WorkerId) {
+        let (own, instances) = (self.own.clone(), Arc::clone(&self.instances));
+        let find = move || loop {
+            match instances.next() {
+                // Nobody listens any more: the worker has ended.
+                Ok(id) => return drop(own.send(Event::NewInstance { association, id })),
+                Err(_) if own.is_closed() => return,
+                Err(error) => {
+                    tracing::error!("no instance can follow {after} yet: {error}");
+                    std::thread::sleep(INSTANCE_RETRY);
+                }
+            }
+        };
+        // Whoever ends does not wait for it: it looks whether somebody listens.
+        drop(tokio::task::spawn_blocking(find));
+    }
+
+    fn spawn(&self, run: RunTask, cuda_devices: Vec<String>, associations: &[Association]) {
+        let of = associations
+            .iter()
+            .position(|of| of.instance() == run.worker);
+        let of = of.expect("Invariant: a task is started for whom it was sent to");
+        let not_after = associations[of].tasks_may_live_until();
+        let not_after = not_after.unwrap_or(Time::NEVER);
         let path_to_node = path_to_node(&run);
         let key = RunKey {
             invocation: run.task.invocation,
@@ -118,6 +157,7 @@ impl Performer {
             options: run.options,
             cuda_devices,
             not_after,
+            association: AssociationIndex(of),
             asked: Instant::now(),
         };
         let Err(error) = self.runner.spawn(request) else {
@@ -149,15 +189,19 @@ impl Performer {
     }
 
     fn kill(&self, task: TaskKey, invocation: InvocationId, kill: Kill) {
-        let key = RunKey {
-            invocation,
-            job: task.job,
-            node: task.node,
-        };
+        let key = run_key(task, invocation);
         match self.runner.kill(&key, kill.request, kill.by) {
             // Its end is on its way to the core.
             Ok(()) | Err(KillError::Unknown) => {}
         }
+    }
+}
+
+fn run_key(task: TaskKey, invocation: InvocationId) -> RunKey {
+    RunKey {
+        invocation,
+        job: task.job,
+        node: task.node,
     }
 }
 
@@ -211,6 +255,7 @@ impl TaskSink for Supervised {
             group: began.leader,
             listed: self.clock.now(),
             invocation: key.invocation,
+            association: began.association,
         };
         self.running.began(key, began);
         if let Some(slot) = self.groups.lock().add(listed) {

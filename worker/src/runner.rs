@@ -16,6 +16,12 @@ pub trait Runner: Send + Sync {
     /// Ends exactly this run; its wait counts from now.
     fn kill(&self, key: &RunKey, request: KillRequest, by: EndedBy) -> Result<(), KillError>;
 
+    /// Stops the processes of this run where they stand, for others; if it has none any more, nothing.
+    fn suspend(&self, key: &RunKey);
+
+    /// Lets them go on.
+    fn resume(&self, key: &RunKey);
+
     /// Ends every run and takes none from now on. `done` is called once the sink has heard of the last one.
     fn kill_all(&self, wait: Duration, by: EndedBy, done: Box<dyn FnOnce() + Send>);
 }
@@ -36,6 +42,14 @@ impl Runner for ProcessRunner {
 
     fn kill(&self, key: &RunKey, request: KillRequest, by: EndedBy) -> Result<(), KillError> {
         ProcessRunner::kill(self, key, request, by)
+    }
+
+    fn suspend(&self, key: &RunKey) {
+        ProcessRunner::suspend(self, key);
+    }
+
+    fn resume(&self, key: &RunKey) {
+        ProcessRunner::resume(self, key);
     }
 
     fn kill_all(&self, wait: Duration, by: EndedBy, done: Box<dyn FnOnce() + Send>) {

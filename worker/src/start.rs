@@ -1,31 +1,36 @@
 //! Puts a worker together, and takes it apart again.
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use std::{io, iter};
 
 use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common::worker::{Intake, PROTOCOL_VERSION};
-use brasserie_common::{ServiceAddress, WorkerDescription};
+use brasserie_common::{ServiceAddress, WorkerDescription, WorkerId};
 use brasserie_common_runtime::{Clock, ServiceManager};
 use brasserie_thrift::rpc::{Limits, Server, ServerHandle};
-use brasserie_worker_core::{Event, ExitReason, Options, Worker};
+use brasserie_worker_core::work_fetch::SavedState;
+use brasserie_worker_core::{
+    Association, AssociationOptions, Event, ExitReason, Options, WorkFetch, Worker,
+};
 use nix::unistd::getppid;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::directory::{DirectoryError, Identity, WorkerDirectory};
+use crate::directory::{DirectoryError, Identity, Instances, WorkerDirectory};
 use crate::driver::Driver;
 use crate::groups::{GroupsConfig, Tag, places};
 use crate::keeper::{self, lease::Lease};
 use crate::logs::{LogConfig, LogStore, OpenError};
+use crate::memory::{self, Memory};
+use crate::news::News;
 use crate::options::{Retention, StartOptions};
 use crate::perform::{OwnEvents, Performer, Supervised, Timed};
 use crate::process::{
-    self, Accounts, AccountsError, AllowedUser, DescriptorLimit, Orphans, RunnerConfig,
+    self, Accounts, AccountsError, AllowedUser, DescriptorLimit, Marks, Orphans, RunnerConfig,
 };
 use crate::room::Seen;
 use crate::rpc::{SchedulerClient, WorkerService};
@@ -63,8 +68,10 @@ pub enum StartError {
     Groups { left: Vec<PathBuf> },
     #[error(transparent)]
     Accounts(#[from] AccountsError),
-    #[error("cannot tell the keeper where control groups are: {0}")]
+    #[error("cannot tell the keeper what it must know: {0}")]
     Keeper(io::Error),
+    #[error("no scheduler is named: a worker works for one at least")]
+    NoScheduler,
     #[error("a thread of the start ended early")]
     Interrupted,
 }
@@ -200,6 +207,8 @@ async fn start_all(
     start_runner: StartRunner,
 ) -> Result<WorkerHandle, StartError> {
     let clock = Clock;
+    let others = options.schedulers.len().checked_sub(1);
+    let others = others.ok_or(StartError::NoScheduler)?;
     let accounts = accounts(options.allowed_users.clone()).await?;
     let (path, retention) = (options.data_dir.clone(), options.logs);
     let (directory, logs) = blocking(move || open(&path, retention, clock)).await?;
@@ -214,10 +223,21 @@ async fn start_all(
     let identity = directory.identity().clone();
     let mut monitor = Monitor::new(options.nvidia_smi.clone());
     let usable = monitor.usable(clock.wall()).await;
+    let known = directory.instances();
+    let further = blocking(move || Ok(further_instances(&known, others)?)).await?;
+    let folder = directory.path().to_owned();
+    let saved = blocking(move || Ok(memory::recall(&folder, clock.wall()))).await?;
     let worker = Worker::new(
-        core_options(&options, &identity, address, usable)?,
+        core_options(&options, (&identity, &further), saved, address, usable)?,
         clock.now(),
     );
+    let memory = Memory::new(directory.path(), clock.now());
+    let instances_of: Vec<_> = worker
+        .associations()
+        .iter()
+        .map(Association::instance)
+        .collect();
+    warn_of_overbooking(&worker);
     if let Some(room) = &worker.associations()[0].description().room {
         tracing::info!("the worker runs {room}");
     }
@@ -231,27 +251,36 @@ async fn start_all(
     let known = (Arc::clone(&running), Arc::clone(&timed));
     let sink = Supervised::new(own.clone(), clock, directory.groups(), known);
     let runner = start_runner(config, Box::new(sink))?;
-    let client = SchedulerClient::new(
-        &options.scheduler,
-        options.timeouts,
-        options.heartbeat_period,
-    );
-    let losses = client.losses();
+    let schedulers = || options.schedulers.iter().map(|one| &one.address);
+    let clients: Vec<_> = schedulers()
+        .map(|address| SchedulerClient::new(address, options.timeouts, options.heartbeat_period))
+        .collect();
+    let losses = clients.iter().map(SchedulerClient::losses).collect();
+    let news = News::new(&worker, schedulers());
+    let clients = (clients, directory.instances());
     let (service, lanes) = WorkerService::new(Arc::clone(&logs));
     let stop = CancellationToken::new();
     let server = server.serve(service, Limits::DEFAULT, stop.child_token());
-    let performer = Performer::new(runner, client, own.clone(), timed);
+    let performer = Performer::new(runner, clients, own.clone(), timed);
     let watchers = surroundings.watchers;
     let driver = Driver::new(
-        worker, clock, performer, own_events, lanes, losses, watchers,
+        worker,
+        clock,
+        performer,
+        own_events,
+        lanes,
+        losses,
+        (watchers, news, memory),
     );
     tokio::spawn(watch_usage(monitor, own.clone(), clock, stop.clone()));
     tokio::spawn(sample_tasks(running, own.clone(), clock, stop.clone()));
     let data_dir = directory.path().to_owned();
-    tracing::info!(
-        shard = options.shard.as_str(), instance = %identity.instance, %address, scheduler = %options.scheduler,
-        data_dir = %data_dir.display(), "the worker takes calls"
-    );
+    for (scheduler, instance) in options.schedulers.iter().zip(&instances_of) {
+        tracing::info!(
+            shard = scheduler.shard.as_str(), %instance, %address, scheduler = %scheduler.address,
+            data_dir = %data_dir.display(), "the worker takes calls"
+        );
+    }
     let parts = Parts {
         server,
         directory,
@@ -345,6 +374,10 @@ fn runner_config(
         environment: options.pass_environment.clone(),
         descriptors: surroundings.descriptors,
         orphans: surroundings.orphans,
+        marks: match options.schedulers.len() {
+            1 => Marks::None,
+            _ => Marks::OfSchedulers,
+        },
         output: options.output,
         ..RunnerConfig::new(
             directory.path().to_owned(),
@@ -354,9 +387,26 @@ fn runner_config(
     })
 }
 
+/// For the schedulers after the first one.
+fn further_instances(instances: &Instances, count: usize) -> Result<Vec<WorkerId>, DirectoryError> {
+    (0..count).map(|_| instances.next()).collect()
+}
+
+/// Schedulers know nothing of each other, and each sees the whole machine.
+fn warn_of_overbooking(worker: &Worker) {
+    let schedulers = worker.associations().len();
+    if schedulers > 1 && !worker.fetches_work() {
+        tracing::warn!(
+            schedulers,
+            "each of the schedulers may fill this machine by itself: give each a fixed partition, or --work-fetch"
+        );
+    }
+}
+
 fn core_options(
     options: &StartOptions,
-    identity: &Identity,
+    (identity, further): (&Identity, &[WorkerId]),
+    saved: Option<SavedState>,
     address: SocketAddr,
     usable: UsablePhysicalResources,
 ) -> Result<Options, StartError> {
@@ -369,8 +419,18 @@ fn core_options(
         .as_deref()
         .map(absolute)
         .transpose()?;
+    let instances = iter::once(&identity.instance).chain(further);
+    let associations = options.schedulers.iter().zip(instances);
+    let associations = associations.enumerate();
+    let associations = associations.map(|(at, (scheduler, id))| AssociationOptions {
+        shard: scheduler.shard.clone(),
+        id: *id,
+        machine_lock: identity.machine_lock_of(at),
+        share: scheduler.share,
+        members: vec![scheduler.address.clone()],
+    });
     let description = WorkerDescription {
-        shard: options.shard.clone(),
+        shard: options.schedulers[0].shard.clone(),
         machine_lock: identity.machine_lock.clone(),
         address: advertised,
         id: identity.instance,
@@ -382,17 +442,18 @@ fn core_options(
         room: Some(Seen::of_this_process().room()),
     };
     let seed = identity.instance.0.rand.cast_unsigned();
-    let mut of_core = Options::new(description);
-    for association in &mut of_core.associations {
-        association.members = vec![options.scheduler.clone()];
-    }
+    let work_fetch = options.work_fetch.for_core(seed);
     Ok(Options {
-        work_fetch: options.work_fetch.for_core(seed),
+        work_fetch: work_fetch.map(|work_fetch| WorkFetch {
+            saved,
+            ..work_fetch
+        }),
         shutdown_kill_wait: options.kill_wait,
         drain_timeout: options.drain_timeout,
         worker_command: worker_command.into_iter().collect(),
         call_deadline: SchedulerClient::deadline(options.timeouts),
-        ..of_core
+        associations: associations.collect(),
+        ..Options::new(description)
     })
 }
 
@@ -405,10 +466,14 @@ fn groups_config(
     let places = directory.path().join(places::FILE);
     if let Some(lease) = lease {
         lease.tell_places(&places).map_err(StartError::Keeper)?;
+        let schedulers = options.schedulers.len();
+        lease
+            .tell_schedulers(schedulers)
+            .map_err(StartError::Keeper)?;
     }
     let number = directory.identity().machine_lock.port;
     Ok(GroupsConfig {
-        shard: options.shard.as_str().to_owned(),
+        shard: options.schedulers[0].shard.as_str().to_owned(),
         tag: Tag(number.cast_unsigned()),
         places,
         root: options.cgroup_root.clone(),

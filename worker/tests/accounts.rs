@@ -108,6 +108,7 @@ impl Bench {
                 ..options
             },
             not_after: Time::NEVER,
+            association: brasserie_worker_core::AssociationIndex::FIRST,
             asked: Instant::now(),
         };
         self.runner.spawn(request).expect("accepted");

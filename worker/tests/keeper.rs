@@ -28,7 +28,7 @@ const SOON: Duration = Duration::from_secs(10);
 
 type Case = (&'static str, fn());
 
-const CASES: [Case; 11] = [
+const CASES: [Case; 12] = [
     (
         "the_program_sees_its_arguments_and_its_marker",
         arguments_arrive,
@@ -55,6 +55,10 @@ const CASES: [Case; 11] = [
     ),
     ("a_program_that_renews_its_lease_lives", renewing_program),
     ("a_keeper_that_wakes_up_late_acts_at_once", late_keeper),
+    (
+        "a_stopped_program_with_two_schedulers_loses_the_tasks_of_one",
+        one_of_two,
+    ),
 ];
 
 fn main() -> ExitCode {
@@ -90,6 +94,7 @@ fn play(role: &str) -> ExitCode {
         "wait" => wait_for_term(),
         "lease" => live_on_a_lease(),
         "renew" => renew_for_a_while(),
+        "two" => work_for_two(),
         other => panic!("no role {other}"),
     }
 }
@@ -136,11 +141,11 @@ fn live_on_a_lease() -> ExitCode {
     let until = now + LEASE;
     let how = std::env::args().nth(1).expect("an argument");
     match how.as_str() {
-        "stop" | "stop-both" => lease.renew(Terms::living(until, KILL_WAIT)),
-        "hang-dying" => lease.renew(Terms::dying(until, KILL_WAIT)),
+        "stop" | "stop-both" => lease.renew(0, Terms::living(until, KILL_WAIT)),
+        "hang-dying" => lease.renew(0, Terms::dying(until, KILL_WAIT)),
         "hurry" => {
-            lease.renew(Terms::living(now + SOON * 100, KILL_WAIT));
-            lease.renew(Terms::living(until, KILL_WAIT));
+            lease.renew(0, Terms::living(now + SOON * 100, KILL_WAIT));
+            lease.renew(0, Terms::living(until, KILL_WAIT));
         }
         other => panic!("no way {other}"),
     }
@@ -165,10 +170,44 @@ fn renew_for_a_while() -> ExitCode {
     let mut lease = Lease::of_this_process().expect("opened").expect("kept");
     let end = Clock.now() + LEASE * 3;
     while Clock.now() < end {
-        lease.renew(Terms::living(Clock.now() + LEASE, KILL_WAIT));
+        lease.renew(0, Terms::living(Clock.now() + LEASE, KILL_WAIT));
         std::thread::yield_now();
     }
     ExitCode::from(7)
+}
+
+/// Starts a task for each of two schedulers, each with a descendant that shed its marks and its session, takes leases of which the second
+/// one is short, tells its own id, those of the four, and when that lease is over, and stops.
+fn work_for_two() -> ExitCode {
+    let marker = std::env::var("BRASSERIE_KEPT").expect("kept");
+    let script = "trap '' TERM; env -i \"$(command -v setsid)\" sleep 1000 & echo $!; while :; do wait; done";
+    let mut ids = vec![getpid().to_string()];
+    let mut tasks = Vec::new();
+    for of in 0..2 {
+        let mut task = Command::new("sh")
+            .args(["-c", script])
+            .env("BRASSERIE_KEPT_FOR", format!("{marker}:{of}"))
+            .process_group(0)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a shell");
+        let mut lines = BufReader::new(task.stdout.take().expect("piped")).lines();
+        ids.push(task.id().to_string());
+        ids.push(lines.next().expect("a line").expect("readable"));
+        tasks.push((task, lines));
+    }
+    let mut lease = Lease::of_this_process().expect("opened").expect("kept");
+    lease.tell_schedulers(2).expect("told");
+    let until = Clock.now() + LEASE;
+    lease.renew(0, Terms::living(until + SOON * 100, KILL_WAIT));
+    lease.renew(1, Terms::living(until, KILL_WAIT));
+    say(&format!("{} {}", ids.join(" "), until.as_nanos()));
+    kill(getpid(), Signal::SIGSTOP).expect("stopped");
+    lease.renew(1, Terms::NONE);
+    say("on");
+    loop {
+        std::thread::park();
+    }
 }
 
 fn say(line: &str) {
@@ -369,4 +408,30 @@ fn late_keeper() {
     kill(leased.kept.keeper_id(), Signal::SIGCONT).expect("sent");
     assert!(gone_within(&leased.pids, PROMISE));
     assert_eq!(leased.kept.code(), Some(1));
+}
+
+fn one_of_two() {
+    let mut kept = Kept::start("two", &[]);
+    let line = kept.line();
+    let (ids, until) = line.rsplit_once(' ').expect("several words");
+    let ids = ids.split(' ').map(|id| id.parse().expect("an id"));
+    let ids: Vec<Pid> = ids.map(Pid::from_raw).collect();
+    let until = Time::from_nanos(until.parse().expect("a time"));
+    let (spared, lost) = ids.split_at(3);
+    while lost.iter().any(|pid| alive(*pid)) {
+        // After the look, so that a pause of this test does no harm.
+        let now = Clock.now();
+        let by = until + KILL_WAIT + KEEPER_DELAY + PROMISE;
+        assert!(now <= by, "some of {lost:?} are still alive");
+        std::thread::yield_now();
+    }
+    assert!(Clock.now() > until, "killed too early");
+    // Neither the program nor the task of the other scheduler.
+    assert!(spared.iter().all(|pid| alive(*pid)), "{spared:?}");
+    kill(ids[0], Signal::SIGCONT).expect("sent");
+    assert_eq!(kept.line(), "on");
+    assert!(spared.iter().all(|pid| alive(*pid)), "{spared:?}");
+    kill(ids[0], Signal::SIGKILL).expect("killed");
+    assert!(gone_within(&ids, SOON), "all of {ids:?} are gone");
+    assert_eq!(kept.code(), Some(128 + 9));
 }

@@ -3,11 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
+use brasserie_common::work_overview::{Overview, WorkFetchStatus};
 use brasserie_common::{ServiceAddress, Shard};
+use brasserie_thrift::generated::brasserie::{
+    BrasserieWorkerGetWorkFetchArgs, BrasserieWorkerGetWorkFetchResult,
+};
 use brasserie_thrift::generated::common::{BistroInstanceID, RunningTask, TaskSubprocessOptions};
 use brasserie_thrift::generated::worker::{BistroWorkerRunTaskArgs, BistroWorkerRunTaskResult};
 use brasserie_thrift::rpc::{CallResult, ClientConfig, ClientPool, PeerAddr};
-use brasserie_worker::{ExitReason, StartError, StartOptions, start};
+use brasserie_worker::{ExitReason, StartError, StartOptions, WorkFetchProfile, start};
 use tokio::time::timeout;
 
 /// Longer than anything here takes, even on a very busy machine.
@@ -104,6 +108,87 @@ async fn arguments_that_mean_nothing_are_refused_by_their_path_and_methods_by_na
         .expect_err("no such method")
         .to_string();
     assert!(text.contains("runTasks"), "{text}");
+    handle.shutdown();
+    timeout(PATIENCE, handle.wait())
+        .await
+        .expect("it ends in time");
+}
+
+/// Who looks at the work fetch of a worker that has just started.
+async fn look(pool: &ClientPool, peer: &PeerAddr) -> CallResult<BrasserieWorkerGetWorkFetchResult> {
+    pool.call(peer, "getWorkFetch", &BrasserieWorkerGetWorkFetchArgs {})
+        .await
+}
+
+fn seen(result: CallResult<BrasserieWorkerGetWorkFetchResult>) -> Option<Overview> {
+    let CallResult::Done(result) = result else {
+        panic!("{result:?}")
+    };
+    let status = result.result_value.expect("an answer");
+    let status = WorkFetchStatus::try_from(status).expect("it can be read");
+    assert!(status.taken.as_secs() > 0, "{:?}", status.taken);
+    status.overview
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_fetches_work_shows_it_and_who_does_not_says_so() {
+    let pool = ClientPool::new(ClientConfig::default());
+    for fetches in [false, true] {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut options = options(dir.path());
+        if fetches {
+            options.work_fetch.work_fetch = WorkFetchProfile::Volunteer;
+        }
+        let handle = start(options).await.expect("it starts");
+        let overview = seen(look(&pool, &PeerAddr::from(handle.address())).await);
+        assert_eq!(overview.is_some(), fetches);
+        if let Some(overview) = overview {
+            assert_eq!(overview.profile, "volunteer");
+            let one = &overview.of_association[0];
+            assert_eq!(one.members[0].to_string(), "127.0.0.1:1");
+            let facts = one.facts.as_ref().expect("facts");
+            assert_eq!((facts.shard.as_str(), facts.scheduler), ("shard", None));
+        }
+        handle.shutdown();
+        timeout(PATIENCE, handle.wait())
+            .await
+            .expect("it ends in time");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_who_look_at_once_are_answered_or_told_to_ask_again_and_keep_no_place() {
+    const LOOKS: usize = 500;
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut options = options(dir.path());
+    options.work_fetch.work_fetch = WorkFetchProfile::Cluster;
+    let handle = start(options).await.expect("it starts");
+    let mut config = ClientConfig::default();
+    config.timeouts.send = PATIENCE;
+    config.timeouts.receive = PATIENCE;
+    let pool = ClientPool::new(config);
+    let peer = PeerAddr::from(handle.address());
+    let mut looks = tokio::task::JoinSet::new();
+    for _ in 0..LOOKS {
+        let (pool, peer) = (pool.clone(), peer.clone());
+        looks.spawn(async move { look(&pool, &peer).await });
+    }
+    let (mut shown, mut refused) = (0, 0);
+    for result in looks.join_all().await {
+        match result.into_result() {
+            Ok(_) => shown += 1,
+            Err(error) => {
+                let text = error.to_string();
+                assert!(text.contains("ask again"), "{text}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(shown > 0, "{refused} of {LOOKS} were refused");
+    // Nobody keeps a place who has gone.
+    for _ in 0..4 {
+        assert!(seen(look(&pool, &peer).await).is_some());
+    }
     handle.shutdown();
     timeout(PATIENCE, handle.wait())
         .await

@@ -29,6 +29,7 @@ fn request(number: i64) -> SpawnRequest {
         options: TaskSubprocessOptions::default(),
         cuda_devices: Vec::new(),
         not_after: Time::NEVER,
+        association: brasserie_worker_core::AssociationIndex::FIRST,
         asked: Instant::now(),
     }
 }

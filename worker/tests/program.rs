@@ -301,12 +301,15 @@ async fn mistakes_at_the_start_are_named_and_have_codes() {
     let (code, text) = run(&[]);
     assert_eq!(code, Some(3));
     assert!(text.contains("in use"), "{text}");
-    let (code, text) = run(&["--scheduler", "localhost:2"]);
+    let (code, text) = run(&["--scheduler", "localhost:1,share=3"]);
     assert_eq!(code, Some(2));
     assert!(
-        text.contains("one scheduler only in this version; --scheduler was given 2 times"),
+        text.contains("--scheduler names localhost:1 twice: give each scheduler once"),
         "{text}"
     );
+    let (code, text) = run(&["--scheduler", "localhost:2,share=many"]);
+    assert_eq!(code, Some(2));
+    assert!(text.contains("`many` is no share"), "{text}");
     let (code, text) = run(&["--listen", "0.0.0.0:1"]);
     assert_eq!(code, Some(2));
     assert!(text.contains("--insecure-network"), "{text}");

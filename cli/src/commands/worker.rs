@@ -17,6 +17,10 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Show whom a worker asks for work, for how much, and why it asks nobody.
+    ///
+    /// It is the worker's own picture of this moment, which nothing changes by being looked at. Without SHARD, the only worker that the
+    /// scheduler knows is shown; of several, a line for each of their schedulers: who asks whom for what, and when the next request may
+    /// come.
     WorkFetch(work_fetch::Args),
 }
 

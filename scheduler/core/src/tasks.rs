@@ -17,9 +17,10 @@ use brasserie_common::collections::IdMap;
 use brasserie_common::health::timeouts::whole_secs;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
-    BackoffDuration, InvocationId, JobId, NodeId, RecordSeq, Shard, Time, Timeouts, WorkRequestSeq,
-    WorkerId,
+    BackoffDuration, InvocationId, JobId, KillRequest, NodeId, RecordSeq, Shard, Time, Timeouts,
+    WorkRequestSeq, WorkerId,
 };
+use brasserie_common_config::{Config, JobConfig};
 use brasserie_scheduler_engine::Task;
 
 use crate::record::{DeletionNumber, Durable, Forgotten};
@@ -27,7 +28,6 @@ use beside::Besides;
 use floors::Floors;
 pub(crate) use floors::Lost;
 use forgotten::DeletedEnds;
-pub(crate) use invocation::kill_request;
 use unsure::UnsureChecks;
 
 /// Problems kept for people.
@@ -66,6 +66,13 @@ pub(crate) enum RunState {
     Running,
     /// It may or may not have started; the worker is asked.
     Unsure,
+}
+
+/// As the job says; what has none goes by the settings.
+pub(crate) fn kill_request(config: Option<&Config>, job: Option<&JobConfig>) -> KillRequest {
+    let own = job.map(|job| job.kill_subprocess);
+    own.or_else(|| config.map(|config| config.kill_subprocess))
+        .unwrap_or_default()
 }
 
 /// A wait as it is stored: whole seconds, rounded up, so that none is lost.

@@ -1,6 +1,7 @@
 //! Placement: which task may start, and where.
 
 pub(crate) mod bit_tree;
+mod choose;
 pub(crate) mod credit;
 pub(crate) mod demands;
 pub(crate) mod eligible;

@@ -117,6 +117,7 @@ impl Association {
         let description = WorkerDescription {
             shard: own.shard,
             id: own.id,
+            machine_lock: own.machine_lock,
             ..options.description.clone()
         };
         let period = description.heartbeat_period;
@@ -152,6 +153,7 @@ impl Association {
         let own = AssociationOptions {
             shard: self.description.shard.clone(),
             id,
+            machine_lock: self.description.machine_lock.clone(),
             share: self.share,
             members: self.members.clone(),
         };
@@ -350,7 +352,9 @@ impl Association {
             CallOutcome::Done(CallReply::Heartbeat(response)) => {
                 self.heartbeat_answered(turn, sent, *response)
             }
-            CallOutcome::Done(CallReply::Acknowledged | CallReply::Work(_)) => {
+            CallOutcome::Done(
+                CallReply::Acknowledged | CallReply::Work(_) | CallReply::NoSuchCall,
+            ) => {
                 self.heartbeats.went_astray(sent);
                 let text = "the answer is none to a heartbeat".to_owned();
                 Err(HeartbeatTrouble::Failed(text))

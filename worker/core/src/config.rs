@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use brasserie_common::worker::MachinePortLock;
 use brasserie_common::{ServiceAddress, Shard, WorkerDescription, WorkerId};
 
 use crate::work_fetch::{Preemption, Profile, SavedState};
@@ -15,8 +16,8 @@ const USUAL_SHARE: f64 = 100.0;
 /// The constant part of a worker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Where the worker listens and what its machine offers: what every scheduler hears of it. Its shard and its instance are in
-    /// `associations`, whatever they are here. The heartbeat period is raised to whole seconds, at least one.
+    /// Where the worker listens and what its machine offers: what every scheduler hears of it. Its shard, its instance and its machine lock
+    /// are in `associations`, whatever they are here. The heartbeat period is raised to whole seconds, at least one.
     pub description: WorkerDescription,
     /// Who it is for each of its schedulers: one at least.
     pub associations: Vec<AssociationOptions>,
@@ -39,6 +40,9 @@ pub struct AssociationOptions {
     pub shard: Shard,
     /// Its first instance; one that ends while others go on is followed by another. No two associations have the same.
     pub id: WorkerId,
+    /// Of all its instances, and of no other association: should two of them meet at one scheduler, which goes by two names, neither must
+    /// be taken for the other's successor, whose tasks are dead.
+    pub machine_lock: MachinePortLock,
     /// Of the machine, beside the other shares; 0: only what the others leave.
     pub share: f64,
     /// Where the scheduler takes requests for work: whoever serves of these. A worker that fetches work has one at least.
@@ -115,6 +119,7 @@ impl AssociationOptions {
         AssociationOptions {
             shard: description.shard.clone(),
             id: description.id,
+            machine_lock: description.machine_lock.clone(),
             share: USUAL_SHARE,
             members: Vec::new(),
         }

@@ -97,7 +97,9 @@ impl Association {
                 self.reports.pause(turn.now + REPORT_RETRY);
                 false
             }
-            CallOutcome::Done(CallReply::Heartbeat(_) | CallReply::Work(_))
+            CallOutcome::Done(
+                CallReply::Heartbeat(_) | CallReply::Work(_) | CallReply::NoSuchCall,
+            )
             | CallOutcome::Refused(..)
             | CallOutcome::Unknown(_) => false,
         };

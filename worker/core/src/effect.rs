@@ -110,6 +110,8 @@ pub enum CallReply {
     Acknowledged,
     /// To a request for work.
     Work(Box<WorkReply>),
+    /// The scheduler does not know the call: it is older than that.
+    NoSuchCall,
 }
 
 /// Why the program ends.

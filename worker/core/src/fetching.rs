@@ -32,6 +32,9 @@ const LONGEST_CHOICE: Duration = Duration::from_millis(500);
 /// A worker takes no more than so many times what its buffer holds.
 const MOST_BUFFERS: f64 = 2.0;
 
+/// For people.
+const NO_REQUESTS: &str = "it takes no requests, and sends as much as it has slots for";
+
 /// The state of a worker's work fetch, beside its policies'.
 #[derive(Clone, Debug)]
 pub(crate) struct Fetching {
@@ -43,6 +46,8 @@ pub(crate) struct Fetching {
     last_task: u64,
     /// Who each association was with when it was looked last.
     met: Vec<Option<(WorkerId, SchedulerId)>>,
+    /// By association; one that does not is asked again when it is another instance.
+    takes_requests: Vec<bool>,
     calls: BTreeMap<CallId, Asking>,
     /// Of the tasks that wait: instances times milliseconds, by type.
     backlog: BTreeMap<Processor, u64>,
@@ -95,6 +100,7 @@ impl Fetching {
         Fetching {
             addresses,
             met: vec![None; setup.associations.len()],
+            takes_requests: vec![true; setup.associations.len()],
             fetcher: Fetcher::new(setup, now, &saved),
             card_weight: work_fetch.card_weight,
             jobs,
@@ -213,6 +219,12 @@ impl Fetching {
             CallOutcome::Done(CallReply::Work(reply)) => {
                 self.fetcher.answered(now, asking.association, reply);
             }
+            CallOutcome::Done(CallReply::NoSuchCall) => {
+                if let Some(takes) = self.takes_requests.get_mut(asking.association.0) {
+                    *takes = false;
+                }
+                self.failed(now, asking);
+            }
             CallOutcome::Done(CallReply::Heartbeat(_) | CallReply::Acknowledged)
             | CallOutcome::Refused(..)
             | CallOutcome::NotSent(_)
@@ -257,6 +269,7 @@ impl Fetching {
             *met = with;
             let index = association.index;
             self.calls.retain(|_, asking| asking.association != index);
+            self.takes_requests[index.0] = true;
             self.fetcher.reset(index);
         }
     }
@@ -276,6 +289,18 @@ impl Fetching {
             0 => self.fetcher.accounts_due(),
             _ => self.fetcher.choice_due().max(self.chosen_until),
         }
+    }
+
+    fn standings(&self, associations: &[Association]) -> Vec<Standing> {
+        let all = associations.iter().zip(&self.takes_requests);
+        all.map(|(association, takes)| {
+            let standing = standing(association);
+            Standing {
+                is_absent: standing.is_absent || !takes,
+                ..standing
+            }
+        })
+        .collect()
     }
 
     fn cards(&self, now: Time, associations: &[Association]) -> Cards {
@@ -331,7 +356,7 @@ impl Fetching {
         self.give_up_calls(turn.now);
         while self.fetcher.due() <= turn.now {
             let cards = self.cards(turn.now, associations);
-            let standings: Vec<Standing> = associations.iter().map(standing).collect();
+            let standings = self.standings(associations);
             let scene = scene(turn.now, associations, &cards.tasks, &standings);
             match self.fetcher.next(&scene) {
                 Step::Wait { .. } => return,
@@ -399,11 +424,16 @@ impl Fetching {
 
     pub(crate) fn overview(&self, now: Time, associations: &[Association]) -> Overview {
         let cards = self.cards(now, associations);
-        let standings: Vec<Standing> = associations.iter().map(standing).collect();
+        let standings = self.standings(associations);
         let scene = scene(now, associations, &cards.tasks, &standings);
         let mut overview = self.fetcher.overview(&scene);
         for (told, one) in overview.of_association.iter_mut().zip(associations) {
             told.facts = Some(one.facts());
+        }
+        for (told, takes) in overview.of_association.iter_mut().zip(&self.takes_requests) {
+            if !takes {
+                told.reason = Some(NO_REQUESTS.to_owned());
+            }
         }
         overview
     }

@@ -429,6 +429,8 @@ fn elsewhere(associations: &[Association], run: &RunTask) -> Elsewhere {
 }
 
 #[cfg(test)]
+mod apart;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod rig;

@@ -7,9 +7,11 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use brasserie_common::{InvocationId, Time};
+use brasserie_worker_core::AssociationIndex;
 use nix::unistd::Pid;
 
 use super::{DirectoryError, io_error};
+use crate::scheduler_flag::MOST_SCHEDULERS;
 
 const FILE: &str = "groups";
 /// Process group, a check, when it was listed, invocation.
@@ -17,7 +19,7 @@ const SLOT_BYTES: usize = 32;
 /// Tasks that run at once and are listed. More than the default limit of processes of a user; those beyond it are still found
 /// by their environment.
 const MAX_SLOTS: usize = 65_536;
-/// Tells a slot from a torn or foreign one.
+/// Tells a slot from a torn or foreign one; which of the worker's schedulers has sent the task is added.
 const SLOT_MAGIC: u32 = 0x4252_5331;
 
 /// One group as the last user of the directory listed it.
@@ -28,6 +30,8 @@ pub(crate) struct ListedGroup {
     /// stranger.
     pub listed: Time,
     pub invocation: InvocationId,
+    /// Whose task it is.
+    pub association: AssociationIndex,
 }
 
 /// A place in the list.
@@ -44,7 +48,7 @@ pub(crate) struct GroupList {
 
 impl GroupList {
     /// What the last user listed; slots that make no sense are passed over.
-    pub(super) fn read(dir: &Path) -> Result<Vec<ListedGroup>, DirectoryError> {
+    pub(crate) fn read(dir: &Path) -> Result<Vec<ListedGroup>, DirectoryError> {
         let path = dir.join(FILE);
         let file = match File::open(&path) {
             Ok(file) => file,
@@ -109,7 +113,8 @@ impl GroupList {
 fn encode(listed: &ListedGroup) -> [u8; SLOT_BYTES] {
     let mut slot = [0; SLOT_BYTES];
     slot[0..4].copy_from_slice(&listed.group.as_raw().to_le_bytes());
-    slot[4..8].copy_from_slice(&SLOT_MAGIC.to_le_bytes());
+    let of = u32::try_from(listed.association.0).unwrap_or(u32::MAX);
+    slot[4..8].copy_from_slice(&SLOT_MAGIC.wrapping_add(of).to_le_bytes());
     slot[8..16].copy_from_slice(&listed.listed.as_nanos().to_le_bytes());
     slot[16..24].copy_from_slice(&listed.invocation.0.start_time.to_le_bytes());
     slot[24..32].copy_from_slice(&listed.invocation.0.rand.to_le_bytes());
@@ -123,10 +128,14 @@ fn decode(slot: &[u8; SLOT_BYTES]) -> Option<ListedGroup> {
     let group = i32::try_from(head & u64::from(u32::MAX))
         .ok()
         .filter(|g| *g > 1)?;
-    (head >> 32 == u64::from(SLOT_MAGIC)).then(|| ListedGroup {
+    let of = (head >> 32).checked_sub(u64::from(SLOT_MAGIC));
+    let of = of.and_then(|of| usize::try_from(of).ok());
+    let of = of.filter(|of| *of < MOST_SCHEDULERS)?;
+    Some(ListedGroup {
         group: Pid::from_raw(group),
         listed: Time::from_nanos(u64::from_le_bytes(part(8))),
         invocation: InvocationId::new(i64::from_le_bytes(part(16)), i64::from_le_bytes(part(24))),
+        association: AssociationIndex(of),
     })
 }
 
@@ -140,6 +149,7 @@ mod tests {
             group: Pid::from_raw(group),
             listed: Time::from_nanos(77),
             invocation: InvocationId::new(3, -4),
+            association: AssociationIndex::FIRST,
         }
     }
 
@@ -152,8 +162,11 @@ mod tests {
         list.add(listed(11)).expect("listed");
         list.remove(first);
         assert_eq!(list.add(listed(12)), Some(first), "slots are used again");
+        let mut last = listed(13);
+        last.association = AssociationIndex(MOST_SCHEDULERS - 1);
+        list.add(last).expect("listed");
         let read = GroupList::read(dir.path()).expect("read");
-        assert_eq!(read, [listed(12), listed(11)]);
+        assert_eq!(read, [listed(12), listed(11), last]);
         GroupList::create(dir.path()).expect("created");
         assert_eq!(GroupList::read(dir.path()).expect("read"), []);
     }
@@ -162,6 +175,9 @@ mod tests {
     fn rotten_slots_name_nobody() {
         let dir = tempfile::tempdir().expect("a folder");
         let mut bytes = vec![0xff; SLOT_BYTES];
+        let mut of_nobody = listed(9);
+        of_nobody.association = AssociationIndex(MOST_SCHEDULERS);
+        bytes.extend(encode(&of_nobody));
         for group in [0, 1, -5] {
             bytes.extend(encode(&listed(group)));
         }

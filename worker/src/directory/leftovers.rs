@@ -46,7 +46,7 @@ pub(super) fn end(marker: Option<&Marker>, listed: &[ListedGroup]) -> Result<(),
         return Ok(());
     }
     let give_up = Instant::now() + PATIENCE;
-    let mut search = Search::new(marker, listed);
+    let mut search = Search::new(marker.map(Marker::entry), listed);
     loop {
         // Frozen processes start no others, so this ends with all of them known.
         while let Some(fresh) = search.look()? {
@@ -73,7 +73,8 @@ pub(super) fn end(marker: Option<&Marker>, listed: &[ListedGroup]) -> Result<(),
     }
 }
 
-struct Search {
+/// Looks for processes by their marks.
+pub(crate) struct Search {
     entry: Option<Vec<u8>>,
     /// Groups whose leader was seen to be the listed one, or that are still to be seen.
     listed: Vec<ListedGroup>,
@@ -84,11 +85,12 @@ struct Search {
 }
 
 impl Search {
-    fn new(marker: Option<&Marker>, listed: &[ListedGroup]) -> Self {
+    /// `entry`: of the environment, with its name.
+    pub(crate) fn new(entry: Option<Vec<u8>>, listed: &[ListedGroup]) -> Self {
         let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten();
         let ticks = ticks.and_then(|t| u64::try_from(t).ok()).filter(|t| *t > 0);
         Search {
-            entry: marker.map(Marker::entry),
+            entry,
             listed: listed.to_vec(),
             groups: Vec::new(),
             found: HashMap::new(),
@@ -97,7 +99,7 @@ impl Search {
     }
 
     /// Processes that were not known before, `None` if there are none.
-    fn look(&mut self) -> Result<Option<Vec<Pid>>, LeftoverError> {
+    pub(crate) fn look(&mut self) -> Result<Option<Vec<Pid>>, LeftoverError> {
         let table: HashMap<Pid, Process> = processes::all()
             .map_err(LeftoverError::List)?
             .into_iter()
@@ -120,6 +122,12 @@ impl Search {
             }
         }
         Ok((!fresh.is_empty()).then_some(fresh))
+    }
+
+    /// Those that are listed by now, and no others: a number whose group is gone may be a stranger's.
+    pub(crate) fn list(&mut self, listed: &[ListedGroup]) {
+        self.listed = listed.to_vec();
+        self.groups.clear();
     }
 
     fn verify_groups(&mut self, table: &HashMap<Pid, Process>) {
@@ -150,7 +158,8 @@ impl Search {
                 .is_some_and(|entry| processes::environment_has(process.pid, entry))
     }
 
-    fn alive(&mut self) -> Vec<Pid> {
+    /// Of those that were found.
+    pub(crate) fn alive(&mut self) -> Vec<Pid> {
         self.found.retain(|pid, start| {
             processes::find(*pid).is_some_and(|p| p.start == *start && p.life == Life::Alive)
         });

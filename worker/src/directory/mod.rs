@@ -35,6 +35,7 @@ use parking_lot::Mutex;
 
 pub(crate) use groups::{GroupList, ListedGroup, Slot};
 pub use leftovers::LeftoverError;
+pub(crate) use leftovers::Search;
 use state::{LockNumber, State};
 
 use crate::keeper::Marker;
@@ -69,6 +70,16 @@ pub struct WorkerDirectory {
     dir: DataDir,
     identity: Identity,
     groups: Arc<Mutex<GroupList>>,
+    instances: Arc<Instances>,
+}
+
+/// Who has used the directory, or will: each instance begins in a later second than any before it.
+#[derive(Debug)]
+pub(crate) struct Instances {
+    file: PathBuf,
+    /// As it is stored.
+    state: Mutex<State>,
+    clock: Clock,
 }
 
 /// What a worker that uses the directory is called.
@@ -78,6 +89,16 @@ pub struct Identity {
     pub machine_lock: MachinePortLock,
     /// Later than that of every earlier user, by at least a second.
     pub instance: WorkerId,
+}
+
+impl Identity {
+    /// Of the association at this place: the first one's, or one that nobody else has.
+    pub(crate) fn machine_lock_of(&self, at: usize) -> MachinePortLock {
+        MachinePortLock {
+            hostname: Arc::clone(&self.machine_lock.hostname),
+            port: LockNumber::behind(self.machine_lock.port, at),
+        }
+    }
 }
 
 impl WorkerDirectory {
@@ -111,22 +132,25 @@ impl WorkerDirectory {
             Some(_) | None => LockNumber::draw(clock.seed(), lock_file),
         };
         let last_start = before.map_or(i64::MIN, |b| b.last_start_time);
-        let start_time = clock.wall().as_secs().max(last_start.saturating_add(1));
-        let after = State::new(lock_number, start_time, boot, marker);
-        after.store(&file)?;
+        let instances = Instances {
+            file,
+            state: Mutex::new(State::new(lock_number, last_start, boot, marker)),
+            clock,
+        };
+        let instance = instances.next()?;
         let hostname = hostname()?;
-        let rand = clock.seed().cast_signed();
         let identity = Identity {
             machine_lock: MachinePortLock {
                 hostname: hostname.into(),
                 port: lock_number.number,
             },
-            instance: WorkerId(InstanceId { start_time, rand }),
+            instance,
         };
         Ok(WorkerDirectory {
             dir,
             identity,
             groups: Arc::new(Mutex::new(groups)),
+            instances: Arc::new(instances),
         })
     }
 
@@ -144,9 +168,28 @@ impl WorkerDirectory {
         &self.identity
     }
 
+    /// For further instances in the same process.
+    pub(crate) fn instances(&self) -> Arc<Instances> {
+        Arc::clone(&self.instances)
+    }
+
     /// To be told of every start and end of a task.
     pub(crate) fn groups(&self) -> Arc<Mutex<GroupList>> {
         Arc::clone(&self.groups)
+    }
+}
+
+impl Instances {
+    /// A new one, stored durably. Blocks for a disk sync.
+    pub(crate) fn next(&self) -> Result<WorkerId, DirectoryError> {
+        let mut state = self.state.lock();
+        let last = state.last_start_time;
+        let start_time = self.clock.wall().as_secs().max(last.saturating_add(1));
+        let after = state.used_at(start_time);
+        after.store(&self.file)?;
+        *state = after;
+        let rand = self.clock.seed().cast_signed();
+        Ok(WorkerId(InstanceId { start_time, rand }))
     }
 }
 

@@ -78,6 +78,14 @@ impl State {
         }
     }
 
+    /// By one more instance.
+    pub(super) fn used_at(&self, start_time: i64) -> Self {
+        State {
+            last_start_time: start_time,
+            ..self.clone()
+        }
+    }
+
     /// `None` in a directory that no worker has used.
     pub(super) fn load(path: &Path) -> Result<Option<Self>, DirectoryError> {
         let malformed = |reason: String| DirectoryError::Malformed {
@@ -132,6 +140,14 @@ impl LockNumber {
             device: about.dev(),
             inode: about.ino(),
         })
+    }
+
+    /// That of one more lock of the same user, `at` places behind.
+    pub(super) fn behind(number: i32, at: usize) -> i32 {
+        let span = i64::from(i32::MAX) - i64::from(FIRST_NUMBER) + 1;
+        let at = i64::try_from(at).unwrap_or_default();
+        let offset = (i64::from(number) - i64::from(FIRST_NUMBER) + at).rem_euclid(span);
+        i32::try_from(i64::from(FIRST_NUMBER) + offset).unwrap_or(number)
     }
 
     /// Two workers of one host name draw the same one with a probability of 2^-31.

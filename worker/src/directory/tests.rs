@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use brasserie_common::{InvocationId, Time};
 use brasserie_common_runtime::Clock;
+use brasserie_worker_core::AssociationIndex;
 use nix::unistd::Pid;
 
 use super::groups::ListedGroup;
@@ -48,6 +49,38 @@ fn one_directory_keeps_its_machine_lock_and_never_repeats_a_start_time() {
     assert!(!first.machine_lock.hostname.is_empty());
     assert!(second.instance.0.start_time > first.instance.0.start_time);
     assert_ne!(first.instance.0.rand, second.instance.0.rand);
+}
+
+#[test]
+fn every_further_instance_begins_in_a_second_of_its_own_which_successors_know() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let path = parent.path().join("w");
+    let directory = open(&path);
+    let mut last = directory.identity().instance;
+    for _ in 0..5 {
+        let next = directory.instances().next().expect("stored");
+        assert!(next.0.start_time > last.0.start_time);
+        assert_ne!(next.0.rand, last.0.rand);
+        last = next;
+    }
+    drop(directory);
+    assert!(open(&path).identity().instance.0.start_time > last.0.start_time);
+}
+
+#[test]
+fn every_association_has_a_lock_of_its_own_which_no_port_can_be() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let path = parent.path().join("w");
+    let directory = open(&path);
+    let mut identity = directory.identity().clone();
+    for number in [identity.machine_lock.port, i32::MAX - 3] {
+        identity.machine_lock.port = number;
+        assert_eq!(identity.machine_lock_of(0), identity.machine_lock);
+        let locks = (0..16).map(|at| identity.machine_lock_of(at).port);
+        let locks: std::collections::BTreeSet<i32> = locks.collect();
+        assert_eq!(locks.len(), 16);
+        assert!(locks.iter().all(|lock| *lock >= 65_536), "{locks:?}");
+    }
 }
 
 #[test]
@@ -172,12 +205,14 @@ fn the_successor_ends_listed_groups_but_no_stranger_with_the_same_number() {
         group: pid(&task),
         listed: Clock.now(),
         invocation,
+        association: AssociationIndex::FIRST,
     });
     let long_ago = Time::from_nanos(1);
     groups.lock().add(ListedGroup {
         group: pid(&stranger),
         listed: long_ago,
         invocation,
+        association: AssociationIndex::FIRST,
     });
     drop((directory, groups));
     open(&path);

@@ -37,6 +37,7 @@ use std::time::Duration;
 
 use brasserie_common::WallTime;
 use brasserie_common::task::CGroupOptions;
+use brasserie_worker_core::AssociationIndex;
 use nix::unistd::Pid;
 
 pub use files::FileError;
@@ -179,6 +180,7 @@ impl Groups {
         &mut self,
         options: &CGroupOptions,
         now: WallTime,
+        of: AssociationIndex,
     ) -> Result<Option<TaskGroup>, GroupError> {
         if !plan::asks_for_a_group(options) {
             return Ok(None);
@@ -188,7 +190,7 @@ impl Groups {
         for spot in &spots {
             self.places.note(&spot.parent)?;
         }
-        let name = self.namer.next(now);
+        let name = self.namer.next(now, of);
         let limits = Limits::of(options);
         let racy = match options.kill_without_freezer {
             true => Racy::Allowed,

@@ -3,8 +3,11 @@
 use std::fmt;
 
 use brasserie_common::WallTime;
+use brasserie_worker_core::AssociationIndex;
 use nix::unistd::getpid;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::scheduler_flag::MOST_SCHEDULERS;
 
 /// What stays as it is in a name.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
@@ -32,6 +35,23 @@ impl Tag {
     }
 }
 
+/// Whether a name is that of a group of a task that this scheduler has sent.
+pub(super) fn is_of(name: &str, of: AssociationIndex) -> bool {
+    let mut fields = name.rsplit(':');
+    let unique = fields.nth(1).unwrap_or_default();
+    unique.get(8..9) == Some(&format!("{:x}", digit(of)))
+}
+
+/// Which of the worker's schedulers, in one hexadecimal digit.
+fn digit(of: AssociationIndex) -> u32 {
+    u32::try_from(of.0).unwrap_or(u32::MAX) & (u32::MAX >> COUNT_BITS)
+}
+
+/// Of the number behind a tag: the first digit says whose task it is.
+const COUNT_BITS: u32 = 28;
+const MOST_COUNT: u32 = (1 << COUNT_BITS) - 1;
+const _: () = assert!(MOST_SCHEDULERS <= 16);
+
 impl fmt::Display for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:08x}", self.0)
@@ -56,10 +76,11 @@ impl Namer {
         }
     }
 
-    /// `<shard>:<UTC, year to second>:<tag and count>:<process id>`.
-    pub(super) fn next(&mut self, now: WallTime) -> String {
-        self.count = self.count.wrapping_add(1);
-        let (shard, tag, count) = (&self.shard, self.tag, self.count);
+    /// `<shard>:<UTC, year to second>:<tag, scheduler and count>:<process id>`.
+    pub(super) fn next(&mut self, now: WallTime, of: AssociationIndex) -> String {
+        self.count = self.count.wrapping_add(1) & MOST_COUNT;
+        let (shard, tag) = (&self.shard, self.tag);
+        let count = self.count | digit(of) << COUNT_BITS;
         format!("{shard}:{}:{tag}{count:08x}:{}", compact(now), getpid())
     }
 }
@@ -121,7 +142,8 @@ mod tests {
         let tag = Tag(0xab);
         for shard in ["plain-1", "a/b:c", "..", "", "ä ö", &"/".repeat(500)] {
             let mut namer = Namer::new(shard, tag);
-            let names = [namer.next(WallTime(0)), namer.next(WallTime(0))];
+            let of = AssociationIndex::FIRST;
+            let names = [namer.next(WallTime(0), of), namer.next(WallTime(0), of)];
             assert_ne!(names[0], names[1]);
             for name in names {
                 assert!(!name.contains('/') && name.len() < 200, "{name}");
@@ -129,8 +151,22 @@ mod tests {
                 assert_eq!(name.matches(':').count(), 3, "{name}");
             }
         }
-        let first = Namer::new("a/b", tag).next(WallTime(0));
+        let first = Namer::new("a/b", tag).next(WallTime(0), AssociationIndex::FIRST);
         assert!(first.starts_with("a%2Fb:19700101000000:000000ab00000001:"));
+    }
+
+    #[test]
+    fn a_name_says_whose_task_it_is() {
+        let mut namer = Namer::new("s", Tag(7));
+        namer.count = MOST_COUNT - 1;
+        let all = || (0..MOST_SCHEDULERS).map(AssociationIndex);
+        for of in all() {
+            let name = namer.next(WallTime(0), of);
+            assert!(Tag(7).is_in(&name), "{name}");
+            let whose: Vec<_> = all().filter(|one| is_of(&name, *one)).collect();
+            assert_eq!(whose, [of], "{name}");
+        }
+        assert!(!is_of("", AssociationIndex::FIRST));
     }
 
     #[test]

@@ -12,10 +12,12 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use brasserie_worker_core::AssociationIndex;
 use nix::unistd::Pid;
 
 use super::files::FileError;
 use super::killing::{self, Dir, Freezing, Racy};
+use super::name::is_of;
 use super::{GroupError, Tag};
 
 /// Its name in the data directory.
@@ -76,6 +78,8 @@ pub enum Makers {
     All,
     /// Those of this one, who may have a successor by now.
     Process(Pid),
+    /// Of these, those of the tasks that one of its schedulers has sent.
+    Part(Pid, AssociationIndex),
 }
 
 /// The groups that are left of those whose file this is.
@@ -87,9 +91,11 @@ pub fn left_behind(file: &Path, by: Makers) -> Vec<Dir> {
     };
     let parents = lines.take(MAX_PLACES).filter(|line| line.starts_with('/'));
     let entries = parents.flat_map(fs::read_dir).flatten().flatten();
+    let made_by = |name: &str, pid| tag.is_in(name) && name.ends_with(&format!(":{pid}"));
     let is_ours = |name: &str| match by {
         Makers::All => tag.is_in(name),
-        Makers::Process(pid) => tag.is_in(name) && name.ends_with(&format!(":{pid}")),
+        Makers::Process(pid) => made_by(name, pid),
+        Makers::Part(pid, of) => made_by(name, pid) && is_of(name, of),
     };
     let ours = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_ours));
     ours.map(|entry| Dir::found(entry.path())).collect()
@@ -102,6 +108,11 @@ pub fn sweep(file: &Path, worker: Pid) {
     for dir in dirs {
         dir.remove();
     }
+}
+
+/// The same with those of one scheduler's tasks; the worker lives, and removes them.
+pub fn sweep_part(file: &Path, worker: Pid, of: AssociationIndex) {
+    kill_all(&left_behind(file, Makers::Part(worker, of)));
 }
 
 /// What a worker does before it starts anything: the groups of its predecessor are emptied and removed. Those that do not empty
@@ -156,7 +167,14 @@ mod tests {
         let of = |by| left_behind(&file, by);
         let found: Vec<PathBuf> = of(Makers::All).into_iter().map(|d| d.path).collect();
         assert_eq!(found, own);
-        assert_eq!(of(Makers::Process(Pid::from_raw(77))).len(), 2);
+        let worker = Pid::from_raw(77);
+        assert_eq!(of(Makers::Process(worker)).len(), 2);
+        let part = |at| of(Makers::Part(worker, AssociationIndex(at))).len();
+        assert_eq!([part(0), part(1), part(2)], [2, 0, 0]);
+        let part_of_another = first.join("s:20260102030405:0000001f20000001:77");
+        fs::create_dir(&part_of_another).expect("made");
+        assert_eq!([part(0), part(1), part(2)], [2, 0, 1]);
+        fs::remove_dir(&part_of_another).expect("removed");
         assert_eq!(of(Makers::Process(Pid::from_raw(7))), []);
         // Folders without processes are what empty groups look like.
         let left = end_all(&file, Duration::from_secs(5));

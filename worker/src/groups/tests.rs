@@ -141,7 +141,11 @@ fn options() -> CGroupOptions {
 }
 
 fn make(groups: &mut Groups, options: &CGroupOptions) -> TaskGroup {
-    let group = groups.create(options, WallTime::from_secs(1_700_000_000));
+    let group = groups.create(
+        options,
+        WallTime::from_secs(1_700_000_000),
+        AssociationIndex::FIRST,
+    );
     group.expect("made").expect("asked for")
 }
 
@@ -408,14 +412,18 @@ fn what_cannot_be_made_leaves_nothing_and_says_everything() {
         subsystems: vec!["pids".to_owned()],
         ..CGroupOptions::default()
     };
-    let error = groups.create(&missing, WallTime(0)).expect_err("refused");
+    let error = groups
+        .create(&missing, WallTime(0), AssociationIndex::FIRST)
+        .expect_err("refused");
     assert!(error.to_string().contains("no/such/slice"), "{error}");
     for name in ["", "..", "a/b"] {
         let strange = CGroupOptions {
             subsystems: vec![name.to_owned()],
             ..missing.clone()
         };
-        let error = groups.create(&strange, WallTime(0)).expect_err("refused");
+        let error = groups
+            .create(&strange, WallTime(0), AssociationIndex::FIRST)
+            .expect_err("refused");
         assert!(matches!(error, GroupError::Subsystem(_)), "{error}");
     }
 }

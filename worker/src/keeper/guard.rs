@@ -19,6 +19,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpid};
 
 use super::lease::Ledger;
+use super::parts::Parts;
 use super::processes::{self, Process};
 use super::{FORWARDED, KEEPER_NAME, KeeperError, Marker, guarded_signals, kept_program};
 use crate::groups::places;
@@ -27,7 +28,7 @@ use crate::groups::places;
 const IDLE_LOOK: Duration = Duration::from_secs(1);
 /// Between two rounds of the sweep: a killed process is gone within microseconds, and each round reaches one more
 /// generation of descendants, so that even ten generations take a tenth of a second.
-const SWEEP_ROUND: Duration = Duration::from_millis(10);
+pub(super) const SWEEP_ROUND: Duration = Duration::from_millis(10);
 /// How often it is said that something cannot be killed.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(5);
 /// Exit code when the program did not end its tasks in time: what a worker says that is out of touch for too long.
@@ -70,6 +71,8 @@ struct Guard {
     ledger: Ledger,
     timer: TimerFd,
     stage: Stage,
+    /// Of a program with several schedulers.
+    parts: Parts,
 }
 
 /// What became of the program.
@@ -104,6 +107,7 @@ pub(super) fn run(arguments: &[OsString]) -> Result<i32, KeeperError> {
         ledger,
         timer,
         stage: Stage::Guarding,
+        parts: Parts::new(marker, program),
     };
     guard.keep()
 }
@@ -173,7 +177,14 @@ impl Guard {
     /// Does what the program had to do by now and did not do.
     fn enforce(&mut self, now: Time) {
         // In every stage, for it also silences the bell.
-        let terms = self.ledger.read();
+        let all = self.ledger.read();
+        let schedulers = self.ledger.schedulers();
+        if schedulers > 1 && self.stage == Stage::Guarding {
+            let places = self.ledger.places();
+            let next = self.parts.enforce(&all[..schedulers], places, now);
+            return self.arm(next);
+        }
+        let terms = all[0];
         let due = match self.stage {
             Stage::Sweeping { .. } => return self.arm(Time::NEVER),
             Stage::Warned { kill_at } => kill_at,
@@ -291,7 +302,7 @@ impl Guard {
 }
 
 /// To the process and, if it leads one, its whole group at once. Nobody else has its number: it was not reaped.
-fn signal_all_of(process: &Process, signal: Signal) {
+pub(super) fn signal_all_of(process: &Process, signal: Signal) {
     // It can only be gone already, or be a set-user-id program that we may not signal.
     if process.group == process.pid {
         let _ = kill(Pid::from_raw(-process.pid.as_raw()), signal);
@@ -300,7 +311,7 @@ fn signal_all_of(process: &Process, signal: Signal) {
     }
 }
 
-fn say(text: &str) {
+pub(super) fn say(text: &str) {
     // Not `eprintln!`, which panics if nobody reads any more: the keeper must go on.
     let _ = writeln!(std::io::stderr(), "{KEEPER_NAME}: {text}");
 }

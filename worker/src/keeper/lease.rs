@@ -1,14 +1,14 @@
-//! The lease: until when the kept program may leave its tasks alive. The program renews it, the keeper reads it, neither waits
-//! for the other.
+//! The lease: until when the kept program may leave its tasks alive, for each of its schedulers. The program renews it, the keeper
+//! reads it, neither waits for the other.
 //!
 //! ```text
-//!   worker --terms--> page (24 bytes of shared memory) <--reads when a time is over, or the bell rings-- keeper
+//!   worker --terms--> page (a little shared memory) <--reads when a time is over, or the bell rings-- keeper
 //!      \------------> bell (a pipe), only when a time was brought forward ------------------------------/
 //! ```
 //!
-//! Behind the terms stands the path of the file that names where the tasks' control groups are, if the program makes any.
+//! Behind the terms of all schedulers stand their number, and the path of the file that names where the tasks' control groups are, if the program makes any.
 //!
-//! A renewal is one write of 24 bytes into memory, at most one a turn of the driver and only if the terms have changed; they
+//! A renewal is one write of 24 bytes into memory, at most one a turn of the driver and scheduler, and only if its terms have changed; they
 //! change with heartbeats that are answered (at most 20 a second), healthchecks and the worker's own fate. Nothing queues up, so
 //! that a keeper that was stopped finds the present terms and no old ones.
 
@@ -29,6 +29,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::unistd::pipe2;
 
 use super::{KeeperError, marker};
+use crate::scheduler_flag::MOST_SCHEDULERS;
 
 /// How long the keeper lets a program that is only slow do its own killing; what is left of [`KEEPER_DELAY`] is for the keeper's:
 /// a look at the machine's processes and ten rounds of its sweep.
@@ -39,7 +40,11 @@ const _: () = assert!(PATIENCE.as_millis() * 2 <= KEEPER_DELAY.as_millis());
 pub(crate) const LEASE_VARIABLE: &str = "BRASSERIE_KEEPER_LEASE";
 /// As `/proc` shows it.
 const PAGE_NAME: &CStr = c"brasserie-lease";
-const PAGE_BYTES: usize = 24;
+/// Of one scheduler's terms.
+const TERMS_BYTES: usize = 24;
+/// Where the number of schedulers is.
+const COUNT_AT: usize = MOST_SCHEDULERS * TERMS_BYTES;
+const PATH_AT: usize = COUNT_AT + size_of::<u64>();
 /// Tells terms from a page that is just being written.
 const CHECK: u64 = 0x6272_6173_7365_7269;
 /// Reads of a page that is being written, which takes nanoseconds.
@@ -98,16 +103,16 @@ impl Terms {
         self.term_at < before.term_at || self.kill_at < before.kill_at
     }
 
-    fn encode(self) -> [u8; PAGE_BYTES] {
+    fn encode(self) -> [u8; TERMS_BYTES] {
         let (term, kill) = (self.term_at.as_nanos(), self.kill_at.as_nanos());
-        let mut page = [0; PAGE_BYTES];
+        let mut page = [0; TERMS_BYTES];
         page[0..8].copy_from_slice(&term.to_le_bytes());
         page[8..16].copy_from_slice(&kill.to_le_bytes());
         page[16..24].copy_from_slice(&check(term, kill).to_le_bytes());
         page
     }
 
-    fn decode(page: &[u8; PAGE_BYTES]) -> Option<Self> {
+    fn decode(page: &[u8; TERMS_BYTES]) -> Option<Self> {
         let number =
             |at: usize| u64::from_le_bytes(std::array::from_fn::<u8, 8, _>(|i| page[at + i]));
         let (term, kill) = (number(0), number(8));
@@ -127,7 +132,7 @@ fn check(term: u64, kill: u64) -> u64 {
 pub struct Lease {
     page: File,
     bell: File,
-    written: Terms,
+    written: [Terms; MOST_SCHEDULERS],
 }
 
 impl Lease {
@@ -154,31 +159,40 @@ impl Lease {
         Ok(Lease {
             page: open(page)?,
             bell: open(bell)?,
-            written: Terms::NONE,
+            written: [Terms::NONE; MOST_SCHEDULERS],
         })
     }
 
     /// Where the file is that names the places of the tasks' control groups. Once, before the first one is made.
     pub(crate) fn tell_places(&self, file: &Path) -> io::Result<()> {
         let path = file.as_os_str().as_bytes();
-        self.page.write_all_at(path, PAGE_BYTES as u64)
+        self.page.write_all_at(path, PATH_AT as u64)
     }
 
-    /// Never waits.
-    pub fn renew(&mut self, terms: Terms) {
-        if terms == self.written {
+    /// How many schedulers the program has; once, before any task is started. Of several the keeper ends the tasks of one without the
+    /// others', and needs their marks for that.
+    pub fn tell_schedulers(&self, count: usize) -> io::Result<()> {
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        self.page
+            .write_all_at(&count.to_le_bytes(), COUNT_AT as u64)
+    }
+
+    /// Those of one scheduler. Never waits.
+    pub fn renew(&mut self, of: usize, terms: Terms) {
+        let Some(written) = self.written.get_mut(of).filter(|before| **before != terms) else {
             return;
-        }
-        if let Err(error) = self.page.write_all_at(&terms.encode(), 0) {
+        };
+        let at = (of * TERMS_BYTES) as u64;
+        if let Err(error) = self.page.write_all_at(&terms.encode(), at) {
             // Memory that exists already cannot refuse; what the keeper knows is at worst too early, which is safe.
             tracing::error!("cannot renew the keeper's lease: {error}");
             return;
         }
-        if terms.brings_forward(self.written) {
+        if terms.brings_forward(*written) {
             // A bell that is full has been rung.
             let _ = (&self.bell).write(&[1]);
         }
-        self.written = terms;
+        *written = terms;
     }
 }
 
@@ -189,7 +203,7 @@ pub(super) struct Ledger {
     bell: File,
     /// Kept open, so that the bell never looks hung up.
     ring: OwnedFd,
-    known: Terms,
+    known: [Terms; MOST_SCHEDULERS],
 }
 
 impl Ledger {
@@ -197,13 +211,13 @@ impl Ledger {
         // Not close-on-exec: the program inherits both, and nobody else is ever started from here.
         let page = File::from(page()?);
         let (bell, ring) = pipe2(OFlag::O_NONBLOCK)?;
-        page.write_all_at(&Terms::NONE.encode(), 0)
+        page.write_all_at(&Terms::NONE.encode().repeat(MOST_SCHEDULERS), 0)
             .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or_default()))?;
         Ok(Ledger {
             page,
             bell: File::from(bell),
             ring,
-            known: Terms::NONE,
+            known: [Terms::NONE; MOST_SCHEDULERS],
         })
     }
 
@@ -215,9 +229,19 @@ impl Ledger {
     /// What the program has told by [`Lease::tell_places`].
     pub(super) fn places(&self) -> Option<PathBuf> {
         let mut path = vec![0; MAX_PATH_BYTES];
-        let length = self.page.read_at(&mut path, PAGE_BYTES as u64).ok()?;
+        let length = self.page.read_at(&mut path, PATH_AT as u64).ok()?;
         path.truncate(length);
         (!path.is_empty()).then(|| PathBuf::from(OsString::from_vec(path)))
+    }
+
+    /// What the program has told by [`Lease::tell_schedulers`].
+    pub(super) fn schedulers(&self) -> usize {
+        let mut count = [0; size_of::<u64>()];
+        let read = self.page.read_exact_at(&mut count, COUNT_AT as u64);
+        let told = read
+            .ok()
+            .and_then(|()| usize::try_from(u64::from_le_bytes(count)).ok());
+        told.unwrap_or_default().clamp(1, MOST_SCHEDULERS)
     }
 
     /// Readable when the terms were brought forward.
@@ -225,21 +249,32 @@ impl Ledger {
         self.bell.as_fd()
     }
 
-    /// The present terms; silences the bell.
-    pub(super) fn read(&mut self) -> Terms {
+    /// The present terms of all schedulers; silences the bell.
+    pub(super) fn read(&mut self) -> [Terms; MOST_SCHEDULERS] {
         // Before the page is read, so that a later change rings again.
         let mut bytes = [0; BELL_BYTES];
         while matches!((&self.bell).read(&mut bytes), Ok(count) if count > 0) {}
+        for of in 0..MOST_SCHEDULERS {
+            self.read_one(of);
+        }
+        self.known
+    }
+}
+
+impl Ledger {
+    fn read_one(&mut self, of: usize) {
         for _ in 0..READS {
-            let mut page = [0; PAGE_BYTES];
-            if self.page.read_exact_at(&mut page, 0).is_ok()
+            let mut page = [0; TERMS_BYTES];
+            if self
+                .page
+                .read_exact_at(&mut page, (of * TERMS_BYTES) as u64)
+                .is_ok()
                 && let Some(terms) = Terms::decode(&page)
             {
-                self.known = terms;
+                self.known[of] = terms;
                 break;
             }
         }
-        self.known
     }
 }
 
@@ -271,9 +306,9 @@ mod tests {
     #[test]
     fn the_keeper_reads_the_last_terms_and_hears_only_of_those_that_hurry() {
         let mut ledger = Ledger::new().expect("made");
-        assert_eq!(ledger.read(), Terms::NONE);
+        assert_eq!(ledger.read()[0], Terms::NONE);
         let mut lease = Lease::open(&ledger.numbers()).expect("opened");
-        lease.renew(Terms::NONE);
+        lease.renew(0, Terms::NONE);
         assert!(!rings(&ledger));
         for (terms, hurries) in [
             (Terms::living(at(100), WAIT), true),
@@ -283,9 +318,9 @@ mod tests {
             (Terms::dying(at(109), WAIT), true),
             (Terms::NONE, false),
         ] {
-            lease.renew(terms);
+            lease.renew(0, terms);
             assert_eq!(rings(&ledger), hurries, "{terms:?}");
-            assert_eq!(ledger.read(), terms);
+            assert_eq!(ledger.read()[0], terms);
             assert!(!rings(&ledger));
         }
     }
@@ -296,10 +331,10 @@ mod tests {
         let mut lease = Lease::open(&ledger.numbers()).expect("opened");
         // More than any pipe holds, each one earlier than the one before.
         for second in (1..100_000).rev() {
-            lease.renew(Terms::living(at(second), WAIT));
+            lease.renew(0, Terms::living(at(second), WAIT));
         }
         assert!(rings(&ledger));
-        assert_eq!(ledger.read(), Terms::living(at(1), WAIT));
+        assert_eq!(ledger.read()[0], Terms::living(at(1), WAIT));
     }
 
     #[test]
@@ -321,9 +356,31 @@ mod tests {
         assert_eq!(ledger.places(), None);
         let mut lease = Lease::open(&ledger.numbers()).expect("opened");
         lease.tell_places(Path::new("/data/cgroups")).expect("told");
-        lease.renew(Terms::living(at(100), WAIT));
+        lease.renew(0, Terms::living(at(100), WAIT));
         assert_eq!(ledger.places(), Some(PathBuf::from("/data/cgroups")));
-        assert_eq!(ledger.read(), Terms::living(at(100), WAIT));
+        assert_eq!(ledger.read()[0], Terms::living(at(100), WAIT));
+    }
+
+    #[test]
+    fn each_scheduler_has_terms_of_its_own() {
+        let mut ledger = Ledger::new().expect("made");
+        assert_eq!(ledger.schedulers(), 1);
+        let mut lease = Lease::open(&ledger.numbers()).expect("opened");
+        lease.tell_schedulers(2).expect("told");
+        lease.tell_places(Path::new("/data/cgroups")).expect("told");
+        lease.renew(1, Terms::living(at(100), WAIT));
+        assert!(rings(&ledger));
+        lease.renew(0, Terms::living(at(200), WAIT));
+        lease.renew(MOST_SCHEDULERS, Terms::living(at(1), WAIT));
+        let mut told = [Terms::NONE; MOST_SCHEDULERS];
+        (told[0], told[1]) = (Terms::living(at(200), WAIT), Terms::living(at(100), WAIT));
+        assert_eq!(ledger.read(), told);
+        // Later for one says nothing of the other.
+        lease.renew(1, Terms::NONE);
+        assert!(!rings(&ledger));
+        assert_eq!(ledger.read()[..2], [told[0], Terms::NONE]);
+        assert_eq!(ledger.schedulers(), 2);
+        assert_eq!(ledger.places(), Some(PathBuf::from("/data/cgroups")));
     }
 
     #[test]
@@ -331,7 +388,7 @@ mod tests {
         let mut page = Terms::living(at(7), WAIT).encode();
         page[3] ^= 1;
         assert_eq!(Terms::decode(&page), None);
-        assert_eq!(Terms::decode(&[0; PAGE_BYTES]), None);
+        assert_eq!(Terms::decode(&[0; TERMS_BYTES]), None);
         for bad in ["", "3", "x:y", "-1:2", "999999:999998"] {
             assert!(Lease::open(bad).is_err(), "{bad}");
         }

@@ -18,6 +18,9 @@
 //! stops the worker for good and sends its tasks SIGTERM, and after the kill wait SIGKILL to all of them and to the worker, whom
 //! no SIGCONT revives then. How late that may be, and why it is in time: [`brasserie_common::health::timeouts`].
 //!
+//! A worker with several schedulers has a lease for each of them, and is not to blame for what it cannot do for one of them alone: it is
+//! left as it is, and only the tasks of that scheduler are ended (`parts`), by the same marks by which a successor would find them.
+//!
 //! What a keeper cannot help: it is stopped together with the worker while the tasks go on (a signal to both, a control group
 //! with both and without the tasks). When it goes on, it acts at once. While the machine sleeps, tasks sleep too; after it they
 //! live no longer than the keeper needs to act, since its clock counts the sleep.
@@ -26,6 +29,7 @@
 
 mod guard;
 pub mod lease;
+mod parts;
 pub(crate) mod processes;
 
 use std::ffi::{CString, OsStr, OsString};
@@ -47,6 +51,8 @@ pub const KEEPER_NAME: &str = "brasserie-keeper";
 pub(crate) const ARGUMENTS_VARIABLE: &str = "BRASSERIE_KEEPER_ARGUMENTS";
 /// Tells a program that it is kept, and marks everything that it ever starts: `PID:RANDOM` of its keeper.
 pub(crate) const MARKER_VARIABLE: &str = "BRASSERIE_KEPT";
+/// Tells the tasks of a program's schedulers apart, if it has several: the program's mark, `:`, and which scheduler in its list.
+pub(crate) const KEPT_FOR_VARIABLE: &str = "BRASSERIE_KEPT_FOR";
 /// This program, even if its file was replaced or removed since it started.
 const THIS_PROGRAM: &str = "/proc/self/exe";
 /// What people and service managers send to end a program.
@@ -90,6 +96,11 @@ impl Marker {
     /// As it stands in an environment block.
     pub(crate) fn entry(&self) -> Vec<u8> {
         format!("{MARKER_VARIABLE}={}", self.0).into_bytes()
+    }
+
+    /// What marks the tasks of this scheduler of the program.
+    pub(crate) fn of(&self, scheduler: usize) -> String {
+        format!("{}:{scheduler}", self.0)
     }
 
     fn keeper(&self) -> Option<u32> {

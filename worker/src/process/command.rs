@@ -19,7 +19,8 @@ use super::accounts::{Accounts, Chosen, WHO};
 use super::environment::{DEVICE_ORDER, VISIBLE_DEVICES, without_cards};
 use super::folders::{Folders, WorkingDir};
 use super::launch::{Account, Refused, Step};
-use super::{PassedEnvironment, SpawnRequest};
+use super::{Marks, PassedEnvironment, SpawnRequest};
+use crate::keeper::{self, KEPT_FOR_VARIABLE, Marker};
 
 /// Larger JSON arguments are not repeated in `BRASSERIE_ARGUMENT`: arguments and environment share one kernel limit, and
 /// one string may have at most 128 KiB, so this leaves room for the name and for whatever the environment holds.
@@ -77,6 +78,8 @@ pub(super) struct Commands {
     environments: HashMap<String, Environment>,
     path: Vec<PathBuf>,
     status_path: String,
+    /// If tasks are marked with their schedulers.
+    marker: Option<Marker>,
 }
 
 /// What passes to all tasks of a user.
@@ -109,7 +112,7 @@ impl Commands {
         data_dir: &Path,
         status_number: RawFd,
         passed: &PassedEnvironment,
-        accounts: &Accounts,
+        (accounts, marks): (&Accounts, Marks),
     ) -> io::Result<Self> {
         let folders = Folders::open(data_dir, accounts)?;
         let environment = passed.entries(std::env::vars_os());
@@ -131,6 +134,10 @@ impl Commands {
             environments,
             path,
             status_path,
+            marker: match marks {
+                Marks::None => None,
+                Marks::OfSchedulers => keeper::marker(),
+            },
         })
     }
 
@@ -202,6 +209,11 @@ impl Commands {
         ];
         if request.argument.len() <= ARGUMENT_IN_ENVIRONMENT_LIMIT {
             values.push(("BRASSERIE_ARGUMENT", request.argument.as_str()));
+        }
+        let mark = self.marker.as_ref();
+        let mark = mark.map(|marker| marker.of(request.association.0));
+        if let Some(mark) = &mark {
+            values.push((KEPT_FOR_VARIABLE, mark));
         }
         if !devices.is_empty() {
             values.push((VISIBLE_DEVICES, &devices));

@@ -5,7 +5,7 @@ use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use crate::keeper::lease::LEASE_VARIABLE;
-use crate::keeper::{ARGUMENTS_VARIABLE, MARKER_VARIABLE};
+use crate::keeper::{ARGUMENTS_VARIABLE, KEPT_FOR_VARIABLE, MARKER_VARIABLE};
 
 /// What programs cannot do without: where others lie, who and where they are, which language and time they speak.
 const USUAL: [&str; 8] = [
@@ -15,7 +15,8 @@ const USUAL: [&str; 8] = [
 const USUAL_PREFIX: &str = "LC_";
 
 /// What a task finds with a value of its own or not at all.
-const OWN: [&str; 6] = [
+const OWN: [&str; 7] = [
+    KEPT_FOR_VARIABLE,
     "BRASSERIE_JOB",
     "BRASSERIE_NODE",
     "BRASSERIE_PATH_TO_NODE",

@@ -56,6 +56,7 @@ use std::time::{Duration, Instant};
 use brasserie_common::{
     Ending, InvocationId, JobName, NodeName, ReportedStatus, Story, TaskSubprocessOptions, Time,
 };
+use brasserie_worker_core::AssociationIndex;
 
 use crate::groups::{GroupsConfig, Meter};
 use crate::logs::LogStore;
@@ -94,6 +95,8 @@ pub struct RunnerConfig {
     pub descriptors: Option<DescriptorLimit>,
     /// Who ends what leaves its task's process group.
     pub orphans: Orphans,
+    /// Of several schedulers, whether tasks are marked with theirs.
+    pub marks: Marks,
     /// Whose rights tasks may have instead of this process's.
     pub accounts: Accounts,
 }
@@ -117,9 +120,20 @@ impl RunnerConfig {
             descriptors: None,
             groups: None,
             orphans: Orphans::Leave,
+            marks: Marks::None,
             accounts: Accounts::default(),
         }
     }
+}
+
+/// What the keeper, if it has to end the tasks of one scheduler, knows them by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Marks {
+    /// There is one scheduler only, or no keeper.
+    #[default]
+    None,
+    /// In the environment.
+    OfSchedulers,
 }
 
 /// A task to start.
@@ -138,6 +152,8 @@ pub struct SpawnRequest {
     /// It must not start later: by the clock that counts suspend, looked at when all else is ready. What was queued before the
     /// machine or this process was paused may run elsewhere by now.
     pub not_after: Time,
+    /// Whose task it is.
+    pub association: AssociationIndex,
     /// When the worker was asked.
     pub asked: Instant,
 }
@@ -151,6 +167,8 @@ pub struct Began {
     pub refresh: Duration,
     /// If it has control groups.
     pub meter: Option<Meter>,
+    /// Whose task it is.
+    pub association: AssociationIndex,
 }
 
 /// Where results go. Called on the supervising thread: it must not block, and may call the runner.

@@ -91,6 +91,16 @@ impl ProcessRunner {
         self.inbox.kill(key, request, by)
     }
 
+    /// Queues a stop of exactly this run: its processes stay where they stand. Does not wait. Of one that ends there is nothing to do.
+    pub fn suspend(&self, key: &RunKey) {
+        self.inbox.pause(key, Stops::Now);
+    }
+
+    /// Queues that it goes on.
+    pub fn resume(&self, key: &RunKey) {
+        self.inbox.pause(key, Stops::NoMore);
+    }
+
     /// Ends every task, those that only wait for their start included: TERM, and KILL after `wait` (at once if zero). No
     /// task is accepted from now on. `done` is called on the supervising thread once the sink has heard of the last one.
     pub fn kill_all(&self, wait: Duration, by: EndedBy, done: impl FnOnce() + Send + 'static) {
@@ -129,6 +139,8 @@ pub(super) enum Command {
     },
     /// As [`Inbox::take_kill`] says.
     Kill(TaskNumber),
+    /// Its process stops, or goes on.
+    Pause { number: TaskNumber, stops: Stops },
     KillAll {
         wait: Duration,
         by: EndedBy,
@@ -137,6 +149,13 @@ pub(super) enum Command {
     },
     /// Kill everything at once and leave.
     Stop,
+}
+
+/// Whether a run's processes are stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stops {
+    Now,
+    NoMore,
 }
 
 /// A wish for a run's end.
@@ -274,6 +293,18 @@ impl Inbox {
         Ok(())
     }
 
+    /// Always accepted: there are no more of them than the core chooses, a few for each run that begins or ends.
+    fn pause(&self, key: &RunKey, stops: Stops) {
+        {
+            let mut state = self.state.lock();
+            let Some(number) = state.keys.get(key).copied() else {
+                return;
+            };
+            state.queue.push_back(Command::Pause { number, stops });
+        }
+        self.wake_up();
+    }
+
     /// Always accepted, whatever waits: an end must not fail.
     fn end(&self, command: Command) {
         {
@@ -344,6 +375,7 @@ mod tests {
             options: brasserie_common::TaskSubprocessOptions::default(),
             cuda_devices: Vec::new(),
             not_after: brasserie_common::Time::NEVER,
+            association: brasserie_worker_core::AssociationIndex::FIRST,
             asked: Instant::now(),
         }
     }

@@ -23,7 +23,7 @@ use super::launch::{Child, Launch, Limit, Way};
 use super::pipes::{LineSplitter, Pipe, PipeKind, StatusCollector, Tail};
 use super::rate::RateLimit;
 use super::refusals::{Asked, beyond_our_own, explain, kernels};
-use super::runner::{Command, Inbox, TaskNumber};
+use super::runner::{Command, Inbox, Stops, TaskNumber};
 use super::spawn::{self, Launcher};
 use super::strays::{LOOK, Strays};
 use super::task::{Declared, Stage, Task, Telling};
@@ -121,7 +121,7 @@ impl Supervisor {
             &config.data_dir,
             reserved.status_number(),
             &config.environment,
-            &config.accounts,
+            (&config.accounts, config.marks),
         )?;
         let groups = config.groups.clone().map(Groups::open);
         groups.iter().for_each(Groups::announce);
@@ -197,6 +197,14 @@ impl Supervisor {
                         self.kill(number, kill.request, kill.by, kill.asked);
                     }
                 }
+                Some(Command::Pause { number, stops }) => {
+                    if let Some(task) = self.tasks.get_mut(&number) {
+                        match stops {
+                            Stops::Now => task.stop(),
+                            Stops::NoMore => task.go_on(),
+                        }
+                    }
+                }
                 Some(Command::KillAll {
                     wait,
                     by,
@@ -251,6 +259,7 @@ impl Supervisor {
                     leader: child.pid,
                     refresh: request.options.refresh_resources,
                     meter: group.as_ref().map(TaskGroup::meter),
+                    association: request.association,
                 };
                 self.sink.started(&key, began);
                 let task = Task {
@@ -260,6 +269,7 @@ impl Supervisor {
                     pidfd: Some(child.pidfd),
                     pipes: pipes.map(Pipe::Unwatched),
                     stage: Stage::Running,
+                    is_stopped: false,
                     sent: Signalled::No,
                     signalled: Signalled::No,
                     kill_at: None,
@@ -366,7 +376,7 @@ impl Supervisor {
         let asked = &request.options.cgroups;
         let made = match &mut self.groups {
             Some(groups) => groups
-                .create(asked, Clock.wall())
+                .create(asked, Clock.wall(), request.association)
                 .map_err(|e| e.to_string()),
             None if asks_for_a_group(asked) => Err("this worker makes none".to_owned()),
             None => Ok(None),

@@ -49,6 +49,8 @@ pub(super) struct Task {
     pub pidfd: Option<OwnedFd>,
     pub pipes: [Pipe; 3],
     pub stage: Stage,
+    /// For others; see [`Task::stop`].
+    pub is_stopped: bool,
     /// The strongest signal that its group got.
     pub sent: Signalled,
     /// The strongest one that came while the child still ran: what the final status goes by.
@@ -233,6 +235,8 @@ impl Task {
         self.sent = wanted;
         let alive = self.stage == Stage::Running && self.exit_of_zombie().is_none();
         self.signal_group(signal);
+        // The stopped hear of nothing but SIGKILL.
+        self.go_on();
         match wanted {
             Signalled::No => {}
             Signalled::Term => self.terminate_strays(),
@@ -241,6 +245,22 @@ impl Task {
         if alive {
             self.signalled = wanted;
             self.ended_by.get_or_insert(by);
+        }
+    }
+
+    /// Stops the process group where it stands, if the child still runs and nobody has asked for its end.
+    pub(super) fn stop(&mut self) {
+        let may_stop = self.stage == Stage::Running && self.sent == Signalled::No;
+        if may_stop && self.exit_of_zombie().is_none() {
+            self.is_stopped = true;
+            self.signal_group(Signal::SIGSTOP);
+        }
+    }
+
+    /// Lets it go on.
+    pub(super) fn go_on(&mut self) {
+        if std::mem::take(&mut self.is_stopped) && self.stage == Stage::Running {
+            self.signal_group(Signal::SIGCONT);
         }
     }
 

@@ -168,6 +168,7 @@ pub(super) fn command(words: &[&str]) -> SpawnRequest {
         },
         cuda_devices: Vec::new(),
         not_after: Time::NEVER,
+        association: brasserie_worker_core::AssociationIndex::FIRST,
         asked: Instant::now(),
     }
 }

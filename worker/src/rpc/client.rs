@@ -11,9 +11,10 @@ use brasserie_thrift::generated::scheduler::{
     BistroSchedulerUpdateStatusArgs, BistroSchedulerUpdateStatusResult,
 };
 use brasserie_thrift::rpc::{
-    CallResult, ClientConfig, ClientPool, ConnectionLosses, Limits, PeerAddr, Timeouts,
+    CallResult, ClientConfig, ClientPool, ConnectionLosses, Limits, PeerAddr, Timeouts, Unknown,
 };
 use brasserie_worker_core::{Call, CallReply, Goodbye};
+use thrift::ApplicationErrorKind;
 
 /// Between the client's own timeouts and the core's deadline: what the machine may need to run a task that is ready.
 const DEADLINE_SLACK: Duration = Duration::from_secs(1);
@@ -94,7 +95,10 @@ impl SchedulerClient {
                 let request = (*request).into();
                 let arguments = BistroSchedulerRequestWorkArgs { request };
                 pool.call_then(&member, "requestWork", &arguments, |result| {
-                    done(outcome(result, work_reply));
+                    done(match is_unknown_call(&result) {
+                        true => CallOutcome::Done(CallReply::NoSuchCall),
+                        false => outcome(result, work_reply),
+                    });
                 });
             }
             Call::UpdateStatus {
@@ -132,6 +136,16 @@ fn work_reply(result: BistroSchedulerRequestWorkResult) -> Result<CallReply, Str
         .ok_or("the answer to the request for work is empty")?;
     let reply = parse("requestWork", reply).map_err(|e| e.to_string())?;
     Ok(CallReply::Work(Box::new(reply)))
+}
+
+/// Whether the scheduler has answered that it does not know the method.
+fn is_unknown_call<R>(result: &CallResult<R>) -> bool {
+    match result {
+        CallResult::Unknown(Unknown::Exception { kind, .. }) => {
+            *kind == ApplicationErrorKind::UnknownMethod
+        }
+        CallResult::Done(_) | CallResult::NotSent(_) | CallResult::Unknown(_) => false,
+    }
 }
 
 fn idle_timeout(heartbeat_period: Duration) -> Duration {

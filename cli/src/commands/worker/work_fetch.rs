@@ -23,33 +23,31 @@ const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
 /// Home, and everything below is gone.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
-/// Shows the worker's own picture of its work fetch at this moment, which decides nothing by being looked at.
-///
-/// Without SHARD, the one worker that the scheduler knows is shown; of several, a line for each of their schedulers: who asks whom for
-/// what, and when the next request may come.
+/// Shows one worker in full, or a line for each.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A worker that was started with --work-fetch asks its schedulers for work when too little of it is there. What is shown:
-  marks        it asks when less than so many seconds of work are there (low water), for up to so many (high water)
-  saturated    for so long all instances of a type of processors stay busy with the tasks that are there
-  shortfall    instance-seconds of work that are missing to keep them all busy until the high water mark: what is asked for
-  busy         for so long all instances are taken by tasks whose deadlines are in danger: nothing new can begin before
-  got          REC, what a scheduler's tasks got of the worker lately, as a part of what all schedulers got; old use counts less
+A worker that was started with --work-fetch asks for work when less is there than its low water
+mark, for up to its high water mark. What is shown:
+  saturated    for so long the processors of a type all stay busy with the tasks that are there
+  shortfall    instance-seconds that are missing to keep them busy until the high water mark
+  busy         for so long all of them are taken by tasks whose deadlines are in danger
+  got          REC: what a scheduler's tasks got of the worker lately, as a part of what all got
   share        what the scheduler is to have of the worker, as a part of all shares
-  priority     got against share: 0 for who got nothing, -1 for who got exactly its share; the highest is asked first
-  may have     the part of the instances that the scheduler may have of what is fetched now
-  not asked    why the scheduler is not asked, or not for this type; a backoff tells when it ends
+  priority     got against share, less what is queued: 0 for who got nothing, -1 for who got its
+               share; the highest is asked first
+  may have     the part of the processors that it may have of what is fetched now
+  not asked    why it is not asked, or not for this type; a backoff tells when it ends
 
 Try it:
-  brasserie worker work-fetch                             all workers of the scheduler on this machine
-  brasserie worker work-fetch w1 --scheduler s1:6789      one of them, by the scheduler that knows where it is
-  brasserie worker work-fetch --worker host7:40123        one whose address is known, without a scheduler
-  brasserie worker work-fetch w1 --watch                  again every two seconds, until Ctrl-C
-  brasserie worker work-fetch --json --watch              for programs: one document a line
+  brasserie worker work-fetch                           all workers of the scheduler here
+  brasserie worker work-fetch w1 --scheduler s1:6789    one, by the scheduler that knows it
+  brasserie worker work-fetch --worker host7:40123      one, by its address alone
+  brasserie worker work-fetch w1 --watch                again every two seconds, until Ctrl-C
+  brasserie worker work-fetch --json --watch            for programs: one document a line
 
 Exit codes:
   0  shown
-  1  nobody could be asked, there is no such worker, or it takes what it is sent and asks for nothing
+  1  nobody could be asked, there is no such worker, or it takes what it is sent
   2  wrong usage")]
 pub(crate) struct Args {
     /// The worker, as `brasserie status` names it [default: all].

@@ -375,6 +375,7 @@ impl Turn<'_> {
 
     fn perform(&mut self, effect: Effect) {
         match effect {
+            Effect::Suspend { .. } | Effect::Resume { .. } => {}
             Effect::Reply { request, reply } => self.reply(request, reply),
             Effect::Call { id, call, .. } => self.call(id, call),
             Effect::Spawn { run, .. } => {
@@ -461,6 +462,7 @@ impl Turn<'_> {
         );
         let (place, worker) = (self.place, self.process.id);
         let (asking, happening, request) = match what {
+            Call::RequestWork { .. } => return,
             Call::Heartbeat {
                 worker: description,
                 worker_set,

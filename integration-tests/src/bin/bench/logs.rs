@@ -131,6 +131,7 @@ fn through_worker(dir: &Path, lines: usize, output: Output) {
             ..TaskSubprocessOptions::default()
         },
         not_after: Time::NEVER,
+        association: brasserie_worker_core::AssociationIndex::FIRST,
         asked: Instant::now(),
     };
     runner.spawn(request).expect("accepted");

@@ -60,6 +60,10 @@ impl Runner for NoopRunner {
         Err(KillError::Unknown)
     }
 
+    fn suspend(&self, _: &RunKey) {}
+
+    fn resume(&self, _: &RunKey) {}
+
     fn kill_all(&self, _wait: Duration, _by: EndedBy, done: Box<dyn FnOnce() + Send>) {
         done();
     }

@@ -880,6 +880,20 @@ fn a_worker_that_does_not_tell_what_its_tasks_take_is_asked_nothing_of() {
 }
 
 #[test]
+fn a_run_costs_more_than_a_search_only_if_it_is_not_listed_or_has_a_deadline() {
+    let mut asks = knows(request(1, Vec::new()), &[7, 3, 5]);
+    let listed = asks.known.as_mut().expect("a list");
+    (listed[1].remaining, listed[1].deadline) = (Some(1.0), Some(9.0));
+    listed[2].remaining = Some(1.0);
+    let known = Known::of(&asks);
+    let weighed = (1..9).filter(|number| known.is_weighed(run(*number)));
+    assert_eq!(weighed.collect::<Vec<_>>(), [1, 2, 3, 4, 6, 8]);
+    // Who does not say what it has is taken at its word.
+    asks.known = None;
+    assert!(!Known::of(&asks).is_weighed(run(1)));
+}
+
+#[test]
 fn a_run_that_a_worker_must_list_and_does_not_is_told() {
     let sent = |number, acknowledged| Sent {
         invocation: run(number),

@@ -10,11 +10,10 @@ use brasserie_common::{
     BackoffDuration, CallOutcome, EndedBy, Health, InvocationId, JobId, Kill, KillRequest,
     RecordSeq, RefusalCode, ReportedStatus, RequestId, Shard, Story, TaskKey, Time, WorkerId,
 };
-use brasserie_common_config::{Config, JobConfig};
 use brasserie_scheduler_engine::{Placement, Restart, Task};
 
 use super::stories::kept;
-use super::{Run, RunState};
+use super::{Run, RunState, kill_request};
 use crate::calls::Purpose;
 use crate::effect::{Call, CallReply, Rejection, Reply};
 use crate::event::StatusUpdate;
@@ -511,11 +510,4 @@ fn unknown_run(update: &StatusUpdate) -> Result<Option<RecordSeq>, Rejection> {
     Err(Rejection::UnknownRun {
         run: run_text(update),
     })
-}
-
-/// As the job says; what has none goes by the settings.
-pub(crate) fn kill_request(config: Option<&Config>, job: Option<&JobConfig>) -> KillRequest {
-    let own = job.map(|job| job.kill_subprocess);
-    own.or_else(|| config.map(|config| config.kill_subprocess))
-        .unwrap_or_default()
 }

@@ -6,19 +6,17 @@ use brasserie_common::{JobId, NodeId, Time};
 use brasserie_common_config::{Config, JobConfig, LevelId, ResourceId};
 
 use super::Structure;
-use super::demands::Demand;
+use super::choose::{KeepsDeadlines, NoWorker};
 use super::policy::Candidates;
 use super::resources::{Charge, ChargeGroup, is_met, need_of};
 use super::running::Run;
 use super::wait_lists::{WaitKey, WaitLists};
-use super::worker_limits::leftover;
-use super::workers::Worker;
 use crate::engine::{Engine, Reach};
 use crate::forest::Row;
 use crate::forest::below::Below;
 use crate::forest::index::Forest;
 use crate::statuses::columns::Parked;
-use crate::types::{Due, Placement, Task, TaskState, Tries, WorkerIndex};
+use crate::types::{Placement, Task, TaskState, Tries, WorkerIndex};
 
 /// What became of trying a task.
 enum Attempt {
@@ -29,19 +27,6 @@ enum Attempt {
     /// No worker has room for any task of the job. It stays ready.
     NoWorker,
 }
-
-/// Why none takes a task.
-enum NoWorker {
-    /// No worker has room.
-    Anywhere,
-    /// None has of the host where it must run.
-    OnHost(NodeId),
-    /// One has, but not in time.
-    Late,
-}
-
-/// Whoever knows what workers have to do says whether they stay in time with one more task.
-pub type KeepsDeadlines<'a> = &'a mut dyn FnMut(WorkerIndex, Due) -> bool;
 
 impl Engine {
     /// Starts one task on one worker: it is then marked running and charged. `None`: nothing can start until something
@@ -168,32 +153,6 @@ impl Engine {
             }
         }
         Attempt::Parked
-    }
-
-    /// A worker with room; or else why there is none.
-    fn find_worker_for(
-        &mut self,
-        forest: &Forest,
-        config: &Config,
-        job_config: &JobConfig,
-        (id, row): (JobId, u32),
-        judge: KeepsDeadlines<'_>,
-    ) -> Result<WorkerIndex, NoWorker> {
-        let host = self.required_host(forest, job_config, row);
-        let demand = self.jobs[id.index()].demand;
-        let (plan, ledger) = (&self.plan, &self.ledger);
-        let leftover =
-            |worker: &Worker, demand: &Demand| leftover(config, plan, ledger, worker, demand);
-        let chosen = self
-            .pool
-            .select(demand, host, config.worker_selector, leftover);
-        let worker = chosen.ok_or(host.map_or(NoWorker::Anywhere, NoWorker::OnHost))?;
-        let due = self.pool.due_at(demand, worker);
-        if due.is_some_and(|due| !judge(worker, due)) {
-            self.pool.note_late(demand, worker);
-            return Err(NoWorker::Late);
-        }
-        Ok(worker)
     }
 
     /// The node nearest to the root, on the path to it, that is short of something: there most tasks can wait together.

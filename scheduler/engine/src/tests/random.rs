@@ -768,13 +768,51 @@ fn run(order: NodeOrder, policy: SchedulerPolicy, steps: Vec<(u8, u64)>) {
     pair.end_all();
 }
 
+/// Two workers, and jobs that could all start but for what the workers ask for.
+fn pair_with_deadlines() -> Pair {
+    let mut pair = Pair::new(NodeOrder::Original, SchedulerPolicy::RoundRobin);
+    let mut slots = resource("slots", WORKER, 1, 0);
+    slots.limit = ResourceLimit::ReportedCores;
+    let mut jobs = ["j0", "j1", "j2"].map(job);
+    for job in &mut jobs {
+        job.resources = vec![1];
+        job.bufferable = true;
+        job.task_subprocess.deadline = Some(Duration::from_secs(100));
+    }
+    jobs[1].est_duration = Some(Duration::from_secs(30));
+    jobs[2].level_for_host_placement = Some(HOST);
+    let config = Arc::new(config(vec![slots], jobs.to_vec()));
+    for (name, host) in [("w0", "h0"), ("w1", "h1")] {
+        let worker = pair.engine.upsert_worker(&shard(name), on_host(host));
+        pair.engine.set_eligibility(worker, Eligibility::Eligible);
+        pair.plain
+            .workers
+            .insert(name.to_owned(), (on_host(host), true));
+    }
+    for seed in 0..9 {
+        pair.ask_for_work(&mut Dice::new(seed));
+    }
+    let hosts: [(&str, &[&str]); 2] = [("h0", &["d0", "d1", "d2"]), ("h1", &["d3", "d4"])];
+    let table = Arc::new(nodes(&config, &hosts));
+    pair.plain.config = Some(Arc::clone(&config));
+    pair.engine.apply_config(pair.now, config);
+    pair.engine.apply_nodes(pair.now, table);
+    pair
+}
+
 fn steps() -> impl Strategy<Value = Vec<(u8, u64)>> {
     let start = (any::<u64>(), any::<u64>(), any::<u64>());
-    let more = proptest::collection::vec((0u8..22, any::<u64>()), 1..60);
+    let more = proptest::collection::vec((0u8..28, any::<u64>()), 1..60);
     (start, more).prop_map(|((a, b, c), more)| {
         let more = more.into_iter().map(|(kind, seed)| {
-            // Ends are the most frequent event.
-            (if kind > 17 { 5 } else { kind }, seed)
+            // Ends are the most frequent event, and requests for work.
+            let kind = match kind {
+                0..18 => kind,
+                18..22 => 5,
+                22..25 => 16,
+                _ => 17,
+            };
+            (kind, seed)
         });
         [(0, a), (1, b), (2, c)].into_iter().chain(more).collect()
     })
@@ -791,6 +829,18 @@ proptest! {
     #[test]
     fn random_order_starts_all_that_could_start(steps in steps()) {
         run(NodeOrder::Random, SchedulerPolicy::RoundRobin, steps);
+    }
+
+    #[test]
+    fn who_would_be_late_waits_until_its_worker_asks_anew(
+        steps in proptest::collection::vec((0..6_usize, any::<u64>()), 1..80),
+    ) {
+        let mut pair = pair_with_deadlines();
+        for (kind, seed) in steps {
+            // Requests, what was learned, and ends.
+            pair.step([16, 16, 17, 5, 5, 8][kind], seed);
+            pair.place_and_check();
+        }
     }
 
     #[test]

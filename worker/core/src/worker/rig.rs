@@ -142,10 +142,16 @@ impl Rig {
     /// Like `new`, but born later.
     pub(super) fn shifted(millis: u64) -> Self {
         let mut rig = Self::new();
-        rig.now = rig.now + Duration::from_millis(millis);
-        let options = Options::clone(&rig.own().options);
-        rig.worker = Worker::new(options, rig.now);
+        let later = rig.now + Duration::from_millis(millis);
+        rig.born_at(later);
         rig
+    }
+
+    /// As if nothing had been before.
+    pub(super) fn born_at(&mut self, now: Time) {
+        self.now = now;
+        let options = Options::clone(&self.own().options);
+        self.worker = Worker::new(options, now);
     }
 
     pub(super) fn with(change: impl FnOnce(&mut Options)) -> Self {
@@ -201,6 +207,10 @@ impl Rig {
     /// Time passes at once, without a look in between.
     pub(super) fn sleep(&mut self, millis: u64) {
         self.now = self.now + Duration::from_millis(millis);
+    }
+
+    pub(super) fn sleep_until(&mut self, at: Time) {
+        self.now = at;
     }
 
     /// Time passes, and every timer is served when it is due.

@@ -10,3 +10,4 @@ mod preemption;
 mod queueing;
 mod reporting;
 mod running;
+mod several;

@@ -364,3 +364,45 @@ fn dropping_the_runner_kills_and_reports() {
     assert_eq!((&*end.key, ran(&end).signalled), (&key, Signalled::Kill));
     drop(dir);
 }
+
+/// The letter by which the kernel tells what a process does: `T` if it is stopped.
+fn state(pid: &str) -> char {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is there");
+    let (_, behind_the_name) = stat.rsplit_once(')').expect("a name in brackets");
+    behind_the_name.trim().chars().next().expect("a letter")
+}
+
+fn await_state(pid: &str, is_right: impl Fn(char) -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_right(state(pid)) {
+        assert!(Instant::now() < deadline, "its state stays {}", state(pid));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn a_stopped_task_stands_still_with_its_children_goes_on_and_hears_of_its_end() {
+    let mut bench = Bench::new();
+    let text = "sleep 1000 & echo $$ $! > pids; echo ready; wait";
+    let key = start(&bench, text, StatusFrom::ExitCode);
+    let pids = bench.dir().join("jobs").join(key.job.as_str()).join("pids");
+    let pids = std::fs::read_to_string(pids).expect("it was written");
+    let pids: Vec<&str> = pids.split_whitespace().collect();
+    let all = |is_right: fn(char) -> bool| pids.iter().for_each(|pid| await_state(pid, is_right));
+    bench.runner.suspend(&key);
+    all(|state| state == 'T');
+    bench.runner.resume(&key);
+    all(|state| state != 'T');
+    bench.runner.suspend(&key);
+    all(|state| state == 'T');
+    // TERM alone would wait for ever.
+    let term = request(KillMethod::Term, Duration::ZERO);
+    bench
+        .runner
+        .kill(&key, term, EndedBy::Operator)
+        .expect("it runs");
+    assert_eq!(bench.end(&key).signalled, Signalled::Term);
+    // Of one that is gone there is nothing to stop.
+    bench.runner.suspend(&key);
+    bench.runner.resume(&key);
+}

@@ -183,3 +183,21 @@ fn work_fetch_is_shown_or_said_to_be_off() {
     assert!(overview.of_association[0].request.is_some());
     assert_eq!(shown(&mut Rig::joined()), None);
 }
+
+#[test]
+fn a_scheduler_that_takes_no_requests_is_left_alone_until_it_is_another() {
+    let mut rig = rig();
+    let call = rig.work_requests[0].0;
+    rig.completed(call.0, CallOutcome::Done(CallReply::NoSuchCall));
+    for _ in 0..200 {
+        rig.wait(500);
+    }
+    assert_eq!(rig.work_requests.len(), 1);
+    rig.hear(lost_connection());
+    let beat = rig.last_beat();
+    rig.heartbeat_answered(beat, 2, 1, Health::New);
+    for _ in 0..10 {
+        rig.wait(500);
+    }
+    assert_eq!(rig.work_requests.len(), 2);
+}

@@ -1,0 +1,67 @@
+//! What holds for the requests of all workers alike.
+
+use std::time::Duration;
+
+use super::DEFERRED_DELAY;
+
+/// The longest delay that a worker is asked for.
+const MAX_DELAY: Duration = Duration::from_secs(2 * 86_400);
+
+/// How it is known whether a task would come too late to a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DeadlineRule {
+    /// By a simulation of the tasks that the worker lists, where it says what they take; else by its delay.
+    Simulated,
+    /// By what the worker says of its delay.
+    Delayed,
+}
+
+/// What holds for all workers alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// A worker that asks again sooner is not looked at. Zero: it may ask as often as it likes.
+    pub min_request_interval: Duration,
+    /// So many requests a second are looked at, of all workers. 0: as many as come.
+    pub max_requests_per_second: u32,
+    /// However long a worker would have its request stay good.
+    pub max_linger: Duration,
+    /// What a worker waits that may get no tasks now.
+    pub deferred_delay: Duration,
+    /// So many tasks at most are sent for one request, for each CPU of its worker.
+    pub tasks_per_processor: f64,
+    /// And for so many CPUs a card counts.
+    pub card_weight: f64,
+    pub deadlines: DeadlineRule,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Policy {
+            // A round trip or two: who asks more often has not waited for what it was sent.
+            min_request_interval: Duration::from_millis(100),
+            // A look costs some tens of microseconds, and a millisecond for each thousand runs that are listed.
+            max_requests_per_second: 1000,
+            max_linger: Duration::from_secs(120),
+            deferred_delay: DEFERRED_DELAY,
+            // What a request is worth is said in seconds: this only bounds memory and messages where tasks take milliseconds.
+            tasks_per_processor: 1000.0,
+            card_weight: 1.0,
+            deadlines: DeadlineRule::Simulated,
+        }
+    }
+}
+
+impl Policy {
+    /// The delay of an answer that wants `least` of it. A hundredth more than the interval, as clocks drift; from a second on a second
+    /// more at least, for workers that count whole ones.
+    pub(super) fn request_delay(&self, least: Duration) -> Duration {
+        let interval = self.min_request_interval;
+        let second = Duration::from_secs(1);
+        let drift = interval / 100;
+        let spaced = interval.saturating_add(match interval < second {
+            true => drift,
+            false => drift.max(second),
+        });
+        spaced.max(least).min(MAX_DELAY)
+    }
+}

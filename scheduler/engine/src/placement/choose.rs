@@ -1,0 +1,52 @@
+//! Which worker takes a task.
+
+use brasserie_common::{JobId, NodeId};
+use brasserie_common_config::{Config, JobConfig};
+
+use super::demands::Demand;
+use super::worker_limits::leftover;
+use super::workers::Worker;
+use crate::engine::Engine;
+use crate::forest::index::Forest;
+use crate::types::{Due, WorkerIndex};
+
+/// Why none takes a task.
+pub(super) enum NoWorker {
+    /// No worker has room.
+    Anywhere,
+    /// None has of the host where it must run.
+    OnHost(NodeId),
+    /// One has, but not in time.
+    Late,
+}
+
+/// Whoever knows what workers have to do says whether they stay in time with one more task.
+pub type KeepsDeadlines<'a> = &'a mut dyn FnMut(WorkerIndex, Due) -> bool;
+
+impl Engine {
+    /// A worker with room; or else why there is none.
+    pub(super) fn find_worker_for(
+        &mut self,
+        forest: &Forest,
+        config: &Config,
+        job_config: &JobConfig,
+        (id, row): (JobId, u32),
+        judge: KeepsDeadlines<'_>,
+    ) -> Result<WorkerIndex, NoWorker> {
+        let host = self.required_host(forest, job_config, row);
+        let demand = self.jobs[id.index()].demand;
+        let (plan, ledger) = (&self.plan, &self.ledger);
+        let leftover =
+            |worker: &Worker, demand: &Demand| leftover(config, plan, ledger, worker, demand);
+        let chosen = self
+            .pool
+            .select(demand, host, config.worker_selector, leftover);
+        let worker = chosen.ok_or(host.map_or(NoWorker::Anywhere, NoWorker::OnHost))?;
+        let due = self.pool.due_at(demand, worker);
+        if due.is_some_and(|due| !judge(worker, due)) {
+            self.pool.note_late(demand, worker);
+            return Err(NoWorker::Late);
+        }
+        Ok(worker)
+    }
+}

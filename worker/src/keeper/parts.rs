@@ -1,0 +1,174 @@
+//! Of a program with several schedulers: ends the tasks of one of them if the program should have done it, and leaves those of the
+//! others alone, and the program with them. It may have been stopped, and when it goes on, it finds that they are dead.
+//!
+//! Nobody but the program itself is the parent of its tasks, so they are found as a successor finds what was left to it: by the mark
+//! in their environment, by the list of process groups on disk, and by descent from whoever was found.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use brasserie_common::Time;
+use brasserie_worker_core::AssociationIndex;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::guard::{SWEEP_ROUND, say, signal_all_of};
+use super::lease::Terms;
+use super::{KEPT_FOR_VARIABLE, Marker, processes};
+use crate::directory::{GroupList, ListedGroup, Search};
+use crate::groups::places;
+
+/// Looks in one round, each of which may find what the last one has just started. Frozen processes start no others.
+const MOST_LOOKS: usize = 20;
+/// Rounds that follow each other at once. Whoever is alive after them hangs in a device or a file system.
+const QUICK_ROUNDS: u32 = 50;
+/// Between further ones; also how soon it is noticed if the program, in the moment in which it was stopped, was about to start another.
+const SLOW_ROUND: Duration = Duration::from_secs(1);
+
+/// How far it is with the tasks of one scheduler.
+///
+/// ```text
+/// TRUSTED --term time is over--> WARNED --kill time is over--> ENDING --new terms--> TRUSTED
+///    |  ^                          |                             ^
+///    |  +------- new terms --------+                             |
+///    +--------------------- kill time is over -------------------+
+/// ```
+enum Stage {
+    /// The program sees to them.
+    Trusted,
+    /// They were told to end.
+    Warned { kill_at: Time },
+    /// They are killed, in rounds, until the program says that it has noticed.
+    Ending { search: Box<Search>, rounds: u32 },
+}
+
+/// The tasks of all schedulers, each by itself.
+pub(super) struct Parts {
+    marker: Marker,
+    program: Pid,
+    stages: Vec<Stage>,
+}
+
+/// What belongs to one of them.
+struct Part<'a> {
+    of: AssociationIndex,
+    marker: &'a Marker,
+    program: Pid,
+    /// Where the program noted control groups, in its data directory.
+    places: Option<PathBuf>,
+}
+
+impl Parts {
+    pub(super) fn new(marker: Marker, program: Pid) -> Self {
+        Parts {
+            marker,
+            program,
+            stages: Vec::new(),
+        }
+    }
+
+    /// Does what the program had to do by now and did not do. Says when to look again, unless the terms change.
+    pub(super) fn enforce(&mut self, all: &[Terms], places: Option<PathBuf>, now: Time) -> Time {
+        self.stages.resize_with(all.len(), || Stage::Trusted);
+        let mut next = Time::NEVER;
+        for (at, terms) in all.iter().enumerate() {
+            let part = Part {
+                of: AssociationIndex(at),
+                marker: &self.marker,
+                program: self.program,
+                places: places.clone(),
+            };
+            next = next.min(part.enforce(&mut self.stages[at], *terms, now));
+        }
+        next
+    }
+}
+
+impl Part<'_> {
+    fn enforce(&self, stage: &mut Stage, terms: Terms, now: Time) -> Time {
+        if terms.first() > now {
+            *stage = Stage::Trusted;
+            return terms.first();
+        }
+        match stage {
+            Stage::Trusted if now < terms.kill_at() => {
+                let kill_at = terms.kill_at();
+                *stage = Stage::Warned { kill_at };
+                self.warn();
+                return kill_at;
+            }
+            Stage::Warned { kill_at } if now < *kill_at => return *kill_at,
+            Stage::Trusted | Stage::Warned { .. } => {
+                say(&format!(
+                    "{} should be dead; killing them, and no others",
+                    self.name()
+                ));
+                let search = Box::new(self.search());
+                *stage = Stage::Ending { search, rounds: 0 };
+            }
+            Stage::Ending { .. } => {}
+        }
+        let Stage::Ending { search, rounds } = stage else {
+            return Time::NEVER;
+        };
+        let alive = self.round(search);
+        *rounds += 1;
+        match alive > 0 && *rounds < QUICK_ROUNDS {
+            true => now + SWEEP_ROUND,
+            false => now + SLOW_ROUND,
+        }
+    }
+
+    fn name(&self) -> String {
+        format!("the tasks of the program's scheduler {}", self.of.0 + 1)
+    }
+
+    /// What it should be told that SIGTERM is for: as the program would have done it.
+    fn warn(&self) {
+        say(&format!(
+            "the program did not end {} when it had to (is it stopped, or does it hang?); ending them",
+            self.name()
+        ));
+        let mut search = self.search();
+        let found = search.look().ok().flatten().unwrap_or_default();
+        for pid in found {
+            if let Some(process) = processes::find(pid).filter(|one| one.parent == self.program) {
+                signal_all_of(&process, Signal::SIGTERM);
+            }
+        }
+    }
+
+    fn search(&self) -> Search {
+        let entry = format!("{KEPT_FOR_VARIABLE}={}", self.marker.of(self.of.0));
+        Search::new(Some(entry.into_bytes()), &self.listed())
+    }
+
+    fn listed(&self) -> Vec<ListedGroup> {
+        let folder = self.places.as_ref().and_then(|file| file.parent());
+        let all = folder.and_then(|folder| GroupList::read(folder).ok());
+        let mut listed = all.unwrap_or_default();
+        listed.retain(|group| group.association == self.of);
+        listed
+    }
+
+    /// Kills what is there; how many there were.
+    fn round(&self, search: &mut Search) -> usize {
+        if let Some(places) = &self.places {
+            places::sweep_part(places, self.program, self.of);
+        }
+        search.list(&self.listed());
+        for _ in 0..MOST_LOOKS {
+            let Ok(Some(fresh)) = search.look() else {
+                break;
+            };
+            for pid in fresh {
+                let _ = kill(pid, Signal::SIGSTOP);
+            }
+        }
+        let alive = search.alive();
+        for pid in &alive {
+            let _ = kill(*pid, Signal::SIGKILL);
+        }
+        alive.len()
+    }
+}

@@ -1,0 +1,152 @@
+//! `work-fetch.json` in the data directory: what a worker has learned of its schedulers and their jobs, for the next one there.
+//!
+//! Nothing is promised by it: whoever loses it asks once too often, and learns anew.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use brasserie_common::{Time, WallTime};
+use brasserie_common_runtime::FileError;
+use brasserie_common_runtime::files::{atomic_write, read_to_string};
+use brasserie_worker_core::work_fetch::SavedState;
+use tokio::task::JoinHandle;
+
+const FILE: &str = "work-fetch.json";
+/// Above what is ever written.
+const MAX_BYTES: u64 = 64 << 20;
+/// So much is lost at most if the worker is killed.
+const PERIOD: Duration = Duration::from_secs(60);
+
+/// What an earlier worker has left, as it is now. What cannot be understood is told and left out.
+pub(crate) fn recall(dir: &Path, wall: WallTime) -> Option<SavedState> {
+    let path = dir.join(FILE);
+    let text = match read_to_string(&path, MAX_BYTES) {
+        Ok(text) => text,
+        Err(FileError::Read { error, .. }) if error.kind() == ErrorKind::NotFound => return None,
+        Err(error) => {
+            tracing::warn!("what was learned of schedulers is lost: {error}");
+            return None;
+        }
+    };
+    let (state, warnings) = SavedState::read(&text);
+    for warning in warnings {
+        tracing::warn!(file = %path.display(), "{warning}");
+    }
+    Some(state.aged(wall))
+}
+
+/// Writes it down from time to time.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    path: PathBuf,
+    next: Time,
+    writing: Option<JoinHandle<()>>,
+}
+
+impl Memory {
+    pub(crate) fn new(dir: &Path, now: Time) -> Self {
+        Memory {
+            path: dir.join(FILE),
+            next: now + PERIOD,
+            writing: None,
+        }
+    }
+
+    pub(crate) fn due(&self) -> Time {
+        self.next
+    }
+
+    /// Has it written if it is time; elsewhere, as disks may be slow.
+    pub(crate) fn keep(&mut self, now: Time, state: impl FnOnce() -> Option<SavedState>) {
+        if now < self.next {
+            return;
+        }
+        self.next = now + PERIOD;
+        let is_writing = |writing: &JoinHandle<()>| !writing.is_finished();
+        if self.writing.as_ref().is_some_and(is_writing) {
+            return;
+        }
+        let Some(state) = state() else {
+            return;
+        };
+        let path = self.path.clone();
+        self.writing = Some(tokio::task::spawn_blocking(move || write(&path, &state)));
+    }
+
+    /// For the last time.
+    pub(crate) async fn close(self, state: Option<SavedState>) {
+        if let Some(writing) = self.writing {
+            // A panic there has been told where it happened.
+            let _ = writing.await;
+        }
+        if let Some(state) = state {
+            let path = self.path;
+            let _ = tokio::task::spawn_blocking(move || write(&path, &state)).await;
+        }
+    }
+}
+
+fn write(path: &Path, state: &SavedState) {
+    if let Err(error) = atomic_write(path, state.to_text().as_bytes()) {
+        tracing::warn!(
+            file = %path.display(),
+            "what was learned of schedulers could not be written, and is learned anew after a restart: {error}"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fs;
+
+    use brasserie_worker_core::work_fetch::SavedJob;
+
+    use super::*;
+
+    fn state(at: WallTime) -> SavedState {
+        SavedState {
+            at,
+            schedulers: BTreeMap::new(),
+            jobs: vec![SavedJob {
+                scheduler: "a.example:6789".to_owned(),
+                name: "job".to_owned(),
+                said: None,
+                seconds: 7.0,
+            }],
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_is_recalled() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let wall = WallTime::from_millis(1_700_000_000_000);
+        assert_eq!(recall(dir.path(), wall), None);
+        let mut memory = Memory::new(dir.path(), Time::ZERO);
+        memory.keep(Time::ZERO, || panic!("it is not time yet"));
+        memory.keep(Time::ZERO + PERIOD, || Some(state(wall)));
+        memory.close(None).await;
+        assert_eq!(recall(dir.path(), wall), Some(state(wall)));
+    }
+
+    #[tokio::test]
+    async fn the_last_word_counts() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let wall = WallTime::from_millis(1_700_000_000_000);
+        let memory = Memory::new(dir.path(), Time::ZERO);
+        memory.close(Some(state(wall))).await;
+        assert_eq!(recall(dir.path(), wall), Some(state(wall)));
+    }
+
+    #[test]
+    fn a_broken_file_loses_only_what_is_broken() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let wall = WallTime::from_millis(1_700_000_000_000);
+        fs::write(dir.path().join(FILE), [0xff, 0xfe]).expect("written");
+        assert_eq!(recall(dir.path(), wall), None);
+        fs::write(dir.path().join(FILE), "{").expect("written");
+        let recalled = recall(dir.path(), wall).expect("nothing, but a state");
+        assert!(recalled.jobs.is_empty());
+    }
+}
