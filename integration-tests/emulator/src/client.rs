@@ -14,6 +14,8 @@ use crate::scenario::{Deadlines, Dispatch, Scenario, Version, Worker};
 
 /// So long verdicts are waited for that are not known yet; simulated schedulers always know theirs.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// A worker refuses tasks beyond so many of its buffers.
+const MOST_BUFFERS: f64 = 2.0;
 /// What the worker believes in of how often it is there.
 const LEAST_AVAILABILITY: f64 = 0.01;
 
@@ -224,6 +226,23 @@ impl Client {
         let members = Some(vec![address(name)]);
         let association = AssociationIndex(scheduler);
         self.fetcher.list_read(now, association, members);
+    }
+
+    /// Whether another task may come that counts as this type: not while so much waits for it that the buffer was filled again and again.
+    /// The first may always.
+    pub fn takes(&mut self, of_type: usize) -> bool {
+        self.look();
+        let of_type = ProcessorType(of_type);
+        let waiting = self
+            .tasks
+            .iter()
+            .filter(|task| task.stage == Stage::Queued && task.usage.processor_type() == of_type);
+        let backlog: f64 = waiting
+            .map(|task| task.remaining * task.usage.of_its_type())
+            .sum();
+        let instances = self.fetcher.processors().instances(of_type).max(1.0);
+        let most = MOST_BUFFERS * self.fetcher.profile().high_water() * instances;
+        backlog <= 0.0 || backlog < most
     }
 
     pub fn came(&mut self, now: Time, arrival: &Arrival) {

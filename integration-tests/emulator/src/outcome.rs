@@ -50,6 +50,8 @@ pub struct SchedulerOutcome {
     pub met: u64,
     pub missed: u64,
     pub failed: u64,
+    /// Sent, and refused by a worker that had too much to do.
+    pub refused: u64,
     /// Late at the end, and not reported yet.
     pub overdue: u64,
     pub contacts: u64,

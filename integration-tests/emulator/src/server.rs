@@ -11,6 +11,9 @@ use crate::scenario::{Dispatch, Jobs, Scenario, Scheduler};
 pub use sending::{Answer, Asked, Known, Verdict};
 pub use supply::Pool;
 
+/// How long a worker that was full is left alone.
+const BUSY: f64 = 0.15;
+
 /// A task as its scheduler knows it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sent {
@@ -62,6 +65,8 @@ pub struct Server {
     sizes: Dice,
     credit: Option<Credit>,
     last_request: Option<f64>,
+    /// The worker was full: it is sent nothing unasked before.
+    busy_until: f64,
     /// What the worker has of it, by the numbers of its tasks, with the instances that each keeps of its type.
     held: BTreeMap<u64, (usize, f64)>,
 }
@@ -84,6 +89,7 @@ impl Server {
             sizes: dice(Stream::Tasks),
             credit: None,
             last_request: None,
+            busy_until: now,
             held: BTreeMap::new(),
         }
     }
@@ -103,6 +109,7 @@ impl Server {
                 .is_some_and(|credit| credit.until > now),
         };
         match waits {
+            true if self.busy_until > now => self.busy_until,
             true => self.next_arrival(),
             false => f64::INFINITY,
         }
@@ -119,6 +126,12 @@ impl Server {
         let version = self.own(scenario).jobs[sent.job].versions[sent.version];
         let held = (version.of_type(), version.of_its_type());
         self.held.insert(number, held);
+    }
+
+    /// The worker has too much to do: the task is there again, and the worker is left alone for a moment.
+    pub fn is_refused(&mut self, job: usize, now: f64) {
+        self.pools[job].give_back();
+        self.busy_until = now + BUSY;
     }
 
     /// Its end was reported.

@@ -93,8 +93,13 @@ fn scheduler_text(scheduler: &SchedulerOutcome, outcome: &Outcome) -> String {
     );
     let _ = writeln!(
         text,
-        "  tasks: {} came, {} met their deadlines or have none, {} missed them, {} failed, {} are late and not reported",
-        scheduler.jobs, scheduler.met, scheduler.missed, scheduler.failed, scheduler.overdue
+        "  tasks: {} came, {} met their deadlines or have none, {} missed them, {} failed, {} are late and not reported, {} more were refused",
+        scheduler.jobs,
+        scheduler.met,
+        scheduler.missed,
+        scheduler.failed,
+        scheduler.overdue,
+        scheduler.refused
     );
     let _ = writeln!(
         text,

@@ -78,7 +78,7 @@ impl Drawing<'_> {
             (None, r#"class="miss""#, "reported too late".to_owned()),
         ];
         for (scheduler, style, label) in schedulers.chain(others) {
-            let length = 26.0 + 6.6 * label.chars().count() as f64;
+            let length = 28.0 + 7.2 * label.chars().count() as f64;
             if x + length > RIGHT {
                 x = 16.0;
                 y += 18.0;

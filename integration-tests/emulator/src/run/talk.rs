@@ -9,7 +9,7 @@ use super::World;
 use crate::client::{seconds, span};
 use crate::outcome::{ContactKind, ContactResult};
 use crate::scenario::{Dispatch, Scenario};
-use crate::server::{Answer, Asked, Known, Verdict, Want};
+use crate::server::{Answer, Asked, Known, Sent, Verdict, Want};
 
 impl World<'_> {
     /// All that can be said at this instant; whether anything was.
@@ -51,10 +51,23 @@ impl World<'_> {
             };
             for sent in sent {
                 came = true;
-                self.comes(place, sent);
+                self.sends(place, sent);
             }
         }
         came
+    }
+
+    /// The worker takes it, or has too much to do already.
+    fn sends(&mut self, place: usize, sent: Sent) {
+        let job = &self.scenario.schedulers[place].jobs[sent.job];
+        let of_type = job.versions[sent.version].of_type();
+        if self.client.takes(of_type) {
+            self.comes(place, sent);
+        } else {
+            let now = seconds(self.now);
+            self.servers[place].is_refused(sent.job, now);
+            self.schedulers[place].refused += 1;
+        }
     }
 
     fn ask(&mut self, request: &Request) {
@@ -83,7 +96,7 @@ impl World<'_> {
         self.counts(place, ContactKind::Request, result, answer.request_delay);
         let reply = self.reply(request, &answer);
         for sent in answer.sent {
-            self.comes(place, sent);
+            self.sends(place, sent);
         }
         self.client.answered(self.now, place, &reply);
     }

@@ -92,6 +92,20 @@ fn tasks_that_are_here_before_it_begins_run_without_anybody() {
 }
 
 #[test]
+fn a_worker_refuses_what_would_wait_for_too_long() {
+    // A buffer of ten seconds: no more than twenty may wait, whatever slots the scheduler believes in.
+    let text = format!(
+        "{ONE}slots = 50\n[[scheduler.job]]\nname = \"a\"\nruns = 8\ncount = 50\n[policy]\ndispatch = \"push\"\nwork_buffer_min = 5\nwork_buffer_additional = 5\n"
+    );
+    let outcome = play(&text);
+    near(outcome.figures.idle, 0.0);
+    let most = outcome.series.iter().map(|it| it.schedulers[0].tasks).max();
+    assert!(most <= Some(4), "{most:?}");
+    assert!(outcome.schedulers[0].refused > 5, "{outcome:?}");
+    assert_eq!(outcome.schedulers[0].failed, 0);
+}
+
+#[test]
 fn failing_tasks_run_again() {
     let text = format!("{ONE}[[scheduler.job]]\nname = \"a\"\nruns = 5\nfails = 0.5\ncount = 3\n");
     let outcome = play(&text);

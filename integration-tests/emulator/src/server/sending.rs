@@ -109,12 +109,18 @@ impl Server {
             self.credit = None;
             return Vec::new();
         }
+        if now < self.busy_until {
+            return Vec::new();
+        }
         self.spend(scenario, now, &mut Rejected::new())
     }
 
     /// Without being asked: as much as it has slots for. What does not fit into what is left of them waits.
     pub fn push(&mut self, scenario: &Scenario, now: f64, slots: &[f64]) -> Vec<Sent> {
         self.advance(now);
+        if now < self.busy_until {
+            return Vec::new();
+        }
         let mut free = slots.to_vec();
         for (of_type, instances) in self.held.values() {
             free[*of_type] -= instances;

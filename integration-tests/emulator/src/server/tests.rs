@@ -180,6 +180,17 @@ fn what_has_failed_is_there_again() {
     assert_eq!(server.request(&one, START, some()).sent.len(), 0);
 }
 
+#[test]
+fn who_is_full_is_left_alone_for_a_moment() {
+    let one = scenario("slots = 9\n[[scheduler.job]]\nname = \"a\"\nruns = 5\ncount = 1\n");
+    let mut server = Server::new(&one, 0, START);
+    let sent = server.push(&one, START, &[1.0, 0.0]);
+    assert_eq!(sent.len(), 1);
+    server.is_refused(sent[0].job, START);
+    assert_eq!(server.push(&one, START + 0.149, &[1.0, 0.0]), []);
+    assert_eq!(server.push(&one, START + 0.15, &[1.0, 0.0]).len(), 1);
+}
+
 fn known(remaining: f64, deadline: f64) -> Known {
     Known {
         remaining,
