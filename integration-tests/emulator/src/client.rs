@@ -233,16 +233,38 @@ impl Client {
     pub fn takes(&mut self, of_type: usize) -> bool {
         self.look();
         let of_type = ProcessorType(of_type);
-        let waiting = self
-            .tasks
-            .iter()
-            .filter(|task| task.stage == Stage::Queued && task.usage.processor_type() == of_type);
-        let backlog: f64 = waiting
+        let waiting = self.waiting().into_iter();
+        let its = waiting.filter(|task| task.usage.processor_type() == of_type);
+        let backlog: f64 = its
             .map(|task| task.remaining * task.usage.of_its_type())
             .sum();
         let instances = self.fetcher.processors().instances(of_type).max(1.0);
         let most = MOST_BUFFERS * self.fetcher.profile().high_water() * instances;
         backlog <= 0.0 || backlog < most
+    }
+
+    /// Those that have not begun, but for those that will at once: as long as each finds its processors, and nobody came before who does not.
+    fn waiting(&self) -> Vec<&Task> {
+        let processors = self.fetcher.processors();
+        let executing = self.tasks.iter().filter(|task| task.stage.is_executing());
+        let mut begun: Vec<&Task> = executing.collect();
+        let queued = self.tasks.iter().filter(|task| task.stage == Stage::Queued);
+        let mut queued = queued.peekable();
+        while let Some(task) = queued.peek() {
+            let of_type = task.usage.processor_type();
+            let used: f64 = begun.iter().map(|other| other.usage.of(of_type)).sum();
+            let free = processors.instances(of_type) - used;
+            // Of the CPU any part that is free will do.
+            let fits = match task.usage.cards {
+                Some((_, cards)) => cards <= free + 1e-6,
+                None => free > 1e-6,
+            };
+            if !fits {
+                break;
+            }
+            begun.extend(queued.next());
+        }
+        queued.collect()
     }
 
     pub fn came(&mut self, now: Time, arrival: &Arrival) {
