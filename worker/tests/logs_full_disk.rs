@@ -91,6 +91,7 @@ impl Bench {
             },
             cuda_devices: Vec::new(),
             not_after: Time::NEVER,
+            association: brasserie_worker_core::AssociationIndex::FIRST,
             asked: Instant::now(),
         };
         self.runner.spawn(request).expect("accepted");

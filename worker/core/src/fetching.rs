@@ -1,6 +1,6 @@
 //! A worker that fetches work: what its policies hear of associations and tasks, and how what they decide is done.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use brasserie_common::resources::UsablePhysicalResources;
@@ -13,22 +13,21 @@ use crate::association::Association;
 use crate::config::{Options, WorkFetch};
 use crate::effect::{Call, CallReply};
 use crate::jobs::Jobs;
-use crate::machine::Machine;
 use crate::outbox::Turn;
 use crate::piece::Piece;
 use crate::suicide::Life;
 use crate::work_fetch::{
-    Association as Terms, AssociationIndex, Computing, Fetcher, Limits, NotServed, Overview,
-    ProcessorKind, Processors, Request, Saved, SavedScheduler, SavedState, Scene, Setup, Standing,
-    Step, Task, TaskEnd, TaskNumber,
+    Association as Terms, AssociationIndex, Computing, Fetcher, NotServed, Overview, ProcessorKind,
+    Processors, Request, Saved, SavedScheduler, SavedState, Scene, Setup, Standing, Step, Task,
+    TaskEnd, TaskNumber,
 };
+
+mod choosing;
+
+pub(crate) use choosing::{Turns, choose_runs};
 
 /// No machine has more processors of one type.
 const MOST_INSTANCES: f64 = 1_000_000.0;
-/// The more tasks there are, the dearer is a choice: so much longer the last one counts for each, ...
-const CHOICE_FOR_EACH: Duration = Duration::from_micros(20);
-/// ... but no longer than this.
-const LONGEST_CHOICE: Duration = Duration::from_millis(500);
 /// A worker takes no more than so many times what its buffer holds.
 const MOST_BUFFERS: f64 = 2.0;
 
@@ -67,13 +66,6 @@ struct Asking {
 struct Cards {
     tasks: Vec<Task>,
     keys: Vec<(AssociationIndex, TaskKey)>,
-}
-
-/// What was chosen, the most important first.
-struct Decided {
-    order: Vec<(AssociationIndex, TaskKey)>,
-    stop: Vec<(AssociationIndex, TaskKey)>,
-    go_on: Vec<(AssociationIndex, TaskKey)>,
 }
 
 impl Fetching {
@@ -319,38 +311,6 @@ impl Fetching {
         cards
     }
 
-    fn decide(&mut self, now: Time, machine: &Machine, associations: &[Association]) -> Decided {
-        let cards = self.cards(now, associations);
-        let held_back = held_back(machine, associations);
-        let pieces = cards.keys.iter().map(|(of, key)| {
-            let task = associations[of.0].tasks.get(key);
-            task.and_then(|task| task.piece.as_ref())
-        });
-        let ending = pieces.flatten().filter(|piece| piece.is_ending());
-        let ending: BTreeSet<TaskNumber> = ending.map(|piece| piece.number).collect();
-        let limits = Limits {
-            ending: &ending,
-            held_back: &held_back,
-            memory: f64::INFINITY,
-            expected_memory: &BTreeMap::new(),
-        };
-        let count = u32::try_from(cards.tasks.len()).unwrap_or(u32::MAX);
-        self.chosen_until = now + CHOICE_FOR_EACH.saturating_mul(count).min(LONGEST_CHOICE);
-        let schedule = self.fetcher.choose(now, &cards.tasks, limits);
-        let by_number: BTreeMap<TaskNumber, usize> = (cards.tasks.iter().enumerate())
-            .map(|(at, task)| (task.number, at))
-            .collect();
-        let whose = |numbers: &[TaskNumber]| -> Vec<(AssociationIndex, TaskKey)> {
-            let at = numbers.iter().filter_map(|one| by_number.get(one));
-            at.map(|at| cards.keys[*at].clone()).collect()
-        };
-        Decided {
-            order: [whose(&schedule.start), whose(&schedule.next)].concat(),
-            stop: whose(&schedule.preempt),
-            go_on: whose(&schedule.resume),
-        }
-    }
-
     /// Asks, until there is nothing to ask for now.
     fn ask(&mut self, associations: &[Association], turn: &mut Turn<'_>) {
         self.give_up_calls(turn.now);
@@ -465,45 +425,6 @@ impl Fetching {
     }
 }
 
-/// Whether those who wait may begin by themselves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turns {
-    /// In their order, as there is room.
-    Open,
-    /// Somebody is stopped, who may come first: it is for the next choice to say.
-    Chosen,
-}
-
-/// Chooses anew what runs and in which order those begin who wait, if it is time.
-pub(crate) fn choose_runs(associations: &mut [Association], turn: &mut Turn<'_>) -> Turns {
-    let (waiting, stopped) = (turn.machine.queue.len(), turn.machine.stopped());
-    let Some(mut fetching) = turn.machine.fetching.take() else {
-        return Turns::Open;
-    };
-    fetching.meet(associations);
-    let is_due = fetching.choice_due(waiting + stopped) <= turn.now;
-    let decided = is_due.then(|| fetching.decide(turn.now, turn.machine, associations));
-    turn.machine.fetching = Some(fetching);
-    let Some(Decided { order, stop, go_on }) = decided else {
-        return match stopped {
-            0 => Turns::Open,
-            _ => Turns::Chosen,
-        };
-    };
-    for (of, key) in stop {
-        associations[of.0].suspend(turn, &key);
-    }
-    for (of, key) in go_on {
-        associations[of.0].resume(turn, &key);
-    }
-    for (of, key) in order.into_iter().rev() {
-        associations[of.0]
-            .tasks
-            .move_to_the_front(&mut turn.machine.queue, &key);
-    }
-    Turns::Open
-}
-
 /// Asks for work, if it is time.
 pub(crate) fn ask_for_work(associations: &[Association], turn: &mut Turn<'_>) {
     let Some(mut fetching) = turn.machine.fetching.take() else {
@@ -531,19 +452,6 @@ fn scene<'a>(
         standings,
         unreported: &[],
     }
-}
-
-/// Who waits and could not begin whatever is chosen.
-fn held_back(machine: &Machine, associations: &[Association]) -> BTreeSet<TaskNumber> {
-    let tasks = associations.iter().flat_map(|association| {
-        let tasks = association.tasks.iter();
-        tasks.map(move |(_, task)| (association, task))
-    });
-    let waiting = tasks.filter(|(_, task)| task.is_queued());
-    let blocked =
-        waiting.filter(|(association, task)| association.is_held_back(machine, &task.running));
-    let pieces = blocked.filter_map(|(_, task)| task.piece.as_ref());
-    pieces.map(|piece| piece.number).collect()
 }
 
 fn standing(association: &Association) -> Standing {

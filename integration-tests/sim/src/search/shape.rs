@@ -282,6 +282,7 @@ fn shape_scheduler_reply(s: &mut S<'_>, reply: &SchedulerCallReply) {
 fn shape_worker_reply(s: &mut S<'_>, reply: &WorkerCallReply) {
     match reply {
         WorkerCallReply::Work(reply) => s.put(format!("{reply:?}")),
+        WorkerCallReply::NoSuchCall => s.put(9_u8),
         WorkerCallReply::Acknowledged => s.put(0),
         WorkerCallReply::Heartbeat(response) => {
             s.scheduler(response.scheduler);

@@ -1,3 +1,5 @@
+//! Whom a fetcher asks, what it makes of answers, and that nothing that happens stops it.
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 
