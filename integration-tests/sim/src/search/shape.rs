@@ -196,6 +196,7 @@ fn shape_request(s: &mut S<'_>, request: &ToScheduler) {
             s.set(*set);
             s.put(format!("{goodbye:?}"));
         }
+        ToScheduler::Work(work) => s.put(format!("{work:?}")),
         ToScheduler::Status(update) => {
             let StatusUpdate {
                 job,
@@ -282,6 +283,7 @@ fn shape_scheduler_reply(s: &mut S<'_>, reply: &SchedulerCallReply) {
 fn shape_worker_reply(s: &mut S<'_>, reply: &WorkerCallReply) {
     match reply {
         WorkerCallReply::Acknowledged => s.put(0),
+        WorkerCallReply::Work(reply) => s.put(format!("{reply:?}")),
         WorkerCallReply::Heartbeat(response) => {
             s.scheduler(response.scheduler);
             s.put((response.worker_state, response.not_healthy_for));
