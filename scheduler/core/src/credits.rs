@@ -25,6 +25,7 @@ mod tests;
 
 use std::time::Duration;
 
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::work::MAX_PROCESSOR_TYPES;
 use brasserie_common::{
     InvocationId, Processor, Time, WorkReply, WorkRequest, WorkRequestSeq, WorkVerdict,
@@ -207,7 +208,9 @@ impl Credits {
                 let stale = WorkVerdict::Stale;
                 return without_missing(WorkReply::same_for_all(request, stale, Duration::ZERO));
             }
-            Some(newest) if request.seq == newest.seq => {
+            Some(newest)
+                if request.seq == newest.seq && !sabotage::on(Sabotage::RefillOnReplay) =>
+            {
                 self.expire(now);
                 return without_missing(self.reply().expect("Invariant: there was a request"));
             }
@@ -256,7 +259,9 @@ impl Credits {
                 listed.push(sent.invocation);
                 continue;
             }
-            newest.charge(&sent.piece);
+            if !sabotage::on(Sabotage::ForgetWhatIsOnItsWay) {
+                newest.charge(&sent.piece);
+            }
             // It had it when it wrote an earlier list, or it took it so long ago that this request was not written then. It keeps each
             // until its end is acknowledged, and an acknowledged end does not run here.
             let was_listed = before.binary_search(&sent.invocation).is_ok();
