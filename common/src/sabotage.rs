@@ -112,8 +112,6 @@ pub enum Sabotage {
     ForgetWhatIsOnItsWay,
     /// A worker does not list the tasks that wait there.
     HideQueued,
-    /// A task that waits at a worker begins although it was killed.
-    ForgetKillOfQueued,
     /// A worker says of a task that waits there that it is not running.
     DenyQueued,
     /// Tasks that may wait at a worker begin at once.
@@ -122,7 +120,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// Every one, in the order in which reports list them.
-    pub const ALL: [Sabotage; 56] = [
+    pub const ALL: [Sabotage; 55] = [
         Sabotage::SkipSequenceCheck,
         Sabotage::MarkRunningAfterSending,
         Sabotage::AcceptStatusInNew,
@@ -176,7 +174,6 @@ impl Sabotage {
         Sabotage::CreditOfTheSick,
         Sabotage::ForgetWhatIsOnItsWay,
         Sabotage::HideQueued,
-        Sabotage::ForgetKillOfQueued,
         Sabotage::DenyQueued,
         Sabotage::BeginWithoutProcessors,
     ];

@@ -399,9 +399,7 @@ impl Association {
             Some(task) if task.is_live() => {}
             Some(task) if task.is_queued() => {
                 // There is nobody to signal, whichever signal it is.
-                if !sabotage::on(Sabotage::ForgetKillOfQueued) {
-                    self.end_queued(turn, &key, invocation, &NeverBegins::Killed(kill.by));
-                }
+                self.end_queued(turn, &key, invocation, &NeverBegins::Killed(kill.by));
                 return Ok(Reply::Empty);
             }
             Some(_) => {

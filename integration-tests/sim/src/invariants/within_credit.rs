@@ -13,7 +13,7 @@ use brasserie_common::{
 use brasserie_common_config::PhysicalKind;
 
 use super::{Law, Violation};
-use crate::event_log::{Fact, Happening, Run};
+use crate::event_log::{Fact, Happening, RejectionKind, Run};
 use crate::model::drift;
 use crate::model::runs::Runs;
 use crate::view::World;
@@ -127,8 +127,11 @@ impl WithinCredit {
     ) -> Result<(), Violation> {
         match happening {
             Happening::WorkHeard { .. } => self.heard(when, happening),
+            // One that was meant for an earlier scheduler leaves the credit as it is.
             Happening::WorkRejected {
-                scheduler, worker, ..
+                scheduler,
+                worker,
+                why: RejectionKind::UnknownWorker,
             }
             | Happening::AssociationBegan {
                 scheduler, worker, ..
@@ -404,6 +407,24 @@ mod tests {
         // The same request again changes nothing.
         trial.sees(heard(1, (100.0, 0.0, 0.0), &[]));
         trial.breaks(sent_for(Some(1), 3, 60.0, true), "is left of CPU");
+    }
+
+    #[test]
+    fn what_is_meant_for_another_scheduler_changes_nothing() {
+        let rejected = |why| Happening::WorkRejected {
+            scheduler: sid(1),
+            worker: wid(1),
+            why,
+        };
+        let mut trial = Trial::of(WithinCredit::default());
+        trial.sees(heard(1, (0.0, 1.0, 0.0), &[]));
+        trial.sees(rejected(RejectionKind::WrongScheduler));
+        trial.sees(sent_for(Some(1), 1, 60.0, true));
+        trial.sees(rejected(RejectionKind::UnknownWorker));
+        trial.breaks(
+            sent_for(Some(1), 2, 60.0, true),
+            "of which it has not heard",
+        );
     }
 
     #[test]

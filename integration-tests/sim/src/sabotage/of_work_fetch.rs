@@ -3,7 +3,7 @@
 use brasserie_common::sabotage::Sabotage;
 
 use super::foci::focus;
-use super::ingredients::{CALM, LONG, LOSSY, REPEATING, STUBBORN, ms, secs};
+use super::ingredients::{CALM, LONG, LOSSY, REPEATING, ms, secs};
 use super::{Fetch, Focus, Wanted};
 use crate::event_log::FaultKind;
 use crate::network::NetworkFaults;
@@ -25,7 +25,7 @@ const UNSURE: NetworkFaults = NetworkFaults {
 };
 
 /// In the order of the bugs.
-pub(super) const OF_WORK_FETCH: [Focus; 7] = [
+pub(super) const OF_WORK_FETCH: [Focus; 6] = [
     focus(
         Sabotage::RefillOnReplay,
         &["within_credit"],
@@ -59,16 +59,6 @@ pub(super) const OF_WORK_FETCH: [Focus; 7] = [
         &["running_until_acknowledged"],
         Wanted {
             faults: &[(FaultKind::SchedulerCrash, secs(30))],
-            ..ASKING
-        },
-    ),
-    focus(
-        Sabotage::ForgetKillOfQueued,
-        &["begins_once"],
-        Wanted {
-            faults: &[(FaultKind::OperatorKill, secs(1))],
-            // Most of what was sent waits.
-            processes: Some(STUBBORN),
             ..ASKING
         },
     ),
