@@ -1,4 +1,6 @@
-//! One worker of two schedulers: the real cores in virtual time, with messages in order and nothing lost.
+//! The world of one worker and its schedulers.
+
+mod worker;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,9 +8,9 @@ use std::time::Duration;
 
 use brasserie_common::worker::PROTOCOL_VERSION;
 use brasserie_common::{
-    CallId, CallOutcome, Health, InvocationId, MachinePortLock, RecordSeq, RefusalCode,
-    ReportedStatus, RequestId, ServiceAddress, Shard, TaskKey, Time, Timeouts, WallTime,
-    WorkerDescription, WorkerId,
+    CallId, CallOutcome, InvocationId, MachinePortLock, RecordSeq, RefusalCode, ReportedStatus,
+    RequestId, ServiceAddress, Shard, TaskKey, Time, Timeouts, WallTime, WorkerDescription,
+    WorkerId,
 };
 use brasserie_common_config::{Config, NodeSource, ParseOptions, parse};
 use brasserie_scheduler_core::{
@@ -29,8 +31,8 @@ use integration_tests_sim::hosts::worker::{Arrival, refused, story_of, update};
 const DELAY: Duration = Duration::from_millis(2);
 /// Wall clocks show this at the beginning.
 const BEGINNING: i64 = 1_000_000;
-const CPUS: usize = 4;
-const HALF_LIFE: Duration = Duration::from_secs(600);
+pub const CPUS: usize = 4;
+pub const HALF_LIFE: Duration = Duration::from_secs(600);
 
 const TIMEOUTS: Timeouts = Timeouts {
     heartbeat_grace_period: secs(3),
@@ -43,7 +45,7 @@ const TIMEOUTS: Timeouts = Timeouts {
     suicide_task_kill_wait: secs(1),
 };
 
-const fn secs(secs: u64) -> Duration {
+pub const fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
@@ -88,9 +90,9 @@ enum End {
 
 /// Whose a process is, and since when it executes.
 #[derive(Clone, Copy, Debug)]
-struct Process {
-    which: usize,
-    since: Time,
+pub struct Process {
+    pub which: usize,
+    pub since: Time,
 }
 
 struct Post {
@@ -110,19 +112,19 @@ struct Asked {
     ask: Ask,
 }
 
-struct Pair {
-    now: Time,
+pub struct Pair {
+    pub now: Time,
     posts: Vec<Post>,
-    worker: Worker,
+    pub worker: Worker,
     queue: BTreeMap<(Time, u64), Due>,
     last: u64,
     requests: BTreeMap<RequestId, Asked>,
-    processes: BTreeMap<InvocationId, Process>,
+    pub processes: BTreeMap<InvocationId, Process>,
     /// Seconds of processors that each scheduler's tasks have had.
-    used: Vec<f64>,
+    pub used: Vec<f64>,
     /// Ended by the worker.
-    killed: Vec<usize>,
-    busy: usize,
+    pub killed: Vec<usize>,
+    pub busy: usize,
     task_takes: Duration,
 }
 
@@ -160,7 +162,7 @@ fn description() -> WorkerDescription {
     description
 }
 
-fn profile() -> Profile {
+pub fn profile() -> Profile {
     Profile {
         rec_half_life: HALF_LIFE.as_secs_f64(),
         ..Profile::CLUSTER
@@ -168,7 +170,7 @@ fn profile() -> Profile {
 }
 
 /// Where what scheduler and worker take a task for differs most.
-fn large_buffer() -> Profile {
+pub fn large_buffer() -> Profile {
     Profile {
         work_buffer_additional: 1000.0,
         ..profile()
@@ -176,7 +178,7 @@ fn large_buffer() -> Profile {
 }
 
 impl Pair {
-    fn new(
+    pub fn new(
         shares: &[f64],
         profile: Profile,
         (task_takes, keys): (Duration, &str),
@@ -239,7 +241,7 @@ impl Pair {
 
     // ---- schedulers ----
 
-    fn start(&mut self, which: usize) {
+    pub fn start(&mut self, which: usize) {
         let (now, wall) = (self.now, self.wall());
         let place = SchedulerPlace(u16::try_from(which).expect("two at most"));
         let post = &mut self.posts[which];
@@ -264,7 +266,7 @@ impl Pair {
         self.tell(which, SchedulerInput::Loaded { config, nodes });
     }
 
-    fn stop(&mut self, which: usize) {
+    pub fn stop(&mut self, which: usize) {
         let post = &mut self.posts[which];
         post.directory.crash(0);
         post.host.crash();
@@ -326,7 +328,7 @@ impl Pair {
     }
 
     /// How many tasks are not done.
-    fn left_to_do(&self, which: usize) -> usize {
+    pub fn left_to_do(&self, which: usize) -> usize {
         let core = self.posts[which].host.core().expect("it lives");
         let query = Query::Unfinished {
             job: "j0".to_owned(),
@@ -336,150 +338,6 @@ impl Pair {
             Answer::Unfinished(tasks) => tasks.len(),
             other => panic!("{other:?}"),
         }
-    }
-
-    // ---- the worker ----
-
-    fn turn_worker(&mut self, event: Option<Event>) {
-        let (now, wall) = (self.now, self.wall());
-        self.worker.handle(now, Event::WallClock(wall));
-        if let Some(event) = event {
-            self.worker.handle(now, event);
-        }
-        self.worker.handle_timeout(now);
-        while let Some(effect) = self.worker.poll_effect() {
-            self.perform(effect);
-        }
-    }
-
-    fn perform(&mut self, effect: Effect) {
-        match effect {
-            Effect::Reply { request, reply } => {
-                let asked = self.requests.remove(&request).expect("answered once");
-                let outcome = match reply {
-                    Ok(Reply::RunningTasks(tasks)) => {
-                        CallOutcome::Done(SchedulerReply::RunningTasks(tasks))
-                    }
-                    Ok(_) => CallOutcome::Done(SchedulerReply::Empty),
-                    Err(refusal) => {
-                        self.busy += usize::from(refusal.code == RefusalCode::Busy);
-                        refused(asked.ask, refusal)
-                    }
-                };
-                let due = Due::Known {
-                    which: asked.which,
-                    generation: asked.generation,
-                    call: asked.call,
-                    outcome,
-                };
-                self.push(DELAY, due);
-            }
-            Effect::Call {
-                association,
-                id,
-                call,
-            } => {
-                let request = match call {
-                    Call::Heartbeat {
-                        worker,
-                        worker_set,
-                        goodbye,
-                    } => ToScheduler::Heartbeat {
-                        worker,
-                        set: worker_set,
-                        goodbye,
-                    },
-                    Call::RequestWork { to: _, request } => ToScheduler::Work(request),
-                    Call::UpdateStatus {
-                        task,
-                        status,
-                        scheduler,
-                        worker,
-                    } => ToScheduler::Status(Box::new(update(&task, status, (scheduler, worker)))),
-                };
-                let due = Due::ToScheduler {
-                    which: association.0,
-                    call: id,
-                    request,
-                };
-                self.push(DELAY, due);
-            }
-            Effect::Spawn { run, .. } => {
-                let (key, invocation) = (run.task.key(), run.task.invocation);
-                let takes = match run.task.is_healthcheck() {
-                    true => Duration::from_millis(20),
-                    false => self.task_takes,
-                };
-                if !run.task.is_healthcheck() {
-                    let of_it = self.worker.associations().iter();
-                    let mut of_it = of_it.map(|one| one.instance() == run.worker);
-                    let which = of_it.position(|is_it| is_it).expect("one of its own");
-                    let since = self.now;
-                    self.processes.insert(invocation, Process { which, since });
-                }
-                let how = End::Finished;
-                self.push(
-                    takes,
-                    Due::End {
-                        key,
-                        invocation,
-                        how,
-                    },
-                );
-            }
-            Effect::Kill {
-                task, invocation, ..
-            } => {
-                let due = Due::End {
-                    key: task,
-                    invocation,
-                    how: End::Killed,
-                };
-                self.push(Duration::from_millis(10), due);
-            }
-            Effect::NewInstance { association, after } => {
-                let id = WorkerId::new(
-                    self.wall().as_secs().max(after.0.start_time + 1),
-                    after.0.rand + 100,
-                );
-                let event = Event::NewInstance { association, id };
-                self.push(secs(1), Due::Hear(Box::new(event)));
-            }
-            Effect::Exit { reason } => panic!("the worker ends: {reason:?}"),
-        }
-    }
-
-    fn ends(&mut self, key: TaskKey, invocation: InvocationId, how: End) {
-        let is_healthcheck = !key.job.as_str().starts_with('j');
-        let process = self.processes.remove(&invocation);
-        if process.is_none() && !is_healthcheck {
-            // It was over before.
-            return;
-        }
-        let status = match how {
-            End::Finished => ReportedStatus::done(),
-            End::Killed => ReportedStatus::incomplete_backoff("killed"),
-        };
-        if let Some(Process { which, since }) = process {
-            self.used[which] += self.now.since(since).as_secs_f64();
-            self.killed[which] += usize::from(how == End::Killed);
-        }
-        let event = Event::TaskEnded {
-            task: key,
-            invocation,
-            status,
-            story: Box::new(story_of(invocation)),
-        };
-        self.turn_worker(Some(event));
-    }
-
-    /// What each scheduler's tasks have had until now, those that run included.
-    fn usage(&self) -> Vec<f64> {
-        let mut used = self.used.clone();
-        for process in self.processes.values() {
-            used[process.which] += self.now.since(process.since).as_secs_f64();
-        }
-        used
     }
 
     // ---- time ----
@@ -575,85 +433,16 @@ impl Pair {
         }
     }
 
-    fn play(&mut self, lasts: Duration) {
+    pub fn play(&mut self, lasts: Duration) {
         let until = self.now + lasts;
         while self.step(until) {}
     }
 
     /// The same, and what each scheduler's tasks had meanwhile.
-    fn used_in(&mut self, lasts: Duration) -> Vec<f64> {
+    pub fn used_in(&mut self, lasts: Duration) -> Vec<f64> {
         let before = self.usage();
         self.play(lasts);
         let after = self.usage();
         after.iter().zip(before).map(|(a, b)| a - b).collect()
     }
-}
-
-/// The part of the second scheduler.
-fn part(used: &[f64]) -> f64 {
-    used[1] / used.iter().sum::<f64>()
-}
-
-/// Tasks of so many seconds, more than there is time for.
-fn one_to_three(secs_each: u64) -> Pair {
-    let keys = format!(r#", "est_duration": {secs_each}"#);
-    let tasks = (secs(secs_each), keys.as_str());
-    let mut pair = Pair::new(&[100.0, 300.0], profile(), tasks, 2500);
-    // Until the worker is known and full.
-    pair.play(secs(60));
-    pair
-}
-
-#[test]
-fn who_loses_one_scheduler_works_for_the_other_and_pays_the_debt_back() {
-    let mut pair = one_to_three(60);
-    pair.play(HALF_LIFE);
-    let usual = part(&pair.used_in(HALF_LIFE));
-    assert!(usual > 0.6, "{usual}: who has the larger share gets more");
-    // One of its tasks has only just begun.
-    let is_young = |pair: &Pair, process: &Process| pair.now.since(process.since) < secs(5);
-    while !(pair.processes.values()).any(|process| process.which == 1 && is_young(&pair, process)) {
-        pair.play(secs(1));
-    }
-    pair.stop(1);
-    // Until the association has ended itself, and its tasks with it.
-    pair.play(secs(40));
-    assert_eq!(pair.killed[0], 0, "the other's tasks go on");
-    assert!(pair.killed[1] > 0, "those of the dead one end");
-    assert!(pair.processes.values().all(|process| process.which == 0));
-    let other = pair.worker.association(AssociationIndex(0));
-    assert_eq!(other.health(), Health::Healthy);
-    let away = secs(240);
-    let used = pair.used_in(away);
-    assert_eq!(used[1], 0.0);
-    let all = away.as_secs_f64() * CPUS as f64;
-    assert!(
-        used[0] >= 0.97 * all,
-        "{used:?}: the worker is not kept full"
-    );
-    pair.start(1);
-    // It waits until nothing of its former instance may run, and what runs for the other ends.
-    pair.play(secs(150));
-    let used = pair.used_in(secs(240));
-    assert!(
-        part(&used) > usual + 0.05,
-        "{used:?}: the debt is not paid back"
-    );
-    assert_eq!(pair.killed[0], 0);
-}
-
-/// The scheduler knows nothing of how long tasks take, and sends more than the worker lets wait.
-#[test]
-fn more_than_two_buffers_are_refused_and_nothing_is_lost() {
-    let (each, tasks) = (secs(400), 160);
-    let mut pair = Pair::new(&[100.0], large_buffer(), (each, ""), tasks);
-    let all = each.as_secs_f64() * tasks as f64;
-    pair.play(Duration::from_secs_f64(all / CPUS as f64) + secs(3000));
-    assert!(pair.busy > 0, "nothing was refused");
-    assert_eq!(pair.left_to_do(0), 0);
-    assert!(
-        (pair.used[0] - all).abs() < 1.0,
-        "each ran once: {:?}",
-        pair.used
-    );
 }
