@@ -11,7 +11,7 @@ use brasserie_common::{
 };
 use brasserie_common_runtime::Clock;
 use brasserie_worker_core::{
-    Association, AssociationIndex, Call, Effect, Event, ExitReason, Refusal, Reply, RunTask,
+    Association, AssociationIndex, Call, Effect, Event, ExitReason, Goes, Refusal, Reply, RunTask,
 };
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -19,7 +19,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::directory::{GroupList, Instances, ListedGroup, Slot};
 use crate::process::{Began, KillError, RunKey, SpawnError, SpawnRequest, TaskEnd, TaskSink};
-use crate::rpc::{SchedulerClient, Waiting};
+use crate::rpc::{Done, SchedulerClient, Telling, Waiting, status_arguments};
 use crate::runner::Runner;
 use crate::usage::Running;
 
@@ -39,6 +39,13 @@ pub(crate) struct Performer {
     /// Bounded by the unanswered calls that the server allows.
     waiting: HashMap<RequestId, Waiting>,
     timed: Timed,
+    together: Together,
+}
+
+/// Statuses of one association that go in one message: until another call is to be made, or the turn is over.
+struct Together {
+    of: AssociationIndex,
+    statuses: Vec<Telling>,
 }
 
 /// Runs that have a timeout and no process yet: the core wants to hear when theirs begins. Bounded by the core's tasks, as each ends.
@@ -58,6 +65,10 @@ impl Performer {
             own,
             waiting: HashMap::new(),
             timed,
+            together: Together {
+                of: AssociationIndex::FIRST,
+                statuses: Vec::new(),
+            },
         }
     }
 
@@ -107,12 +118,45 @@ impl Performer {
         }
     }
 
-    fn call(&self, of: AssociationIndex, id: CallId, call: Call) {
+    fn call(&mut self, of: AssociationIndex, id: CallId, call: Call) {
         let own = self.own.clone();
-        self.clients[of.0].call(call, move |outcome| {
+        let done: Done = Box::new(move |outcome| {
             // Nobody listens any more: the worker has ended.
             let _ = own.send(Event::CallCompleted { call: id, outcome });
         });
+        match call {
+            Call::UpdateStatus {
+                task,
+                status,
+                scheduler,
+                worker,
+                goes: Goes::Together,
+            } => {
+                if self.together.of != of {
+                    self.end_turn();
+                }
+                self.together.of = of;
+                let arguments = status_arguments(&task, &status, scheduler, worker);
+                self.together.statuses.push(Telling { arguments, done });
+            }
+            call @ (Call::Heartbeat { .. }
+            | Call::RequestWork { .. }
+            | Call::UpdateStatus {
+                goes: Goes::Alone, ..
+            }) => {
+                // In the order in which they were decided on.
+                self.end_turn();
+                self.clients[of.0].call(call, done);
+            }
+        }
+    }
+
+    /// No effect of this turn is left: what waits for others goes.
+    pub(crate) fn end_turn(&mut self) {
+        let statuses = std::mem::take(&mut self.together.statuses);
+        if !statuses.is_empty() {
+            self.clients[self.together.of.0].tell_all(statuses);
+        }
     }
 
     /// Until the directory has one: without, the association does not begin anew, and the others go on.

@@ -91,7 +91,16 @@ pub enum Call {
         status: ReportedStatus,
         scheduler: SchedulerId,
         worker: WorkerId,
+        goes: Goes,
     },
+}
+
+/// How a status goes to its scheduler. Each is a call of its own here, with an outcome of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Goes {
+    Alone,
+    /// In one message with the others of this turn that go so, if the scheduler takes such messages.
+    Together,
 }
 
 /// Whether a heartbeat is the last one.
