@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::directory::{GroupList, Instances, ListedGroup, Slot};
+use crate::directory::{Further, GroupList, Instances, ListedGroup, Slot};
 use crate::process::{Began, KillError, RunKey, SpawnError, SpawnRequest, TaskEnd, TaskSink};
 use crate::rpc::{Done, SchedulerClient, Telling, Waiting, status_arguments};
 use crate::runner::Runner;
@@ -27,7 +27,7 @@ use crate::usage::Running;
 /// process that it asked for, and both have limits there.
 pub(crate) type OwnEvents = UnboundedSender<Event>;
 
-/// After a disk that refused to store an instance.
+/// After a disk that refused to store an instance, and the longest between two looks whether somebody still waits for one.
 const INSTANCE_RETRY: Duration = Duration::from_secs(1);
 
 pub(crate) struct Performer {
@@ -159,18 +159,25 @@ impl Performer {
         }
     }
 
-    /// Until the directory has one: without, the association does not begin anew, and the others go on.
+    /// Until the directory has one, a second after the last one at the earliest: without, the association does not begin anew, and the
+    /// others go on.
     fn find_instance(&self, association: AssociationIndex, after: WorkerId) {
         let (own, instances) = (self.own.clone(), Arc::clone(&self.instances));
-        let find = move || loop {
-            match instances.next() {
-                // Nobody listens any more: the worker has ended.
-                Ok(id) => return drop(own.send(Event::NewInstance { association, id })),
-                Err(_) if own.is_closed() => return,
-                Err(error) => {
-                    tracing::error!("no instance can follow {after} yet: {error}");
-                    std::thread::sleep(INSTANCE_RETRY);
-                }
+        let find = move || {
+            // Else nobody listens any more: the worker has ended.
+            while !own.is_closed() {
+                let pause = match instances.further() {
+                    // As above.
+                    Ok(Further::New(id)) => {
+                        return drop(own.send(Event::NewInstance { association, id }));
+                    }
+                    Ok(Further::NotBefore(pause)) => pause.min(INSTANCE_RETRY),
+                    Err(error) => {
+                        tracing::error!("no instance can follow {after} yet: {error}");
+                        INSTANCE_RETRY
+                    }
+                };
+                std::thread::sleep(pause);
             }
         };
         // Whoever ends does not wait for it: it looks whether somebody listens.

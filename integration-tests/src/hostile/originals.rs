@@ -370,6 +370,7 @@ fn task() -> RunningTask {
             read_bytes: Some(5),
             written_bytes: Some(6),
             last_lines: Some(vec!["a line".to_owned()]),
+            waited_ms: Some(7),
         }),
     }
 }

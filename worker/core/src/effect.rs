@@ -30,7 +30,8 @@ pub enum Effect {
         /// What `CUDA_VISIBLE_DEVICES` calls the cards that it may see. None: nobody gave it any, and it sees all.
         cuda_devices: Vec<String>,
     },
-    /// Stop the process of this run with all that it has started, where it stands. Nothing is reported.
+    /// Stop the process of this run where it stands, with its process group and, if it has control groups, all that is in them. What has
+    /// left the process group of a task without control groups runs on. Nothing is reported.
     Suspend {
         task: TaskKey,
         invocation: InvocationId,
