@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
 use brasserie_common::resources::TaskPhysicalResources;
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
     InvocationId, ReportedStatus, RunningTask, SchedulerId, Story, TaskKey, Time,
 };
@@ -120,7 +121,10 @@ impl Tasks {
         task: Task,
     ) {
         match &task.stage {
-            Stage::Queued { place, .. } => machine.queue.insert(*place, (association, key.clone())),
+            Stage::Queued { place, .. } => {
+                let waiting = (association, key.clone());
+                machine.queue.insert(*place, waiting, &task.running);
+            }
             Stage::Live => self.lives(machine, &task.running),
             Stage::Ended(_) => {}
         }
@@ -224,11 +228,18 @@ impl Tasks {
         &mut self,
         machine: &mut Machine,
         (key, invocation): (&TaskKey, InvocationId),
-        status: ReportedStatus,
-        story: Story,
+        (status, mut story): (ReportedStatus, Story),
+        now: Time,
     ) -> Option<(&Task, ReportedStatus)> {
         let task = self.open_run(key, invocation)?;
         let limits = task.limits.take();
+        if let Some(piece) = &task.piece
+            && !piece.waits()
+        {
+            story.waited = piece.waited();
+            // Whoever learns how long tasks run wants what they take.
+            story.ran = story.ran.saturating_sub(piece.stopped(now));
+        }
         let status = status_of(status, &story, limits.as_ref());
         Arc::make_mut(&mut task.running).story = Some(Arc::new(story));
         let running = Arc::clone(&task.running);
@@ -314,6 +325,7 @@ impl Tasks {
         self.by_key
             .values()
             .filter(|task| !task.running.is_healthcheck())
+            .filter(|task| !task.is_queued() || !sabotage::on(Sabotage::HideQueued))
             .map(|task| RunningTask {
                 ended: match &task.stage {
                     Stage::Queued { .. } | Stage::Live => None,
