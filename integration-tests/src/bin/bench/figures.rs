@@ -47,6 +47,8 @@ pub struct Report {
     /// What stands beside the figures.
     baseline: &'static str,
     lines: Vec<Line>,
+    /// What is shown below them, in words.
+    table: Vec<String>,
 }
 
 impl Line {
@@ -143,7 +145,13 @@ impl Report {
             name,
             baseline,
             lines,
+            table: Vec::new(),
         }
+    }
+
+    /// With these rows below the figures.
+    pub fn with_table(self, table: Vec<String>) -> Self {
+        Report { table, ..self }
     }
 
     #[cfg(test)]
@@ -164,12 +172,18 @@ impl Report {
             text.push_str(&line.row());
             text.push('\n');
         }
+        for row in &self.table {
+            text.push_str(row);
+            text.push('\n');
+        }
         text
     }
 
     pub fn json(&self) -> Value {
         let lines: Vec<Value> = self.lines.iter().map(Line::json).collect();
-        json!({ "name": self.name, "baseline": self.baseline, "kept": self.is_kept(), "lines": lines })
+        json!({
+            "name": self.name, "baseline": self.baseline, "kept": self.is_kept(), "lines": lines, "table": self.table,
+        })
     }
 }
 

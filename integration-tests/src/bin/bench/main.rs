@@ -1,5 +1,6 @@
 //! Measures what the project promises, each figure beside a baseline of the same run, so that machines can be compared.
 
+mod fetch;
 mod figures;
 mod jobs;
 mod logs;
@@ -9,6 +10,7 @@ mod noop;
 mod restart;
 mod rpc;
 mod schedule;
+mod shares;
 mod spawn;
 mod statuses;
 mod submit;
@@ -73,6 +75,9 @@ struct Options {
     /// Statuses that are remembered in `statuses`
     #[arg(long, default_value_t = 1_000_000)]
     statuses: usize,
+    /// Seconds of one measurement of `fetch`
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
     /// Sizes of `schedule`
     #[arg(long, value_enum, default_value_t = schedule::Scale::Usual)]
     scale: schedule::Scale,
@@ -100,7 +105,10 @@ impl Options {
             self.submissions,
             self.lines,
         ];
-        !sizes.contains(&0) && self.jobs >= jobs::LEAST && self.nodes >= nodes::LEAST
+        !sizes.contains(&0)
+            && self.seconds > 0
+            && self.jobs >= jobs::LEAST
+            && self.nodes >= nodes::LEAST
     }
 }
 
@@ -128,6 +136,10 @@ enum Which {
     Statuses,
     /// Lines a second of one task into the worker's log and into a compressed file, beside the same through `cat` into a file
     Logs,
+    /// A worker that asks for work beside one that is sent what there are slots for: tasks a second, delays, idle processors, calls
+    Fetch,
+    /// What two schedulers get of one worker beside their shares, also when one of them is away for a while
+    Shares,
     All,
 }
 
@@ -207,7 +219,7 @@ fn main() -> ExitCode {
     let options = Options::parse();
     if !options.are_usable() {
         eprintln!(
-            "bench: --calls, --pipelined, --tasks, --noops, --sleeping, --waiting, --pairs, --workers, --rounds, --submissions and --lines must be at least 1, --jobs and --nodes at least 1000"
+            "bench: --calls, --pipelined, --tasks, --noops, --sleeping, --waiting, --pairs, --workers, --rounds, --submissions, --lines and --seconds must be at least 1, --jobs and --nodes at least 1000"
         );
         return ExitCode::from(2);
     }
@@ -221,6 +233,19 @@ fn main() -> ExitCode {
     }
     let restart = matches!(options.which, Which::Restart | Which::All)
         .then(|| restart::measure(options.workers, options.rounds));
+    let reports = reports(&options);
+    show(options.json, &outcomes, restart.as_ref(), &reports);
+    let is_kept = outcomes.iter().all(Outcome::is_kept)
+        && restart.is_none_or(|report| report.is_kept())
+        && reports.iter().all(Report::is_kept);
+    if is_kept {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn reports(options: &Options) -> Vec<Report> {
     let mut reports = Vec::new();
     if matches!(options.which, Which::Memory | Which::All) {
         reports.push(memory::measure(options.sleeping, options.waiting));
@@ -249,15 +274,13 @@ fn main() -> ExitCode {
     if matches!(options.which, Which::Logs | Which::All) {
         reports.push(logs::measure(options.lines, options.pairs));
     }
-    show(options.json, &outcomes, restart.as_ref(), &reports);
-    let is_kept = outcomes.iter().all(Outcome::is_kept)
-        && restart.is_none_or(|report| report.is_kept())
-        && reports.iter().all(Report::is_kept);
-    if is_kept {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+    if matches!(options.which, Which::Fetch | Which::All) {
+        reports.push(fetch::measure(options.seconds, options.pairs));
     }
+    if matches!(options.which, Which::Shares | Which::All) {
+        reports.push(shares::measure());
+    }
+    reports
 }
 
 fn show(json: bool, outcomes: &[Outcome], restart: Option<&restart::Report>, reports: &[Report]) {

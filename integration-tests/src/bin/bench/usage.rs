@@ -1,4 +1,4 @@
-//! What a running process has used of the machine, from outside.
+//! What a running process has used of the machine, from outside, and what all have left.
 
 use std::fs;
 use std::time::Duration;
@@ -37,6 +37,50 @@ impl Meter {
     pub fn peak_bytes(&self) -> u64 {
         status_bytes(self.pid, "VmHWM:")
     }
+}
+
+/// All processors of the machine, from a moment on.
+#[derive(Debug)]
+pub struct MachineMeter {
+    began: MachineTicks,
+}
+
+/// Of all processors, since the machine has started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct MachineTicks {
+    idle: u64,
+    all: u64,
+}
+
+impl MachineMeter {
+    pub fn start() -> Self {
+        MachineMeter {
+            began: machine_ticks(),
+        }
+    }
+
+    /// Which part of their time since then they had nothing to do.
+    pub fn idle(&self) -> f64 {
+        let now = machine_ticks();
+        let all = now.all.saturating_sub(self.began.all).max(1);
+        now.idle.saturating_sub(self.began.idle) as f64 / all as f64
+    }
+}
+
+fn machine_ticks() -> MachineTicks {
+    let stat = fs::read_to_string("/proc/stat").expect("the kernel tells");
+    machine_ticks_of(&stat).expect("the kernel writes it so")
+}
+
+/// User, nice, system, idle, waiting for disks, interrupts, soft interrupts, stolen; what guests use is in the first two already.
+fn machine_ticks_of(stat: &str) -> Option<MachineTicks> {
+    let all = stat.lines().next()?.strip_prefix("cpu ")?;
+    let ticks: Vec<u64> = (all.split_whitespace().take(8))
+        .map(|field| field.parse().ok())
+        .collect::<Option<_>>()?;
+    let idle = ticks.get(3..5)?.iter().sum();
+    let all = ticks.iter().sum();
+    Some(MachineTicks { idle, all })
 }
 
 fn processor_time(pid: Pid) -> Duration {
@@ -81,6 +125,14 @@ mod tests {
         let stat = "12 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 70 8 0 0 20 0 1 0 5";
         assert_eq!(ticks_of(stat), Some(78));
         assert_eq!(ticks_of("12 (a"), None);
+    }
+
+    #[test]
+    fn waiting_for_disks_is_idle_and_guests_are_counted_once() {
+        let stat = "cpu  10 1 5 40 3 1 2 4 7 1\ncpu0 5 0 2 20 1 0 1 2 3 0\n";
+        let idle = 43;
+        assert_eq!(machine_ticks_of(stat), Some(MachineTicks { idle, all: 66 }));
+        assert_eq!(machine_ticks_of("cpu  10 x"), None);
     }
 
     #[test]

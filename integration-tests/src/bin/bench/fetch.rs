@@ -1,0 +1,410 @@
+//! The same scheduler, worker and tasks twice: the worker is sent what there are slots for (push), or asks for what it needs (pull).
+//!
+//! A measurement is a window of time, after a while in which both programs have learned what they learn; there are always more tasks
+//! than can be run. So what is slow costs no more time than what is fast.
+
+mod counter;
+
+use std::time::{Duration, Instant};
+
+use integration_tests::e2e::{Client, Process, Programs, SchedulerSpec, Stage, wait_within};
+use serde_json::{Value, json};
+
+use crate::figures::{Line, Report, times_ms};
+use crate::submit::{Marks, submit};
+use crate::usage::{MachineMeter, Meter};
+use crate::{median, progress};
+use counter::{Calls, Counter};
+
+/// After the first end, before anything is counted: several requests of a worker, and times of tasks are learned.
+const WARM_UP: Duration = Duration::from_secs(4);
+/// No machine that this is run on ends more tasks a second, for each of its processors.
+const MOST_RATE: f64 = 3000.0;
+/// For a measurement on a machine that is busy with other things.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// Submissions of a measurement, for each distance.
+const SUBMISSIONS: usize = 40;
+/// Between a task's first write and the next submission: hardly its end, or long enough for whatever the worker waits for.
+const RESTS: [Duration; 2] = [Duration::from_millis(25), Duration::from_millis(700)];
+
+/// Who decides how much work is at the worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Push,
+    Pull,
+}
+
+/// Tasks of one kind.
+#[derive(Clone, Copy, Debug)]
+struct Workload {
+    name: &'static str,
+    task: Task,
+    /// It may wait at the worker.
+    bufferable: bool,
+    /// What its job says of how long it takes, in seconds.
+    estimate: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Task {
+    /// A process that ends at once.
+    Nothing,
+    /// One that sleeps for so many seconds.
+    Sleep(f64),
+}
+
+const WORKLOADS: [Workload; 5] = [
+    Workload {
+        name: "true",
+        task: Task::Nothing,
+        bufferable: false,
+        estimate: None,
+    },
+    Workload {
+        name: "true, bufferable",
+        task: Task::Nothing,
+        bufferable: true,
+        estimate: None,
+    },
+    Workload {
+        name: "true, bufferable, estimated",
+        task: Task::Nothing,
+        bufferable: true,
+        estimate: Some(0.002),
+    },
+    Workload {
+        name: "200 ms, bufferable",
+        task: Task::Sleep(0.2),
+        bufferable: true,
+        estimate: None,
+    },
+    Workload {
+        name: "20 ms",
+        task: Task::Sleep(0.02),
+        bufferable: false,
+        estimate: None,
+    },
+];
+
+/// What a window has shown.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    /// Tasks a second.
+    rate: f64,
+    /// Part of the processors that had nothing to do: of the whole machine, or, of tasks that sleep, for which no task had been started.
+    idle: f64,
+    /// Microseconds of processor time a task.
+    scheduler_us: f64,
+    worker_us: f64,
+}
+
+/// A pair of them.
+type Pair<T> = [T; 2];
+
+/// Measures pairs, each for so many seconds.
+pub fn measure(seconds: u64, pairs: usize) -> Report {
+    let window = Duration::from_secs(seconds);
+    let mut lines = Vec::new();
+    for workload in &WORKLOADS {
+        let samples: Vec<Pair<Sample>> = (0..pairs)
+            .map(|pair| {
+                in_both(pair, pairs, workload.name, |mode| {
+                    sample(workload, mode, window)
+                })
+            })
+            .collect();
+        lines.extend(rates(workload, &samples));
+        eprintln!("fetch: calls of {}", workload.name);
+        lines.extend(calls(
+            workload,
+            [Mode::Push, Mode::Pull].map(|mode| count(workload, mode, window)),
+        ));
+    }
+    for rest in RESTS {
+        let name = format!("submissions {} ms apart", rest.as_millis());
+        let samples: Vec<Pair<Vec<Duration>>> = (0..pairs)
+            .map(|pair| in_both(pair, pairs, &name, |mode| latencies(mode, rest)))
+            .collect();
+        lines.extend(delays(&name, &samples));
+    }
+    Report::new("fetch: pull beside push", "push", lines)
+}
+
+/// Every other pair the other way round, so that neither is always the one on a machine that has rested.
+fn in_both<T>(pair: usize, pairs: usize, name: &str, mut run: impl FnMut(Mode) -> T) -> Pair<T> {
+    let mut run = |mode| {
+        progress("fetch", pair, pairs, &format!("{name}: {mode:?}"));
+        run(mode)
+    };
+    match pair.is_multiple_of(2) {
+        true => {
+            let push = run(Mode::Push);
+            [push, run(Mode::Pull)]
+        }
+        false => {
+            let pull = run(Mode::Pull);
+            [run(Mode::Push), pull]
+        }
+    }
+}
+
+fn rates(workload: &Workload, samples: &[Pair<Sample>]) -> Vec<Line> {
+    let name = workload.name;
+    let of = |of: fn(&Sample) -> f64| {
+        let middle = |mode: usize| median(samples.iter().map(|pair| of(&pair[mode])));
+        (middle(0), middle(1))
+    };
+    let line = |what: &str, unit, (push, pull): (f64, f64)| {
+        Line::new(format!("{name}: {what}"), unit, pull).beside(push)
+    };
+    let mut lines = vec![
+        line("tasks a second", "/s", of(|s| s.rate)).more_is_better(),
+        // Of each pair by itself: what disturbs the machine for a while disturbs both halves.
+        Line::new(
+            format!("{name}: share of push, median of the pairs"),
+            "",
+            median(samples.iter().map(|[push, pull]| pull.rate / push.rate)),
+        )
+        .more_is_better(),
+        line("idle part of the processors", "", of(|s| s.idle)),
+        line("scheduler a task", "us", of(|s| s.scheduler_us)),
+        line("worker a task", "us", of(|s| s.worker_us)),
+    ];
+    if let Task::Sleep(long) = workload.task {
+        let gap = |pair: &Pair<Sample>, mode: usize| gap_ms(pair[mode].rate, long);
+        let middle = |mode| median(samples.iter().map(|pair| gap(pair, mode)));
+        lines.push(line("from an end to a start", "ms", (middle(0), middle(1))));
+    }
+    lines
+}
+
+/// What passes on a processor between the end of a task and the start of the next one, on average, the start included: all that is
+/// not the task's own sleep.
+fn gap_ms(rate: f64, long: f64) -> f64 {
+    (processors() / rate - long) * 1e3
+}
+
+fn calls(workload: &Workload, [push, pull]: Pair<EachTask>) -> Vec<Line> {
+    let line = |what: &str, push: f64, pull: f64| {
+        Line::new(format!("{}: {what}", workload.name), "", pull).beside(push)
+    };
+    vec![
+        line("calls a task, both ways", push.all(), pull.all()),
+        line("requests for work a task", push.requests, pull.requests),
+        line("reports of ends a task", push.statuses, pull.statuses),
+        line("heartbeats a task", push.heartbeats, pull.heartbeats),
+    ]
+}
+
+fn delays(name: &str, samples: &[Pair<Vec<Duration>>]) -> Vec<Line> {
+    let of = |mode: usize| times_ms(samples.iter().flat_map(|pair| pair[mode].iter().copied()));
+    let (push, pull) = (of(0), of(1));
+    [(50, "median"), (90, "90 of 100"), (100, "longest")]
+        .map(|(percent, what)| {
+            Line::new(
+                format!("{name}: to the process, {what}"),
+                "ms",
+                pull.at(percent),
+            )
+            .beside(push.at(percent))
+        })
+        .into()
+}
+
+// ---- one measurement ----
+
+/// A scheduler and a worker.
+struct Bench {
+    // Ended in this order.
+    worker: Process,
+    scheduler: Process,
+    client: Client,
+    /// What the worker's calls pass, if they are counted.
+    counter: Option<Counter>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counted {
+    Yes,
+    No,
+}
+
+impl Bench {
+    fn start(config: &Value, mode: Mode, counted: Counted) -> Self {
+        let stage = Stage::with(Programs::this_one());
+        let config = stage.write("config.json", &config.to_string());
+        let mut spec = stage.scheduler_spec(&config).with("--new-cluster");
+        // Default timeouts, as users have them.
+        spec.flags.retain(|flag| flag == "--new-cluster");
+        let scheduler = stage.start_scheduler(&spec);
+        let client = Client::new(spec.port);
+        client.wait_until("the nodes to be loaded", |status| {
+            status.nodes_loaded == Some(true)
+        });
+        let counter = match counted {
+            Counted::Yes => Some(Counter::before(spec.port)),
+            Counted::No => None,
+        };
+        let worker = start_worker(&stage, &spec, mode, counter.as_ref());
+        // Until then its keeper, which starts it, cannot be told from it.
+        worker.wait_for_output("the worker takes calls");
+        client.wait_healthy(1);
+        Bench {
+            worker,
+            scheduler,
+            client,
+            counter,
+            stage,
+        }
+    }
+
+    fn done(&self) -> (i64, i64) {
+        wait_within(PATIENCE, "an answer", || {
+            let job = self.client.status()?.jobs?.into_iter().next()?;
+            Some((job.done?, job.total?))
+        })
+    }
+
+    /// Tasks that ended in the window, which begins when the programs have got going; and its length.
+    fn window<T>(&self, long: Duration, begin: impl FnOnce() -> T) -> (f64, Duration, T) {
+        wait_within(PATIENCE, "the first end", || {
+            (self.done().0 > 0).then_some(())
+        });
+        std::thread::sleep(WARM_UP);
+        let begun = begin();
+        let (before, _) = self.done();
+        let started = Instant::now();
+        std::thread::sleep(long);
+        let (after, total) = self.done();
+        let lasted = started.elapsed();
+        assert!(after < total, "all {total} tasks were done too soon");
+        ((after - before) as f64, lasted, begun)
+    }
+}
+
+fn start_worker(
+    stage: &Stage,
+    spec: &SchedulerSpec,
+    mode: Mode,
+    counter: Option<&Counter>,
+) -> Process {
+    let mut worker = stage.worker_spec("one", spec);
+    worker.flags.clear();
+    if mode == Mode::Pull {
+        worker.flags.push("--work-fetch=cluster".to_owned());
+    }
+    if let Some(counter) = counter {
+        worker.scheduler.set_port(counter.port);
+    }
+    stage.start_worker(&worker)
+}
+
+fn processors() -> f64 {
+    std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64)
+}
+
+/// As many nodes as last longer than any window. No slots are declared: a worker has one a processor then, which is what it asks for, too.
+fn config(workload: &Workload, window: Duration) -> Value {
+    let most = match workload.task {
+        Task::Nothing => MOST_RATE,
+        Task::Sleep(seconds) => 1.0 / seconds,
+    };
+    let seconds = (window + 3 * WARM_UP).as_secs_f64();
+    let nodes = (most * processors() * seconds) as u64;
+    let command = match workload.task {
+        Task::Nothing => vec!["/bin/true".to_owned()],
+        Task::Sleep(seconds) => vec!["/bin/sleep".to_owned(), seconds.to_string()],
+    };
+    let mut job = json!({
+        "owner": "bench", "command": command, "arguments": "none", "status_from": "exit_code",
+        "bufferable": workload.bufferable,
+    });
+    if let Some(estimate) = workload.estimate {
+        job["est_duration"] = estimate.into();
+    }
+    json!({
+        "bistro_settings": {
+            "enabled": true,
+            "nodes": { "levels": ["item"], "node_sources": [
+                { "source": "range_label", "prefs": { "parent_level": "instance", "format": "n{i}", "start": 1, "end": nodes } }
+            ] }
+        },
+        "bistro_job->work": job
+    })
+}
+
+fn sample(workload: &Workload, mode: Mode, window: Duration) -> Sample {
+    let bench = Bench::start(&config(workload, window), mode, Counted::No);
+    let (tasks, lasted, (machine, of_scheduler, of_worker)) = bench.window(window, || {
+        (
+            MachineMeter::start(),
+            Meter::start(bench.scheduler.id()),
+            Meter::start(bench.worker.program()),
+        )
+    });
+    let rate = tasks / lasted.as_secs_f64();
+    let each = |used: Duration| used.as_secs_f64() * 1e6 / tasks;
+    Sample {
+        rate,
+        idle: match workload.task {
+            Task::Nothing => machine.idle(),
+            Task::Sleep(seconds) => 1.0 - rate * seconds / processors(),
+        },
+        scheduler_us: each(of_scheduler.used()),
+        worker_us: each(of_worker.used()),
+    }
+}
+
+/// Calls a task.
+#[derive(Clone, Copy, Debug)]
+struct EachTask {
+    requests: f64,
+    statuses: f64,
+    heartbeats: f64,
+    others: f64,
+}
+
+impl EachTask {
+    /// With the call that starts it: one for each task, as nobody refuses any here.
+    fn all(self) -> f64 {
+        1.0 + self.requests + self.statuses + self.heartbeats + self.others
+    }
+}
+
+/// By another run than that which is timed: counting costs time.
+fn count(workload: &Workload, mode: Mode, window: Duration) -> EachTask {
+    let bench = Bench::start(&config(workload, window), mode, Counted::Yes);
+    let counter = bench.counter.as_ref().expect("it counts");
+    let (tasks, _, before) = bench.window(window, || counter.calls());
+    let Calls {
+        requests,
+        statuses,
+        heartbeats,
+        others,
+    } = counter.calls().since(before);
+    let each = |calls: u64| calls as f64 / tasks;
+    EachTask {
+        requests: each(requests),
+        statuses: each(statuses),
+        heartbeats: each(heartbeats),
+        others: each(others),
+    }
+}
+
+/// From sending a job until the first write of its process, one job after the other.
+fn latencies(mode: Mode, rest: Duration) -> Vec<Duration> {
+    let config = json!({ "bistro_settings": {
+        "enabled": true,
+        "nodes": { "levels": ["item"], "node_sources": [
+            { "source": "range_label", "prefs": { "parent_level": "instance", "format": "n{i}", "start": 1, "end": 1 } }
+        ] }
+    } });
+    let bench = Bench::start(&config, mode, Counted::No);
+    let marks = Marks::new(bench.stage.path("marks"));
+    let submissions = (0..SUBMISSIONS).map(|number| {
+        std::thread::sleep(rest);
+        submit(&bench.client, &marks, number).1
+    });
+    submissions.collect()
+}

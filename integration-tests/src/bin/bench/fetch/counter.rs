@@ -1,0 +1,174 @@
+//! Counts a worker's calls to its scheduler, on their way: neither program keeps such a count.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A frame is its length, in so many bytes, and a message, near whose beginning is the name of the method.
+const LENGTH_BYTES: usize = 4;
+/// The name is within so many bytes of the message, in each dialect.
+const HEAD_BYTES: usize = 48;
+const BUFFER: usize = 64 * 1024;
+
+/// Methods that are told apart; all others are counted together.
+const METHODS: [&str; 3] = ["requestWork", "updateStatus", "processHeartbeat"];
+
+/// Calls of each kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Calls {
+    pub requests: u64,
+    pub statuses: u64,
+    pub heartbeats: u64,
+    pub others: u64,
+}
+
+/// A port that passes on what comes to another one and back, and counts the frames that come.
+#[derive(Debug)]
+pub struct Counter {
+    pub port: u16,
+    counts: Arc<[AtomicU64; METHODS.len() + 1]>,
+}
+
+impl Counter {
+    /// Until this program ends.
+    pub fn before(port: u16) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
+        let own = listener.local_addr().expect("it is bound").port();
+        let counts: Arc<[AtomicU64; METHODS.len() + 1]> = Arc::default();
+        let shared = Arc::clone(&counts);
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                pass_on(client, port, &shared);
+            }
+        });
+        Counter { port: own, counts }
+    }
+
+    pub fn calls(&self) -> Calls {
+        let [requests, statuses, heartbeats, others] =
+            [0, 1, 2, 3].map(|at| self.counts[at].load(Ordering::Relaxed));
+        Calls {
+            requests,
+            statuses,
+            heartbeats,
+            others,
+        }
+    }
+}
+
+impl Calls {
+    pub fn since(self, before: Calls) -> Calls {
+        Calls {
+            requests: self.requests - before.requests,
+            statuses: self.statuses - before.statuses,
+            heartbeats: self.heartbeats - before.heartbeats,
+            others: self.others - before.others,
+        }
+    }
+}
+
+fn pass_on(client: TcpStream, port: u16, counts: &Arc<[AtomicU64; METHODS.len() + 1]>) {
+    // While nobody listens there, the worker is to see just that.
+    let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else {
+        return;
+    };
+    for stream in [&client, &server] {
+        stream.set_nodelay(true).expect("a socket of TCP");
+    }
+    let back = (
+        server.try_clone().expect("a descriptor is free"),
+        client.try_clone().expect("a descriptor is free"),
+    );
+    let counts = Arc::clone(counts);
+    std::thread::spawn(move || {
+        let mut frames = Frames::default();
+        copy(client, server, |bytes| {
+            frames.take(bytes, |head| {
+                counts[kind(head)].fetch_add(1, Ordering::Relaxed);
+            });
+        });
+    });
+    std::thread::spawn(move || copy(back.0, back.1, |_| {}));
+}
+
+/// Until one of them is closed; then so is the other.
+fn copy(mut from: TcpStream, mut to: TcpStream, mut look: impl FnMut(&[u8])) {
+    let mut buffer = vec![0_u8; BUFFER];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        look(&buffer[..count]);
+        if to.write_all(&buffer[..count]).is_err() {
+            break;
+        }
+    }
+    // Who is gone need not be told.
+    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+}
+
+fn kind(head: &[u8]) -> usize {
+    let has = |name: &str| head.windows(name.len()).any(|part| part == name.as_bytes());
+    let known = METHODS.iter().position(|name| has(name));
+    known.unwrap_or(METHODS.len())
+}
+
+/// Where the frames of a stream begin, however it is cut.
+#[derive(Debug, Default)]
+struct Frames {
+    /// The length and the first bytes of the frame that is coming.
+    head: Vec<u8>,
+    /// How many of its bytes came.
+    came: usize,
+}
+
+impl Frames {
+    fn take(&mut self, mut bytes: &[u8], mut whole: impl FnMut(&[u8])) {
+        while !bytes.is_empty() {
+            let wanted = match self.length() {
+                None => LENGTH_BYTES - self.came,
+                Some(length) => LENGTH_BYTES + length - self.came,
+            };
+            let (own, rest) = bytes.split_at(wanted.min(bytes.len()));
+            let kept = (LENGTH_BYTES + HEAD_BYTES).saturating_sub(self.head.len());
+            self.head.extend_from_slice(&own[..kept.min(own.len())]);
+            self.came += own.len();
+            bytes = rest;
+            if self
+                .length()
+                .is_some_and(|length| self.came == LENGTH_BYTES + length)
+            {
+                whole(&self.head[LENGTH_BYTES..]);
+                *self = Frames::default();
+            }
+        }
+    }
+
+    fn length(&self) -> Option<usize> {
+        let (length, _) = self.head.split_first_chunk::<LENGTH_BYTES>()?;
+        Some(u32::from_be_bytes(*length) as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_found_however_they_are_cut() {
+        let long = [b"updateStatus".to_vec(), vec![b'x'; 1000]].concat();
+        let messages = [b"requestWork".to_vec(), Vec::new(), long, b"else".to_vec()];
+        let stream: Vec<u8> = messages
+            .iter()
+            .flat_map(|message| {
+                let length = u32::try_from(message.len()).expect("short").to_be_bytes();
+                [&length[..], message].concat()
+            })
+            .collect();
+        for size in [1, 3, 7, stream.len()] {
+            let (mut frames, mut kinds) = (Frames::default(), Vec::new());
+            for part in stream.chunks(size) {
+                frames.take(part, |head| kinds.push(kind(head)));
+            }
+            assert_eq!(kinds, [0, 3, 1, 3], "in parts of {size}");
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! One worker that asks two schedulers for work, one of which has three times the share of the other. Both always have work. First what
+//! each got is compared with its share; then the one with the larger share is killed for longer than its worker waits for it, and comes
+//! back: what it missed is made up for, as far as it is remembered.
+
+use std::time::{Duration, Instant};
+
+use brasserie_thrift::generated::brasserie::{
+    BrasserieWorkerGetWorkFetchArgs, BrasserieWorkerGetWorkFetchResult, JobStatus,
+};
+use integration_tests::e2e::{Client, Process, Programs, SchedulerSpec, Stage, wait_within};
+use serde_json::json;
+
+use crate::figures::{Line, Report};
+
+/// Of the scheduler that stays, and of the one that is killed.
+const SHARES: [f64; 2] = [100.0, 300.0];
+/// What was got counts half after this.
+const HALF_LIFE: Duration = Duration::from_secs(20);
+/// Until both are under way.
+const START_UP: Duration = Duration::from_secs(20);
+/// In which the usage is compared with the shares.
+const STEADY: Duration = Duration::from_secs(60);
+/// How long one is away: the worker gives it up after about ten seconds.
+const AWAY: Duration = Duration::from_secs(40);
+const LOSS_TIME: &str = "--lose-unhealthy-worker-after=5s";
+/// By then its tasks have ended on the worker.
+const GIVEN_UP: Duration = Duration::from_secs(15);
+/// From when it is back on the worker: longer than what it missed takes to be made up for.
+const BACK: Duration = Duration::from_secs(80);
+/// In the first of which it gets nearly all.
+const FIRST: Duration = Duration::from_secs(15);
+const LOOK: Duration = Duration::from_millis(500);
+/// Between two rows of the table.
+const ROW: Duration = Duration::from_secs(10);
+/// So near to its share is even.
+const EVEN: f64 = 0.02;
+/// Seconds that a task sleeps.
+const TASK: f64 = 0.5;
+/// More than can be done.
+const TASKS: usize = 50_000;
+/// For a measurement on a machine that is busy with other things.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Promised: so much beside its share, in parts of the whole.
+const MOST_ERROR: f64 = 0.05;
+/// Promised: so much of the processors is used by the one that is left.
+const LEAST_USE: f64 = 0.9;
+
+struct Side {
+    scheduler: Process,
+    client: Client,
+    spec: SchedulerSpec,
+    stage: Stage,
+    /// What it said last.
+    last: Progress,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Progress {
+    done: i64,
+    /// Tasks that have ended otherwise, and those that will never run.
+    spoiled: i64,
+}
+
+/// What was to be seen at a moment.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    at: Duration,
+    of: [Progress; 2],
+    /// What the second got lately, as the worker reckons it: a part of what both got.
+    got: Option<f64>,
+}
+
+struct Bench {
+    // Ended in this order.
+    worker: Process,
+    sides: [Side; 2],
+    /// Of the worker.
+    port: u16,
+    started: Instant,
+    looks: Vec<Look>,
+}
+
+/// Runs once; all of its times are given.
+pub fn measure() -> Report {
+    let mut bench = Bench::start();
+    eprintln!("shares: both under way");
+    bench.watch(START_UP);
+    let begun = bench.look();
+    bench.watch(STEADY);
+    let steady = bench.look();
+    eprintln!("shares: the second is killed");
+    bench.sides[1].scheduler.kill_program();
+    bench.watch(GIVEN_UP);
+    let alone = bench.look();
+    bench.watch(AWAY.saturating_sub(GIVEN_UP));
+    let before = bench.look();
+    eprintln!("shares: it comes back");
+    bench.sides[1].restart();
+    let restarted = bench.look();
+    wait_within(PATIENCE, "a task of it to be done", || {
+        bench.watch(LOOK);
+        (bench.look().of[1].done > restarted.of[1].done).then_some(())
+    });
+    let back = bench.look();
+    bench.watch(FIRST);
+    let first = bench.look();
+    bench.watch(BACK.saturating_sub(FIRST));
+    let end = bench.look();
+    let times = [begun, steady, alone, before, back, first, end];
+    Report::new("shares: 1 to 3, one worker", "share", bench.lines(times)).with_table(bench.table())
+}
+
+fn share() -> f64 {
+    SHARES[1] / (SHARES[0] + SHARES[1])
+}
+
+fn processors() -> f64 {
+    std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64)
+}
+
+/// Of the tasks of both that were done between two looks, what part was the second's; all took the same time.
+fn part(from: Look, to: Look) -> f64 {
+    let [one, other] = [0, 1].map(|side| (to.of[side].done - from.of[side].done) as f64);
+    other / (one + other)
+}
+
+/// Which part of the processors' time tasks of one side used.
+fn used(side: usize, from: Look, to: Look) -> f64 {
+    let tasks = (to.of[side].done - from.of[side].done) as f64;
+    tasks * TASK / (processors() * (to.at - from.at).as_secs_f64())
+}
+
+impl Side {
+    fn start() -> Self {
+        let stage = Stage::with(Programs::this_one());
+        let config = json!({
+            "bistro_settings": {
+                "enabled": true,
+                "nodes": { "levels": ["item"], "node_sources": [
+                    { "source": "range_label", "prefs": { "parent_level": "instance", "format": "n{i}", "start": 1, "end": TASKS } }
+                ] }
+            },
+            "bistro_job->sleep": {
+                "owner": "bench", "command": ["/bin/sleep", TASK.to_string()], "arguments": "none", "status_from": "exit_code",
+                "bufferable": true, "est_duration": TASK
+            }
+        });
+        let config = stage.write("config.json", &config.to_string());
+        let spec = stage.scheduler_spec(&config).with(LOSS_TIME);
+        let scheduler = stage.start_scheduler(&spec.clone().with("--new-cluster"));
+        Side {
+            scheduler,
+            client: Client::new(spec.port),
+            spec,
+            stage,
+            last: Progress::default(),
+        }
+    }
+
+    fn restart(&mut self) {
+        self.scheduler = self.stage.start_scheduler(&self.spec);
+    }
+
+    /// As it says, or as it said last while it is away or does not know yet.
+    fn progress(&mut self) -> Progress {
+        let status = self.client.status();
+        let job = status.and_then(|status| status.jobs?.into_iter().next());
+        if let Some(now) = job.and_then(|job| progress_of(&job)) {
+            self.last.done = self.last.done.max(now.done);
+            self.last.spoiled = self.last.spoiled.max(now.spoiled);
+        }
+        self.last
+    }
+}
+
+fn progress_of(job: &JobStatus) -> Option<Progress> {
+    Some(Progress {
+        done: job.done?,
+        spoiled: job.incomplete? + job.error? + job.in_backoff? + job.failed?,
+    })
+}
+
+impl Bench {
+    fn start() -> Self {
+        let sides = [Side::start(), Side::start()];
+        let mut spec = sides[0].stage.worker_spec("w", &sides[0].spec);
+        spec.flags.push("--work-fetch=cluster".to_owned());
+        let half_life = format!("--rec-half-life={}s", HALF_LIFE.as_secs());
+        spec.flags.push(half_life);
+        // The first one has the usual share.
+        let port = sides[1].spec.port;
+        let second = format!("--scheduler=127.0.0.1:{port},share={}", SHARES[1]);
+        spec.flags.push(second);
+        let worker = sides[0].stage.start_worker(&spec);
+        for side in &sides {
+            side.client
+                .wait_until_within(PATIENCE, "some tasks to be done", |status| {
+                    let mut jobs = status.jobs.iter().flatten();
+                    jobs.any(|job| job.done > Some(0))
+                });
+        }
+        let status = sides[0].client.wait_healthy(1);
+        let address = status
+            .workers
+            .and_then(|workers| workers.into_iter().next());
+        let address = address.and_then(|worker| worker.address);
+        let port = address.and_then(|address| address.rsplit_once(':')?.1.parse().ok());
+        Bench {
+            worker,
+            sides,
+            port: port.expect("a healthy worker has an address"),
+            started: Instant::now(),
+            looks: Vec::new(),
+        }
+    }
+
+    fn look(&mut self) -> Look {
+        let [one, other] = &mut self.sides;
+        let of = [one.progress(), other.progress()];
+        let look = Look {
+            at: self.started.elapsed(),
+            of,
+            got: self.got(),
+        };
+        self.looks.push(look);
+        look
+    }
+
+    fn watch(&mut self, long: Duration) {
+        assert!(self.worker.ended().is_none(), "the worker has ended");
+        let until = Instant::now() + long;
+        while let Some(left) = until.checked_duration_since(Instant::now()) {
+            std::thread::sleep(left.min(LOOK));
+            self.look();
+        }
+    }
+
+    fn got(&self) -> Option<f64> {
+        let client = Client::new(self.port);
+        let result = client.call("getWorkFetch", &BrasserieWorkerGetWorkFetchArgs {});
+        let result: BrasserieWorkerGetWorkFetchResult = result.ok()?;
+        let overview = result.result_value?.overview?;
+        overview.of_association?.get(1)?.got.map(f64::from)
+    }
+
+    fn lines(&self, [begun, steady, alone, before, back, first, end]: [Look; 7]) -> Vec<Line> {
+        let share = share();
+        let error = (part(begun, steady) - share).abs();
+        let even = self
+            .looks
+            .iter()
+            .find(|look| look.at >= back.at && look.got.is_some_and(|got| got >= share - EVEN));
+        let even = even.map_or(f64::NAN, |look| (look.at - back.at).as_secs_f64());
+        // What ended badly on the side that nothing befell.
+        let spoiled = (end.of[0].spoiled - steady.of[0].spoiled) as f64;
+        vec![
+            Line::new(
+                "the second's part of all task-seconds",
+                "",
+                part(begun, steady),
+            )
+            .beside(share)
+            .more_is_better(),
+            Line::new("how far that is from its share", "", error).at_most(MOST_ERROR),
+            Line::new(
+                "processors in use meanwhile",
+                "",
+                used(0, begun, steady) + used(1, begun, steady),
+            )
+            .more_is_better(),
+            Line::new(
+                "processors used by the first while the second is lost",
+                "",
+                used(0, alone, before),
+            )
+            .at_least(LEAST_USE),
+            Line::new("tasks of the first that ended badly", "", spoiled).at_most(0.0),
+            Line::new(
+                "the second's part when it is back, at first",
+                "",
+                part(back, first),
+            )
+            .at_least(share),
+            Line::new("until it has got its share of what counts", "s", even)
+                .at_most(BACK.as_secs_f64()),
+            Line::new(
+                "the second's part, all of it after it is back",
+                "",
+                part(back, end),
+            )
+            .beside(share)
+            .more_is_better(),
+        ]
+    }
+
+    /// What happened in each part of the time.
+    fn table(&self) -> Vec<String> {
+        let mut rows = vec![format!(
+            "{:>7}{:>14}{:>15}{:>19}{:>17}",
+            "until", "first, tasks", "second, tasks", "second's part", "as reckoned"
+        )];
+        let Some(mut from) = self.looks.first().copied() else {
+            return rows;
+        };
+        for look in &self.looks {
+            if look.at - from.at < ROW {
+                continue;
+            }
+            let [one, other] = [0, 1].map(|side| look.of[side].done - from.of[side].done);
+            rows.push(format!(
+                "{:>5.0} s{one:>14}{other:>15}{:>19.3}{:>17}",
+                look.at.as_secs_f64(),
+                part(from, *look),
+                look.got.map_or(String::new(), |got| format!("{got:.3}")),
+            ));
+            from = *look;
+        }
+        rows
+    }
+}
