@@ -258,7 +258,11 @@ fn all_at_work() -> (Script, Vec<StatusUpdate>) {
         next_backoff: task.next_backoff,
         status: ReportedStatus::done(),
         scheduler,
-        worker: workers.iter().find(|of| of.shard == task.shard).unwrap().id,
+        worker: workers
+            .iter()
+            .find(|of| of.shard == task.shard)
+            .expect("it is there")
+            .id,
     });
     let updates = updates.collect();
     (s, updates)

@@ -163,14 +163,14 @@ prop_compose! {
         ending in ending(),
         ended_by in option::of(sample::select(&EndedBy::ALL[..])),
         fault in sample::select(&Fault::ALL[..]),
-        starting in milliseconds(0),
+        (starting, waited) in (milliseconds(0), milliseconds(0)),
         ran in milliseconds(0),
         cpu in milliseconds(0),
         peak_memory_bytes in option::of(0..=i64::MAX as u64),
         (read_bytes, written_bytes) in (0..=i64::MAX as u64, 0..=i64::MAX as u64),
         last_lines in vec(text(), 0..5),
     ) -> Arc<Story> {
-        let story = Story { ending, ended_by, fault, starting, ran, cpu, peak_memory_bytes, read_bytes, written_bytes, last_lines };
+        let story = Story { ending, ended_by, fault, starting, waited, ran, cpu, peak_memory_bytes, read_bytes, written_bytes, last_lines };
         Arc::new(story.bounded())
     }
 }

@@ -388,6 +388,7 @@ mod tests {
                 request: seq.map(WorkRequestSeq),
                 cpus: Some(1.0),
                 bufferable,
+                report: None,
             },
         }
     }

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use brasserie_common::{CallOutcome, InvocationId, RefusalCode, ReportedStatus, TaskKey, WorkerId};
+use brasserie_common::{
+    CallId, CallOutcome, InvocationId, RefusalCode, ReportedStatus, RequestId, TaskKey, WorkerId,
+};
 use brasserie_scheduler_core::CallReply as SchedulerReply;
-use brasserie_worker_core::{Call, Effect, Event, Reply};
+use brasserie_worker_core::{AssociationIndex, Call, Effect, Event, Refusal, Reply, RunTask};
 use integration_tests_sim::hosts::ToScheduler;
 use integration_tests_sim::hosts::worker::{refused, story_of, update};
 
@@ -26,80 +28,13 @@ impl Pair {
     fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Suspend { .. } | Effect::Resume { .. } => panic!("nothing is preempted"),
-            Effect::Reply { request, reply } => {
-                let asked = self.requests.remove(&request).expect("answered once");
-                let outcome = match reply {
-                    Ok(Reply::RunningTasks(tasks)) => {
-                        CallOutcome::Done(SchedulerReply::RunningTasks(tasks))
-                    }
-                    Ok(_) => CallOutcome::Done(SchedulerReply::Empty),
-                    Err(refusal) => {
-                        self.busy += usize::from(refusal.code == RefusalCode::Busy);
-                        refused(asked.ask, refusal)
-                    }
-                };
-                let due = Due::Known {
-                    which: asked.which,
-                    generation: asked.generation,
-                    call: asked.call,
-                    outcome,
-                };
-                self.push(DELAY, due);
-            }
+            Effect::Reply { request, reply } => self.reply(request, reply),
             Effect::Call {
                 association,
                 id,
                 call,
-            } => {
-                let request = match call {
-                    Call::Heartbeat {
-                        worker,
-                        worker_set,
-                        goodbye,
-                    } => ToScheduler::Heartbeat {
-                        worker,
-                        set: worker_set,
-                        goodbye,
-                    },
-                    Call::RequestWork { to: _, request } => ToScheduler::Work(request),
-                    Call::UpdateStatus {
-                        task,
-                        status,
-                        scheduler,
-                        worker,
-                        goes: _,
-                    } => ToScheduler::Status(Box::new(update(&task, status, (scheduler, worker)))),
-                };
-                let due = Due::ToScheduler {
-                    which: association.0,
-                    call: id,
-                    request,
-                };
-                self.push(DELAY, due);
-            }
-            Effect::Spawn { run, .. } => {
-                let (key, invocation) = (run.task.key(), run.task.invocation);
-                let takes = match run.task.is_healthcheck() {
-                    true => Duration::from_millis(20),
-                    false => self.task_takes,
-                };
-                if !run.task.is_healthcheck() {
-                    let of_it = self.worker.associations().iter();
-                    let mut of_it = of_it.map(|one| one.instance() == run.worker);
-                    let which = of_it.position(|is_it| is_it).expect("one of its own");
-                    let since = self.now;
-                    self.processes.insert(invocation, Process { which, since });
-                }
-                let how = End::Finished;
-                self.push(
-                    takes,
-                    Due::End {
-                        key,
-                        invocation,
-                        how,
-                    },
-                );
-            }
+            } => self.call(association, id, call),
+            Effect::Spawn { run, .. } => self.spawn(&run),
             Effect::Kill {
                 task, invocation, ..
             } => {
@@ -120,6 +55,79 @@ impl Pair {
             }
             Effect::Exit { reason } => panic!("the worker ends: {reason:?}"),
         }
+    }
+
+    fn reply(&mut self, request: RequestId, reply: Result<Reply, Refusal>) {
+        let asked = self.requests.remove(&request).expect("answered once");
+        let outcome = match reply {
+            Ok(Reply::RunningTasks(tasks)) => {
+                CallOutcome::Done(SchedulerReply::RunningTasks(tasks))
+            }
+            Ok(_) => CallOutcome::Done(SchedulerReply::Empty),
+            Err(refusal) => {
+                self.busy += usize::from(refusal.code == RefusalCode::Busy);
+                refused(asked.ask, refusal)
+            }
+        };
+        let due = Due::Known {
+            which: asked.which,
+            generation: asked.generation,
+            call: asked.call,
+            outcome,
+        };
+        self.push(DELAY, due);
+    }
+
+    fn call(&mut self, association: AssociationIndex, id: CallId, call: Call) {
+        let request = match call {
+            Call::Heartbeat {
+                worker,
+                worker_set,
+                goodbye,
+            } => ToScheduler::Heartbeat {
+                worker,
+                set: worker_set,
+                goodbye,
+            },
+            Call::RequestWork { to: _, request } => ToScheduler::Work(request),
+            Call::UpdateStatus {
+                task,
+                status,
+                scheduler,
+                worker,
+                goes: _,
+            } => ToScheduler::Status(Box::new(update(&task, status, (scheduler, worker)))),
+        };
+        let due = Due::ToScheduler {
+            which: association.0,
+            call: id,
+            request,
+        };
+        self.push(DELAY, due);
+    }
+
+    fn spawn(&mut self, run: &RunTask) {
+        let (key, invocation) = (run.task.key(), run.task.invocation);
+        let takes = match run.task.is_healthcheck() {
+            true => Duration::from_millis(20),
+            false => self.task_takes,
+        };
+        if !run.task.is_healthcheck() {
+            let of_it = self.worker.associations().iter();
+            let mut of_it = of_it.map(|one| one.instance() == run.worker);
+            let which = of_it.position(|is_it| is_it).expect("one of its own");
+            let since = self.now;
+            self.processes.insert(invocation, Process { which, since });
+        }
+        let how = End::Finished;
+        self.push(
+            takes,
+            Due::End {
+                key,
+                invocation,
+                how,
+            },
+        );
     }
 
     pub(super) fn ends(&mut self, key: TaskKey, invocation: InvocationId, how: End) {
