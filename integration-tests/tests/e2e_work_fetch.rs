@@ -90,6 +90,10 @@ fn a_worker_that_asks_shows_its_work_fetch_and_others_say_that_there_is_none() {
         1,
         &["worker `plain` takes what it is sent", "--work-fetch"],
     );
+    // Programs get the document, and the same exit code.
+    let plain = look(&stage, &spec, &["plain", "--json"]);
+    let parts = ["\"work_fetch\": null", "worker `plain` takes what it is sent"];
+    says(&plain, 1, &parts);
     let unknown = look(&stage, &spec, &["nobody"]);
     says(&unknown, 1, &["knows no worker `nobody`", "asks", "plain"]);
     // A scheduler is no worker.

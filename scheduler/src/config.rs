@@ -172,7 +172,7 @@ pub struct WorkerFlags {
 #[command(next_help_heading = "Requests for work")]
 pub struct WorkFlags {
     /// Put a worker off that asks again sooner; it hears how long it waits. 0: it may ask as often as it likes
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = bounded)]
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = request_interval)]
     pub work_request_interval: Duration,
 
     /// Look at so many requests a second, of all workers together; others are put off, one after the other, until it is their turn.
@@ -219,6 +219,8 @@ enum TimeError {
     BelowMillisecond,
     #[error("it must be at most 365d")]
     TooLong,
+    #[error("it must be at most 47h, because no worker is made to wait for more than two days")]
+    NoDelay,
 }
 
 /// Longer than any sensible wait, and far below what the wire's 32 bits hold.
@@ -230,6 +232,14 @@ fn bounded(text: &str) -> Result<Duration, TimeError> {
         Err(TimeError::TooLong)
     } else {
         Ok(duration)
+    }
+}
+
+fn request_interval(text: &str) -> Result<Duration, TimeError> {
+    let duration = bounded(text)?;
+    match duration > Policy::MAX_REQUEST_INTERVAL {
+        true => Err(TimeError::NoDelay),
+        false => Ok(duration),
     }
 }
 
@@ -449,6 +459,7 @@ mod tests {
             ),
             ("--listen", "example.org:1", "no ADDR:PORT"),
             ("--work-request-interval", "often", "is no duration"),
+            ("--work-request-interval", "48h", "at most 47h"),
             ("--work-requests-per-second", "many", "invalid digit"),
             (
                 "--work-tasks-per-processor",

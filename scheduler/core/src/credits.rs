@@ -38,6 +38,7 @@ pub use policy::{DeadlineRule, Policy};
 pub use turns::Turns;
 
 use amounts::Amounts;
+use turns::Turn;
 pub use workload::Relief;
 use workload::{Room, Workload};
 
@@ -134,10 +135,12 @@ pub struct Credits {
     newest: Option<Request>,
     /// When one was looked at last.
     looked_at: Option<Time>,
-    /// When the next one will be, as it came when all turns were taken.
+    /// When the next one will be, if it comes in time, as it came when all turns were taken.
     turn: Option<Time>,
     /// Runs that it listed last, of those that it has, in order.
     listed: Vec<InvocationId>,
+    /// Runs that it has, and did not list once although it must, in order.
+    unlisted: Vec<InvocationId>,
     violations: u64,
 }
 
@@ -222,8 +225,10 @@ impl Credits {
                 (Heard::TooSoon, policy.request_delay(Duration::ZERO))
             }
             Readiness::MayWork => match self.take_turn(now, policy, turns) {
-                Ok(()) => (Heard::ToLookAt, Duration::ZERO),
-                Err(turn) => (Heard::TooMany, policy.request_delay(turn.since(now))),
+                Turn::Now => (Heard::ToLookAt, Duration::ZERO),
+                Turn::Held(turn) | Turn::Nobodys(turn) => {
+                    (Heard::TooMany, policy.request_delay(turn.since(now)))
+                }
             },
         };
         let mut newest = Request::new(now, policy, request);
@@ -234,18 +239,18 @@ impl Credits {
         heard
     }
 
-    fn take_turn(&mut self, now: Time, policy: &Policy, turns: &mut Turns) -> Result<(), Time> {
-        let taken = match self.turn {
-            Some(turn) if turn > now => Err(turn),
-            Some(_) => Ok(()),
-            None => turns.take(now, policy.max_requests_per_second),
+    fn take_turn(&mut self, now: Time, policy: &Policy, turns: &mut Turns) -> Turn {
+        let held = self.turn.and_then(|turn| Turn::held(now, turn));
+        let turn = held.unwrap_or_else(|| turns.take(now, policy.max_requests_per_second));
+        self.turn = match turn {
+            Turn::Held(turn) => Some(turn),
+            Turn::Now | Turn::Nobodys(_) => None,
         };
-        self.turn = taken.err();
-        taken
+        turn
     }
 
     /// The request that was just heard is looked at: what was sent and is not counted by the worker yet is charged. `running`: all that
-    /// may run there. Gives the runs that the worker must have, and does not list: for people to hear of, and for nobody to act on.
+    /// may run there. Gives the runs that the worker must have, and does not list, each once: for people to hear of, and for nobody to act on.
     ///
     /// If verdicts are still to come ([`Credits::is_pending`]), tasks are to be placed, and [`Credits::end_pass`] gives them.
     pub fn look_at<'a>(
@@ -258,6 +263,7 @@ impl Credits {
         self.looked_at = Some(now);
         let mut missing = Vec::new();
         let before = std::mem::take(&mut self.listed);
+        let mut unlisted = Vec::new();
         let Some(newest) = self.newest.as_mut().filter(|_| known.0.is_some()) else {
             return missing;
         };
@@ -267,6 +273,10 @@ impl Credits {
         };
         for sent in running {
             let told = known.get(sent.invocation);
+            let is_no_news = self.unlisted.binary_search(&sent.invocation).is_ok();
+            if is_no_news {
+                unlisted.push(sent.invocation);
+            }
             if let Some(piece) = &sent.piece {
                 newest.count(now, (sent.invocation, piece), told);
             }
@@ -283,13 +293,16 @@ impl Credits {
             // until its end is acknowledged, and an acknowledged end does not run here.
             let was_listed = before.binary_search(&sent.invocation).is_ok();
             let is_long_there = |at: Time| now.since(at) > MESSAGE_LIFE;
-            if was_listed || sent.acknowledged.is_some_and(is_long_there) {
+            if !is_no_news && (was_listed || sent.acknowledged.is_some_and(is_long_there)) {
                 missing.push(sent.invocation);
             }
         }
         let workload = newest.workload.as_ref();
         newest.explains_delay = workload.is_some_and(|workload| workload.explains_delay(request));
         self.listed.sort_unstable();
+        unlisted.extend(&missing);
+        unlisted.sort_unstable();
+        self.unlisted = unlisted;
         self.violations += missing.len() as u64;
         missing
     }

@@ -47,7 +47,8 @@ Try it:
 
 Exit codes:
   0  shown
-  1  nobody could be asked, there is no such worker, or it takes what it is sent
+  1  nobody could be asked, there is no such worker, or it takes what it is sent, as do all of several;
+     --json gives its document all the same, if anybody was asked
   2  wrong usage")]
 pub(crate) struct Args {
     /// The worker, as `brasserie status` names it [default: all].
@@ -104,8 +105,12 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     };
     if !args.watch {
         let seen = block_on(look.once())??;
-        let shown = show(&seen, args.json)?;
-        print_on(&shown)?;
+        if args.json {
+            print_on(&format!("{:#}\n", document(&seen)))?;
+            something(&seen)?;
+        } else {
+            print_on(&show(&seen)?)?;
+        }
         return Ok(Ending::Success);
     }
     block_on(async {
@@ -161,7 +166,7 @@ async fn watch(look: &Look, as_json: bool) -> Result<Ending> {
         let seen = look.once().await;
         let shown = seen.and_then(|seen| match as_json {
             true => Ok(format!("{}\n", document(&seen))),
-            false => show(&seen, false),
+            false => show(&seen),
         });
         let text = match shown {
             Ok(text) => text,
@@ -184,30 +189,41 @@ async fn watch(look: &Look, as_json: bool) -> Result<Ending> {
     }
 }
 
-/// For people or for programs. Who asks for one worker and gets nothing of it has failed, and so has who gets nothing of any.
-fn show(seen: &Seen, as_json: bool) -> Result<String> {
-    if let Seen::One(one) = seen {
-        shown(one)?;
-    }
-    if let Seen::All(all) = seen {
-        let mut answers = all.iter().map(|one| &one.answer);
-        if let Some(Err(first)) = answers.next()
-            && answers.all(|answer| answer.is_err())
-        {
-            let others = match all.len() {
-                1 => String::new(),
-                several => format!(" (none of {several} workers answered)"),
-            };
-            return Err(anyhow!("{first}{others}"));
-        }
-    }
-    if as_json {
-        return Ok(format!("{:#}\n", document(seen)));
-    }
+/// For people.
+fn show(seen: &Seen) -> Result<String> {
+    something(seen)?;
     match (seen, seen.single()) {
         (_, Some(one)) => Ok(text::one(one, shown(one)?)),
         (Seen::All(all), None) => Ok(text::all(all)),
         (Seen::One(_), None) => Ok(String::new()),
+    }
+}
+
+/// Who asks for one worker and gets nothing of it has failed, and so has who gets nothing of any.
+fn something(seen: &Seen) -> Result<()> {
+    let all = match seen {
+        Seen::One(one) => std::slice::from_ref(one),
+        Seen::All(all) => all,
+    };
+    if let [one] = all {
+        return shown(one).map(|_| ());
+    }
+    if all.iter().any(|one| shown(one).is_ok()) {
+        return Ok(());
+    }
+    let count = all.len();
+    let silent = all.iter().filter_map(|one| one.answer.as_ref().err());
+    let (unheard, first) = (silent.clone().count(), silent.into_iter().next());
+    match first {
+        Some(first) if unheard == count => {
+            Err(anyhow!("{first} (none of {count} workers answered)"))
+        }
+        Some(first) => Err(anyhow!(
+            "{first} ({unheard} of {count} workers did not answer, and the others take what they are sent)"
+        )),
+        None => Err(anyhow!(
+            "all {count} workers take what they are sent and ask for nothing; to have them ask for work, start them with `--work-fetch`"
+        )),
     }
 }
 

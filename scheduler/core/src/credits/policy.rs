@@ -52,6 +52,9 @@ impl Default for Policy {
 }
 
 impl Policy {
+    /// With a longer one the delay, which is a hundredth more, would be cut, and whoever keeps it would be put off all the same.
+    pub const MAX_REQUEST_INTERVAL: Duration = Duration::from_secs(47 * 3600);
+
     /// The delay of an answer that wants `least` of it. A hundredth more than the interval, as clocks drift; from a second on a second
     /// more at least, for workers that count whole ones.
     pub(super) fn request_delay(&self, least: Duration) -> Duration {

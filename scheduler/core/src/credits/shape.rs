@@ -17,6 +17,7 @@ impl Credits {
             turn,
             listed,
             // For people.
+            unlisted: _,
             violations: _,
         } = self;
         s.opt(newest.as_ref(), |s, newest| newest.shape(s));

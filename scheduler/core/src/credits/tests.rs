@@ -518,6 +518,13 @@ fn requests_that_come_too_soon_are_put_off() {
         let fourth = ask(4, interval * 2 - 1);
         assert_eq!(fourth.verdicts, [(CPU, WorkVerdict::Deferred)]);
     }
+    // The delay of the longest interval is not cut.
+    let policy = Policy {
+        min_request_interval: Policy::MAX_REQUEST_INTERVAL,
+        ..patient()
+    };
+    let delay = policy.request_delay(Duration::ZERO);
+    assert_eq!(delay, Policy::MAX_REQUEST_INTERVAL.mul_f64(1.01));
     let mut credits = Credits::default();
     for seq in 1..4 {
         let reply = take(
@@ -608,9 +615,15 @@ fn whoever_asks_before_its_turn_keeps_it_and_takes_no_other() {
     assert_eq!(hear(&mut one, at(400), 3), (Heard::Repeated, 600));
     assert_eq!(hear(&mut two, at(400), 1), (Heard::TooMany, 1600));
     assert_eq!(hear(&mut one, at(1000), 4), (Heard::ToLookAt, 0));
-    // Its turn is kept for it, however late it comes; another one's is not taken for it.
+    // Its turn is kept for it for a while; another one's is not taken for it.
     assert_eq!(hear(&mut one, at(2000), 5), (Heard::TooMany, 1000));
-    assert_eq!(hear(&mut two, at(9000), 2), (Heard::ToLookAt, 0));
+    assert_eq!(hear(&mut two, at(4000), 2), (Heard::ToLookAt, 0));
+    // Who is later takes one that is nobody's, if there is any.
+    assert_eq!(hear(&mut two, at(4000), 3), (Heard::ToLookAt, 0));
+    assert_eq!(hear(&mut two, at(4000), 4), (Heard::TooMany, 1000));
+    assert_eq!(hear(&mut one, at(5001), 6), (Heard::TooMany, 999));
+    assert_eq!(hear(&mut two, at(7001), 5), (Heard::ToLookAt, 0));
+    assert_eq!(hear(&mut one, at(7001), 7), (Heard::ToLookAt, 0));
 }
 
 #[test]
@@ -620,15 +633,46 @@ fn invented_requests_push_no_turn_further_than_ten_minutes() {
         ..patient()
     };
     let mut turns = Turns::default();
-    let mut longest = Duration::ZERO;
-    for _ in 0..2000 {
-        let mut credits = Credits::default();
-        let asks = request(1, vec![demand(CPU, [0.0, 1.0, 1.0])]);
-        credits.hear(at(0), (&policy, &mut turns), Readiness::MayWork, &asks);
+    let mut all = vec![Credits::default(); 2000];
+    let mut hear = |credits: &mut Credits, now, seq| {
+        let asks = request(seq, vec![demand(CPU, [0.0, 1.0, 1.0])]);
+        let heard = credits.hear(now, (&policy, &mut turns), Readiness::MayWork, &asks);
         let delay = credits.reply().expect("it was heard").request_delay;
-        longest = longest.max(delay);
-    }
-    assert_eq!(longest, Duration::from_secs(600));
+        (heard, delay)
+    };
+    let delays = all.iter_mut().map(|credits| hear(credits, at(0), 1).1);
+    assert_eq!(delays.max(), Some(Duration::from_secs(600)));
+    // Who was told the longest one has no turn: when it comes again it takes its chance, and all together as many as there are turns.
+    let held = |all: &[Credits]| all.iter().filter(|one| one.turn.is_some()).count();
+    assert_eq!(held(&all), 600);
+    let late = at(600_000);
+    let again = all.iter_mut().map(|credits| hear(credits, late, 2).0);
+    let looked_at = again.filter(|heard| *heard == Heard::ToLookAt).count();
+    // Those whose turns were a moment ago, and nobody else.
+    assert_eq!(looked_at, 3);
+    assert_eq!(held(&all), 600);
+}
+
+#[test]
+fn workers_that_were_cut_off_do_not_come_back_all_at_once() {
+    let policy = Policy {
+        max_requests_per_second: 100,
+        ..patient()
+    };
+    let mut turns = Turns::default();
+    let mut all = vec![Credits::default(); 1000];
+    let mut come = |now, seq| {
+        let asks = request(seq, vec![demand(CPU, [0.0, 1.0, 1.0])]);
+        let heard = all.iter_mut().map(|credits| {
+            let rules = (&policy, &mut turns);
+            credits.hear(now, rules, Readiness::MayWork, &asks)
+        });
+        heard.filter(|heard| *heard == Heard::ToLookAt).count()
+    };
+    // The second before was quiet, if there was one.
+    assert_eq!(come(at(5000), 1), 101);
+    // All turns are over.
+    assert_eq!(come(at(125_000), 2), 101);
 }
 
 #[test]
@@ -1065,9 +1109,14 @@ fn a_run_that_a_worker_must_list_and_does_not_is_told() {
     assert_eq!(ask(2, at(601_000), &[1], &young), (vec![], 0));
     // The one was listed before, the other has been there for longer than any message lives.
     assert_eq!(ask(3, at(601_001), &[], &young), (vec![run(1), run(2)], 2));
-    // What has ended is in neither list.
-    assert_eq!(ask(4, at(601_001), &[], &[]), (vec![], 2));
-    assert_eq!(ask(5, at(601_001), &[7], &[sent(3, None)]), (vec![], 2));
+    // Each is told once, whether or not it is listed again meanwhile.
+    assert_eq!(ask(4, at(601_001), &[], &young), (vec![], 2));
+    assert_eq!(ask(5, at(601_001), &[1, 2], &young), (vec![], 2));
+    assert_eq!(ask(6, at(601_001), &[2], &young), (vec![], 2));
+    // What has ended is in neither list, and nothing of it is remembered.
+    assert_eq!(ask(7, at(601_001), &[], &[]), (vec![], 2));
+    assert_eq!(ask(8, at(601_001), &[7], &[sent(3, None)]), (vec![], 2));
+    assert_eq!(credits.unlisted, []);
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn worker(shard: &str, answer: Result<Option<Overview>, &str>) -> Asked {
 }
 
 fn said(seen: &Seen) -> String {
-    match show(seen, false) {
+    match show(seen) {
         Ok(text) => text,
         Err(error) => format!("error: {error:#}"),
     }
@@ -274,6 +274,21 @@ fn who_gets_nothing_to_see_is_told_why() {
         said(&Seen::All(vec![down(), down()])),
         "error: it is down (none of 2 workers answered)"
     );
+    let plain = || worker("w1", Ok(None));
+    let all_plain = Seen::All(vec![plain(), plain()]);
+    assert_eq!(
+        said(&all_plain),
+        "error: all 2 workers take what they are sent and ask for nothing; to have them ask for work, start them with `--work-fetch`"
+    );
+    let mixed = Seen::All(vec![plain(), down(), plain()]);
+    assert_eq!(
+        said(&mixed),
+        "error: it is down (1 of 3 workers did not answer, and the others take what they are sent)"
+    );
+    assert!(something(&Seen::All(vec![plain()])).is_err());
+    // One that asks is enough.
+    let one = Seen::All(vec![plain(), down(), worker("w4", Ok(Some(overview())))]);
+    assert!(something(&one).is_ok());
 }
 
 fn cluster(shards: &[&str]) -> ClusterStatus {
