@@ -16,6 +16,7 @@
 //! * C7: no verdict says GRANTED but of tasks that were sent for this very request.
 
 mod amounts;
+mod known;
 mod policy;
 mod shape;
 mod spending;
@@ -34,6 +35,7 @@ use brasserie_common::{
 };
 
 pub use amounts::{Class, Piece};
+pub use known::Known;
 pub use policy::{DeadlineRule, Policy};
 pub use turns::Turns;
 
@@ -81,35 +83,6 @@ pub enum Heard {
     TooSoon,
     /// All workers together do.
     TooMany,
-}
-
-/// The runs that a worker says it has, in order.
-#[derive(Clone, Debug)]
-pub struct Known(Option<Vec<KnownTask>>);
-
-impl Known {
-    pub fn of(request: &WorkRequest) -> Self {
-        let mut known = request.known.clone();
-        if let Some(known) = &mut known {
-            known.sort_by_key(|task| task.invocation);
-        }
-        Known(known)
-    }
-
-    /// What a run is as work matters: it is not listed, or it has a deadline. All others cost a search and no more.
-    pub fn is_weighed(&self, run: InvocationId) -> bool {
-        match (&self.0, self.get(run)) {
-            (None, _) => false,
-            (Some(_), None) => true,
-            (Some(_), Some(told)) => told.deadline.is_some(),
-        }
-    }
-
-    fn get(&self, run: InvocationId) -> Option<&KnownTask> {
-        let known = self.0.as_ref()?;
-        let at = known.binary_search_by_key(&run, |task| task.invocation);
-        Some(&known[at.ok()?])
-    }
 }
 
 /// What a pass found of one type of processors, for one worker that asked.
@@ -264,7 +237,7 @@ impl Credits {
         let mut missing = Vec::new();
         let before = std::mem::take(&mut self.listed);
         let mut unlisted = Vec::new();
-        let Some(newest) = self.newest.as_mut().filter(|_| known.0.is_some()) else {
+        let Some(newest) = self.newest.as_mut().filter(|_| known.is_told()) else {
             return missing;
         };
         newest.workload = match policy.deadlines {
