@@ -320,7 +320,7 @@ impl<H: Hasher> Shape<'_, H> {
         self.put(&task.gpus);
         let work = &task.work;
         self.put((work.est_duration.map(f64::to_bits), work.request));
-        self.put((work.cpus.map(f64::to_bits), work.bufferable));
+        self.put((work.cpus.map(f64::to_bits), work.bufferable, work.report));
         self.opt(task.ended.as_ref(), Shape::reported);
     }
 }

@@ -45,8 +45,8 @@ pub use task::{
 };
 pub use time::{Time, WallTime};
 pub use work::{
-    KnownTask, Processor, WorkDemand, WorkReply, WorkRequest, WorkRequestSeq, WorkTerms,
-    WorkVerdict,
+    KnownTask, Processor, ReportPolicy, WorkDemand, WorkReply, WorkRequest, WorkRequestSeq,
+    WorkTerms, WorkVerdict,
 };
 pub use worker::{MachinePortLock, ServiceAddress, WorkerDescription};
 pub use worker_set::{SetDigest, Standing, WorkerSetHash, WorkerSetId};

@@ -63,6 +63,34 @@ pub struct WorkTerms {
     pub cpus: Option<f64>,
     /// It may wait at the worker until processors are free: what it holds elsewhere is not missed.
     pub bufferable: bool,
+    /// What its job says of when its end is told, if it does.
+    pub report: Option<ReportPolicy>,
+}
+
+/// When the end of a task is told to its scheduler. Only a worker that asks for work ever holds one back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReportPolicy {
+    Immediate,
+    /// Together with others, or when it must.
+    Lazy,
+}
+
+impl ReportPolicy {
+    pub const ALL: [ReportPolicy; 2] = [ReportPolicy::Immediate, ReportPolicy::Lazy];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ReportPolicy::Immediate => "immediate",
+            ReportPolicy::Lazy => "lazy",
+        }
+    }
+
+    /// A word that is not known asks for something, but not for an end to be held back.
+    pub fn named(word: &str) -> Self {
+        let mut all = ReportPolicy::ALL.into_iter();
+        let named = all.find(|policy| policy.as_str() == word);
+        named.unwrap_or(ReportPolicy::Immediate)
+    }
 }
 
 /// How much work a worker wants for one type of its processors.

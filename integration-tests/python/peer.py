@@ -223,6 +223,12 @@ def work(library, job, node, command):
     handler.report(task, json.dumps({"result": "done", "data": {"by": "python"}}))
     wait_until_done(library, job)
     with library.client() as client:
+        # Once more, beside one for another scheduler: each has its own result.
+        updates = [
+            types.StatusUpdate(runningTask=rt, status="done", scheduler=to, worker=me.id) for to in [scheduler, me.id]
+        ]
+        results = client.updateStatusBatch(updates)
+        check([result.refusal is None for result in results] == [True, False], f"results: {results}")
         demands = [types.WorkDemand(processor="CPU", instances=2.0, reqInstanceSecs=60.0, idleInstances=1.0)]
         request = types.WorkRequest(worker=me.id, scheduler=scheduler, seq=3, demands=demands, known=[], lingerSec=0.0)
         # The second time it is the same request.

@@ -1,18 +1,19 @@
 //! Workers that ask for work, with real programs.
 
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use integration_tests::e2e::{Client, Process, RunRecords, SchedulerSpec, Stage, wait_within};
 use nix::sys::signal::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const NODES: usize = 60;
 /// Slow machines start a hundred processes in this, with scripts around them.
 const LONG: Duration = Duration::from_secs(120);
 
 /// As [`Stage::write_work`], with tasks that may wait at their worker.
-fn bufferable(stage: &Stage, nodes: usize, pause: Duration) -> std::path::PathBuf {
+fn bufferable(stage: &Stage, nodes: usize, pause: Duration) -> PathBuf {
     let path = stage.write_work(nodes, pause);
     let text = fs::read_to_string(&path).expect("it was written");
     let mut config: Value = serde_json::from_str(&text).expect("JSON");
@@ -22,9 +23,19 @@ fn bufferable(stage: &Stage, nodes: usize, pause: Duration) -> std::path::PathBu
 }
 
 fn start_worker(stage: &Stage, spec: &SchedulerSpec) -> Process {
+    start_worker_with(stage, spec, &[])
+}
+
+fn start_worker_with(stage: &Stage, spec: &SchedulerSpec, flags: &[&str]) -> Process {
     let mut worker = stage.worker_spec("one", spec);
     worker.flags.push("--work-fetch=cluster".to_owned());
+    let flags = flags.iter().map(|&flag| flag.to_owned());
+    worker.flags.extend(flags);
     stage.start_worker(&worker)
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// The most that ran at once.
@@ -61,7 +72,7 @@ fn what_is_asked_for_waits_at_the_worker_and_runs_once_each_through_a_restart_of
     assert_eq!(records.overlaps, Vec::<String>::new());
     assert_eq!(records.starts().len(), NODES);
     assert!(records.starts().values().all(|starts| *starts == 1));
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let processors = processors();
     let most = most_at_once(&records);
     assert!(most <= processors, "{most} at once on {processors}");
     // It leaves what it has learned.
@@ -92,11 +103,98 @@ fn what_waits_at_a_worker_that_is_killed_runs_at_the_next_one() {
     assert_eq!(records.overlaps, Vec::<String>::new());
     assert_eq!(records.starts().len(), NODES);
     // Those that waited had not begun: only what ran when the worker was killed began twice.
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let processors = processors();
     let twice = records
         .starts()
         .values()
         .filter(|starts| **starts > 1)
         .count();
     assert!(twice <= processors, "{twice} began twice");
+}
+
+/// Tells its process id, and is then as all the others.
+const LONG_SCRIPT: &str = r#"#!/bin/sh
+bin=$(dirname "$0")
+echo $$ >> "$bin/../pids"
+exec "$bin/work.sh" "$@"
+"#;
+/// Runs until the test has seen what it came for.
+const URGENT_SCRIPT: &str = r#"#!/bin/sh
+cd "$(dirname "$0")/.."
+echo $$ > urgent
+while ! [ -e seen ]; do sleep 0.05; done
+echo done > "$2"
+"#;
+
+/// A long task for each processor, as their job says, and an urgent one, which would come too late behind any of them.
+fn long_and_urgent(stage: &Stage, urgent: bool) -> PathBuf {
+    let path = bufferable(stage, processors(), Duration::ZERO);
+    let text = fs::read_to_string(path).expect("it was written");
+    let mut config: Value = serde_json::from_str(&text).expect("JSON");
+    // The stopped keep theirs.
+    config["bistro_settings"]["resources"]["worker"]["slots"]["limit"] = (processors() + 2).into();
+    config["bistro_job->work"]["est_duration"] = "10m".into();
+    config["bistro_job->work"]["command"] = json!(["./bin/long.sh"]);
+    config["bistro_job->urgent"] = json!({
+        "enabled": urgent,
+        "command": ["./bin/urgent.sh"],
+        "filters": { "item": { "whitelist": ["n1"] } },
+        "bufferable": true,
+        "est_duration": "2s",
+        "deadline": "3m"
+    });
+    stage.write_script("work/bin/long.sh", LONG_SCRIPT);
+    stage.write_script("work/bin/urgent.sh", URGENT_SCRIPT);
+    stage.write("work/config.json", &format!("{config:#}"))
+}
+
+/// Whether the process with this id is stopped, by the kernel's word; `None` if there is none.
+fn is_stopped(pid: &str) -> Option<bool> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, behind_the_name) = stat.rsplit_once(')')?;
+    Some(behind_the_name.trim().starts_with('T'))
+}
+
+#[test]
+fn a_task_stops_for_one_with_a_near_deadline_and_goes_on_after_it() {
+    let stage = Stage::new();
+    let config = long_and_urgent(&stage, false);
+    stage.hold();
+    let spec = stage.calm_spec(&config).with("--config-update=100ms");
+    let client = Client::new(spec.port);
+    let _scheduler = stage.start_scheduler(&spec);
+    // It asks for more although it has enough to do for ten minutes.
+    let flags = ["--preempt=suspend", "--work-buffer-min=1h"];
+    let _worker = start_worker_with(&stage, &spec, &flags);
+    wait_within(LONG, "a long task on each processor", || {
+        (stage.alive().len() == processors()).then_some(())
+    });
+    let pids = fs::read_to_string(stage.path("work/pids")).expect("they told");
+    let pids: Vec<&str> = pids.lines().collect();
+    let stopped = || pids.iter().filter(|pid| is_stopped(pid) == Some(true));
+    assert_eq!(stopped().count(), 0, "nobody has come for whom to stop");
+
+    long_and_urgent(&stage, true);
+    wait_within(LONG, "the urgent task to begin", || {
+        stage.path("work/urgent").exists().then_some(())
+    });
+    wait_within(LONG, "a long task to be stopped", || {
+        (stopped().count() == 1).then_some(())
+    });
+    stage.write("work/seen", "");
+    let urgent = stage.explain_ended(&spec, "urgent", "n1");
+    assert_eq!(urgent["last_run"]["exit_code"], 0, "{urgent}");
+    assert_eq!(urgent["last_run"]["ended_by"], Value::Null, "{urgent}");
+    wait_within(LONG, "the stopped one to go on", || {
+        (stopped().count() == 0).then_some(())
+    });
+    assert!(pids.iter().all(|pid| is_stopped(pid) == Some(false)));
+
+    stage.release();
+    client.wait_all_done();
+    let records = stage.records();
+    assert_eq!(records.overlaps, Vec::<String>::new());
+    let starts: Vec<usize> = records.starts().into_values().collect();
+    assert_eq!(starts, vec![1; processors()]);
+    assert_eq!(records.finished(), processors());
 }

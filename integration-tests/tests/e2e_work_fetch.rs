@@ -140,3 +140,30 @@ fn a_watcher_sees_one_document_a_line_until_it_is_interrupted() {
     watcher.signal(Signal::SIGINT);
     assert_eq!(watcher.wait().code(), Some(0));
 }
+
+#[test]
+fn a_worker_that_ends_tells_the_end_that_it_has_held_back() {
+    let stage = Stage::new();
+    let config = stage.write_work(1, Duration::ZERO);
+    let text = std::fs::read_to_string(&config).expect("it was written");
+    let lazy = text.replace(r#""owner": "test""#, r#""owner": "test", "report": "lazy""#);
+    assert_ne!(lazy, text);
+    std::fs::write(&config, lazy).expect("it can be written");
+    stage.hold();
+    let spec = stage.calm_spec(&config);
+    let _scheduler = stage.start_scheduler(&spec);
+    let client = Client::new(spec.port);
+    let mut worker = stage.worker_spec("asks", &spec);
+    worker.flags.push("--work-fetch=cluster".to_owned());
+    let mut worker = stage.start_worker(&worker);
+    client.wait_healthy(1);
+    let it_runs = || (stage.alive().len() == 1).then_some(());
+    wait_within(PATIENCE, "the task to run", it_runs);
+    stage.release();
+    let it_is_over = || stage.alive().is_empty().then_some(());
+    wait_within(PATIENCE, "the task to end", it_is_over);
+    // Nobody else could run it again.
+    worker.signal(Signal::SIGTERM);
+    assert_eq!(worker.wait().code(), Some(0));
+    client.wait_all_done();
+}

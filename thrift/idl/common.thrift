@@ -243,6 +243,9 @@ struct RunningTask {
   17: optional TaskStory story,
   // runTask, and back with getRunningTasks: the cards that are the task's. Unset: none are its own, and it sees all of them.
   18: optional list<GpuShare> gpus,
+  // runTask, and back with getRunningTasks: "lazy" lets a worker that asks for work tell the end together with others, "immediate" does
+  // not; unset means as the worker likes.
+  19: optional string report,
 }
 
 // Who a worker's machine is. Nobody connects to it.

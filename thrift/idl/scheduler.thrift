@@ -63,6 +63,7 @@ struct BistroJobConfig {
   // As in common.RunningTask.
   28: optional double estDurationSec,
   29: optional bool bufferable,
+  30: optional string report,
 }
 
 struct BistroCountWithSamples {
@@ -79,6 +80,20 @@ struct BistroJobHistogram {
 exception BistroSchedulerUnknownJobException {
   1: string message,
 } (message = "message")
+
+// What updateStatus takes.
+struct StatusUpdate {
+  1: common.RunningTask runningTask,
+  2: string status,
+  3: common.BistroInstanceID scheduler,
+  4: common.BistroInstanceID worker,
+}
+
+// What updateStatus says.
+struct StatusResult {
+  // Unset: the status is recorded. As with any exception of updateStatus the worker tries again.
+  1: optional string refusal,
+}
 
 service BistroScheduler extends fb303.FacebookService {
   // All of them, if they fit into one answer.
@@ -136,6 +151,10 @@ service BistroScheduler extends fb303.FacebookService {
     3: common.BistroInstanceID scheduler,
     4: common.BistroInstanceID worker,
   ),
+
+  // The same as each of them by itself, in whatever order: one result for each, in their order. A scheduler that does not know the call
+  // knows updateStatus.
+  list<StatusResult> updateStatusBatch(1: list<StatusUpdate> updates),
 
   common.SchedulerHeartbeatResponse processHeartbeat(
     1: common.BistroWorker w,

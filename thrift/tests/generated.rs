@@ -239,7 +239,8 @@ structs! {
         BistroSchedulerGetJobHistogramsArgs, BistroSchedulerGetJobHistogramsResult,
         BistroSchedulerGetJobLogsByTimeArgs, BistroSchedulerGetJobLogsByTimeResult, BistroSchedulerGetJobLogsByIDArgs,
         BistroSchedulerGetJobLogsByIDResult, BistroSchedulerForgiveJobArgs, BistroSchedulerForgiveJobResult,
-        BistroSchedulerUpdateStatusArgs, BistroSchedulerUpdateStatusResult, BistroSchedulerProcessHeartbeatArgs,
+        BistroSchedulerUpdateStatusArgs, BistroSchedulerUpdateStatusResult, BistroSchedulerUpdateStatusBatchArgs,
+        BistroSchedulerUpdateStatusBatchResult, StatusUpdate, StatusResult, BistroSchedulerProcessHeartbeatArgs,
         BistroSchedulerProcessHeartbeatResult, BistroSchedulerRequestWorkArgs, BistroSchedulerRequestWorkResult;
     worker: BistroWorkerException,
         BistroWorkerGetRunningTasksArgs, BistroWorkerGetRunningTasksResult, BistroWorkerRunTaskArgs,

@@ -130,6 +130,7 @@ impl Driver {
         while let Some(effect) = self.worker.poll_effect() {
             self.performer.perform(effect, self.worker.associations())?;
         }
+        self.performer.end_turn();
         ControlFlow::Continue(())
     }
 

@@ -11,15 +11,15 @@ use brasserie_common::{
 };
 use brasserie_common_runtime::Clock;
 use brasserie_worker_core::{
-    Association, AssociationIndex, Call, Effect, Event, ExitReason, Refusal, Reply, RunTask,
+    Association, AssociationIndex, Call, Effect, Event, ExitReason, Goes, Refusal, Reply, RunTask,
 };
 use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::directory::{GroupList, Instances, ListedGroup, Slot};
+use crate::directory::{Further, GroupList, Instances, ListedGroup, Slot};
 use crate::process::{Began, KillError, RunKey, SpawnError, SpawnRequest, TaskEnd, TaskSink};
-use crate::rpc::{SchedulerClient, Waiting};
+use crate::rpc::{Done, SchedulerClient, Telling, Waiting, status_arguments};
 use crate::runner::Runner;
 use crate::usage::Running;
 
@@ -27,7 +27,7 @@ use crate::usage::Running;
 /// process that it asked for, and both have limits there.
 pub(crate) type OwnEvents = UnboundedSender<Event>;
 
-/// After a disk that refused to store an instance.
+/// After a disk that refused to store an instance, and the longest between two looks whether somebody still waits for one.
 const INSTANCE_RETRY: Duration = Duration::from_secs(1);
 
 pub(crate) struct Performer {
@@ -39,6 +39,13 @@ pub(crate) struct Performer {
     /// Bounded by the unanswered calls that the server allows.
     waiting: HashMap<RequestId, Waiting>,
     timed: Timed,
+    together: Together,
+}
+
+/// Statuses of one association that go in one message: until another call is to be made, or the turn is over.
+struct Together {
+    of: AssociationIndex,
+    statuses: Vec<Telling>,
 }
 
 /// Runs that have a timeout and no process yet: the core wants to hear when theirs begins. Bounded by the core's tasks, as each ends.
@@ -58,6 +65,10 @@ impl Performer {
             own,
             waiting: HashMap::new(),
             timed,
+            together: Together {
+                of: AssociationIndex::FIRST,
+                statuses: Vec::new(),
+            },
         }
     }
 
@@ -107,26 +118,66 @@ impl Performer {
         }
     }
 
-    fn call(&self, of: AssociationIndex, id: CallId, call: Call) {
+    fn call(&mut self, of: AssociationIndex, id: CallId, call: Call) {
         let own = self.own.clone();
-        self.clients[of.0].call(call, move |outcome| {
+        let done: Done = Box::new(move |outcome| {
             // Nobody listens any more: the worker has ended.
             let _ = own.send(Event::CallCompleted { call: id, outcome });
         });
+        match call {
+            Call::UpdateStatus {
+                task,
+                status,
+                scheduler,
+                worker,
+                goes: Goes::Together,
+            } => {
+                if self.together.of != of {
+                    self.end_turn();
+                }
+                self.together.of = of;
+                let arguments = status_arguments(&task, &status, scheduler, worker);
+                self.together.statuses.push(Telling { arguments, done });
+            }
+            call @ (Call::Heartbeat { .. }
+            | Call::RequestWork { .. }
+            | Call::UpdateStatus {
+                goes: Goes::Alone, ..
+            }) => {
+                // In the order in which they were decided on.
+                self.end_turn();
+                self.clients[of.0].call(call, done);
+            }
+        }
     }
 
-    /// Until the directory has one: without, the association does not begin anew, and the others go on.
+    /// No effect of this turn is left: what waits for others goes.
+    pub(crate) fn end_turn(&mut self) {
+        let statuses = std::mem::take(&mut self.together.statuses);
+        if !statuses.is_empty() {
+            self.clients[self.together.of.0].tell_all(statuses);
+        }
+    }
+
+    /// Until the directory has one, a second after the last one at the earliest: without, the association does not begin anew, and the
+    /// others go on.
     fn find_instance(&self, association: AssociationIndex, after: WorkerId) {
         let (own, instances) = (self.own.clone(), Arc::clone(&self.instances));
-        let find = move || loop {
-            match instances.next() {
-                // Nobody listens any more: the worker has ended.
-                Ok(id) => return drop(own.send(Event::NewInstance { association, id })),
-                Err(_) if own.is_closed() => return,
-                Err(error) => {
-                    tracing::error!("no instance can follow {after} yet: {error}");
-                    std::thread::sleep(INSTANCE_RETRY);
-                }
+        let find = move || {
+            // Else nobody listens any more: the worker has ended.
+            while !own.is_closed() {
+                let pause = match instances.further() {
+                    // As above.
+                    Ok(Further::New(id)) => {
+                        return drop(own.send(Event::NewInstance { association, id }));
+                    }
+                    Ok(Further::NotBefore(pause)) => pause.min(INSTANCE_RETRY),
+                    Err(error) => {
+                        tracing::error!("no instance can follow {after} yet: {error}");
+                        INSTANCE_RETRY
+                    }
+                };
+                std::thread::sleep(pause);
             }
         };
         // Whoever ends does not wait for it: it looks whether somebody listens.

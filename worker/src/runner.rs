@@ -16,7 +16,7 @@ pub trait Runner: Send + Sync {
     /// Ends exactly this run; its wait counts from now.
     fn kill(&self, key: &RunKey, request: KillRequest, by: EndedBy) -> Result<(), KillError>;
 
-    /// Stops the processes of this run where they stand, for others; if it has none any more, nothing.
+    /// Stops the processes of this run where they stand, as far as it can tell which they are, for others; if it has none any more, nothing.
     fn suspend(&self, key: &RunKey);
 
     /// Lets them go on.

@@ -28,7 +28,8 @@ pub enum PreemptTasks {
     /// What began runs to its end.
     #[default]
     Off,
-    /// They are stopped and go on later; their memory stays taken, and tasks with cards are never stopped.
+    /// They are stopped and go on later; their memory stays taken, and tasks with cards are never stopped. Of a task without control
+    /// groups only the process group stops: what has left it runs on.
     Suspend,
 }
 

@@ -296,6 +296,59 @@ fn a_daemon_in_a_session_of_its_own_is_gone_at_the_end() {
     bench.assert_gone(&key);
 }
 
+/// The letter that the kernel has for what a process does; `None` if there is none.
+fn state(pid: i32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, behind_the_name) = stat.rsplit_once(')')?;
+    behind_the_name.trim().chars().next()
+}
+
+#[test]
+fn a_stopped_task_stands_still_with_those_that_left_its_process_group() {
+    let bench = Bench::new();
+    if bench.lacks("pids", |all| &all.pids) {
+        return;
+    }
+    let (ids, told) = (bench.dir.path().join("ids"), bench.dir.path().join("told"));
+    // One in a session of its own that starts others all the time, and an orphan in another one.
+    let script = format!(
+        "setsid sh -c 'trap \"echo > {told}; exit\" TERM; echo $$ >> {ids}; while :; do sleep 0.01; done' & \
+         (setsid sh -c 'echo $$ >> {ids}; exec sleep 1000' &); \
+         trap 'while ! [ -e {told} ]; do sleep 0.01; done; exit 3' TERM; echo $$ >> {ids}; wait",
+        told = told.display(),
+        ids = ids.display(),
+    );
+    let key = bench.start(&["/bin/sh", "-c", &script], pids(30));
+    let read = || -> Vec<i32> {
+        let text = fs::read_to_string(&ids).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    };
+    until("all have started", || read().len() == 3);
+    let listed = read();
+    // Those that they started, too.
+    let all_stopped = || alive(&key).into_iter().all(|pid| state(pid) == Some('T'));
+    let none_stopped = || listed.iter().all(|pid| state(*pid) != Some('T'));
+    bench.runner.suspend(&key);
+    until("all stand still", all_stopped);
+    bench.runner.resume(&key);
+    until("all go on", none_stopped);
+    bench.runner.suspend(&key);
+    until("all stand still again", all_stopped);
+    let request = KillRequest {
+        method: KillMethod::TermWaitKill,
+        wait: PATIENCE,
+    };
+    bench
+        .runner
+        .kill(&key, request, EndedBy::Operator)
+        .expect("runs");
+    // The stopped would hear it when they are dead.
+    until("the one that left has heard of the end", || told.exists());
+    let end = bench.end();
+    assert_eq!(end.story.ending, Ending::Exited(3), "{:?}", end.story);
+    bench.assert_gone(&key);
+}
+
 #[test]
 fn the_child_is_inside_before_its_program_runs() {
     let bench = Bench::new();

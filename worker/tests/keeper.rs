@@ -23,12 +23,14 @@ const PROMISE: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_millis(700);
 /// Between SIGTERM and SIGKILL.
 const KILL_WAIT: Duration = Duration::from_millis(300);
+/// How long the keeper waits for a program to notice that all of its tasks are dead.
+const SILENCE: Duration = Duration::from_secs(5);
 /// For things that happen at once unless the machine is very busy.
 const SOON: Duration = Duration::from_secs(10);
 
 type Case = (&'static str, fn());
 
-const CASES: [Case; 12] = [
+const CASES: [Case; 14] = [
     (
         "the_program_sees_its_arguments_and_its_marker",
         arguments_arrive,
@@ -58,6 +60,14 @@ const CASES: [Case; 12] = [
     (
         "a_stopped_program_with_two_schedulers_loses_the_tasks_of_one",
         one_of_two,
+    ),
+    (
+        "a_program_that_hangs_while_the_time_of_both_schedulers_is_over_is_ended",
+        none_of_two,
+    ),
+    (
+        "a_program_that_notices_in_time_that_the_tasks_of_both_are_dead_lives",
+        both_noticed,
     ),
 ];
 
@@ -94,7 +104,8 @@ fn play(role: &str) -> ExitCode {
         "wait" => wait_for_term(),
         "lease" => live_on_a_lease(),
         "renew" => renew_for_a_while(),
-        "two" => work_for_two(),
+        "two" => work_for_two(SOON * 100),
+        "both" => work_for_two(Duration::ZERO),
         other => panic!("no role {other}"),
     }
 }
@@ -177,8 +188,9 @@ fn renew_for_a_while() -> ExitCode {
 }
 
 /// Starts a task for each of two schedulers, each with a descendant that shed its marks and its session, takes leases of which the second
-/// one is short, tells its own id, those of the four, and when that lease is over, and stops.
-fn work_for_two() -> ExitCode {
+/// one is short and the first one so much longer, tells its own id, those of the four, and when the second lease is over, and stops.
+/// When it goes on, it gives up the leases that were short and says so. If both were, it ends when the keeper would have ended it.
+fn work_for_two(longer: Duration) -> ExitCode {
     let marker = std::env::var("BRASSERIE_KEPT").expect("kept");
     let script = "trap '' TERM; env -i \"$(command -v setsid)\" sleep 1000 & echo $!; while :; do wait; done";
     let mut ids = vec![getpid().to_string()];
@@ -199,12 +211,20 @@ fn work_for_two() -> ExitCode {
     let mut lease = Lease::of_this_process().expect("opened").expect("kept");
     lease.tell_schedulers(2).expect("told");
     let until = Clock.now() + LEASE;
-    lease.renew(0, Terms::living(until + SOON * 100, KILL_WAIT));
+    lease.renew(0, Terms::living(until + longer, KILL_WAIT));
     lease.renew(1, Terms::living(until, KILL_WAIT));
     say(&format!("{} {}", ids.join(" "), until.as_nanos()));
     kill(getpid(), Signal::SIGSTOP).expect("stopped");
     lease.renew(1, Terms::NONE);
+    if longer.is_zero() {
+        lease.renew(0, Terms::NONE);
+    }
     say("on");
+    if longer.is_zero() {
+        // Its life is what the case is about.
+        std::thread::sleep(SILENCE + PROMISE);
+        return ExitCode::from(7);
+    }
     loop {
         std::thread::park();
     }
@@ -410,14 +430,17 @@ fn late_keeper() {
     assert_eq!(leased.kept.code(), Some(1));
 }
 
-fn one_of_two() {
-    let mut kept = Kept::start("two", &[]);
+/// A program with two schedulers: it, the task of each with a descendant, and when the lease of the second one is over.
+fn with_two(kept: &mut Kept) -> (Vec<Pid>, Time) {
     let line = kept.line();
     let (ids, until) = line.rsplit_once(' ').expect("several words");
     let ids = ids.split(' ').map(|id| id.parse().expect("an id"));
-    let ids: Vec<Pid> = ids.map(Pid::from_raw).collect();
-    let until = Time::from_nanos(until.parse().expect("a time"));
-    let (spared, lost) = ids.split_at(3);
+    let ids = ids.map(Pid::from_raw).collect();
+    (ids, Time::from_nanos(until.parse().expect("a time")))
+}
+
+/// Waits until these are dead, whose lease is over at `until`.
+fn lost_in_time(lost: &[Pid], until: Time) {
     while lost.iter().any(|pid| alive(*pid)) {
         // After the look, so that a pause of this test does no harm.
         let now = Clock.now();
@@ -426,6 +449,13 @@ fn one_of_two() {
         std::thread::yield_now();
     }
     assert!(Clock.now() > until, "killed too early");
+}
+
+fn one_of_two() {
+    let mut kept = Kept::start("two", &[]);
+    let (ids, until) = with_two(&mut kept);
+    let (spared, lost) = ids.split_at(3);
+    lost_in_time(lost, until);
     // Neither the program nor the task of the other scheduler.
     assert!(spared.iter().all(|pid| alive(*pid)), "{spared:?}");
     kill(ids[0], Signal::SIGCONT).expect("sent");
@@ -434,4 +464,22 @@ fn one_of_two() {
     kill(ids[0], Signal::SIGKILL).expect("killed");
     assert!(gone_within(&ids, SOON), "all of {ids:?} are gone");
     assert_eq!(kept.code(), Some(128 + 9));
+}
+
+fn none_of_two() {
+    let mut kept = Kept::start("both", &[]);
+    let (ids, until) = with_two(&mut kept);
+    lost_in_time(&ids[1..], until);
+    assert!(gone_within(&ids[..1], SILENCE + SOON), "it hangs for ever");
+    assert!(Clock.now() > until + KILL_WAIT + SILENCE, "ended too early");
+    assert_eq!(kept.code(), Some(1));
+}
+
+fn both_noticed() {
+    let mut kept = Kept::start("both", &[]);
+    let (ids, until) = with_two(&mut kept);
+    lost_in_time(&ids[1..], until);
+    kill(ids[0], Signal::SIGCONT).expect("sent");
+    assert_eq!(kept.line(), "on");
+    assert_eq!(kept.code(), Some(7));
 }

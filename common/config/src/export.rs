@@ -6,7 +6,7 @@ use brasserie_common::backoff::AfterLast;
 use brasserie_common::{Arguments, BackoffPolicy, KillRequest, StatusFrom, TaskSubprocessOptions};
 use serde_json::{Map, Value, json};
 
-use crate::jobs::{AFTER_ALL, BUFFERABLE, DEADLINE, DEPENDS_ON, EST_DURATION, TIMEOUT};
+use crate::jobs::{AFTER_ALL, BUFFERABLE, DEADLINE, DEPENDS_ON, EST_DURATION, REPORT, TIMEOUT};
 use crate::json;
 use crate::limits;
 use crate::model::{Config, Filter, JobConfig, LevelId};
@@ -112,6 +112,7 @@ fn rarely_set(config: &Config, job: &JobConfig, out: &mut Map<String, Value>) {
         put(key, span.map(|span| json!(span.as_secs_f64())));
     }
     put(BUFFERABLE, job.bufferable.then_some(json!(true)));
+    put(REPORT, job.report.map(|policy| json!(policy.as_str())));
 }
 
 pub(crate) fn level_name(config: &Config, level: LevelId) -> Value {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use brasserie_common::ids::HEALTHCHECK_JOB;
-use brasserie_common::{Arguments, JobName, StatusFrom};
+use brasserie_common::{Arguments, JobName, ReportPolicy, StatusFrom};
 
 use crate::cards::check_need;
 use crate::coerce::{AMOUNT, name_error, set};
@@ -116,11 +116,17 @@ pub(crate) const KEYS: &[Key] = &[
         Shape::Truth,
         "Tasks may wait at a worker until it has processors for them.",
     ),
+    Key::new(
+        REPORT,
+        Shape::Words(|| ReportPolicy::ALL.iter().map(|w| w.as_str()).collect()),
+        "When a worker that asks for work tells how a task has ended.",
+    ),
 ];
 pub(crate) const TIMEOUT: &str = "timeout";
 pub(crate) const DEADLINE: &str = "deadline";
 pub(crate) const EST_DURATION: &str = "est_duration";
 pub(crate) const BUFFERABLE: &str = "bufferable";
+pub(crate) const REPORT: &str = "report";
 pub(crate) const DEPENDS_ON: &str = "depends_on";
 pub(crate) const AFTER_ALL: &str = "run_only_after_all_nodes_are_done_for";
 
@@ -181,6 +187,7 @@ fn defaults(name: JobName, config: &Config) -> JobConfig {
         command: Vec::new(),
         est_duration: None,
         bufferable: false,
+        report: None,
         create_time: 0,
         modify_time: 0,
         version_id: -1,
@@ -329,6 +336,9 @@ fn process(at: &At, job: &mut JobConfig, notes: &mut Notes) {
     }
     if let Some(at) = at.get(BUFFERABLE) {
         set(&mut job.bufferable, at.boolean(notes));
+    }
+    if let Some(at) = at.get(REPORT) {
+        job.report = at.choice(&ReportPolicy::ALL.map(|w| (w.as_str(), w)), notes);
     }
     if let Some(at) = at.get_alias(KILL_SUBPROCESS, notes) {
         kill_subprocess(&at, &mut job.kill_subprocess, notes);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use brasserie_common::{
-    Arguments, BackoffPolicy, JobName, KillRequest, StatusFrom, TaskSubprocessOptions,
+    Arguments, BackoffPolicy, JobName, KillRequest, ReportPolicy, StatusFrom, TaskSubprocessOptions,
 };
 
 use crate::cron::Cron;
@@ -319,6 +319,8 @@ pub struct JobConfig {
     pub est_duration: Option<Duration>,
     /// Tasks may wait at a worker until it has processors for them: what they hold meanwhile is not missed elsewhere.
     pub bufferable: bool,
+    /// When a worker that asks for work tells how a task has ended; `None`: as the worker's own settings say.
+    pub report: Option<ReportPolicy>,
     pub create_time: i64,
     pub modify_time: i64,
     /// -1 = none.

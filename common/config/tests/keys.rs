@@ -61,6 +61,10 @@ const SOURCES: &[(&str, &str)] = &[
         include_str!("../../../scheduler/src/sources/tests.rs"),
     ),
     (
+        "worker/core/src/worker/tests/sessions.rs",
+        include_str!("../../../worker/core/src/worker/tests/sessions.rs"),
+    ),
+    (
         "worker/src/groups/plan_tests.rs",
         include_str!("../../../worker/src/groups/plan_tests.rs"),
     ),
@@ -568,6 +572,13 @@ const OF_JOBS: &[(&str, Proof)] = &[
     ),
     ("est_duration", Tests(&["what_its_worker_is_told_of_it"])),
     ("bufferable", Tests(&["what_its_worker_is_told_of_it"])),
+    (
+        "report",
+        Tests(&[
+            "what_its_worker_is_told_of_it",
+            "the_job_says_or_else_the_profile",
+        ]),
+    ),
     (
         "arguments",
         Tests(&[

@@ -151,6 +151,17 @@ fn scheduler_calls() -> Calls {
         scheduler: instance(1),
         worker: instance(2),
     };
+    let batch = BistroSchedulerUpdateStatusBatchArgs {
+        updates: vec![
+            StatusUpdate {
+                running_task: Some(task()),
+                status: Some(status.status.clone()),
+                scheduler: Some(instance(1)),
+                worker: Some(instance(2)),
+            };
+            2
+        ],
+    };
     let histograms = BistroSchedulerGetJobHistogramsArgs {
         jobs: vec![job_name.clone()],
         samples: 3,
@@ -185,6 +196,7 @@ fn scheduler_calls() -> Calls {
             }),
         ),
         ("updateStatus", Box::new(status)),
+        ("updateStatusBatch", Box::new(batch)),
         (
             "processHeartbeat",
             Box::new(BistroSchedulerProcessHeartbeatArgs {
@@ -343,6 +355,7 @@ fn task() -> RunningTask {
         }]),
         work_request_seq: Some(1),
         bufferable: Some(true),
+        report: Some("lazy".to_owned()),
         ended: Some("done".to_owned()),
         story: Some(TaskStory {
             exit_code: Some(0),
@@ -357,6 +370,7 @@ fn task() -> RunningTask {
             read_bytes: Some(5),
             written_bytes: Some(6),
             last_lines: Some(vec!["a line".to_owned()]),
+            waited_ms: Some(7),
         }),
     }
 }

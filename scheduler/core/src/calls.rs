@@ -405,6 +405,7 @@ impl Scheduler {
                     .zip(self.engine().config())
                     .map(|(job, config)| config.cpus_of(job)),
                 bufferable: job.is_some_and(|job| job.bufferable),
+                report: job.and_then(|job| job.report),
             },
         }
     }

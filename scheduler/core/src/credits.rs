@@ -38,6 +38,7 @@ pub use policy::{DeadlineRule, Policy};
 pub use turns::Turns;
 
 use amounts::Amounts;
+pub use workload::Relief;
 use workload::{Room, Workload};
 
 /// What a worker waits at least that is put off.
@@ -261,13 +262,13 @@ impl Credits {
             return missing;
         };
         newest.workload = match policy.deadlines {
-            DeadlineRule::Simulated => Workload::of(request),
+            DeadlineRule::Simulated => Workload::of(now, request),
             DeadlineRule::Delayed => None,
         };
         for sent in running {
             let told = known.get(sent.invocation);
             if let Some(piece) = &sent.piece {
-                newest.count(piece, told);
+                newest.count(now, (sent.invocation, piece), told);
             }
             if told.is_some() {
                 self.listed.push(sent.invocation);
@@ -339,13 +340,17 @@ impl Credits {
         }
     }
 
-    /// When its credit ends by itself.
-    pub fn next_change(&self) -> Option<Time> {
+    /// When its credit ends by itself, or before that no task has to wait any more for those with near deadlines.
+    pub fn next_change(&self, now: Time) -> Option<Time> {
         let newest = self.newest.as_ref()?;
-        match newest.stage {
-            Stage::Open | Stage::Lingering(_) => newest.good_until(),
-            Stage::Over => None,
-        }
+        let until = newest.good_until()?;
+        let ends = newest
+            .types
+            .iter()
+            .map(|of_type| of_type.amounts.delay_end());
+        let ends = ends
+            .filter(|end| !end.is_zero() && *end >= newest.age(now) && *end < newest.age(until));
+        ends.map(|end| newest.at + end).min().or(Some(until))
     }
 
     /// It has asked in this association, so it gets what it asks for. Who never did is sent whatever there is room for.
@@ -430,6 +435,11 @@ impl Request {
         self.good_until().is_some_and(|until| now <= until)
     }
 
+    /// How long ago it came.
+    fn age(&self, now: Time) -> Duration {
+        now.since(self.at)
+    }
+
     fn of(&self, processor: &Processor) -> Option<&OfType> {
         self.types.iter().find(|t| t.processor == *processor)
     }
@@ -440,16 +450,16 @@ impl Request {
 
     fn charge(&mut self, piece: &Piece<'_>) {
         if let Some(of_type) = self.of_mut(piece.processor()) {
-            of_type.amounts.spend(piece);
+            of_type.amounts.spend(piece, Duration::ZERO);
             if of_type.wanted == Wanted::Something && !of_type.amounts.are_left() {
                 of_type.wanted = Wanted::Coming;
             }
         }
     }
 
-    fn count(&mut self, piece: &Piece<'_>, told: Option<&KnownTask>) {
+    fn count(&mut self, now: Time, run: (InvocationId, &Piece<'_>), told: Option<&KnownTask>) {
         let workload = self.workload.as_mut();
-        if workload.is_some_and(|workload| workload.count(piece, told) == Room::Over) {
+        if workload.is_some_and(|workload| workload.count(now, run, told) == Room::Over) {
             self.workload = None;
         }
     }

@@ -20,7 +20,7 @@ use brasserie_common::collections::IdMap;
 use brasserie_common::{
     Health, MachinePortLock, RecordSeq, SchedulerId, Shard, Time, WorkerId, WorkerSetId,
 };
-use brasserie_scheduler_engine::{Due, WorkerIndex};
+use brasserie_scheduler_engine::{Due, Judged, WorkerIndex};
 
 use crate::record::MAX_LEFT;
 
@@ -115,10 +115,12 @@ impl Workers {
     }
 
     /// Whether a worker that asks for work stays in time with one more task, as far as it tells.
-    pub(crate) fn keeps_deadlines(&mut self, now: Time, index: WorkerIndex, due: Due) -> bool {
+    pub(crate) fn keeps_deadlines(&mut self, now: Time, index: WorkerIndex, due: Due) -> Judged {
         let shard = self.shards.get(&index);
         let remote = shard.and_then(|shard| self.by_shard.get_mut(shard));
-        remote.is_none_or(|remote| remote.credits.keeps_deadlines(now, due))
+        remote.map_or(Judged::UNSEEN, |remote| {
+            remote.credits.keeps_deadlines(now, due)
+        })
     }
 
     /// Shard and host of a worker that the engine names.

@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use brasserie_common::{
@@ -10,8 +10,9 @@ use brasserie_common::{
     WallTime, WorkerSetId,
 };
 use brasserie_scheduler_core::{
-    Call, CallReply, ConfigOrigin, Durable, Event, Options, StatusUpdate,
+    Call, CallReply, ConfigOrigin, Durable, Effect, Event, Options, Reply, StatusUpdate,
 };
+use proptest::prelude::*;
 
 use support::{EPOCH, SETTLE, Script, listed, one_job, options, worker};
 
@@ -232,4 +233,104 @@ fn a_restart_that_finds_the_same_is_the_same_state() {
     );
     assert_eq!(after_restart(one, "n0"), after_restart(other, "n0"));
     assert_ne!(after_restart(one, "n0"), after_restart(one, "n1"));
+}
+
+// ---- statuses of one message are taken in one turn, one after the other: in whatever order, the outcome is the same ----
+
+const TASKS: usize = 6;
+
+/// A scheduler with healthy workers that run all tasks, and what they would say of each.
+fn all_at_work() -> (Script, Vec<StatusUpdate>) {
+    let mut s = Script::with_config(one_job(TASKS, ""));
+    let workers = [worker("u", 1, 10), worker("v", 2, 20), worker("w", 3, 30)];
+    for one in &workers {
+        s.join(one);
+    }
+    let starts = s.starts();
+    assert_eq!(starts.len(), TASKS);
+    let scheduler = s.scheduler.id();
+    let updates = starts.iter().map(|task| StatusUpdate {
+        story: None,
+        job: task.job.clone(),
+        node: task.node.clone(),
+        shard: task.shard.clone(),
+        invocation: task.invocation,
+        next_backoff: task.next_backoff,
+        status: ReportedStatus::done(),
+        scheduler,
+        worker: workers.iter().find(|of| of.shard == task.shard).unwrap().id,
+    });
+    let updates = updates.collect();
+    (s, updates)
+}
+
+/// Taken in this order: what is put on disk, sorted, and the answer to each.
+fn taken(
+    s: &Script,
+    updates: &[StatusUpdate],
+    order: &[usize],
+) -> (Vec<String>, BTreeMap<usize, bool>) {
+    let mut scheduler = s.scheduler.clone();
+    for &at in order {
+        scheduler.handle(
+            s.now,
+            Event::UpdateStatus {
+                request: RequestId(1_000 + at as u64),
+                from: Principal::Own,
+                update: Box::new(updates[at].clone()),
+            },
+        );
+    }
+    scheduler.handle_timeout(s.now);
+    let (mut records, mut answers) = (Vec::new(), BTreeMap::new());
+    while let Some(effect) = scheduler.poll_effect() {
+        match effect {
+            Effect::Persist { record, .. } => records.push(format!("{record:?}")),
+            Effect::Reply { request, reply, .. } => {
+                let Reply::UpdateStatus(result) = reply else {
+                    panic!("{reply:?}");
+                };
+                answers.insert((request.0 - 1_000) as usize, result.is_ok());
+            }
+            _ => {}
+        }
+    }
+    records.sort_unstable();
+    (records, answers)
+}
+
+fn status() -> impl Strategy<Value = ReportedStatus> {
+    prop_oneof![
+        4 => Just(ReportedStatus::done()),
+        2 => Just(ReportedStatus::failed()),
+        1 => Just(ReportedStatus::error_backoff("bad luck")),
+        1 => Just(ReportedStatus::incomplete_backoff("killed")),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_batch_is_its_elements_in_any_order(
+        statuses in proptest::collection::vec(status(), TASKS),
+        is_strange in proptest::collection::vec(proptest::bool::weighted(0.2), TASKS),
+        repeated in 0..TASKS,
+        order in Just((0..TASKS + 1).collect::<Vec<_>>()).prop_shuffle(),
+    ) {
+        let (s, mut updates) = all_at_work();
+        for (update, (status, strange)) in updates.iter_mut().zip(statuses.into_iter().zip(&is_strange)) {
+            update.status = status;
+            if *strange {
+                // Of another instance of the worker.
+                update.worker = worker("w", 1, 11).id;
+            }
+        }
+        updates.push(updates[repeated].clone());
+        let in_order: Vec<usize> = (0..updates.len()).collect();
+        let (records, answers) = taken(&s, &updates, &in_order);
+        prop_assert_eq!(taken(&s, &updates, &order), (records, answers.clone()));
+        let expected = is_strange.iter().chain([&is_strange[repeated]]).map(|strange| !strange);
+        prop_assert_eq!(answers, expected.enumerate().collect::<BTreeMap<_, _>>());
+    }
 }

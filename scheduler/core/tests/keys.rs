@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use brasserie_common::{
     AccountName, Arguments, Bound, CallOutcome, EndedBy, KillMethod, KillRequest, Limited,
-    LogOverflow, Output, Principal, ProcessLimit, ReportedStatus, StatusFrom, WorkTerms,
+    LogOverflow, Output, Principal, ProcessLimit, ReportPolicy, ReportedStatus, StatusFrom,
+    WorkTerms,
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
@@ -92,6 +93,10 @@ fn what_its_worker_is_told_of_it() {
     let reckoned = told(r#", "est_duration": "1.5m", "bufferable": true"#);
     assert_eq!(reckoned.est_duration, Some(90.0));
     assert!(reckoned.bufferable);
+    for policy in ReportPolicy::ALL {
+        let says = format!(r#", "report": "{}""#, policy.as_str());
+        assert_eq!(told(&says).report, Some(policy));
+    }
 }
 
 #[test]

@@ -13,8 +13,8 @@ use brasserie_common::{
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
-    Answer, Call, CallReply, Event, Message, Options, Query, Reply, Scheduler, StatusUpdate,
-    WorkCounts,
+    Answer, Call, CallReply, Event, Message, Options, Proposal, ProposedNodes, Query, Reply,
+    Scheduler, StatusUpdate, Total, WorkCounts,
 };
 use support::*;
 
@@ -25,6 +25,8 @@ struct Asking {
     seq: u64,
     /// What it says that it has.
     known: Vec<KnownTask>,
+    /// What it says of its delay, in seconds.
+    delay: f64,
 }
 
 impl Asking {
@@ -46,6 +48,7 @@ impl Asking {
             worker,
             seq: 0,
             known: Vec::new(),
+            delay: 0.0,
         }
     }
 
@@ -54,6 +57,7 @@ impl Asking {
         self.seq += 1;
         let demand = WorkDemand {
             instance_secs: secs,
+            estimated_delay: self.delay,
             ..WorkDemand::none(Processor::Cpu, 4.0)
         };
         let request = self.script.request();
@@ -238,6 +242,7 @@ fn nobody_learns_for_workers_that_never_ask() {
         worker,
         seq: 0,
         known: Vec::new(),
+        delay: 0.0,
     };
     let tasks = asking.take_starts();
     asking.end(&tasks[0], ReportedStatus::done(), ran(5.0));
@@ -273,6 +278,72 @@ fn a_task_stays_away_where_it_or_another_one_would_be_late() {
     let (reply, more) = asking.ask(1e6);
     assert_eq!((granted(&reply), more.len()), (2, 2));
     assert_eq!(tasks.len() + more.len(), 6);
+}
+
+#[test]
+fn a_worker_that_is_done_gets_at_once_what_would_have_been_late() {
+    let mut asking = ready(6, r#", "deadline": 100"#);
+    let (reply, tasks) = asking.ask(1e6);
+    assert_eq!(granted(&reply), 4);
+    assert!(asking.explain("n4")[0].contains("it would miss its deadline"));
+    // Within the same request, which lingers: it ends after twenty seconds, and the others still take more than there is time for.
+    asking.script.advance(Duration::from_secs(20));
+    assert_eq!(asking.take_starts(), []);
+    asking.end(&tasks[0], ReportedStatus::done(), ran(60.0));
+    let more = asking.take_starts();
+    assert_eq!(more.len(), 1);
+    // A run that is lost is over as well, and so is one that never began.
+    asking.end(
+        &tasks[1],
+        ReportedStatus::error_backoff("it failed"),
+        ran(20.0),
+    );
+    let is_start = |call: &Call| matches!(call, Call::RunTask { .. });
+    let (call, _, _) = asking.script.take_call(is_start).expect("the last one");
+    asking
+        .script
+        .complete(call, CallOutcome::NotSent("it is away".to_owned()));
+    assert_eq!(asking.take_starts(), []);
+    asking.script.advance(Duration::from_secs(1));
+    assert_eq!(asking.take_starts().len(), 1);
+}
+
+#[test]
+fn a_delay_that_is_over_holds_nothing_back() {
+    let mut asking = ready(2, r#", "deadline": 80"#);
+    asking.delay = 30.0;
+    let (reply, _) = asking.ask(1e6);
+    assert_eq!(reply.verdicts, [(Processor::Cpu, WorkVerdict::Deadline)]);
+    asking.script.advance(Duration::from_secs(29));
+    assert_eq!(asking.take_starts(), []);
+    // Nothing else happens meanwhile: it is waited for.
+    asking.script.advance(Duration::from_secs(2));
+    assert_eq!(asking.take_starts().len(), 2);
+}
+
+#[test]
+fn a_plan_starts_what_is_asked_for_and_nothing_that_would_be_late() {
+    let job = |nodes: usize| one_job(nodes, &format!(r#"{MAY_WAIT}, "deadline": 100"#));
+    let mut asking = Asking::new(held(8, MAY_WAIT));
+    asking.ask(1e6);
+    let starts = |asking: &Asking| {
+        let (scheduler, now) = (&asking.script.scheduler, asking.script.now);
+        let Answer::WhatIf(copy) = scheduler.answer(now, &Query::WhatIf) else {
+            panic!("a copy");
+        };
+        let proposal = Proposal {
+            config: job(8),
+            nodes: ProposedNodes::Kept,
+        };
+        copy.plan(proposal).tasks.starts
+    };
+    // A minute each, on four cores; and no more than was asked for.
+    assert_eq!(starts(&asking), Total::Exactly(4));
+    asking.ask(100.0);
+    assert_eq!(starts(&asking), Total::Exactly(2));
+    // The scheduler does as it was planned.
+    asking.script.load(job(8));
+    assert_eq!(asking.take_starts().len(), 2);
 }
 
 #[test]

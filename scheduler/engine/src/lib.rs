@@ -23,9 +23,9 @@ pub use engine::Engine;
 pub use explain::{Lack, Need, Reason};
 pub use forest::{MAX_NODES, NodeError, NodeTable, NodeTableBuilder, Row, TimesGiven};
 pub use types::{
-    AdoptOutcome, Allowance, Allowances, Counts, Due, Eligibility, Histogram, HoldBack,
-    MachineLimits, NodesOf, Placement, Restart, Task, TaskState, Tries, WorkFound, WorkerIndex,
-    WorkerResources,
+    AdoptOutcome, Allowance, Allowances, Counts, Due, Eligibility, Histogram, HoldBack, Judged,
+    MachineLimits, NodesOf, Placement, Restart, Task, TaskState, Timeliness, Tries, WorkFound,
+    WorkerIndex, WorkerResources,
 };
 
 #[cfg(test)]

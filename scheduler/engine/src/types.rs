@@ -185,7 +185,7 @@ impl Tries {
         Tries(u64::from(count))
     }
 
-    pub(crate) fn endless() -> Self {
+    pub fn endless() -> Self {
         Tries(u64::MAX)
     }
 
@@ -194,9 +194,33 @@ impl Tries {
         self.0 > 0
     }
 
-    pub(crate) fn take_one(&mut self) {
-        self.0 -= 1;
+    /// Of something that cost so many.
+    pub(crate) fn take(&mut self, count: u32) {
+        self.0 = self.0.saturating_sub(u64::from(count));
     }
+}
+
+/// Whether a worker's tasks stay in time with one more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timeliness {
+    InTime,
+    Late,
+}
+
+/// What a look at a worker's deadlines has found, and what it cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judged {
+    pub timeliness: Timeliness,
+    /// As many [`Tries`] as would have taken as long.
+    pub tries: u32,
+}
+
+impl Judged {
+    /// Nobody had to look.
+    pub const UNSEEN: Judged = Judged {
+        timeliness: Timeliness::InTime,
+        tries: 0,
+    };
 }
 
 /// ```text

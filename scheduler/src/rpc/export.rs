@@ -59,6 +59,7 @@ pub(super) fn job(config: &Config, job: &JobConfig) -> BistroJobConfig {
         deadline_sec: job.deadline().map(|d| d.as_secs_f64().into()),
         est_duration_sec: job.est_duration.map(|d| d.as_secs_f64().into()),
         bufferable: Some(job.bufferable),
+        report: job.report.map(|policy| policy.as_str().to_owned()),
     }
 }
 

@@ -49,6 +49,7 @@ pub(super) fn job(job: BistroJobConfig) -> Result<String, ImportError> {
         ("host_placement", job.host_placement),
         ("status_from", job.status_from),
         ("arguments", job.arguments),
+        ("report", job.report),
     ] {
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             put(key, json!(text));
@@ -255,7 +256,7 @@ mod tests {
                 "limits": {"nofile": 5, "core": {"soft": 0, "hard": "unlimited"}}, "user": "ann", "group": "g"},
             "kill_subprocess": {"method": "term_wait_kill", "kill_wait_ms": 5},
             "version_id": 3, "status_from": "exit_code", "arguments": "none", "timeout": 1.5, "deadline": 2.25,
-            "est_duration": 3.5, "bufferable": true
+            "est_duration": 3.5, "bufferable": true, "report": "lazy"
         },
         "bistro_job->plain": {},
         "bistro_job->never": {"backoff": ["fail"], "kill_orphan_tasks_after_sec": false},

@@ -10,5 +10,6 @@ mod plans;
 pub(crate) mod pool;
 mod render;
 pub(crate) mod service;
+mod statuses;
 mod work;
 pub(crate) mod workers;

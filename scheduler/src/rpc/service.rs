@@ -3,11 +3,8 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use brasserie_common::status::StatusSource;
-use brasserie_common::{
-    Principal, ReportedStatus, RequestId, RunningTask, WorkerDescription, WorkerSetId,
-};
-use brasserie_scheduler_core::{Event, Reply, StatusUpdate};
+use brasserie_common::{Principal, RequestId, WorkerDescription, WorkerSetId};
+use brasserie_scheduler_core::{Event, Reply};
 use brasserie_thrift::convert::{self, WireError};
 use brasserie_thrift::generated::brasserie::BrasserieGetClusterStatusArgs;
 use brasserie_thrift::generated::fb303::{
@@ -15,8 +12,7 @@ use brasserie_thrift::generated::fb303::{
 };
 use brasserie_thrift::generated::scheduler::{
     BistroSchedulerGetJobsArgs, BistroSchedulerGetLevelsArgs, BistroSchedulerProcessHeartbeatArgs,
-    BistroSchedulerProcessHeartbeatResult, BistroSchedulerUpdateStatusArgs,
-    BistroSchedulerUpdateStatusResult,
+    BistroSchedulerProcessHeartbeatResult,
 };
 use brasserie_thrift::rpc::{ClientProtocol, IncomingCall, Responder, Service};
 use thrift::ApplicationErrorKind;
@@ -34,7 +30,7 @@ use crate::store::Stories;
 /// Serves `BistroScheduler` and `Brasserie` on one port.
 pub(crate) struct SchedulerService {
     pub(super) inbox: Inbox,
-    room: Arc<Room>,
+    pub(super) room: Arc<Room>,
     pool: WorkerPool,
     answers: Answers,
     jobs: Jobs,
@@ -51,6 +47,9 @@ impl Service for SchedulerService {
                 call.serve(|args, to| self.heartbeat(from, protocol, args, to));
             }
             "updateStatus" => call.serve(|args, to| self.update_status(from, args, to)),
+            "updateStatusBatch" => {
+                call.serve(|args, to| self.update_status_batch(&from, args, to));
+            }
             "requestWork" => call.serve(|args, to| self.request_work(from, args, to)),
             "getStatus" => call.serve(|_: FacebookServiceGetStatusArgs, to| alive(to)),
             "getJobs" => call.serve(|_: BistroSchedulerGetJobsArgs, to| answers.jobs(from, to)),
@@ -162,36 +161,6 @@ impl SchedulerService {
         });
     }
 
-    fn update_status(&self, from: Principal, args: BistroSchedulerUpdateStatusArgs, to: Responder) {
-        // Its worker keeps it and comes again; to take it would only lengthen a queue that nobody empties.
-        if self.room.is_full() {
-            return refuse(to, "the store cannot keep up; send this status again");
-        }
-        if let Err(full) = self.inbox.check(Lane::Ordinary) {
-            return refuse(to, full);
-        }
-        let update = match status_update(args) {
-            Ok(update) => Box::new(update),
-            Err(error) => return bad_argument(to, &error),
-        };
-        let waiter: Waiter = Box::new(move |reply| match reply {
-            Reply::UpdateStatus(Ok(())) => to.reply(&BistroSchedulerUpdateStatusResult {}),
-            Reply::UpdateStatus(Err(rejection)) => refuse(to, rejection),
-            Reply::Heartbeat(_)
-            | Reply::KillTask(_)
-            | Reply::Work(_)
-            | Reply::JobChanged(_)
-            | Reply::Answer(_) => {
-                unreachable!("Invariant: a status update is replied to as one")
-            }
-        });
-        self.take(Lane::Ordinary, waiter, |request| Event::UpdateStatus {
-            request,
-            from,
-            update,
-        });
-    }
-
     pub(super) fn take(&self, lane: Lane, waiter: Waiter, event: impl FnOnce(RequestId) -> Event) {
         // A lane that fills up just now drops the waiter, whose responder then answers that the call was dropped.
         if let Err(error) = self.inbox.try_request(lane, waiter, event) {
@@ -204,21 +173,6 @@ fn alive(to: Responder) {
     to.reply(&FacebookServiceGetStatusResult {
         result_value: Some(FbStatus::ALIVE),
     });
-}
-
-fn status_update(args: BistroSchedulerUpdateStatusArgs) -> Result<StatusUpdate, WireError> {
-    let task: RunningTask = convert::parse("updateStatus.running_task", args.running_task)?;
-    Ok(StatusUpdate {
-        job: task.job,
-        node: task.node,
-        shard: task.shard,
-        invocation: task.invocation,
-        next_backoff: task.next_backoff,
-        status: ReportedStatus::parse(&args.status, StatusSource::Worker),
-        story: task.story,
-        scheduler: convert::parse("updateStatus.scheduler", args.scheduler)?,
-        worker: convert::parse("updateStatus.worker", args.worker)?,
-    })
 }
 
 /// An exception that the method does not declare.

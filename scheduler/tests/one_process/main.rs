@@ -6,6 +6,7 @@
 )]
 
 mod answers;
+mod batches;
 mod durability;
 mod jobs;
 mod orphans;

@@ -105,6 +105,7 @@ impl From<RunningTask> for wire::RunningTask {
             work_request_seq: task.work.request.map(|seq| saturating_i64(seq.0)),
             // Absent where it says nothing: peers that do not know it get what they always got.
             bufferable: Some(task.work.bufferable).filter(|is| *is),
+            report: task.work.report.map(|policy| policy.as_str().to_owned()),
             ended: task.ended.map(|status| status.to_wire()),
             story: task.story.as_deref().map(Into::into),
             gpus: Some(to_wire_list(task.gpus)).filter(|gpus: &Vec<_>| !gpus.is_empty()),

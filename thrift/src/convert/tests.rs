@@ -26,10 +26,10 @@ use brasserie_common::{
     AccountName, Arguments, BackoffDuration, Bound, EndedBy, Ending, Fault, GpuShare, Health,
     InstanceId, InvocationId, JobName, Kill, KillMethod, KillRequest, KnownTask, Limited,
     LogOverflow, MachinePortLock, NodeName, Output, ProcessLimit, Processor, RefusalCode,
-    ReportedStatus, RunningTask, SchedulerId, ServiceAddress, SetDigest, Shard, Standing,
-    StatusFrom, Story, TaskSubprocessOptions, WallTime, WorkDemand, WorkReply, WorkRequest,
-    WorkRequestSeq, WorkTerms, WorkVerdict, WorkerDescription, WorkerId, WorkerSetHash,
-    WorkerSetId,
+    ReportPolicy, ReportedStatus, RunningTask, SchedulerId, ServiceAddress, SetDigest, Shard,
+    Standing, StatusFrom, Story, TaskSubprocessOptions, WallTime, WorkDemand, WorkReply,
+    WorkRequest, WorkRequestSeq, WorkTerms, WorkVerdict, WorkerDescription, WorkerId,
+    WorkerSetHash, WorkerSetId,
 };
 
 use super::{
@@ -187,12 +187,14 @@ fn seconds() -> impl Strategy<Value = f64> {
 fn work_terms() -> impl Strategy<Value = WorkTerms> {
     let request = option::of((0..=i64::MAX.cast_unsigned()).prop_map(WorkRequestSeq));
     let cpus = option::of(seconds());
-    (option::of(1e-3..1e9), request, cpus, any::<bool>()).prop_map(
-        |(est_duration, request, cpus, bufferable)| WorkTerms {
+    let report = option::of(proptest::sample::select(ReportPolicy::ALL.to_vec()));
+    (option::of(1e-3..1e9), request, cpus, any::<bool>(), report).prop_map(
+        |(est_duration, request, cpus, bufferable, report)| WorkTerms {
             est_duration,
             request,
             cpus,
             bufferable,
+            report,
         },
     )
 }
@@ -1631,11 +1633,23 @@ fn nonsense_about_work_loses_no_heartbeat_and_no_task() {
         (
             wire.est_duration_sec,
             wire.work_request_seq,
-            wire.bufferable
+            wire.bufferable,
+            wire.report
         ),
-        (None, None, None),
+        (None, None, None, None),
         "as from older peers"
     );
+    for (word, policy) in [
+        ("lazy", ReportPolicy::Lazy),
+        ("immediate", ReportPolicy::Immediate),
+        ("when it rains", ReportPolicy::Immediate),
+    ] {
+        let task = RunningTask::try_from(wire::RunningTask {
+            report: Some(word.to_owned()),
+            ..sound_task()
+        });
+        assert_eq!(task.expect("a task").work.report, Some(policy), "{word}");
+    }
 }
 
 /// A worker that fetches work for one scheduler, and has a request under way.

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use brasserie_common::work::{MAX_KNOWN_TASKS, MAX_PROCESSOR_TYPES};
 use brasserie_common::{
-    KnownTask, NodeName, Processor, WorkDemand, WorkReply, WorkRequest, WorkRequestSeq, WorkTerms,
-    WorkVerdict,
+    KnownTask, NodeName, Processor, ReportPolicy, WorkDemand, WorkReply, WorkRequest,
+    WorkRequestSeq, WorkTerms, WorkVerdict,
 };
 use thrift::OrderedFloat;
 
@@ -208,7 +208,7 @@ fn verdict_to_wire((processor, verdict): &(Processor, WorkVerdict)) -> wire::Pro
     }
 }
 
-/// What fields 9, 11, 12 and 15 of a `RunningTask` say.
+/// What fields 9, 11, 12, 15 and 19 of a `RunningTask` say.
 pub(super) fn terms(task: &wire::RunningTask) -> WorkTerms {
     let seconds = task.est_duration_sec.map(OrderedFloat::into_inner);
     let request = task
@@ -222,6 +222,7 @@ pub(super) fn terms(task: &wire::RunningTask) -> WorkTerms {
         est_duration: seconds.filter(|seconds| seconds.is_finite() && *seconds > 0.0),
         request: request.map(WorkRequestSeq),
         bufferable: task.bufferable.unwrap_or(false),
+        report: task.report.as_deref().map(ReportPolicy::named),
     }
 }
 

@@ -1918,6 +1918,7 @@ pub struct RunningTask {
     pub ended: Option<String>,
     pub story: Option<TaskStory>,
     pub gpus: Option<Vec<GpuShare>>,
+    pub report: Option<String>,
 }
 
 impl TSerializable for RunningTask {
@@ -1939,6 +1940,7 @@ impl TSerializable for RunningTask {
         let mut f_16: Option<String> = None;
         let mut f_17: Option<TaskStory> = None;
         let mut f_18: Option<Vec<GpuShare>> = None;
+        let mut f_19: Option<String> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -2029,6 +2031,10 @@ impl TSerializable for RunningTask {
                     i_prot.read_list_end()?;
                     f_18 = Some(val);
                 }
+                19 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_19 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -2053,6 +2059,7 @@ impl TSerializable for RunningTask {
             ended: f_16,
             story: f_17,
             gpus: f_18,
+            report: f_19,
         };
         Ok(ret)
     }
@@ -2168,6 +2175,11 @@ impl TSerializable for RunningTask {
             o_prot.write_list_end()?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.report {
+            o_prot.write_field_begin(&TFieldIdentifier::new("report", TType::String, 19))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -2192,6 +2204,7 @@ impl Default for RunningTask {
             ended: None,
             story: None,
             gpus: None,
+            report: None,
         }
     }
 }

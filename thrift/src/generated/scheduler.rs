@@ -205,6 +205,7 @@ pub struct BistroJobConfig {
     pub deadline_sec: Option<OrderedFloat<f64>>,
     pub est_duration_sec: Option<OrderedFloat<f64>>,
     pub bufferable: Option<bool>,
+    pub report: Option<String>,
 }
 
 impl TSerializable for BistroJobConfig {
@@ -239,6 +240,7 @@ impl TSerializable for BistroJobConfig {
         let mut f_27: Option<OrderedFloat<f64>> = None;
         let mut f_28: Option<OrderedFloat<f64>> = None;
         let mut f_29: Option<bool> = None;
+        let mut f_30: Option<String> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -400,6 +402,10 @@ impl TSerializable for BistroJobConfig {
                     let val = i_prot.read_bool()?;
                     f_29 = Some(val);
                 }
+                30 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_30 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -437,6 +443,7 @@ impl TSerializable for BistroJobConfig {
             deadline_sec: f_27,
             est_duration_sec: f_28,
             bufferable: f_29,
+            report: f_30,
         };
         Ok(ret)
     }
@@ -642,6 +649,11 @@ impl TSerializable for BistroJobConfig {
             o_prot.write_bool(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.report {
+            o_prot.write_field_begin(&TFieldIdentifier::new("report", TType::String, 30))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -679,6 +691,7 @@ impl Default for BistroJobConfig {
             deadline_sec: None,
             est_duration_sec: None,
             bufferable: None,
+            report: None,
         }
     }
 }
@@ -935,6 +948,147 @@ impl From<BistroSchedulerUnknownJobException> for thrift::Error {
 impl Display for BistroSchedulerUnknownJobException {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
         write!(f, "remote service threw BistroSchedulerUnknownJobException")
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct StatusUpdate {
+    pub running_task: Option<common::RunningTask>,
+    pub status: Option<String>,
+    pub scheduler: Option<common::BistroInstanceID>,
+    pub worker: Option<common::BistroInstanceID>,
+}
+
+impl TSerializable for StatusUpdate {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<StatusUpdate> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<common::RunningTask> = None;
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<common::BistroInstanceID> = None;
+        let mut f_4: Option<common::BistroInstanceID> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = common::RunningTask::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Struct => {
+                    let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::Struct => {
+                    let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_4 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = StatusUpdate {
+            running_task: f_1,
+            status: f_2,
+            scheduler: f_3,
+            worker: f_4,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("StatusUpdate");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.running_task {
+            o_prot.write_field_begin(&TFieldIdentifier::new("runningTask", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.status {
+            o_prot.write_field_begin(&TFieldIdentifier::new("status", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.scheduler {
+            o_prot.write_field_begin(&TFieldIdentifier::new("scheduler", TType::Struct, 3))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.worker {
+            o_prot.write_field_begin(&TFieldIdentifier::new("worker", TType::Struct, 4))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for StatusUpdate {
+    fn default() -> Self {
+        StatusUpdate {
+            running_task: None,
+            status: Some("".to_owned()),
+            scheduler: None,
+            worker: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct StatusResult {
+    pub refusal: Option<String>,
+}
+
+impl TSerializable for StatusResult {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<StatusResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = StatusResult { refusal: f_1 };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("StatusResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.refusal {
+            o_prot.write_field_begin(&TFieldIdentifier::new("refusal", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for StatusResult {
+    fn default() -> Self {
+        StatusResult { refusal: None }
     }
 }
 
@@ -1996,6 +2150,121 @@ impl TSerializable for BistroSchedulerUpdateStatusResult {
     fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
         let struct_ident = TStructIdentifier::new("BistroSchedulerUpdateStatusResult");
         o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerUpdateStatusBatchArgs {
+    pub updates: Vec<StatusUpdate>,
+}
+
+impl TSerializable for BistroSchedulerUpdateStatusBatchArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerUpdateStatusBatchArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<Vec<StatusUpdate>> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<StatusUpdate> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_20 = StatusUpdate::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_20);
+                    }
+                    i_prot.read_list_end()?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BistroSchedulerUpdateStatusBatchArgs.updates", &f_1)?;
+        let ret = BistroSchedulerUpdateStatusBatchArgs {
+            updates: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("updateStatusBatch_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("updates", TType::List, 1))?;
+        o_prot.write_list_begin(&TListIdentifier::new(
+            TType::Struct,
+            self.updates.len() as i32,
+        ))?;
+        for e in &self.updates {
+            e.write_to_out_protocol(o_prot)?;
+        }
+        o_prot.write_list_end()?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerUpdateStatusBatchResult {
+    pub result_value: Option<Vec<StatusResult>>,
+}
+
+impl TSerializable for BistroSchedulerUpdateStatusBatchResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerUpdateStatusBatchResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<Vec<StatusResult>> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<StatusResult> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_21 = StatusResult::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_21);
+                    }
+                    i_prot.read_list_end()?;
+                    f_0 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroSchedulerUpdateStatusBatchResult { result_value: f_0 };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroSchedulerUpdateStatusBatchResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::List, 0))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }

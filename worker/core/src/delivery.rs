@@ -1,7 +1,9 @@
 //! Ends of tasks and other statuses: what becomes a report, to whom it may go, and whose acknowledgement counts.
 
 use brasserie_common::sabotage::{self, Sabotage};
-use brasserie_common::{CallOutcome, Health, InvocationId, ReportedStatus, Story, TaskKey, Time};
+use brasserie_common::{
+    CallOutcome, Health, InvocationId, ReportPolicy, ReportedStatus, Story, TaskKey, Time,
+};
 use std::sync::Arc;
 
 use crate::association::Association;
@@ -9,7 +11,7 @@ use crate::effect::CallReply;
 use crate::fetching::Fetching;
 use crate::outbox::Turn;
 use crate::piece::Piece;
-use crate::reports::{Addressee, InFlight, Kind, TaskLane};
+use crate::reports::{Addressee, Held, InFlight, Kind, TaskLane};
 use crate::suicide::Life;
 use crate::tasks::Task;
 use crate::timer::REPORT_RETRY;
@@ -45,13 +47,32 @@ impl Association {
         }
         let (running, requester) = (Arc::clone(&task.running), task.requester);
         if !running.is_healthcheck() {
-            self.reports.add(turn.now, running, status, Kind::End);
+            match self.hold(turn, key) {
+                Some(held) => self.reports.hold((running, status), held),
+                None => self.reports.add(turn.now, running, status, Kind::End),
+            }
         } else if self.newest.is_some_and(|newest| requester < newest) {
             // Who asked is gone.
             self.tasks.forget(key, invocation);
         } else {
             let kind = Kind::Healthcheck(requester);
             self.reports.add(turn.now, running, status, kind);
+        }
+    }
+
+    /// Whether the end of this task waits for others to be told with them. Nothing waits at an association that comes to its end.
+    fn hold(&self, turn: &Turn<'_>, key: &TaskKey) -> Option<Held> {
+        let fetching = turn.machine.fetching.as_ref();
+        let fetching = fetching.filter(|_| self.life == Life::Running)?;
+        let task = self.tasks.get(key)?;
+        let piece = task.piece.as_ref()?;
+        match fetching.report_policy(self.index, &task.running) {
+            ReportPolicy::Immediate => None,
+            ReportPolicy::Lazy => Some(Held {
+                task: piece.number,
+                ended: turn.now,
+                deadline: piece.deadline,
+            }),
         }
     }
 
@@ -79,10 +100,19 @@ impl Association {
             self.reports.wait(given_up.report, turn.now + REPORT_RETRY);
             self.not_acknowledged(turn.now, given_up);
         }
+        if self.life != Life::Running {
+            self.reports.release(turn.now);
+        }
         if let Some(to) = self.addressee() {
             let deadline = turn.now + self.options.call_deadline;
             self.reports.send(turn, to, deadline);
         }
+    }
+
+    /// The scheduler is talked to: the ends that wait for that go to it first.
+    pub(crate) fn tell_ends(&mut self, turn: &mut Turn<'_>) {
+        self.reports.release(turn.now);
+        self.send_reports(turn);
     }
 
     pub(crate) fn report_completed(

@@ -30,7 +30,8 @@ pub enum Effect {
         /// What `CUDA_VISIBLE_DEVICES` calls the cards that it may see. None: nobody gave it any, and it sees all.
         cuda_devices: Vec<String>,
     },
-    /// Stop the process of this run with all that it has started, where it stands. Nothing is reported.
+    /// Stop the process of this run where it stands, with its process group and, if it has control groups, all that is in them. What has
+    /// left the process group of a task without control groups runs on. Nothing is reported.
     Suspend {
         task: TaskKey,
         invocation: InvocationId,
@@ -91,7 +92,16 @@ pub enum Call {
         status: ReportedStatus,
         scheduler: SchedulerId,
         worker: WorkerId,
+        goes: Goes,
     },
+}
+
+/// How a status goes to its scheduler. Each is a call of its own here, with an outcome of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Goes {
+    Alone,
+    /// In one message with the others of this turn that go so, if the scheduler takes such messages.
+    Together,
 }
 
 /// Whether a heartbeat is the last one.

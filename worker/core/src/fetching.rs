@@ -5,24 +5,25 @@ use std::time::Duration;
 
 use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common::{
-    CallId, CallOutcome, JobName, KnownTask, Processor, SchedulerId, TaskKey, Time, WallTime,
-    WorkReply, WorkRequest, WorkRequestSeq, WorkerId,
+    CallId, CallOutcome, JobName, KnownTask, Processor, ReportPolicy, RunningTask, SchedulerId,
+    TaskKey, Time, WallTime, WorkReply, WorkRequest, WorkRequestSeq, WorkerId,
 };
 
+use self::scene::{scene, standing, unreported};
 use crate::association::Association;
 use crate::config::{Options, WorkFetch};
 use crate::effect::{Call, CallReply};
 use crate::jobs::Jobs;
 use crate::outbox::Turn;
 use crate::piece::Piece;
-use crate::suicide::Life;
 use crate::work_fetch::{
-    Association as Terms, AssociationIndex, CheckEvent, Computing, Fetcher, NotServed, Overview,
-    ProcessorKind, Processors, Request, Saved, SavedScheduler, SavedState, Scene, Setup, Standing,
-    Step, Task, TaskEnd, TaskNumber,
+    Association as Terms, AssociationIndex, CheckEvent, Fetcher, ListReason, NotServed, Overview,
+    ProcessorKind, Processors, Request, RpcReason, Saved, SavedScheduler, SavedState, Setup, Step,
+    Task, TaskEnd, TaskNumber,
 };
 
 mod choosing;
+mod scene;
 
 pub(crate) use choosing::{Turns, choose_runs};
 
@@ -182,6 +183,15 @@ impl Fetching {
         waiting == 0 || (waiting as f64) < most * 1000.0
     }
 
+    /// When the end of this task is told. Who takes no requests is never talked to, and waits for none.
+    pub(crate) fn report_policy(&self, of: AssociationIndex, task: &RunningTask) -> ReportPolicy {
+        let own = self.fetcher.profile().report;
+        match self.takes_requests.get(of.0) {
+            Some(true) => task.work.report.unwrap_or(own),
+            Some(false) | None => ReportPolicy::Immediate,
+        }
+    }
+
     // ---- schedulers ----
 
     /// What an answer to a heartbeat says of work.
@@ -292,18 +302,6 @@ impl Fetching {
         }
     }
 
-    fn standings(&self, associations: &[Association]) -> Vec<Standing> {
-        let all = associations.iter().zip(&self.takes_requests);
-        all.map(|(association, takes)| {
-            let standing = standing(association);
-            Standing {
-                is_absent: standing.is_absent || !takes,
-                ..standing
-            }
-        })
-        .collect()
-    }
-
     fn cards(&self, now: Time, associations: &[Association]) -> Cards {
         let mut cards = Cards {
             tasks: Vec::new(),
@@ -321,21 +319,36 @@ impl Fetching {
     }
 
     /// Asks, until there is nothing to ask for now.
-    fn ask(&mut self, associations: &[Association], turn: &mut Turn<'_>) {
+    fn ask(&mut self, associations: &mut [Association], turn: &mut Turn<'_>) {
         self.give_up_calls(turn.now);
+        for (association, takes) in associations.iter_mut().zip(&self.takes_requests) {
+            if !takes && association.reports.held().len() > 0 {
+                association.tell_ends(turn);
+            }
+        }
         while self.fetcher.due() <= turn.now {
             let cards = self.cards(turn.now, associations);
             let standings = self.standings(associations);
-            let scene = scene(turn.now, associations, &cards.tasks, &standings);
+            let unreported = unreported(associations);
+            let looks = (&cards.tasks[..], &standings[..], &unreported[..]);
+            let scene = scene(turn.now, associations, looks);
             match self.fetcher.next(&scene) {
                 Step::Wait { .. } => return,
-                Step::ReadList { association, .. } => {
+                Step::ReadList { association, why } => {
+                    if why == ListReason::NobodyKnown(RpcReason::ResultsDue) {
+                        // Where its members are is asked for work alone.
+                        associations[association.0].tell_ends(turn);
+                    }
                     // It is what the operator has said, which does not change while the worker runs.
                     let own = &associations[association.0].members;
                     let read = (!own.is_empty()).then(|| own.clone());
                     self.fetcher.list_read(turn.now, association, read);
                 }
-                Step::Ask(request) => self.send(associations, turn, request),
+                Step::Ask(request) => {
+                    // What has ended goes first: it frees what the work may need.
+                    associations[request.association.0].tell_ends(turn);
+                    self.send(associations, turn, request);
+                }
             }
         }
     }
@@ -394,7 +407,9 @@ impl Fetching {
     pub(crate) fn overview(&self, now: Time, associations: &[Association]) -> Overview {
         let cards = self.cards(now, associations);
         let standings = self.standings(associations);
-        let scene = scene(now, associations, &cards.tasks, &standings);
+        let unreported = unreported(associations);
+        let looks = (&cards.tasks[..], &standings[..], &unreported[..]);
+        let scene = scene(now, associations, looks);
         let mut overview = self.fetcher.overview(&scene);
         for (told, one) in overview.of_association.iter_mut().zip(associations) {
             told.facts = Some(one.facts());
@@ -435,48 +450,12 @@ impl Fetching {
 }
 
 /// Asks for work, if it is time.
-pub(crate) fn ask_for_work(associations: &[Association], turn: &mut Turn<'_>) {
+pub(crate) fn ask_for_work(associations: &mut [Association], turn: &mut Turn<'_>) {
     let Some(mut fetching) = turn.machine.fetching.take() else {
         return;
     };
     fetching.ask(associations, turn);
     turn.machine.fetching = Some(fetching);
-}
-
-fn scene<'a>(
-    now: Time,
-    associations: &[Association],
-    tasks: &'a [Task],
-    standings: &'a [Standing],
-) -> Scene<'a> {
-    let mut lives = associations.iter().map(|one| &one.life);
-    let computes = lives.any(|life| *life == Life::Running);
-    Scene {
-        now,
-        computing: match computes {
-            true => Computing::Allowed,
-            false => Computing::Suspended,
-        },
-        tasks,
-        standings,
-        unreported: &[],
-    }
-}
-
-fn standing(association: &Association) -> Standing {
-    let (serves, draining) = match association.life {
-        Life::Running => (true, false),
-        Life::Draining { .. } => (true, true),
-        Life::Leaving { .. } | Life::Farewell { .. } | Life::Dying { .. } | Life::Gone => {
-            (false, true)
-        }
-    };
-    Standing {
-        is_suspended: false,
-        is_absent: !serves || association.scheduler().is_none() || association.is_out_of_favour(),
-        wants_no_more_work: draining,
-        unacknowledged: association.reports.tasks_pending(),
-    }
 }
 
 /// What a machine offers, by types: cards of one model are one. A machine that says nothing has a CPU.

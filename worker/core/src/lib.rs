@@ -31,7 +31,7 @@ mod worker;
 
 pub use association::{Association, HeartbeatTrouble, LifeStage};
 pub use config::{AssociationOptions, Options, WorkFetch};
-pub use effect::{Call, CallReply, Effect, ExitReason, Goodbye, Refusal, Reply};
+pub use effect::{Call, CallReply, Effect, ExitReason, Goes, Goodbye, Refusal, Reply};
 pub use event::{Event, RunTask};
 pub use work_fetch::AssociationIndex;
 pub use worker::Worker;

@@ -30,7 +30,7 @@ pub(crate) struct Piece {
     cpus: f64,
     cards: f64,
     received: Time,
-    deadline: Option<Time>,
+    pub(crate) deadline: Option<Time>,
     doing: Doing,
     /// How long it waited before it began.
     waited: Duration,

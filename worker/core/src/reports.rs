@@ -9,9 +9,9 @@ use brasserie_common::{
     CallId, InvocationId, ReportedStatus, RunningTask, SchedulerId, TaskKey, Time, WorkerId,
 };
 
-use crate::effect::Call;
+use crate::effect::{Call, Goes};
 use crate::outbox::Turn;
-use crate::work_fetch::AssociationIndex;
+use crate::work_fetch::{AssociationIndex, TaskNumber};
 
 /// Calls on their way at once, as long as the scheduler shows that it keeps up. Each is answered once its record is durable, which takes
 /// the store's pause and a sync: some ten milliseconds, twenty on a busy machine. So a thousand of them carry 50,000 ends a second,
@@ -31,6 +31,8 @@ pub(crate) const MAX_NOT_RUNNING: usize = 10_000;
 pub(crate) struct ReportId(u64);
 
 /// ```text
+///   HELD --whatever its scheduler is talked to for--> WAITING
+///
 ///   WAITING --sent--> (in flight) --acknowledged--> (forgotten)
 ///      ^                   |
 ///      +--- anything else -+
@@ -40,8 +42,17 @@ pub(crate) struct Report {
     pub(crate) task: Arc<RunningTask>,
     pub(crate) status: ReportedStatus,
     pub(crate) kind: Kind,
-    /// When it may leave; `None` while it is in flight.
+    goes: Goes,
+    /// When it may leave; `None` while it is in flight, or held.
     ready_at: Option<Time>,
+}
+
+/// An end that waits for others to be told with them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    pub(crate) task: TaskNumber,
+    pub(crate) ended: Time,
+    pub(crate) deadline: Option<Time>,
 }
 
 /// What a report is about.
@@ -84,6 +95,8 @@ pub(crate) enum TaskLane {
 #[derive(Clone, Debug)]
 pub(crate) struct Reports {
     all: BTreeMap<ReportId, Report>,
+    /// Ends that do not leave yet, of a worker that fetches work.
+    held: BTreeMap<ReportId, Held>,
     /// Waiting ends and answers, the longest ready first.
     lane: BTreeSet<(Time, ReportId)>,
     /// Healthchecks overtake, since the health of the worker hangs on them; at most two.
@@ -102,6 +115,7 @@ impl Default for Reports {
     fn default() -> Self {
         Reports {
             all: BTreeMap::new(),
+            held: BTreeMap::new(),
             lane: BTreeSet::new(),
             healthchecks: BTreeSet::new(),
             calls: BTreeMap::new(),
@@ -121,6 +135,11 @@ impl Reports {
     /// How many ends and answers of tasks are not acknowledged.
     pub(crate) fn tasks_pending(&self) -> usize {
         self.all.len() - self.healthcheck_count()
+    }
+
+    /// The same without those that are held back.
+    pub(crate) fn tasks_told(&self) -> usize {
+        self.tasks_pending().saturating_sub(self.held.len())
     }
 
     fn healthcheck_count(&self) -> usize {
@@ -146,18 +165,49 @@ impl Reports {
         if kind == Kind::NotRunning && !self.not_running.insert(task.invocation) {
             return;
         }
+        match kind {
+            Kind::End | Kind::NotRunning => self.release(now),
+            Kind::Healthcheck(_) => {}
+        }
+        let id = self.insert((task, status), kind, Goes::Alone);
+        self.wait(id, now);
+    }
+
+    /// An end that waits for others to be told with them.
+    pub(crate) fn hold(&mut self, end: (Arc<RunningTask>, ReportedStatus), held: Held) {
+        let id = self.insert(end, Kind::End, Goes::Together);
+        self.held.insert(id, held);
+    }
+
+    fn insert(
+        &mut self,
+        (task, status): (Arc<RunningTask>, ReportedStatus),
+        kind: Kind,
+        goes: Goes,
+    ) -> ReportId {
         self.last_id += 1;
         let id = ReportId(self.last_id);
-        self.all.insert(
-            id,
-            Report {
-                task,
-                status,
-                kind,
-                ready_at: None,
-            },
-        );
-        self.wait(id, now);
+        let report = Report {
+            task,
+            status,
+            kind,
+            goes,
+            ready_at: None,
+        };
+        self.all.insert(id, report);
+        id
+    }
+
+    /// In the order in which they ended.
+    pub(crate) fn held(&self) -> impl ExactSizeIterator<Item = &Held> {
+        self.held.values()
+    }
+
+    /// The scheduler is talked to: what was held is told, too. From here on each is a report as any other, and repeated as such.
+    pub(crate) fn release(&mut self, now: Time) {
+        for id in std::mem::take(&mut self.held).into_keys() {
+            self.wait(id, now);
+        }
     }
 
     /// It leaves again, not before `ready_at`.
@@ -194,6 +244,7 @@ impl Reports {
 
     /// Everything that waits leaves at once: what refused or could not be reached may take it now.
     pub(crate) fn ready_all(&mut self, now: Time) {
+        self.release(now);
         self.paused_until = Time::ZERO;
         for report in self.all.values_mut() {
             report.ready_at = report.ready_at.map(|_| now);
@@ -210,6 +261,7 @@ impl Reports {
             self.lane.remove(&(at, id));
         }
         self.healthchecks.remove(&id);
+        self.held.remove(&id);
         if report.kind == Kind::NotRunning {
             self.not_running.remove(&report.task.invocation);
         }
@@ -259,6 +311,7 @@ impl Reports {
                 status: report.status.clone(),
                 scheduler: to.scheduler,
                 worker: to.worker,
+                goes: report.goes,
             };
             let call = turn.call(to.association, call);
             self.healthchecks.remove(&id);
@@ -304,11 +357,13 @@ impl Reports {
 
     /// For fingerprints. Without the window, which no world that is searched ever fills.
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
-        s.each(self.all.values(), |s, report| {
+        s.each(&self.all, |s, (id, report)| {
             s.put((&report.task.job, &report.task.node));
             s.run_of(&report.task);
             s.reported(&report.status);
             match report.kind {
+                Kind::End if self.held.contains_key(id) => s.put(3_u8),
+                Kind::End if report.goes == Goes::Together => s.put(4_u8),
                 Kind::End => s.put(0_u8),
                 Kind::Healthcheck(scheduler) => s.scheduler(scheduler),
                 Kind::NotRunning => s.put(2_u8),

@@ -343,6 +343,8 @@ impl Association {
             );
         }
         self.sequence = sequence;
+        // It waits for news of its tasks.
+        self.reports.release(turn.now);
         for task in tasks {
             self.answer_if_not_running(turn, task);
         }
@@ -403,6 +405,7 @@ impl Association {
                 return Ok(Reply::Empty);
             }
             Some(_) => {
+                self.reports.release(turn.now);
                 let TaskKey { job, node } = key;
                 return refuse(
                     RefusalCode::Unspecified,

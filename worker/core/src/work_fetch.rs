@@ -30,6 +30,7 @@ mod types;
 mod wait;
 
 pub use backoff::exponential_backoff;
+pub use brasserie_common::ReportPolicy;
 pub use contact_state::{ContactState, Reply, ReplyKind, SavedContact, away};
 pub use driver::{
     Candidate, CheckEvent, Choice, Computing, Contact, Decision, Driver, ListReason, Round, Work,
@@ -47,7 +48,7 @@ pub use members::{Attempt, ListChange, Members, NextTry, NotServed};
 pub use outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};
 pub use pair_backoff::{Asked, PairBackoff, PairBackoffs, SavedPair, TypeReply};
 pub use priority::Priorities;
-pub use profile::{Profile, QueuedWork, ReportPolicy, RrOrder, TaskErrors};
+pub use profile::{Profile, QueuedWork, RrOrder, TaskErrors};
 pub use reaction::Reaction;
 pub use reason::{RpcReason, Wish};
 pub use rec::{Accounting, SavedRec, update_average};

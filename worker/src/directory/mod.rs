@@ -29,7 +29,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use brasserie_common::worker::MachinePortLock;
-use brasserie_common::{InstanceId, WorkerId};
+use brasserie_common::{InstanceId, Time, WallTime, WorkerId};
 use brasserie_common_runtime::{Clock, DataDir, DataDirError};
 use parking_lot::Mutex;
 
@@ -45,6 +45,11 @@ use crate::keeper::Marker;
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 /// Between two tries.
 const LOCK_RETRY: Duration = Duration::from_millis(10);
+
+/// Between two instances, further ones after the first.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+/// A clock that was set back is not waited for any longer.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Why a worker cannot work in a directory.
 #[derive(Debug, thiserror::Error)]
@@ -77,9 +82,24 @@ pub struct WorkerDirectory {
 #[derive(Debug)]
 pub(crate) struct Instances {
     file: PathBuf,
-    /// As it is stored.
-    state: Mutex<State>,
+    dealt: Mutex<Dealt>,
     clock: Clock,
+}
+
+#[derive(Debug)]
+struct Dealt {
+    /// As it is stored.
+    state: State,
+    /// When the last one was.
+    at: Time,
+}
+
+/// A further instance, as far as it can be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Further {
+    New(WorkerId),
+    /// Its second has not come.
+    NotBefore(Duration),
 }
 
 /// What a worker that uses the directory is called.
@@ -134,7 +154,10 @@ impl WorkerDirectory {
         let last_start = before.map_or(i64::MIN, |b| b.last_start_time);
         let instances = Instances {
             file,
-            state: Mutex::new(State::new(lock_number, last_start, boot, marker)),
+            dealt: Mutex::new(Dealt {
+                state: State::new(lock_number, last_start, boot, marker),
+                at: clock.now(),
+            }),
             clock,
         };
         let instance = instances.next()?;
@@ -180,17 +203,41 @@ impl WorkerDirectory {
 }
 
 impl Instances {
-    /// A new one, stored durably. Blocks for a disk sync.
+    /// A new one at once, stored durably: for a worker that starts. Blocks for a disk sync.
     pub(crate) fn next(&self) -> Result<WorkerId, DirectoryError> {
-        let mut state = self.state.lock();
-        let last = state.last_start_time;
+        self.deal(&mut self.dealt.lock())
+    }
+
+    /// A new one in the place of one that is over. Whoever asks for one again and again, as its scheduler tells each at once that it must
+    /// die, gets one a second, and none from the future. Blocks as above.
+    pub(crate) fn further(&self) -> Result<Further, DirectoryError> {
+        let mut dealt = self.dealt.lock();
+        let last = dealt.state.last_start_time;
+        let since = self.clock.now().since(dealt.at);
+        let pause = pause(last, self.clock.wall(), since);
+        match pause.is_zero() {
+            true => self.deal(&mut dealt).map(Further::New),
+            false => Ok(Further::NotBefore(pause)),
+        }
+    }
+
+    fn deal(&self, dealt: &mut Dealt) -> Result<WorkerId, DirectoryError> {
+        let last = dealt.state.last_start_time;
         let start_time = self.clock.wall().as_secs().max(last.saturating_add(1));
-        let after = state.used_at(start_time);
+        let after = dealt.state.used_at(start_time);
         after.store(&self.file)?;
-        *state = after;
+        dealt.state = after;
+        dealt.at = self.clock.now();
         let rand = self.clock.seed().cast_signed();
         Ok(WorkerId(InstanceId { start_time, rand }))
     }
+}
+
+/// How long a further instance waits for its second, if the last one began in the second `last` and was dealt so long ago.
+fn pause(last: i64, wall: WallTime, since: Duration) -> Duration {
+    let own = WallTime::from_secs(last.saturating_add(1));
+    let until_then = wall.until(own).min(LONGEST_PAUSE.saturating_sub(since));
+    until_then.max(SHORTEST_PAUSE.saturating_sub(since))
 }
 
 /// Takes the lock, for which a killed predecessor's last, just starting child may hold out a moment.

@@ -68,6 +68,59 @@ fn every_further_instance_begins_in_a_second_of_its_own_which_successors_know() 
 }
 
 #[test]
+fn further_instances_come_a_second_apart_and_never_from_the_future() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let directory = open(&parent.path().join("w"));
+    let instances = directory.instances();
+    // As a worker with several schedulers does at its start.
+    let mut asked = Clock.now();
+    let mut last = instances.next().expect("stored");
+    for _ in 0..2 {
+        let (next, asked_for_it) = loop {
+            let now = Clock.now();
+            match instances.further().expect("stored") {
+                Further::New(id) => break (id, now),
+                Further::NotBefore(pause) => {
+                    assert!(!pause.is_zero() && pause <= LONGEST_PAUSE, "{pause:?}");
+                    thread::sleep(pause);
+                }
+            }
+        };
+        assert!(next.0.start_time > last.0.start_time);
+        assert!(next.0.start_time <= Clock.wall().as_secs());
+        assert!(Clock.now().since(asked) >= SHORTEST_PAUSE);
+        (last, asked) = (next, asked_for_it);
+    }
+}
+
+#[test]
+fn a_further_instance_waits_for_its_second_and_no_longer_than_a_minute() {
+    let now = WallTime::from_secs(1000);
+    for (last, since, waits) in [
+        // Long ago.
+        (500, 400_000, 0),
+        // The clock shows its second, but the last one was just dealt; and when it was dealt a second ago.
+        (999, 0, 1000),
+        (999, 400, 600),
+        (999, 1000, 0),
+        // The counter runs ahead.
+        (1000, 1000, 1000),
+        (1009, 1000, 10_000),
+        // The clock was set back by a minute and by years, or the file says nonsense.
+        (1060, 0, 60_000),
+        (99_999, 0, 60_000),
+        (99_999, 59_000, 1000),
+        (99_999, 60_000, 0),
+        (i64::MAX, 60_000, 0),
+        (i64::MIN, 0, 1000),
+    ] {
+        let since = Duration::from_millis(since);
+        let waits = Duration::from_millis(waits);
+        assert_eq!(pause(last, now, since), waits, "{last} {since:?}");
+    }
+}
+
+#[test]
 fn every_association_has_a_lock_of_its_own_which_no_port_can_be() {
     let parent = tempfile::tempdir().expect("a folder");
     let path = parent.path().join("w");

@@ -19,7 +19,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpid};
 
 use super::lease::Ledger;
-use super::parts::Parts;
+use super::parts::{Parts, Verdict};
 use super::processes::{self, Process};
 use super::{FORWARDED, KEEPER_NAME, KeeperError, Marker, guarded_signals, kept_program};
 use crate::groups::places;
@@ -181,8 +181,14 @@ impl Guard {
         let schedulers = self.ledger.schedulers();
         if schedulers > 1 && self.stage == Stage::Guarding {
             let places = self.ledger.places();
-            let next = self.parts.enforce(&all[..schedulers], places, now);
-            return self.arm(next);
+            return match self.parts.enforce(&all[..schedulers], places, now) {
+                Verdict::Alive { until } => self.arm(until),
+                Verdict::Hangs => {
+                    say("the program does not notice that its tasks are dead");
+                    self.end_program();
+                    self.arm(Time::NEVER);
+                }
+            };
         }
         let terms = all[0];
         let due = match self.stage {

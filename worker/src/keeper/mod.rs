@@ -19,7 +19,8 @@
 //! no SIGCONT revives then. How late that may be, and why it is in time: [`brasserie_common::health::timeouts`].
 //!
 //! A worker with several schedulers has a lease for each of them, and is not to blame for what it cannot do for one of them alone: it is
-//! left as it is, and only the tasks of that scheduler are ended (`parts`), by the same marks by which a successor would find them.
+//! left as it is, and only the tasks of that scheduler are ended (`parts`), by the same marks by which a successor would find them. When
+//! the time of all of them is over, their tasks are dead, and the worker does not notice for five seconds, it hangs and is ended, too.
 //!
 //! What a keeper cannot help: it is stopped together with the worker while the tasks go on (a signal to both, a control group
 //! with both and without the tasks). When it goes on, it acts at once. While the machine sleeps, tasks sleep too; after it they

@@ -1,5 +1,6 @@
 //! Of a program with several schedulers: ends the tasks of one of them if the program should have done it, and leaves those of the
-//! others alone, and the program with them. It may have been stopped, and when it goes on, it finds that they are dead.
+//! others alone, and the program with them. It may have been stopped, and when it goes on, it finds that they are dead. If there are no
+//! others, and it does not go on, it is of no use to anybody and ended like a program with one scheduler.
 //!
 //! Nobody but the program itself is the parent of its tasks, so they are found as a successor finds what was left to it: by the mark
 //! in their environment, by the list of process groups on disk, and by descent from whoever was found.
@@ -24,6 +25,8 @@ const MOST_LOOKS: usize = 20;
 const QUICK_ROUNDS: u32 = 50;
 /// Between further ones; also how soon it is noticed if the program, in the moment in which it was stopped, was about to start another.
 const SLOW_ROUND: Duration = Duration::from_secs(1);
+/// How long the program may take to notice that nobody is left to end. It needs milliseconds, and more after the machine slept.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How far it is with the tasks of one scheduler.
 ///
@@ -39,7 +42,29 @@ enum Stage {
     /// They were told to end.
     Warned { kill_at: Time },
     /// They are killed, in rounds, until the program says that it has noticed.
-    Ending { search: Box<Search>, rounds: u32 },
+    Ending {
+        search: Box<Search>,
+        rounds: u32,
+        /// How many the last round found.
+        alive: usize,
+    },
+}
+
+/// What follows from a look at all schedulers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Look again at this time, unless the terms change.
+    Alive { until: Time },
+    /// No scheduler has a living task, and the program did not notice.
+    Hangs,
+}
+
+/// The program's silence, while no scheduler has a living task.
+#[derive(Debug, Default)]
+struct Silence {
+    /// What the program said last.
+    last_words: Vec<Terms>,
+    since: Option<Time>,
 }
 
 /// The tasks of all schedulers, each by itself.
@@ -47,6 +72,7 @@ pub(super) struct Parts {
     marker: Marker,
     program: Pid,
     stages: Vec<Stage>,
+    silence: Silence,
 }
 
 /// What belongs to one of them.
@@ -64,11 +90,12 @@ impl Parts {
             marker,
             program,
             stages: Vec::new(),
+            silence: Silence::default(),
         }
     }
 
-    /// Does what the program had to do by now and did not do. Says when to look again, unless the terms change.
-    pub(super) fn enforce(&mut self, all: &[Terms], places: Option<PathBuf>, now: Time) -> Time {
+    /// Does what the program had to do by now and did not do.
+    pub(super) fn enforce(&mut self, all: &[Terms], places: Option<PathBuf>, now: Time) -> Verdict {
         self.stages.resize_with(all.len(), || Stage::Trusted);
         let mut next = Time::NEVER;
         for (at, terms) in all.iter().enumerate() {
@@ -80,7 +107,36 @@ impl Parts {
             };
             next = next.min(part.enforce(&mut self.stages[at], *terms, now));
         }
-        next
+        match self.silence.is_too_long(all, self.are_over(all), now) {
+            true => Verdict::Hangs,
+            false => Verdict::Alive { until: next },
+        }
+    }
+
+    /// Whether the time of every scheduler that has terms is over, and nobody is left of its tasks. One without terms has none, and if
+    /// there is somebody who does not die, it is not the program's fault that it says nothing.
+    fn are_over(&self, all: &[Terms]) -> bool {
+        let stages = all.iter().zip(&self.stages);
+        let mut with_terms = stages
+            .filter(|(terms, _)| **terms != Terms::NONE)
+            .peekable();
+        with_terms.peek().is_some()
+            && with_terms.all(|(_, stage)| matches!(stage, Stage::Ending { alive: 0, .. }))
+    }
+}
+
+impl Silence {
+    /// `are_over`: whether the program has something to say.
+    fn is_too_long(&mut self, words: &[Terms], are_over: bool, now: Time) -> bool {
+        if !are_over || self.last_words != words {
+            self.last_words = words.to_vec();
+            self.since = None;
+        }
+        if !are_over {
+            return false;
+        }
+        let since = *self.since.get_or_insert(now);
+        since + PATIENCE <= now
     }
 }
 
@@ -104,16 +160,25 @@ impl Part<'_> {
                     self.name()
                 ));
                 let search = Box::new(self.search());
-                *stage = Stage::Ending { search, rounds: 0 };
+                *stage = Stage::Ending {
+                    search,
+                    rounds: 0,
+                    alive: 0,
+                };
             }
             Stage::Ending { .. } => {}
         }
-        let Stage::Ending { search, rounds } = stage else {
+        let Stage::Ending {
+            search,
+            rounds,
+            alive,
+        } = stage
+        else {
             return Time::NEVER;
         };
-        let alive = self.round(search);
+        *alive = self.round(search);
         *rounds += 1;
-        match alive > 0 && *rounds < QUICK_ROUNDS {
+        match *alive > 0 && *rounds < QUICK_ROUNDS {
             true => now + SWEEP_ROUND,
             false => now + SLOW_ROUND,
         }

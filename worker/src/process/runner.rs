@@ -91,7 +91,8 @@ impl ProcessRunner {
         self.inbox.kill(key, request, by)
     }
 
-    /// Queues a stop of exactly this run: its processes stay where they stand. Does not wait. Of one that ends there is nothing to do.
+    /// Queues a stop of exactly this run: its process group stays where it stands, and all in its control groups, if it has any. Does not
+    /// wait. Of one that ends there is nothing to do.
     pub fn suspend(&self, key: &RunKey) {
         self.inbox.pause(key, Stops::Now);
     }

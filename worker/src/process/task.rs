@@ -1,5 +1,6 @@
 //! One running task as the supervisor holds it: its process, its pipes, how far its end has come, what was sent to it.
 
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,6 +20,9 @@ use super::{ProcessExit, RunKey, Signalled};
 use crate::groups::{Emptying, GroupUsage, OutOfMemory, TaskGroup};
 use crate::logs::{LinePart, LogStore, Room, Share, TaskTag};
 use crate::output::{RunOutput, Stream, Streams};
+
+/// Looks for processes that are to be stopped. The stopped start no others.
+const MOST_LOOKS: usize = 20;
 
 /// How far the end of a task has come.
 ///
@@ -239,7 +243,7 @@ impl Task {
         self.go_on();
         match wanted {
             Signalled::No => {}
-            Signalled::Term => self.terminate_strays(),
+            Signalled::Term => self.signal_strays(Signal::SIGTERM),
             Signalled::Kill => self.kill_groups(),
         }
         if alive {
@@ -248,19 +252,22 @@ impl Task {
         }
     }
 
-    /// Stops the process group where it stands, if the child still runs and nobody has asked for its end.
+    /// Stops the process group where it stands, and whoever has left it and not the control groups, if the child still runs and nobody
+    /// has asked for its end.
     pub(super) fn stop(&mut self) {
         let may_stop = self.stage == Stage::Running && self.sent == Signalled::No;
         if may_stop && self.exit_of_zombie().is_none() {
             self.is_stopped = true;
             self.signal_group(Signal::SIGSTOP);
+            self.stop_strays();
         }
     }
 
-    /// Lets it go on.
+    /// Lets them go on.
     pub(super) fn go_on(&mut self) {
         if std::mem::take(&mut self.is_stopped) && self.stage == Stage::Running {
             self.signal_group(Signal::SIGCONT);
+            self.signal_strays(Signal::SIGCONT);
         }
     }
 
@@ -281,13 +288,33 @@ impl Task {
     }
 
     /// To those of its control groups that have left its process group.
-    fn terminate_strays(&self) {
-        for pid in self.group.iter().flat_map(TaskGroup::processes) {
-            if getpgid(Some(pid)).is_ok_and(|group| group != self.pid) {
-                // Gone meanwhile, or not ours to signal: the kill that follows reaches it.
-                let _ = kill(pid, Signal::SIGTERM);
+    fn signal_strays(&self, signal: Signal) {
+        for pid in self.strays() {
+            // Gone meanwhile, or not ours to signal: the kill that ends the task reaches it.
+            let _ = kill(pid, signal);
+        }
+    }
+
+    /// Until a look finds no other: before it was stopped, one may have started the next.
+    fn stop_strays(&self) {
+        let mut stopped = BTreeSet::new();
+        for _ in 0..MOST_LOOKS {
+            let mut strays = self.strays();
+            strays.retain(|pid| stopped.insert(*pid));
+            if strays.is_empty() {
+                return;
+            }
+            for pid in strays {
+                // As above.
+                let _ = kill(pid, Signal::SIGSTOP);
             }
         }
+    }
+
+    fn strays(&self) -> Vec<Pid> {
+        let mut all: Vec<Pid> = self.group.iter().flat_map(TaskGroup::processes).collect();
+        all.retain(|pid| getpgid(Some(*pid)).is_ok_and(|group| group != self.pid));
+        all
     }
 
     /// A step towards the end of everything in its control groups.

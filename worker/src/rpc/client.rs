@@ -8,13 +8,14 @@ use brasserie_thrift::generated::common::BistroWorker;
 use brasserie_thrift::generated::scheduler::{
     BistroSchedulerProcessHeartbeatArgs, BistroSchedulerProcessHeartbeatResult,
     BistroSchedulerRequestWorkArgs, BistroSchedulerRequestWorkResult,
-    BistroSchedulerUpdateStatusArgs, BistroSchedulerUpdateStatusResult,
 };
 use brasserie_thrift::rpc::{
     CallResult, ClientConfig, ClientPool, ConnectionLosses, Limits, PeerAddr, Timeouts, Unknown,
 };
 use brasserie_worker_core::{Call, CallReply, Goodbye};
 use thrift::ApplicationErrorKind;
+
+use super::statuses::{Done, Statuses, Telling, status_arguments};
 
 /// Between the client's own timeouts and the core's deadline: what the machine may need to run a task that is ready.
 const DEADLINE_SLACK: Duration = Duration::from_secs(1);
@@ -31,6 +32,7 @@ const MAX_IDLE: Duration = Duration::from_secs(24 * 60 * 60);
 pub(crate) struct SchedulerClient {
     pool: ClientPool,
     scheduler: PeerAddr,
+    statuses: Statuses,
 }
 
 impl SchedulerClient {
@@ -43,13 +45,16 @@ impl SchedulerClient {
             client_idle_timeout: idle_timeout(heartbeat_period),
             ..Limits::DEFAULT
         };
+        let pool = ClientPool::new(ClientConfig {
+            timeouts,
+            limits,
+            ..ClientConfig::default()
+        });
+        let scheduler = PeerAddr::new(&scheduler.host, scheduler.port);
         SchedulerClient {
-            pool: ClientPool::new(ClientConfig {
-                timeouts,
-                limits,
-                ..ClientConfig::default()
-            }),
-            scheduler: PeerAddr::new(&scheduler.host, scheduler.port),
+            statuses: Statuses::new(pool.clone(), scheduler.clone()),
+            pool,
+            scheduler,
         }
     }
 
@@ -65,11 +70,7 @@ impl SchedulerClient {
 
     /// Makes the call, and hands its outcome to `done`, on a task of the runtime. Neither method declares an exception, so none is a
     /// refusal.
-    pub(crate) fn call(
-        &self,
-        call: Call,
-        done: impl FnOnce(CallOutcome<CallReply>) + Send + 'static,
-    ) {
+    pub(crate) fn call(&self, call: Call, done: Done) {
         let (pool, scheduler) = (&self.pool, &self.scheduler);
         match call {
             Call::Heartbeat {
@@ -106,19 +107,17 @@ impl SchedulerClient {
                 status,
                 scheduler: instance,
                 worker,
+                goes: _,
             } => {
-                let arguments = BistroSchedulerUpdateStatusArgs {
-                    running_task: (*task).clone().into(),
-                    status: status.to_wire(),
-                    scheduler: instance.into(),
-                    worker: worker.into(),
-                };
-                pool.call_then(scheduler, "updateStatus", &arguments, |result| {
-                    let reply = |_: BistroSchedulerUpdateStatusResult| Ok(CallReply::Acknowledged);
-                    done(outcome(result, reply));
-                });
+                let arguments = status_arguments(&task, &status, instance, worker);
+                self.statuses.tell(Telling { arguments, done });
             }
         }
+    }
+
+    /// The same of statuses that go together.
+    pub(crate) fn tell_all(&self, statuses: Vec<Telling>) {
+        self.statuses.tell_all(statuses);
     }
 }
 
@@ -153,10 +152,10 @@ fn idle_timeout(heartbeat_period: Duration) -> Duration {
     wanted.clamp(Limits::DEFAULT.client_idle_timeout, MAX_IDLE)
 }
 
-fn outcome<R>(
+pub(super) fn outcome<R, T>(
     result: CallResult<R>,
-    read: impl FnOnce(R) -> Result<CallReply, String>,
-) -> CallOutcome<CallReply> {
+    read: impl FnOnce(R) -> Result<T, String>,
+) -> CallOutcome<T> {
     match result {
         CallResult::Done(result) => match read(result) {
             Ok(reply) => CallOutcome::Done(reply),

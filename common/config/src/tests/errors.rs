@@ -622,6 +622,10 @@ fn jobs() {
             r#"3:33: bistro_job->x.bufferable: expected true or false, found "perhaps""#,
         ),
         (
+            r#""report": "lasy""#,
+            r#"3:29: bistro_job->x.report: expected one of the allowed words, found "lasy"; did you mean `lazy`? (allowed: immediate, lazy)"#,
+        ),
+        (
             r#""version_id": 1.5"#,
             "3:33: bistro_job->x.version_id: expected an integer, found 1.5; an integer from -9223372036854775808 to 9223372036854775807",
         ),
@@ -815,7 +819,7 @@ fn an_unknown_key_of_a_job_refuses_the_file_too() {
         lines(&of("\"priority\": [], \"prio\": 2").unwrap_err().0),
         [
             "3:31: bistro_job->x.priority: expected a number, found an empty array",
-            "3:35: bistro_job->x.prio: unknown key; known are enabled, owner, level_for_tasks, priority, resources, config, filters, level_for_host_placement, host_placement, backoff, depends_on, run_only_after_all_nodes_are_done_for, create_time, modify_time, kill_orphan_tasks_after_sec, task_subprocess, kill_subprocess, kill_request, command, version_id, errors, status_from, arguments, timeout and 3 more",
+            "3:35: bistro_job->x.prio: unknown key; known are enabled, owner, level_for_tasks, priority, resources, config, filters, level_for_host_placement, host_placement, backoff, depends_on, run_only_after_all_nodes_are_done_for, create_time, modify_time, kill_orphan_tasks_after_sec, task_subprocess, kill_subprocess, kill_request, command, version_id, errors, status_from, arguments, timeout and 4 more",
         ]
     );
 }

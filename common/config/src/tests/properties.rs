@@ -6,7 +6,7 @@ use brasserie_common::backoff::AfterLast;
 use brasserie_common::task::CGroupOptions;
 use brasserie_common::{
     AccountName, Arguments, BackoffPolicy, Bound, KillMethod, KillRequest, Limited, LogOverflow,
-    Output, ProcessLimit, StatusFrom, TaskSubprocessOptions,
+    Output, ProcessLimit, ReportPolicy, StatusFrom, TaskSubprocessOptions,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Keys that mean something, so that random files come past the first check.
-const KEYS: &str = "bistro_settings|bistro_job->x|bistro_job->y|nodes|levels|node_sources|source|prefs|resources|host|db|worker|disk|default|limit|weight|backoff|enabled|filters|depends_on|run_only_after_all_nodes_are_done_for|command|config|parent_level|start|end|format|script|timeout|est_duration|bufferable|children|disabled|task_subprocess|cgroups|limits|nofile|soft|hard|user|group|kill_subprocess|method|physical_resources|ram_mb|logical_resource|worker_resources_override|level_for_tasks|errors|whitelist_regex|priority|schedule|cron|lifetime|enabled_lifetime|tags|minute|hour|day_of_month|day_of_week|month|year|dst_fixes|time_zone|epoch|period";
+const KEYS: &str = "bistro_settings|bistro_job->x|bistro_job->y|nodes|levels|node_sources|source|prefs|resources|host|db|worker|disk|default|limit|weight|backoff|enabled|filters|depends_on|run_only_after_all_nodes_are_done_for|command|config|parent_level|start|end|format|script|timeout|est_duration|bufferable|report|children|disabled|task_subprocess|cgroups|limits|nofile|soft|hard|user|group|kill_subprocess|method|physical_resources|ram_mb|logical_resource|worker_resources_override|level_for_tasks|errors|whitelist_regex|priority|schedule|cron|lifetime|enabled_lifetime|tags|minute|hour|day_of_month|day_of_week|month|year|dst_fixes|time_zone|epoch|period";
 const WORDS: &str = "manual|range_label|script|empty|add_time|host|db|worker|instance|disk|repeat|fail|x|y|term|\\(|jan|sunday|skip|unskip|repeat_use_both|UTC|unlimited|";
 
 fn any_file() -> impl Strategy<Value = serde_json::Value> {
@@ -181,7 +181,7 @@ prop_compose! {
         task_subprocess in task_subprocess(),
         (method, wait) in (proptest::sample::select(vec![KillMethod::Term, KillMethod::Kill, KillMethod::TermWaitKill]), 0u64..=i32::MAX as u64),
         command in vec(name(), 0..3),
-        (est_duration, bufferable) in (time_limit(), any::<bool>()),
+        (est_duration, bufferable, report) in (time_limit(), any::<bool>(), option::of(proptest::sample::select(ReportPolicy::ALL.to_vec()))),
         (create_time, modify_time, version_id) in any::<(i64, i64, i64)>(),
         errors in vec(any::<String>(), 0..3),
     ) -> JobConfig {
@@ -208,6 +208,7 @@ prop_compose! {
             command,
             est_duration,
             bufferable,
+            report,
             create_time,
             modify_time,
             version_id,

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use brasserie_common::backoff::AfterLast;
-use brasserie_common::{Arguments, BackoffPolicy, KillMethod, KillRequest, StatusFrom};
+use brasserie_common::{
+    Arguments, BackoffPolicy, KillMethod, KillRequest, ReportPolicy, StatusFrom,
+};
 
 use super::*;
 
@@ -238,7 +240,10 @@ fn defaults_of_a_job_are_the_settings() {
         (StatusFrom::Auto, Arguments::Append)
     );
     assert!(job.filters.is_empty() && job.depends_on.is_empty() && job.command.is_empty());
-    assert_eq!((job.est_duration, job.bufferable), (None, false));
+    assert_eq!(
+        (job.est_duration, job.bufferable, job.report),
+        (None, false, None)
+    );
     assert_eq!(
         (&job.host_placement, job.level_for_host_placement),
         (&None, None)
@@ -252,7 +257,7 @@ fn keys_of_a_job_reach_the_model() {
         "config": {"z": [1, {"y": null}], "a": 0.1}, "level_for_host_placement": "host", "host_placement": "h1",
         "backoff": ["fail"], "depends_on": ["y"], "run_only_after_all_nodes_are_done_for": ["z"], "create_time": 1, "modify_time": "2", "version_id": 3,
         "kill_orphan_tasks_after_sec": 0.5, "command": ["sleep", 5], "status_from": "exit_code", "arguments": "none",
-        "timeout": "1.5h", "deadline": 90, "est_duration": "2m", "bufferable": true"#,
+        "timeout": "1.5h", "deadline": 90, "est_duration": "2m", "bufferable": true, "report": "lazy""#,
     );
     assert!(!job.enabled && !job.can_run() && job.errors.is_empty());
     assert_eq!(job.owner, "ann");
@@ -283,6 +288,7 @@ fn keys_of_a_job_reach_the_model() {
     assert_eq!(job.deadline(), Some(Duration::from_secs(90)));
     assert_eq!(job.est_duration, Some(Duration::from_secs(120)));
     assert!(job.bufferable);
+    assert_eq!(job.report, Some(ReportPolicy::Lazy));
 }
 
 #[test]

@@ -77,7 +77,7 @@ pub(super) struct Amounts {
     pub(super) secs: f64,
     pub(super) instances: f64,
     pub(super) idle: f64,
-    /// Grows with each task: for how long no other can begin.
+    /// Grows with each task: until so many seconds after the request no other can begin.
     pub(super) delay: f64,
     pub(super) there: f64,
 }
@@ -104,12 +104,27 @@ impl Amounts {
         }
     }
 
-    pub(super) fn spend(&mut self, piece: &Piece<'_>) {
+    /// How much of the delay is left so long after the request, in steps of a second: nothing once it is over.
+    pub(super) fn delay_left(&self, since: Duration) -> f64 {
+        match since.as_secs_f64() >= self.delay {
+            true => 0.0,
+            // A span of seconds below the delay, which is finite.
+            false => self.delay - since.as_secs() as f64,
+        }
+    }
+
+    /// When it is over, from the request on.
+    pub(super) fn delay_end(&self) -> Duration {
+        Duration::try_from_secs_f64(self.delay).unwrap_or(Duration::MAX)
+    }
+
+    /// So long after the request.
+    pub(super) fn spend(&mut self, piece: &Piece<'_>, since: Duration) {
         let work = piece.estimate * piece.usage;
         self.secs -= work;
         self.instances -= piece.usage;
         self.idle -= piece.usage;
-        self.delay += work / self.there;
+        self.delay = self.delay.max(since.as_secs_f64()) + work / self.there;
     }
 }
 

@@ -61,7 +61,7 @@ impl Request {
             s.put((processor, wanted, granted, verdict, apps));
             s.put(amounts.bits());
         });
-        s.opt(workload.as_ref(), |s, workload| s.put(workload.bits()));
+        s.opt(workload.as_ref(), |s, workload| workload.shape(s));
     }
 }
 
@@ -80,14 +80,20 @@ impl Amounts {
 
 impl Workload {
     /// Without what is only remembered to be spared.
-    fn bits(&self) -> (usize, Vec<(u64, u64)>) {
+    fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         let Workload {
             cpus,
+            at,
             jobs,
+            runs,
             rejected: _,
+            ends: _,
         } = self;
-        let jobs = jobs.iter();
-        let bits = jobs.map(|job| (job.remaining.to_bits(), job.deadline.to_bits()));
-        (*cpus, bits.collect())
+        s.put(*cpus);
+        s.time(*at);
+        s.each(jobs.iter().zip(runs), |s, (job, run)| {
+            s.put((job.remaining.to_bits(), job.deadline.to_bits()));
+            s.invocation(*run);
+        });
     }
 }

@@ -1,31 +1,49 @@
 //! What a credit allows, and what it costs: asked and told for each task, so neither may take longer than a look at a few numbers.
 
-use brasserie_common::{Processor, Time, WorkRequestSeq};
-use brasserie_scheduler_engine::{Allowance, Allowances, Due};
+use brasserie_common::{InvocationId, Processor, Time, WorkRequestSeq};
+use brasserie_scheduler_engine::{Allowance, Allowances, Due, Judged};
 
 use super::amounts::{Class, Piece};
-use super::{Credits, Request};
+use super::{Credits, Relief, Request};
 
 impl Credits {
     /// Whether the worker's own tasks stay in time with one more for its CPUs, if it told what they are. It goes through all of them, so
     /// it is for a task that may be sent otherwise.
-    pub fn keeps_deadlines(&mut self, now: Time, due: Due) -> bool {
+    pub fn keeps_deadlines(&mut self, now: Time, due: Due) -> Judged {
         let workload = self.good_mut(now).and_then(|r| r.workload.as_mut());
-        workload.is_none_or(|workload| workload.takes(due))
+        workload.map_or(Judged::UNSEEN, |workload| workload.judge(now, due))
     }
 
     /// A task that was allowed is marked running there. Gives the request for which it is sent, if it is for one.
-    pub fn spend(&mut self, now: Time, piece: &Piece<'_>) -> Option<WorkRequestSeq> {
+    pub fn spend(
+        &mut self,
+        now: Time,
+        (run, piece): (InvocationId, &Piece<'_>),
+    ) -> Option<WorkRequestSeq> {
         let request = self.good_mut(now)?;
+        let since = request.age(now);
         let of_type = request.of_mut(piece.processor())?;
-        of_type.amounts.spend(piece);
+        of_type.amounts.spend(piece, since);
         of_type.granted = of_type.granted.saturating_add(1);
         request.tasks_left = request.tasks_left.saturating_sub(1);
-        request.count(piece, None);
+        request.count(now, (run, piece), None);
         Some(request.seq)
     }
 
-    /// Which tasks of a type may be sent. `None`: all, as the worker asks for nothing. It changes with each request, with what is spent, and at [`Credits::next_change`].
+    /// A run is over, so its worker may have time for tasks that would have been late. Nothing is given back.
+    pub fn ended(&mut self, now: Time, run: InvocationId) -> Relief {
+        let Some(request) = self.good_mut(now) else {
+            return Relief::Nothing;
+        };
+        match &mut request.workload {
+            Some(workload) => workload.drop(now, run),
+            // There were too many to simulate, and before that somebody may have been late.
+            None => Relief::MoreTime,
+        }
+    }
+
+    /// Which tasks of a type may be sent. `None`: all, as the worker asks for nothing. It changes with each request, with what is
+    /// spent, and at [`Credits::next_change`]; and its delay in steps of a second, so that it seldom changes.
     pub fn allowance(&self, now: Time, processor: &Processor) -> Option<Allowance> {
         if !self.are_used() {
             return None;
@@ -41,7 +59,9 @@ impl Credits {
             instance_secs: of_type.amounts.secs,
             estimated_delay: match is_simulated {
                 true => 0.0,
-                false => of_type.amounts.delay,
+                false => {
+                    request.map_or(0.0, |request| of_type.amounts.delay_left(request.age(now)))
+                }
             },
         }))
     }

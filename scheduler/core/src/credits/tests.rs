@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use brasserie_common::work::DEFAULT_ESTIMATE;
 use brasserie_common::{SchedulerId, WorkDemand, WorkerId};
-use brasserie_scheduler_engine::Due;
+use brasserie_scheduler_engine::{Due, Timeliness};
 
 use super::*;
 
@@ -148,7 +148,7 @@ fn eligible(credits: &Credits, now: Time, piece: &Piece<'_>) -> Result<(), NoCre
 fn fill(credits: &mut Credits, now: Time, piece: &Piece<'_>) -> usize {
     let mut sent = 0;
     while sent < 100 && eligible(credits, now, piece).is_ok() {
-        credits.spend(now, piece);
+        credits.spend(now, (run(9), piece));
         sent += 1;
     }
     sent
@@ -179,7 +179,10 @@ fn a_request_is_exceeded_by_less_than_one_task() {
     let piece = bufferable(&CPU, 3600.0);
     let mut left = Vec::new();
     while eligible(&credits, at(0), &piece).is_ok() {
-        assert_eq!(credits.spend(at(0), &piece), Some(WorkRequestSeq(1)));
+        assert_eq!(
+            credits.spend(at(0), (run(9), &piece)),
+            Some(WorkRequestSeq(1))
+        );
         let of_cpu = credits.newest.as_ref().unwrap().of(&CPU).unwrap();
         left.push((of_cpu.amounts.secs, of_cpu.amounts.instances));
     }
@@ -337,7 +340,7 @@ fn who_never_asked_is_not_held_to_credit() {
     assert!(!credits.are_used());
     assert_eq!(credits.allowance(at(0), &CPU), None);
     assert_eq!(fill(&mut credits, at(0), &immediate(&CPU)), 100);
-    assert_eq!(credits.spend(at(0), &immediate(&CPU)), None);
+    assert_eq!(credits.spend(at(0), (run(9), &immediate(&CPU))), None);
     assert_eq!(credits.reply(), None);
     credits.clear();
     credits.end_pass(at(0), |_| found(0, 0));
@@ -352,15 +355,15 @@ fn lingering_begins_with_the_request_and_a_limit_is_still_good() {
     take(&mut credits, at(0), &asks);
     credits.end_pass(at(10), |_| found(0, 0));
     assert_eq!(verdicts(&credits), [WorkVerdict::NoWork]);
-    assert_eq!(credits.next_change(), Some(at(120_000)));
+    assert_eq!(credits.next_change(at(0)), Some(at(120_000)));
     // What comes now starts at once, and is told if the request is repeated.
     assert_eq!(eligible(&credits, at(120_000), &piece), Ok(()));
-    credits.spend(at(120_000), &piece);
+    credits.spend(at(120_000), (run(9), &piece));
     assert_eq!(verdicts(&credits), [WorkVerdict::Granted(1)]);
     let spent = Err(NoCredit::Spent);
     assert_eq!(eligible(&credits, at(120_001), &piece), spent);
     credits.expire(at(120_001));
-    assert_eq!(credits.next_change(), None);
+    assert_eq!(credits.next_change(at(0)), None);
     assert_eq!(verdicts(&credits), [WorkVerdict::Granted(1)]);
 }
 
@@ -394,7 +397,7 @@ fn a_worker_that_wants_to_linger_for_ever_lingers_for_as_long_as_allowed() {
     let mut credits = Credits::default();
     take_with(&mut credits, at(0), &asks, &policy, &[]);
     credits.end_pass(at(0), |_| found(0, 0));
-    assert_eq!(credits.next_change(), Some(at(60_000)));
+    assert_eq!(credits.next_change(at(0)), Some(at(60_000)));
 }
 
 #[test]
@@ -406,7 +409,7 @@ fn what_no_pass_looked_at_is_deferred_in_the_end() {
         &request(1, vec![demand(CPU, [0.0, 9.0, 9.0])]),
     );
     let piece = immediate(&CPU);
-    assert_eq!(credits.next_change(), Some(at(30_000)));
+    assert_eq!(credits.next_change(at(0)), Some(at(30_000)));
     credits.expire(at(30_000));
     assert_eq!(verdicts(&credits), [WorkVerdict::Pending]);
     assert_eq!(eligible(&credits, at(30_001), &piece), Err(NoCredit::Spent));
@@ -440,7 +443,7 @@ fn the_verdict_is_what_the_pass_found() {
             (Processor::named("A100"), WorkVerdict::Pending),
         ];
         assert_eq!(reply.verdicts, pending);
-        credits.spend(at(0), &immediate(&Processor::named("A100")));
+        credits.spend(at(0), (run(9), &immediate(&Processor::named("A100"))));
         credits.end_pass(at(0), |_| found);
         assert!(!credits.is_pending());
         let reply = credits.reply().unwrap();
@@ -684,7 +687,7 @@ fn numbers_that_are_none_do_no_harm() {
         assert_eq!(piece.estimate(), DEFAULT_ESTIMATE);
         assert_eq!(fill(&mut credits, at(0), &piece), 2, "{bad}");
         let piece = Piece::new(&CPU, bad, f64::MAX, Class::Bufferable, None);
-        credits.spend(at(0), &piece);
+        credits.spend(at(0), (run(9), &piece));
         let allowance = credits.allowance(at(0), &CPU).expect("it asks");
         assert!(allowance.estimated_delay.is_finite());
     }
@@ -734,7 +737,7 @@ fn what_is_sent_delays_what_follows() {
     };
     take(&mut credits, at(0), &asks);
     // A hundred seconds on four CPUs.
-    credits.spend(at(0), &bufferable(&CPU, 100.0));
+    credits.spend(at(0), (run(9), &bufferable(&CPU, 100.0)));
     let allowance = credits.allowance(at(0), &CPU).expect("it asks");
     assert_eq!(allowance.estimated_delay, 25.0);
     assert_eq!(eligible(&credits, at(0), &within(&CPU, 5.0, 30)), Ok(()));
@@ -803,11 +806,15 @@ fn a_task_that_makes_another_one_late_stays_away() {
 }
 
 fn keeps(credits: &mut Credits, piece: &Piece<'_>) -> bool {
+    keeps_at(credits, at(0), piece)
+}
+
+fn keeps_at(credits: &mut Credits, now: Time, piece: &Piece<'_>) -> bool {
     let due = Due {
         estimate: piece.estimate(),
         bound: piece.bound().expect("a deadline"),
     };
-    credits.keeps_deadlines(at(0), due)
+    credits.keeps_deadlines(now, due).timeliness == Timeliness::InTime
 }
 
 #[test]
@@ -859,15 +866,160 @@ fn what_was_sent_meanwhile_counts_among_the_tasks() {
     let mut credits = with_workload(&[]);
     let piece = within(&CPU, 10.0, 10);
     assert!(keeps(&mut credits, &piece));
-    credits.spend(at(0), &piece);
+    credits.spend(at(0), (run(9), &piece));
     assert!(!keeps(&mut credits, &piece));
     // One that takes as long and is as urgent, or more so, is late for the same reason; an easier one is looked at.
     assert!(!keeps(&mut credits, &within(&CPU, 11.0, 9)));
     assert!(keeps(&mut credits, &within(&CPU, 10.0, 20)));
     // Cards are not CPUs, and who has no deadline yields.
-    credits.spend(at(0), &within(&gpu(), 100.0, 1));
-    credits.spend(at(0), &bufferable(&CPU, 1e6));
+    credits.spend(at(0), (run(9), &within(&gpu(), 100.0, 1)));
+    credits.spend(at(0), (run(9), &bufferable(&CPU, 1e6)));
     assert!(keeps(&mut credits, &within(&CPU, 10.0, 20)));
+}
+
+#[test]
+fn a_run_that_ends_makes_room_for_others() {
+    let mut credits = with_workload(&[(60.0, Some(100.0)), (10.0, Some(20.0)), (5.0, None)]);
+    let piece = within(&CPU, 40.0, 50);
+    assert!(!keeps(&mut credits, &piece));
+    // One that has no deadline, or is nobody's, held up nothing.
+    assert_eq!(credits.ended(at(0), run(3)), Relief::Nothing);
+    assert_eq!(credits.ended(at(0), run(7)), Relief::Nothing);
+    assert!(!keeps(&mut credits, &piece));
+    // What is left is in time after it; and what was sent is dropped like what was listed.
+    assert_eq!(credits.ended(at(0), run(1)), Relief::MoreTime);
+    assert!(keeps(&mut credits, &piece));
+    credits.spend(at(0), (run(8), &piece));
+    assert!(!keeps(&mut credits, &piece));
+    assert_eq!(credits.ended(at(0), run(8)), Relief::MoreTime);
+    assert_eq!(credits.ended(at(0), run(8)), Relief::Nothing);
+    assert!(keeps(&mut credits, &piece));
+    // Whose tasks are too many to simulate may have refused some before.
+    let many: Vec<Told> = (0..257).map(|_| (1.0, Some(1000.0))).collect();
+    let mut credits = with_workload(&many);
+    assert_eq!(credits.ended(at(0), run(1)), Relief::MoreTime);
+    credits.clear();
+    assert_eq!(credits.ended(at(0), run(2)), Relief::Nothing);
+    assert_eq!(Credits::default().ended(at(0), run(1)), Relief::Nothing);
+}
+
+fn lingering(tasks: &[Told]) -> Credits {
+    let mut credits = with_workload(tasks);
+    credits.end_pass(at(0), |_| found(1, 0));
+    credits
+}
+
+#[test]
+fn time_that_passes_is_taken_off_what_runs() {
+    // On one CPU; how long ago that was told, and what may come by now.
+    let rows: [(&[Told], u64, Piece<'_>, bool); 9] = [
+        (&[(60.0, Some(100.0))], 9999, within(&CPU, 50.0, 100), false),
+        (
+            &[(60.0, Some(100.0))],
+            10_000,
+            within(&CPU, 50.0, 100),
+            true,
+        ),
+        // Its deadline comes nearer, too: what comes before it would make it late.
+        (&[(60.0, Some(80.0))], 10_000, within(&CPU, 21.0, 50), false),
+        (&[(60.0, Some(80.0))], 10_000, within(&CPU, 20.0, 50), true),
+        // What has taken its time is taken to end at once.
+        (&[(60.0, Some(80.0))], 90_000, within(&CPU, 50.0, 50), true),
+        // The nearer one ran first, and the other one a little.
+        (
+            &[(20.0, Some(90.0)), (10.0, Some(15.0))],
+            15_000,
+            within(&CPU, 35.0, 50),
+            true,
+        ),
+        (
+            &[(20.0, Some(90.0)), (10.0, Some(15.0))],
+            14_000,
+            within(&CPU, 60.5, 75),
+            false,
+        ),
+        (
+            &[(20.0, Some(90.0)), (10.0, Some(15.0))],
+            14_000,
+            within(&CPU, 60.0, 76),
+            true,
+        ),
+        (&[], 90_000, within(&CPU, 50.0, 50), true),
+    ];
+    for (tasks, millis, piece, may) in rows {
+        let mut credits = lingering(tasks);
+        assert_eq!(
+            keeps_at(&mut credits, at(millis), &piece),
+            may,
+            "{tasks:?} {millis}"
+        );
+        // In steps it is the same.
+        let mut credits = lingering(tasks);
+        (0..millis / 500).for_each(|step| {
+            keeps_at(&mut credits, at(step * 500), &piece);
+        });
+        assert_eq!(
+            keeps_at(&mut credits, at(millis), &piece),
+            may,
+            "{tasks:?} {millis}"
+        );
+    }
+    // What is sent later is not taken to have run before.
+    let mut credits = lingering(&[]);
+    let piece = within(&CPU, 50.0, 60);
+    assert!(keeps_at(&mut credits, at(50_000), &piece));
+    credits.spend(at(50_000), (run(8), &piece));
+    assert!(!keeps_at(&mut credits, at(50_000), &piece));
+    assert!(!keeps_at(&mut credits, at(89_000), &piece));
+    assert!(keeps_at(&mut credits, at(90_000), &piece));
+}
+
+#[test]
+fn a_delay_passes_and_its_end_is_waited_for() {
+    let mut credits = with_workload_by(20.5, &[], &patient());
+    credits.end_pass(at(0), |_| found(1, 1));
+    let delay = |credits: &Credits, now| {
+        let allowance = credits.allowance(now, &CPU).expect("it asks");
+        allowance.estimated_delay
+    };
+    // In steps of a second, until it is over.
+    let rows = [
+        (0, 20.5),
+        (999, 20.5),
+        (1000, 19.5),
+        (20_499, 0.5),
+        (20_500, 0.0),
+    ];
+    for (millis, left) in rows {
+        assert_eq!(delay(&credits, at(millis)), left, "{millis}");
+    }
+    assert_eq!(credits.next_change(at(0)), Some(at(20_500)));
+    assert_eq!(credits.next_change(at(20_500)), Some(at(20_500)));
+    assert_eq!(credits.next_change(at(20_501)), Some(at(120_000)));
+    // What is sent then adds to what is left by then.
+    credits.spend(at(30_000), (run(8), &bufferable(&CPU, 10.0)));
+    assert_eq!(delay(&credits, at(30_000)), 10.0);
+    assert_eq!(credits.next_change(at(30_000)), Some(at(40_000)));
+    // Nobody waits for what is over by then.
+    credits.spend(at(30_000), (run(8), &bufferable(&CPU, 80.0)));
+    assert_eq!(credits.next_change(at(30_000)), Some(at(120_000)));
+}
+
+#[test]
+fn a_look_costs_by_the_tasks_that_are_simulated() {
+    let cost = |credits: &mut Credits| credits.keeps_deadlines(at(0), DUE).tries;
+    const DUE: Due = Due {
+        estimate: 10.0,
+        bound: 10.0,
+    };
+    let many = |count: usize| vec![(1.0, Some(1000.0)); count];
+    for (count, tries) in [(0, 1), (7, 1), (8, 2), (256, 33), (257, 0)] {
+        assert_eq!(cost(&mut with_workload(&many(count))), tries, "{count}");
+    }
+    // What is known to be late is not simulated again.
+    let mut credits = with_workload(&vec![(1.0, Some(5.0)); 16]);
+    assert_eq!([(); 2].map(|()| cost(&mut credits)), [3, 1]);
+    assert_eq!(cost(&mut Credits::default()), 0);
 }
 
 #[test]
@@ -928,7 +1080,7 @@ fn a_fingerprint_is_of_what_is_left_and_for_how_long() {
         take(&mut credits, at(begin), &asks);
         credits.end_pass(at(begin), |_| found(1, 0));
         for _ in 0..spends {
-            credits.spend(at(begin), &immediate(&CPU));
+            credits.spend(at(begin), (run(9), &immediate(&CPU)));
         }
         fingerprint_of(|canon, hasher| {
             credits.shape(&mut Shape::new(at(begin + later), canon, hasher));

@@ -3,14 +3,16 @@
 //! Only tasks with deadlines are simulated: the others come after all of these, and are never late.
 
 use brasserie_common::edf::{EdfEnd, EdfJob, edf};
-use brasserie_common::{KnownTask, Processor, WorkDemand, WorkRequest};
-use brasserie_scheduler_engine::Due;
+use brasserie_common::{InvocationId, KnownTask, Processor, Time, WorkDemand, WorkRequest};
+use brasserie_scheduler_engine::{Due, Judged, Timeliness};
 
 use super::amounts::{Piece, sound};
 
-/// Beyond so many tasks nothing is simulated: two simulations of them take some tens of microseconds, and a turn has up to a thousand
-/// such looks. Then the worker's own estimate of its delay has to do.
+/// Beyond so many tasks nothing is simulated: a simulation of them takes some tens of microseconds. Then the worker's own estimate of its
+/// delay has to do.
 const MAX_SIMULATED: usize = 256;
+/// A simulation of so many takes as long as trying one task in vain.
+const SIMULATED_A_TRY: usize = 8;
 /// Rejections that are remembered: each spares simulations, and none is needed.
 const MAX_REJECTIONS: usize = 16;
 /// More than any worker has.
@@ -20,9 +22,23 @@ const MAX_CPUS: f64 = 4096.0;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Workload {
     pub(super) cpus: usize,
+    /// The times of the jobs count from here.
+    pub(super) at: Time,
     pub(super) jobs: Vec<EdfJob>,
-    /// Tasks that were too late: one that takes as long, with as near a deadline, is too.
+    /// Whose they are, in the order of the jobs.
+    pub(super) runs: Vec<InvocationId>,
+    /// Tasks that were too late at that time, beside these jobs: one that takes as long, with as near a deadline, is too.
     pub(super) rejected: Vec<EdfJob>,
+    /// When the jobs end without another one, once that was simulated.
+    pub(super) ends: Option<Vec<EdfEnd>>,
+}
+
+/// What the end of a run is to tasks that would have been late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relief {
+    Nothing,
+    /// Some of them may be in time now.
+    MoreTime,
 }
 
 /// Whether a workload tells all.
@@ -35,7 +51,7 @@ pub(super) enum Room {
 
 impl Workload {
     /// Without tasks yet. `None`: the worker does not tell what they take.
-    pub(super) fn of(request: &WorkRequest) -> Option<Self> {
+    pub(super) fn of(now: Time, request: &WorkRequest) -> Option<Self> {
         let known = request.known.as_ref()?;
         if known.iter().any(|task| task.remaining.is_none()) {
             return None;
@@ -44,13 +60,21 @@ impl Workload {
         Some(Workload {
             // Within bounds.
             cpus: cpus as usize,
+            at: now,
             jobs: Vec::new(),
+            runs: Vec::new(),
             rejected: Vec::new(),
+            ends: None,
         })
     }
 
     /// A task is there: as its worker tells it, or as it was sent.
-    pub(super) fn count(&mut self, piece: &Piece<'_>, told: Option<&KnownTask>) -> Room {
+    pub(super) fn count(
+        &mut self,
+        now: Time,
+        (run, piece): (InvocationId, &Piece<'_>),
+        told: Option<&KnownTask>,
+    ) -> Room {
         if *piece.processor() != Processor::Cpu {
             return Room::Left;
         }
@@ -64,11 +88,52 @@ impl Workload {
         if self.jobs.len() >= MAX_SIMULATED {
             return Room::Over;
         }
+        self.age(now);
         self.jobs.push(EdfJob {
             remaining,
             deadline,
         });
+        self.runs.push(run);
+        self.ends = None;
         Room::Left
+    }
+
+    /// A run is over.
+    pub(super) fn drop(&mut self, now: Time, run: InvocationId) -> Relief {
+        let Some(place) = self.runs.iter().position(|other| *other == run) else {
+            return Relief::Nothing;
+        };
+        self.age(now);
+        self.runs.remove(place);
+        self.jobs.remove(place);
+        self.forget_looks();
+        Relief::MoreTime
+    }
+
+    /// The jobs as they are now, if they ran by their deadlines since. What took its time and is not over is taken to end at any moment.
+    fn age(&mut self, now: Time) {
+        let passed = now.since(self.at).as_secs_f64();
+        if passed <= 0.0 {
+            return;
+        }
+        let ends = self.ends();
+        for (job, end) in self.jobs.iter_mut().zip(&ends) {
+            let began = end.completion - job.remaining;
+            job.remaining = sound(end.completion - began.max(passed));
+            job.deadline -= passed;
+        }
+        self.at = now;
+        self.forget_looks();
+    }
+
+    fn forget_looks(&mut self) {
+        self.rejected.clear();
+        self.ends = None;
+    }
+
+    fn ends(&mut self) -> Vec<EdfEnd> {
+        let (cpus, jobs) = (self.cpus, &self.jobs);
+        self.ends.get_or_insert_with(|| edf(cpus, jobs)).clone()
     }
 
     /// Whether all that the worker says of its delay is here. It may have tasks of other schedulers, too, of which nobody tells.
@@ -79,7 +144,8 @@ impl Workload {
     }
 
     /// Whether all stay as they are with this task, and it makes its own deadline, if it can be made at all.
-    pub(super) fn takes(&mut self, due: Due) -> bool {
+    pub(super) fn judge(&mut self, now: Time, due: Due) -> Judged {
+        self.age(now);
         let candidate = EdfJob {
             remaining: due.estimate,
             deadline: due.bound,
@@ -88,9 +154,12 @@ impl Workload {
             candidate.remaining >= than.remaining && candidate.deadline <= than.deadline
         };
         if self.rejected.iter().any(is_no_better) {
-            return false;
+            return Judged {
+                timeliness: Timeliness::Late,
+                tries: 1,
+            };
         }
-        let before = edf(self.cpus, &self.jobs);
+        let before = self.ends();
         self.jobs.push(candidate);
         let after = edf(self.cpus, &self.jobs);
         self.jobs.pop();
@@ -105,7 +174,14 @@ impl Workload {
         if is_rejected && can_be_made && self.rejected.len() < MAX_REJECTIONS {
             self.rejected.push(candidate);
         }
-        !is_rejected
+        Judged {
+            timeliness: match is_rejected {
+                true => Timeliness::Late,
+                false => Timeliness::InTime,
+            },
+            // A few hundred at most.
+            tries: 1 + (self.jobs.len() / SIMULATED_A_TRY) as u32,
+        }
     }
 }
 

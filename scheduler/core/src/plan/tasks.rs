@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use brasserie_common::{InvocationId, JobId, JobName, KillRequest, NodeName, Shard, TaskKey, Time};
 use brasserie_common_config::{Config, JobConfig};
-use brasserie_scheduler_engine::{Counts, NodeTable, Task};
+use brasserie_scheduler_engine::{Counts, NodeTable, Task, Tries};
 
 use super::{Listed, MAX_LISTED};
 use crate::reconcile::{RunNow, allowed, why_unwanted};
@@ -133,12 +133,14 @@ pub(super) fn add_starts(plan: &mut TasksPlan, copy: &mut Scheduler, now: Time, 
     }
 }
 
-/// As the scheduler does in its turns, but with workers that take whatever they get.
+/// As the scheduler does in its turns, but with workers that take whatever they get. Those that ask for work get what they asked for, as
+/// long as nobody would be late.
 fn start_all(copy: &mut Scheduler, now: Time, mut started: impl FnMut(&Scheduler, Task)) -> Total {
     copy.engine_mut().handle_timeout(now);
     let mut count = 0;
-    while let Some(placement) = copy.engine_mut().place(now) {
+    while let Some(placement) = copy.place(now, &mut Tries::endless()) {
         count += 1;
+        copy.spend_planned(now, placement);
         started(copy, placement.task);
         if count == MAX_STARTS {
             return Total::AtLeast(count);

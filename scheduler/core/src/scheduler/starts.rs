@@ -1,7 +1,7 @@
 //! What starts in a turn, and why nothing does.
 
 use brasserie_common::Time;
-use brasserie_scheduler_engine::Tries;
+use brasserie_scheduler_engine::{Placement, Tries};
 
 use super::Scheduler;
 use crate::effect::ExitReason;
@@ -10,8 +10,8 @@ use crate::effect::ExitReason;
 /// heartbeats are not kept waiting.
 const MAX_STARTS_PER_TURN: usize = 256;
 
-/// Tasks of one turn that are tried in vain: at a few microseconds each they take no longer than a turn's starts. After a new node
-/// table there may be millions of them.
+/// Tasks of one turn that are tried in vain, and looks at workers' deadlines, each as long as its simulation: at a few microseconds each
+/// they take no longer than a turn's starts. After a new node table there may be millions of them.
 const MAX_TRIES_PER_TURN: u32 = 1000;
 
 impl Scheduler {
@@ -40,6 +40,13 @@ impl Scheduler {
         reasons
     }
 
+    /// The next start, on a worker whose tasks stay in time; `None` also if no tries are left.
+    pub(crate) fn place(&mut self, now: Time, tries: &mut Tries) -> Option<Placement> {
+        let (engine, workers) = self.engine_and_workers();
+        let mut judge = |worker, due| workers.keeps_deadlines(now, worker, due);
+        engine.place_within(now, tries, &mut judge)
+    }
+
     /// Once a turn, after everything else.
     pub(super) fn start_tasks(&mut self, now: Time) {
         self.more_to_place = false;
@@ -48,9 +55,7 @@ impl Scheduler {
         }
         let mut tries = Tries::new(MAX_TRIES_PER_TURN);
         for _ in 0..MAX_STARTS_PER_TURN {
-            let (engine, workers) = self.engine_and_workers();
-            let mut judge = |worker, due| workers.keeps_deadlines(now, worker, due);
-            match engine.place_within(now, &mut tries, &mut judge) {
+            match self.place(now, &mut tries) {
                 Some(placement) => self.start(now, placement),
                 None => {
                     self.more_to_place = !tries.are_left();

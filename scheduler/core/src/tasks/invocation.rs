@@ -53,7 +53,7 @@ impl Scheduler {
             kill_wait: self.options().timeouts.suicide_task_kill_wait,
             since: now,
             queued: self.queued(task),
-            sent_for: self.spend_credit(now, &shard, task),
+            sent_for: self.spend_credit(now, &shard, (task, invocation)),
             state: RunState::Starting,
         };
         self.tasks_mut().begin(task, run);
@@ -88,7 +88,7 @@ impl Scheduler {
 
     /// Later than the one of the task's stored end, or of the last one that was deleted, even if the wall clock went back: so of two runs that a worker tells of it
     /// is known which is the earlier one.
-    fn new_invocation(&mut self, task: Task) -> InvocationId {
+    pub(crate) fn new_invocation(&mut self, task: Task) -> InvocationId {
         let drawn = InvocationId(InstanceId {
             start_time: self.wall().as_secs(),
             rand: self.draw_invocation(),
@@ -165,6 +165,7 @@ impl Scheduler {
         self.engine_mut()
             .never_began(now, task, not_before, restart);
         self.promote(task);
+        self.relieve(now, shard, invocation);
         if let Some(remote) = self.workers_mut().get_mut(shard) {
             remote.mark_busy(now);
         }

@@ -9,10 +9,10 @@ use brasserie_common::{
     Health, InvocationId, Processor, RequestId, Shard, Time, WorkReply, WorkRequest,
     WorkRequestSeq, WorkVerdict, WorkerId,
 };
-use brasserie_scheduler_engine::Task;
+use brasserie_scheduler_engine::{Placement, Task};
 
 use crate::credits::{
-    Apps, Class, DEFERRED_DELAY, Found, Heard, Known, Piece, Readiness, Sent, Turns,
+    Apps, Class, DEFERRED_DELAY, Found, Heard, Known, Piece, Readiness, Relief, Sent, Turns,
 };
 use crate::effect::{Rejection, Reply};
 use crate::scheduler::Scheduler;
@@ -284,7 +284,7 @@ impl Scheduler {
         &mut self,
         now: Time,
         shard: &Shard,
-        task: Task,
+        (task, run): (Task, InvocationId),
     ) -> Option<WorkRequestSeq> {
         let uses_credits = |remote: &super::remote::Remote| remote.credits.are_used();
         if !self.workers().get(shard).is_some_and(uses_credits) {
@@ -292,7 +292,33 @@ impl Scheduler {
         }
         let piece = self.piece_of(shard, task);
         let remote = self.workers_mut().get_mut(shard)?;
-        remote.credits.spend(now, &piece.piece())
+        remote.credits.spend(now, (run, &piece.piece()))
+    }
+
+    /// A task that would start costs credit as if it did.
+    pub(crate) fn spend_planned(&mut self, now: Time, placement: Placement) {
+        let Placement { task, worker } = placement;
+        let Some(shard) = self.workers().shard_of(worker).cloned() else {
+            return;
+        };
+        let run = self.new_invocation(task);
+        self.spend_credit(now, &shard, (task, run));
+        let remote = self.workers().get(&shard);
+        if remote.is_some_and(|remote| remote.credits.are_used()) {
+            self.look_at_credit(now, &shard);
+        }
+    }
+
+    /// A run is over, or never began: tasks that would have been late at its worker are tried there again.
+    pub(crate) fn relieve(&mut self, now: Time, shard: &Shard, run: InvocationId) {
+        let Some(remote) = self.workers_mut().get_mut(shard) else {
+            return;
+        };
+        let index = remote.index();
+        match remote.credits.ended(now, run) {
+            Relief::MoreTime => self.engine_mut().forget_late(index),
+            Relief::Nothing => {}
+        }
     }
 
     /// What the worker may be sent now; and nothing more if it may not work. Part of each look at a worker.

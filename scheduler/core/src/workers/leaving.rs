@@ -247,6 +247,8 @@ impl Scheduler {
             1.. if sabotage::on(Sabotage::IgnoreSafetyBackoff) => now,
             _ => at,
         });
+        let shard = self.tasks().find(task, invocation);
+        let shard = shard.map(|run| run.shard.clone());
         let is_beside = self
             .tasks()
             .run(task)
@@ -260,6 +262,9 @@ impl Scheduler {
             self.engine_mut()
                 .end(now, task, status, not_before, restart);
             self.promote(task);
+        }
+        if let Some(shard) = shard {
+            self.relieve(now, &shard, invocation);
         }
     }
 }

@@ -420,7 +420,7 @@ impl Scheduler {
         });
         let orphan_at = self.next_orphan(now, shard);
         // Its last moment is still good.
-        let credit_end = remote.credits.next_change();
+        let credit_end = remote.credits.next_change(now);
         let credit_end = credit_end.map(|at| at + Duration::from_nanos(1));
         let calls = [fetch_at, healthcheck_at, notify_at, orphan_at];
         // What must not be called yet would be due for ever.

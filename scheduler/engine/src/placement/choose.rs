@@ -8,7 +8,7 @@ use super::worker_limits::leftover;
 use super::workers::Worker;
 use crate::engine::Engine;
 use crate::forest::index::Forest;
-use crate::types::{Due, WorkerIndex};
+use crate::types::{Due, Judged, Timeliness, Tries, WorkerIndex};
 
 /// Why none takes a task.
 pub(super) enum NoWorker {
@@ -21,17 +21,17 @@ pub(super) enum NoWorker {
 }
 
 /// Whoever knows what workers have to do says whether they stay in time with one more task.
-pub type KeepsDeadlines<'a> = &'a mut dyn FnMut(WorkerIndex, Due) -> bool;
+pub type KeepsDeadlines<'a> = &'a mut dyn FnMut(WorkerIndex, Due) -> Judged;
 
 impl Engine {
-    /// A worker with room; or else why there is none.
+    /// A worker with room; or else why there is none. Looks at deadlines cost tries.
     pub(super) fn find_worker_for(
         &mut self,
         forest: &Forest,
         config: &Config,
         job_config: &JobConfig,
         (id, row): (JobId, u32),
-        judge: KeepsDeadlines<'_>,
+        (tries, judge): (&mut Tries, KeepsDeadlines<'_>),
     ) -> Result<WorkerIndex, NoWorker> {
         let host = self.required_host(forest, job_config, row);
         let demand = self.jobs[id.index()].demand;
@@ -43,10 +43,18 @@ impl Engine {
             .select(demand, host, config.worker_selector, leftover);
         let worker = chosen.ok_or(host.map_or(NoWorker::Anywhere, NoWorker::OnHost))?;
         let due = self.pool.due_at(demand, worker);
-        if due.is_some_and(|due| !judge(worker, due)) {
-            self.pool.note_late(demand, worker);
-            return Err(NoWorker::Late);
+        let judged = due.map_or(Judged::UNSEEN, |due| judge(worker, due));
+        match judged.timeliness {
+            Timeliness::InTime => {
+                tries.take(judged.tries);
+                Ok(worker)
+            }
+            Timeliness::Late => {
+                // It is one in any case, or placing might not end.
+                tries.take(judged.tries.max(1));
+                self.pool.note_late(demand, worker);
+                Err(NoWorker::Late)
+            }
         }
-        Ok(worker)
     }
 }

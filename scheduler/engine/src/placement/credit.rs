@@ -115,18 +115,21 @@ impl Pool {
             .filter(|_| asks && demand.cards.is_nothing())
     }
 
-    /// Tasks of a demand would come too late there, or make others late: until it asks anew, none of them goes there.
+    /// Tasks of a demand would come too late there, or make others late: until it asks anew, or has less to do, none of them goes there.
     pub(super) fn note_late(&mut self, demand: usize, worker: WorkerIndex) {
         let demand = &mut self.demands[demand];
         demand.late.insert(worker.index());
         demand.fits.remove(worker.index());
     }
 
-    /// It asks anew, or is another one.
-    pub(super) fn forget_late(&mut self, worker: WorkerIndex) {
+    /// It asks anew, has less to do, or is another one. Whether there was anything to forget.
+    pub(super) fn forget_late(&mut self, worker: WorkerIndex) -> bool {
+        let mut was_late = false;
         for demand in &mut self.demands {
+            was_late |= demand.late.contains(worker.index());
             demand.late.remove(worker.index());
         }
+        was_late
     }
 }
 
@@ -161,6 +164,13 @@ impl Engine {
     /// What a worker may be sent that asks for work, by the types of its processors; `None`: it does not ask.
     pub fn set_allowances(&mut self, worker: WorkerIndex, allowances: Option<Allowances>) {
         if self.pool.set_allowances(worker, allowances) {
+            self.offer_worker(worker);
+        }
+    }
+
+    /// A worker has less to do than when its deadlines were looked at: it is asked again for those tasks that were late there.
+    pub fn forget_late(&mut self, worker: WorkerIndex) {
+        if self.pool.forget_late(worker) {
             self.offer_worker(worker);
         }
     }

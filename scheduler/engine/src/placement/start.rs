@@ -16,7 +16,7 @@ use crate::forest::Row;
 use crate::forest::below::Below;
 use crate::forest::index::Forest;
 use crate::statuses::columns::Parked;
-use crate::types::{Placement, Task, TaskState, Tries, WorkerIndex};
+use crate::types::{Judged, Placement, Task, TaskState, Tries, WorkerIndex};
 
 /// What became of trying a task.
 enum Attempt {
@@ -36,12 +36,12 @@ impl Engine {
     /// that wait at one place which has room for them, the first is ready, or the place is open; a job that has ready tasks is a candidate exactly
     /// if the root and some worker have room for one.
     pub fn place(&mut self, now: Time) -> Option<Placement> {
-        self.place_within(now, &mut Tries::endless(), &mut |_, _| true)
+        self.place_within(now, &mut Tries::endless(), &mut |_, _| Judged::UNSEEN)
     }
 
     /// As [`Engine::place`], but `None` may also mean that no tries are left. After a new node table nothing is known to wait, and each
-    /// node that is short of something takes a try. So does each worker that asks for work and does not keep its deadlines: of tasks
-    /// with one it is asked when it is chosen, and not again until it asks anew.
+    /// node that is short of something takes a try. A look at the deadlines of a worker that asks for work takes as many as it says: of tasks
+    /// with one it is asked when it is chosen, and if it does not keep its deadlines, not again until it asks anew, or [`Engine::forget_late`].
     pub fn place_within(
         &mut self,
         now: Time,
@@ -92,9 +92,12 @@ impl Engine {
         let job_config = &self.jobs[id.index()].config.clone()?;
         while tries.are_left() {
             let position = self.columns[id.index()].ready.first()? as u32;
-            match self.attempt(forest, config, job_config, (id, position), judge) {
+            let judged = (&mut *tries, &mut *judge as KeepsDeadlines<'_>);
+            match self.attempt(forest, config, job_config, (id, position), judged) {
                 Attempt::Started(placement) => return Some(placement),
-                Attempt::Parked | Attempt::Late => tries.take_one(),
+                Attempt::Parked => tries.take(1),
+                // The look took its tries.
+                Attempt::Late => {}
                 Attempt::NoWorker => return None,
             }
         }
@@ -107,7 +110,7 @@ impl Engine {
         config: &Config,
         job_config: &JobConfig,
         (id, position): (JobId, u32),
-        judge: KeepsDeadlines<'_>,
+        (tries, judge): (&mut Tries, KeepsDeadlines<'_>),
     ) -> Attempt {
         let level = job_config.level_for_tasks;
         let canonical = forest.order(level)[position as usize];
@@ -125,7 +128,13 @@ impl Engine {
                     return Attempt::NoWorker;
                 }
                 Some(short) => WaitKey::Node(forest.canonical(short)),
-                None => match self.find_worker_for(forest, config, job_config, (id, row), judge) {
+                None => match self.find_worker_for(
+                    forest,
+                    config,
+                    job_config,
+                    (id, row),
+                    (tries, judge),
+                ) {
                     Ok(worker) => {
                         let placement = self.start(forest, config, job_config, id, row, worker);
                         return Attempt::Started(placement);

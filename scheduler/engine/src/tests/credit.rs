@@ -7,7 +7,8 @@ use brasserie_common_config::{Config, JobConfig, ResourceLimit, WorkerSelector};
 
 use super::world::*;
 use crate::{
-    Allowance, Allowances, Due, Eligibility, Engine, Tries, WorkFound, WorkerIndex, WorkerResources,
+    Allowance, Allowances, Due, Eligibility, Engine, Judged, Tries, WorkFound, WorkerIndex,
+    WorkerResources,
 };
 
 const T0: Time = Time::ZERO;
@@ -264,7 +265,7 @@ fn whoever_would_be_late_is_asked_once_a_request() {
         let mut judge = |worker, due: Due| {
             assert_eq!((due.estimate, due.bound), (60.0, 100.0));
             asked.push(worker);
-            false
+            judged(false)
         };
         let mut tries = Tries::new(tries);
         let mut all = Vec::new();
@@ -286,6 +287,11 @@ fn whoever_would_be_late_is_asked_once_a_request() {
     assert_eq!(place(&mut engine, 9), ((vec![], true), vec![]));
     engine.set_allowances(first, by(2));
     assert_eq!(place(&mut engine, 9), ((vec![], true), vec![first]));
+    // Nor does it change that it has less to do, unless somebody says so.
+    engine.forget_late(second);
+    assert_eq!(place(&mut engine, 9), ((vec![], true), vec![]));
+    engine.forget_late(first);
+    assert_eq!(place(&mut engine, 9), ((vec![], true), vec![first]));
     // Each look is a try.
     engine.set_allowances(first, by(3));
     assert_eq!(place(&mut engine, 1), ((vec![], false), vec![first]));
@@ -296,4 +302,27 @@ fn whoever_would_be_late_is_asked_once_a_request() {
     engine.set_allowances(first, None);
     let ((started, _), asked) = place(&mut engine, 9);
     assert_eq!((started.len(), asked), (0, vec![]));
+}
+
+#[test]
+fn a_look_at_deadlines_takes_as_many_tries_as_it_costs() {
+    let (mut engine, worker) = engine(slots_and(vec![urgent("j")]), &DBS);
+    engine.set_allowances(worker, asked(true, true, 0.0));
+    let place = |engine: &mut Engine, tries: u32, is_in_time: bool| {
+        let mut judge = |_, _| Judged {
+            tries: 3,
+            ..judged(is_in_time)
+        };
+        let mut tries = Tries::new(tries);
+        let mut count = 0;
+        while engine.place_within(T0, &mut tries, &mut judge).is_some() {
+            count += 1;
+        }
+        (count, tries)
+    };
+    // Whether or not the task may go there; and the last look may cost more than was left.
+    assert_eq!(place(&mut engine, 4, true), (2, Tries::new(0)));
+    assert_eq!(place(&mut engine, 4, false), (0, Tries::new(1)));
+    engine.forget_late(worker);
+    assert_eq!(place(&mut engine, 99, true), (4, Tries::new(99 - 4 * 3)));
 }

@@ -571,7 +571,8 @@ impl Pair {
         // Within half a step of what was learned.
         let mut judge = |worker, due: Due| {
             let asked = asked.get(shards[&worker]);
-            due.estimate <= asked.expect("only who asks is asked").longest
+            let longest = asked.expect("only who asks is asked").longest;
+            judged(due.estimate <= longest)
         };
         self.engine
             .place_within(self.now, &mut Tries::endless(), &mut judge)

@@ -11,7 +11,7 @@ use super::world::*;
 use crate::placement::eligible::Filling;
 use crate::statuses::gate::Gate;
 use crate::work::Work;
-use crate::{Engine, NodeTable, NodeTableBuilder, Restart, Row, Tries};
+use crate::{Engine, Judged, NodeTable, NodeTableBuilder, Restart, Row, Tries};
 
 pub(super) const NOW: Time = Time::ZERO;
 
@@ -181,7 +181,10 @@ fn a_place_may_stop_after_some_tries_and_go_on_later() {
     let mut calls = 0;
     loop {
         let mut tries = Tries::new(3);
-        assert_eq!(engine.place_within(NOW, &mut tries, &mut |_, _| true), None);
+        assert_eq!(
+            engine.place_within(NOW, &mut tries, &mut |_, _| Judged::UNSEEN),
+            None
+        );
         calls += 1;
         if tries.are_left() {
             break;

@@ -16,8 +16,8 @@ use brasserie_common_config::{
 };
 
 use crate::{
-    Eligibility, Engine, NodeTable, NodeTableBuilder, Placement, Restart, Row, Task, WorkerIndex,
-    WorkerResources,
+    Eligibility, Engine, Judged, NodeTable, NodeTableBuilder, Placement, Restart, Row, Task,
+    Timeliness, WorkerIndex, WorkerResources,
 };
 
 /// instance, host, db, worker.
@@ -87,6 +87,7 @@ pub(super) fn job(name: &str) -> JobConfig {
         command: vec!["true".to_owned()],
         est_duration: None,
         bufferable: false,
+        report: None,
         create_time: 0,
         modify_time: 0,
         version_id: -1,
@@ -218,5 +219,16 @@ pub(super) fn room(most: u32) -> TaskRoom {
     TaskRoom {
         most: most.try_into().expect("one task at least"),
         limited_by: "open files: 300, 6 a task".into(),
+    }
+}
+
+/// As if nobody had simulated anything.
+pub(super) fn judged(is_in_time: bool) -> Judged {
+    Judged {
+        timeliness: match is_in_time {
+            true => Timeliness::InTime,
+            false => Timeliness::Late,
+        },
+        tries: 0,
     }
 }

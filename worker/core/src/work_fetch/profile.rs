@@ -1,5 +1,7 @@
 //! Every constant of the policies, in two settings: for a cluster, and as the volunteers' system has them.
 
+use brasserie_common::ReportPolicy;
+
 use super::amounts::DAY;
 
 /// The constants. Spans are seconds.
@@ -47,14 +49,6 @@ pub struct Profile {
     pub task_errors: TaskErrors,
     /// How long a request stays good at a scheduler, if there is only one.
     pub linger: f64,
-}
-
-/// When a finished task is reported, if its job does not say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReportPolicy {
-    Immediate,
-    /// Together with others, or when it must.
-    Lazy,
 }
 
 /// In which order the simulation starts tasks.

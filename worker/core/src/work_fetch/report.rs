@@ -6,10 +6,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use brasserie_common::Time;
+use brasserie_common::{ReportPolicy, Time};
 
 use super::backoff::span;
-use super::profile::{Profile, ReportPolicy};
+use super::profile::Profile;
 use super::types::{AssociationIndex, TaskNumber};
 
 /// So long before nobody may be talked to, or nothing computes, all is reported.

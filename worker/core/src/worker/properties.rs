@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use brasserie_common::ids::{HEALTHCHECK_JOB, HEALTHCHECK_NEW_WORKER_NODE};
 use brasserie_common::{
-    CallId, CallOutcome, Health, InvocationId, ReportedStatus, RequestId, SchedulerId, Story,
-    TaskKey, Time, WorkerId,
+    CallId, CallOutcome, Health, InvocationId, ReportPolicy, ReportedStatus, RequestId,
+    SchedulerId, Story, TaskKey, Time, WorkerId,
 };
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -145,6 +145,7 @@ impl World {
                 let little = Duration::from_secs(7);
                 wanted.options.deadline = (invocation % 3 == 0).then_some(little);
                 wanted.task.work.bufferable = invocation % 2 == 0;
+                wanted.task.work.report = (invocation % 5 < 2).then_some(ReportPolicy::Lazy);
                 if stranger {
                     wanted.worker = WorkerId::new(9, 9);
                 }
@@ -183,6 +184,7 @@ impl World {
         self.judge(effects);
         self.ending = None;
         self.judge_queue();
+        self.judge_ends();
         let timer = self.rig.next_timer();
         assert!(!self.exited || timer.is_none());
     }
@@ -329,6 +331,13 @@ impl World {
     fn judge_queue(&self) {
         let is_busy = self.live.keys().any(|key| !is_healthcheck(key));
         assert!(is_busy || self.rig.worker.queued_tasks() == 0);
+    }
+
+    /// No end is forgotten before its scheduler has it, held back or not.
+    fn judge_ends(&self) {
+        let tasks = self.rig.own().tasks.iter();
+        let ended = tasks.filter(|(key, task)| !task.is_open() && !is_healthcheck(key));
+        assert!(ended.count() <= self.rig.own().reports.tasks_pending());
     }
 
     fn spawned_and_live(&self, key: &TaskKey, invocation: InvocationId) -> bool {

@@ -11,7 +11,7 @@ use brasserie_common::{
     WorkerDescription, WorkerId, WorkerSetId,
 };
 
-use crate::effect::{Call, CallReply, Effect, Goodbye, Reply};
+use crate::effect::{Call, CallReply, Effect, Goes, Goodbye, Reply};
 use crate::{Association, AssociationIndex, Event, Options, RunTask, Worker};
 
 pub(super) const OWN: WorkerId = WorkerId(brasserie_common::InstanceId {
@@ -478,6 +478,7 @@ pub(super) fn report(id: u64, n: i64, task: RunningTask, status: ReportedStatus)
             status,
             scheduler: scheduler(n),
             worker: OWN,
+            goes: Goes::Alone,
         },
     }
 }

@@ -10,4 +10,5 @@ mod preemption;
 mod queueing;
 mod reporting;
 mod running;
+mod sessions;
 mod several;

@@ -2,7 +2,7 @@
 
 use brasserie_common::worker::Intake;
 use brasserie_common::{Kill, KillMethod, RefusalCode, ReportedStatus, RunningTask, StatusBits};
-use brasserie_worker_core::{Call, Effect, Goodbye, Reply};
+use brasserie_worker_core::{Call, Effect, Goes, Goodbye, Reply};
 
 use crate::transcript::show_duration;
 use crate::world::World;
@@ -128,9 +128,14 @@ impl World {
                 status,
                 scheduler,
                 worker: _,
+                goes,
             } => {
+                let together = match goes {
+                    Goes::Alone => "",
+                    Goes::Together => ", together",
+                };
                 let text = format!(
-                    "to {}, {} {}",
+                    "to {}, {} {}{together}",
                     self.name_of_scheduler(*scheduler),
                     self.name_of_run(task.invocation),
                     status_text(status)

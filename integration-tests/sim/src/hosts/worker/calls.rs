@@ -49,6 +49,7 @@ impl Turn<'_> {
                 status,
                 scheduler,
                 worker: sender,
+                goes: _,
             } => {
                 let (run, bits) = (run_of(&task), status.bits());
                 let happening = Happening::StatusSent {

@@ -67,6 +67,7 @@ impl Pair {
                         status,
                         scheduler,
                         worker,
+                        goes: _,
                     } => ToScheduler::Status(Box::new(update(&task, status, (scheduler, worker)))),
                 };
                 let due = Due::ToScheduler {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::Time;
-use brasserie_scheduler_engine::{Restart, Task, Tries};
+use brasserie_scheduler_engine::{Judged, Restart, Task, Tries};
 
 use super::brute::{self, Brute};
 use super::meter::{forget_peak, peak, resident, timed};
@@ -293,7 +293,7 @@ pub fn refresh(scale: Scale) -> Vec<Line> {
                 engine.end(Time::ZERO, task, done(Time::ZERO), None, Restart::AtOnce);
             }
             let mut tries = Tries::new(TRIES);
-            let placed = engine.place_within(Time::ZERO, &mut tries, &mut |_, _| true);
+            let placed = engine.place_within(Time::ZERO, &mut tries, &mut |_, _| Judged::UNSEEN);
             running.extend(placed.map(|placement| placement.task));
         }
         assert!(

@@ -271,7 +271,7 @@ impl World {
         if eligible.is_err() {
             return;
         }
-        let seq = self.credits.spend(self.now, &piece);
+        let seq = self.credits.spend(self.now, (run(9), &piece));
         assert_eq!(seq, self.requests.last().map(|asks| asks.seq));
         self.runs += 1;
         self.running.push((run(self.runs), offer));
@@ -348,7 +348,7 @@ proptest! {
             let usage = f64::from(usage) / 8.0;
             let piece = Piece::new(&CPU, usage, f64::from(estimate), Class::Bufferable, None);
             if eligible(&credits, at(0), &piece).is_ok() {
-                credits.spend(at(0), &piece);
+                credits.spend(at(0), (run(9), &piece));
                 last = usage * f64::from(estimate);
                 sent += last;
             }

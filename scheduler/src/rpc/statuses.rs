@@ -1,0 +1,187 @@
+//! `updateStatus`, and many of them in one message.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use brasserie_common::status::StatusSource;
+use brasserie_common::{Principal, ReportedStatus, RunningTask};
+use brasserie_scheduler_core::{Event, Rejection, Reply, StatusUpdate};
+use brasserie_thrift::convert::{self, WireError};
+use brasserie_thrift::generated::scheduler::{
+    BistroSchedulerUpdateStatusArgs, BistroSchedulerUpdateStatusBatchArgs,
+    BistroSchedulerUpdateStatusBatchResult, BistroSchedulerUpdateStatusResult, StatusResult,
+    StatusUpdate as WireUpdate,
+};
+use brasserie_thrift::rpc::Responder;
+use parking_lot::Mutex;
+use thrift::ApplicationErrorKind;
+
+use super::service::{SchedulerService, bad_argument, refuse};
+use crate::inbox::{Lane, Waiter};
+
+/// In one message: workers of this project send a tenth of it.
+const MOST_TOGETHER: usize = 1000;
+
+/// The answer to a message of many, which is sent when nobody is left who could add to it. What nobody has said anything of was not
+/// taken: its worker tells it again.
+struct Results {
+    all: Mutex<Vec<StatusResult>>,
+    to: Option<Responder>,
+}
+
+impl Results {
+    fn new(count: usize, to: Responder) -> Self {
+        let not_taken = refusal("the scheduler has not taken this status; send it again");
+        Results {
+            all: Mutex::new(vec![not_taken; count]),
+            to: Some(to),
+        }
+    }
+
+    fn say(&self, at: usize, result: StatusResult) {
+        if let Some(slot) = self.all.lock().get_mut(at) {
+            *slot = result;
+        }
+    }
+}
+
+impl Drop for Results {
+    fn drop(&mut self) {
+        if let Some(to) = self.to.take() {
+            to.reply(&BistroSchedulerUpdateStatusBatchResult {
+                result_value: Some(std::mem::take(self.all.get_mut())),
+            });
+        }
+    }
+}
+
+impl SchedulerService {
+    pub(super) fn update_status(
+        &self,
+        from: Principal,
+        args: BistroSchedulerUpdateStatusArgs,
+        to: Responder,
+    ) {
+        if let Err(why) = self.takes_statuses() {
+            return refuse(to, why);
+        }
+        let update = match status_update("updateStatus", args) {
+            Ok(update) => Box::new(update),
+            Err(error) => return bad_argument(to, &error),
+        };
+        let waiter: Waiter = Box::new(move |reply| match told(reply) {
+            Ok(()) => to.reply(&BistroSchedulerUpdateStatusResult {}),
+            Err(rejection) => refuse(to, rejection),
+        });
+        self.take(Lane::Ordinary, waiter, |request| Event::UpdateStatus {
+            request,
+            from,
+            update,
+        });
+    }
+
+    /// Each as if it were alone.
+    pub(super) fn update_status_batch(
+        &self,
+        from: &Principal,
+        args: BistroSchedulerUpdateStatusBatchArgs,
+        to: Responder,
+    ) {
+        let count = args.updates.len();
+        if count > MOST_TOGETHER {
+            let why = format!(
+                "updateStatusBatch.updates: {count} statuses are too many; {MOST_TOGETHER} at most"
+            );
+            return to.exception(ApplicationErrorKind::ProtocolError, &why);
+        }
+        let results = Arc::new(Results::new(count, to));
+        for (at, update) in args.updates.into_iter().enumerate() {
+            if let Err(why) = self.takes_statuses() {
+                results.say(at, refusal(why));
+                continue;
+            }
+            let path = format!("updateStatusBatch.updates[{at}]");
+            let Some(args) = arguments(update) else {
+                let why = format!("{path}: a task, a status, a scheduler and a worker are needed");
+                results.say(at, refusal(why));
+                continue;
+            };
+            let update = match status_update(&path, args) {
+                Ok(update) => Box::new(update),
+                Err(error) => {
+                    results.say(at, refusal(error));
+                    continue;
+                }
+            };
+            let results = Arc::clone(&results);
+            let waiter: Waiter = Box::new(move |reply| {
+                let result = match told(reply) {
+                    Ok(()) => StatusResult::default(),
+                    Err(rejection) => refusal(rejection),
+                };
+                results.say(at, result);
+            });
+            self.take(Lane::Ordinary, waiter, |request| Event::UpdateStatus {
+                request,
+                from: from.clone(),
+                update,
+            });
+        }
+    }
+
+    /// A worker keeps what is refused and comes again; to take more would only lengthen a queue that nobody empties.
+    fn takes_statuses(&self) -> Result<(), String> {
+        if self.room.is_full() {
+            return Err("the store cannot keep up; send this status again".to_owned());
+        }
+        let free = self.inbox.check(Lane::Ordinary);
+        free.map_err(|full| full.to_string())
+    }
+}
+
+fn told(reply: Reply) -> Result<(), Rejection> {
+    match reply {
+        Reply::UpdateStatus(result) => result,
+        Reply::Heartbeat(_)
+        | Reply::KillTask(_)
+        | Reply::Work(_)
+        | Reply::JobChanged(_)
+        | Reply::Answer(_) => {
+            unreachable!("Invariant: a status update is replied to as one")
+        }
+    }
+}
+
+fn refusal(why: impl Display) -> StatusResult {
+    StatusResult {
+        refusal: Some(why.to_string()),
+    }
+}
+
+/// As of a call of its own, which cannot be read if one of them is missing. A missing text is read as an empty one, which is no status.
+fn arguments(update: WireUpdate) -> Option<BistroSchedulerUpdateStatusArgs> {
+    Some(BistroSchedulerUpdateStatusArgs {
+        running_task: update.running_task?,
+        status: update.status.filter(|status| !status.is_empty())?,
+        scheduler: update.scheduler?,
+        worker: update.worker?,
+    })
+}
+
+fn status_update(
+    path: &str,
+    args: BistroSchedulerUpdateStatusArgs,
+) -> Result<StatusUpdate, WireError> {
+    let task: RunningTask = convert::parse(&format!("{path}.running_task"), args.running_task)?;
+    Ok(StatusUpdate {
+        job: task.job,
+        node: task.node,
+        shard: task.shard,
+        invocation: task.invocation,
+        next_backoff: task.next_backoff,
+        status: ReportedStatus::parse(&args.status, StatusSource::Worker),
+        story: task.story,
+        scheduler: convert::parse(&format!("{path}.scheduler"), args.scheduler)?,
+        worker: convert::parse(&format!("{path}.worker"), args.worker)?,
+    })
+}

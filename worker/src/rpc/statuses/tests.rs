@@ -1,0 +1,199 @@
+//! Statuses over real Thrift, to schedulers that take many at once, and to such as do not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::{CallOutcome, InvocationId, ServiceAddress};
+use brasserie_thrift::rpc::{ClientConfig, IncomingCall, Limits, Server, Service, Timeouts};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::*;
+use crate::rpc::SchedulerClient;
+
+/// Longer than anything here takes, even on a very busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What it makes of a message of many.
+#[derive(Clone, Copy)]
+enum Takes {
+    Each,
+    /// It does not know them.
+    OneByOne,
+    /// It answers of one less.
+    OneTooFew,
+    /// It cannot read it.
+    NotThis,
+}
+
+/// Refuses runs with an odd number, and writes down what it hears: one entry a message, of the runs in it.
+struct Fake {
+    takes: Takes,
+    heard: Arc<Mutex<Vec<Vec<i64>>>>,
+}
+
+fn number(task: &RunningTask) -> i64 {
+    let id = task.invocation_id.as_ref();
+    id.and_then(|id| id.rand).expect("a number")
+}
+
+impl Service for Fake {
+    fn call(&self, call: IncomingCall<'_>) {
+        match (call.method(), self.takes) {
+            ("updateStatus", _) => call.serve(|args: BistroSchedulerUpdateStatusArgs, to| {
+                let run = number(&args.running_task);
+                self.heard.lock().push(vec![run]);
+                match run % 2 {
+                    0 => to.reply(&BistroSchedulerUpdateStatusResult {}),
+                    _ => to.exception(ApplicationErrorKind::InternalError, "odd"),
+                }
+            }),
+            ("updateStatusBatch", Takes::Each | Takes::OneTooFew | Takes::NotThis) => {
+                call.serve(|args: BistroSchedulerUpdateStatusBatchArgs, to| {
+                    let tasks = args.updates.iter().flat_map(|one| &one.running_task);
+                    let runs: Vec<i64> = tasks.map(number).collect();
+                    self.heard.lock().push(runs.clone());
+                    let results = runs.iter().map(|run| StatusResult {
+                        refusal: (run % 2 != 0).then(|| "odd".to_owned()),
+                    });
+                    let mut results: Vec<StatusResult> = results.collect();
+                    match self.takes {
+                        Takes::NotThis => {
+                            return to.exception(ApplicationErrorKind::ProtocolError, "what?");
+                        }
+                        Takes::OneTooFew => drop(results.pop()),
+                        Takes::Each | Takes::OneByOne => {}
+                    }
+                    to.reply(&BistroSchedulerUpdateStatusBatchResult {
+                        result_value: Some(results),
+                    });
+                });
+            }
+            _ => {
+                self.heard.lock().push(Vec::new());
+                call.unknown_method();
+            }
+        }
+    }
+}
+
+/// A worker's client, and what its scheduler has heard.
+struct Pair {
+    client: SchedulerClient,
+    heard: Arc<Mutex<Vec<Vec<i64>>>>,
+    _stop: DropGuard,
+}
+
+impl Pair {
+    async fn new(takes: Takes) -> Self {
+        let any = ([127, 0, 0, 1], 0).into();
+        let server = Server::bind(any).await.expect("a port");
+        let address = ServiceAddress {
+            host: "127.0.0.1".into(),
+            port: server.local_addr().port(),
+        };
+        let (heard, stop) = (Arc::default(), CancellationToken::new());
+        let fake = Fake {
+            takes,
+            heard: Arc::clone(&heard),
+        };
+        server.serve(fake, Limits::default(), stop.clone());
+        let timeouts: Timeouts = ClientConfig::default().timeouts;
+        Pair {
+            client: SchedulerClient::new(&address, timeouts, PATIENCE),
+            heard,
+            _stop: stop.drop_guard(),
+        }
+    }
+
+    /// Tells these runs together: which of them are acknowledged, and which are not.
+    async fn tell(&self, runs: std::ops::Range<i64>, bytes: usize) -> (Vec<i64>, Vec<i64>) {
+        let (sender, mut receiver) = mpsc::unbounded_channel();
+        let tellings = runs.clone().map(|run| {
+            let sender = sender.clone();
+            let task = RunningTask {
+                invocation_id: Some(InvocationId::new(1, run).into()),
+                ..RunningTask::default()
+            };
+            Telling {
+                arguments: BistroSchedulerUpdateStatusArgs {
+                    running_task: task,
+                    status: "x".repeat(bytes),
+                    scheduler: SchedulerId::new(1, 1).into(),
+                    worker: WorkerId::new(1, 1).into(),
+                },
+                done: Box::new(move |outcome| drop(sender.send((run, outcome)))),
+            }
+        });
+        self.client.tell_all(tellings.collect());
+        let (mut taken, mut not) = (Vec::new(), Vec::new());
+        for _ in runs {
+            let next = tokio::time::timeout(PATIENCE, receiver.recv()).await;
+            let (run, outcome) = next.expect("in time").expect("one outcome each");
+            match outcome {
+                CallOutcome::Done(CallReply::Acknowledged) => taken.push(run),
+                CallOutcome::Unknown(_) => not.push(run),
+                other => panic!("{run}: {other:?}"),
+            }
+        }
+        taken.sort_unstable();
+        not.sort_unstable();
+        (taken, not)
+    }
+
+    /// How many were in each message.
+    fn sizes(&self) -> Vec<usize> {
+        self.heard.lock().drain(..).map(|runs| runs.len()).collect()
+    }
+}
+
+fn halves(runs: std::ops::Range<i64>) -> (Vec<i64>, Vec<i64>) {
+    runs.partition(|run| run % 2 == 0)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_hears_its_own_result() {
+    let pair = Pair::new(Takes::Each).await;
+    assert_eq!(pair.tell(0..250, 4).await, halves(0..250));
+    let mut sizes = pair.sizes();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [50, 100, 100]);
+    assert_eq!(pair.tell(2..3, 4).await, halves(2..3));
+    assert_eq!(pair.tell(0..2, 4).await, halves(0..2));
+    assert_eq!(pair.sizes(), [1, 2]);
+    // No message is long.
+    assert_eq!(pair.tell(0..5, 400_000).await, halves(0..5));
+    let mut sizes = pair.sizes();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [1, 2, 2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_does_not_know_such_messages_is_told_one_by_one() {
+    let pair = Pair::new(Takes::OneByOne).await;
+    assert_eq!(pair.tell(0..30, 4).await, halves(0..30));
+    let first = pair.sizes();
+    assert_eq!((first[0], &first[1..]), (0, &[1; 30][..]));
+    // It is not tried again.
+    assert_eq!(pair.tell(0..30, 4).await, halves(0..30));
+    assert_eq!(pair.sizes(), [1; 30]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_of_too_few_acknowledges_nobody() {
+    let pair = Pair::new(Takes::OneTooFew).await;
+    assert_eq!(pair.tell(0..4, 4).await, (vec![], vec![0, 1, 2, 3]));
+    assert_eq!(pair.sizes(), [4]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_taken_together_is_told_one_by_one_this_time() {
+    let pair = Pair::new(Takes::NotThis).await;
+    for _ in 0..2 {
+        assert_eq!(pair.tell(0..4, 4).await, halves(0..4));
+        let mut sizes = pair.sizes();
+        sizes.sort_unstable();
+        assert_eq!(sizes, [1, 1, 1, 1, 4]);
+    }
+}
