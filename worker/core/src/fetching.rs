@@ -25,10 +25,10 @@ use crate::work_fetch::{
 
 /// No machine has more processors of one type.
 const MOST_INSTANCES: f64 = 1_000_000.0;
-/// The more tasks there are, the dearer is a choice: so much longer the last one counts for each, ...
-const CHOICE_FOR_EACH: Duration = Duration::from_micros(20);
-/// ... but no longer than this.
-const LONGEST_CHOICE: Duration = Duration::from_millis(500);
+/// The more tasks there are, the dearer is a look at all of them, for a choice or for a request: so much later the next one is for each, ...
+const LOOK_FOR_EACH: Duration = Duration::from_micros(20);
+/// ... but no later than this.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// A worker takes no more than so many times what its buffer holds.
 const MOST_BUFFERS: f64 = 2.0;
 
@@ -53,6 +53,8 @@ pub(crate) struct Fetching {
     backlog: BTreeMap<Processor, u64>,
     /// What was chosen last counts until then.
     chosen_until: Time,
+    /// It is not looked before whom to ask.
+    asked_until: Time,
 }
 
 /// A call on its way.
@@ -108,6 +110,7 @@ impl Fetching {
             calls: BTreeMap::new(),
             backlog: BTreeMap::new(),
             chosen_until: Time::ZERO,
+            asked_until: Time::ZERO,
         }
     }
 
@@ -279,7 +282,7 @@ impl Fetching {
     /// When there is something to do, if nothing happens until then; `None`: never.
     pub(crate) fn due(&self, waiting: usize) -> Time {
         let call = self.calls.values().next().map(|call| call.deadline);
-        let due = self.fetcher.due().min(self.choice_due(waiting));
+        let due = self.ask_due().min(self.choice_due(waiting));
         call.map_or(due, |call| due.min(call))
     }
 
@@ -289,6 +292,10 @@ impl Fetching {
             0 => self.fetcher.accounts_due(),
             _ => self.fetcher.choice_due().max(self.chosen_until),
         }
+    }
+
+    fn ask_due(&self) -> Time {
+        self.fetcher.due().max(self.asked_until)
     }
 
     fn standings(&self, associations: &[Association]) -> Vec<Standing> {
@@ -334,8 +341,7 @@ impl Fetching {
             memory: f64::INFINITY,
             expected_memory: &BTreeMap::new(),
         };
-        let count = u32::try_from(cards.tasks.len()).unwrap_or(u32::MAX);
-        self.chosen_until = now + CHOICE_FOR_EACH.saturating_mul(count).min(LONGEST_CHOICE);
+        self.chosen_until = now + pause_after(&cards);
         let schedule = self.fetcher.choose(now, &cards.tasks, limits);
         let by_number: BTreeMap<TaskNumber, usize> = (cards.tasks.iter().enumerate())
             .map(|(at, task)| (task.number, at))
@@ -354,8 +360,9 @@ impl Fetching {
     /// Asks, until there is nothing to ask for now.
     fn ask(&mut self, associations: &[Association], turn: &mut Turn<'_>) {
         self.give_up_calls(turn.now);
-        while self.fetcher.due() <= turn.now {
+        while self.ask_due() <= turn.now {
             let cards = self.cards(turn.now, associations);
+            self.asked_until = turn.now + pause_after(&cards);
             let standings = self.standings(associations);
             let scene = scene(turn.now, associations, &cards.tasks, &standings);
             match self.fetcher.next(&scene) {
@@ -531,6 +538,12 @@ fn scene<'a>(
         standings,
         unreported: &[],
     }
+}
+
+/// How long nobody looks at all tasks again for the same end.
+fn pause_after(cards: &Cards) -> Duration {
+    let count = u32::try_from(cards.tasks.len()).unwrap_or(u32::MAX);
+    LOOK_FOR_EACH.saturating_mul(count).min(LONGEST_PAUSE)
 }
 
 /// Who waits and could not begin whatever is chosen.

@@ -33,8 +33,12 @@ fn last(rig: &Rig) -> WorkRequest {
 }
 
 fn answer(rig: &mut Rig, verdict: WorkVerdict) -> Vec<Effect> {
+    answer_with_delay(rig, verdict, Duration::ZERO)
+}
+
+fn answer_with_delay(rig: &mut Rig, verdict: WorkVerdict, delay: Duration) -> Vec<Effect> {
     let (call, request) = rig.work_requests.last().expect("it has asked").clone();
-    let reply = WorkReply::same_for_all(&request, verdict, Duration::ZERO);
+    let reply = WorkReply::same_for_all(&request, verdict, delay);
     let reply = CallReply::Work(Box::new(reply));
     rig.completed(call.0, CallOutcome::Done(reply))
 }
@@ -73,6 +77,40 @@ fn what_came_and_what_is_not_acknowledged_is_known() {
         .map(|one| (one.invocation, one.remaining.is_some_and(|left| left > 7.0)))
         .collect();
     assert_eq!(known, [(invocation(1), true), (invocation(2), false)]);
+}
+
+#[test]
+fn who_has_an_idle_processor_asks_as_soon_as_the_scheduler_lets_it() {
+    let mut rig = rig();
+    rig.run(run(1, 0, task("a", 1)));
+    answer_with_delay(&mut rig, WorkVerdict::Granted(1), Duration::from_millis(20));
+    rig.wait(7);
+    rig.end("a", 1, ReportedStatus::done());
+    rig.wait(12);
+    assert_eq!(rig.work_requests.len(), 1);
+    rig.wait(10);
+    assert_eq!(rig.work_requests.len(), 2);
+    assert_eq!(last(&rig).demands[0].idle, 1.0);
+}
+
+#[test]
+fn the_more_tasks_are_here_the_longer_it_is_until_the_next_look_at_them() {
+    let mut rig = rig();
+    answer(&mut rig, WorkVerdict::Granted(1000));
+    for number in 1..=1000 {
+        let mut short = run(1, 0, task(&format!("t{number}"), number));
+        short.task.work.bufferable = true;
+        short.task.work.est_duration = Some(0.001);
+        rig.run(short);
+    }
+    rig.wait(30);
+    let asked = rig.work_requests.len();
+    assert!(last(&rig).known.is_some_and(|known| known.len() == 1000));
+    answer(&mut rig, WorkVerdict::Granted(1));
+    rig.wait(19);
+    assert_eq!(rig.work_requests.len(), asked);
+    rig.wait(20);
+    assert_eq!(rig.work_requests.len(), asked + 1);
 }
 
 #[test]
