@@ -23,7 +23,9 @@ pub struct Story {
     pub fault: Fault,
     /// From when the worker was asked until its process was there.
     pub starting: Duration,
-    /// From there until its last process, and whatever held its pipes, was gone.
+    /// Before that, at a worker that lets tasks wait for processors: from its acceptance until it was its turn.
+    pub waited: Duration,
+    /// From there until its last process, and whatever held its pipes, was gone, without the time for which it was stopped for others.
     pub ran: Duration,
     /// User and system time of all its processes that were waited for.
     pub cpu: Duration,
@@ -254,6 +256,7 @@ impl Story {
             ended_by: None,
             fault: fault_of(&Ending::Exited(code), None),
             starting: Duration::ZERO,
+            waited: Duration::ZERO,
             ran: Duration::ZERO,
             cpu: Duration::ZERO,
             peak_memory_bytes: None,

@@ -298,15 +298,19 @@ fn other_networks_are_refused_without_the_word() {
 }
 
 #[test]
-fn a_second_scheduler_for_one_worker_is_refused_by_name() {
+fn a_scheduler_that_is_named_twice_is_refused_by_name() {
     let stage = Stage::new();
     let config = stage.write_work(1, Duration::ZERO);
     let spec = stage.scheduler_spec(&config);
     let mut worker = stage.worker_command(&stage.worker_spec("one", &spec));
-    worker.args(["--scheduler", "127.0.0.1:1"]);
+    let again = format!("127.0.0.1:{}", spec.port);
+    worker.args(["--scheduler", &again]);
     let finished = stage.finish("worker", worker);
     assert_eq!(finished.code, Some(2));
-    refused(&finished, &["--scheduler", "one scheduler only"]);
+    refused(
+        &finished,
+        &["--scheduler", &again, "give each scheduler once"],
+    );
 }
 
 #[test]

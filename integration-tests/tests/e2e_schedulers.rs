@@ -150,3 +150,28 @@ fn the_operators_wish_ends_the_tasks_of_both() {
     let output = sides.worker.output();
     assert!(output.contains("give each a fixed partition"), "{output}");
 }
+
+#[test]
+fn a_scheduler_with_two_names_is_worked_for_twice_and_loses_nothing() {
+    let stage = Stage::new();
+    let config = stage.write_work(3 * TASKS, Duration::ZERO);
+    stage.hold();
+    let scheduler_spec = stage.calm_spec(&config);
+    let mut spec = stage.worker_spec("one", &scheduler_spec);
+    let again = format!("--scheduler=localhost:{},shard=other", scheduler_spec.port);
+    spec.flags.push(again);
+    let _scheduler = stage.start_scheduler(&scheduler_spec);
+    let worker = stage.start_worker(&spec);
+    let client = Client::new(scheduler_spec.port);
+    // Neither is taken for the other's successor.
+    client.wait_healthy(2);
+    wait_for("both to be full", || {
+        (stage.alive().len() == 2 * TASKS).then_some(())
+    });
+    worker.wait_for_output("the same scheduler answers at 127.0.0.1");
+    stage.release();
+    client.wait_all_done();
+    let records = stage.records();
+    assert_eq!(records.overlaps, Vec::<String>::new(), "ran twice at once");
+    assert!(records.starts().values().all(|&count| count == 1));
+}

@@ -186,6 +186,7 @@ fn crates_know_only_whom_they_may() {
                 "worker-core",
             ][..],
         ),
+        ("integration-tests/emulator", &["common", "worker-core"][..]),
         (
             "scheduler",
             &[

@@ -140,6 +140,8 @@ struct TaskStory {
   // From and to disks.
   11: i64 readBytes = 0,
   12: i64 writtenBytes = 0,
+  // From the acceptance until it was its turn, at a worker that lets tasks wait; startingMs counts from there.
+  13: i64 waitedMs = 0,
 }
 
 // What became of a worker's wish for work, for one type of processors.

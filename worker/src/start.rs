@@ -1,38 +1,34 @@
 //! Puts a worker together, and takes it apart again.
 
+mod core_options;
+
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use std::{io, iter};
 
-use brasserie_common::resources::UsablePhysicalResources;
-use brasserie_common::worker::{Intake, PROTOCOL_VERSION};
-use brasserie_common::{ServiceAddress, WorkerDescription, WorkerId};
 use brasserie_common_runtime::{Clock, ServiceManager};
 use brasserie_thrift::rpc::{Limits, Server, ServerHandle};
-use brasserie_worker_core::work_fetch::SavedState;
-use brasserie_worker_core::{
-    Association, AssociationOptions, Event, ExitReason, Options, WorkFetch, Worker,
-};
+use brasserie_worker_core::{Event, ExitReason, Worker};
 use nix::unistd::getppid;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::directory::{DirectoryError, Identity, Instances, WorkerDirectory};
+use self::core_options::core_options;
+use crate::directory::{DirectoryError, Identity, WorkerDirectory};
 use crate::driver::Driver;
 use crate::groups::{GroupsConfig, Tag, places};
 use crate::keeper::{self, lease::Lease};
 use crate::logs::{LogConfig, LogStore, OpenError};
-use crate::memory::{self, Memory};
+use crate::memory::Memory;
 use crate::news::News;
-use crate::options::{Retention, StartOptions};
+use crate::options::{Retention, SchedulerOptions, StartOptions};
 use crate::perform::{OwnEvents, Performer, Supervised, Timed};
 use crate::process::{
     self, Accounts, AccountsError, AllowedUser, DescriptorLimit, Marks, Orphans, RunnerConfig,
 };
-use crate::room::Seen;
 use crate::rpc::{SchedulerClient, WorkerService};
 use crate::runner::{self, StartRunner};
 use crate::usage::{Monitor, Running, sample_tasks};
@@ -207,8 +203,9 @@ async fn start_all(
     start_runner: StartRunner,
 ) -> Result<WorkerHandle, StartError> {
     let clock = Clock;
-    let others = options.schedulers.len().checked_sub(1);
-    let others = others.ok_or(StartError::NoScheduler)?;
+    if options.schedulers.is_empty() {
+        return Err(StartError::NoScheduler);
+    }
     let accounts = accounts(options.allowed_users.clone()).await?;
     let (path, retention) = (options.data_dir.clone(), options.logs);
     let (directory, logs) = blocking(move || open(&path, retention, clock)).await?;
@@ -223,24 +220,9 @@ async fn start_all(
     let identity = directory.identity().clone();
     let mut monitor = Monitor::new(options.nvidia_smi.clone());
     let usable = monitor.usable(clock.wall()).await;
-    let known = directory.instances();
-    let further = blocking(move || Ok(further_instances(&known, others)?)).await?;
-    let folder = directory.path().to_owned();
-    let saved = blocking(move || Ok(memory::recall(&folder, clock.wall()))).await?;
-    let worker = Worker::new(
-        core_options(&options, (&identity, &further), saved, address, usable)?,
-        clock.now(),
-    );
-    let memory = Memory::new(directory.path(), clock.now());
-    let instances_of: Vec<_> = worker
-        .associations()
-        .iter()
-        .map(Association::instance)
-        .collect();
-    warn_of_overbooking(&worker);
-    if let Some(room) = &worker.associations()[0].description().room {
-        tracing::info!("the worker runs {room}");
-    }
+    let of_core = core_options(&options, &directory, address, usable).await?;
+    let worker = Worker::new(of_core, clock.now());
+    announce(&worker);
     let (own, own_events) = mpsc::unbounded_channel();
     let running = Arc::new(Running::default());
     let config = RunnerConfig {
@@ -251,18 +233,17 @@ async fn start_all(
     let known = (Arc::clone(&running), Arc::clone(&timed));
     let sink = Supervised::new(own.clone(), clock, directory.groups(), known);
     let runner = start_runner(config, Box::new(sink))?;
-    let schedulers = || options.schedulers.iter().map(|one| &one.address);
-    let clients: Vec<_> = schedulers()
-        .map(|address| SchedulerClient::new(address, options.timeouts, options.heartbeat_period))
-        .collect();
+    let clients = clients(&options);
     let losses = clients.iter().map(SchedulerClient::losses).collect();
-    let news = News::new(&worker, schedulers());
+    let addresses = options.schedulers.iter().map(|one| &one.address);
+    let news = News::new(&worker, addresses);
     let clients = (clients, directory.instances());
     let (service, lanes) = WorkerService::new(Arc::clone(&logs));
     let stop = CancellationToken::new();
     let server = server.serve(service, Limits::DEFAULT, stop.child_token());
     let performer = Performer::new(runner, clients, own.clone(), timed);
     let watchers = surroundings.watchers;
+    takes_calls(&options, &worker, address, directory.path());
     let driver = Driver::new(
         worker,
         clock,
@@ -270,17 +251,11 @@ async fn start_all(
         own_events,
         lanes,
         losses,
-        (watchers, news, memory),
+        (watchers, news, Memory::new(directory.path(), clock.now())),
     );
     tokio::spawn(watch_usage(monitor, own.clone(), clock, stop.clone()));
     tokio::spawn(sample_tasks(running, own.clone(), clock, stop.clone()));
     let data_dir = directory.path().to_owned();
-    for (scheduler, instance) in options.schedulers.iter().zip(&instances_of) {
-        tracing::info!(
-            shard = scheduler.shard.as_str(), %instance, %address, scheduler = %scheduler.address,
-            data_dir = %data_dir.display(), "the worker takes calls"
-        );
-    }
     let parts = Parts {
         server,
         directory,
@@ -387,13 +362,33 @@ fn runner_config(
     })
 }
 
-/// For the schedulers after the first one.
-fn further_instances(instances: &Instances, count: usize) -> Result<Vec<WorkerId>, DirectoryError> {
-    (0..count).map(|_| instances.next()).collect()
+/// One for each scheduler.
+fn clients(options: &StartOptions) -> Vec<SchedulerClient> {
+    let schedulers = options.schedulers.iter();
+    let new = |scheduler: &SchedulerOptions| {
+        SchedulerClient::new(
+            &scheduler.address,
+            options.timeouts,
+            options.heartbeat_period,
+        )
+    };
+    schedulers.map(new).collect()
 }
 
-/// Schedulers know nothing of each other, and each sees the whole machine.
-fn warn_of_overbooking(worker: &Worker) {
+fn takes_calls(options: &StartOptions, worker: &Worker, address: SocketAddr, data_dir: &Path) {
+    for (scheduler, association) in options.schedulers.iter().zip(worker.associations()) {
+        tracing::info!(
+            shard = scheduler.shard.as_str(), instance = %association.instance(), %address, scheduler = %scheduler.address,
+            data_dir = %data_dir.display(), "the worker takes calls"
+        );
+    }
+}
+
+/// What it can run, and whether that can be too much: schedulers know nothing of each other, and each sees the whole machine.
+fn announce(worker: &Worker) {
+    if let Some(room) = &worker.associations()[0].description().room {
+        tracing::info!("the worker runs {room}");
+    }
     let schedulers = worker.associations().len();
     if schedulers > 1 && !worker.fetches_work() {
         tracing::warn!(
@@ -401,60 +396,6 @@ fn warn_of_overbooking(worker: &Worker) {
             "each of the schedulers may fill this machine by itself: give each a fixed partition, or --work-fetch"
         );
     }
-}
-
-fn core_options(
-    options: &StartOptions,
-    (identity, further): (&Identity, &[WorkerId]),
-    saved: Option<SavedState>,
-    address: SocketAddr,
-    usable: UsablePhysicalResources,
-) -> Result<Options, StartError> {
-    let advertised = options.advertise.clone().unwrap_or_else(|| ServiceAddress {
-        host: address.ip().to_string().into(),
-        port: address.port(),
-    });
-    let worker_command = options
-        .worker_command
-        .as_deref()
-        .map(absolute)
-        .transpose()?;
-    let instances = iter::once(&identity.instance).chain(further);
-    let associations = options.schedulers.iter().zip(instances);
-    let associations = associations.enumerate();
-    let associations = associations.map(|(at, (scheduler, id))| AssociationOptions {
-        shard: scheduler.shard.clone(),
-        id: *id,
-        machine_lock: identity.machine_lock_of(at),
-        share: scheduler.share,
-        members: vec![scheduler.address.clone()],
-    });
-    let description = WorkerDescription {
-        shard: options.schedulers[0].shard.clone(),
-        machine_lock: identity.machine_lock.clone(),
-        address: advertised,
-        id: identity.instance,
-        heartbeat_period: options.heartbeat_period,
-        protocol_version: PROTOCOL_VERSION,
-        usable,
-        has_worker_command: worker_command.is_some(),
-        intake: Intake::Open,
-        room: Some(Seen::of_this_process().room()),
-    };
-    let seed = identity.instance.0.rand.cast_unsigned();
-    let work_fetch = options.work_fetch.for_core(seed);
-    Ok(Options {
-        work_fetch: work_fetch.map(|work_fetch| WorkFetch {
-            saved,
-            ..work_fetch
-        }),
-        shutdown_kill_wait: options.kill_wait,
-        drain_timeout: options.drain_timeout,
-        worker_command: worker_command.into_iter().collect(),
-        call_deadline: SchedulerClient::deadline(options.timeouts),
-        associations: associations.collect(),
-        ..Options::new(description)
-    })
 }
 
 /// The keeper must know of them before there is one.
@@ -488,25 +429,6 @@ fn list(paths: &[PathBuf]) -> String {
         .map(|path| path.display().to_string())
         .collect();
     paths.join(", ")
-}
-
-/// A relative path means the operator's working directory, not the task's; a bare name is looked up in `PATH` as usual.
-fn absolute(program: &str) -> Result<String, StartError> {
-    if !program.contains('/') {
-        return Ok(program.to_owned());
-    }
-    let failed = |error| StartError::WorkerCommand {
-        program: program.to_owned(),
-        error,
-    };
-    let path = std::path::absolute(program).map_err(failed)?;
-    let text = path.into_os_string().into_string();
-    text.map_err(|_| {
-        failed(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "the working directory's name is not UTF-8",
-        ))
-    })
 }
 
 async fn watch_usage(mut monitor: Monitor, own: OwnEvents, clock: Clock, stop: CancellationToken) {

@@ -34,6 +34,8 @@ struct Text {
     queued_ms: Option<u64>,
     #[serde(rename = "t", skip_serializing_if = "is_zero")]
     starting_ms: u64,
+    #[serde(rename = "h", skip_serializing_if = "is_zero")]
+    waited_ms: u64,
     #[serde(rename = "r", skip_serializing_if = "is_zero")]
     ran_ms: u64,
     #[serde(rename = "c", skip_serializing_if = "is_zero")]
@@ -68,6 +70,7 @@ pub(super) fn to_text(kept: &KeptStory) -> serde_json::Result<String> {
         ended_by,
         fault,
         starting,
+        waited,
         ran,
         cpu,
         peak_memory_bytes,
@@ -84,6 +87,7 @@ pub(super) fn to_text(kept: &KeptStory) -> serde_json::Result<String> {
         shard: shard.as_str().to_owned(),
         queued_ms: queued.map(millis),
         starting_ms: millis(*starting),
+        waited_ms: millis(*waited),
         ran_ms: millis(*ran),
         cpu_ms: millis(*cpu),
         peak_memory_bytes: *peak_memory_bytes,
@@ -116,6 +120,7 @@ fn from_text(text: &str) -> Result<KeptStory, StoreError> {
             ended_by: text.ended_by.as_deref().and_then(EndedBy::parse),
             fault: fault.unwrap_or(Fault::Nobody),
             starting: Duration::from_millis(text.starting_ms),
+            waited: Duration::from_millis(text.waited_ms),
             ran: Duration::from_millis(text.ran_ms),
             cpu: Duration::from_millis(text.cpu_ms),
             peak_memory_bytes: text.peak_memory_bytes,

@@ -1144,6 +1144,7 @@ pub struct TaskStory {
     pub last_lines: Option<Vec<String>>,
     pub read_bytes: Option<i64>,
     pub written_bytes: Option<i64>,
+    pub waited_ms: Option<i64>,
 }
 
 impl TSerializable for TaskStory {
@@ -1161,6 +1162,7 @@ impl TSerializable for TaskStory {
         let mut f_10: Option<Vec<String>> = Some(Vec::new());
         let mut f_11: Option<i64> = Some(0);
         let mut f_12: Option<i64> = Some(0);
+        let mut f_13: Option<i64> = Some(0);
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1222,6 +1224,10 @@ impl TSerializable for TaskStory {
                     let val = i_prot.read_i64()?;
                     f_12 = Some(val);
                 }
+                13 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_13 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -1242,6 +1248,7 @@ impl TSerializable for TaskStory {
             last_lines: f_10,
             read_bytes: f_11,
             written_bytes: f_12,
+            waited_ms: f_13,
         };
         Ok(ret)
     }
@@ -1312,6 +1319,11 @@ impl TSerializable for TaskStory {
             o_prot.write_i64(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.waited_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("waitedMs", TType::I64, 13))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1332,6 +1344,7 @@ impl Default for TaskStory {
             last_lines: Some(Vec::new()),
             read_bytes: Some(0),
             written_bytes: Some(0),
+            waited_ms: Some(0),
         }
     }
 }

@@ -34,9 +34,9 @@ impl Association {
             | Life::Dying { .. }
             | Life::Gone => status,
         };
-        let Some((task, status)) = self
-            .tasks
-            .end(turn.machine, (key, invocation), status, story)
+        let Some((task, status)) =
+            self.tasks
+                .end(turn.machine, (key, invocation), (status, story), turn.now)
         else {
             return;
         };

@@ -1,6 +1,6 @@
 //! A worker that fetches work: what its policies hear of associations and tasks, and how what they decide is done.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use brasserie_common::resources::UsablePhysicalResources;
@@ -13,22 +13,22 @@ use crate::association::Association;
 use crate::config::{Options, WorkFetch};
 use crate::effect::{Call, CallReply};
 use crate::jobs::Jobs;
-use crate::machine::Machine;
 use crate::outbox::Turn;
 use crate::piece::Piece;
 use crate::suicide::Life;
 use crate::work_fetch::{
-    Association as Terms, AssociationIndex, Computing, Fetcher, Limits, NotServed, Overview,
+    Association as Terms, AssociationIndex, CheckEvent, Computing, Fetcher, NotServed, Overview,
     ProcessorKind, Processors, Request, Saved, SavedScheduler, SavedState, Scene, Setup, Standing,
     Step, Task, TaskEnd, TaskNumber,
 };
 
+mod choosing;
+
+use choosing::pause_after;
+pub(crate) use choosing::{Turns, choose_runs};
+
 /// No machine has more processors of one type.
 const MOST_INSTANCES: f64 = 1_000_000.0;
-/// The more tasks there are, the dearer is a look at all of them, for a choice or for a request: so much later the next one is for each, ...
-const LOOK_FOR_EACH: Duration = Duration::from_micros(20);
-/// ... but no later than this.
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// A worker takes no more than so many times what its buffer holds.
 const MOST_BUFFERS: f64 = 2.0;
 
@@ -45,7 +45,7 @@ pub(crate) struct Fetching {
     jobs: Jobs,
     last_task: u64,
     /// Who each association was with when it was looked last.
-    met: Vec<Option<(WorkerId, SchedulerId)>>,
+    met: Vec<Met>,
     /// By association; one that does not is asked again when it is another instance.
     takes_requests: Vec<bool>,
     calls: BTreeMap<CallId, Asking>,
@@ -55,6 +55,13 @@ pub(crate) struct Fetching {
     chosen_until: Time,
     /// It is not looked before whom to ask.
     asked_until: Time,
+}
+
+/// Who an association is, and with whom.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Met {
+    with: Option<(WorkerId, SchedulerId)>,
+    is_absent: bool,
 }
 
 /// A call on its way.
@@ -69,13 +76,6 @@ struct Asking {
 struct Cards {
     tasks: Vec<Task>,
     keys: Vec<(AssociationIndex, TaskKey)>,
-}
-
-/// What was chosen, the most important first.
-struct Decided {
-    order: Vec<(AssociationIndex, TaskKey)>,
-    stop: Vec<(AssociationIndex, TaskKey)>,
-    go_on: Vec<(AssociationIndex, TaskKey)>,
 }
 
 impl Fetching {
@@ -101,7 +101,7 @@ impl Fetching {
         let saved = saved.map_or_else(Saved::default, |saved| jobs.places(saved, &addresses));
         Fetching {
             addresses,
-            met: vec![None; setup.associations.len()],
+            met: vec![Met::default(); setup.associations.len()],
             takes_requests: vec![true; setup.associations.len()],
             fetcher: Fetcher::new(setup, now, &saved),
             card_weight: work_fetch.card_weight,
@@ -175,12 +175,6 @@ impl Fetching {
         piece.task(now, of, estimate, type_of_cards)
     }
 
-    /// Whether somebody waits for cards, who may begin although all CPUs are busy.
-    pub(crate) fn cards_are_waited_for(&self) -> bool {
-        let mut waiting = self.backlog.iter();
-        waiting.any(|(processor, backlog)| *processor != Processor::Cpu && *backlog > 0)
-    }
-
     /// Whether so much more may wait for the type; the first may always.
     pub(crate) fn may_wait(&self, processor: &Processor) -> bool {
         let waiting = self.backlog.get(processor).copied().unwrap_or(0);
@@ -219,9 +213,11 @@ impl Fetching {
             return false;
         };
         match outcome {
-            CallOutcome::Done(CallReply::Work(reply)) => {
+            CallOutcome::Done(CallReply::Work(reply)) if reply.seq == asking.seq => {
                 self.fetcher.answered(now, asking.association, reply);
             }
+            // Of another request it says nothing, and of this one nothing will be said any more.
+            CallOutcome::Done(CallReply::Work(_)) => self.failed(now, asking),
             CallOutcome::Done(CallReply::NoSuchCall) => {
                 if let Some(takes) = self.takes_requests.get_mut(asking.association.0) {
                     *takes = false;
@@ -265,11 +261,17 @@ impl Fetching {
     fn meet(&mut self, associations: &[Association]) {
         for (association, met) in associations.iter().zip(&mut self.met) {
             let with = association.scheduler();
-            let with = with.map(|scheduler| (association.id(), scheduler));
-            if *met == with {
+            let met_now = Met {
+                with: with.map(|scheduler| (association.id(), scheduler)),
+                is_absent: standing(association).is_absent,
+            };
+            let before = std::mem::replace(met, met_now);
+            if before.is_absent && !met_now.is_absent {
+                self.fetcher.check(CheckEvent::Reconnected);
+            }
+            if before.with == met_now.with {
                 continue;
             }
-            *met = with;
             let index = association.index;
             self.calls.retain(|_, asking| asking.association != index);
             self.takes_requests[index.0] = true;
@@ -326,43 +328,12 @@ impl Fetching {
         cards
     }
 
-    fn decide(&mut self, now: Time, machine: &Machine, associations: &[Association]) -> Decided {
-        let cards = self.cards(now, associations);
-        let held_back = held_back(machine, associations);
-        let pieces = cards.keys.iter().map(|(of, key)| {
-            let task = associations[of.0].tasks.get(key);
-            task.and_then(|task| task.piece.as_ref())
-        });
-        let ending = pieces.flatten().filter(|piece| piece.is_ending());
-        let ending: BTreeSet<TaskNumber> = ending.map(|piece| piece.number).collect();
-        let limits = Limits {
-            ending: &ending,
-            held_back: &held_back,
-            memory: f64::INFINITY,
-            expected_memory: &BTreeMap::new(),
-        };
-        self.chosen_until = now + pause_after(&cards);
-        let schedule = self.fetcher.choose(now, &cards.tasks, limits);
-        let by_number: BTreeMap<TaskNumber, usize> = (cards.tasks.iter().enumerate())
-            .map(|(at, task)| (task.number, at))
-            .collect();
-        let whose = |numbers: &[TaskNumber]| -> Vec<(AssociationIndex, TaskKey)> {
-            let at = numbers.iter().filter_map(|one| by_number.get(one));
-            at.map(|at| cards.keys[*at].clone()).collect()
-        };
-        Decided {
-            order: [whose(&schedule.start), whose(&schedule.next)].concat(),
-            stop: whose(&schedule.preempt),
-            go_on: whose(&schedule.resume),
-        }
-    }
-
     /// Asks, until there is nothing to ask for now.
     fn ask(&mut self, associations: &[Association], turn: &mut Turn<'_>) {
         self.give_up_calls(turn.now);
         while self.ask_due() <= turn.now {
             let cards = self.cards(turn.now, associations);
-            self.asked_until = turn.now + pause_after(&cards);
+            self.asked_until = turn.now + pause_after(cards.tasks.len());
             let standings = self.standings(associations);
             let scene = scene(turn.now, associations, &cards.tasks, &standings);
             match self.fetcher.next(&scene) {
@@ -472,45 +443,6 @@ impl Fetching {
     }
 }
 
-/// Whether those who wait may begin by themselves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turns {
-    /// In their order, as there is room.
-    Open,
-    /// Somebody is stopped, who may come first: it is for the next choice to say.
-    Chosen,
-}
-
-/// Chooses anew what runs and in which order those begin who wait, if it is time.
-pub(crate) fn choose_runs(associations: &mut [Association], turn: &mut Turn<'_>) -> Turns {
-    let (waiting, stopped) = (turn.machine.queue.len(), turn.machine.stopped());
-    let Some(mut fetching) = turn.machine.fetching.take() else {
-        return Turns::Open;
-    };
-    fetching.meet(associations);
-    let is_due = fetching.choice_due(waiting + stopped) <= turn.now;
-    let decided = is_due.then(|| fetching.decide(turn.now, turn.machine, associations));
-    turn.machine.fetching = Some(fetching);
-    let Some(Decided { order, stop, go_on }) = decided else {
-        return match stopped {
-            0 => Turns::Open,
-            _ => Turns::Chosen,
-        };
-    };
-    for (of, key) in stop {
-        associations[of.0].suspend(turn, &key);
-    }
-    for (of, key) in go_on {
-        associations[of.0].resume(turn, &key);
-    }
-    for (of, key) in order.into_iter().rev() {
-        associations[of.0]
-            .tasks
-            .move_to_the_front(&mut turn.machine.queue, &key);
-    }
-    Turns::Open
-}
-
 /// Asks for work, if it is time.
 pub(crate) fn ask_for_work(associations: &[Association], turn: &mut Turn<'_>) {
     let Some(mut fetching) = turn.machine.fetching.take() else {
@@ -540,25 +472,6 @@ fn scene<'a>(
     }
 }
 
-/// How long nobody looks at all tasks again for the same end.
-fn pause_after(cards: &Cards) -> Duration {
-    let count = u32::try_from(cards.tasks.len()).unwrap_or(u32::MAX);
-    LOOK_FOR_EACH.saturating_mul(count).min(LONGEST_PAUSE)
-}
-
-/// Who waits and could not begin whatever is chosen.
-fn held_back(machine: &Machine, associations: &[Association]) -> BTreeSet<TaskNumber> {
-    let tasks = associations.iter().flat_map(|association| {
-        let tasks = association.tasks.iter();
-        tasks.map(move |(_, task)| (association, task))
-    });
-    let waiting = tasks.filter(|(_, task)| task.is_queued());
-    let blocked =
-        waiting.filter(|(association, task)| association.is_held_back(machine, &task.running));
-    let pieces = blocked.filter_map(|(_, task)| task.piece.as_ref());
-    pieces.map(|piece| piece.number).collect()
-}
-
 fn standing(association: &Association) -> Standing {
     let (serves, draining) = match association.life {
         Life::Running => (true, false),
@@ -569,7 +482,7 @@ fn standing(association: &Association) -> Standing {
     };
     Standing {
         is_suspended: false,
-        is_absent: !serves || association.scheduler().is_none(),
+        is_absent: !serves || association.scheduler().is_none() || association.is_out_of_favour(),
         wants_no_more_work: draining,
         unacknowledged: association.reports.tasks_pending(),
     }

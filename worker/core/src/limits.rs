@@ -179,8 +179,15 @@ impl LimitTimers {
 impl Association {
     /// The process of a run is there.
     pub(crate) fn started(&mut self, now: Time, key: &TaskKey, invocation: InvocationId) {
-        self.tasks
-            .change_limits(key, invocation, |limits| limits.started(now));
+        let task = self.tasks.get(key);
+        let piece = task.and_then(|task| task.piece.as_ref());
+        let is_stopped = piece.is_some_and(|piece| piece.is_stopped() && !piece.is_ending());
+        self.tasks.change_limits(key, invocation, |limits| {
+            limits.started(now);
+            if is_stopped {
+                limits.stopped(now);
+            }
+        });
     }
 
     /// Ends the runs whose time is over, each once.

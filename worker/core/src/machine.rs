@@ -45,12 +45,6 @@ impl Machine {
         self.busy_cpus
     }
 
-    /// Whether somebody waits for cards.
-    pub(crate) fn cards_are_waited_for(&self) -> bool {
-        let fetching = self.fetching.as_ref();
-        fetching.is_some_and(|fetching| fetching.cards_are_waited_for())
-    }
-
     /// The task has a process from now on.
     pub(crate) fn lives(&mut self, task: &RunningTask) {
         if !task.is_healthcheck() {

@@ -1,5 +1,7 @@
 //! A task as a piece of work: what policies know of it.
 
+use std::time::Duration;
+
 use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common::{Processor, RunningTask, TaskSubprocessOptions, Time};
 
@@ -30,6 +32,10 @@ pub(crate) struct Piece {
     received: Time,
     deadline: Option<Time>,
     doing: Doing,
+    /// How long it waited before it began.
+    waited: Duration,
+    /// How long it was stopped, before it went on last.
+    stopped: Duration,
     /// Its end was asked for: it neither stops nor goes on for others any more.
     is_ending: bool,
     /// Seconds that it executed before it was stopped last.
@@ -42,7 +48,7 @@ pub(crate) struct Piece {
 enum Doing {
     Waits,
     Executes { since: Time },
-    IsStopped,
+    IsStopped { since: Time },
 }
 
 impl Piece {
@@ -75,6 +81,8 @@ impl Piece {
             received: now,
             deadline: options.deadline.map(|left| now + left),
             doing: Doing::Waits,
+            waited: Duration::ZERO,
+            stopped: Duration::ZERO,
             is_ending: false,
             executed: 0.0,
             // A float cast saturates; the least that waits counts.
@@ -89,16 +97,37 @@ impl Piece {
     pub(crate) fn executes(&self) -> bool {
         match self.doing {
             Doing::Executes { .. } => true,
-            Doing::Waits | Doing::IsStopped => false,
+            Doing::Waits | Doing::IsStopped { .. } => false,
         }
     }
 
+    /// From its acceptance until it was its turn.
+    pub(crate) fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// For others, in all.
+    pub(crate) fn stopped(&self, now: Time) -> Duration {
+        let last = match self.doing {
+            Doing::IsStopped { since } => now.since(since),
+            Doing::Waits | Doing::Executes { .. } => Duration::ZERO,
+        };
+        self.stopped + last
+    }
+
     pub(crate) fn begin(&mut self, now: Time) {
+        if self.waits() {
+            self.waited = now.since(self.received);
+        }
+        self.stopped = self.stopped(now);
         self.doing = Doing::Executes { since: now };
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
-        self.doing == Doing::IsStopped
+        match self.doing {
+            Doing::IsStopped { .. } => true,
+            Doing::Waits | Doing::Executes { .. } => false,
+        }
     }
 
     pub(crate) fn is_ending(&self) -> bool {
@@ -113,14 +142,14 @@ impl Piece {
 
     pub(crate) fn stop(&mut self, now: Time) {
         self.executed = self.executed(now);
-        self.doing = Doing::IsStopped;
+        self.doing = Doing::IsStopped { since: now };
     }
 
     /// Seconds that it has executed.
     pub(crate) fn executed(&self, now: Time) -> f64 {
         let last = match self.doing {
             Doing::Executes { since } => now.since(since).as_secs_f64(),
-            Doing::Waits | Doing::IsStopped => 0.0,
+            Doing::Waits | Doing::IsStopped { .. } => 0.0,
         };
         self.executed + last
     }
@@ -151,7 +180,7 @@ impl Piece {
             stage: match self.doing {
                 Doing::Waits => Stage::Queued,
                 Doing::Executes { since } => Stage::Executing { since },
-                Doing::IsStopped => Stage::Preempted { has_process: true },
+                Doing::IsStopped { .. } => Stage::Preempted { has_process: true },
             },
         }
     }

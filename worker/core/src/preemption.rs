@@ -3,7 +3,7 @@
 //! A stopped task keeps what it has but its processors: its process, its cards, its memory, its slots at the scheduler. To the scheduler
 //! it runs.
 
-use brasserie_common::{InvocationId, Kill, TaskKey};
+use brasserie_common::{InvocationId, Kill, KillMethod, TaskKey};
 
 use crate::association::Association;
 use crate::effect::Effect;
@@ -42,7 +42,15 @@ impl Association {
         invocation: InvocationId,
         kill: Kill,
     ) {
+        match kill.request.method {
+            // It may take that for no reason to end, and is one that runs.
+            KillMethod::Term => self.resume(turn, &key),
+            KillMethod::TermWaitKill | KillMethod::Kill => {}
+        }
         if self.tasks.note_kill(&key) {
+            let now = turn.now;
+            let own = |limits: &mut Limits| limits.resumed(now);
+            self.tasks.change_limits(&key, invocation, own);
             let task = key.clone();
             turn.effect(Effect::Resume { task, invocation });
         }

@@ -4,9 +4,10 @@
 //! missed meanwhile. To the scheduler it runs, from its acceptance to the acknowledgement of its end, and all that is promised of running
 //! tasks holds for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
+use std::time::Duration;
 
 use brasserie_common::worker::Intake;
 use brasserie_common::{
@@ -38,7 +39,16 @@ pub(crate) type Waiting = (AssociationIndex, TaskKey);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
     order: BTreeMap<Place, Waiting>,
+    /// Of these, those who want cards.
+    with_cards: BTreeSet<Place>,
     last: Place,
+}
+
+/// Who of those that wait is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whoever {
+    Waits,
+    WaitsForCards,
 }
 
 impl Queue {
@@ -55,12 +65,16 @@ impl Queue {
         self.last
     }
 
-    pub(crate) fn insert(&mut self, place: Place, waiting: Waiting) {
+    pub(crate) fn insert(&mut self, place: Place, waiting: Waiting, task: &RunningTask) {
         self.order.insert(place, waiting);
+        if !task.gpus.is_empty() {
+            self.with_cards.insert(place);
+        }
     }
 
     pub(crate) fn remove(&mut self, place: Place) {
         self.order.remove(&place);
+        self.with_cards.remove(&place);
     }
 
     /// Who has this place goes before all others.
@@ -69,6 +83,9 @@ impl Queue {
         let new = first.map_or(place, |(first, _)| first - 1);
         if let Some(waiting) = self.order.remove(&place) {
             self.order.insert(new, waiting);
+        }
+        if self.with_cards.remove(&place) {
+            self.with_cards.insert(new);
         }
         new
     }
@@ -80,11 +97,13 @@ impl Queue {
     }
 
     /// Who is next behind a place.
-    pub(crate) fn next_behind(&self, place: Place) -> Option<(Place, Waiting)> {
-        let mut behind = self.order.range((Bound::Excluded(place), Bound::Unbounded));
-        behind
-            .next()
-            .map(|(place, waiting)| (*place, waiting.clone()))
+    pub(crate) fn next_behind(&self, place: Place, who: Whoever) -> Option<(Place, Waiting)> {
+        let behind = (Bound::Excluded(place), Bound::Unbounded);
+        let next = match who {
+            Whoever::Waits => self.order.range(behind).next().map(|(place, _)| *place),
+            Whoever::WaitsForCards => self.with_cards.range(behind).next().copied(),
+        };
+        next.and_then(|next| Some((next, self.order.get(&next)?.clone())))
     }
 
     /// How many begin before this one.
@@ -254,7 +273,8 @@ impl Association {
             }
             NeverBegins::Cannot(why) => (None, Fault::Worker, format!("it never began: {why}")),
         };
-        let mut story = Story::not_started(&text, fault, waited);
+        let mut story = Story::not_started(&text, fault, Duration::ZERO);
+        story.waited = waited;
         story.ended_by = by;
         let mut status = ReportedStatus::by_fault(fault, &text);
         if self.description.intake == Intake::Draining && status.is_incomplete_backoff() {
@@ -277,16 +297,20 @@ impl Association {
     }
 }
 
-/// Lets tasks begin for which there are processors now, in their order, whosever they are. Who waits for cards lets others pass; who
-/// waits for CPUs lets only those pass who wait for cards. Whose cards are gone for good ends.
+/// Lets tasks begin for which there are processors now, in their order, whosever they are. Who waits for cards that are taken lets others
+/// pass. Who finds its cards free and too few CPUs beside them lets nobody pass who only wants CPUs: else it would never find enough of
+/// them. Who waits for CPUs lets those pass who want cards. Whose cards are gone for good ends.
 pub(crate) fn begin_queued(associations: &mut [Association], turn: &mut Turn<'_>) {
     let mut behind = Place::MIN;
-    while let Some((place, (of, key))) = turn.machine.queue.next_behind(behind) {
-        behind = place;
+    let mut who = Whoever::Waits;
+    while let Some((place, (of, key))) = turn.machine.queue.next_behind(behind, who) {
         let association = &mut associations[of.0];
-        if !association.has_idle_processors(turn.machine) && !turn.machine.cards_are_waited_for() {
-            return;
+        if who == Whoever::Waits && !association.has_idle_processors(turn.machine) {
+            // From here on: this one may want cards, too.
+            who = Whoever::WaitsForCards;
+            continue;
         }
+        behind = place;
         let task = association.tasks.get(&key);
         let task = task.expect("Invariant: who waits is known");
         match association.obstacle(turn.machine, &task.running) {
@@ -296,6 +320,8 @@ pub(crate) fn begin_queued(associations: &mut [Association], turn: &mut Turn<'_>
                 }
             }
             Some(Obstacle::Room(_)) => return,
+            // Its cards are free, or it has none and no CPU is.
+            Some(Obstacle::Processors) => who = Whoever::WaitsForCards,
             Some(obstacle) if obstacle.passes() => {}
             Some(obstacle) => {
                 let invocation = task.running.invocation;

@@ -120,7 +120,10 @@ impl Tasks {
         task: Task,
     ) {
         match &task.stage {
-            Stage::Queued { place, .. } => machine.queue.insert(*place, (association, key.clone())),
+            Stage::Queued { place, .. } => {
+                let waiting = (association, key.clone());
+                machine.queue.insert(*place, waiting, &task.running);
+            }
             Stage::Live => self.lives(machine, &task.running),
             Stage::Ended(_) => {}
         }
@@ -224,11 +227,18 @@ impl Tasks {
         &mut self,
         machine: &mut Machine,
         (key, invocation): (&TaskKey, InvocationId),
-        status: ReportedStatus,
-        story: Story,
+        (status, mut story): (ReportedStatus, Story),
+        now: Time,
     ) -> Option<(&Task, ReportedStatus)> {
         let task = self.open_run(key, invocation)?;
         let limits = task.limits.take();
+        if let Some(piece) = &task.piece
+            && !piece.waits()
+        {
+            story.waited = piece.waited();
+            // Whoever learns how long tasks run wants what they take.
+            story.ran = story.ran.saturating_sub(piece.stopped(now));
+        }
         let status = status_of(status, &story, limits.as_ref());
         Arc::make_mut(&mut task.running).story = Some(Arc::new(story));
         let running = Arc::clone(&task.running);

@@ -35,6 +35,9 @@ pub(super) fn text(run: &LastRun) -> String {
             duration(Duration::from_millis(queued))
         ));
     }
+    if !story.waited.is_zero() {
+        times.push(format!("waited {} at its worker", duration(story.waited)));
+    }
     times.push(format!("took {} to start", duration(story.starting)));
     times.push(format!("ran {}", duration(story.ran)));
     times.push(format!("used {} of processors", duration(story.cpu)));
@@ -81,6 +84,7 @@ pub(super) fn json(run: &LastRun) -> Value {
         "ended_by": story.ended_by,
         "fault": story.fault,
         "queued_ms": run.queued_ms,
+        "waited_ms": story.waited_ms,
         "starting_ms": story.starting_ms,
         "ran_ms": story.ran_ms,
         "cpu_ms": story.cpu_ms,

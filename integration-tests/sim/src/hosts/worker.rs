@@ -1,6 +1,7 @@
 //! A worker process: the real core, and what each request and call was about. Its task processes live outside of it.
 
 mod arrival;
+mod changes;
 mod departure;
 
 use std::sync::Arc;
@@ -507,33 +508,5 @@ impl Turn<'_> {
         self.process.calls.insert(call, asking);
         self.log.push(happening);
         self.out.push(WorkerOutput::Call { call, tag, request });
-    }
-
-    fn note_changes(&mut self) {
-        let (place, worker) = (self.place, self.process.id);
-        let health = self.process.own().health();
-        if health != self.process.health {
-            self.log.push(Happening::WorkerHealth {
-                place,
-                worker,
-                from: self.process.health,
-                to: health,
-            });
-            self.process.health = health;
-        }
-        let bound = self.process.own().bound_to();
-        if bound != self.process.bound {
-            self.log.push(Happening::WorkerBound {
-                place,
-                worker,
-                to: bound,
-            });
-            self.process.bound = bound;
-        }
-        let life = self.process.own().life_stage();
-        if life == LifeStage::Draining && self.process.life != life {
-            self.log.push(Happening::WorkerDrains { worker });
-        }
-        self.process.life = life;
     }
 }

@@ -41,6 +41,12 @@ impl Association {
         self.share
     }
 
+    /// It was HEALTHY for the scheduler and is not: nothing is sent to it, whatever it asks for. One that has not been yet may ask, so that it
+    /// is sent no more than that when it is.
+    pub(crate) fn is_out_of_favour(&self) -> bool {
+        self.health.has_been_healthy() && self.health.health() != Health::Healthy
+    }
+
     /// The worker's own view.
     pub fn health(&self) -> Health {
         self.health.health()

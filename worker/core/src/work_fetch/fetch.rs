@@ -10,10 +10,11 @@
 
 use brasserie_common::Time;
 
-use super::amounts::amount;
+use super::amounts::{DAY, amount};
 use super::outlook::{Outlook, PairOutlook};
 use super::priority::Priorities;
-use super::profile::Profile;
+use super::profile::{Profile, QueuedWork};
+use super::rec::update_average;
 use super::types::{
     Association, AssociationIndex, Associations, PerType, ProcessorType, Processors, Task,
 };
@@ -301,12 +302,21 @@ fn priorities(grounds: &Grounds<'_>) -> Priorities {
         .map(|source| source.can_be_asked(grounds.now))
         .collect();
     let mut priorities = Priorities::new(grounds.associations, grounds.rec, &counted);
-    let full = grounds.profile.high_water() * grounds.processors.peak();
+    let profile = grounds.profile;
+    let full = profile.high_water() * grounds.processors.peak();
     for task in grounds.tasks {
         let of_type = task.usage.processor_type();
         if grounds.processors.types().any(|known| known == of_type) {
             let queued = amount(task.remaining) * amount(task.usage.peak(grounds.processors));
-            priorities.subtract(task.association, amount(queued / full));
+            match profile.queued_work {
+                QueuedWork::AsPartOfBuffer => {
+                    priorities.subtract(task.association, amount(queued / full));
+                }
+                QueuedWork::AsGot => {
+                    let rec = update_average(0.0, 0.0, queued / DAY, profile.rec_half_life);
+                    priorities.count_as_got(task.association, rec);
+                }
+            }
         }
     }
     priorities

@@ -84,6 +84,14 @@ impl Priorities {
         }
     }
 
+    /// So much more counts as got, in the unit of what was.
+    pub fn count_as_got(&mut self, association: AssociationIndex, rec: f64) {
+        if let Some(place) = self.places.get_mut(association.0) {
+            place.rec = amount(place.rec + amount(rec));
+            place.priority = place.computed(self.rec_sum);
+        }
+    }
+
     /// So much is queued of it, as a part of what all processors can do until the end of the buffer.
     pub fn subtract(&mut self, association: AssociationIndex, of_buffer: f64) {
         if let Some(place) = self.places.get_mut(association.0) {

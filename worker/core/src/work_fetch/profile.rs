@@ -41,6 +41,7 @@ pub struct Profile {
     /// What began runs so long before another may take its place.
     pub time_slice: f64,
     pub rr_order: RrOrder,
+    pub queued_work: QueuedWork,
     /// A scheduler with more tasks that can run is asked for no more.
     pub max_runnable: usize,
     pub task_errors: TaskErrors,
@@ -65,6 +66,16 @@ pub enum RrOrder {
     PriorityStatic,
     /// As the associations are listed.
     Insertion,
+}
+
+/// How much work that is queued counts against its scheduler when it is looked whom to ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueuedWork {
+    /// As a part of the buffer, whatever was got: as the volunteers' system has it. Where tasks are no shorter than the buffer one that is
+    /// queued outweighs hours of what was got, and shares are not kept.
+    AsPartOfBuffer,
+    /// As if it was got already.
+    AsGot,
 }
 
 /// Which errors of tasks count as failures of their scheduler.
@@ -107,6 +118,7 @@ impl Profile {
         rec_half_life: HOUR,
         time_slice: 3.0,
         rr_order: RrOrder::PriorityEvolving,
+        queued_work: QueuedWork::AsGot,
         // Twenty seconds of tasks that take eight milliseconds each on eight processors.
         max_runnable: 20_000,
         task_errors: TaskErrors::Infrastructure,
@@ -136,6 +148,7 @@ impl Profile {
         rec_half_life: 10.0 * DAY,
         time_slice: HOUR,
         rr_order: RrOrder::PriorityEvolving,
+        queued_work: QueuedWork::AsPartOfBuffer,
         max_runnable: 1000,
         task_errors: TaskErrors::Any,
         linger: 0.0,

@@ -65,6 +65,7 @@ mod tests {
             ended_by,
             fault,
             starting: Duration::ZERO,
+            waited: Duration::ZERO,
             ran: Duration::ZERO,
             cpu: Duration::ZERO,
             peak_memory_bytes: None,

@@ -260,9 +260,7 @@ impl Sides {
     /// A worker that has heard of this scheduler must have begun to end itself when the safety margin is over; without one good
     /// healthcheck at once.
     fn judge(&self) {
-        let Some(lost_at) = self.lost_at else {
-            return;
-        };
+        let Some(lost_at) = self.lost_at else { return };
         let worker = self.rig.own();
         match worker.life_stage() {
             LifeStage::Dying | LifeStage::Gone => return,
@@ -304,12 +302,7 @@ impl Sides {
                         .end_healthcheck((*run).clone(), ReportedStatus::done());
                     effects.extend(ended);
                 }
-                Effect::Reply { .. }
-                | Effect::Kill { .. }
-                | Effect::Suspend { .. }
-                | Effect::Resume { .. }
-                | Effect::NewInstance { .. }
-                | Effect::Exit { .. } => {}
+                _ => {}
             }
         }
     }

@@ -197,6 +197,7 @@ impl Supervisor {
             fault: fault_of(&ending, ended_by),
             ending,
             ended_by,
+            waited: Duration::ZERO,
             starting: task.starting,
             ran: task.started.elapsed(),
             // Groups also count those that nobody waited for.

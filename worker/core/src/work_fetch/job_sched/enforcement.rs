@@ -171,6 +171,8 @@ struct Room<'a> {
     concurrency: Concurrency<'a>,
     order: Vec<Place>,
     runs: Marks,
+    /// One that wants cards, which are free, waits for CPUs beside them: who only wants CPUs would take them away from it, one by one.
+    keeps_cpus: bool,
 }
 
 impl<'a> Room<'a> {
@@ -183,17 +185,34 @@ impl<'a> Room<'a> {
             concurrency: Concurrency::new(hand.associations),
             order: Vec::new(),
             runs: contenders.marks(),
+            keeps_cpus: false,
         }
     }
 
     fn take_if_fits(&mut self, place: Place) {
         let contender = self.contenders.get(place);
-        let fits = self.concurrency.allows(contender.task)
-            && self.has_processors(contender)
-            && (contender.has_process() || contender.expected_memory <= self.memory_left);
-        if fits && !self.runs.has(place) {
-            self.take(place);
+        if self.runs.has(place) {
+            return;
         }
+        let may_run = self.concurrency.allows(contender.task)
+            && (contender.has_process() || contender.expected_memory <= self.memory_left);
+        if !may_run || self.lets_pass(contender) {
+            return;
+        }
+        if self.has_processors(contender) {
+            self.take(place);
+        } else if let Some((of_type, cards)) = contender.cards {
+            self.keeps_cpus |= self.has_cards(of_type, cards);
+        }
+    }
+
+    /// Whether it would take CPUs that are kept for another.
+    fn lets_pass(&self, contender: &Contender<'_>) -> bool {
+        self.keeps_cpus && contender.cards.is_none() && !contender.is_executing()
+    }
+
+    fn has_cards(&self, of_type: ProcessorType, cards: f64) -> bool {
+        self.used[of_type] + cards <= self.processors.instances(of_type) + TOLERANCE
     }
 
     fn take(&mut self, place: Place) {
@@ -219,7 +238,7 @@ impl<'a> Room<'a> {
             Some((of_type, cards)) => {
                 let load = used + contender.cpus;
                 let has_cpus = used == 0.0 || load <= cpus + CPUS_BEYOND + TOLERANCE;
-                has_cpus && self.used[of_type] + cards <= instances(of_type) + TOLERANCE
+                has_cpus && self.has_cards(of_type, cards)
             }
         }
     }

@@ -35,6 +35,7 @@ fn story(fault: Fault, ended_by: Option<EndedBy>) -> Story {
         ending: Ending::Exited(1),
         ended_by,
         fault,
+        waited: Duration::ZERO,
         starting: Duration::ZERO,
         ran: Duration::ZERO,
         cpu: Duration::ZERO,

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use brasserie_common::resources::{GpuInfo, UsablePhysicalResources};
-use brasserie_common::{GpuShare, ReportedStatus};
+use brasserie_common::{GpuShare, ReportedStatus, Story};
 
-use crate::effect::Effect;
+use crate::effect::{Call, Effect};
 use crate::work_fetch::{Preemption, Profile};
 use crate::worker::rig::*;
 use crate::{Event, RunTask, WorkFetch};
@@ -152,4 +152,34 @@ fn one_that_ends_while_it_is_stopped_leaves_nothing() {
     rig.end("urgent", 2, ReportedStatus::done());
     assert_eq!(rig.worker.live_processes(), 0);
     assert_eq!(done_to_tasks(&rig.run(long("next", 3))), ["start next"]);
+}
+
+#[test]
+fn an_end_tells_how_long_it_waited_and_ran_without_its_stops() {
+    let mut rig = preempted();
+    rig.run(long("next", 3));
+    rig.wait(6000);
+    rig.end("urgent", 2, ReportedStatus::done());
+    rig.wait(2000);
+    let story = |effects: Vec<Effect>| {
+        let told = effects.into_iter().find_map(|effect| match effect {
+            Effect::Call {
+                call: Call::UpdateStatus { task, .. },
+                ..
+            } => task.story.clone(),
+            _ => None,
+        });
+        told.expect("an end with its story")
+    };
+    // By the clock of whoever ran it.
+    let ran = Story {
+        ran: Duration::from_millis(4100 + 6000 + 2000),
+        ..Story::exited(0)
+    };
+    let ended = rig.end_with("long", 1, ran);
+    let told = story(ended);
+    assert_eq!(told.waited, Duration::ZERO);
+    assert_eq!(told.ran, Duration::from_millis(4000 + 2000));
+    let told = story(rig.end("next", 3, ReportedStatus::done()));
+    assert_eq!(told.waited, Duration::from_millis(8000));
 }

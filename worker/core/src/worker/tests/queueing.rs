@@ -219,7 +219,7 @@ fn one_that_waits_is_killed_without_a_process() {
     assert_eq!(status, ReportedStatus::incomplete_backoff(text));
     assert_eq!(story.ended_by, Some(EndedBy::Operator));
     assert_eq!(story.fault, Fault::Nobody);
-    assert_eq!(story.starting, Duration::from_secs(4));
+    assert_eq!(story.waited, Duration::from_secs(4));
     assert!(begun(&rig.end("a", 1, ReportedStatus::done())).is_empty());
     let (_, text) = refusal(&rig.kill(1, "b", 2));
     assert!(text.contains("has ended already"), "{text}");

@@ -1,5 +1,6 @@
 //! Who is asked, and for which types.
 
+use super::super::super::profile::QueuedWork;
 use super::super::super::types::{AssociationIndex, Usage};
 use super::rig::{A, B, CARDS, CPU, Scene, at, types};
 
@@ -69,6 +70,7 @@ fn the_highest_priority_is_asked_first() {
 #[test]
 fn what_is_queued_counts_against_the_priority() {
     let mut scene = two();
+    scene.profile.queued_work = QueuedWork::AsPartOfBuffer;
     scene.rec = vec![1.0, 1.0];
     assert_eq!(scene.survey().priority(A), -1.0);
     // A buffer holds 30 seconds of a CPU and a card; what fills it costs about 1.
@@ -85,6 +87,20 @@ fn what_is_queued_counts_against_the_priority() {
     scene.task(AssociationIndex(9), 15.0);
     scene.task(B, 15.0).usage.cards = Some((super::super::ProcessorType(9), 1.0));
     assert_eq!(scene.survey().priority(B), -1.0);
+}
+
+#[test]
+fn what_is_queued_may_count_as_if_it_was_got() {
+    let mut scene = two();
+    scene.rec = vec![1.0, 1.0];
+    assert_eq!(scene.profile.queued_work, QueuedWork::AsGot);
+    scene.task(A, 3600.0);
+    // An hour of a CPU, which is a half-life: half of its share is an hour of one.
+    let expected = -(1.0 + std::f64::consts::LN_2);
+    let error = scene.survey().priority(A) - expected;
+    assert!(error.abs() < 1e-9, "{error}");
+    assert_eq!(scene.survey().priority(B), -1.0);
+    assert_eq!(scene.survey().in_order(), [B, A]);
 }
 
 #[test]

@@ -224,14 +224,16 @@ proptest! {
             prop_assert_eq!(schedule.wants_fetch, idle);
         }
         prop_assert!(idle || !schedule.wants_fetch);
-        if schedule.idle[ProcessorType::CPU] > 0.0 {
+        let waits = |task: &Task| [Stage::Queued, STOPPED, LOST].contains(&task.stage);
+        let begins = |task: &Task| schedule.start.contains(&task.number) || schedule.resume.contains(&task.number);
+        // CPUs may be kept for it, beside its cards.
+        let keeps = scene.tasks.iter().any(|task| task.usage.cards.is_some() && waits(task) && !begins(task));
+        if schedule.idle[ProcessorType::CPU] > 0.0 && !keeps {
             prop_assert_eq!(&schedule.preempt, &vec![]);
             for task in scene.tasks.iter().filter(|task| is_known(&scene, task)) {
-                let waits = [Stage::Queued, STOPPED, LOST].contains(&task.stage);
                 let cannot = scene.ending.contains(&task.number) || scene.held_back.contains(&task.number);
-                if waits && task.usage.cards.is_none() && !cannot {
-                    let begins = schedule.start.contains(&task.number) || schedule.resume.contains(&task.number);
-                    prop_assert!(begins, "{task:?}");
+                if waits(task) && task.usage.cards.is_none() && !cannot {
+                    prop_assert!(begins(task), "{task:?}");
                 }
             }
         }

@@ -1,0 +1,419 @@
+//! Plays scenarios of work fetch and gives their figures of merit.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, bail};
+use brasserie_common::time::parse_duration;
+use brasserie_emulator::matrix::{self, Cell, Variant};
+use brasserie_emulator::outcome::Outcome;
+use brasserie_emulator::output::{self, text};
+use brasserie_emulator::run::run;
+use brasserie_emulator::scenario::{Dispatch, Overrides, Scenario};
+use brasserie_emulator::storm::{self, Storm, Waiting};
+use clap::{Args, Parser, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Where the repository has its own.
+const SCENARIOS: &str = "integration-tests/emulator/scenarios";
+
+const LEARN: &str = r#"A scenario is a `.toml` file of this form, or a `client_state.xml` of the volunteers' system (beside which
+`global_prefs.xml`, `global_prefs_override.xml` and `cc_config.xml` are looked for):
+
+    about = "Two schedulers that share four CPUs one to three."
+    duration = "3h"            # simulated; a number is seconds
+    delta = "10s"              # availability is looked at so often
+    profile = "cluster"        # the constants of the policies, or: "volunteer"
+
+    [worker]
+    cpus = 4
+    on = { part = 0.9, mean = "1h" }       # also: active, cards_active, connected
+    [[worker.cards]]
+    model = "A100"
+    count = 1
+    speed = 10                             # of a CPU
+
+    [policy]                               # also each constant of the profile
+    dispatch = "pull"                      # or: "push"
+    linger = "0s"
+    edf = true
+    preemption = "off"                     # or: "suspend"
+
+    [[scheduler]]
+    name = "one"
+    share = 25
+    available = { part = 0.7, mean = "1000s" }
+    [[scheduler.job]]
+    name = "frames"
+    runs = "45s"                           # in truth
+    estimate = { factor = 2, spread = "5s" }   # what is said of it, or: "unknown"
+    deadline = "10m"                       # from its sending
+    every = "30s"                          # one comes so often; without it: no end of them
+
+Results go below the folder of --out, for each scenario: results.txt, results.json, results.dat (the one line of the volunteers'
+simulator), series.csv, contacts.csv and timeline.svg; beside them summary.txt, a line for each.
+
+Exit codes: 0 all was played, 1 a scenario is wrong or something could not be written, 2 the command line is wrong."#;
+
+/// Plays scenarios of work fetch with the worker's own policies in simulated time, and gives their figures of merit.
+#[derive(Debug, Parser)]
+#[command(name = "emulate", after_long_help = LEARN)]
+struct Options {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Play scenarios as they are
+    #[command(after_long_help = LEARN)]
+    Run(RunOptions),
+    /// Play scenarios in all variants, pull and push, with and without lingering, EDF and suspending, and show them side by side
+    Matrix(MatrixOptions),
+    /// Say whether scenarios are right, and all that is wrong with them
+    Check {
+        #[arg(required = true)]
+        scenarios: Vec<PathBuf>,
+    },
+    /// Let a scheduler go away from many workers, and see who comes when it is back
+    Storm(StormOptions),
+}
+
+#[derive(Debug, Args)]
+struct RunOptions {
+    #[arg(required = true)]
+    scenarios: Vec<PathBuf>,
+    /// Write all results below this folder
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Print results as JSON
+    #[arg(long)]
+    json: bool,
+    /// Send tasks unasked, as many as there are slots for
+    #[arg(long, conflicts_with = "linger")]
+    push: bool,
+    /// How long a request stays good
+    #[arg(long, value_parser = seconds)]
+    linger: Option<f64>,
+    #[command(flatten)]
+    overrides: OverrideOptions,
+}
+
+#[derive(Debug, Args)]
+struct MatrixOptions {
+    /// Those of the repository, if none is given
+    scenarios: Vec<PathBuf>,
+    /// Write all results below this folder
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Print results as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    overrides: OverrideOptions,
+}
+
+/// What goes before whatever the scenarios say.
+#[derive(Debug, Args)]
+struct OverrideOptions {
+    /// Simulate so long
+    #[arg(long, value_parser = seconds)]
+    duration: Option<f64>,
+    /// Take steps of at most this
+    #[arg(long, value_parser = seconds)]
+    delta: Option<f64>,
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Schedulers have nothing beyond what is at the worker
+    #[arg(long)]
+    existing_jobs_only: bool,
+    /// Schedulers see by the worker's tasks whether a deadline can be met, and not by the delay that it tells
+    #[arg(long)]
+    server_uses_workload: bool,
+    /// Deadlines do not matter for what runs
+    #[arg(long)]
+    cpu_sched_rr_only: bool,
+    /// Keep schedulers without a job that could run
+    #[arg(long)]
+    include_empty_projects: bool,
+    /// In days, of what is remembered of what schedulers got
+    #[arg(long)]
+    rec_half_life: Option<f64>,
+}
+
+#[derive(Debug, Args)]
+struct StormOptions {
+    #[arg(long, default_value_t = 1000)]
+    workers: usize,
+    /// How long the scheduler is away
+    #[arg(long, value_parser = seconds, default_value = "10m")]
+    outage: f64,
+    /// How many requests it serves in a second
+    #[arg(long, default_value_t = 50)]
+    rate_limit: u32,
+    /// When all others are to come again
+    #[arg(long, value_parser = seconds, default_value = "10s")]
+    defer: f64,
+    /// How long tasks run
+    #[arg(long, value_parser = seconds, default_value = "5m")]
+    task: f64,
+    /// The wait of workers that have a fixed one
+    #[arg(long, value_parser = seconds, default_value = "5s")]
+    fixed_retry: f64,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Write storm.txt, storm.json and storm.svg into this folder
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Print results as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    const MOST: f64 = 3.2e8;
+    match parse_duration(text).map(|span| span.as_secs_f64()) {
+        Ok(seconds) if seconds > MOST => Err("longer than ten years".to_owned()),
+        Ok(seconds) => Ok(seconds),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn main() -> ExitCode {
+    let done = match Options::parse().command {
+        Command::Run(options) => play(&options),
+        Command::Matrix(options) => play_matrix(&options),
+        Command::Check { scenarios } => check(&scenarios),
+        Command::Storm(options) => play_storm(&options),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+impl OverrideOptions {
+    fn overrides(&self) -> anyhow::Result<Overrides> {
+        for (name, value) in [
+            ("duration", self.duration),
+            ("delta", self.delta),
+            ("rec-half-life", self.rec_half_life),
+        ] {
+            if value.is_some_and(|value| !(value >= 0.01 && value.is_finite())) {
+                bail!("--{name} must be at least 0.01");
+            }
+        }
+        Ok(Overrides {
+            duration: self.duration,
+            delta: self.delta,
+            seed: self.seed,
+            existing_jobs_only: self.existing_jobs_only,
+            server_uses_workload: self.server_uses_workload,
+            cpu_sched_rr_only: self.cpu_sched_rr_only,
+            include_empty_projects: self.include_empty_projects,
+            rec_half_life: self.rec_half_life,
+        })
+    }
+}
+
+/// All of them, or all that is wrong with any.
+fn read(paths: &[PathBuf], overrides: &Overrides) -> anyhow::Result<Vec<Scenario>> {
+    let mut read: Vec<Scenario> = Vec::new();
+    let mut wrong = String::new();
+    for path in paths {
+        match Scenario::read(path, overrides) {
+            Ok(scenario) if read.iter().any(|other| other.name == scenario.name) => {
+                wrong += &format!("{}: another is called so, too\n", path.display());
+            }
+            Ok(scenario) => read.push(scenario),
+            Err(problems) => wrong += &problems.to_string(),
+        }
+    }
+    match wrong.is_empty() {
+        true => Ok(read),
+        false => bail!("{}", wrong.trim_end()),
+    }
+}
+
+fn check(paths: &[PathBuf]) -> anyhow::Result<()> {
+    for scenario in read(paths, &Overrides::default())? {
+        println!("{}: right", scenario.name);
+    }
+    Ok(())
+}
+
+fn play(options: &RunOptions) -> anyhow::Result<()> {
+    let mut scenarios = read(&options.scenarios, &options.overrides.overrides()?)?;
+    for scenario in &mut scenarios {
+        if options.push {
+            scenario.policy.dispatch = Dispatch::Push;
+        }
+        if let Some(linger) = options.linger {
+            scenario.policy.dispatch = Dispatch::Pull;
+            scenario.policy.linger = linger;
+        }
+    }
+    let outcomes = play_all(&scenarios);
+    let width = scenarios.iter().map(|it| it.name.chars().count()).max();
+    let width = width.unwrap_or(0).max("scenario".len());
+    let mut summary = text::summary_head(width);
+    for outcome in &outcomes {
+        summary += &text::summary_row(&outcome.scenario, outcome, width);
+    }
+    if let Some(out) = &options.out {
+        for outcome in &outcomes {
+            let folder = out.join(&outcome.scenario);
+            output::write(&folder, outcome).with_context(|| writing(&folder))?;
+        }
+        write(out, "summary.txt", &summary)?;
+    }
+    match (options.json, outcomes.as_slice()) {
+        (true, all) => print!("{}", output::json(all)?),
+        (false, [one]) => print!("{}", text::results(one)),
+        (false, _) => print!("{summary}"),
+    }
+    Ok(())
+}
+
+fn play_matrix(options: &MatrixOptions) -> anyhow::Result<()> {
+    let paths = match options.scenarios.is_empty() {
+        true => all_of(Path::new(SCENARIOS))?,
+        false => options.scenarios.clone(),
+    };
+    let scenarios = read(&paths, &options.overrides.overrides()?)?;
+    let variants = Variant::all();
+    let each = |scenario: &Scenario| -> Vec<Scenario> {
+        variants.iter().map(|it| it.of(scenario)).collect()
+    };
+    let all: Vec<Scenario> = scenarios.iter().flat_map(each).collect();
+    let outcomes = play_all(&all).into_iter();
+    let cells: Vec<Cell> = outcomes
+        .zip(variants.iter().cycle())
+        .map(|(outcome, variant)| Cell {
+            variant: *variant,
+            outcome,
+        })
+        .collect();
+    let table = matrix::table(&cells);
+    let json = output::json(&cells)?;
+    if let Some(out) = &options.out {
+        for cell in cells.iter().filter(|cell| cell.variant == Variant::USUAL) {
+            let folder = out.join(&cell.outcome.scenario);
+            output::write(&folder, &cell.outcome).with_context(|| writing(&folder))?;
+        }
+        write(out, "summary.txt", &table)?;
+        write(out, "matrix.json", &json)?;
+    }
+    print!("{}", if options.json { json } else { table });
+    Ok(())
+}
+
+/// Scenarios below a folder, by their names.
+fn all_of(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let failed = || format!("{}: the scenarios cannot be listed", folder.display());
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder).with_context(failed)? {
+        let path = entry.with_context(failed)?.path();
+        let state = path.join("client_state.xml");
+        if path.extension().is_some_and(|it| it == "toml") {
+            paths.push(path);
+        } else if state.exists() {
+            paths.push(state);
+        }
+    }
+    paths.sort();
+    if paths.is_empty() {
+        bail!("{}: there is no scenario", folder.display());
+    }
+    Ok(paths)
+}
+
+/// On all processors; the outcomes are in the order of the scenarios, whoever is done first.
+fn play_all(scenarios: &[Scenario]) -> Vec<Outcome> {
+    const PARTS: f64 = 1000.0;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let bar = ProgressBar::new(scenarios.len() as u64 * PARTS as u64);
+    let style = ProgressStyle::with_template("{bar:30} {percent} %, {elapsed}, {msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(scenarios.len()) {
+            scope.spawn(|| {
+                while let Some((at, scenario)) = take(&next, scenarios) {
+                    bar.set_message(scenario.name.clone());
+                    let mut told = 0;
+                    let outcome = run(scenario, &mut |part| {
+                        let parts = (part * PARTS) as u64;
+                        bar.inc(parts.saturating_sub(told));
+                        told = told.max(parts);
+                    });
+                    let mut done = done.lock().unwrap_or_else(|poison| poison.into_inner());
+                    done.push((at, outcome));
+                }
+            });
+        }
+    });
+    bar.finish_and_clear();
+    let mut done = done
+        .into_inner()
+        .unwrap_or_else(|poison| poison.into_inner());
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+fn take<'a>(next: &AtomicUsize, scenarios: &'a [Scenario]) -> Option<(usize, &'a Scenario)> {
+    let at = next.fetch_add(1, Ordering::Relaxed);
+    Some((at, scenarios.get(at)?))
+}
+
+fn play_storm(options: &StormOptions) -> anyhow::Result<()> {
+    if options.workers == 0 || options.rate_limit == 0 {
+        bail!("--workers and --rate-limit must be 1 at least");
+    }
+    if options.workers > 100_000 || options.task < 1.0 || options.fixed_retry < 0.1 {
+        bail!("--workers must be 100000 at most, --task 1s and --fixed-retry 100ms at least");
+    }
+    let storm = Storm {
+        workers: options.workers,
+        outage: options.outage,
+        rate_limit: options.rate_limit,
+        defer: options.defer,
+        task: options.task,
+        fixed_retry: options.fixed_retry,
+        seed: options.seed,
+        ..Storm::default()
+    };
+    let bar = ProgressBar::new(Waiting::ALL.len() as u64);
+    let outcomes = Waiting::ALL.map(|waiting| {
+        let outcome = storm::play(&storm, waiting);
+        bar.inc(1);
+        outcome
+    });
+    bar.finish_and_clear();
+    let table = storm::table(&storm, &outcomes);
+    let json = output::json(outcomes.as_slice())?;
+    if let Some(out) = &options.out {
+        fs::create_dir_all(out).with_context(|| writing(out))?;
+        write(out, "storm.txt", &table)?;
+        write(out, "storm.json", &json)?;
+        write(out, "storm.svg", &storm::picture(&storm, &outcomes))?;
+    }
+    print!("{}", if options.json { json } else { table });
+    Ok(())
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> anyhow::Result<()> {
+    let path = folder.join(name);
+    fs::write(&path, text).with_context(|| writing(&path))
+}
+
+fn writing(path: &Path) -> String {
+    format!("{}: cannot be written", path.display())
+}

@@ -1,0 +1,28 @@
+//! What is written of runs: for people, for programs, and pictures.
+
+pub mod chart;
+pub mod csv;
+pub mod text;
+pub mod timeline;
+
+use std::path::Path;
+use std::{fs, io};
+
+use crate::outcome::Outcome;
+
+/// Writes all of a run into the folder, which is made if it is not there.
+pub fn write(folder: &Path, outcome: &Outcome) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    fs::write(folder.join("results.txt"), text::results(outcome))?;
+    fs::write(folder.join("results.json"), json(outcome)?)?;
+    fs::write(folder.join("results.dat"), text::figures_line(outcome))?;
+    fs::write(folder.join("series.csv"), csv::series(outcome))?;
+    fs::write(folder.join("contacts.csv"), csv::contacts(outcome))?;
+    fs::write(folder.join("timeline.svg"), timeline::picture(outcome))
+}
+
+pub fn json<T: serde::Serialize + ?Sized>(of: &T) -> io::Result<String> {
+    let mut text = serde_json::to_string_pretty(of)?;
+    text.push('\n');
+    Ok(text)
+}

@@ -1,0 +1,75 @@
+//! Series and contacts as tables for other programs.
+
+use std::fmt::Write as _;
+
+use crate::outcome::{ContactKind, ContactResult, Outcome};
+
+/// How things were over time, a line for each moment and scheduler.
+pub fn series(outcome: &Outcome) -> String {
+    let mut text =
+        "seconds,scheduler,rec,priority,tasks,queued_seconds,instances,shortfall_seconds\n"
+            .to_owned();
+    for sample in &outcome.series {
+        for (scheduler, glance) in outcome.schedulers.iter().zip(&sample.schedulers) {
+            // Writing to a text cannot fail.
+            let _ = writeln!(
+                text,
+                "{},{},{},{},{},{},{},{}",
+                rounded(sample.at),
+                quoted(&scheduler.name),
+                glance.rec,
+                glance.priority,
+                glance.tasks,
+                rounded(glance.queued),
+                glance.usage,
+                rounded(sample.shortfall)
+            );
+        }
+    }
+    text
+}
+
+/// Who was talked to when.
+pub fn contacts(outcome: &Outcome) -> String {
+    let mut text = "seconds,scheduler,kind,result,tasks,request_delay_seconds\n".to_owned();
+    for contact in &outcome.contacts {
+        let kind = match contact.kind {
+            ContactKind::Request => "request",
+            ContactKind::Report => "report",
+        };
+        let (result, tasks) = match contact.result {
+            ContactResult::Failed => ("failed", 0),
+            ContactResult::Deferred => ("deferred", 0),
+            ContactResult::Answered(tasks) => ("answered", tasks),
+        };
+        let name = quoted(&outcome.schedulers[contact.scheduler].name);
+        let (at, delay) = (rounded(contact.at), contact.request_delay);
+        let _ = writeln!(text, "{at},{name},{kind},{result},{tasks},{delay}");
+    }
+    text
+}
+
+/// To milliseconds.
+fn rounded(seconds: f64) -> f64 {
+    (seconds * 1000.0).round() / 1000.0
+}
+
+/// As RFC 4180 has it.
+fn quoted(text: &str) -> String {
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_break_a_table_is_quoted() {
+        assert_eq!(quoted("plain"), "plain");
+        assert_eq!(quoted("a,b"), "\"a,b\"");
+        assert_eq!(quoted("say \"x\""), "\"say \"\"x\"\"\"");
+    }
+}

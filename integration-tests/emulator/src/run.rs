@@ -1,0 +1,511 @@
+//! One run of a scenario.
+//!
+//! Time goes on in steps of `delta` at most, at whose ends it is looked who is there; within them from one thing that happens to the next:
+//! a task ends, tasks come, the worker wants to look. Everybody answers at once, and what is sent is there.
+
+mod ends;
+mod talk;
+
+use std::collections::BTreeMap;
+
+use brasserie_common::Time;
+use brasserie_worker_core::work_fetch::TaskNumber;
+
+use crate::availability::Process;
+use crate::client::{Arrival, Client, seconds, span};
+use crate::dice::{Dice, Stream};
+use crate::figures::{Peak, Tally};
+use crate::lanes::{Lanes, Segment};
+use crate::oracle;
+use crate::outcome::{Contact, Outcome, Sample, SchedulerOutcome, Timeline, Totals};
+use crate::scenario::{START, Scenario, Version};
+use crate::server::{Sent, Server};
+
+/// Nothing happens sooner than this after the last: whoever wants to look again at once has to wait for so long.
+const LEAST_STEP: f64 = 0.001;
+/// Within one instant so many things happen at most.
+const MOST_TURNS: usize = 10_000;
+/// More pieces than this are not drawn.
+const MOST_SEGMENTS: usize = 100_000;
+/// Moments of the series: more cannot be told apart in a picture.
+const SAMPLES: f64 = 1000.0;
+
+/// Plays the scenario. `watch` is told how far it is, from 0 to 1.
+pub fn run(scenario: &Scenario, watch: &mut dyn FnMut(f64)) -> Outcome {
+    let mut world = World::new(scenario);
+    world.begin();
+    while world.now < world.end {
+        world.step();
+        watch(world.elapsed() / scenario.duration);
+    }
+    world.finish()
+}
+
+/// A task in truth.
+struct Life {
+    scheduler: usize,
+    sent: Sent,
+    version: Version,
+    /// Operations that are done, ...
+    done: f64,
+    /// ... and what that was at peak speed.
+    used: f64,
+    /// Where it runs, and since when.
+    runs: Option<(Vec<usize>, f64)>,
+}
+
+struct World<'s> {
+    scenario: &'s Scenario,
+    now: Time,
+    end: Time,
+    client: Client,
+    servers: Vec<Server>,
+    /// Until their ends are reported.
+    lives: BTreeMap<TaskNumber, Life>,
+    /// Ends that are told by themselves.
+    to_report: Vec<(TaskNumber, bool)>,
+    there: There,
+    /// As they are in this step.
+    is: Is,
+    last_number: u64,
+    tally: Tally,
+    /// Who had a task that ran in this step.
+    ran: Vec<bool>,
+    lanes: Lanes,
+    slots: Vec<Vec<f64>>,
+    schedulers: Vec<SchedulerOutcome>,
+    contacts: Vec<Contact>,
+    failed_contacts: u64,
+    series: Vec<Sample>,
+    next_sample: f64,
+    timeline: Timeline,
+}
+
+/// What comes and goes at the worker.
+struct There {
+    on: Process,
+    active: Process,
+    cards: Process,
+    connected: Process,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Is {
+    on: bool,
+    active: bool,
+    cards: bool,
+    connected: bool,
+}
+
+impl There {
+    fn new(scenario: &Scenario, now: f64) -> Self {
+        let process = |number, of| {
+            let dice = Dice::new(scenario.seed, Stream::Worker, number);
+            Process::new(of, dice, now)
+        };
+        let worker = &scenario.worker;
+        There {
+            on: process(0, worker.on),
+            active: process(1, worker.active),
+            cards: process(2, worker.cards_active),
+            connected: process(3, worker.connected),
+        }
+    }
+
+    fn at(&mut self, now: f64) -> Is {
+        let on = self.on.at(now);
+        let active = self.active.at(now) && on;
+        Is {
+            on,
+            active,
+            cards: self.cards.at(now) && active,
+            connected: self.connected.at(now) && on,
+        }
+    }
+}
+
+/// When a worker may compute, and its cards, too.
+pub(crate) struct Activity(There);
+
+impl Activity {
+    pub fn new(scenario: &Scenario) -> Self {
+        Activity(There::new(scenario, START))
+    }
+
+    /// At this time: on its own, and with cards.
+    pub fn at(&mut self, now: f64) -> (bool, bool) {
+        let is = self.0.at(now);
+        (is.active, is.cards)
+    }
+}
+
+pub(crate) fn peak(scenario: &Scenario) -> Peak {
+    let worker = &scenario.worker;
+    let of = |of_type: usize| f64::from(worker.instances(of_type)) * worker.speed(of_type);
+    Peak {
+        cpus: of(0) * worker.flops,
+        cards: (1..worker.types()).map(of).sum::<f64>() * worker.flops,
+    }
+}
+
+/// What running it for a second uses of the peak, and what it does of its work, where the CPUs have so much to do.
+pub(crate) fn speeds(scenario: &Scenario, version: &Version, cpu_scale: f64) -> (f64, f64) {
+    let worker = &scenario.worker;
+    let cards = version
+        .cards
+        .map_or(0.0, |(place, count)| count * worker.speed(place + 1));
+    let used = worker.flops * (version.cpus * cpu_scale + cards);
+    let scale = if version.cards.is_some() {
+        1.0
+    } else {
+        cpu_scale
+    };
+    (used, version.flops * scale)
+}
+
+/// How fast tasks of the CPU are where these run.
+pub(crate) fn cpu_scale<'a>(cpus: u32, running: impl Iterator<Item = &'a Version>) -> f64 {
+    let (mut beside_cards, mut own) = (0.0, 0.0);
+    for version in running {
+        match version.cards {
+            Some(_) => beside_cards += version.cpus,
+            None => own += version.cpus,
+        }
+    }
+    let there = f64::from(cpus);
+    match beside_cards + own > there && own > 0.0 {
+        true => ((there - beside_cards) / own).clamp(0.01, 1.0),
+        false => 1.0,
+    }
+}
+
+impl<'s> World<'s> {
+    fn new(scenario: &'s Scenario) -> Self {
+        let now = Time::ZERO + span(START);
+        let schedulers = &scenario.schedulers;
+        let outcome = schedulers.iter().map(|scheduler| SchedulerOutcome {
+            name: scheduler.name.clone(),
+            share: scheduler.share,
+            ..SchedulerOutcome::default()
+        });
+        let shares: Vec<f64> = schedulers.iter().map(|it| it.share).collect();
+        let instances: Vec<u32> = (0..scenario.worker.types())
+            .map(|of_type| scenario.worker.instances(of_type))
+            .collect();
+        let mut there = There::new(scenario, START);
+        World {
+            now,
+            end: now + span(scenario.duration),
+            client: Client::new(scenario, now),
+            servers: (0..schedulers.len())
+                .map(|place| Server::new(scenario, place, START))
+                .collect(),
+            lives: BTreeMap::new(),
+            to_report: Vec::new(),
+            is: there.at(START),
+            there,
+            last_number: 0,
+            tally: Tally::new(peak(scenario), shares, scenario.profile.time_slice),
+            ran: vec![false; schedulers.len()],
+            lanes: Lanes::new(&instances),
+            slots: talk::slots(scenario),
+            schedulers: outcome.collect(),
+            contacts: Vec::new(),
+            failed_contacts: 0,
+            series: Vec::new(),
+            next_sample: 0.0,
+            timeline: Timeline {
+                rows: rows(scenario),
+                ..Timeline::default()
+            },
+            scenario,
+        }
+    }
+
+    /// Since the run began.
+    fn elapsed(&self) -> f64 {
+        seconds(self.now) - START
+    }
+
+    fn begin(&mut self) {
+        let scenario = self.scenario;
+        for (place, scheduler) in scenario.schedulers.iter().enumerate() {
+            for (job, of) in scheduler.jobs.iter().enumerate() {
+                for _ in 0..of.queued {
+                    let sent = self.servers[place].queued(scenario, job, seconds(self.now));
+                    self.comes(place, sent);
+                }
+            }
+        }
+        if !self.is.active {
+            self.client.suspend(self.now);
+        }
+    }
+
+    /// One step of `delta`.
+    fn step(&mut self) {
+        let step_end = (self.now + span(self.scenario.delta)).min(self.end);
+        let before = self.elapsed();
+        self.look_who_is_there();
+        loop {
+            if self.is.on {
+                self.decide();
+            }
+            let next = self.next_event().min(step_end);
+            let next = next.max(self.now + span(LEAST_STEP)).min(step_end);
+            self.advance(next);
+            if self.now >= step_end {
+                break;
+            }
+        }
+        let after = self.elapsed();
+        if self.is.active {
+            self.tally.step(after - before, &self.ran);
+        } else {
+            extend(&mut self.timeline.suspended, before, after);
+        }
+        if !self.is.connected {
+            extend(&mut self.timeline.offline, before, after);
+        }
+        self.ran.fill(false);
+        if after >= self.next_sample {
+            self.sample();
+        }
+    }
+
+    fn look_who_is_there(&mut self) {
+        let was = self.is.active;
+        self.is = self.there.at(seconds(self.now));
+        if was && !self.is.active {
+            for number in self.client.suspend(self.now) {
+                self.halts(number);
+            }
+        }
+        if !was && self.is.active {
+            self.client.resume();
+        }
+    }
+
+    /// Whatever is to be done at this instant.
+    fn decide(&mut self) {
+        for _ in 0..MOST_TURNS {
+            let talked = self.talk();
+            let chosen = match self.client.choose(self.now) {
+                Some(schedule) => {
+                    for number in &schedule.preempt {
+                        self.halts(*number);
+                    }
+                    for number in schedule.start.iter().chain(&schedule.resume) {
+                        self.starts(*number);
+                    }
+                    true
+                }
+                None => false,
+            };
+            if !talked && !chosen {
+                return;
+            }
+        }
+    }
+
+    fn next_event(&self) -> Time {
+        if !self.is.on {
+            return Time::NEVER;
+        }
+        let now = seconds(self.now);
+        let scale = self.cpu_scale();
+        let ends = self.lives.values().filter_map(|life| {
+            let (_, flops) = self.rates(life, scale)?;
+            let goal = life.sent.fails_at.unwrap_or(life.sent.work);
+            Some(self.now + span((goal - life.done) / flops))
+        });
+        let arrivals = self.servers.iter().filter_map(|server| {
+            let at = server.wakes(self.scenario, now);
+            at.is_finite().then(|| self.now + span(at - now))
+        });
+        let wakes = self.client.wakes(self.is.connected);
+        ends.chain(arrivals).fold(wakes, Time::min)
+    }
+
+    fn cpu_scale(&self) -> f64 {
+        let running = self.lives.values().filter(|life| life.runs.is_some());
+        cpu_scale(self.scenario.worker.cpus, running.map(|life| &life.version))
+    }
+
+    /// What it uses and does in a second; none, if it does not run.
+    fn rates(&self, life: &Life, scale: f64) -> Option<(f64, f64)> {
+        life.runs.as_ref()?;
+        let can = self.is.active && (self.is.cards || life.version.cards.is_none());
+        can.then(|| speeds(self.scenario, &life.version, scale))
+    }
+
+    /// Time passes, in which those that run go on.
+    fn advance(&mut self, to: Time) {
+        let passed = to.since(self.now).as_secs_f64();
+        let scale = self.cpu_scale();
+        if self.is.active {
+            self.tally.active(passed, self.is.cards);
+        }
+        let mut ended = Vec::new();
+        let numbers: Vec<TaskNumber> = self.lives.keys().copied().collect();
+        for number in numbers {
+            let life = &self.lives[&number];
+            let Some((used, flops)) = self.rates(life, scale) else {
+                continue;
+            };
+            let Some(life) = self.lives.get_mut(&number) else {
+                continue;
+            };
+            life.done += flops * passed;
+            life.used += used * passed;
+            self.ran[life.scheduler] = true;
+            self.tally.used(life.scheduler, used * passed);
+            let part = (life.done / life.sent.work).min(1.0);
+            self.client.ran(number, passed, part);
+            let goal = life.sent.fails_at.unwrap_or(life.sent.work);
+            // What is missing is less than what a nanosecond does.
+            if life.done >= goal - flops * 1e-9 {
+                ended.push((number, life.sent.fails_at.is_none()));
+            }
+        }
+        self.now = to;
+        for (number, well) in ended {
+            self.ends(number, well);
+        }
+    }
+
+    fn comes(&mut self, scheduler: usize, sent: Sent) {
+        self.last_number += 1;
+        let number = TaskNumber(self.last_number);
+        let job = &self.scenario.schedulers[scheduler].jobs[sent.job];
+        let version = job.versions[sent.version];
+        let deadline = sent.deadline.map(|at| Time::ZERO + span(at));
+        let arrival = Arrival {
+            number,
+            scheduler,
+            job: sent.job,
+            version,
+            estimate: sent.estimate,
+            deadline,
+            memory: job.memory,
+        };
+        self.servers[scheduler].has_sent(self.scenario, number.0, &sent);
+        self.client.came(self.now, &arrival);
+        self.tally.job();
+        self.schedulers[scheduler].jobs += 1;
+        let life = Life {
+            scheduler,
+            sent,
+            version,
+            done: 0.0,
+            used: 0.0,
+            runs: None,
+        };
+        self.lives.insert(number, life);
+    }
+
+    fn starts(&mut self, number: TaskNumber) {
+        let now = self.elapsed();
+        if let Some(life) = self.lives.get_mut(&number) {
+            let version = &life.version;
+            let rows = (self.lanes).take(number.0, version.of_type(), version.of_its_type());
+            life.runs = Some((rows, now));
+        }
+    }
+
+    /// It no longer runs.
+    fn halts(&mut self, number: TaskNumber) {
+        let now = self.elapsed();
+        let Some(life) = self.lives.get_mut(&number) else {
+            return;
+        };
+        let Some((rows, from)) = life.runs.take() else {
+            return;
+        };
+        self.lanes.free(number.0);
+        for row in rows {
+            if self.timeline.segments.len() >= MOST_SEGMENTS {
+                self.timeline.dropped += 1;
+                continue;
+            }
+            self.timeline.segments.push(Segment {
+                row,
+                scheduler: life.scheduler,
+                from,
+                to: now,
+            });
+        }
+    }
+
+    fn sample(&mut self) {
+        let at = self.elapsed();
+        self.next_sample = at + self.scenario.duration / SAMPLES;
+        let (schedulers, shortfall) = self.client.glance(self.now);
+        self.series.push(Sample {
+            at,
+            schedulers,
+            shortfall: shortfall.iter().sum(),
+        });
+    }
+
+    fn finish(mut self) -> Outcome {
+        let numbers: Vec<TaskNumber> = self.lives.keys().copied().collect();
+        for number in numbers {
+            self.halts(number);
+        }
+        let now = seconds(self.now);
+        for life in self.lives.values() {
+            let is_late = life.sent.deadline.is_some_and(|at| at < now);
+            self.schedulers[life.scheduler].overdue += u64::from(is_late);
+        }
+        let used: f64 = self.tally.all_used().iter().sum();
+        for (place, scheduler) in self.schedulers.iter_mut().enumerate() {
+            scheduler.used = self.tally.all_used()[place];
+            scheduler.wasted = self.tally.all_wasted()[place];
+            scheduler.got = if used > 0.0 {
+                scheduler.used / used
+            } else {
+                0.0
+            };
+        }
+        Outcome {
+            scenario: self.scenario.name.clone(),
+            about: self.scenario.about.clone(),
+            seed: self.scenario.seed,
+            duration: self.scenario.duration,
+            figures: self.tally.figures(),
+            allowed_idle: oracle::allowed_idle(self.scenario),
+            totals: Totals {
+                could: self.tally.total(),
+                used,
+                jobs: self.tally.jobs(),
+                contacts: self.tally.contacts(),
+                failed_contacts: self.failed_contacts,
+            },
+            schedulers: self.schedulers,
+            contacts: self.contacts,
+            series: self.series,
+            timeline: self.timeline,
+        }
+    }
+}
+
+fn rows(scenario: &Scenario) -> Vec<String> {
+    let worker = &scenario.worker;
+    let of_type = |of_type: usize| {
+        let name = worker.type_name(of_type);
+        (1..=worker.instances(of_type)).map(move |number| format!("{name} {number}"))
+    };
+    (0..worker.types()).flat_map(of_type).collect()
+}
+
+/// Joins a span to the last, if it begins where that ends.
+fn extend(spans: &mut Vec<(f64, f64)>, from: f64, to: f64) {
+    match spans.last_mut() {
+        Some(last) if last.1 >= from => last.1 = to,
+        Some(_) | None => spans.push((from, to)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

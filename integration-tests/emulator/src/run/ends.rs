@@ -1,0 +1,101 @@
+//! Ends of tasks, and how their schedulers hear of them.
+
+use brasserie_worker_core::work_fetch::TaskNumber;
+
+use super::World;
+use crate::client::{Ended, seconds};
+use crate::outcome::{Contact, ContactKind, ContactResult};
+
+/// Those beyond are counted and not listed.
+const MOST_CONTACTS: usize = 2_000_000;
+
+impl World<'_> {
+    pub(super) fn ends(&mut self, number: TaskNumber, well: bool) {
+        self.halts(number);
+        let how = if well { Ended::Well } else { Ended::Failed };
+        self.client.ended(self.now, number, how);
+        if self.client.reports_at_once() {
+            self.to_report.push((number, well));
+        }
+    }
+
+    /// Tells ends that go by themselves, each in a contact of its own.
+    pub(super) fn report(&mut self) -> bool {
+        let mut told = false;
+        let waiting = std::mem::take(&mut self.to_report);
+        for (number, well) in waiting {
+            let Some(life) = self.lives.get(&number) else {
+                continue;
+            };
+            let scheduler = life.scheduler;
+            if !self.servers[scheduler].is_up(seconds(self.now)) {
+                self.to_report.push((number, well));
+                continue;
+            }
+            told = true;
+            self.counts(
+                scheduler,
+                ContactKind::Report,
+                ContactResult::Answered(0),
+                0.0,
+            );
+            self.is_reported(number);
+        }
+        told
+    }
+
+    /// Its scheduler has heard of it.
+    pub(super) fn is_reported(&mut self, number: TaskNumber) {
+        let Some(life) = self.lives.remove(&number) else {
+            return;
+        };
+        let place = life.scheduler;
+        let well = life.sent.fails_at.is_none();
+        self.client.reported(place, number);
+        self.servers[place].has_ended(number.0, life.sent.job, well);
+        let scheduler = &mut self.schedulers[place];
+        let is_late = life.sent.deadline.is_some_and(|at| seconds(self.now) > at);
+        if !well {
+            scheduler.failed += 1;
+        } else if is_late {
+            scheduler.missed += 1;
+        } else {
+            scheduler.met += 1;
+        }
+        if is_late {
+            self.tally.wasted(place, life.used);
+            let at = self.elapsed();
+            self.timeline.misses.push((at, place));
+        }
+    }
+
+    /// A contact, whatever came of it.
+    pub(super) fn counts(
+        &mut self,
+        scheduler: usize,
+        kind: ContactKind,
+        result: ContactResult,
+        request_delay: f64,
+    ) {
+        let at = self.elapsed();
+        match result {
+            ContactResult::Failed => {
+                self.failed_contacts += 1;
+                self.schedulers[scheduler].failed_contacts += 1;
+            }
+            ContactResult::Deferred | ContactResult::Answered(_) => {
+                self.tally.contact();
+                self.schedulers[scheduler].contacts += 1;
+            }
+        }
+        if self.contacts.len() < MOST_CONTACTS {
+            self.contacts.push(Contact {
+                at,
+                scheduler,
+                kind,
+                result,
+                request_delay,
+            });
+        }
+    }
+}

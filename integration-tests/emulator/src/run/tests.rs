@@ -1,0 +1,200 @@
+//! Small histories, worked out by hand.
+
+use super::*;
+use crate::outcome::{ContactKind, ContactResult};
+use crate::scenario::Overrides;
+
+fn scenario(text: &str) -> Scenario {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.toml");
+    std::fs::write(&path, text).unwrap();
+    let read = Scenario::read(&path, &Overrides::default());
+    read.unwrap_or_else(|told| panic!("{told}"))
+}
+
+fn play(text: &str) -> Outcome {
+    run(&scenario(text), &mut |_| ())
+}
+
+#[track_caller]
+fn near(got: f64, expected: f64) {
+    assert!((got - expected).abs() < 1e-6, "{got} is not {expected}");
+}
+
+const ONE: &str = r#"
+duration = 100
+delta = 10
+[worker]
+cpus = 1
+[[scheduler]]
+name = "s"
+"#;
+
+#[test]
+fn two_tasks_of_thirty_seconds_leave_forty_of_a_hundred() {
+    let text = format!("{ONE}[[scheduler.job]]\nname = \"a\"\nruns = 30\ncount = 2\n");
+    let outcome = play(&text);
+    near(outcome.figures.idle, 0.4);
+    near(outcome.allowed_idle, 0.4);
+    near(outcome.figures.wasted, 0.0);
+    assert_eq!((outcome.totals.jobs, outcome.schedulers[0].met), (2, 2));
+    let rows: Vec<(f64, f64)> = outcome
+        .timeline
+        .segments
+        .iter()
+        .map(|it| (it.from, it.to))
+        .collect();
+    near(rows[0].1, 30.0);
+    near(rows[1].0, 30.0);
+}
+
+#[test]
+fn what_is_late_is_wasted() {
+    // One ends after 30 s and one after 60; they were to be reported within 40.
+    let text = format!(
+        "{ONE}[[scheduler.job]]\nname = \"a\"\nruns = 30\ncount = 2\ndeadline = 40\nestimate = {{ mean = \"1s\" }}\n"
+    );
+    let outcome = play(&text);
+    near(outcome.figures.wasted, 0.3);
+    let scheduler = &outcome.schedulers[0];
+    assert_eq!((scheduler.met, scheduler.missed), (1, 1));
+    assert_eq!(outcome.timeline.misses.len(), 1);
+}
+
+#[test]
+fn slots_are_filled_unasked_and_only_ends_are_told() {
+    let text =
+        format!("{ONE}[[scheduler.job]]\nname = \"a\"\nruns = 25\n[policy]\ndispatch = \"push\"\n");
+    let outcome = play(&text);
+    near(outcome.figures.idle, 0.0);
+    assert_eq!(outcome.totals.jobs, 4);
+    assert!(
+        outcome
+            .contacts
+            .iter()
+            .all(|it| it.kind == ContactKind::Report)
+    );
+    // The last ends with the run.
+    near(outcome.figures.rpcs_per_job, 3.0 / 8.0);
+}
+
+#[test]
+fn tasks_that_are_here_before_it_begins_run_without_anybody() {
+    let text = format!(
+        "{ONE}available = {{ part = 1e-9, mean = \"1s\" }}\n[[scheduler.job]]\nname = \"a\"\nruns = 30\nqueued = 2\ncount = 0\n"
+    );
+    let outcome = play(&text);
+    near(outcome.figures.idle, 0.4);
+    assert_eq!(outcome.totals.contacts, 0);
+    let failed = |it: &Contact| it.result == ContactResult::Failed;
+    assert!(outcome.contacts.iter().filter(|it| failed(it)).count() > 1);
+    assert_eq!(outcome.schedulers[0].met, 0, "nobody could be told");
+}
+
+#[test]
+fn a_worker_refuses_what_would_wait_for_too_long() {
+    // A buffer of ten seconds: no more than twenty may wait, whatever slots the scheduler believes in.
+    let text = format!(
+        "{ONE}slots = 50\n[[scheduler.job]]\nname = \"a\"\nruns = 8\ncount = 50\n[policy]\ndispatch = \"push\"\nwork_buffer_min = 5\nwork_buffer_additional = 5\n"
+    );
+    let outcome = play(&text);
+    near(outcome.figures.idle, 0.0);
+    let most = outcome.series.iter().map(|it| it.schedulers[0].tasks).max();
+    assert!(most <= Some(4), "{most:?}");
+    assert!(outcome.schedulers[0].refused > 5, "{outcome:?}");
+    assert_eq!(outcome.schedulers[0].failed, 0);
+}
+
+#[test]
+fn failing_tasks_run_again() {
+    let text = format!("{ONE}[[scheduler.job]]\nname = \"a\"\nruns = 5\nfails = 0.5\ncount = 3\n");
+    let outcome = play(&text);
+    let scheduler = &outcome.schedulers[0];
+    assert_eq!(scheduler.met, 3);
+    assert_eq!(scheduler.jobs, 3 + scheduler.failed);
+    assert!(scheduler.failed > 0, "the seed was chosen for it");
+}
+
+#[test]
+fn cards_need_their_own_time_and_some_cpu() {
+    let text = r#"
+duration = 100
+delta = 10
+[worker]
+cpus = 1
+[[worker.cards]]
+model = "X"
+count = 1
+speed = 9
+[[scheduler]]
+name = "s"
+[[scheduler.job]]
+name = "a"
+runs = 50
+card = "X"
+cpus = 0.5
+count = 1
+"#;
+    let outcome = play(text);
+    // Half a minute and more of a card that is worth nine CPUs, and of half a CPU.
+    near(outcome.figures.idle, 1.0 - 50.0 * 9.5 / 1000.0);
+    near(outcome.allowed_idle, outcome.figures.idle);
+}
+
+#[test]
+fn cpus_that_have_too_much_to_do_are_slower() {
+    let version = |cpus, cards| Version {
+        cpus,
+        cards,
+        flops: 1.0,
+    };
+    let scale = |cpus, all: &[Version]| cpu_scale(cpus, all.iter());
+    near(scale(4, &[version(3.0, None), version(1.0, None)]), 1.0);
+    near(
+        scale(4, &[version(3.0, None), version(3.0, None)]),
+        4.0 / 6.0,
+    );
+    let card = version(1.0, Some((0, 1.0)));
+    near(scale(4, &[version(4.0, None), card]), 3.0 / 4.0);
+    near(scale(4, &[version(0.0, None), card]), 1.0);
+    near(scale(1, &[]), 1.0);
+}
+
+#[test]
+fn a_worker_that_may_not_compute_does_not() {
+    let text = r#"
+duration = "2h"
+delta = 10
+[worker]
+cpus = 2
+on = { part = 0.6, mean = "5m" }
+active = { part = 0.7, mean = "3m" }
+[[scheduler]]
+name = "s"
+[[scheduler.job]]
+name = "a"
+runs = 45
+"#;
+    let outcome = play(text);
+    let off = outcome.timeline.suspended.iter();
+    let off: f64 = off.map(|(from, to)| to - from).sum();
+    near(outcome.totals.could, 2.0 * 1e9 * (7200.0 - off));
+    assert!(off > 2000.0, "{off}");
+    for piece in &outcome.timeline.segments {
+        let overlaps = |(from, to): &(f64, f64)| piece.from + 1e-6 < *to && *from + 1e-6 < piece.to;
+        assert!(
+            !outcome.timeline.suspended.iter().any(overlaps),
+            "{piece:?}"
+        );
+    }
+    assert!(outcome.figures.idle < 0.05, "{}", outcome.figures.idle);
+}
+
+#[test]
+fn slots_follow_shares_in_whole_instances() {
+    let three = "[worker]\ncpus = 4\n[[scheduler]]\nname = \"a\"\nshare = 25\n[[scheduler.job]]\nname = \"j\"\nruns = 1\n[[scheduler]]\nname = \"b\"\nshare = 60\n[[scheduler.job]]\nname = \"j\"\nruns = 1\n[[scheduler]]\nname = \"c\"\nshare = 15\n[[scheduler.job]]\nname = \"j\"\nruns = 1\n";
+    // 1, 2.4 and 0.6.
+    assert_eq!(talk::slots(&scenario(three)), [[1.0], [2.0], [1.0]]);
+    let fixed = three.replace("share = 15", "share = 15\nslots = 3");
+    assert_eq!(talk::slots(&scenario(&fixed)), [[1.0], [2.0], [3.0]]);
+}

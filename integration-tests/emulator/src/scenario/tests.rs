@@ -1,0 +1,281 @@
+//! Both forms of scenarios, and what is said of bad ones.
+
+use std::fs;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn parse(text: &str) -> Result<Scenario, Problems> {
+    toml::parse(Path::new("x.toml"), text)
+}
+
+fn problems_of(text: &str) -> String {
+    parse(text).unwrap_err().to_string()
+}
+
+const SMALL: &str = r#"
+[worker]
+cpus = 2
+[[scheduler]]
+name = "one"
+[[scheduler.job]]
+name = "a"
+runs = "10s"
+"#;
+
+fn repository() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios")
+}
+
+#[test]
+fn what_is_not_said_has_its_default() {
+    let scenario = parse(SMALL).unwrap();
+    assert_eq!(scenario.duration, 86_400.0);
+    assert_eq!(scenario.profile, Profile::CLUSTER);
+    assert_eq!(scenario.policy.dispatch, Dispatch::Pull);
+    assert_eq!(scenario.policy.linger, 120.0);
+    let job = &scenario.schedulers[0].jobs[0];
+    assert_eq!(job.work, 10.0 * scenario.worker.flops);
+    assert_eq!(job.supply, Supply::Endless);
+    let exact = Estimate::Normal {
+        mean: job.work,
+        deviation: 0.0,
+    };
+    assert_eq!(job.estimate, exact);
+}
+
+#[test]
+fn every_mistake_is_told_at_once_with_its_line_and_key() {
+    let text = r#"duration = "soon"
+profile = "planetary"
+[worker]
+cpus = 0
+on = { part = 1.5, mena = "1h" }
+[policy]
+linger = true
+[[scheduler]]
+share = -1
+no_jobs_for = ["abacus"]
+[[scheduler.job]]
+name = "a"
+card = "A100"
+count = 2.5
+"#;
+    let told = problems_of(text);
+    let expected = [
+        "x.toml:1: duration: must be a span",
+        "x.toml:2: profile: `planetary` is none of `cluster`, `volunteer`",
+        "x.toml:4: worker.cpus: a worker has one CPU at least",
+        "x.toml:5: worker.on.mena: is no key here; those are mean, part",
+        "x.toml:5: worker.on.part: 1.5 is not above 0 and at most 1",
+        "x.toml:7: policy.linger: must be a span",
+        "x.toml:8: scheduler[0].name: missing",
+        "x.toml:9: scheduler[0].share: -1 is not at least 0",
+        "x.toml:10: scheduler[0].no_jobs_for: the worker has no processors called `abacus`",
+        "x.toml:11: scheduler[0].job[0].runs: missing",
+        "x.toml:13: scheduler[0].job[0].card: the worker has no cards of the model `A100`",
+        "x.toml:14: scheduler[0].job[0].count: must be a whole number",
+    ];
+    assert_eq!(told.lines().count(), expected.len(), "{told}");
+    for (line, expected) in told.lines().zip(expected) {
+        assert!(line.starts_with(expected), "{line}\nis not {expected}");
+    }
+}
+
+#[test]
+fn text_that_is_no_toml_is_told_with_its_lines() {
+    let told = problems_of("a = \n[worker\ncpus = 1\nb = ]\n");
+    assert!(told.contains("x.toml:1: "), "{told}");
+    assert!(told.contains("x.toml:2: "), "{told}");
+}
+
+#[test]
+fn what_is_missing_as_a_whole_is_told() {
+    let told = problems_of("seed = 3\n");
+    assert!(told.contains("`[worker]`"), "{told}");
+    assert!(told.contains("`[[scheduler]]`"), "{told}");
+}
+
+#[test]
+fn each_scenario_of_the_repository_is_right_and_says_what_it_shows() {
+    let mut count = 0;
+    for entry in fs::read_dir(repository()).unwrap() {
+        let path = entry.unwrap().path();
+        let state = path.join("client_state.xml");
+        let path = if state.exists() { state } else { path };
+        let scenario = Scenario::read(&path, &Overrides::default());
+        let scenario = scenario.unwrap_or_else(|problems| panic!("{problems}"));
+        assert!(scenario.about.len() > 40, "{}", path.display());
+        count += 1;
+    }
+    assert!(count >= 14, "{count}");
+}
+
+#[test]
+fn one_scenario_in_both_forms_is_the_same() {
+    let read = |path: &str| {
+        let path = repository().join(path);
+        Scenario::read(&path, &Overrides::default()).unwrap_or_else(|told| panic!("{told}"))
+    };
+    let xml = read("sim-2007/client_state.xml");
+    let toml = read("sim-2007-toml.toml");
+    assert_eq!(xml.worker, toml.worker);
+    assert_eq!(xml.policy, toml.policy);
+    assert_eq!(xml.profile, toml.profile);
+    assert_eq!(xml.schedulers, toml.schedulers);
+    assert_eq!((xml.duration, xml.delta), (toml.duration, toml.delta));
+}
+
+#[test]
+fn a_state_file_tells_of_queued_results() {
+    let path = repository().join("save-sample/client_state.xml");
+    let scenario = Scenario::read(&path, &Overrides::default()).unwrap();
+    let job = &scenario.schedulers[0].jobs[0];
+    assert_eq!(job.queued, 1);
+    assert_eq!(job.deadline, Some(604_800.0));
+    assert_eq!(job.work, 3.6e13);
+    // 120.5 credits a day, where a CPU of 2.5 GFLOPS has 500.
+    assert!((scenario.schedulers[0].rec - 0.241).abs() < 1e-12);
+}
+
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn every_mistake_of_all_files_is_told_at_once() {
+    let state = "<client_state>\n<app><name>a</name></app>\n<host_info>\n<p_ncpus>two</p_ncpus>\n<p_fpops>-1</p_fpops>\n</host_info>\n<time_stats>\n<on_frac>0</on_frac>\n</time_stats>\n<project>\n<resource_share>many</resource_share>\n</project>\n<app_version>\n<app_name>b</app_name>\n</app_version>\n<result>\n<wu_name>w</wu_name>\n</result>\n</client_state>\n";
+    let files = [
+        ("client_state.xml", state),
+        (
+            "global_prefs.xml",
+            "<global_preferences>\n<work_buf_min_days>x</work_buf_min_days>\n</global_preferences>",
+        ),
+        ("cc_config.xml", "<cc_config>\n<options>\n</cc_config>"),
+    ];
+    let folder = folder(&files);
+    let path = folder.path().join("client_state.xml");
+    let told = Scenario::read(&path, &Overrides::default()).unwrap_err();
+    let told = told.to_string();
+    for expected in [
+        "client_state.xml:2: app: `<app>` stands before any `<project>`",
+        "client_state.xml:4: host_info/p_ncpus: `two` is no number",
+        "client_state.xml:5: host_info/p_fpops: -1 is not above 0",
+        "client_state.xml:8: time_stats/on_frac: 0 is not above 0",
+        "client_state.xml:10: project/master_url: missing",
+        "client_state.xml:11: project/resource_share: `many` is no number",
+        "client_state.xml:14: app_version/app_name: the project has no app `b`",
+        "client_state.xml:17: result/wu_name: there is no workunit `w`",
+        "global_prefs.xml:2: global_preferences/work_buf_min_days: `x` is no number",
+        "cc_config.xml:3: is no XML",
+    ] {
+        assert!(told.contains(expected), "{expected}\nis not in\n{told}");
+    }
+    assert_eq!(told.lines().count(), 10, "{told}");
+}
+
+#[test]
+fn files_beside_a_state_file_have_its_prefix() {
+    let state = "<client_state><host_info><p_ncpus>1</p_ncpus></host_info><project><project_name>p</project_name></project><app><name>a</name></app><app_version><app_name>a</app_name></app_version></client_state>";
+    let prefs = "<global_preferences><work_buf_min_days>1</work_buf_min_days><cpu_scheduling_period_minutes>5</cpu_scheduling_period_minutes></global_preferences>";
+    let over = "<global_preferences><work_buf_min_days>2</work_buf_min_days></global_preferences>";
+    let config =
+        "<cc_config><options><rec_half_life_days>-1</rec_half_life_days></options></cc_config>";
+    let folder = folder(&[
+        ("my_client_state.xml", state),
+        ("my_global_prefs.xml", prefs),
+        ("my_global_prefs_override.xml", over),
+        ("my_cc_config.xml", config),
+        ("global_prefs.xml", "not looked at"),
+    ]);
+    let path = folder.path().join("my_client_state.xml");
+    let scenario = Scenario::read(&path, &Overrides::default());
+    let scenario = scenario.unwrap_or_else(|told| panic!("{told}"));
+    assert_eq!(scenario.name, "my");
+    assert_eq!(scenario.profile.work_buffer_min, 172_800.0);
+    assert_eq!(scenario.profile.time_slice, 300.0);
+    assert_eq!(scenario.profile.rec_half_life, 864_000.0);
+    let job = &scenario.schedulers[0].jobs[0];
+    assert_eq!((job.work, job.deadline), (3600e11, Some(864_000.0)));
+}
+
+#[test]
+fn projects_without_an_app_that_could_run_are_left_out_unless_they_are_wanted() {
+    let text = r#"
+[worker]
+cpus = 1
+[[worker.cards]]
+model = "none of it"
+count = 0
+[[scheduler]]
+name = "empty"
+[[scheduler]]
+name = "elsewhere"
+[[scheduler.job]]
+name = "a"
+runs = 1
+card = "none of it"
+[[scheduler]]
+name = "here"
+[[scheduler.job]]
+name = "b"
+runs = 1
+"#;
+    let folder = folder(&[("x.toml", text)]);
+    let path = folder.path().join("x.toml");
+    let names = |include| {
+        let overrides = Overrides {
+            include_empty_projects: include,
+            ..Overrides::default()
+        };
+        let scenario = Scenario::read(&path, &overrides).unwrap();
+        let names = scenario.schedulers.into_iter().map(|it| it.name);
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(names(false), ["here"]);
+    assert_eq!(names(true), ["empty", "elsewhere", "here"]);
+}
+
+#[test]
+fn what_no_machine_could_play_is_refused() {
+    let read = |text: &str| {
+        let folder = folder(&[("x.toml", text)]);
+        let path = folder.path().join("x.toml");
+        let told = Scenario::read(&path, &Overrides::default()).unwrap_err();
+        told.to_string()
+    };
+    let long = format!("duration = \"3000d\"\ndelta = 1{SMALL}");
+    assert!(read(&long).contains("ten million steps"));
+    let many = SMALL.replace("cpus = 2", "cpus = 5000");
+    assert!(read(&many).contains("more than 4096 processors"));
+    let twice =
+        format!("{SMALL}[[scheduler]]\nname = \"one\"\n[[scheduler.job]]\nname=\"a\"\nruns=1\n");
+    assert!(read(&twice).contains("two schedulers are called `one`"));
+    let brief = SMALL.replace("10s", "1ms");
+    assert!(read(&brief).contains("less than 0.01 s"));
+    let queued = format!("{SMALL}queued = 10001\n");
+    assert!(read(&queued).contains("more than 10000 tasks are queued"));
+    let often = format!("duration = \"3000d\"\n{SMALL}every = 0.1\n");
+    assert!(read(&often).contains("ten million tasks of one job"));
+    let missing = Scenario::read(Path::new("/nowhere/x.toml"), &Overrides::default());
+    assert!(missing.unwrap_err().to_string().contains("cannot be read"));
+    let other = Scenario::read(Path::new("x.json"), &Overrides::default());
+    assert!(other.unwrap_err().to_string().contains("`.toml` file"));
+}
+
+proptest! {
+    #[test]
+    fn no_text_breaks_a_reader(text in "[ -~\n]{0,200}", number in any::<f64>()) {
+        let _ = parse(&text);
+        let _ = parse(&SMALL.replace("\"10s\"", &number.to_string()));
+        let mut problems = Problems::new(Path::new("x"));
+        xml::parse(Path::new("x"), &text, &mut problems);
+        let state = format!("<client_state><host_info><p_ncpus>{number}</p_ncpus></host_info><project/>{text}</client_state>");
+        xml::parse(Path::new("x"), &state, &mut problems);
+    }
+}

@@ -1,0 +1,386 @@
+//! Scenarios of our own form. The text goes through a parser that keeps all places and goes on after errors.
+
+mod section;
+
+use std::path::Path;
+
+use ::toml::de::DeTable;
+use brasserie_worker_core::work_fetch::{Preemption, Profile, ReportPolicy, RrOrder};
+
+use super::problems::{Limits, Problem, Problems};
+use super::{
+    Cards, Deadlines, Dispatch, Estimate, Job, Jobs, Policy, Scenario, Scheduler, ServerCheck,
+    Supply, Version, Worker,
+};
+use crate::availability::OnOff;
+use section::{Reader, Section, line_of};
+
+/// How long one plays that does not say.
+const DURATION: f64 = 86_400.0;
+/// Its steps, and what its `worker` is worth, likewise.
+const DELTA: f64 = 60.0;
+const FLOPS: f64 = 1e9;
+
+pub(super) fn read(path: &Path) -> Result<Scenario, Problems> {
+    parse(path, &super::text_of(path)?)
+}
+
+pub(super) fn parse(path: &Path, text: &str) -> Result<Scenario, Problems> {
+    let (table, errors) = DeTable::parse_recoverable(text);
+    let mut problems = Problems::new(path);
+    for error in &errors {
+        let line = error.span().map_or(0, |span| line_of(text, span.start));
+        problems.at(line, "", error.message());
+    }
+    problems.none_or(())?;
+    let mut reader = Reader::new(path, text);
+    let mut root = Section::root(table.get_ref());
+    let scenario = scenario(&mut reader, &mut root, super::name_of(path));
+    root.finish(&mut reader);
+    reader.problems.none_or(scenario)
+}
+
+fn scenario(reader: &mut Reader<'_>, root: &mut Section<'_, '_>, name: String) -> Scenario {
+    let mut profile = match root.choice(
+        reader,
+        "profile",
+        &[("cluster", true), ("volunteer", false)],
+    ) {
+        Some(false) => Profile::VOLUNTEER,
+        Some(true) | None => Profile::CLUSTER,
+    };
+    let about = root.text(reader, "about").unwrap_or_default();
+    let duration = root.span(reader, "duration", Limits::STEP);
+    let delta = root.span(reader, "delta", Limits::STEP);
+    let seed = root.whole(reader, "seed").unwrap_or(1);
+    let worker = match root.section(reader, "worker") {
+        Some(mut section) => {
+            let worker = worker(reader, &mut section);
+            section.finish(reader);
+            worker
+        }
+        None => {
+            let text = "missing: `[worker]` says at least how many `cpus` there are";
+            reader.problems.add(Problem::of_all(text));
+            worker(reader, &mut Section::empty("worker"))
+        }
+    };
+    let policy = match root.section(reader, "policy") {
+        Some(mut section) => {
+            let policy = policy(reader, &mut section, &mut profile);
+            section.finish(reader);
+            policy
+        }
+        None => policy(reader, &mut Section::empty("policy"), &mut profile),
+    };
+    let sections = root.sections(reader, "scheduler");
+    if sections.is_empty() {
+        let text = "missing: each `[[scheduler]]` is one that the worker is attached to";
+        reader.problems.add(Problem::of_all(text));
+    }
+    let schedulers = sections.into_iter().map(|mut section| {
+        let scheduler = scheduler(reader, &mut section, &worker);
+        section.finish(reader);
+        scheduler
+    });
+    Scenario {
+        name,
+        about: about.trim().to_owned(),
+        duration: duration.unwrap_or(DURATION),
+        delta: delta.unwrap_or(DELTA),
+        seed,
+        schedulers: schedulers.collect(),
+        profile,
+        worker,
+        policy,
+    }
+}
+
+fn worker(reader: &mut Reader<'_>, section: &mut Section<'_, '_>) -> Worker {
+    let cards = section.sections(reader, "cards").into_iter().map(|mut it| {
+        let cards = Cards {
+            model: it.needed_text(reader, "model"),
+            count: it.count(reader, "count").unwrap_or(1),
+            speed: it.number(reader, "speed", Limits::POSITIVE).unwrap_or(1.0),
+        };
+        it.finish(reader);
+        cards
+    });
+    let cards: Vec<Cards> = cards.collect();
+    let cpus = section.count(reader, "cpus");
+    if cpus == Some(0) || cpus.is_none() && section.is_there() {
+        section.problem(reader, "cpus", "a worker has one CPU at least");
+    }
+    Worker {
+        cpus: cpus.unwrap_or(1),
+        flops: section
+            .number(reader, "flops", Limits::POSITIVE)
+            .unwrap_or(FLOPS),
+        cards,
+        memory: section.number(reader, "memory", Limits::POSITIVE),
+        on: on_off(reader, section, "on"),
+        active: on_off(reader, section, "active"),
+        cards_active: on_off(reader, section, "cards_active"),
+        connected: on_off(reader, section, "connected"),
+    }
+}
+
+fn on_off(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, key: &str) -> OnOff {
+    let Some(mut it) = section.section(reader, key) else {
+        return OnOff::ALWAYS;
+    };
+    let read = OnOff {
+        part: it.number(reader, "part", Limits::PART).unwrap_or(1.0),
+        mean: it
+            .span(reader, "mean", Limits::MEAN)
+            .unwrap_or(OnOff::ALWAYS.mean),
+    };
+    it.finish(reader);
+    read
+}
+
+fn policy(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, profile: &mut Profile) -> Policy {
+    constants(reader, section, profile);
+    let dispatch = [("pull", Dispatch::Pull), ("push", Dispatch::Push)];
+    let preemption = [("off", Preemption::Off), ("suspend", Preemption::Suspend)];
+    let check = [
+        ("estimated_delay", ServerCheck::EstimatedDelay),
+        ("workload", ServerCheck::Workload),
+    ];
+    let edf = section.flag(reader, "edf").unwrap_or(true);
+    let existing_only = section.flag(reader, "existing_jobs_only").unwrap_or(false);
+    Policy {
+        dispatch: section
+            .choice(reader, "dispatch", &dispatch)
+            .unwrap_or(Dispatch::Pull),
+        linger: section
+            .span(reader, "linger", Limits::SPAN)
+            .unwrap_or(profile.linger),
+        deadlines: match edf {
+            true => Deadlines::EarliestFirst,
+            false => Deadlines::Ignored,
+        },
+        preemption: section
+            .choice(reader, "preemption", &preemption)
+            .unwrap_or(Preemption::Off),
+        server_check: section
+            .choice(reader, "server_check", &check)
+            .unwrap_or(ServerCheck::EstimatedDelay),
+        supply: match existing_only {
+            true => Jobs::ExistingOnly,
+            false => Jobs::AsListed,
+        },
+        tells_progress: section.flag(reader, "tells_progress").unwrap_or(false),
+    }
+}
+
+/// Those of the profile that a scenario may set otherwise.
+fn constants(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, profile: &mut Profile) {
+    for (key, constant, limits) in [
+        (
+            "work_buffer_min",
+            &mut profile.work_buffer_min,
+            Limits::SPAN,
+        ),
+        (
+            "work_buffer_additional",
+            &mut profile.work_buffer_additional,
+            Limits::SPAN,
+        ),
+        ("fetch_time", &mut profile.fetch_time, Limits::SPAN),
+        ("driver_period", &mut profile.driver_period, Limits::MEAN),
+        ("fetch_period", &mut profile.fetch_period, Limits::MEAN),
+        (
+            "schedule_period",
+            &mut profile.schedule_period,
+            Limits::MEAN,
+        ),
+        ("rec_half_life", &mut profile.rec_half_life, Limits::STEP),
+        ("time_slice", &mut profile.time_slice, Limits::STEP),
+        (
+            "rpc_backoff_min",
+            &mut profile.rpc_backoff_min,
+            Limits::MEAN,
+        ),
+        (
+            "rpc_backoff_max",
+            &mut profile.rpc_backoff_max,
+            Limits::MEAN,
+        ),
+        (
+            "pair_backoff_min",
+            &mut profile.pair_backoff_min,
+            Limits::MEAN,
+        ),
+        (
+            "pair_backoff_max",
+            &mut profile.pair_backoff_max,
+            Limits::MEAN,
+        ),
+        ("report_delay", &mut profile.report_delay, Limits::SPAN),
+        ("report_cushion", &mut profile.report_cushion, Limits::SPAN),
+    ] {
+        if let Some(span) = section.span(reader, key, limits) {
+            *constant = span;
+        }
+    }
+    let reports = [
+        ("immediate", ReportPolicy::Immediate),
+        ("lazy", ReportPolicy::Lazy),
+    ];
+    if let Some(report) = section.choice(reader, "report", &reports) {
+        profile.report = report;
+    }
+    let orders = [
+        ("priority_evolving", RrOrder::PriorityEvolving),
+        ("priority_static", RrOrder::PriorityStatic),
+        ("insertion", RrOrder::Insertion),
+    ];
+    if let Some(order) = section.choice(reader, "rr_order", &orders) {
+        profile.rr_order = order;
+    }
+}
+
+fn scheduler(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, worker: &Worker) -> Scheduler {
+    let mut no_jobs_for = Vec::new();
+    for name in section.texts(reader, "no_jobs_for") {
+        match (0..worker.types()).find(|of_type| worker.type_name(*of_type) == name) {
+            Some(of_type) => no_jobs_for.push(of_type),
+            None => {
+                let text = format!("the worker has no processors called `{name}`");
+                section.problem(reader, "no_jobs_for", &text);
+            }
+        }
+    }
+    let sections = section.sections(reader, "job");
+    let jobs = sections.into_iter().map(|mut section| {
+        let job = job(reader, &mut section, worker);
+        section.finish(reader);
+        job
+    });
+    Scheduler {
+        jobs: jobs.collect(),
+        name: section.needed_text(reader, "name"),
+        share: section
+            .number(reader, "share", Limits::AMOUNT)
+            .unwrap_or(100.0),
+        available: on_off(reader, section, "available"),
+        no_jobs_for,
+        max_concurrent: section.count(reader, "max_concurrent"),
+        rec: section.number(reader, "rec", Limits::AMOUNT).unwrap_or(0.0),
+        request_delay: section
+            .span(reader, "request_delay", Limits::SPAN)
+            .unwrap_or(0.0),
+        min_request_interval: section
+            .span(reader, "min_request_interval", Limits::SPAN)
+            .unwrap_or(0.0),
+        slots: section.count(reader, "slots"),
+    }
+}
+
+fn job(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, worker: &Worker) -> Job {
+    let alternatives = section.sections(reader, "version");
+    let versions: Vec<Version> = match alternatives.is_empty() {
+        true => vec![version(reader, section, worker)],
+        false => alternatives
+            .into_iter()
+            .map(|mut section| {
+                let version = version(reader, &mut section, worker);
+                section.finish(reader);
+                version
+            })
+            .collect(),
+    };
+    let runs = section.span(reader, "runs", Limits::POSITIVE);
+    if runs.is_none() && !section.has("runs") {
+        section.problem(reader, "runs", "missing: how long a task runs");
+    }
+    let runs = runs.unwrap_or(1.0);
+    let varies = section.span(reader, "varies", Limits::SPAN).unwrap_or(0.0);
+    let flops = versions[0].flops;
+    Job {
+        name: section.needed_text(reader, "name"),
+        work: runs * flops,
+        varies: varies * flops,
+        estimate: estimate(reader, section, runs, flops),
+        deadline: section.span(reader, "deadline", Limits::POSITIVE),
+        weight: section
+            .number(reader, "weight", Limits::AMOUNT)
+            .unwrap_or(1.0),
+        max_concurrent: section.count(reader, "max_concurrent"),
+        memory: section
+            .number(reader, "memory", Limits::AMOUNT)
+            .unwrap_or(0.0),
+        supply: supply(reader, section),
+        bufferable: section.flag(reader, "bufferable").unwrap_or(true),
+        fails: section
+            .number(reader, "fails", Limits::CHANCE)
+            .unwrap_or(0.0),
+        queued: section.count(reader, "queued").unwrap_or(0),
+        versions,
+    }
+}
+
+fn version(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, worker: &Worker) -> Version {
+    let model = section.text(reader, "card");
+    let count = section.number(reader, "cards", Limits::POSITIVE);
+    let cards = model.and_then(|model| {
+        let place = worker.cards.iter().position(|cards| cards.model == model);
+        if place.is_none() {
+            let text = format!("the worker has no cards of the model `{model}`");
+            section.problem(reader, "card", &text);
+        }
+        place.map(|place| (place, count.unwrap_or(1.0)))
+    });
+    if count.is_some() && !section.has("card") {
+        section.problem(reader, "cards", "`card` says of which model they are");
+    }
+    let cpus = section.number(reader, "cpus", Limits::AMOUNT);
+    let cpus = cpus.unwrap_or(if cards.is_some() { 0.0 } else { 1.0 });
+    if cpus == 0.0 && cards.is_none() && !section.has("card") {
+        section.problem(reader, "cpus", "a task without cards needs some CPU");
+    }
+    let speed = section.number(reader, "speed", Limits::POSITIVE);
+    Version {
+        cpus,
+        cards,
+        flops: worker.flops * speed.unwrap_or(1.0),
+    }
+}
+
+fn estimate(
+    reader: &mut Reader<'_>,
+    section: &mut Section<'_, '_>,
+    runs: f64,
+    flops: f64,
+) -> Estimate {
+    if section.is_text("estimate") {
+        return match section.choice(reader, "estimate", &[("unknown", ())]) {
+            Some(()) | None => Estimate::Unknown,
+        };
+    }
+    let Some(mut it) = section.section(reader, "estimate") else {
+        return Estimate::Normal {
+            mean: runs * flops,
+            deviation: 0.0,
+        };
+    };
+    let mean = it.span(reader, "mean", Limits::POSITIVE).unwrap_or(runs);
+    let factor = it.number(reader, "factor", Limits::POSITIVE).unwrap_or(1.0);
+    let spread = it.span(reader, "spread", Limits::SPAN).unwrap_or(0.0);
+    it.finish(reader);
+    Estimate::Normal {
+        mean: mean * factor * flops,
+        deviation: spread * flops,
+    }
+}
+
+fn supply(reader: &mut Reader<'_>, section: &mut Section<'_, '_>) -> Supply {
+    let every = section.span(reader, "every", Limits::MEAN);
+    let count = section.count(reader, "count");
+    match (every, count) {
+        (Some(mean), count) => Supply::Every { mean, count },
+        (None, Some(count)) => Supply::All { count },
+        (None, None) => Supply::Endless,
+    }
+}

@@ -1,0 +1,104 @@
+//! An element whose children are fields with texts.
+
+use roxmltree::Node;
+
+use crate::scenario::problems::{Limits, Problems};
+
+pub(super) struct Fields<'a, 'p> {
+    node: Node<'a, 'a>,
+    problems: &'p mut Problems,
+}
+
+/// From 1.
+pub(super) fn line_of(node: Node<'_, '_>) -> usize {
+    let position = node.document().text_pos_at(node.range().start);
+    usize::try_from(position.row).unwrap_or(0)
+}
+
+impl<'a, 'p> Fields<'a, 'p> {
+    pub fn new<'i: 'a>(node: Node<'a, 'i>, problems: &'p mut Problems) -> Fields<'a, 'p> {
+        Fields { node, problems }
+    }
+
+    /// Of another element, for the same list of mistakes.
+    pub fn of<'b>(&'b mut self, node: Node<'a, 'a>) -> Fields<'a, 'b> {
+        Fields {
+            node,
+            problems: self.problems,
+        }
+    }
+
+    /// The last of this name counts.
+    pub fn child(&self, name: &str) -> Option<Node<'a, 'a>> {
+        let mut children = self.node.children().rev();
+        children.find(|node| node.has_tag_name(name))
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.child(name).is_some()
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{}/{name}", self.node.tag_name().name())
+    }
+
+    pub fn problem(&mut self, name: &str, text: &str) {
+        let line = line_of(self.child(name).unwrap_or(self.node));
+        let key = self.key(name);
+        self.problems.at(line, &key, text);
+    }
+
+    pub fn text(&self, name: &str) -> Option<String> {
+        let text = self.child(name)?.text().unwrap_or_default();
+        Some(text.trim().to_owned())
+    }
+
+    pub fn needed_text(&mut self, name: &str) -> Option<String> {
+        let text = self.text(name).filter(|text| !text.is_empty());
+        if text.is_none() {
+            self.problem(name, "missing, or empty");
+        }
+        text
+    }
+
+    pub fn number(&mut self, name: &str, limits: Limits) -> Option<f64> {
+        let text = self.text(name)?;
+        match text.parse::<f64>() {
+            Ok(number) if number.is_finite() => {
+                let line = line_of(self.child(name).unwrap_or(self.node));
+                let key = self.key(name);
+                self.problems.within(line, &key, number, limits)
+            }
+            Ok(_) | Err(_) => {
+                let short: String = text.chars().take(40).collect();
+                self.problem(name, &format!("`{short}` is no number"));
+                None
+            }
+        }
+    }
+
+    pub fn needed_number(&mut self, name: &str, limits: Limits) -> Option<f64> {
+        if !self.has(name) {
+            self.problem(name, "missing");
+        }
+        self.number(name, limits)
+    }
+
+    /// Written as a number like all others here.
+    pub fn count(&mut self, name: &str) -> Option<u32> {
+        const COUNT: Limits = Limits::from(0.0, 1e6);
+        let number = self.number(name, COUNT)?;
+        if number.fract() != 0.0 {
+            self.problem(name, &format!("{number} is no whole number"));
+            return None;
+        }
+        Some(number as u32)
+    }
+
+    pub fn needed_count(&mut self, name: &str) -> Option<u32> {
+        if !self.has(name) {
+            self.problem(name, "missing");
+        }
+        self.count(name)
+    }
+}

@@ -1,0 +1,354 @@
+//! What a scheduler sends: for what was asked for, or for its slots.
+
+use std::collections::BTreeSet;
+
+use super::{Credit, Sent, Server, Want};
+use crate::scenario::{Estimate, Job, Scenario, ServerCheck};
+
+/// For one request no more tasks are sent than this many for each processor.
+const MOST_PER_PROCESSOR: u32 = 10;
+/// Run times have this part of what is usual at least, however they vary.
+const LEAST_PART: f64 = 0.05;
+
+/// A request as it comes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    /// By type.
+    pub wants: Vec<Want>,
+    /// What the worker has of this scheduler.
+    pub known: Vec<Known>,
+    pub linger: f64,
+}
+
+/// A task that the worker has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Known {
+    /// Seconds of run time that it still takes.
+    pub remaining: f64,
+    /// Seconds until it must have run.
+    pub deadline: Option<f64>,
+}
+
+/// What became of a wish; none where nothing was wished for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Granted(u32),
+    NoWork,
+    Limited,
+    Deadline,
+    NoApps,
+    Deferred,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    pub sent: Vec<Sent>,
+    /// By type.
+    pub verdicts: Vec<Option<Verdict>>,
+    pub request_delay: f64,
+    /// Types that no job uses.
+    pub no_apps: Vec<usize>,
+}
+
+/// Which ways to run a job were looked at in vain for one request: the job, and the place of the version.
+type Rejected = BTreeSet<(usize, usize)>;
+
+impl Server {
+    /// A request that has come.
+    pub fn request(&mut self, scenario: &Scenario, now: f64, asked: Asked) -> Answer {
+        self.advance(now);
+        let own = self.own(scenario);
+        let interval = own.min_request_interval;
+        let since = self.last_request.map_or(f64::INFINITY, |last| now - last);
+        self.last_request = Some(now);
+        let wanted: Vec<bool> = asked.wants.iter().map(Want::wants_something).collect();
+        if since < interval {
+            let deferred = |wanted: &bool| wanted.then_some(Verdict::Deferred);
+            return Answer {
+                sent: Vec::new(),
+                verdicts: wanted.iter().map(deferred).collect(),
+                request_delay: (1.01 * interval).max(interval + 1.0),
+                no_apps: Vec::new(),
+            };
+        }
+        let processors: u32 = (0..scenario.worker.types())
+            .map(|of_type| scenario.worker.instances(of_type))
+            .sum();
+        self.credit = Some(Credit {
+            wants: asked.wants,
+            known: asked.known,
+            until: now + asked.linger,
+            left: processors.saturating_mul(MOST_PER_PROCESSOR),
+        });
+        let mut rejected = Rejected::new();
+        let sent = self.spend(scenario, now, &mut rejected);
+        let types = 0..scenario.worker.types();
+        let verdicts = types
+            .clone()
+            .map(|of_type| {
+                let wanted = wanted[of_type];
+                wanted.then(|| self.verdict(scenario, of_type, &sent, &rejected))
+            })
+            .collect();
+        Answer {
+            sent,
+            verdicts,
+            request_delay: own.request_delay,
+            no_apps: types.filter(|it| !self.has_apps(scenario, *it)).collect(),
+        }
+    }
+
+    /// What has become ready since the last request, if that is still good.
+    pub fn linger(&mut self, scenario: &Scenario, now: f64) -> Vec<Sent> {
+        self.advance(now);
+        if self
+            .credit
+            .as_ref()
+            .is_none_or(|credit| credit.until <= now)
+        {
+            self.credit = None;
+            return Vec::new();
+        }
+        if now < self.busy_until {
+            return Vec::new();
+        }
+        self.spend(scenario, now, &mut Rejected::new())
+    }
+
+    /// Without being asked: as much as it has slots for. What does not fit into what is left of them waits.
+    pub fn push(&mut self, scenario: &Scenario, now: f64, slots: &[f64]) -> Vec<Sent> {
+        self.advance(now);
+        if now < self.busy_until {
+            return Vec::new();
+        }
+        let mut free = slots.to_vec();
+        for (of_type, instances) in self.held.values() {
+            free[*of_type] -= instances;
+        }
+        let mut sent = Vec::new();
+        loop {
+            let own = self.own(scenario);
+            let fits = |job: &Job| {
+                let versions = job.versions.iter().enumerate();
+                let fitting =
+                    versions.filter(|(_, it)| it.of_its_type() <= free[it.of_type()] + 1e-9);
+                let fastest =
+                    fitting.max_by(|(_, one), (_, other)| one.flops.total_cmp(&other.flops));
+                fastest.map(|(version, _)| version)
+            };
+            let open = own.jobs.iter().zip(&self.pools);
+            let weights: Vec<f64> = open
+                .map(|(job, pool)| match pool.is_empty() || fits(job).is_none() {
+                    true => 0.0,
+                    false => job.weight,
+                })
+                .collect();
+            let Some(job) = self.chance.weighted(weights.iter().copied()) else {
+                return sent;
+            };
+            let Some(version) = fits(&own.jobs[job]) else {
+                return sent;
+            };
+            let of = own.jobs[job].versions[version];
+            free[of.of_type()] -= of.of_its_type();
+            self.pools[job].take();
+            sent.push(self.draw(scenario, job, version, now));
+        }
+    }
+
+    fn spend(&mut self, scenario: &Scenario, now: f64, rejected: &mut Rejected) -> Vec<Sent> {
+        let mut sent = Vec::new();
+        let Some(mut credit) = self.credit.take() else {
+            return sent;
+        };
+        while credit.left > 0 {
+            let own = self.own(scenario);
+            let open = own.jobs.iter().zip(&self.pools).enumerate();
+            let weights: Vec<f64> = open
+                .map(|(place, (job, pool))| {
+                    let version = wanted_version(job, place, &credit, rejected);
+                    match pool.is_empty() || version.is_none() {
+                        true => 0.0,
+                        false => job.weight,
+                    }
+                })
+                .collect();
+            let Some(job) = self.chance.weighted(weights.iter().copied()) else {
+                break;
+            };
+            let Some(version) = wanted_version(&own.jobs[job], job, &credit, rejected) else {
+                break;
+            };
+            let task = self.draw(scenario, job, version, now);
+            if !is_feasible(scenario, &own.jobs[job], &task, &credit) {
+                rejected.insert((job, version));
+                continue;
+            }
+            charge(scenario, &own.jobs[job], &task, &mut credit);
+            self.pools[job].take();
+            sent.push(task);
+        }
+        if credit.until > now {
+            self.credit = Some(credit);
+        }
+        sent
+    }
+
+    /// A task of the job, as chance will have it.
+    pub(super) fn draw(
+        &mut self,
+        scenario: &Scenario,
+        job: usize,
+        version: usize,
+        now: f64,
+    ) -> Sent {
+        let of = &scenario.schedulers[self.place].jobs[job];
+        let flops = of.versions[version].flops;
+        let work = self.sizes.normal(of.work, of.varies);
+        let (mean, deviation) = match of.estimate {
+            Estimate::Unknown => (0.0, 0.0),
+            Estimate::Normal { mean, deviation } => (mean, deviation),
+        };
+        let estimate = self.sizes.normal(mean, deviation).max(0.0) / flops;
+        let (luck, part) = (self.sizes.unit(), self.sizes.unit());
+        let work = work.max(LEAST_PART * of.work);
+        Sent {
+            job,
+            version,
+            work,
+            estimate: (of.estimate != Estimate::Unknown).then_some(estimate),
+            deadline: of.deadline.map(|bound| now + bound),
+            fails_at: (luck < of.fails).then_some(part * work),
+        }
+    }
+
+    fn has_apps(&self, scenario: &Scenario, of_type: usize) -> bool {
+        let own = self.own(scenario);
+        let mut versions = own.jobs.iter().flat_map(|job| &job.versions);
+        !own.no_jobs_for.contains(&of_type) && versions.any(|it| it.of_type() == of_type)
+    }
+
+    fn verdict(
+        &self,
+        scenario: &Scenario,
+        of_type: usize,
+        sent: &[Sent],
+        rejected: &Rejected,
+    ) -> Verdict {
+        let own = self.own(scenario);
+        let type_of = |job: usize, version: usize| own.jobs[job].versions[version].of_type();
+        let its = sent
+            .iter()
+            .filter(|it| type_of(it.job, it.version) == of_type);
+        let granted = u32::try_from(its.count()).unwrap_or(u32::MAX);
+        let mut ready = own.jobs.iter().zip(&self.pools);
+        let has = |job: &Job| job.versions.iter().any(|it| it.of_type() == of_type);
+        if granted > 0 {
+            Verdict::Granted(granted)
+        } else if !self.has_apps(scenario, of_type) {
+            Verdict::NoApps
+        } else if rejected
+            .iter()
+            .any(|&(job, at)| type_of(job, at) == of_type)
+        {
+            Verdict::Deadline
+        } else if ready.any(|(job, pool)| !pool.is_empty() && has(job)) {
+            Verdict::Limited
+        } else {
+            Verdict::NoWork
+        }
+    }
+}
+
+/// The fastest way to run the job for which something is wanted.
+fn wanted_version(job: &Job, place: usize, credit: &Credit, rejected: &Rejected) -> Option<usize> {
+    let wanted = |of_type: usize| {
+        let want = &credit.wants[of_type];
+        match job.bufferable {
+            true => want.secs > 0.0 || want.instances > 0.0,
+            false => want.idle > 0.0,
+        }
+    };
+    let versions = job.versions.iter().enumerate();
+    let open = versions
+        .filter(|(at, version)| wanted(version.of_type()) && !rejected.contains(&(place, *at)));
+    open.max_by(|(_, one), (_, other)| one.flops.total_cmp(&other.flops))
+        .map(|(at, _)| at)
+}
+
+/// Whether it would make its deadline, as far as the scheduler can see.
+fn is_feasible(scenario: &Scenario, job: &Job, task: &Sent, credit: &Credit) -> bool {
+    let Some(bound) = job.deadline else {
+        return true;
+    };
+    let takes = task.estimate.unwrap_or(0.0);
+    match scenario.policy.server_check {
+        ServerCheck::EstimatedDelay => {
+            let of_type = job.versions[task.version].of_type();
+            credit.wants[of_type].delay + takes <= bound
+        }
+        ServerCheck::Workload => {
+            let candidate = Known {
+                remaining: takes,
+                deadline: Some(bound),
+            };
+            has_room(
+                scenario.worker.cpus as usize,
+                &credit.known,
+                candidate,
+                scenario.profile.low_water(),
+            )
+        }
+    }
+}
+
+/// Whether the tasks of the worker, run by their deadlines, end as they would without this one, and it ends in time.
+pub(super) fn has_room(cpus: usize, known: &[Known], candidate: Known, cushion: f64) -> bool {
+    let late_by = |tasks: &[Known]| -> Vec<f64> {
+        let mut order: Vec<usize> = (0..tasks.len()).collect();
+        let due = |at: &usize| tasks[*at].deadline.unwrap_or(f64::INFINITY) - cushion;
+        order.sort_by(|one, other| due(one).total_cmp(&due(other)).then(one.cmp(other)));
+        let mut booked = vec![0.0_f64; cpus.max(1)];
+        let mut late = vec![0.0; tasks.len()];
+        for at in order {
+            let firsts = booked.iter_mut();
+            if let Some(cpu) = firsts.min_by(|one, other| one.total_cmp(other)) {
+                *cpu += tasks[at].remaining;
+                late[at] = (*cpu - due(&at)).max(0.0);
+            }
+        }
+        late
+    };
+    let before = late_by(known);
+    let mut with = known.to_vec();
+    with.push(candidate);
+    let after = late_by(&with);
+    let others_stay = before.iter().zip(&after).all(|(one, other)| other <= one);
+    others_stay && after.last().is_some_and(|late| *late <= 0.0)
+}
+
+/// Takes what the task will use off what was asked for; what it uses of the CPU beside cards, too.
+fn charge(scenario: &Scenario, job: &Job, task: &Sent, credit: &mut Credit) {
+    let version = &job.versions[task.version];
+    let takes = task
+        .estimate
+        .unwrap_or(brasserie_common::work::DEFAULT_ESTIMATE);
+    let of_type = version.of_type();
+    let mut take = |of_type: usize, usage: f64| {
+        let want = &mut credit.wants[of_type];
+        want.secs -= takes * usage;
+        want.instances -= usage;
+        want.idle -= usage;
+    };
+    take(of_type, version.of_its_type());
+    if of_type != 0 && version.cpus > 0.0 {
+        take(0, version.cpus);
+    }
+    let instances = f64::from(scenario.worker.instances(of_type)).max(1.0);
+    credit.wants[of_type].delay += takes * version.of_its_type() / instances;
+    credit.left -= 1;
+    credit.known.push(Known {
+        remaining: takes,
+        deadline: job.deadline,
+    });
+}

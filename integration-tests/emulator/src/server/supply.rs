@@ -1,0 +1,80 @@
+//! Tasks of one job that are ready to be sent.
+
+use crate::dice::Dice;
+use crate::scenario::{Jobs, Supply};
+
+#[derive(Clone, Debug)]
+pub struct Pool {
+    supply: Supply,
+    dice: Dice,
+    /// Ready now; of an endless supply it does not matter.
+    ready: u64,
+    next_arrival: f64,
+    /// How many are still to come; none: without end.
+    to_come: Option<u32>,
+}
+
+impl Pool {
+    pub fn new(supply: Supply, jobs: Jobs, dice: Dice, now: f64) -> Self {
+        let supply = match jobs {
+            Jobs::AsListed => supply,
+            Jobs::ExistingOnly => Supply::All { count: 0 },
+        };
+        let mut pool = Pool {
+            supply,
+            dice,
+            ready: 0,
+            next_arrival: f64::INFINITY,
+            to_come: Some(0),
+        };
+        match supply {
+            Supply::Endless => {}
+            Supply::All { count } => pool.ready = u64::from(count),
+            Supply::Every { mean, count } => {
+                pool.to_come = count;
+                pool.next_arrival = now;
+                pool.plan(mean);
+            }
+        }
+        pool
+    }
+
+    fn plan(&mut self, mean: f64) {
+        self.next_arrival = match self.to_come {
+            Some(0) => f64::INFINITY,
+            Some(_) | None => self.next_arrival + self.dice.exponential(mean),
+        };
+    }
+
+    pub fn next_arrival(&self) -> f64 {
+        self.next_arrival
+    }
+
+    /// What has come by now is ready.
+    pub fn advance(&mut self, now: f64) {
+        let Supply::Every { mean, .. } = self.supply else {
+            return;
+        };
+        while self.next_arrival <= now {
+            self.ready += 1;
+            self.to_come = self.to_come.map(|left| left.saturating_sub(1));
+            self.plan(mean);
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        match self.supply {
+            Supply::Endless => false,
+            Supply::All { .. } | Supply::Every { .. } => self.ready == 0,
+        }
+    }
+
+    pub fn take(&mut self) {
+        self.ready = self.ready.saturating_sub(1);
+    }
+
+    /// One that was taken has to run again.
+    pub fn give_back(&mut self) {
+        self.ready += 1;
+    }
+}

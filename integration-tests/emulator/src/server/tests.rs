@@ -1,0 +1,245 @@
+//! What simulated schedulers send, and what they say.
+
+use std::path::Path;
+
+use super::sending::has_room;
+use super::*;
+use crate::scenario::{START, ServerCheck};
+
+/// Two CPUs, and a card.
+fn scenario(job: &str) -> Scenario {
+    let text = format!(
+        "[worker]\ncpus = 2\n[[worker.cards]]\nmodel = \"X\"\ncount = 1\nspeed = 10\n[[scheduler]]\nname = \"s\"\n{job}"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.toml");
+    std::fs::write(&path, text).unwrap();
+    let overrides = crate::scenario::Overrides::default();
+    Scenario::read(Path::new(&path), &overrides).unwrap_or_else(|told| panic!("{told}"))
+}
+
+fn job(more: &str) -> Scenario {
+    scenario(&format!(
+        "[[scheduler.job]]\nname = \"a\"\nruns = 3600\n{more}\n"
+    ))
+}
+
+fn want(secs: f64, instances: f64, idle: f64) -> Want {
+    Want {
+        secs,
+        instances,
+        idle,
+        delay: 0.0,
+    }
+}
+
+fn asked(cpu: Want, linger: f64) -> Asked {
+    Asked {
+        wants: vec![cpu, Want::default()],
+        known: Vec::new(),
+        linger,
+    }
+}
+
+fn ask(scenario: &Scenario, cpu: Want) -> Answer {
+    let mut server = Server::new(scenario, 0, START);
+    server.request(scenario, START, asked(cpu, 0.0))
+}
+
+#[test]
+fn the_last_task_may_exceed_what_was_asked_for() {
+    // 9000 s and 2 instances, tasks of 3600 s: three are sent.
+    let answer = ask(&job(""), want(9000.0, 2.0, 0.0));
+    assert_eq!(answer.sent.len(), 3);
+    assert_eq!(answer.verdicts, [Some(Verdict::Granted(3)), None]);
+    assert_eq!(answer.no_apps, [1]);
+    assert_eq!(ask(&job(""), want(3600.0, 0.0, 0.0)).sent.len(), 1);
+    assert_eq!(ask(&job(""), want(1.0, 2.0, 0.0)).sent.len(), 2);
+}
+
+#[test]
+fn what_may_not_wait_is_sent_for_idle_instances_only() {
+    let impatient = job("bufferable = false");
+    assert_eq!(ask(&impatient, want(9000.0, 2.0, 1.0)).sent.len(), 1);
+    let none = ask(&impatient, want(9000.0, 2.0, 0.0));
+    assert_eq!(none.verdicts[0], Some(Verdict::Limited));
+}
+
+#[test]
+fn for_one_request_there_are_ten_tasks_a_processor() {
+    let none = job("estimate = { mean = \"1ms\" }");
+    assert_eq!(ask(&none, want(9000.0, 0.0, 0.0)).sent.len(), 30);
+}
+
+#[test]
+fn whoever_has_nothing_says_why() {
+    let verdict = |scenario: &Scenario, cpu| ask(scenario, cpu).verdicts[0];
+    let some = want(100.0, 1.0, 1.0);
+    assert_eq!(verdict(&job("count = 0"), some), Some(Verdict::NoWork));
+    assert_eq!(verdict(&job("card = \"X\""), some), Some(Verdict::NoApps));
+    let late = Want {
+        delay: 400.0,
+        ..some
+    };
+    assert_eq!(
+        verdict(&job("deadline = 4000"), late),
+        Some(Verdict::Granted(1))
+    );
+    assert_eq!(
+        verdict(&job("deadline = 3999"), late),
+        Some(Verdict::Deadline)
+    );
+    assert_eq!(verdict(&job(""), Want::default()), None);
+}
+
+#[test]
+fn each_task_that_is_sent_delays_the_next() {
+    // The delay grows by half an hour with each, on two CPUs: 1800 + 3600 is too late for the second.
+    let answer = ask(&job("deadline = 5000"), want(1e6, 2.0, 2.0));
+    assert_eq!(answer.sent.len(), 1);
+}
+
+#[test]
+fn the_fastest_way_that_was_asked_for_is_taken() {
+    let both = scenario(
+        "[[scheduler.job]]\nname = \"a\"\nruns = 100\n[[scheduler.job.version]]\ncpus = 1\n[[scheduler.job.version]]\ncard = \"X\"\ncpus = 0.5\nspeed = 4\n",
+    );
+    let mut server = Server::new(&both, 0, START);
+    let wants = vec![want(60.0, 0.0, 0.0), want(30.0, 0.0, 0.0)];
+    let asked = Asked {
+        wants,
+        known: Vec::new(),
+        linger: 0.0,
+    };
+    let answer = server.request(&both, START, asked);
+    let versions: Vec<usize> = answer.sent.iter().map(|it| it.version).collect();
+    // Two take 25 s of the card, and of the CPU half of that each; the rest of the CPU's minute is for the other version.
+    assert_eq!(versions, [1, 1, 0]);
+}
+
+#[test]
+fn a_lingering_request_is_spent_when_tasks_come() {
+    let rare = scenario("[[scheduler.job]]\nname = \"a\"\nruns = 50\nevery = 10\ncount = 1\n");
+    let mut server = Server::new(&rare, 0, START);
+    let answer = server.request(&rare, START, asked(want(10.0, 0.0, 0.0), 120.0));
+    assert_eq!(answer.verdicts[0], Some(Verdict::NoWork));
+    let comes = server.wakes(&rare, START);
+    assert!(comes > START && comes.is_finite());
+    assert_eq!(server.linger(&rare, comes - 0.001), []);
+    let in_time = comes < START + 120.0;
+    assert_eq!(server.linger(&rare, comes).len(), usize::from(in_time));
+    assert!(in_time, "the seed was chosen for it");
+    assert_eq!(server.wakes(&rare, comes), f64::INFINITY);
+    // Without lingering nothing is left to spend.
+    let mut server = Server::new(&rare, 0, START);
+    server.request(&rare, START, asked(want(10.0, 0.0, 0.0), 0.0));
+    assert_eq!(server.linger(&rare, comes), []);
+}
+
+#[test]
+fn who_comes_too_soon_is_deferred() {
+    let slow = scenario("min_request_interval = 10\n[[scheduler.job]]\nname = \"a\"\nruns = 5\n");
+    let mut server = Server::new(&slow, 0, START);
+    let request = |server: &mut Server, at: f64| {
+        server.request(&slow, START + at, asked(want(1.0, 0.0, 0.0), 0.0))
+    };
+    assert_eq!(request(&mut server, 0.0).sent.len(), 1);
+    let soon = request(&mut server, 9.9);
+    assert_eq!(soon.verdicts[0], Some(Verdict::Deferred));
+    // The interval plus a second, which is more than a hundredth of it.
+    assert_eq!((soon.sent.len(), soon.request_delay), (0, 11.0));
+    assert_eq!(request(&mut server, 20.9).sent.len(), 1);
+}
+
+#[test]
+fn unasked_there_is_as_much_as_there_are_slots_for() {
+    let both = scenario(
+        "[[scheduler.job]]\nname = \"a\"\nruns = 5\ncount = 5\n[[scheduler.job]]\nname = \"b\"\nruns = 5\ncard = \"X\"\ncount = 5\n",
+    );
+    let mut server = Server::new(&both, 0, START);
+    let sent = server.push(&both, START, &[2.0, 1.0]);
+    assert_eq!(sent.len(), 3);
+    for (number, sent) in sent.iter().enumerate() {
+        server.has_sent(&both, number as u64, sent);
+    }
+    assert_eq!(server.push(&both, START, &[2.0, 1.0]), []);
+    server.has_ended(0, sent[0].job, true);
+    assert_eq!(server.push(&both, START, &[2.0, 1.0]).len(), 1);
+}
+
+#[test]
+fn what_has_failed_is_there_again() {
+    let one = job("count = 1");
+    let mut server = Server::new(&one, 0, START);
+    let some = || asked(want(1.0, 0.0, 0.0), 0.0);
+    assert_eq!(server.request(&one, START, some()).sent.len(), 1);
+    assert_eq!(server.request(&one, START, some()).sent.len(), 0);
+    server.has_ended(1, 0, false);
+    assert_eq!(server.request(&one, START, some()).sent.len(), 1);
+    server.has_ended(2, 0, true);
+    assert_eq!(server.request(&one, START, some()).sent.len(), 0);
+}
+
+#[test]
+fn who_is_full_is_left_alone_for_a_moment() {
+    let one = scenario("slots = 9\n[[scheduler.job]]\nname = \"a\"\nruns = 5\ncount = 1\n");
+    let mut server = Server::new(&one, 0, START);
+    let sent = server.push(&one, START, &[1.0, 0.0]);
+    assert_eq!(sent.len(), 1);
+    server.is_refused(sent[0].job, START);
+    assert_eq!(server.push(&one, START + 0.149, &[1.0, 0.0]), []);
+    assert_eq!(server.push(&one, START + 0.15, &[1.0, 0.0]).len(), 1);
+}
+
+fn known(remaining: f64, deadline: f64) -> Known {
+    Known {
+        remaining,
+        deadline: Some(deadline),
+    }
+}
+
+#[test]
+fn by_the_workload_a_task_must_not_make_others_late() {
+    let two = [known(10.0, 20.0), known(10.0, 20.0)];
+    // Each on a CPU, and then there is room until the deadlines.
+    assert!(has_room(2, &two, known(10.0, 30.0), 0.0));
+    assert!(has_room(2, &two, known(10.0, 10.0), 0.0));
+    assert!(!has_room(2, &two, known(11.0, 10.9), 0.0));
+    let tight = [known(10.0, 19.0), known(10.0, 19.0)];
+    assert!(!has_room(2, &tight, known(10.0, 15.0), 0.0));
+    // With the first of the deadlines it goes first, and the second of the others is late.
+    assert!(!has_room(1, &two, known(1.0, 5.0), 0.0));
+    // What is late already must not be later.
+    let late = [known(10.0, 5.0)];
+    assert!(!has_room(1, &late, known(1.0, 1.0), 0.0));
+    assert!(has_room(1, &late, known(1.0, 11.0), 0.0));
+    // All is to be done before the deadlines by the cushion.
+    assert!(!has_room(1, &late, known(1.0, 11.0), 1.0));
+    let ever = Known {
+        remaining: 99.0,
+        deadline: None,
+    };
+    assert!(has_room(1, &[ever], known(1.0, 1.0), 0.0));
+}
+
+#[test]
+fn the_workload_is_looked_at_if_the_scenario_says_so() {
+    let mut scenario = job("deadline = 4000");
+    scenario.policy.server_check = ServerCheck::Workload;
+    let mut server = Server::new(&scenario, 0, START);
+    let asked = Asked {
+        known: vec![known(3600.0, 3900.0), known(3600.0, 3900.0)],
+        ..asked(want(10.0, 0.0, 0.0), 0.0)
+    };
+    let answer = server.request(&scenario, START, asked);
+    assert_eq!(answer.verdicts[0], Some(Verdict::Deadline));
+}
+
+#[test]
+fn the_same_seed_has_the_same_tasks() {
+    let varied = job("varies = 600\nestimate = { spread = 600 }\nfails = 0.5");
+    let sent = || ask(&varied, want(9000.0, 2.0, 0.0)).sent;
+    assert_eq!(sent(), sent());
+    let works: Vec<f64> = sent().iter().map(|it| it.work).collect();
+    assert!(works[0] != works[1], "{works:?}");
+}

@@ -1,0 +1,388 @@
+//! Many workers want work of one scheduler that is away for a while, and comes back.
+//!
+//! What is looked at is how many of them come at once then, and how soon all of them have something to do again: with the policies of our
+//! worker, with a fixed wait between tries, and without any wait at all. The scheduler serves so many requests a second; all others are
+//! told to come again later.
+
+mod askers;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt::Write as _;
+
+use brasserie_common::Time;
+use serde::Serialize;
+
+use crate::client::{seconds, span};
+use crate::dice::{Dice, Stream};
+use crate::output::chart::Svg;
+use crate::output::text;
+use askers::Asker;
+
+/// What happens. Spans are seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Storm {
+    pub workers: usize,
+    /// When the scheduler goes, and for how long.
+    pub goes: f64,
+    pub outage: f64,
+    /// How long it is looked on after that.
+    pub after: f64,
+    /// What it serves in a second.
+    pub rate_limit: u32,
+    /// When those whom it does not serve are to come again.
+    pub defer: f64,
+    /// How long each task runs.
+    pub task: f64,
+    /// The wait of those that have a fixed one.
+    pub fixed_retry: f64,
+    pub seed: u64,
+}
+
+impl Default for Storm {
+    fn default() -> Self {
+        Storm {
+            workers: 1000,
+            goes: 300.0,
+            outage: 600.0,
+            after: 600.0,
+            rate_limit: 50,
+            defer: 10.0,
+            task: 300.0,
+            fixed_retry: 5.0,
+            seed: 1,
+        }
+    }
+}
+
+/// How workers wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Waiting {
+    /// Twice a second, as often as a worker looks.
+    None,
+    Fixed,
+    Ours,
+}
+
+impl Waiting {
+    pub const ALL: [Waiting; 3] = [Waiting::None, Waiting::Fixed, Waiting::Ours];
+
+    fn name(self, storm: &Storm) -> String {
+        match self {
+            Waiting::None => "no backoff".to_owned(),
+            Waiting::Fixed => format!("fixed retry, {} s", storm.fixed_retry),
+            Waiting::Ours => "ours".to_owned(),
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StormOutcome {
+    pub waiting: Waiting,
+    pub name: String,
+    /// Requests within any second after the return: the most.
+    pub peak_rate: usize,
+    /// Requests while nobody was there, and those that were not served after.
+    pub in_vain: usize,
+    pub deferred: usize,
+    /// Seconds from the return until all workers had something to do; none: they never had at once.
+    pub full_after: Option<f64>,
+    /// Seconds from the return until the last worker that had nothing to do was served, and whether all were.
+    pub longest_wait: f64,
+    pub starved: usize,
+    /// Of all that could have been done after the return.
+    pub idle_after: f64,
+    /// Requests in each second.
+    #[serde(skip)]
+    pub rate: Vec<u32>,
+}
+
+/// Plays it.
+pub fn play(storm: &Storm, waiting: Waiting) -> StormOutcome {
+    let mut course = Course::new(storm, waiting);
+    course.run();
+    course.finish(waiting)
+}
+
+struct Worker {
+    asker: Asker,
+    begins: Time,
+    /// The tasks that it has are done then.
+    busy_until: Time,
+}
+
+struct Course<'a> {
+    storm: &'a Storm,
+    workers: Vec<Worker>,
+    /// What may be served still, and since when.
+    tokens: f64,
+    filled_at: Time,
+    requests: Vec<Time>,
+    in_vain: usize,
+    deferred: usize,
+    /// When each was served first after the return.
+    served: Vec<Option<Time>>,
+    /// Spans in which a worker had nothing to do, after the return.
+    idle: Vec<(Time, Time)>,
+}
+
+impl<'a> Course<'a> {
+    fn new(storm: &'a Storm, waiting: Waiting) -> Self {
+        let mut dice = Dice::new(storm.seed, Stream::Storm, 0);
+        let worker = |place: usize| {
+            // Not all at once, which would be a storm of its own.
+            let begins = Time::ZERO + span(dice.unit() * storm.goes / 2.0);
+            let left = dice.unit() * storm.task;
+            let seed = storm
+                .seed
+                .wrapping_mul(1_000_003)
+                .wrapping_add(place as u64);
+            Worker {
+                asker: Asker::new(waiting, storm, seed, (begins, left)),
+                busy_until: begins + span(left),
+                begins,
+            }
+        };
+        Course {
+            workers: (0..storm.workers).map(worker).collect(),
+            tokens: f64::from(storm.rate_limit),
+            filled_at: Time::ZERO,
+            requests: Vec::new(),
+            in_vain: 0,
+            deferred: 0,
+            served: vec![None; storm.workers],
+            idle: Vec::new(),
+            storm,
+        }
+    }
+
+    fn goes(&self) -> Time {
+        Time::ZERO + span(self.storm.goes)
+    }
+
+    fn is_back(&self) -> Time {
+        Time::ZERO + span(self.storm.goes + self.storm.outage)
+    }
+
+    fn end(&self) -> Time {
+        self.is_back() + span(self.storm.after)
+    }
+
+    fn run(&mut self) {
+        let end = self.end();
+        let workers = self.workers.iter().enumerate();
+        let begins = workers.map(|(at, worker)| Reverse((worker.begins, at)));
+        let mut due: BinaryHeap<_> = begins.collect();
+        while let Some(Reverse((now, at))) = due.pop() {
+            if now >= end {
+                continue;
+            }
+            let next = self.look(now, at);
+            // Nobody looks twice within a millisecond.
+            due.push(Reverse((next.max(now + span(0.001)), at)));
+        }
+    }
+
+    /// One worker looks; when it does next.
+    fn look(&mut self, now: Time, at: usize) -> Time {
+        let busy_until = self.workers[at].busy_until;
+        if !self.workers[at].asker.wants_to_ask(now, busy_until) {
+            return self.workers[at].asker.wakes(now, busy_until);
+        }
+        self.requests.push(now);
+        let is_away = now >= self.goes() && now < self.is_back();
+        if is_away {
+            self.in_vain += 1;
+            self.workers[at].asker.failed(now);
+        } else if self.is_served(now) {
+            self.serve(now, at);
+        } else {
+            self.deferred += 1;
+            self.workers[at].asker.deferred(now, self.storm.defer);
+        }
+        let worker = &self.workers[at];
+        worker.asker.wakes(now, worker.busy_until)
+    }
+
+    /// As many as its limit allows, and no more at once than in a second.
+    fn is_served(&mut self, now: Time) -> bool {
+        let limit = f64::from(self.storm.rate_limit);
+        let passed = now.since(self.filled_at).as_secs_f64();
+        self.tokens = (self.tokens + passed * limit).min(limit);
+        self.filled_at = now;
+        let has = self.tokens >= 1.0;
+        if has {
+            self.tokens -= 1.0;
+        }
+        has
+    }
+
+    fn serve(&mut self, now: Time, at: usize) {
+        let (is_back, task) = (self.is_back(), span(self.storm.task));
+        let worker = &mut self.workers[at];
+        let idle_since = worker.busy_until;
+        worker.busy_until = idle_since.max(now) + task;
+        worker.asker.served(now, self.storm.task, idle_since);
+        if now >= is_back {
+            self.served[at].get_or_insert(now);
+        }
+        if idle_since < now && now > is_back {
+            self.idle.push((idle_since.max(is_back), now));
+        }
+    }
+
+    fn finish(mut self, waiting: Waiting) -> StormOutcome {
+        let (is_back, end) = (self.is_back(), self.end());
+        for worker in &self.workers {
+            if worker.busy_until < end {
+                self.idle.push((worker.busy_until.max(is_back), end));
+            }
+        }
+        let had_nothing = self.idle.iter().filter(|(from, _)| *from == is_back);
+        let waits = had_nothing.map(|(from, to)| to.since(*from).as_secs_f64());
+        let longest_wait = waits.fold(0.0, f64::max);
+        let starved = self.workers.iter().zip(&self.served);
+        let starved =
+            starved.filter(|(worker, served)| served.is_none() && worker.busy_until < end);
+        let starved = starved.count();
+        let idle: f64 = self
+            .idle
+            .iter()
+            .map(|(from, to)| to.since(*from).as_secs_f64())
+            .sum();
+        let could = self.storm.after * self.storm.workers as f64;
+        let seconds_of = self.storm.goes + self.storm.outage + self.storm.after;
+        let mut rate = vec![0_u32; seconds_of.ceil() as usize];
+        for request in &self.requests {
+            if let Some(count) = rate.get_mut(seconds(*request) as usize) {
+                *count += 1;
+            }
+        }
+        StormOutcome {
+            waiting,
+            name: waiting.name(self.storm),
+            peak_rate: self.peak(),
+            in_vain: self.in_vain,
+            deferred: self.deferred,
+            full_after: self.full_after(),
+            longest_wait,
+            starved,
+            idle_after: idle / could,
+            rate,
+        }
+    }
+
+    /// The most requests within any second after the return.
+    fn peak(&self) -> usize {
+        let first = self.requests.partition_point(|at| *at < self.is_back());
+        let after = &self.requests[first..];
+        let within = |(place, from): (usize, &Time)| {
+            after[place..].partition_point(|at| *at < *from + span(1.0))
+        };
+        after.iter().enumerate().map(within).max().unwrap_or(0)
+    }
+
+    /// The first moment after the return at which nobody had nothing to do.
+    fn full_after(&self) -> Option<f64> {
+        let mut spans = self.idle.clone();
+        spans.sort_unstable();
+        let mut full = self.is_back();
+        for (from, to) in spans {
+            if from > full {
+                break;
+            }
+            full = full.max(to);
+        }
+        (full < self.end()).then(|| full.since(self.is_back()).as_secs_f64())
+    }
+}
+
+/// All three beside each other.
+pub fn table(storm: &Storm, outcomes: &[StormOutcome]) -> String {
+    let mut lines = format!(
+        "{} workers, their scheduler is away for {}; it serves {} requests a second, the others are to come again after {} s\n\n",
+        storm.workers,
+        text::span(storm.outage),
+        storm.rate_limit,
+        storm.defer
+    );
+    lines += &format!(
+        "{:<20} {:>8} {:>9} {:>9} {:>11} {:>11} {:>8} {:>8}\n",
+        "waiting", "peak/s", "in vain", "deferred", "all busy", "longest", "starved", "idle"
+    );
+    for outcome in outcomes {
+        let full = outcome.full_after;
+        let full = full.map_or_else(|| "never".to_owned(), |full| format!("{full:.1} s"));
+        // Writing to a text cannot fail.
+        let _ = writeln!(
+            lines,
+            "{:<20} {:>8} {:>9} {:>9} {:>11} {:>11} {:>8} {:>8}",
+            outcome.name,
+            outcome.peak_rate,
+            outcome.in_vain,
+            outcome.deferred,
+            full,
+            format!("{:.1} s", outcome.longest_wait),
+            outcome.starved,
+            text::percent(outcome.idle_after),
+        );
+    }
+    lines
+}
+
+/// Requests a second over time, one below the other.
+pub fn picture(storm: &Storm, outcomes: &[StormOutcome]) -> String {
+    const LEFT: f64 = 90.0;
+    const RIGHT: f64 = 970.0;
+    const HEIGHT: f64 = 120.0;
+    let mut svg = Svg::new(1000.0);
+    let duration = storm.goes + storm.outage + storm.after;
+    let x = |at: f64| LEFT + (RIGHT - LEFT) * at / duration;
+    svg.text((16.0, 28.0), "title", "Requests for work a second");
+    let head = format!(
+        "{} workers; grey: the scheduler is away; dashed: what it serves, {} a second",
+        storm.workers, storm.rate_limit
+    );
+    svg.text((16.0, 46.0), "quiet", &head);
+    let mut y = 60.0;
+    for (place, outcome) in outcomes.iter().enumerate() {
+        let most = outcome.rate.iter().copied().max().unwrap_or(0);
+        let top = f64::from(most.max(storm.rate_limit)) * 1.1;
+        let bottom = y + 18.0 + HEIGHT;
+        let words = format!(
+            "{}: at most {} in a second after the return",
+            outcome.name, outcome.peak_rate
+        );
+        svg.text((LEFT, y + 12.0), "", &words);
+        svg.rect((LEFT, y + 18.0), (RIGHT - LEFT, HEIGHT), r#"class="track""#);
+        let away = (x(storm.goes + storm.outage) - x(storm.goes), HEIGHT);
+        svg.rect((x(storm.goes), y + 18.0), away, r#"class="off""#);
+        let height = |rate: f64| bottom - HEIGHT * rate / top;
+        let points = outcome.rate.iter().enumerate();
+        let points: Vec<(f64, f64)> = points
+            .map(|(second, rate)| (x(second as f64), height(f64::from(*rate))))
+            .collect();
+        let colour = crate::output::chart::colour(place);
+        let style = format!(r#"fill="none" stroke-width="1" stroke="{colour}""#);
+        svg.path(&points, &style);
+        let limit = height(f64::from(storm.rate_limit));
+        let style = r#"class="axis" stroke-dasharray="4 4""#;
+        svg.line((LEFT, limit), (RIGHT, limit), style);
+        svg.text((LEFT - 8.0, limit), "row", &storm.rate_limit.to_string());
+        svg.text(
+            (LEFT - 8.0, height(f64::from(most))),
+            "row",
+            &most.to_string(),
+        );
+        svg.text((LEFT - 8.0, bottom), "row", "0");
+        y = bottom + 14.0;
+    }
+    svg.time_axis(LEFT, RIGHT, y, duration);
+    svg.height = y + 30.0;
+    svg.finish("Requests for work a second", &head)
+}
+
+#[cfg(test)]
+mod tests;

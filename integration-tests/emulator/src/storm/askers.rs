@@ -1,0 +1,219 @@
+//! How one worker of a storm decides when to ask.
+
+use brasserie_common::{Processor, ServiceAddress, Time, WorkReply, WorkRequestSeq, WorkVerdict};
+use brasserie_worker_core::work_fetch::{
+    Association, AssociationIndex, Computing, Fetcher, NotServed, Preemption, ProcessorKind,
+    Processors, Profile, Saved, Scene, Setup, Stage, Standing, Step, Task, TaskEnd, TaskNumber,
+    Usage,
+};
+
+use super::{Storm, Waiting};
+use crate::client::{seconds, span};
+
+/// The one scheduler that there is.
+const IT: AssociationIndex = AssociationIndex(0);
+
+/// One of the ways to wait.
+pub(super) enum Asker {
+    /// It asks when its work runs short, and again after so long until it gets some.
+    Every {
+        period: f64,
+        next: Time,
+    },
+    Ours(Box<Ours>),
+}
+
+impl Asker {
+    /// Of a worker that begins then, and has a task with so many seconds left.
+    pub fn new(waiting: Waiting, storm: &Storm, seed: u64, (begins, left): (Time, f64)) -> Self {
+        let every = |period| Asker::Every {
+            period,
+            next: begins,
+        };
+        match waiting {
+            Waiting::None => every(Profile::CLUSTER.driver_period),
+            Waiting::Fixed => every(storm.fixed_retry),
+            Waiting::Ours => Asker::Ours(Box::new(Ours::new(seed, begins, left))),
+        }
+    }
+
+    /// Whether it asks now; the request has then left.
+    pub fn wants_to_ask(&mut self, now: Time, busy_until: Time) -> bool {
+        match self {
+            Asker::Every { next, .. } => *next <= now && runs_short(busy_until) <= now,
+            Asker::Ours(ours) => ours.asks(now),
+        }
+    }
+
+    /// When it is worth looking again.
+    pub fn wakes(&self, now: Time, busy_until: Time) -> Time {
+        match self {
+            Asker::Every { next, .. } => (*next).max(runs_short(busy_until)),
+            Asker::Ours(ours) => ours.wakes(now),
+        }
+    }
+
+    pub fn failed(&mut self, now: Time) {
+        match self {
+            Asker::Every { period, next } => *next = now + span(*period),
+            Asker::Ours(ours) => {
+                let seq = ours.seq;
+                let why = NotServed::Failed;
+                ours.fetcher.not_served(now, IT, seq, why);
+            }
+        }
+    }
+
+    /// Whoever has a wait of its own, or none, does not look at what it is told.
+    pub fn deferred(&mut self, now: Time, delay: f64) {
+        match self {
+            Asker::Every { period, next } => *next = now + span(*period),
+            Asker::Ours(ours) => ours.answered(now, WorkVerdict::Deferred, delay),
+        }
+    }
+
+    /// A task came.
+    pub fn served(&mut self, now: Time, task: f64, busy_until: Time) {
+        match self {
+            Asker::Every { next, .. } => *next = now,
+            Asker::Ours(ours) => {
+                ours.comes(now, task, busy_until);
+                ours.answered(now, WorkVerdict::Granted(1), 0.0);
+            }
+        }
+    }
+}
+
+/// Work is asked for when so little of it is left.
+fn runs_short(busy_until: Time) -> Time {
+    busy_until - span(Profile::CLUSTER.low_water())
+}
+
+/// The worker's own code. It has one CPU.
+pub(super) struct Ours {
+    fetcher: Fetcher,
+    seq: WorkRequestSeq,
+    /// What it has, and when each is done.
+    tasks: Vec<(Task, Time)>,
+    last_number: u64,
+}
+
+impl Ours {
+    fn new(seed: u64, begins: Time, left: f64) -> Self {
+        let cpu = ProcessorKind {
+            name: "CPU".to_owned(),
+            instances: 1,
+            relative_speed: 1.0,
+            availability: 1.0,
+        };
+        let setup = Setup {
+            profile: Profile::CLUSTER,
+            preemption: Preemption::Off,
+            processors: Processors::new(cpu, Vec::new()),
+            associations: vec![Association {
+                share: 100.0,
+                max_concurrent: None,
+                max_concurrent_of_jobs: Default::default(),
+            }],
+            members: vec![vec![ServiceAddress {
+                host: "scheduler".into(),
+                port: 1,
+            }]],
+            patience: span(30.0),
+            seed,
+        };
+        let mut ours = Ours {
+            fetcher: Fetcher::new(setup, begins, &Saved::default()),
+            seq: WorkRequestSeq::default(),
+            tasks: Vec::new(),
+            last_number: 0,
+        };
+        ours.comes(begins, left, begins);
+        ours
+    }
+
+    /// Ends what is done, and asks if it is time to.
+    fn asks(&mut self, now: Time) -> bool {
+        while self.tasks.first().is_some_and(|(_, done)| *done <= now) {
+            let (task, done) = self.tasks.remove(0);
+            let took = seconds(done) - seconds(task.received);
+            self.fetcher.task_stopped(done, &task);
+            self.fetcher
+                .task_ended(now, &task, TaskEnd::Well { given: None, took });
+            self.fetcher.task_gone(IT, task.number);
+            if let Some((next, _)) = self.tasks.first_mut() {
+                next.stage = Stage::Executing { since: done };
+            }
+        }
+        if self.fetcher.due() > now {
+            return false;
+        }
+        let mut from = now;
+        for (task, done) in &mut self.tasks {
+            task.remaining = done.since(from).as_secs_f64().max(0.001);
+            from = *done;
+        }
+        let tasks: Vec<Task> = self.tasks.iter().map(|(task, _)| task.clone()).collect();
+        let step = self.fetcher.next(&Scene {
+            now,
+            computing: Computing::Allowed,
+            tasks: &tasks,
+            standings: &[Standing::default()],
+            unreported: &[],
+        });
+        match step {
+            Step::Ask(request) => {
+                self.seq = request.seq;
+                true
+            }
+            Step::ReadList { association, .. } => {
+                let members = vec![ServiceAddress {
+                    host: "scheduler".into(),
+                    port: 1,
+                }];
+                self.fetcher.list_read(now, association, Some(members));
+                false
+            }
+            Step::Wait { .. } => false,
+        }
+    }
+
+    fn wakes(&self, now: Time) -> Time {
+        let ends = self.tasks.first().map(|(_, done)| *done);
+        self.fetcher.due().min(ends.unwrap_or(Time::NEVER)).max(now)
+    }
+
+    fn comes(&mut self, now: Time, takes: f64, busy_until: Time) {
+        self.last_number += 1;
+        let begins = busy_until.max(now);
+        let task = Task {
+            number: TaskNumber(self.last_number),
+            association: IT,
+            job: 0,
+            usage: Usage {
+                cpus: 1.0,
+                cards: None,
+            },
+            remaining: takes,
+            received: now,
+            deadline: None,
+            stage: match self.tasks.is_empty() {
+                true => Stage::Executing { since: now },
+                false => Stage::Queued,
+            },
+        };
+        self.fetcher.task_came(&task);
+        self.tasks.push((task, begins + span(takes)));
+    }
+
+    fn answered(&mut self, now: Time, verdict: WorkVerdict, delay: f64) {
+        let reply = WorkReply {
+            seq: self.seq,
+            verdicts: vec![(Processor::Cpu, verdict)],
+            request_delay: span(delay),
+            no_apps: Vec::new(),
+            next_contact: None,
+        };
+        self.fetcher.answered(now, IT, &reply);
+    }
+}

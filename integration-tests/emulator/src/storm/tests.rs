@@ -1,0 +1,75 @@
+//! A storm, and that there is none.
+
+use super::*;
+
+fn storm() -> Storm {
+    Storm {
+        workers: 300,
+        rate_limit: 15,
+        goes: 120.0,
+        task: 120.0,
+        outage: 300.0,
+        after: 200.0,
+        ..Storm::default()
+    }
+}
+
+#[test]
+fn ours_stay_below_the_limit_and_nobody_starves() {
+    for seed in 1..3 {
+        let storm = Storm { seed, ..storm() };
+        let ours = play(&storm, Waiting::Ours);
+        assert!(ours.peak_rate <= 15, "{ours:?}");
+        assert_eq!((ours.starved, ours.deferred), (0, 0), "{ours:?}");
+        // The longest wait of a cluster is a minute.
+        assert!(ours.longest_wait <= 60.0, "{}", ours.longest_wait);
+        assert!(ours.full_after.is_some());
+    }
+}
+
+#[test]
+fn others_come_all_at_once() {
+    let storm = storm();
+    let none = play(&storm, Waiting::None);
+    // All of them, twice a second, but for those that were served.
+    assert!(none.peak_rate > 550, "{}", none.peak_rate);
+    let fixed = play(&storm, Waiting::Fixed);
+    assert!(fixed.peak_rate > 50, "{}", fixed.peak_rate);
+    assert!(fixed.deferred > 0 && none.deferred > fixed.deferred);
+    // As fast as it may be: three hundred at fifteen a second.
+    assert!(none.full_after.is_some_and(|full| full < 25.0));
+}
+
+#[test]
+fn without_an_outage_nobody_asks_in_vain() {
+    let calm = Storm {
+        outage: 0.0,
+        ..storm()
+    };
+    let ours = play(&calm, Waiting::Ours);
+    assert_eq!((ours.in_vain, ours.starved), (0, 0));
+}
+
+#[test]
+fn one_seed_is_one_storm() {
+    let once = play(&storm(), Waiting::Ours);
+    assert_eq!(once, play(&storm(), Waiting::Ours));
+    assert_ne!(
+        once.rate,
+        play(&Storm { seed: 9, ..storm() }, Waiting::Ours).rate
+    );
+}
+
+#[test]
+fn the_picture_and_the_table_name_all() {
+    let storm = Storm {
+        workers: 5,
+        ..storm()
+    };
+    let all = Waiting::ALL.map(|waiting| play(&storm, waiting));
+    let (table, picture) = (table(&storm, &all), picture(&storm, &all));
+    for outcome in &all {
+        assert!(table.contains(&outcome.name) && picture.contains(&outcome.name));
+    }
+    roxmltree::Document::parse(&picture).unwrap();
+}

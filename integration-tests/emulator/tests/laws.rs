@@ -1,0 +1,246 @@
+//! What must hold of the worker's policies, whatever is played: the goals that the figures of merit measure.
+
+use std::path::Path;
+
+use brasserie_emulator::matrix::Variant;
+use brasserie_emulator::outcome::{ContactKind, ContactResult, Outcome};
+use brasserie_emulator::output;
+use brasserie_emulator::run::run;
+use brasserie_emulator::scenario::{Deadlines, Dispatch, Overrides, Scenario};
+use brasserie_worker_core::work_fetch::{Preemption, Profile};
+
+fn read(name: &str, overrides: &Overrides) -> Scenario {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    let read = Scenario::read(&folder.join(name), overrides);
+    read.unwrap_or_else(|told| panic!("{told}"))
+}
+
+/// Played for so many hours.
+fn hours(name: &str, hours: f64) -> Scenario {
+    let overrides = Overrides {
+        duration: Some(hours * 3600.0),
+        ..Overrides::default()
+    };
+    read(name, &overrides)
+}
+
+fn play(scenario: &Scenario) -> Outcome {
+    run(scenario, &mut |_| ())
+}
+
+fn missed(outcome: &Outcome) -> u64 {
+    outcome.schedulers.iter().map(|it| it.missed).sum()
+}
+
+#[test]
+fn one_seed_gives_the_same_bytes_and_another_others() {
+    let scenario = hours("sim-2007-toml.toml", 6.0);
+    let bytes = |scenario: &Scenario| {
+        let folder = tempfile::tempdir().unwrap();
+        output::write(folder.path(), &play(scenario)).unwrap();
+        let mut files: Vec<(String, Vec<u8>)> = std::fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| {
+                let path = entry.unwrap().path();
+                let name = path.file_name().unwrap().to_string_lossy().into_owned();
+                (name, std::fs::read(&path).unwrap())
+            })
+            .collect();
+        files.sort();
+        files
+    };
+    let once = bytes(&scenario);
+    assert_eq!(once.len(), 6);
+    assert!(once == bytes(&scenario), "the same seed has other results");
+    let other = Scenario {
+        seed: scenario.seed + 1,
+        ..scenario
+    };
+    assert!(once != bytes(&other), "the seed changes nothing");
+}
+
+#[test]
+fn both_forms_of_a_scenario_give_the_same_figures() {
+    let [xml, toml] = ["sim-2007/client_state.xml", "sim-2007-toml.toml"].map(|name| {
+        let outcome = play(&hours(name, 6.0));
+        (outcome.figures, outcome.totals)
+    });
+    assert_eq!(xml, toml);
+}
+
+/// Two schedulers of one to three that always have work, over three half-lives: what a machine whose buffer holds several tasks gives.
+#[test]
+fn shares_are_kept_where_all_are_busy() {
+    let overrides = Overrides {
+        duration: Some(3.0 * 86_400.0 * 2.0),
+        rec_half_life: Some(2.0),
+        ..Overrides::default()
+    };
+    let outcome = play(&read("volunteers.toml", &overrides));
+    for scheduler in &outcome.schedulers {
+        let due = scheduler.share / 100.0;
+        assert!((scheduler.got - due).abs() <= 0.05 * due, "{scheduler:?}");
+    }
+    assert!(outcome.figures.idle < 0.01, "{:?}", outcome.figures);
+    assert_eq!(missed(&outcome), 0);
+}
+
+/// The same on a worker of a cluster, which stops tasks for others.
+#[test]
+fn shares_are_kept_by_a_cluster_that_suspends() {
+    let mut scenario = hours("steady.toml", 3.0);
+    scenario.policy.preemption = Preemption::Suspend;
+    let outcome = play(&scenario);
+    for scheduler in &outcome.schedulers {
+        let due = scheduler.share / 100.0;
+        assert!((scheduler.got - due).abs() <= 0.05 * due, "{scheduler:?}");
+    }
+}
+
+#[test]
+fn nobody_is_idle_who_could_have_work() {
+    for (name, played, within) in [
+        ("steady.toml", 1.0, 0.01),
+        ("one-scheduler.toml", 1.0, 0.01),
+        ("tight-deadlines.toml", 2.0, 0.01),
+        ("loose-deadlines.toml", 6.0, 0.01),
+        ("unreliable-schedulers.toml", 2.0, 0.01),
+        ("wrong-estimates.toml", 1.0, 0.01),
+        ("zero-shares.toml", 1.0, 0.01),
+        ("unreliable-worker.toml", 240.0, 0.01),
+        // Half a card stays free while what is there needs a whole one, as nothing that began is stopped.
+        ("several-types.toml", 1.0, 0.03),
+    ] {
+        let outcome = play(&hours(name, played));
+        let excess = outcome.figures.idle - outcome.allowed_idle;
+        assert!(excess < within, "{name}: {:?}", outcome.figures);
+    }
+}
+
+#[test]
+fn deadlines_that_can_be_met_are() {
+    let mut scenario = hours("tight-deadlines.toml", 2.0);
+    scenario.policy.preemption = Preemption::Suspend;
+    let outcome = play(&scenario);
+    assert_eq!((outcome.figures.wasted, missed(&outcome)), (0.0, 0));
+    assert!(outcome.schedulers[0].met > 10, "{:?}", outcome.schedulers);
+    // With all the time in the world there is nothing to miss, in turn or not.
+    for deadlines in [Deadlines::EarliestFirst, Deadlines::Ignored] {
+        let mut scenario = hours("loose-deadlines.toml", 6.0);
+        scenario.policy.deadlines = deadlines;
+        assert_eq!(play(&scenario).figures.wasted, 0.0);
+    }
+}
+
+/// What began runs to its end, so that some may still come late behind it; in turn more do.
+#[test]
+fn fewer_are_late_by_their_deadlines_than_in_turn() {
+    let mut scenario = hours("tight-deadlines.toml", 4.0);
+    let by_deadline = play(&scenario);
+    scenario.policy.deadlines = Deadlines::Ignored;
+    let in_turn = play(&scenario);
+    assert!(missed(&by_deadline) < missed(&in_turn));
+    assert!(
+        by_deadline.figures.wasted <= 0.01,
+        "{:?}",
+        by_deadline.figures
+    );
+    let [by_deadline, in_turn] = [Deadlines::EarliestFirst, Deadlines::Ignored].map(|deadlines| {
+        let mut scenario = hours("sim-2007-toml.toml", 12.0);
+        scenario.policy.deadlines = deadlines;
+        play(&scenario)
+    });
+    assert!(missed(&by_deadline) < missed(&in_turn));
+}
+
+/// By the table of the backoff, worked out here again: after n failures in a row nobody is asked before the least of the n-th wait, and after
+/// an answer not before what it asked for.
+fn check_waits(outcome: &Outcome, profile: &Profile) -> usize {
+    let mut checked = 0;
+    for place in 0..outcome.schedulers.len() {
+        let of_it = outcome.contacts.iter();
+        let requests: Vec<_> = of_it
+            .filter(|it| it.scheduler == place && it.kind == ContactKind::Request)
+            .collect();
+        let mut failures = 0;
+        for two in requests.windows(2) {
+            let least = match two[0].result {
+                ContactResult::Failed => {
+                    failures += 1;
+                    let doubled = profile.rpc_backoff_min * f64::from(1_u32 << failures.min(10));
+                    doubled.min(profile.rpc_backoff_max) / 2.0
+                }
+                ContactResult::Deferred | ContactResult::Answered(_) => {
+                    failures = 0;
+                    two[0].request_delay
+                }
+            };
+            let waited = two[1].at - two[0].at;
+            assert!(
+                waited >= least - 1e-6,
+                "{place}: {waited} of {least}, {failures}"
+            );
+            checked += usize::from(least > 0.0);
+        }
+    }
+    checked
+}
+
+#[test]
+fn nobody_is_asked_before_its_time() {
+    for (name, played) in [
+        ("sim-2007-toml.toml", 24.0),
+        ("unreliable-schedulers.toml", 3.0),
+    ] {
+        let scenario = hours(name, played);
+        let outcome = play(&scenario);
+        let checked = check_waits(&outcome, &scenario.profile);
+        assert!(checked > 20, "{name}: {checked}");
+    }
+    let mut scenario = hours("steady.toml", 1.0);
+    scenario.schedulers[0].request_delay = 90.0;
+    let outcome = play(&scenario);
+    assert!(check_waits(&outcome, &scenario.profile) > 10);
+}
+
+#[test]
+fn lingering_brings_tasks_as_soon_as_pushing_does() {
+    let scenario = hours("one-scheduler.toml", 2.0);
+    let [now, later, pushed] = [
+        (Dispatch::Pull, 120.0),
+        (Dispatch::Pull, 0.0),
+        (Dispatch::Push, 0.0),
+    ]
+    .map(|(dispatch, linger)| {
+        let variant = Variant {
+            dispatch,
+            linger,
+            ..Variant::USUAL
+        };
+        play(&variant.of(&scenario)).figures
+    });
+    assert!(now.idle < later.idle);
+    assert!((now.idle - pushed.idle).abs() < 1e-3, "{now:?}\n{pushed:?}");
+}
+
+#[test]
+fn whoever_asks_keeps_busy_what_slots_leave_idle() {
+    // A part of the slots is of no use to anybody while its scheduler is away.
+    let scenario = hours("unreliable-schedulers.toml", 2.0);
+    let pull = play(&Variant::USUAL.of(&scenario)).figures;
+    let push = Variant {
+        dispatch: Dispatch::Push,
+        ..Variant::USUAL
+    };
+    let push = play(&push.of(&scenario)).figures;
+    assert!(pull.idle + 0.1 < push.idle, "{pull:?}\n{push:?}");
+}
+
+#[test]
+fn who_has_no_share_gets_what_others_leave() {
+    let outcome = play(&hours("zero-shares.toml", 2.0));
+    let first = &outcome.schedulers[0];
+    // It has a task of a minute every half a minute: half of four CPUs.
+    assert!((0.4..0.6).contains(&first.got), "{first:?}");
+    assert!(outcome.schedulers[1].jobs > 0);
+}

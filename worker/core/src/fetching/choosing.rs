@@ -1,0 +1,115 @@
+//! What runs, and in which order those begin who wait.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use brasserie_common::{TaskKey, Time};
+
+use super::Fetching;
+use crate::association::Association;
+use crate::machine::Machine;
+use crate::outbox::Turn;
+use crate::work_fetch::{AssociationIndex, Limits, TaskNumber};
+
+/// The more tasks there are, the dearer is a look at all of them: so much later the next one is for each, ...
+const LOOK_FOR_EACH: Duration = Duration::from_micros(20);
+/// ... but no later than this.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// What was chosen, the most important first.
+struct Decided {
+    order: Vec<(AssociationIndex, TaskKey)>,
+    stop: Vec<(AssociationIndex, TaskKey)>,
+    go_on: Vec<(AssociationIndex, TaskKey)>,
+}
+
+/// Whether those who wait may begin by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turns {
+    /// In their order, as there is room.
+    Open,
+    /// Somebody is stopped, who may come first: it is for the next choice to say.
+    Chosen,
+}
+
+/// Chooses anew what runs and in which order those begin who wait, if it is time.
+pub(crate) fn choose_runs(associations: &mut [Association], turn: &mut Turn<'_>) -> Turns {
+    let (waiting, stopped) = (turn.machine.queue.len(), turn.machine.stopped());
+    let Some(mut fetching) = turn.machine.fetching.take() else {
+        return Turns::Open;
+    };
+    fetching.meet(associations);
+    let is_due = fetching.choice_due(waiting + stopped) <= turn.now;
+    let decided = is_due.then(|| fetching.decide(turn.now, turn.machine, associations));
+    turn.machine.fetching = Some(fetching);
+    let Some(Decided { order, stop, go_on }) = decided else {
+        return match stopped {
+            0 => Turns::Open,
+            _ => Turns::Chosen,
+        };
+    };
+    for (of, key) in stop {
+        associations[of.0].suspend(turn, &key);
+    }
+    for (of, key) in go_on {
+        associations[of.0].resume(turn, &key);
+    }
+    for (of, key) in order.into_iter().rev() {
+        associations[of.0]
+            .tasks
+            .move_to_the_front(&mut turn.machine.queue, &key);
+    }
+    Turns::Open
+}
+
+impl Fetching {
+    fn decide(&mut self, now: Time, machine: &Machine, associations: &[Association]) -> Decided {
+        let cards = self.cards(now, associations);
+        let held_back = held_back(machine, associations);
+        let pieces = cards.keys.iter().map(|(of, key)| {
+            let task = associations[of.0].tasks.get(key);
+            task.and_then(|task| task.piece.as_ref())
+        });
+        let ending = pieces.flatten().filter(|piece| piece.is_ending());
+        let ending: BTreeSet<TaskNumber> = ending.map(|piece| piece.number).collect();
+        let limits = Limits {
+            ending: &ending,
+            held_back: &held_back,
+            memory: f64::INFINITY,
+            expected_memory: &BTreeMap::new(),
+        };
+        self.chosen_until = now + pause_after(cards.tasks.len());
+        let schedule = self.fetcher.choose(now, &cards.tasks, limits);
+        let by_number: BTreeMap<TaskNumber, usize> = (cards.tasks.iter().enumerate())
+            .map(|(at, task)| (task.number, at))
+            .collect();
+        let whose = |numbers: &[TaskNumber]| -> Vec<(AssociationIndex, TaskKey)> {
+            let at = numbers.iter().filter_map(|one| by_number.get(one));
+            at.map(|at| cards.keys[*at].clone()).collect()
+        };
+        Decided {
+            order: [whose(&schedule.start), whose(&schedule.next)].concat(),
+            stop: whose(&schedule.preempt),
+            go_on: whose(&schedule.resume),
+        }
+    }
+}
+
+/// How long after a look at so many tasks nobody looks at them again for the same end.
+pub(super) fn pause_after(tasks: usize) -> Duration {
+    let tasks = u32::try_from(tasks).unwrap_or(u32::MAX);
+    LOOK_FOR_EACH.saturating_mul(tasks).min(LONGEST_PAUSE)
+}
+
+/// Who waits and could not begin whatever is chosen.
+fn held_back(machine: &Machine, associations: &[Association]) -> BTreeSet<TaskNumber> {
+    let tasks = associations.iter().flat_map(|association| {
+        let tasks = association.tasks.iter();
+        tasks.map(move |(_, task)| (association, task))
+    });
+    let waiting = tasks.filter(|(_, task)| task.is_queued());
+    let blocked =
+        waiting.filter(|(association, task)| association.is_held_back(machine, &task.running));
+    let pieces = blocked.filter_map(|(_, task)| task.piece.as_ref());
+    pieces.map(|piece| piece.number).collect()
+}

@@ -1,0 +1,113 @@
+//! What the core is told of the worker: who it is for each scheduler, where it listens, and what its machine offers.
+
+use std::net::SocketAddr;
+use std::{io, iter};
+
+use brasserie_common::resources::UsablePhysicalResources;
+use brasserie_common::worker::{Intake, PROTOCOL_VERSION};
+use brasserie_common::{ServiceAddress, WorkerDescription, WorkerId};
+use brasserie_common_runtime::Clock;
+use brasserie_worker_core::{AssociationOptions, Options, WorkFetch};
+
+use super::{StartError, blocking};
+use crate::directory::{Identity, WorkerDirectory};
+use crate::memory;
+use crate::options::StartOptions;
+use crate::room::Seen;
+use crate::rpc::SchedulerClient;
+
+/// The core's options, with an instance for each scheduler.
+pub(super) async fn core_options(
+    options: &StartOptions,
+    directory: &WorkerDirectory,
+    address: SocketAddr,
+    usable: UsablePhysicalResources,
+) -> Result<Options, StartError> {
+    let others = options.schedulers.len() - 1;
+    let instances = directory.instances();
+    let further = move || {
+        let further = (0..others).map(|_| instances.next());
+        Ok(further.collect::<Result<Vec<_>, _>>()?)
+    };
+    let further = blocking(further).await?;
+    let identity = directory.identity();
+    let seed = identity.instance.0.rand.cast_unsigned();
+    let work_fetch = match options.work_fetch.for_core(seed) {
+        Some(asked) => {
+            let folder = directory.path().to_owned();
+            let saved = blocking(move || Ok(memory::recall(&folder, Clock.wall()))).await?;
+            Some(WorkFetch { saved, ..asked })
+        }
+        None => None,
+    };
+    Ok(Options {
+        work_fetch,
+        ..described(options, (identity, &further), address, usable)?
+    })
+}
+
+fn described(
+    options: &StartOptions,
+    (identity, further): (&Identity, &[WorkerId]),
+    address: SocketAddr,
+    usable: UsablePhysicalResources,
+) -> Result<Options, StartError> {
+    let advertised = options.advertise.clone().unwrap_or_else(|| ServiceAddress {
+        host: address.ip().to_string().into(),
+        port: address.port(),
+    });
+    let worker_command = options
+        .worker_command
+        .as_deref()
+        .map(absolute)
+        .transpose()?;
+    let instances = iter::once(&identity.instance).chain(further);
+    let associations = options.schedulers.iter().zip(instances);
+    let associations = associations.enumerate();
+    let associations = associations.map(|(at, (scheduler, id))| AssociationOptions {
+        shard: scheduler.shard.clone(),
+        id: *id,
+        machine_lock: identity.machine_lock_of(at),
+        share: scheduler.share,
+        members: vec![scheduler.address.clone()],
+    });
+    let description = WorkerDescription {
+        shard: options.schedulers[0].shard.clone(),
+        machine_lock: identity.machine_lock.clone(),
+        address: advertised,
+        id: identity.instance,
+        heartbeat_period: options.heartbeat_period,
+        protocol_version: PROTOCOL_VERSION,
+        usable,
+        has_worker_command: worker_command.is_some(),
+        intake: Intake::Open,
+        room: Some(Seen::of_this_process().room()),
+    };
+    Ok(Options {
+        shutdown_kill_wait: options.kill_wait,
+        drain_timeout: options.drain_timeout,
+        worker_command: worker_command.into_iter().collect(),
+        call_deadline: SchedulerClient::deadline(options.timeouts),
+        associations: associations.collect(),
+        ..Options::new(description)
+    })
+}
+
+/// A relative path means the operator's working directory, not the task's; a bare name is looked up in `PATH` as usual.
+fn absolute(program: &str) -> Result<String, StartError> {
+    if !program.contains('/') {
+        return Ok(program.to_owned());
+    }
+    let failed = |error| StartError::WorkerCommand {
+        program: program.to_owned(),
+        error,
+    };
+    let path = std::path::absolute(program).map_err(failed)?;
+    let text = path.into_os_string().into_string();
+    text.map_err(|_| {
+        failed(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the working directory's name is not UTF-8",
+        ))
+    })
+}
