@@ -104,11 +104,23 @@ pub enum Sabotage {
     GiveAwayTheReserve,
     /// The scheduler tells every worker that it has only just begun to count towards its loss.
     HideHowLong,
+    /// A request for work that comes again sets its credit again.
+    RefillOnReplay,
+    /// The credit of a worker that is not HEALTHY is kept until it is.
+    CreditOfTheSick,
+    /// What was sent and is not counted by a worker yet is not taken off what it asks for.
+    ForgetWhatIsOnItsWay,
+    /// A worker does not list the tasks that wait there.
+    HideQueued,
+    /// A worker says of a task that waits there that it is not running.
+    DenyQueued,
+    /// Tasks that may wait at a worker begin at once.
+    BeginWithoutProcessors,
 }
 
 impl Sabotage {
     /// Every one, in the order in which reports list them.
-    pub const ALL: [Sabotage; 49] = [
+    pub const ALL: [Sabotage; 55] = [
         Sabotage::SkipSequenceCheck,
         Sabotage::MarkRunningAfterSending,
         Sabotage::AcceptStatusInNew,
@@ -158,6 +170,12 @@ impl Sabotage {
         Sabotage::AdoptWithoutCards,
         Sabotage::GiveAwayTheReserve,
         Sabotage::HideHowLong,
+        Sabotage::RefillOnReplay,
+        Sabotage::CreditOfTheSick,
+        Sabotage::ForgetWhatIsOnItsWay,
+        Sabotage::HideQueued,
+        Sabotage::DenyQueued,
+        Sabotage::BeginWithoutProcessors,
     ];
 
     /// The name on a command line and in reports.

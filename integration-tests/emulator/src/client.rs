@@ -450,6 +450,7 @@ fn failure() -> Story {
         ending: Ending::Exited(1),
         ended_by: None,
         fault: Fault::Task,
+        waited: Duration::ZERO,
         starting: Duration::ZERO,
         ran: Duration::ZERO,
         cpu: Duration::ZERO,

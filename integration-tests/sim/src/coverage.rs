@@ -1,8 +1,10 @@
 //! Which branches of the protocol a run has taken, seen from outside: replies, rejections, records and statuses.
 
+mod reach;
+
 use std::collections::BTreeMap;
 
-use brasserie_common::{Health, InvocationId, RefusalCode, StatusBits};
+use brasserie_common::{Health, InvocationId, RefusalCode, StatusBits, WorkVerdict};
 use brasserie_scheduler_core::LeftCause;
 use brasserie_worker_core::ExitReason;
 
@@ -10,6 +12,8 @@ use crate::event_log::{
     Ask, Fact, Happening, OutcomeKind, ProcessEnd, RejectionKind, SchedulerStop, WaitExit,
     WorkerStop,
 };
+
+use reach::OUT_OF_REACH;
 
 /// A part of the protocol: its title and its branches.
 type Group = (&'static str, &'static [&'static str]);
@@ -25,6 +29,7 @@ const UNSURE: usize = 12;
 const LEFT: usize = 13;
 const HEALTH: usize = 14;
 const ENDS: usize = 15;
+const VERDICTS: usize = 16;
 
 const REJECTIONS: &[&str] = &[
     "protocol version",
@@ -150,91 +155,12 @@ const GROUPS: &[Group] = &[
             "process lost power",
         ],
     ),
-];
-
-/// Branches that no world of this simulator can take: by the cores nobody gives such an answer to such a call, or it needs a size or a
-/// peer that is not simulated.
-const OUT_OF_REACH: &[(&str, &[&str])] = &[
     (
-        "heartbeat rejected",
+        "word on a request for work",
         &[
-            "wrong scheduler",
-            "unknown shard",
-            "wrong worker",
-            "still NEW",
-            "pool full",
-            "superseded",
-            "unknown run",
-            "not running",
-            "kill failed",
-            "empty name",
+            "granted", "no work", "limited", "deadline", "no apps", "deferred", "stale", "pending",
         ],
     ),
-    (
-        "status rejected",
-        &[
-            "protocol version",
-            "shard taken",
-            "stale instance",
-            "identity changed",
-            "pool full",
-            "not running",
-            "kill failed",
-            "empty name",
-            "asked to die",
-        ],
-    ),
-    (
-        "getRunningTasks",
-        &[
-            "refused: old sequence",
-            "refused: duplicate",
-            "refused: busy",
-            "refused: draining",
-            "refused: unspecified",
-        ],
-    ),
-    ("runTask", &["refused: busy", "refused: unspecified"]),
-    (
-        "healthcheck",
-        &[
-            "refused: old sequence",
-            "refused: busy",
-            "refused: unspecified",
-        ],
-    ),
-    (
-        // A worker that dies serves it too: what will never run is never unsure.
-        "notifyIfTasksNotRunning",
-        &[
-            "refused: unhealthy",
-            "refused: duplicate",
-            "refused: busy",
-            "refused: draining",
-            "refused: unspecified",
-        ],
-    ),
-    (
-        "requestSuicide",
-        &[
-            "refused: old sequence",
-            "refused: duplicate",
-            "refused: busy",
-            "refused: draining",
-            "refused: unspecified",
-        ],
-    ),
-    (
-        "killTask",
-        &[
-            "refused: old sequence",
-            "refused: duplicate",
-            "refused: busy",
-            "refused: draining",
-        ],
-    ),
-    ("end of the initial wait", &["other"]),
-    ("status acknowledged", &["other"]),
 ];
 
 /// The widest group.
@@ -324,6 +250,11 @@ impl Coverage {
                 }
             }
             Happening::StatusRejected { why, .. } => self.hit(REJECTED_STATUSES, rejection(*why)),
+            Happening::WorkTold { verdicts, .. } => {
+                verdicts
+                    .iter()
+                    .for_each(|(_, v)| self.hit(VERDICTS, word(*v)));
+            }
             Happening::Served { ask, refusal, .. } => {
                 self.hit(SERVED + asked(*ask), refused(*refusal));
             }
@@ -376,6 +307,19 @@ impl Coverage {
 fn is_out_of_reach(title: &str, branch: &str) -> bool {
     let mut groups = OUT_OF_REACH.iter();
     groups.any(|(group, branches)| *group == title && branches.contains(&branch))
+}
+
+fn word(verdict: WorkVerdict) -> usize {
+    match verdict {
+        WorkVerdict::Granted(_) => 0,
+        WorkVerdict::NoWork => 1,
+        WorkVerdict::Limited => 2,
+        WorkVerdict::Deadline => 3,
+        WorkVerdict::NoApps => 4,
+        WorkVerdict::Deferred => 5,
+        WorkVerdict::Stale => 6,
+        WorkVerdict::Pending => 7,
+    }
 }
 
 fn wait(why: WaitExit) -> usize {

@@ -24,6 +24,7 @@ pub enum Stream {
     Machines,
     Limits,
     Rooms,
+    WorkFetch,
 }
 
 /// One stream.

@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use brasserie_common::{
-    EndedBy, Health, RecordSeq, RefusalCode, SchedulerId, Shard, StatusBits, WorkerId,
+    EndedBy, Health, InvocationId, Processor, RecordSeq, RefusalCode, SchedulerId, Shard,
+    StatusBits, WorkDemand, WorkRequestSeq, WorkTerms, WorkVerdict, WorkerId,
 };
 
 pub use crate::words::*;
@@ -226,6 +227,56 @@ pub enum Happening {
         charges: Vec<(String, i32)>,
         /// Thousandths of cards, by device.
         gpus: Vec<(String, u32)>,
+    },
+
+    // --- requests for work
+    /// A worker that has just started asks for work in all of its life, and knows that it has so many processors.
+    FetchesWork {
+        worker: WorkerId,
+        cpus: f64,
+    },
+    /// A request leaves the worker.
+    WorkAsked {
+        worker: WorkerId,
+        scheduler: SchedulerId,
+        seq: WorkRequestSeq,
+    },
+    /// It reaches the scheduler, whether or not it counts there.
+    WorkHeard {
+        scheduler: SchedulerId,
+        worker: WorkerId,
+        /// To whom it is addressed.
+        meant: SchedulerId,
+        seq: WorkRequestSeq,
+        demands: Vec<WorkDemand>,
+        known: Option<Vec<InvocationId>>,
+        linger: Duration,
+    },
+    /// What the `runTask` that leaves next says of its task as a piece of work, if its worker has asked for any.
+    SentAsWork {
+        scheduler: SchedulerId,
+        worker: WorkerId,
+        run: Run,
+        terms: WorkTerms,
+    },
+    /// An answer to a request, or to a heartbeat, says what became of a request.
+    WorkTold {
+        place: SchedulerPlace,
+        scheduler: SchedulerId,
+        worker: WorkerId,
+        seq: WorkRequestSeq,
+        verdicts: Vec<(Processor, WorkVerdict)>,
+    },
+    WorkRejected {
+        scheduler: SchedulerId,
+        worker: WorkerId,
+        why: RejectionKind,
+    },
+    /// An answer to a request has reached the worker.
+    WorkAnswerHeard {
+        worker: WorkerId,
+        seq: WorkRequestSeq,
+        verdicts: Vec<(Processor, WorkVerdict)>,
     },
 
     // --- worker processes

@@ -4,7 +4,7 @@
 pub mod scheduler;
 pub mod worker;
 
-use brasserie_common::{WorkerDescription, WorkerSetId};
+use brasserie_common::{WorkRequest, WorkerDescription, WorkerSetId};
 use brasserie_scheduler_core::StatusUpdate;
 use brasserie_worker_core::Goodbye;
 
@@ -17,4 +17,5 @@ pub enum ToScheduler {
         goodbye: Goodbye,
     },
     Status(Box<StatusUpdate>),
+    Work(Box<WorkRequest>),
 }

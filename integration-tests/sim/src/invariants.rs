@@ -11,6 +11,7 @@ mod acknowledged_is_kept;
 mod answered_once;
 mod as_configured;
 mod backoff;
+mod begins_once;
 mod bindings_go_forward;
 mod calls_are_bounded;
 #[cfg(test)]
@@ -26,6 +27,7 @@ mod first_health_after_echo;
 mod fresh_belief;
 mod gates_hold;
 mod given_away_is_dead;
+mod granted_was_sent;
 mod healthy_starts;
 mod heartbeats_are_bounded;
 mod joins_in_time;
@@ -57,8 +59,10 @@ pub(crate) mod trial;
 mod unknown_tasks_hold_back;
 mod wait_ends_rightly;
 mod wait_is_kept;
+mod within_credit;
 mod within_limits;
 mod within_machines;
+mod within_processors;
 mod worker_gives_up_first;
 mod zombies_end;
 
@@ -203,6 +207,10 @@ fn registry() -> Vec<Box<dyn Law>> {
         Box::new(every_viable_set::EveryViableSet::default()),
         Box::new(within_limits::WithinLimits::default()),
         Box::new(within_machines::WithinMachines::default()),
+        Box::new(within_processors::WithinProcessors::default()),
+        Box::new(within_credit::WithinCredit::default()),
+        Box::new(granted_was_sent::GrantedWasSent::default()),
+        Box::new(begins_once::BeginsOnce::default()),
         Box::new(as_configured::AsConfigured),
         Box::new(gates_hold::GatesHold::default()),
         Box::new(explain_is_true::ExplainIsTrue::default()),

@@ -10,7 +10,7 @@ use crate::coverage::Coverage;
 use crate::event_log::{FaultKind, Happening};
 use crate::invariants::{Laws, Violation};
 use crate::liveness::{Progress, Settling};
-use crate::swarm::{Swarm, Timing};
+use crate::swarm::{Fetchers, Swarm, Timing};
 use crate::trace::{HistoryHash, Trace};
 use crate::view::Contract;
 
@@ -39,6 +39,8 @@ pub enum Record {
 pub struct Settings {
     pub judges: Judges,
     pub record: Record,
+    /// In which runs workers ask for work.
+    pub fetchers: Fetchers,
 }
 
 impl Default for Settings {
@@ -46,6 +48,7 @@ impl Default for Settings {
         Settings {
             judges: Judges::All,
             record: Record::Nothing,
+            fetchers: Fetchers::default(),
         }
     }
 }
@@ -87,7 +90,8 @@ pub fn run_seed(seed: u64, settings: &Settings, sink: &mut dyn FnMut(&str)) -> O
 
 /// The same under chosen laws.
 pub fn run_with(seed: u64, settings: &Settings, laws: Laws, sink: &mut dyn FnMut(&str)) -> Outcome {
-    run_swarm((seed, Swarm::of(seed)), settings, laws, sink)
+    let swarm = Swarm::of(seed, settings.fetchers);
+    run_swarm((seed, swarm), settings, laws, sink)
 }
 
 /// The same in a chosen swarm, which the seed then plays.

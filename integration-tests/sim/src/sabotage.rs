@@ -3,10 +3,12 @@
 
 mod foci;
 mod ingredients;
+mod of_work_fetch;
 
 use std::time::Duration;
 
 use brasserie_common::sabotage::{self, Sabotage};
+use brasserie_worker_core::work_fetch::Profile;
 
 use crate::dice::{Dice, Stream};
 use crate::event_log::FaultKind;
@@ -15,7 +17,8 @@ use crate::network::NetworkFaults;
 use crate::processes::ProcessFaults;
 use crate::run::{Broken, Outcome, Settings, run_swarm};
 use crate::swarm::{
-    Gates, Limits, Machines, Orphans, Restores, Start, StartSeconds, Swarm, Variant,
+    Fetching, Gates, Limits, Machines, Orphans, Restores, Start, StartSeconds, Swarm, Variant,
+    WorkFetching,
 };
 
 pub use foci::FOCI;
@@ -47,6 +50,13 @@ enum Rivals {
     Bumping,
 }
 
+/// Whether workers ask for work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fetch {
+    Nobody,
+    Everybody,
+}
+
 /// What a drawn world must be like, and what takes the place of what was drawn. `None`: as drawn.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
@@ -71,6 +81,7 @@ struct Wanted {
     gates: Gates,
     machines: Machines,
     limits: Limits,
+    fetch: Fetch,
 }
 
 impl Focus {
@@ -175,6 +186,14 @@ impl Wanted {
             gates: self.gates,
             machines: self.machines,
             limits: self.limits,
+            fetching: match self.fetch {
+                Fetch::Nobody => Fetching::Nobody,
+                Fetch::Everybody => Fetching::Some(WorkFetching {
+                    who: vec![true; drawn.places.len()],
+                    profile: Profile::CLUSTER,
+                    slots_are_cpus: true,
+                }),
+            },
             ..drawn
         }
     }

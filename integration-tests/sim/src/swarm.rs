@@ -1,6 +1,7 @@
 //! Draws a run: how large the cluster is, which faults exist in it and how often, which settings it has. Most runs have few kinds of
 //! faults: what only shows when others do not drown it is found that way.
 
+mod fetching;
 mod work;
 
 use std::time::Duration;
@@ -14,6 +15,7 @@ use crate::event_log::{FaultKind, MachineId, WorkerPlace};
 use crate::network::NetworkFaults;
 use crate::processes::ProcessFaults;
 
+pub use fetching::{Fetchers, Fetching, WorkFetching};
 pub use work::{Gates, Limits, Machines, Orphans, Rooms};
 
 /// How the first scheduler starts.
@@ -114,6 +116,7 @@ pub struct Swarm {
     pub machines: Machines,
     pub limits: Limits,
     pub rooms: Rooms,
+    pub fetching: Fetching,
 }
 
 /// Kinds that are injected one by one; the others are properties of the network and of processes.
@@ -145,10 +148,11 @@ const TIMED: [(FaultKind, u64); 23] = [
 
 impl Swarm {
     /// What this seed gives.
-    pub fn of(seed: u64) -> Self {
+    pub fn of(seed: u64, fetchers: Fetchers) -> Self {
         let drawn = Swarm::whose_orphans_stay(seed);
         let drawn = drawn.end_orphans(&mut Dice::new(seed, Stream::Orphans));
-        drawn.more_work(&mut Dice::new(seed, Stream::Work))
+        let drawn = drawn.more_work(&mut Dice::new(seed, Stream::Work));
+        drawn.fetch_work(&mut Dice::new(seed, Stream::WorkFetch), fetchers)
     }
 
     /// The same in a world in which nobody ends orphans, and with nothing but the plainest work.
@@ -216,6 +220,7 @@ impl Swarm {
             machines: Machines::Alike,
             limits: Limits::None,
             rooms: Rooms::Endless,
+            fetching: Fetching::Nobody,
         };
         swarm.vary(variants, pace)
     }

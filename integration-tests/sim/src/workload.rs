@@ -10,7 +10,7 @@ use brasserie_common_config::{Config, NodeSource, ParseOptions, parse};
 use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder};
 
 use crate::dice::{Dice, Stream};
-use crate::swarm::{Gates, Limits, Machines, Orphans, Rooms, Swarm};
+use crate::swarm::{Fetching, Gates, Limits, Machines, Orphans, Rooms, Swarm};
 
 /// The most jobs at once: enough for contention, few enough that a run stays quick.
 const MAX_JOBS: usize = 4;
@@ -31,6 +31,8 @@ struct Job {
     orphans: String,
     /// Keys about the time that a run may take, likewise.
     limits: String,
+    /// Keys about where it may wait, likewise.
+    work: String,
 }
 
 /// What a task takes of its worker's machine, in slots.
@@ -54,6 +56,16 @@ pub struct Extras {
     pub limits: Option<Dice>,
     /// Workers say how few tasks they can run at once.
     pub rooms: Option<Dice>,
+    /// Workers ask for work.
+    pub work: Option<Work>,
+}
+
+/// Chances for workers that ask for work.
+#[derive(Clone, Debug)]
+pub struct Work {
+    pub dice: Dice,
+    /// The worker's slots are its processors.
+    pub slots_are_cpus: bool,
 }
 
 impl Extras {
@@ -65,6 +77,13 @@ impl Extras {
             machines: (swarm.machines == Machines::Measured).then(|| dice(Stream::Machines)),
             limits: (swarm.limits == Limits::Some).then(|| dice(Stream::Limits)),
             rooms: (swarm.rooms == Rooms::Small).then(|| dice(Stream::Rooms)),
+            work: match &swarm.fetching {
+                Fetching::Nobody => None,
+                Fetching::Some(own) => Some(Work {
+                    dice: dice(Stream::WorkFetch),
+                    slots_are_cpus: own.slots_are_cpus,
+                }),
+            },
         }
     }
 }
@@ -104,6 +123,11 @@ const ORPHANS_END_BY: [&str; 3] = ["term", "kill", "term_wait_kill"];
 /// How long a run may take, in seconds: some, most and all of them take less.
 const RUNS_TAKE: [Option<u32>; 5] = [None, Some(1), Some(5), Some(60), Some(600)];
 
+/// What the scheduler is told that tasks take, in seconds.
+const TASKS_TAKE: [Option<u32>; 4] = [None, Some(1), Some(30), Some(300)];
+
+/// Processors of a worker, unless it asks for work.
+pub const USUAL_CORES: f64 = 2.0;
 /// Memory of one slot.
 const MEMORY_SLOT_MB: usize = 512;
 /// A worker that says how many tasks it can run can run no more than this: sometimes fewer than its slots, sometimes more.
@@ -165,16 +189,18 @@ impl Workload {
         let backoff = BACKOFFS[self.dice.below(BACKOFFS.len())];
         let (orphans, limits) = (self.orphan_keys(), self.limit_keys());
         let (after_all, needs) = (self.draw_gate(), self.draw_needs());
+        let (slots, work) = self.draw_work();
         self.jobs.push(Job {
             number,
             enabled: true,
             backoff,
             depends_on,
-            slots: 1,
+            slots,
             after_all,
             needs,
             orphans,
             limits,
+            work,
         });
     }
 
@@ -190,6 +216,32 @@ impl Workload {
             }
         }
         keys
+    }
+
+    /// How many processors a task takes, and whether it may wait for them at its worker. A deadline leaves room for what it takes.
+    fn draw_work(&mut self) -> (u8, String) {
+        let Some(Work {
+            dice,
+            slots_are_cpus,
+        }) = &mut self.extras.work
+        else {
+            return (1, String::new());
+        };
+        let slots = 1 + u8::from(*slots_are_cpus && dice.per_mille(200));
+        let mut keys = String::new();
+        if dice.per_mille(700) {
+            keys.push_str(r#", "bufferable": true"#);
+        }
+        let estimate = TASKS_TAKE[dice.below(TASKS_TAKE.len())];
+        if let Some(secs) = estimate {
+            // Writing to a String cannot fail.
+            let _ = write!(keys, r#", "est_duration": {secs}"#);
+        }
+        if self.extras.limits.is_none() && dice.per_mille(200) {
+            let secs = estimate.unwrap_or(60) * 3 + 30;
+            let _ = write!(keys, r#", "deadline": {secs}"#);
+        }
+        (slots, keys)
     }
 
     fn orphan_keys(&mut self) -> String {
@@ -236,7 +288,7 @@ impl Workload {
     /// What the machine of a worker that starts has.
     pub fn draw_machine(&mut self) -> UsablePhysicalResources {
         let mut usable = UsablePhysicalResources {
-            cpu_cores: 2.0,
+            cpu_cores: USUAL_CORES,
             ..UsablePhysicalResources::default()
         };
         if let Some(dice) = &mut self.extras.machines {
@@ -258,6 +310,12 @@ impl Workload {
             }
         }
         usable
+    }
+
+    /// How many processors a worker has that asks for work: no fewer than a task takes.
+    pub fn draw_cores(&mut self) -> f64 {
+        let work = self.extras.work.as_mut();
+        work.map_or(USUAL_CORES, |work| USUAL_CORES + work.dice.below(3) as f64)
     }
 
     /// How many tasks a worker that starts can run at once; some do not say.
@@ -340,6 +398,29 @@ impl Workload {
         self.render();
     }
 
+    /// Which resources are measured.
+    fn measures(&self) -> String {
+        let mut entries = Vec::new();
+        if self.extras.machines.is_some() {
+            entries.push(format!(
+                r#""gpu_card": {{"logical_resource": "gpu", "multiply_logical_by": 0.5}}, "ram_mb":
+                {{"logical_resource": "mem", "multiply_logical_by": {MEMORY_SLOT_MB}, "physical_reserve_amount": {RESERVED_MB}}}"#
+            ));
+        }
+        if self
+            .extras
+            .work
+            .as_ref()
+            .is_some_and(|work| work.slots_are_cpus)
+        {
+            entries.push(r#""cpu_core": {"logical_resource": "slots"}"#.to_owned());
+        }
+        match entries.is_empty() {
+            true => String::new(),
+            false => format!(r#", "physical_resources": {{{}}}"#, entries.join(", ")),
+        }
+    }
+
     fn render(&mut self) {
         let mut nodes = String::new();
         for node in &self.nodes {
@@ -352,10 +433,7 @@ impl Workload {
             };
         }
         let has_machines = self.extras.machines.is_some();
-        let measures = format!(
-            r#", "physical_resources": {{"gpu_card": {{"logical_resource": "gpu", "multiply_logical_by": 0.5}}, "ram_mb":
-                {{"logical_resource": "mem", "multiply_logical_by": {MEMORY_SLOT_MB}, "physical_reserve_amount": {RESERVED_MB}}}}}"#
-        );
+        let measures = self.measures();
         let mut text = format!(
             r#"{{"bistro_settings": {{"nodes": {{"levels": ["l"],
                 "node_sources": [{{"source": "manual", "prefs": {{{nodes}}}}}]}},
@@ -364,7 +442,7 @@ impl Workload {
             self.worker_slots,
             if has_machines { MACHINES } else { "" },
             self.node_limit,
-            if has_machines { &measures } else { "" },
+            measures,
             self.settings
         );
         for job in &self.jobs {
@@ -395,8 +473,8 @@ impl Workload {
             let _ = write!(
                 text,
                 r#", "bistro_job->j{}": {{"owner": "sim", "command": ["/bin/true"], "enabled": {},
-                    "backoff": {}, "resources": {{"slots": {}{needs}}}{depends_on}{after_all}{}{}}}"#,
-                job.number, job.enabled, job.backoff, job.slots, job.orphans, job.limits
+                    "backoff": {}, "resources": {{"slots": {}{needs}}}{depends_on}{after_all}{}{}{}}}"#,
+                job.number, job.enabled, job.backoff, job.slots, job.orphans, job.limits, job.work
             );
         }
         text.push('}');
@@ -441,6 +519,10 @@ mod tests {
                 machines: some(4, Stream::Machines),
                 limits: some(5, Stream::Limits),
                 rooms: some(5, Stream::Rooms),
+                work: some(3, Stream::WorkFetch).map(|dice| Work {
+                    dice,
+                    slots_are_cpus: seed % 2 == 0,
+                }),
             };
             let mut workload = Workload::new(Dice::new(seed, Stream::Workload), extras);
             for _ in 0..30 {

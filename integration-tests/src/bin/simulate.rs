@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use integration_tests::sabotage;
 use integration_tests_sim::report::{Total, replay};
 use integration_tests_sim::run::{Judges, Record, Settings, run_seed};
+use integration_tests_sim::swarm::Fetchers;
 
 /// A few seconds' worth.
 const USUAL_SEEDS: u64 = 200;
@@ -48,9 +49,33 @@ struct Options {
     /// Put this known bug in, or `all` in turn, and see which law catches it within `--seeds` seeds
     #[arg(long)]
     sabotage: Option<String>,
+    /// In which runs workers ask for work
+    #[arg(long, value_enum, default_value_t = WorkFetch::Mixed)]
+    work_fetch: WorkFetch,
     /// Leave this law out, to look past it
     #[arg(long)]
     without: Vec<String>,
+}
+
+/// In which runs workers ask for work.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum WorkFetch {
+    /// In all, some of their workers at least
+    Always,
+    /// In none: then histories are those of a cluster without work fetch
+    Never,
+    /// In some
+    Mixed,
+}
+
+impl From<WorkFetch> for Fetchers {
+    fn from(chosen: WorkFetch) -> Self {
+        match chosen {
+            WorkFetch::Always => Fetchers::Always,
+            WorkFetch::Never => Fetchers::Never,
+            WorkFetch::Mixed => Fetchers::Mixed,
+        }
+    }
 }
 
 thread_local! {
@@ -77,6 +102,7 @@ fn main() -> ExitCode {
         } else {
             Record::Nothing
         },
+        fetchers: options.work_fetch.into(),
     };
     if let Some(name) = &options.sabotage {
         let seeds = options.first_seed

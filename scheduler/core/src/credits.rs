@@ -27,6 +27,7 @@ mod tests;
 
 use std::time::Duration;
 
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::work::{MAX_KNOWN_TASKS, MAX_PROCESSOR_TYPES};
 use brasserie_common::{
     InvocationId, KnownTask, Processor, Time, WorkReply, WorkRequest, WorkRequestSeq, WorkVerdict,
@@ -204,7 +205,9 @@ impl Credits {
     ) -> Heard {
         match &self.newest {
             Some(newest) if request.seq < newest.seq => return Heard::Stale,
-            Some(newest) if request.seq == newest.seq => {
+            Some(newest)
+                if request.seq == newest.seq && !sabotage::on(Sabotage::RefillOnReplay) =>
+            {
                 self.expire(now);
                 return Heard::Repeated;
             }
@@ -270,7 +273,9 @@ impl Credits {
                 self.listed.push(sent.invocation);
                 continue;
             }
-            if let Some(piece) = &sent.piece {
+            if let Some(piece) = &sent.piece
+                && !sabotage::on(Sabotage::ForgetWhatIsOnItsWay)
+            {
                 newest.charge(piece);
             }
             // It had it when it wrote an earlier list, or it took it so long ago that this request was not written then. It keeps each

@@ -9,6 +9,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::worker::Intake;
 use brasserie_common::{
     CardConflict, EndedBy, Fault, InvocationId, RefusalCode, ReportedStatus, RunningTask, Story,
@@ -231,6 +232,9 @@ impl Association {
     /// never find them free together; and a card is worth more than a CPU.
     fn has_processors_for(&self, machine: &Machine, task: &RunningTask) -> bool {
         let busy = machine.busy_cpus();
+        if sabotage::on(Sabotage::BeginWithoutProcessors) {
+            return true;
+        }
         match task.gpus.is_empty() {
             true => busy < self.all_cpus(),
             false => busy == 0 || busy + cpus_of(task) <= self.all_cpus() + WHOLE_CPU,

@@ -353,7 +353,10 @@ impl Association {
         let known = self.tasks.get(&task.key());
         // Another run of the task is not this one: it was refused for that one, and the refusal was lost on its way.
         if task.is_healthcheck()
-            || known.is_some_and(|known| known.running.invocation == task.invocation)
+            || known.is_some_and(|known| {
+                let is_it = known.running.invocation == task.invocation;
+                is_it && !(known.is_queued() && sabotage::on(Sabotage::DenyQueued))
+            })
         {
             return;
         }

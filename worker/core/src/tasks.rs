@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
 use brasserie_common::resources::TaskPhysicalResources;
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
     InvocationId, ReportedStatus, RunningTask, SchedulerId, Story, TaskKey, Time,
 };
@@ -324,6 +325,7 @@ impl Tasks {
         self.by_key
             .values()
             .filter(|task| !task.running.is_healthcheck())
+            .filter(|task| !task.is_queued() || !sabotage::on(Sabotage::HideQueued))
             .map(|task| RunningTask {
                 ended: match &task.stage {
                     Stage::Queued { .. } | Stage::Live => None,

@@ -9,7 +9,7 @@ use brasserie_common::{
 };
 use brasserie_scheduler_core::credits::Policy;
 use brasserie_scheduler_core::{Options as SchedulerOptions, Record};
-use brasserie_worker_core::{ExitReason, Options as WorkerOptions};
+use brasserie_worker_core::{ExitReason, Options as WorkerOptions, WorkFetch};
 
 use super::packets::FIRST_PORT;
 use super::{Caller, Cluster, Due, FIRST, Outcome};
@@ -251,12 +251,22 @@ impl Cluster {
         if self.processes.of(place).next().is_some() && !may_follow_at_once {
             return self.start_worker_after(place, Duration::from_millis(100));
         }
-        let description = self.describe(place);
+        let mut description = self.describe(place);
         let id = description.id;
-        let options = WorkerOptions {
+        let fetching = self.swarm.fetching.of(place).cloned();
+        if fetching.is_some() {
+            description.usable.cpu_cores = self.workload.draw_cores();
+        }
+        let mut options = WorkerOptions {
             call_deadline: WORKER_CALL_DEADLINE,
             ..WorkerOptions::new(description)
         };
+        if let Some(own) = fetching {
+            let seed = self.identities.next_u64();
+            options.work_fetch = Some(WorkFetch::new(own.profile, seed));
+            // Whoever is its scheduler then.
+            options.associations[0].members = vec![ServiceAddress::default()];
+        }
         let clocks = self.clocks_of(self.worker_machine(place));
         self.worker_post_mut(place).frozen = None;
         self.stats.core_events += 1;

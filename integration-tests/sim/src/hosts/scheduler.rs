@@ -3,7 +3,7 @@
 mod effects;
 mod requests;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use brasserie_common::collections::IdMap;
@@ -93,6 +93,7 @@ struct Held {
 enum Asked {
     Heartbeat { tag: CallTag, held: Held },
     Status(StatusAsked),
+    Work { tag: CallTag, worker: WorkerId },
     Operator,
     Deletion(HistoryOf),
 }
@@ -127,6 +128,8 @@ struct Process {
     calls: IdMap<CallId, Asking>,
     /// Who was last answered for each shard, to notice when another one wants it.
     incumbents: Vec<Held>,
+    /// Who has asked for work.
+    asking: BTreeSet<WorkerId>,
     wait_ended: bool,
     /// Only the word of a worker that knew another scheduler makes one wait again.
     wait_may_have_changed: bool,
@@ -207,7 +210,9 @@ impl SchedulerHost {
         if let Some(process) = &self.process {
             for number in 1..=process.next_request {
                 match process.requests.get(&RequestId(number)) {
-                    Some(Asked::Heartbeat { tag, .. }) => open.push((RequestId(number), *tag)),
+                    Some(Asked::Heartbeat { tag, .. } | Asked::Work { tag, .. }) => {
+                        open.push((RequestId(number), *tag));
+                    }
                     Some(Asked::Status(about)) => open.push((RequestId(number), about.tag)),
                     Some(Asked::Operator | Asked::Deletion(_)) | None => {}
                 }
@@ -256,6 +261,7 @@ impl SchedulerHost {
             requests: IdMap::default(),
             calls: IdMap::default(),
             incumbents: Vec::new(),
+            asking: BTreeSet::new(),
             wait_ended: false,
             wait_may_have_changed: false,
         });

@@ -1,6 +1,7 @@
 //! A worker process: the real core, and what each request and call was about. Its task processes live outside of it.
 
 mod arrival;
+mod calls;
 mod changes;
 mod departure;
 
@@ -13,13 +14,12 @@ use brasserie_common::{
 };
 use brasserie_scheduler_core::{CallReply as SchedulerCallReply, Message};
 use brasserie_worker_core::{
-    Association, AssociationIndex, Call, CallReply, Effect, Event, ExitReason, Goodbye, LifeStage,
-    Options, Refusal, Reply, RunTask, Worker,
+    Association, AssociationIndex, CallReply, Effect, Event, ExitReason, LifeStage, Options,
+    Refusal, Reply, RunTask, Worker,
 };
 
-use self::arrival::Arrival;
-pub(crate) use self::departure::story_of;
-use self::departure::{refused, update};
+pub use self::arrival::Arrival;
+pub use self::departure::{refused, story_of, update};
 use super::ToScheduler;
 use crate::event_log::{Ask, CallTag, Happening, MachineSize, Run, SetMark, TaskId, WorkerPlace};
 
@@ -95,6 +95,7 @@ struct Asked {
 #[derive(Clone, Copy, Debug)]
 enum Asking {
     Heartbeat,
+    Work,
     Status {
         scheduler: SchedulerId,
         run: Run,
@@ -201,6 +202,10 @@ impl WorkerHost {
             worker: id,
             size: MachineSize::from(description),
         });
+        if options.work_fetch.is_some() {
+            let cpus = description.usable.cpu_cores;
+            log.push(Happening::FetchesWork { worker: id, cpus });
+        }
         let core = Worker::new(options, now);
         let own = core.association(AssociationIndex::FIRST);
         self.process = Some(Process {
@@ -370,6 +375,13 @@ impl Turn<'_> {
                 run,
                 bits,
             }),
+            (Some(Asking::Work), CallOutcome::Done(CallReply::Work(reply))) => {
+                self.log.push(Happening::WorkAnswerHeard {
+                    worker,
+                    seq: reply.seq,
+                    verdicts: reply.verdicts.clone(),
+                });
+            }
             (_, _) => {}
         }
     }
@@ -442,71 +454,16 @@ impl Turn<'_> {
         }
         let outcome = match reply {
             // Nobody looks at work fetch here.
-            Ok(Reply::Empty | Reply::WorkFetch(_)) => CallOutcome::Done(SchedulerCallReply::Empty),
+            Ok(Reply::Empty) => CallOutcome::Done(SchedulerCallReply::Empty),
             Ok(Reply::RunningTasks(tasks)) => {
                 CallOutcome::Done(SchedulerCallReply::RunningTasks(tasks))
             }
+            Ok(Reply::WorkFetch(_)) => panic!("Invariant: nobody looks at a worker's work fetch"),
             Err(refusal) => refused(asked.ask, refusal),
         };
         self.out.push(WorkerOutput::Answer {
             tag: asked.tag,
             outcome,
         });
-    }
-
-    fn call(&mut self, call: CallId, what: Call) {
-        *self.next_tag += 1;
-        let tag = CallTag(*self.next_tag);
-        assert!(
-            !self.next_tag.is_multiple_of(TAGS_A_PLACE),
-            "Invariant: no run makes so many calls"
-        );
-        let (place, worker) = (self.place, self.process.id);
-        let (asking, happening, request) = match what {
-            Call::RequestWork { .. } => return,
-            Call::Heartbeat {
-                worker: description,
-                worker_set,
-                goodbye,
-            } => {
-                let happening = Happening::HeartbeatSent {
-                    place,
-                    worker,
-                    set: SetMark::from(&worker_set),
-                    goodbye: goodbye == Goodbye::TasksAreDead,
-                };
-                let request = ToScheduler::Heartbeat {
-                    worker: description,
-                    set: worker_set,
-                    goodbye,
-                };
-                (Asking::Heartbeat, happening, request)
-            }
-            Call::UpdateStatus {
-                task,
-                status,
-                scheduler,
-                worker: sender,
-            } => {
-                let (run, bits) = (run_of(&task), status.bits());
-                let happening = Happening::StatusSent {
-                    place,
-                    worker,
-                    scheduler,
-                    run,
-                    bits,
-                };
-                let asking = Asking::Status {
-                    scheduler,
-                    run,
-                    bits,
-                };
-                let update = update(&task, status, (scheduler, sender));
-                (asking, happening, ToScheduler::Status(Box::new(update)))
-            }
-        };
-        self.process.calls.insert(call, asking);
-        self.log.push(happening);
-        self.out.push(WorkerOutput::Call { call, tag, request });
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use brasserie_common::{EndedBy, InvocationId, Time, WorkerId};
 
 use super::{Law, Violation};
-use crate::event_log::{Happening, Run, WorkerPlace};
+use crate::event_log::{Ask, Happening, Run, WorkerPlace};
 use crate::model::drift;
 use crate::model::executions::Sleepers;
 use crate::view::World;
@@ -51,6 +51,8 @@ impl Limits {
 #[derive(Default)]
 pub struct LimitsOfTime {
     sleepers: Sleepers,
+    /// When each was accepted that has not begun.
+    accepted: BTreeMap<Key, Time>,
     limits: BTreeMap<Key, Limits>,
     due: BTreeSet<(Time, Key)>,
 }
@@ -73,6 +75,14 @@ impl Law for LimitsOfTime {
         self.judge_the_late(when, world)?;
         self.sleepers.note(when, happening);
         match *happening {
+            Happening::Served {
+                worker,
+                ask: Ask::Run { run, .. },
+                refusal: None,
+                ..
+            } => {
+                self.accepted.insert((worker, run.invocation), when);
+            }
             Happening::Limited {
                 place,
                 worker,
@@ -83,7 +93,12 @@ impl Law for LimitsOfTime {
                 let limits = Limits {
                     place,
                     run,
-                    accepted: when,
+                    // It may have waited.
+                    accepted: self
+                        .accepted
+                        .get(&(worker, run.invocation))
+                        .copied()
+                        .unwrap_or(when),
                     began: None,
                     timeout,
                     deadline,
@@ -121,6 +136,7 @@ impl Law for LimitsOfTime {
                     self.settle(key);
                     self.limits.remove(&key);
                 }
+                self.accepted.retain(|(of, _), _| *of != worker);
             }
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! Law `within_limits`: A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all; no worker is sent more tasks than it can run, and no card is promised twice.
+//! Law `within_limits`: A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all; to a worker that asks for work its processors are no such slots, but no task goes there that takes more than it has; no worker is sent more tasks than it can run, and no card is promised twice.
 //!
 //! Source: C.4 4. Overload is how one job breaks another.
 
@@ -38,6 +38,9 @@ pub struct WithinLimits {
     places: BTreeMap<(SchedulerId, Run), WorkerId>,
     /// Let go meanwhile: what they list is not adopted any more.
     gone: BTreeSet<(SchedulerId, WorkerId)>,
+    /// Who has asked for work: its processors bound what executes there, which is another law's business, and no more than it has may
+    /// one task take.
+    asking: BTreeSet<(SchedulerId, WorkerId)>,
 }
 
 impl Law for WithinLimits {
@@ -46,7 +49,7 @@ impl Law for WithinLimits {
     }
 
     fn statement(&self) -> &'static str {
-        "A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all; no worker is sent more tasks than it can run, and no card is promised twice."
+        "A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all; to a worker that asks for work its processors are no such slots, but no task goes there that takes more than it has; no worker is sent more tasks than it can run, and no card is promised twice."
     }
 
     fn observe(
@@ -61,6 +64,18 @@ impl Law for WithinLimits {
             self.gpus.insert(*run, gpus.clone());
         }
         match *happening {
+            Happening::SentAsWork {
+                scheduler,
+                worker,
+                terms,
+                ..
+            } => {
+                // What is sent for a request is.
+                match terms.request {
+                    Some(_) => self.asking.insert((scheduler, worker)),
+                    None => self.asking.remove(&(scheduler, worker)),
+                };
+            }
             Happening::CallSent {
                 place,
                 scheduler,
@@ -77,19 +92,7 @@ impl Law for WithinLimits {
                 ask: Ask::Fetch,
                 outcome: OutcomeKind::Done,
                 ..
-            } if !self.gone.contains(&(scheduler, worker)) => {
-                let runs: Vec<Run> = self
-                    .executions
-                    .of_worker(worker)
-                    .map(|(_, e)| e.run)
-                    .collect();
-                for run in runs {
-                    let is_known = self.running(scheduler, run).is_some();
-                    if !is_known {
-                        self.take(scheduler, worker, run);
-                    }
-                }
-            }
+            } => self.fetched(scheduler, worker),
             Happening::CallOver {
                 scheduler,
                 ask: Ask::Run { run, .. },
@@ -131,6 +134,20 @@ fn config_of(world: &World<'_>, place: SchedulerPlace) -> Arc<Config> {
 }
 
 impl WithinLimits {
+    /// The scheduler knows what runs there.
+    fn fetched(&mut self, scheduler: SchedulerId, worker: WorkerId) {
+        if self.gone.contains(&(scheduler, worker)) {
+            return;
+        }
+        let runs = self.executions.of_worker(worker);
+        let runs: Vec<Run> = runs.map(|(_, e)| e.run).collect();
+        for run in runs {
+            if self.running(scheduler, run).is_none() {
+                self.take(scheduler, worker, run);
+            }
+        }
+    }
+
     /// The run of this task that has slots of this scheduler.
     fn running(&self, scheduler: SchedulerId, run: Run) -> Option<Run> {
         let on_node = self.taken.get(&(scheduler, Where::Node(run.task.node)))?;
@@ -168,6 +185,17 @@ impl WithinLimits {
         let of_worker = self.taken.remove(&(scheduler, Where::Worker(worker)));
         for run in of_worker.unwrap_or_default() {
             self.give_back(scheduler, run);
+        }
+    }
+
+    /// Tasks may wait there for this resource.
+    fn waits_for(&self, scheduler: SchedulerId, at: Where, config: &Config, number: usize) -> bool {
+        let is_cpus = config
+            .cpu_slots()
+            .is_some_and(|(id, _)| id.index() == number);
+        match at {
+            Where::Worker(worker) => is_cpus && self.asking.contains(&(scheduler, worker)),
+            Where::Node(_) | Where::Everywhere => false,
         }
     }
 
@@ -233,6 +261,8 @@ impl WithinLimits {
                 Where::Node(_) | Where::Everywhere => i64::from(limit),
             };
             let runs = self.taken.get(&(scheduler, at)).into_iter().flatten();
+            let waits = self.waits_for(scheduler, at, config, number);
+            let runs = runs.filter(|other| **other == run || !waits);
             let charged = runs.filter_map(|run| self.charges.get(run)?.get(number));
             let sum: i64 = charged.map(|slots| i64::from(*slots)).sum();
             if sum > limit {

@@ -6,17 +6,23 @@ use brasserie_common::WorkerId;
 use brasserie_common_config::{CARD_PREFIX, Config, PhysicalKind};
 
 use crate::event_log::{Happening, MachineSize};
+use crate::workload::USUAL_CORES;
 
 /// By worker instance.
 #[derive(Clone, Debug, Default)]
 pub struct Machines {
     sizes: BTreeMap<WorkerId, MachineSize>,
+    /// Of those that ask for work.
+    cores: BTreeMap<WorkerId, f64>,
 }
 
 impl Machines {
     pub fn note(&mut self, happening: &Happening) {
         if let Happening::WorkerDeclared { worker, size } = happening {
             self.sizes.insert(*worker, size.clone());
+        }
+        if let Happening::FetchesWork { worker, cpus } = happening {
+            self.cores.insert(*worker, *cpus);
         }
     }
 
@@ -34,8 +40,7 @@ impl Machines {
             let has = match entry.kind {
                 PhysicalKind::RamMb => f64::from(size.memory_mb),
                 PhysicalKind::GpuCard => f64::from(size.all_cards()),
-                // No workload has any.
-                PhysicalKind::CpuCore => 0.0,
+                PhysicalKind::CpuCore => self.cores.get(&worker).copied().unwrap_or(USUAL_CORES),
             };
             looks_at_cards |= entry.kind == PhysicalKind::GpuCard;
             if entry.logical_resource.index() == number && has > 0.0 {

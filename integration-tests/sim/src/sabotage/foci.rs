@@ -3,28 +3,16 @@
 use brasserie_common::sabotage::Sabotage;
 
 use super::ingredients::{
-    CALM, FAILING, LONG, LOSSY, REPEATING, SLOW, SOUND, STUBBORN, UNANSWERED, calm_but, ms, secs,
+    ADOPTING, CALM, FAILING, LONG, LOSING, LOSSY, REPEATING, SLOW, SOUND, STUBBORN, UNANSWERED,
+    calm_but, ms, secs,
 };
+use super::of_work_fetch::OF_WORK_FETCH;
 use super::{Focus, Rivals, Timing, Wanted};
 use crate::event_log::FaultKind;
 use crate::network::NetworkFaults;
 use crate::swarm::{Gates, Machines, Orphans, Restores, Start, StartSeconds};
 
-/// Messages get lost, and nothing else happens.
-const LOSING: Wanted = Wanted {
-    network: LOSSY,
-    ..CALM
-};
-
-/// Schedulers learn from workers of what stays for long on machines that have something to share out.
-const ADOPTING: Wanted = Wanted {
-    faults: &[(FaultKind::SchedulerCrash, secs(40))],
-    processes: Some(STUBBORN),
-    machines: Machines::Measured,
-    ..CALM
-};
-
-const fn focus(bug: Sabotage, laws: &'static [&'static str], world: Wanted) -> Focus {
+pub(super) const fn focus(bug: Sabotage, laws: &'static [&'static str], world: Wanted) -> Focus {
     Focus {
         bug,
         laws,
@@ -513,4 +501,10 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
             ..CALM
         },
     ),
+    OF_WORK_FETCH[0],
+    OF_WORK_FETCH[1],
+    OF_WORK_FETCH[2],
+    OF_WORK_FETCH[3],
+    OF_WORK_FETCH[4],
+    OF_WORK_FETCH[5],
 ];

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Rivals, Timing, Wanted};
+use super::{Fetch, Rivals, Timing, Wanted};
 use crate::event_log::FaultKind;
 use crate::network::NetworkFaults;
 use crate::processes::ProcessFaults;
@@ -96,9 +96,24 @@ pub(super) const CALM: Wanted = Wanted {
     gates: Gates::None,
     machines: Machines::Alike,
     limits: Limits::None,
+    fetch: Fetch::Nobody,
 };
 
 /// Where nothing goes wrong but this.
 pub(super) const fn calm_but(faults: &'static [(FaultKind, Duration)]) -> Wanted {
     Wanted { faults, ..CALM }
 }
+
+/// Messages get lost, and nothing else happens.
+pub(super) const LOSING: Wanted = Wanted {
+    network: LOSSY,
+    ..CALM
+};
+
+/// Schedulers learn from workers of what stays for long on machines that have something to share out.
+pub(super) const ADOPTING: Wanted = Wanted {
+    faults: &[(FaultKind::SchedulerCrash, secs(40))],
+    processes: Some(STUBBORN),
+    machines: Machines::Measured,
+    ..CALM
+};

@@ -58,7 +58,8 @@ pub(super) fn class_of(message: &Message) -> Class {
 
 fn class_of_request(request: &ToScheduler) -> Class {
     match request {
-        ToScheduler::Heartbeat { .. } => Class::Heartbeat,
+        // No worker of a small world asks for work.
+        ToScheduler::Heartbeat { .. } | ToScheduler::Work(_) => Class::Heartbeat,
         // The end of a healthcheck.
         ToScheduler::Status(update) if !update.job.as_str().starts_with('j') => Class::Healthcheck,
         ToScheduler::Status(_) => Class::Status,

@@ -196,6 +196,7 @@ fn shape_request(s: &mut S<'_>, request: &ToScheduler) {
             s.set(*set);
             s.put(format!("{goodbye:?}"));
         }
+        ToScheduler::Work(work) => s.put(format!("{work:?}")),
         ToScheduler::Status(update) => {
             let StatusUpdate {
                 job,

@@ -1,7 +1,7 @@
 //! Performs what the core wants done, and notes it.
 
 use brasserie_common::{
-    CallId, CallOutcome, Health, RecordSeq, RequestId, ServiceAddress, WorkerId,
+    CallId, CallOutcome, Health, RecordSeq, RequestId, ServiceAddress, WorkReply, WorkerId,
 };
 use brasserie_scheduler_core::{
     Answer, Call, Effect, EndedTask, ForgottenTask, JobChanged, JobRefusal, Message, NewWorker,
@@ -36,6 +36,41 @@ impl Turn<'_> {
         }
     }
 
+    fn work_reply(
+        &mut self,
+        (tag, worker): (CallTag, WorkerId),
+        result: Result<Box<WorkReply>, Rejection>,
+    ) {
+        let scheduler = self.process.core.id();
+        let outcome = match result {
+            Ok(reply) => {
+                self.note_told(worker, &reply);
+                CallOutcome::Done(WorkerCallReply::Work(reply))
+            }
+            Err(rejection) => {
+                let why = RejectionKind::from(&rejection);
+                self.log.push(Happening::WorkRejected {
+                    scheduler,
+                    worker,
+                    why,
+                });
+                // The method declares no exception.
+                CallOutcome::Unknown(rejection.to_string())
+            }
+        };
+        self.out.push(SchedulerOutput::Answer { tag, outcome });
+    }
+
+    fn note_told(&mut self, worker: WorkerId, reply: &WorkReply) {
+        self.log.push(Happening::WorkTold {
+            place: self.place,
+            scheduler: self.process.core.id(),
+            worker,
+            seq: reply.seq,
+            verdicts: reply.verdicts.clone(),
+        });
+    }
+
     fn reply(&mut self, request: RequestId, after: Option<RecordSeq>, reply: Reply) {
         let (place, scheduler) = (self.place, self.process.core.id());
         let asked = self.process.requests.remove(&request);
@@ -60,6 +95,9 @@ impl Turn<'_> {
                     state: response.worker_state,
                     set: SetMark::from(&response.worker_set),
                 };
+                if let Some(work) = &response.work {
+                    self.note_told(worker, work);
+                }
                 let reply = WorkerCallReply::Heartbeat(response);
                 (tag, CallOutcome::Done(reply), happening)
             }
@@ -76,6 +114,11 @@ impl Turn<'_> {
             }
             (Some(Asked::Status(about)), Reply::UpdateStatus(result)) => {
                 self.status_reply(about, after, result)
+            }
+            (Some(Asked::Work { tag, worker }), Reply::Work(result)) => {
+                // It tells nothing that is not lost with the process.
+                assert_eq!(after, None, "Invariant: such an answer waits for no record");
+                return self.work_reply((tag, worker), result);
             }
             (Some(Asked::Operator), Reply::KillTask(_) | Reply::JobChanged(_)) => return,
             (Some(Asked::Deletion(of)), Reply::JobChanged(changed)) => {
@@ -211,6 +254,14 @@ impl Turn<'_> {
             charges,
             gpus: gpus.collect(),
         });
+        if self.process.asking.contains(&worker) {
+            self.log.push(Happening::SentAsWork {
+                scheduler: self.process.core.id(),
+                worker,
+                run,
+                terms: told.task.work,
+            });
+        }
     }
 
     fn run(&self, task: Task, invocation: brasserie_common::InvocationId) -> Run {

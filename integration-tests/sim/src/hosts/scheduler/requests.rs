@@ -1,6 +1,8 @@
 //! What workers and operators ask a scheduler for, and the events that it becomes.
 
-use brasserie_common::{JobName, NodeName, Principal, SchedulerId, TaskKey, WorkerDescription};
+use brasserie_common::{
+    JobName, NodeName, Principal, SchedulerId, TaskKey, WorkRequest, WorkerDescription,
+};
 use brasserie_scheduler_core::{Answer, Event, JobChange, Query};
 use brasserie_worker_core::Goodbye;
 
@@ -9,6 +11,27 @@ use crate::event_log::{CallTag, Happening, HistoryOf, Run, SetMark, TaskId};
 use crate::hosts::ToScheduler;
 
 impl Turn<'_> {
+    fn work_request(&mut self, tag: CallTag, work: Box<WorkRequest>) -> Event {
+        let worker = work.worker;
+        self.process.asking.insert(worker);
+        let known = work.known.as_ref();
+        let known = known.map(|known| known.iter().map(|task| task.invocation).collect());
+        self.log.push(Happening::WorkHeard {
+            scheduler: self.process.core.id(),
+            worker,
+            meant: work.scheduler,
+            seq: work.seq,
+            demands: work.demands.clone(),
+            known,
+            linger: work.linger,
+        });
+        Event::RequestWork {
+            request: Some(self.expect(Asked::Work { tag, worker })),
+            from: Principal::Own,
+            work,
+        }
+    }
+
     pub(super) fn request(&mut self, tag: CallTag, request: ToScheduler) -> Event {
         let (place, scheduler) = (self.place, self.process.core.id());
         match request {
@@ -44,6 +67,7 @@ impl Turn<'_> {
                     goodbye,
                 }
             }
+            ToScheduler::Work(work) => self.work_request(tag, work),
             ToScheduler::Status(update) => {
                 let run = Run {
                     task: TaskId::from_names(update.job.as_str(), update.node.as_str()),

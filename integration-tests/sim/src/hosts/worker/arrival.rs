@@ -8,7 +8,8 @@ use super::run_of;
 use crate::event_log::Ask;
 
 /// The event, and what it is about.
-pub(super) struct Arrival {
+#[derive(Debug)]
+pub struct Arrival {
     pub scheduler: SchedulerId,
     pub meant: WorkerId,
     pub ask: Ask,

@@ -11,7 +11,7 @@ use crate::event_log::Ask;
 
 /// What the scheduler's side of the wire makes of a refusal: two methods declare no exception, so it cannot know there, unless the text
 /// names the scheduler instance that the worker obeys.
-pub(super) fn refused(ask: Ask, refusal: Refusal) -> CallOutcome<SchedulerCallReply> {
+pub fn refused(ask: Ask, refusal: Refusal) -> CallOutcome<SchedulerCallReply> {
     let Refusal { code, message } = refusal;
     match ask {
         Ask::Run { .. } | Ask::Healthcheck { .. } | Ask::Suicide | Ask::Kill { .. } => {
@@ -30,7 +30,8 @@ pub(super) fn refused(ask: Ask, refusal: Refusal) -> CallOutcome<SchedulerCallRe
     }
 }
 
-pub(super) fn update(
+/// How a run has ended, as the scheduler hears it.
+pub fn update(
     task: &RunningTask,
     status: ReportedStatus,
     (scheduler, worker): (SchedulerId, WorkerId),
@@ -49,7 +50,7 @@ pub(super) fn update(
 }
 
 /// It names its run, so that one that is kept with another one's end is seen.
-pub(crate) fn story_of(invocation: InvocationId) -> Story {
+pub fn story_of(invocation: InvocationId) -> Story {
     Story {
         last_lines: vec![invocation.to_string()],
         ..Story::exited(0)

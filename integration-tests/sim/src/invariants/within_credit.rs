@@ -1,0 +1,479 @@
+//! Law `within_credit`: A worker that has asked for work is sent tasks only for the newest request of its association, as long as that is good: one that may wait there while seconds or instances of its type are left, any other while idle instances are. Each takes off what it uses, so does what was on its way when the request came, and nothing gives any back.
+//!
+//! Source: C1 to C4 of work fetch. No credit outlives its association, its scheduler, or a moment at which the worker was not HEALTHY
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use brasserie_common::work::DEFAULT_ESTIMATE;
+use brasserie_common::{
+    Health, InvocationId, Processor, SchedulerId, Time, WorkDemand, WorkRequestSeq, WorkTerms,
+    WorkVerdict, WorkerId,
+};
+use brasserie_common_config::PhysicalKind;
+
+use super::{Law, Violation};
+use crate::event_log::{Fact, Happening, RejectionKind, Run};
+use crate::model::drift;
+use crate::model::runs::Runs;
+use crate::view::World;
+
+const NAME: &str = "within_credit";
+/// How long a request without verdicts stays good.
+const OPEN: Duration = Duration::from_secs(30);
+/// However long a worker would have its request stay good.
+const LONGEST: Duration = Duration::from_secs(120);
+/// A turn is judged by the time at which it ends.
+const SLACK: Duration = Duration::from_secs(1);
+/// Sums of what tasks take, as floats.
+const ROUNDING: f64 = 1e-6;
+
+/// What is left of a request for one type of processors; never less than the scheduler itself leaves.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    secs: f64,
+    instances: f64,
+    idle: f64,
+}
+
+impl Left {
+    fn of(demand: &WorkDemand) -> Self {
+        Left {
+            secs: demand.instance_secs,
+            instances: demand.instances,
+            idle: demand.idle,
+        }
+    }
+
+    fn take(&mut self, usage: f64, seconds: f64) {
+        self.secs -= usage * seconds;
+        self.instances -= usage;
+        self.idle -= usage;
+    }
+
+    fn allows(&self, bufferable: bool) -> bool {
+        match bufferable {
+            true => self.secs > -ROUNDING || self.instances > -ROUNDING,
+            false => self.idle > -ROUNDING,
+        }
+    }
+
+    /// Nothing at all was asked for.
+    fn is_nothing(&self) -> bool {
+        self.secs <= 0.0 && self.instances <= 0.0 && self.idle <= 0.0
+    }
+}
+
+/// The newest request of an association.
+#[derive(Debug)]
+struct Credit {
+    seq: WorkRequestSeq,
+    heard: Time,
+    turn: u64,
+    linger: Duration,
+    left: BTreeMap<Processor, Left>,
+    /// Until the first task is sent for it: what its worker knew of.
+    known: Option<BTreeSet<InvocationId>>,
+    /// Why nothing may be sent for it any more.
+    is_over: Option<&'static str>,
+}
+
+/// A run as a piece of work.
+#[derive(Clone, Debug)]
+struct Piece {
+    /// `None`: cards of whichever model.
+    processor: Option<Processor>,
+    usage: f64,
+    seconds: f64,
+}
+
+#[derive(Default)]
+pub struct WithinCredit {
+    runs: Runs,
+    credits: BTreeMap<(SchedulerId, WorkerId), Credit>,
+    /// Cards of the run that is sent next: of which model, if it must be one, and how many.
+    cards: Option<(Run, Option<Processor>, f64)>,
+    pieces: BTreeMap<Run, Piece>,
+    turns: u64,
+}
+
+impl Law for WithinCredit {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn statement(&self) -> &'static str {
+        "A worker that has asked for work is sent tasks only for the newest request of its association, as long as that is good: one that may wait there while seconds or instances of its type are left, any other while idle instances are. Each takes off what it uses, so does what was on its way when the request came, and nothing gives any back."
+    }
+
+    fn observe(
+        &mut self,
+        when: Time,
+        happening: &Happening,
+        world: &World<'_>,
+    ) -> Result<(), Violation> {
+        let verdict = self.judge(when, happening, world);
+        self.runs.note(happening);
+        verdict
+    }
+}
+
+impl WithinCredit {
+    fn judge(
+        &mut self,
+        when: Time,
+        happening: &Happening,
+        world: &World<'_>,
+    ) -> Result<(), Violation> {
+        match happening {
+            Happening::WorkHeard { .. } => self.heard(when, happening),
+            // One that was meant for an earlier scheduler leaves the credit as it is.
+            Happening::WorkRejected {
+                scheduler,
+                worker,
+                why: RejectionKind::UnknownWorker,
+            }
+            | Happening::AssociationBegan {
+                scheduler, worker, ..
+            }
+            | Happening::RecordWritten {
+                scheduler,
+                fact: Fact::WorkerAssociated { worker, .. } | Fact::WorkerLeft { worker, .. },
+                ..
+            } => {
+                self.credits.remove(&(*scheduler, *worker));
+            }
+            Happening::HeartbeatDecided {
+                scheduler,
+                worker,
+                state,
+                ..
+            } if *state != Health::Healthy => {
+                self.over((*scheduler, *worker), "its worker was not HEALTHY since");
+            }
+            Happening::WorkTold {
+                scheduler,
+                worker,
+                seq,
+                verdicts,
+                ..
+            } => self.told((*scheduler, *worker), *seq, verdicts),
+            Happening::Charged {
+                run, charges, gpus, ..
+            } => {
+                self.cards = cards(charges, gpus).map(|(of, cards)| (*run, of, cards));
+            }
+            Happening::SentAsWork {
+                scheduler,
+                worker,
+                run,
+                terms,
+            } => return self.sent(when, (*scheduler, *worker), (*run, terms), world),
+            Happening::SchedulerTurn { .. } => self.turns += 1,
+            Happening::SchedulerStopped { scheduler, .. } => {
+                self.credits.retain(|(of, _), _| of != scheduler);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn heard(&mut self, when: Time, happening: &Happening) {
+        let Happening::WorkHeard {
+            scheduler,
+            worker,
+            meant,
+            seq,
+            demands,
+            known,
+            linger,
+        } = happening
+        else {
+            return;
+        };
+        let of = (*scheduler, *worker);
+        let newest = self.credits.get(&of).map(|credit| credit.seq);
+        // What was heard already, or is older, sets nothing.
+        if meant != scheduler || newest.is_some_and(|newest| newest >= *seq) {
+            return;
+        }
+        let left = demands.iter().map(|d| (d.processor.clone(), Left::of(d)));
+        let credit = Credit {
+            seq: *seq,
+            heard: when,
+            turn: self.turns,
+            linger: (*linger).min(LONGEST),
+            left: left.collect(),
+            known: known.as_ref().map(|known| known.iter().copied().collect()),
+            is_over: None,
+        };
+        self.credits.insert(of, credit);
+    }
+
+    /// What came in this very turn is not over by what was decided before it.
+    fn over(&mut self, of: (SchedulerId, WorkerId), why: &'static str) {
+        let turns = self.turns;
+        let credit = self.credits.get_mut(&of);
+        if let Some(credit) = credit.filter(|credit| credit.turn < turns) {
+            credit.is_over.get_or_insert(why);
+        }
+    }
+
+    fn told(
+        &mut self,
+        of: (SchedulerId, WorkerId),
+        seq: WorkRequestSeq,
+        verdicts: &[(Processor, WorkVerdict)],
+    ) {
+        let Some(credit) = self.credits.get_mut(&of).filter(|credit| credit.seq == seq) else {
+            return;
+        };
+        let mut verdicts = verdicts.iter().map(|(_, verdict)| verdict);
+        // Where something was sent for a type, more may follow.
+        let is_final = |verdict: &WorkVerdict| match verdict {
+            WorkVerdict::Pending | WorkVerdict::Granted(_) => false,
+            WorkVerdict::NoWork
+            | WorkVerdict::Limited
+            | WorkVerdict::Deadline
+            | WorkVerdict::NoApps
+            | WorkVerdict::Deferred
+            | WorkVerdict::Stale => true,
+        };
+        if verdicts.any(is_final) && credit.linger.is_zero() {
+            credit.is_over.get_or_insert("it was not to linger");
+        }
+    }
+
+    fn sent(
+        &mut self,
+        when: Time,
+        of: (SchedulerId, WorkerId),
+        (run, terms): (Run, &WorkTerms),
+        world: &World<'_>,
+    ) -> Result<(), Violation> {
+        let broken = |what: String| {
+            let (scheduler, worker) = of;
+            let text = format!(
+                "scheduler {scheduler} sends {} to worker {worker}, {what}",
+                run.task
+            );
+            Err(Violation::new(NAME, text))
+        };
+        let piece = self.piece(run, terms);
+        self.pieces.insert(run, piece.clone());
+        let looks_at_cards = (world.config.physical_resources.iter())
+            .any(|entry| entry.kind == PhysicalKind::GpuCard);
+        let Some(credit) = self.credits.get_mut(&of) else {
+            return match terms.request {
+                None => Ok(()),
+                Some(seq) => broken(format!(
+                    "for request {}, of which it has not heard in this association",
+                    seq.0
+                )),
+            };
+        };
+        if terms.request != Some(credit.seq) {
+            let newest = credit.seq.0;
+            return broken(format!(
+                "for {:?}, and the newest is {newest}",
+                terms.request
+            ));
+        }
+        if let Some(why) = credit.is_over {
+            return broken(format!("for request {}, and {why}", credit.seq.0));
+        }
+        let longest = drift::at_most(world, credit.linger.max(OPEN)) + SLACK;
+        if when > credit.heard + longest {
+            return broken(format!("for request {}, whose time is over", credit.seq.0));
+        }
+        if let Some(known) = credit.known.take().filter(|_| !looks_at_cards) {
+            for task in self.runs.on_worker(of.0, of.1) {
+                let Some((other, _)) = self.runs.get(of.0, task) else {
+                    continue;
+                };
+                let on_its_way = self.pieces.get(&other).filter(|_| other != run);
+                let on_its_way = on_its_way.filter(|_| !known.contains(&other.invocation));
+                if let Some(piece) = on_its_way
+                    && let Some(left) = credit.left.get_mut(&Processor::Cpu)
+                {
+                    // Its job may be gone: then its scheduler knows no better.
+                    left.take(piece.usage.min(1.0), piece.seconds.min(DEFAULT_ESTIMATE));
+                }
+            }
+        }
+        let Some(processor) = &piece.processor else {
+            let mut all = credit.left.iter().filter(|(of, _)| **of != Processor::Cpu);
+            let allowed = all.any(|(_, left)| left.allows(terms.bufferable) && !left.is_nothing());
+            return match allowed {
+                true => Ok(()),
+                false => broken("although it has no credit left for any cards".to_owned()),
+            };
+        };
+        let Some(left) = credit.left.get_mut(processor) else {
+            return broken(format!("although it asked for nothing of {processor}"));
+        };
+        if !left.allows(terms.bufferable) {
+            return broken(format!("although {left:?} is left of {processor}"));
+        }
+        left.take(piece.usage, piece.seconds);
+        // What was used up is used up: a sum of floats may not bring it back.
+        for amount in [&mut left.secs, &mut left.instances, &mut left.idle] {
+            if *amount <= ROUNDING {
+                *amount = amount.min(-2.0 * ROUNDING);
+            }
+        }
+        Ok(())
+    }
+
+    fn piece(&mut self, run: Run, terms: &WorkTerms) -> Piece {
+        let cards = self.cards.take().filter(|(of, ..)| *of == run);
+        let (processor, usage) = match cards {
+            Some((_, of, cards)) => (of, cards),
+            None => (Some(Processor::Cpu), terms.cpus.unwrap_or(1.0)),
+        };
+        Piece {
+            processor,
+            usage,
+            seconds: terms.est_duration.unwrap_or(DEFAULT_ESTIMATE),
+        }
+    }
+}
+
+/// How many cards a run takes, and of which model if it must be one; `None`: none.
+fn cards(charges: &[(String, i32)], gpus: &[(String, u32)]) -> Option<(Option<Processor>, f64)> {
+    let milli: u32 = gpus.iter().map(|(_, milli)| milli).sum();
+    if milli == 0 {
+        return None;
+    }
+    let prefix = brasserie_common_config::CARD_PREFIX;
+    let mut named = charges.iter().filter(|(_, amount)| *amount > 0);
+    let model = named.find_map(|(name, _)| name.strip_prefix(prefix));
+    Some((model.map(Processor::named), f64::from(milli) / 1000.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::*;
+    use super::*;
+    use brasserie_scheduler_core::LeftCause;
+
+    fn heard(seq: u64, demand: (f64, f64, f64), known: &[i64]) -> Happening {
+        let (secs, instances, idle) = demand;
+        Happening::WorkHeard {
+            scheduler: sid(1),
+            worker: wid(1),
+            meant: sid(1),
+            seq: WorkRequestSeq(seq),
+            demands: vec![WorkDemand {
+                instance_secs: secs,
+                instances,
+                idle,
+                ..WorkDemand::none(Processor::Cpu, 4.0)
+            }],
+            known: Some(known.iter().map(|n| run(*n).invocation).collect()),
+            linger: Duration::from_secs(60),
+        }
+    }
+
+    /// A task of so many seconds.
+    fn sent_for(seq: Option<u64>, number: i64, secs: f64, bufferable: bool) -> Happening {
+        let mut run = run(number);
+        run.task.node = u16::try_from(number).unwrap();
+        Happening::SentAsWork {
+            scheduler: sid(1),
+            worker: wid(1),
+            run,
+            terms: WorkTerms {
+                est_duration: Some(secs),
+                request: seq.map(WorkRequestSeq),
+                cpus: Some(1.0),
+                bufferable,
+            },
+        }
+    }
+
+    fn leaves(number: i64) -> Happening {
+        let mut run = run(number);
+        run.task.node = u16::try_from(number).unwrap();
+        sent(1, 1, u32::try_from(number).unwrap(), ask_run(run))
+    }
+
+    #[test]
+    fn seconds_are_exceeded_by_less_than_one_task() {
+        let mut trial = Trial::of(WithinCredit::default());
+        trial.sees(heard(1, (100.0, 0.0, 0.0), &[]));
+        trial.sees(sent_for(Some(1), 1, 60.0, true));
+        trial.sees(sent_for(Some(1), 2, 60.0, true));
+        // The same request again changes nothing.
+        trial.sees(heard(1, (100.0, 0.0, 0.0), &[]));
+        trial.breaks(sent_for(Some(1), 3, 60.0, true), "is left of CPU");
+    }
+
+    #[test]
+    fn what_is_meant_for_another_scheduler_changes_nothing() {
+        let rejected = |why| Happening::WorkRejected {
+            scheduler: sid(1),
+            worker: wid(1),
+            why,
+        };
+        let mut trial = Trial::of(WithinCredit::default());
+        trial.sees(heard(1, (0.0, 1.0, 0.0), &[]));
+        trial.sees(rejected(RejectionKind::WrongScheduler));
+        trial.sees(sent_for(Some(1), 1, 60.0, true));
+        trial.sees(rejected(RejectionKind::UnknownWorker));
+        trial.breaks(
+            sent_for(Some(1), 2, 60.0, true),
+            "of which it has not heard",
+        );
+    }
+
+    #[test]
+    fn who_may_not_wait_is_sent_for_what_is_idle() {
+        let mut trial = Trial::of(WithinCredit::default());
+        trial.sees(heard(1, (1000.0, 4.0, 1.0), &[]));
+        trial.sees(sent_for(Some(1), 1, 1.0, false));
+        trial.breaks(sent_for(Some(1), 2, 1.0, false), "is left of CPU");
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_taken_off() {
+        let mut trial = Trial::of(WithinCredit::default());
+        trial.sees(heard(1, (0.0, 1.0, 0.0), &[]));
+        trial.sees(sent_for(Some(1), 1, 60.0, true)).sees(leaves(1));
+        trial.sees(heard(2, (0.0, 2.0, 0.0), &[]));
+        trial.sees(sent_for(Some(2), 2, 60.0, true)).sees(leaves(2));
+        trial.breaks(sent_for(Some(2), 3, 60.0, true), "is left of CPU");
+        // Unless its worker counts it.
+        let mut trial = Trial::of(WithinCredit::default());
+        trial.sees(heard(1, (0.0, 1.0, 0.0), &[]));
+        trial.sees(sent_for(Some(1), 1, 60.0, true)).sees(leaves(1));
+        trial.sees(heard(2, (0.0, 2.0, 0.0), &[1]));
+        trial.sees(sent_for(Some(2), 2, 60.0, true)).sees(leaves(2));
+        trial.sees(sent_for(Some(2), 3, 60.0, true));
+    }
+
+    #[test]
+    fn credit_ends_with_health_time_and_association() {
+        let asked = || {
+            let mut trial = Trial::of(WithinCredit::default());
+            trial.at(10).sees(heard(1, (0.0, 9.0, 9.0), &[]));
+            trial.sees(scheduler_turn());
+            trial
+        };
+        let sick = decided(1, 1, Health::Unhealthy, set(1, 1, &[1]));
+        asked()
+            .sees(sick)
+            .breaks(sent_for(Some(1), 1, 1.0, true), "was not HEALTHY since");
+        asked()
+            .at(100)
+            .breaks(sent_for(Some(1), 1, 1.0, true), "whose time is over");
+        let gone = left(1, 4, 1, LeftCause::Lost, 0);
+        asked()
+            .sees(gone)
+            .breaks(sent_for(Some(1), 1, 1.0, true), "of which it has not heard");
+        // Who never asked in this association gets what there are slots for, who did nothing else.
+        asked().breaks(sent_for(None, 1, 1.0, true), "the newest is 1");
+        let gone = left(1, 4, 1, LeftCause::Lost, 0);
+        asked().sees(gone).sees(sent_for(None, 1, 1.0, true));
+    }
+}

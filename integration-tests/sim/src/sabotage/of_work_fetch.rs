@@ -1,0 +1,79 @@
+//! The worlds of the known bugs of work fetch.
+
+use brasserie_common::sabotage::Sabotage;
+
+use super::foci::focus;
+use super::ingredients::{CALM, LONG, LOSSY, REPEATING, ms, secs};
+use super::{Fetch, Focus, Wanted};
+use crate::event_log::FaultKind;
+use crate::network::NetworkFaults;
+
+/// Everybody asks for work, and tasks take long enough for others to wait.
+const ASKING: Wanted = Wanted {
+    processes: Some(LONG),
+    fetch: Fetch::Everybody,
+    lasts: secs(1200),
+    ..CALM
+};
+
+/// Packets get lost, and are on their way for long.
+const UNSURE: NetworkFaults = NetworkFaults {
+    lose_reply: 300,
+    slow_packet: 100,
+    slow: secs(20),
+    ..LOSSY
+};
+
+/// In the order of the bugs.
+pub(super) const OF_WORK_FETCH: [Focus; 6] = [
+    focus(
+        Sabotage::RefillOnReplay,
+        &["within_credit"],
+        Wanted {
+            network: REPEATING,
+            ..ASKING
+        },
+    ),
+    focus(
+        Sabotage::CreditOfTheSick,
+        &["within_credit"],
+        Wanted {
+            faults: &[
+                (FaultKind::AsymmetricPartition, secs(15)),
+                (FaultKind::WorkerPause, secs(15)),
+            ],
+            freeze: Some(secs(8)),
+            ..ASKING
+        },
+    ),
+    focus(
+        Sabotage::ForgetWhatIsOnItsWay,
+        &["within_credit"],
+        Wanted {
+            network: UNSURE,
+            ..ASKING
+        },
+    ),
+    focus(
+        Sabotage::HideQueued,
+        &["running_until_acknowledged"],
+        Wanted {
+            faults: &[(FaultKind::SchedulerCrash, secs(30))],
+            ..ASKING
+        },
+    ),
+    focus(
+        Sabotage::DenyQueued,
+        &["denied_never_starts", "running_until_acknowledged"],
+        Wanted {
+            network: UNSURE,
+            downtime: Some(ms(500)),
+            ..ASKING
+        },
+    ),
+    focus(
+        Sabotage::BeginWithoutProcessors,
+        &["within_processors"],
+        ASKING,
+    ),
+];
