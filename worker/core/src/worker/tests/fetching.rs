@@ -93,6 +93,29 @@ fn who_has_an_idle_processor_asks_as_soon_as_the_scheduler_lets_it() {
     assert_eq!(last(&rig).demands[0].idle, 1.0);
 }
 
+/// It asks for its buffer while its processors are busy, which such tasks cannot fill: that is no reason to let them idle afterwards.
+#[test]
+fn who_was_told_limited_while_all_was_busy_asks_again_when_a_task_ends() {
+    let mut rig = rig();
+    let mut short = run(1, 0, task("a", 1));
+    short.task.work.est_duration = Some(1.0);
+    rig.run(short);
+    answer(&mut rig, WorkVerdict::Granted(1));
+    rig.wait(10);
+    assert_eq!(last(&rig).demands[0].idle, 0.0);
+    answer(&mut rig, WorkVerdict::Limited);
+    rig.wait(400);
+    assert_eq!(rig.work_requests.len(), 2);
+    rig.end("a", 1, ReportedStatus::done());
+    rig.wait(10);
+    assert_eq!(rig.work_requests.len(), 3);
+    assert_eq!(last(&rig).demands[0].idle, 1.0);
+    // Of an idle processor it means what it says.
+    answer(&mut rig, WorkVerdict::Limited);
+    rig.wait(400);
+    assert_eq!(rig.work_requests.len(), 3);
+}
+
 #[test]
 fn the_more_tasks_are_here_the_longer_it_is_until_the_next_look_at_them() {
     let mut rig = rig();
@@ -104,8 +127,10 @@ fn the_more_tasks_are_here_the_longer_it_is_until_the_next_look_at_them() {
         rig.run(short);
     }
     rig.wait(30);
+    answer(&mut rig, WorkVerdict::Granted(1));
+    // It has looked just now.
     let asked = rig.work_requests.len();
-    assert!(last(&rig).known.is_some_and(|known| known.len() == 1000));
+    assert_eq!(last(&rig).known.expect("a list").len(), 1000);
     answer(&mut rig, WorkVerdict::Granted(1));
     rig.wait(19);
     assert_eq!(rig.work_requests.len(), asked);
