@@ -172,7 +172,7 @@ pub struct WorkerFlags {
 #[command(next_help_heading = "Requests for work")]
 pub struct WorkFlags {
     /// Put a worker off that asks again sooner; it hears how long it waits. 0: it may ask as often as it likes
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = request_interval)]
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = request_interval)]
     pub work_request_interval: Duration,
 
     /// Look at so many requests a second, of all workers together; others are put off, one after the other, until it is their turn.

@@ -25,6 +25,7 @@ use crate::work_fetch::{
 mod choosing;
 mod scene;
 
+use choosing::pause_after;
 pub(crate) use choosing::{Turns, choose_runs};
 
 /// No machine has more processors of one type.
@@ -53,6 +54,8 @@ pub(crate) struct Fetching {
     backlog: BTreeMap<Processor, u64>,
     /// What was chosen last counts until then.
     chosen_until: Time,
+    /// It is not looked before whom to ask.
+    asked_until: Time,
 }
 
 /// Who an association is, and with whom.
@@ -108,6 +111,7 @@ impl Fetching {
             calls: BTreeMap::new(),
             backlog: BTreeMap::new(),
             chosen_until: Time::ZERO,
+            asked_until: Time::ZERO,
         }
     }
 
@@ -290,7 +294,7 @@ impl Fetching {
     /// When there is something to do, if nothing happens until then; `None`: never.
     pub(crate) fn due(&self, waiting: usize) -> Time {
         let call = self.calls.values().next().map(|call| call.deadline);
-        let due = self.fetcher.due().min(self.choice_due(waiting));
+        let due = self.ask_due().min(self.choice_due(waiting));
         call.map_or(due, |call| due.min(call))
     }
 
@@ -300,6 +304,10 @@ impl Fetching {
             0 => self.fetcher.accounts_due(),
             _ => self.fetcher.choice_due().max(self.chosen_until),
         }
+    }
+
+    fn ask_due(&self) -> Time {
+        self.fetcher.due().max(self.asked_until)
     }
 
     fn cards(&self, now: Time, associations: &[Association]) -> Cards {
@@ -326,8 +334,9 @@ impl Fetching {
                 association.tell_ends(turn);
             }
         }
-        while self.fetcher.due() <= turn.now {
+        while self.ask_due() <= turn.now {
             let cards = self.cards(turn.now, associations);
+            self.asked_until = turn.now + pause_after(cards.tasks.len());
             let standings = self.standings(associations);
             let unreported = unreported(associations);
             let looks = (&cards.tasks[..], &standings[..], &unreported[..]);

@@ -13,6 +13,9 @@ use crate::client::{seconds, span};
 /// The one scheduler that there is.
 const IT: AssociationIndex = AssociationIndex(0);
 
+/// Between two requests of one that waits for nothing, in seconds.
+const AT_ONCE: f64 = 0.5;
+
 /// One of the ways to wait.
 pub(super) enum Asker {
     /// It asks when its work runs short, and again after so long until it gets some.
@@ -31,7 +34,7 @@ impl Asker {
             next: begins,
         };
         match waiting {
-            Waiting::None => every(Profile::CLUSTER.driver_period),
+            Waiting::None => every(AT_ONCE),
             Waiting::Fixed => every(storm.fixed_retry),
             Waiting::Ours => Asker::Ours(Box::new(Ours::new(seed, begins, left))),
         }

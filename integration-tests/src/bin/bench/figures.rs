@@ -90,13 +90,14 @@ impl Line {
         }
     }
 
-    /// How many times as good as the baseline.
+    /// How many times as good as the baseline; nothing beside nothing is no number.
     fn ratio(&self) -> Option<f64> {
         let baseline = self.baseline?;
-        Some(match self.bound {
+        let ratio = match self.bound {
             Bound::AtMost(_) | Bound::LessIsBetter => baseline / self.figure,
             Bound::AtLeast(_) | Bound::MoreIsBetter => self.figure / baseline,
-        })
+        };
+        ratio.is_finite().then_some(ratio)
     }
 
     fn is_kept(&self) -> bool {

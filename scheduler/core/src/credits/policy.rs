@@ -37,8 +37,9 @@ pub struct Policy {
 impl Default for Policy {
     fn default() -> Self {
         Policy {
-            // A round trip or two: who asks more often has not waited for what it was sent.
-            min_request_interval: Duration::from_millis(100),
+            // Tasks that may not wait are sent for idle processors alone, so none of them begins sooner after the end of the last: it is
+            // short beside a task worth sending. What all workers together cost is bounded below.
+            min_request_interval: Duration::from_millis(10),
             // A look costs some tens of microseconds, and a millisecond for each thousand runs that are listed.
             max_requests_per_second: 1000,
             max_linger: Duration::from_secs(120),

@@ -11,10 +11,10 @@ use crate::machine::Machine;
 use crate::outbox::Turn;
 use crate::work_fetch::{AssociationIndex, Limits, TaskNumber};
 
-/// The more tasks there are, the dearer is a choice: so much longer the last one counts for each, ...
-const CHOICE_FOR_EACH: Duration = Duration::from_micros(20);
-/// ... but no longer than this.
-const LONGEST_CHOICE: Duration = Duration::from_millis(500);
+/// The more tasks there are, the dearer is a look at all of them: so much later the next one is for each, ...
+const LOOK_FOR_EACH: Duration = Duration::from_micros(20);
+/// ... but no later than this.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// What was chosen, the most important first.
 struct Decided {
@@ -78,8 +78,7 @@ impl Fetching {
             memory: f64::INFINITY,
             expected_memory: &BTreeMap::new(),
         };
-        let count = u32::try_from(cards.tasks.len()).unwrap_or(u32::MAX);
-        self.chosen_until = now + CHOICE_FOR_EACH.saturating_mul(count).min(LONGEST_CHOICE);
+        self.chosen_until = now + pause_after(cards.tasks.len());
         let schedule = self.fetcher.choose(now, &cards.tasks, limits);
         let by_number: BTreeMap<TaskNumber, usize> = (cards.tasks.iter().enumerate())
             .map(|(at, task)| (task.number, at))
@@ -94,6 +93,12 @@ impl Fetching {
             go_on: whose(&schedule.resume),
         }
     }
+}
+
+/// How long after a look at so many tasks nobody looks at them again for the same end.
+pub(super) fn pause_after(tasks: usize) -> Duration {
+    let tasks = u32::try_from(tasks).unwrap_or(u32::MAX);
+    LOOK_FOR_EACH.saturating_mul(tasks).min(LONGEST_PAUSE)
 }
 
 /// Who waits and could not begin whatever is chosen.

@@ -303,6 +303,9 @@ impl Fetcher {
             }
             TaskEnd::Other => {}
         }
+        for contact in &mut self.contacts {
+            contact.pairs.task_ended(task.usage.processor_type());
+        }
         self.check(CheckEvent::TaskEnded);
         self.wants_choice = true;
     }

@@ -22,12 +22,15 @@ const LONGEST_PART: f64 = 1.5;
 ///     ^                          |                               |          |
 ///     |                          |                               |          +--asked in vain--> backed off, twice as long
 ///     +--------- a task comes, its outputs are kept, the user ---+
+///     +--------- a task ends, if it was LIMITED while all instances were busy
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PairBackoff {
     /// Seconds; 0: none.
     interval: f64,
     until: Option<Time>,
+    /// It lasts no longer than until a task of the type ends: it came of a request at which all instances were busy.
+    until_an_end: bool,
     /// The scheduler has said that no job uses the type.
     no_apps: bool,
     /// Work of the type was asked for the last time and did not come; for who compares schedulers, not for backoffs.
@@ -74,11 +77,13 @@ impl PairBackoff {
         };
         self.interval = grown.min(amount(profile.pair_backoff_max));
         self.until = Some(now + span((LONGEST_PART - 1.0 + unit(u)) * self.interval));
+        self.until_an_end = false;
     }
 
     fn clear(&mut self) {
         self.interval = 0.0;
         self.until = None;
+        self.until_an_end = false;
     }
 }
 
@@ -172,6 +177,22 @@ impl PairBackoffs {
         }
     }
 
+    /// There were tasks, but none for an instance that is not idle, and none was: once one is, there may be.
+    pub fn limited_while_busy(&mut self, now: Time, of: ProcessorType) {
+        if let Some(pair) = self.0.get_mut(of.0) {
+            pair.until_an_end = pair.is_backed_off(now);
+        }
+    }
+
+    /// A task of the type has ended, whosever it was: instances are idle that may not have been.
+    pub fn task_ended(&mut self, of: ProcessorType) {
+        if let Some(pair) = self.0.get_mut(of.0)
+            && pair.until_an_end
+        {
+            pair.clear();
+        }
+    }
+
     /// The outputs of a task of the type are where they belong: the scheduler may have refused because it waited for them.
     pub fn outputs_kept(&mut self, of: ProcessorType) {
         if let Some(pair) = self.0.get_mut(of.0) {
@@ -218,6 +239,7 @@ impl PairBackoffs {
             known.map_or_else(PairBackoff::default, |pair| PairBackoff {
                 interval: amount(pair.interval).min(most),
                 until: pair.left.map(|left| now + left.min(longest)),
+                until_an_end: false,
                 no_apps: pair.no_apps,
                 came_empty: false,
             })

@@ -100,7 +100,9 @@ impl Profile {
         work_buffer_min: 10.0,
         work_buffer_additional: 20.0,
         fetch_time: 2.0,
-        driver_period: 0.5,
+        // How often it may be asked is for a scheduler to say, and what a look costs for whoever looks: this only keeps looks apart at
+        // which nothing can have changed.
+        driver_period: 0.005,
         fetch_period: 5.0,
         schedule_period: 1.0,
         report: ReportPolicy::Immediate,

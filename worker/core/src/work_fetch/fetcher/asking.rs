@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use brasserie_common::{ServiceAddress, Time, WorkReply, WorkRequestSeq};
+use brasserie_common::{ServiceAddress, Time, WorkReply, WorkRequestSeq, WorkVerdict};
 
 use super::super::contact_state::ReplyKind;
 use super::super::driver::{Candidate, CheckEvent, Choice, Contact, Decision, Round, Work};
@@ -202,7 +202,14 @@ impl Fetcher {
                 let u = draw(&mut self.rng);
                 let terms = terms(&self.profile, u);
                 let asked = outstanding.asked.clone();
-                self.contacts[place].replied(now, &asked, &reply, terms);
+                let contact = &mut self.contacts[place];
+                contact.replied(now, &asked, &reply, terms);
+                for (of_type, demand) in self.processors.types().zip(&outstanding.demands) {
+                    let is_limited = reply.of_type[of_type].verdict == Some(WorkVerdict::Limited);
+                    if is_limited && demand.idle <= 0.0 {
+                        contact.pairs.limited_while_busy(now, of_type);
+                    }
+                }
                 self.end(association, CheckEvent::ContactOver);
             }
         }

@@ -33,8 +33,12 @@ fn last(rig: &Rig) -> WorkRequest {
 }
 
 fn answer(rig: &mut Rig, verdict: WorkVerdict) -> Vec<Effect> {
+    answer_with_delay(rig, verdict, Duration::ZERO)
+}
+
+fn answer_with_delay(rig: &mut Rig, verdict: WorkVerdict, delay: Duration) -> Vec<Effect> {
     let (call, request) = rig.work_requests.last().expect("it has asked").clone();
-    let reply = WorkReply::same_for_all(&request, verdict, Duration::ZERO);
+    let reply = WorkReply::same_for_all(&request, verdict, delay);
     let reply = CallReply::Work(Box::new(reply));
     rig.completed(call.0, CallOutcome::Done(reply))
 }
@@ -73,6 +77,65 @@ fn what_came_and_what_is_not_acknowledged_is_known() {
         .map(|one| (one.invocation, one.remaining.is_some_and(|left| left > 7.0)))
         .collect();
     assert_eq!(known, [(invocation(1), true), (invocation(2), false)]);
+}
+
+#[test]
+fn who_has_an_idle_processor_asks_as_soon_as_the_scheduler_lets_it() {
+    let mut rig = rig();
+    rig.run(run(1, 0, task("a", 1)));
+    answer_with_delay(&mut rig, WorkVerdict::Granted(1), Duration::from_millis(20));
+    rig.wait(7);
+    rig.end("a", 1, ReportedStatus::done());
+    rig.wait(12);
+    assert_eq!(rig.work_requests.len(), 1);
+    rig.wait(10);
+    assert_eq!(rig.work_requests.len(), 2);
+    assert_eq!(last(&rig).demands[0].idle, 1.0);
+}
+
+/// It asks for its buffer while its processors are busy, which such tasks cannot fill: that is no reason to let them idle afterwards.
+#[test]
+fn who_was_told_limited_while_all_was_busy_asks_again_when_a_task_ends() {
+    let mut rig = rig();
+    let mut short = run(1, 0, task("a", 1));
+    short.task.work.est_duration = Some(1.0);
+    rig.run(short);
+    answer(&mut rig, WorkVerdict::Granted(1));
+    rig.wait(10);
+    assert_eq!(last(&rig).demands[0].idle, 0.0);
+    answer(&mut rig, WorkVerdict::Limited);
+    rig.wait(400);
+    assert_eq!(rig.work_requests.len(), 2);
+    rig.end("a", 1, ReportedStatus::done());
+    rig.wait(10);
+    assert_eq!(rig.work_requests.len(), 3);
+    assert_eq!(last(&rig).demands[0].idle, 1.0);
+    // Of an idle processor it means what it says.
+    answer(&mut rig, WorkVerdict::Limited);
+    rig.wait(400);
+    assert_eq!(rig.work_requests.len(), 3);
+}
+
+#[test]
+fn the_more_tasks_are_here_the_longer_it_is_until_the_next_look_at_them() {
+    let mut rig = rig();
+    answer(&mut rig, WorkVerdict::Granted(1000));
+    for number in 1..=1000 {
+        let mut short = run(1, 0, task(&format!("t{number}"), number));
+        short.task.work.bufferable = true;
+        short.task.work.est_duration = Some(0.001);
+        rig.run(short);
+    }
+    rig.wait(30);
+    answer(&mut rig, WorkVerdict::Granted(1));
+    // It has looked just now.
+    let asked = rig.work_requests.len();
+    assert_eq!(last(&rig).known.expect("a list").len(), 1000);
+    answer(&mut rig, WorkVerdict::Granted(1));
+    rig.wait(19);
+    assert_eq!(rig.work_requests.len(), asked);
+    rig.wait(20);
+    assert_eq!(rig.work_requests.len(), asked + 1);
 }
 
 #[test]
