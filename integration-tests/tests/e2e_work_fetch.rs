@@ -92,7 +92,10 @@ fn a_worker_that_asks_shows_its_work_fetch_and_others_say_that_there_is_none() {
     );
     // Programs get the document, and the same exit code.
     let plain = look(&stage, &spec, &["plain", "--json"]);
-    let parts = ["\"work_fetch\": null", "worker `plain` takes what it is sent"];
+    let parts = [
+        "\"work_fetch\": null",
+        "worker `plain` takes what it is sent",
+    ];
     says(&plain, 1, &parts);
     let unknown = look(&stage, &spec, &["nobody"]);
     says(&unknown, 1, &["knows no worker `nobody`", "asks", "plain"]);
