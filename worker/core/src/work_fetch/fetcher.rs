@@ -23,7 +23,9 @@ use super::rec::{Accounting, SavedRec};
 use super::report::Unreported;
 use super::rpc_policy::{Link, Terms};
 use super::rr_sim::Situation;
-use super::types::{Association, AssociationIndex, ProcessorType, Processors, Task, TaskNumber};
+use super::types::{
+    Association, AssociationIndex, PerType, ProcessorType, Processors, Task, TaskNumber,
+};
 
 mod asking;
 mod overview;
@@ -151,6 +153,8 @@ struct Outstanding {
     since: Time,
     attempt: Attempt,
     phase: Phase,
+    /// Whether a task of the type has ended since.
+    ended: PerType<bool>,
     /// No other operation begins meanwhile.
     holds_driver: bool,
 }
@@ -303,8 +307,14 @@ impl Fetcher {
             }
             TaskEnd::Other => {}
         }
+        let of_type = task.usage.processor_type();
         for contact in &mut self.contacts {
-            contact.pairs.task_ended(task.usage.processor_type());
+            contact.pairs.task_ended(of_type);
+        }
+        for outstanding in self.outstanding.iter_mut().flatten() {
+            if self.processors.types().any(|known| known == of_type) {
+                outstanding.ended[of_type] = true;
+            }
         }
         self.check(CheckEvent::TaskEnded);
         self.wants_choice = true;

@@ -188,7 +188,11 @@ impl RpcPolicy {
     /// when is asked no sooner than work is fetched without a reason, and what was wished is wished still.
     pub fn deferred(&mut self, now: Time, request_delay: f64, profile: &Profile) {
         self.give_up();
-        self.delay(now, amount(request_delay).max(profile.fetch_period));
+        let delay = match amount(request_delay) {
+            0.0 => profile.fetch_period,
+            said => said,
+        };
+        self.delay(now, delay);
     }
 
     /// The scheduler wants no request for so long.

@@ -158,6 +158,7 @@ impl Fetcher {
             since: now,
             attempt,
             phase: Phase::InFlight,
+            ended: self.processors.table(&false),
             holds_driver: true,
         };
         let step = Step::Ask(outstanding.request(association, to));
@@ -208,6 +209,9 @@ impl Fetcher {
                     let is_limited = reply.of_type[of_type].verdict == Some(WorkVerdict::Limited);
                     if is_limited && demand.idle <= 0.0 {
                         contact.pairs.limited_while_busy(now, of_type);
+                        if outstanding.ended[of_type] {
+                            contact.pairs.task_ended(of_type);
+                        }
                     }
                 }
                 self.end(association, CheckEvent::ContactOver);

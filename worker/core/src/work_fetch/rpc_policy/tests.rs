@@ -492,7 +492,7 @@ impl Plain {
                 };
             }
             Step::Deferred(delay) => {
-                let delay = delay.max(60.0);
+                let delay = if *delay > 0.0 { *delay } else { 60.0 };
                 self.min_rpc_time = self.min_rpc_time.max(now + delay);
             }
             Step::Update => self.min_rpc_time = 0.0,

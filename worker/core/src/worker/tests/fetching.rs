@@ -117,6 +117,31 @@ fn who_was_told_limited_while_all_was_busy_asks_again_when_a_task_ends() {
 }
 
 #[test]
+fn an_end_before_the_answer_counts_like_one_after_it() {
+    let mut rig = rig();
+    let mut short = run(1, 0, task("a", 1));
+    short.task.work.est_duration = Some(1.0);
+    rig.run(short);
+    answer(&mut rig, WorkVerdict::Granted(1));
+    rig.wait(10);
+    assert_eq!(last(&rig).demands[0].idle, 0.0);
+    rig.end("a", 1, ReportedStatus::done());
+    answer(&mut rig, WorkVerdict::Limited);
+    rig.wait(10);
+    assert_eq!(rig.work_requests.len(), 3);
+}
+
+#[test]
+fn who_is_put_off_asks_when_the_scheduler_wants_it_to() {
+    let mut rig = rig();
+    answer_with_delay(&mut rig, WorkVerdict::Deferred, Duration::from_secs(1));
+    rig.wait(900);
+    assert_eq!(rig.work_requests.len(), 1);
+    rig.wait(200);
+    assert_eq!(rig.work_requests.len(), 2);
+}
+
+#[test]
 fn the_more_tasks_are_here_the_longer_it_is_until_the_next_look_at_them() {
     let mut rig = rig();
     answer(&mut rig, WorkVerdict::Granted(1000));
