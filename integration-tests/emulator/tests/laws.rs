@@ -6,7 +6,7 @@ use brasserie_emulator::matrix::Variant;
 use brasserie_emulator::outcome::{ContactKind, ContactResult, Outcome};
 use brasserie_emulator::output;
 use brasserie_emulator::run::run;
-use brasserie_emulator::scenario::{Deadlines, Dispatch, Overrides, Scenario};
+use brasserie_emulator::scenario::{Deadlines, Dispatch, Overrides, Scenario, ServerCheck};
 use brasserie_worker_core::work_fetch::{Preemption, Profile};
 
 fn read(name: &str, overrides: &Overrides) -> Scenario {
@@ -121,6 +121,8 @@ fn nobody_is_idle_who_could_have_work() {
 fn deadlines_that_can_be_met_are() {
     let mut scenario = hours("tight-deadlines.toml", 2.0);
     scenario.policy.preemption = Preemption::Suspend;
+    // As our scheduler does.
+    scenario.policy.server_check = ServerCheck::Workload;
     let outcome = play(&scenario);
     assert_eq!((outcome.figures.wasted, missed(&outcome)), (0.0, 0));
     assert!(outcome.schedulers[0].met > 10, "{:?}", outcome.schedulers);
@@ -136,6 +138,7 @@ fn deadlines_that_can_be_met_are() {
 #[test]
 fn fewer_are_late_by_their_deadlines_than_in_turn() {
     let mut scenario = hours("tight-deadlines.toml", 4.0);
+    scenario.policy.server_check = ServerCheck::Workload;
     let by_deadline = play(&scenario);
     scenario.policy.deadlines = Deadlines::Ignored;
     let in_turn = play(&scenario);
