@@ -264,7 +264,11 @@ fn the_oldest_go_first_by_size_and_by_age_and_strangers_stay() {
     let store = open(dir.path(), 10 * BLOCK);
     let (run, _told) = start(&store, dir.path(), "new", 99);
     run.append(Stream::Stdout, &noise(100));
-    wait_until("it is written", || run.files()[0].exists());
+    // All of it: what is written later would be new.
+    wait_until("it is written", || {
+        let (bytes, result) = read(&run.files()[0]);
+        result.is_ok() && bytes.len() == noise(100).len()
+    });
     let far = SystemTime::now() - 9 * DAY;
     let written = File::options().write(true).open(&run.files()[0]);
     written.expect("ours").set_modified(far).expect("ours");
