@@ -15,7 +15,8 @@ def load(arguments):
     import facebook.bistro.scheduler.ttypes as scheduler_types
     import facebook.bistro.worker.BistroWorker as worker
 
-    types = python_types.SimpleNamespace(**vars(common), BistroJobConfig=scheduler_types.BistroJobConfig)
+    own = {name: getattr(scheduler_types, name) for name in ("BistroJobConfig", "StatusUpdate")}
+    types = python_types.SimpleNamespace(**vars(common), **own)
     return types, scheduler, worker
 
 

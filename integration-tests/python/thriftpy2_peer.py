@@ -23,7 +23,8 @@ class Thriftpy2:
         idl = pathlib.Path(arguments.idl)
         load = lambda name: thriftpy2.load(str(idl / f"{name}.thrift"), module_name=f"{name}_thrift")
         common, self.scheduler, self.worker = load("common"), load("scheduler"), load("worker")
-        self.types = python_types.SimpleNamespace(**vars(common), BistroJobConfig=self.scheduler.BistroJobConfig)
+        own = {name: getattr(self.scheduler, name) for name in ("BistroJobConfig", "StatusUpdate")}
+        self.types = python_types.SimpleNamespace(**vars(common), **own)
         self.port = arguments.scheduler
         self.protocol = {"compact": TCompactProtocolFactory, "binary": TBinaryProtocolFactory}[arguments.protocol]
 
