@@ -9,7 +9,7 @@ use brasserie_common::{
     TaskKey, Time, WallTime, WorkReply, WorkRequest, WorkRequestSeq, WorkerId,
 };
 
-use self::scene::{scene, standing, unreported};
+use self::scene::{is_absent, scene, unreported};
 use crate::association::Association;
 use crate::config::{Options, WorkFetch};
 use crate::effect::{Call, CallReply};
@@ -74,7 +74,7 @@ struct Asking {
 }
 
 /// The tasks that are there, as policies see them, and whose each is.
-struct Cards {
+struct Here {
     tasks: Vec<Task>,
     keys: Vec<(AssociationIndex, TaskKey)>,
 }
@@ -273,7 +273,7 @@ impl Fetching {
             let with = association.scheduler();
             let met_now = Met {
                 with: with.map(|scheduler| (association.id(), scheduler)),
-                is_absent: standing(association).is_absent,
+                is_absent: is_absent(association),
             };
             let before = std::mem::replace(met, met_now);
             if before.is_absent && !met_now.is_absent {
@@ -310,20 +310,20 @@ impl Fetching {
         self.fetcher.due().max(self.asked_until)
     }
 
-    fn cards(&self, now: Time, associations: &[Association]) -> Cards {
-        let mut cards = Cards {
+    fn here(&self, now: Time, associations: &[Association]) -> Here {
+        let mut here = Here {
             tasks: Vec::new(),
             keys: Vec::new(),
         };
         for association in associations {
             for (key, task) in association.tasks.iter() {
                 if let Some(piece) = task.piece.as_ref().filter(|_| task.is_open()) {
-                    cards.tasks.push(self.task(now, association.index, piece));
-                    cards.keys.push((association.index, key.clone()));
+                    here.tasks.push(self.task(now, association.index, piece));
+                    here.keys.push((association.index, key.clone()));
                 }
             }
         }
-        cards
+        here
     }
 
     /// Asks, until there is nothing to ask for now.
@@ -335,11 +335,11 @@ impl Fetching {
             }
         }
         while self.ask_due() <= turn.now {
-            let cards = self.cards(turn.now, associations);
-            self.asked_until = turn.now + pause_after(cards.tasks.len());
+            let here = self.here(turn.now, associations);
+            self.asked_until = turn.now + pause_after(here.tasks.len());
             let standings = self.standings(associations);
             let unreported = unreported(associations);
-            let looks = (&cards.tasks[..], &standings[..], &unreported[..]);
+            let looks = (&here.tasks[..], &standings[..], &unreported[..]);
             let scene = scene(turn.now, associations, looks);
             match self.fetcher.next(&scene) {
                 Step::Wait { .. } => return,
@@ -414,10 +414,10 @@ impl Fetching {
     }
 
     pub(crate) fn overview(&self, now: Time, associations: &[Association]) -> Overview {
-        let cards = self.cards(now, associations);
+        let here = self.here(now, associations);
         let standings = self.standings(associations);
         let unreported = unreported(associations);
-        let looks = (&cards.tasks[..], &standings[..], &unreported[..]);
+        let looks = (&here.tasks[..], &standings[..], &unreported[..]);
         let scene = scene(now, associations, looks);
         let mut overview = self.fetcher.overview(&scene);
         for (told, one) in overview.of_association.iter_mut().zip(associations) {

@@ -64,9 +64,9 @@ pub(crate) fn choose_runs(associations: &mut [Association], turn: &mut Turn<'_>)
 
 impl Fetching {
     fn decide(&mut self, now: Time, machine: &Machine, associations: &[Association]) -> Decided {
-        let cards = self.cards(now, associations);
+        let here = self.here(now, associations);
         let held_back = held_back(machine, associations);
-        let pieces = cards.keys.iter().map(|(of, key)| {
+        let pieces = here.keys.iter().map(|(of, key)| {
             let task = associations[of.0].tasks.get(key);
             task.and_then(|task| task.piece.as_ref())
         });
@@ -78,14 +78,14 @@ impl Fetching {
             memory: f64::INFINITY,
             expected_memory: &BTreeMap::new(),
         };
-        self.chosen_until = now + pause_after(cards.tasks.len());
-        let schedule = self.fetcher.choose(now, &cards.tasks, limits);
-        let by_number: BTreeMap<TaskNumber, usize> = (cards.tasks.iter().enumerate())
+        self.chosen_until = now + pause_after(here.tasks.len());
+        let schedule = self.fetcher.choose(now, &here.tasks, limits);
+        let by_number: BTreeMap<TaskNumber, usize> = (here.tasks.iter().enumerate())
             .map(|(at, task)| (task.number, at))
             .collect();
         let whose = |numbers: &[TaskNumber]| -> Vec<(AssociationIndex, TaskKey)> {
             let at = numbers.iter().filter_map(|one| by_number.get(one));
-            at.map(|at| cards.keys[*at].clone()).collect()
+            at.map(|at| here.keys[*at].clone()).collect()
         };
         Decided {
             order: [whose(&schedule.start), whose(&schedule.next)].concat(),

@@ -61,18 +61,20 @@ pub(super) fn unreported(associations: &[Association]) -> Vec<Unreported> {
     ends
 }
 
-pub(super) fn standing(association: &Association) -> Standing {
-    let (serves, draining) = match association.life {
-        Life::Running => (true, false),
-        Life::Draining { .. } => (true, true),
-        Life::Leaving { .. } | Life::Farewell { .. } | Life::Dying { .. } | Life::Gone => {
-            (false, true)
-        }
-    };
+fn standing(association: &Association) -> Standing {
     Standing {
         is_suspended: false,
-        is_absent: !serves || association.scheduler().is_none() || association.is_out_of_favour(),
-        wants_no_more_work: draining,
+        is_absent: is_absent(association),
+        wants_no_more_work: association.life != Life::Running,
         unacknowledged: association.reports.tasks_told(),
     }
+}
+
+/// Whether there is nobody who would send anything. It is asked at each turn.
+pub(super) fn is_absent(association: &Association) -> bool {
+    let serves = match association.life {
+        Life::Running | Life::Draining { .. } => true,
+        Life::Leaving { .. } | Life::Farewell { .. } | Life::Dying { .. } | Life::Gone => false,
+    };
+    !serves || association.scheduler().is_none() || association.is_out_of_favour()
 }
