@@ -18,7 +18,6 @@ use super::types::AssociationIndex;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CheckEvent {
     Start,
-    PreferencesChanged,
     /// What runs was chosen, and processors have nothing to do.
     IdleProcessors,
     TaskEnded,
@@ -38,7 +37,6 @@ impl fmt::Display for CheckEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             CheckEvent::Start => "the worker has started",
-            CheckEvent::PreferencesChanged => "preferences have changed",
             CheckEvent::IdleProcessors => "processors are idle",
             CheckEvent::TaskEnded => "a task has ended",
             CheckEvent::ContactOver => "RPC complete",
