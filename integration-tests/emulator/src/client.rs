@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use brasserie_common::{Ending, Fault, ServiceAddress, Story, Time, WorkReply, WorkRequestSeq};
+use brasserie_common::{Fault, ServiceAddress, Story, Time, WorkReply, WorkRequestSeq};
 use brasserie_worker_core::work_fetch::{
     Association, AssociationIndex, Computing, Fetcher, Limits, NotServed, ProcessorKind,
     ProcessorType, Processors, Progress, ReportPolicy, Saved, SavedRec, Scene, Schedule, Setup,
@@ -447,17 +447,8 @@ fn address(name: &str) -> ServiceAddress {
 /// A task that says itself that it has failed.
 fn failure() -> Story {
     Story {
-        ending: Ending::Exited(1),
-        ended_by: None,
         fault: Fault::Task,
-        waited: Duration::ZERO,
-        starting: Duration::ZERO,
-        ran: Duration::ZERO,
-        cpu: Duration::ZERO,
-        peak_memory_bytes: None,
-        read_bytes: 0,
-        written_bytes: 0,
-        last_lines: Vec::new(),
+        ..Story::exited(1)
     }
 }
 

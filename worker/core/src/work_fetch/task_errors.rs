@@ -55,7 +55,6 @@ pub fn is_infrastructure_failure(story: &Story) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
 
     use super::*;
 
@@ -64,14 +63,7 @@ mod tests {
             ending,
             ended_by,
             fault,
-            starting: Duration::ZERO,
-            waited: Duration::ZERO,
-            ran: Duration::ZERO,
-            cpu: Duration::ZERO,
-            peak_memory_bytes: None,
-            read_bytes: 0,
-            written_bytes: 0,
-            last_lines: Vec::new(),
+            ..Story::exited(0)
         }
     }
 

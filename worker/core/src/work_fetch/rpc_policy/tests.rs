@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use brasserie_common::{EndedBy, Ending, Fault};
+use brasserie_common::{EndedBy, Fault};
 use proptest::prelude::*;
 
 use super::super::profile::TaskErrors;
@@ -32,17 +32,9 @@ fn down(profile: &Profile, u: f64) -> Terms<'_> {
 
 fn story(fault: Fault, ended_by: Option<EndedBy>) -> Story {
     Story {
-        ending: Ending::Exited(1),
         ended_by,
         fault,
-        waited: Duration::ZERO,
-        starting: Duration::ZERO,
-        ran: Duration::ZERO,
-        cpu: Duration::ZERO,
-        peak_memory_bytes: None,
-        read_bytes: 0,
-        written_bytes: 0,
-        last_lines: Vec::new(),
+        ..Story::exited(1)
     }
 }
 
