@@ -414,7 +414,7 @@ fn who_says_that_it_asks_is_sent_nothing_before() {
         (started, explained.join("; "))
     };
     let (started, _) = sent(Supply::AsSlotsAllow);
-    assert_eq!(started, 3);
+    assert_eq!(started, 2);
     let (started, explained) = sent(Supply::AsAsked);
     assert_eq!(started, 0);
     assert!(explained.contains("ask"), "{explained}");
