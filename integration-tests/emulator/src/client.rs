@@ -228,18 +228,19 @@ impl Client {
         self.fetcher.list_read(now, association, members);
     }
 
-    /// Whether another task may come that counts as this type: not while so much waits for it that the buffer was filled again and again.
-    /// The first may always.
+    /// Whether another task may come that counts as this type: not while so much waits for it that the buffer was filled again and again, by
+    /// one task no more than once. The first may always.
     pub fn takes(&mut self, of_type: usize) -> bool {
         self.look();
         let of_type = ProcessorType(of_type);
         let waiting = self.waiting().into_iter();
         let its = waiting.filter(|task| task.usage.processor_type() == of_type);
+        let buffer = self.fetcher.profile().high_water();
         let backlog: f64 = its
-            .map(|task| task.remaining * task.usage.of_its_type())
+            .map(|task| task.remaining.min(buffer) * task.usage.of_its_type())
             .sum();
         let instances = self.fetcher.processors().instances(of_type).max(1.0);
-        let most = MOST_BUFFERS * self.fetcher.profile().high_water() * instances;
+        let most = MOST_BUFFERS * buffer * instances;
         backlog <= 0.0 || backlog < most
     }
 

@@ -178,6 +178,12 @@ impl Fetching {
         piece.task(now, of, estimate, type_of_cards)
     }
 
+    /// What a task of so many seconds counts of what waits, for each instance that it uses: no more than one buffer. A long one that waits for
+    /// a single instance is nothing to do for the others, for which work is asked for while it waits.
+    pub(crate) fn backlog(&self, seconds: f64) -> f64 {
+        seconds.min(self.fetcher.profile().high_water())
+    }
+
     /// Whether so much more may wait for the type; the first may always.
     pub(crate) fn may_wait(&self, processor: &Processor) -> bool {
         let waiting = self.backlog.get(processor).copied().unwrap_or(0);
@@ -281,6 +287,9 @@ impl Fetching {
             let before = std::mem::replace(met, met_now);
             if before.is_absent && !met_now.is_absent {
                 self.fetcher.check(CheckEvent::Reconnected);
+            }
+            if met_now.is_absent && !before.is_absent {
+                self.fetcher.out_of_favour(association.index);
             }
             if before.with == met_now.with {
                 continue;

@@ -70,7 +70,7 @@ impl Piece {
             Processor::Cpu => cpus,
             Processor::Cards(_) => cards,
         };
-        let seconds = fetching.estimate(of, job, given) * instances;
+        let seconds = fetching.backlog(fetching.estimate(of, job, given)) * instances;
         Piece {
             number,
             job,

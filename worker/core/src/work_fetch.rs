@@ -8,6 +8,7 @@ mod amounts;
 mod backoff;
 mod busy;
 mod contact_state;
+mod credit;
 mod driver;
 mod estimates;
 mod fetch;

@@ -87,7 +87,10 @@ impl ContactState {
     pub fn replied(&mut self, now: Time, asked: &Asked, reply: &Reply, terms: Terms<'_>) {
         match reply.kind() {
             ReplyKind::Pending | ReplyKind::Stale => {}
-            ReplyKind::Deferral => self.rpc.deferred(now, reply.request_delay, terms.profile),
+            ReplyKind::Deferral => {
+                self.rpc.deferred(now, reply.request_delay, terms.profile);
+                self.pairs.drop_credit();
+            }
             ReplyKind::Good => {
                 let Terms { profile, u, .. } = terms;
                 self.pairs.replied(now, asked, &reply.of_type, profile, u);

@@ -43,12 +43,10 @@ fn whole(estimate: f64, elapsed: f64, done: Option<(f64, f64)>) -> f64 {
         return elapsed;
     }
     if done <= 0.0 {
-        // As if its length had no memory: longer than it has run, however long that is. Near nothing this is the estimate.
-        return if elapsed > 0.0 {
-            elapsed / -(-elapsed / estimate).exp_m1()
-        } else {
-            estimate
-        };
+        // The volunteers' system reckons as if lengths had no memory: at its estimate a task had more than half of it before it again, and
+        // what should follow it was asked for only at its end. Estimates are learned here, from runs of the same job: what is left is the
+        // rest, and what has had its time ends at any moment, as its scheduler has it, too.
+        return estimate.max(elapsed);
     }
     let by_progress = told_after / done;
     if elapsed > estimate {
@@ -228,13 +226,13 @@ mod tests {
 
     #[test]
     fn what_is_left_follows_what_was_told() {
-        let at_estimate = 1.0 / (1.0 - (-1.0_f64).exp()) - 1.0;
         for (estimate, elapsed, done, expected) in [
             // Nothing has happened.
             (60.0, 0.0, None, 60.0),
             (60.0, 0.0, Some((0.0, 0.0)), 60.0),
-            // It says nothing: as if its length had no memory.
-            (60.0, 60.0, None, 60.0 * at_estimate),
+            // It says nothing: the rest of its estimate, and after that any moment.
+            (60.0, 45.0, None, 15.0),
+            (60.0, 60.0, None, SHORTEST),
             (1.0, 1e6, None, SHORTEST),
             // Half is done in a quarter of the time: half is believed.
             (

@@ -11,6 +11,7 @@
 use brasserie_common::Time;
 
 use super::amounts::{DAY, amount};
+use super::credit::Credit;
 use super::outlook::{Outlook, PairOutlook};
 use super::priority::Priorities;
 use super::profile::{Profile, QueuedWork};
@@ -71,6 +72,8 @@ pub struct SourcePair {
     /// It was asked and had nothing, and nothing has come since.
     pub had_none: bool,
     pub backed_off_until: Time,
+    /// If there is one, that counts no longer than something of this stands.
+    pub credit: Option<Credit>,
 }
 
 impl Source {

@@ -10,6 +10,7 @@ use brasserie_common::rng::{Purpose, Rng};
 use brasserie_common::{Processor, ServiceAddress, Story, Time, WorkDemand, WorkRequestSeq};
 
 use self::saving::Here;
+use super::amounts::amount;
 use super::contact_state::ContactState;
 use super::driver::{CheckEvent, Computing, Driver, ListReason};
 use super::estimates::Estimates;
@@ -283,8 +284,10 @@ impl Fetcher {
 
     /// A task was accepted: its scheduler has work of the type, whatever was said before.
     pub fn task_came(&mut self, task: &Task) {
+        let correction = amount(self.estimates.correction(task.association));
         if let Some(contact) = self.contacts.get_mut(task.association.0) {
-            contact.pairs.task_came(task.usage.processor_type());
+            let secs = amount(task.remaining) / correction;
+            contact.pairs.task_came(task.received, &task.usage, secs);
         }
         self.wants_choice = true;
     }

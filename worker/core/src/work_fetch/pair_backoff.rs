@@ -6,10 +6,11 @@ use brasserie_common::{Time, WorkVerdict};
 
 use super::amounts::amount;
 use super::backoff::{span, unit};
+use super::credit::Credit;
 use super::profile::Profile;
 use super::reaction::Reaction;
 use super::reason::RpcReason;
-use super::types::{PerType, ProcessorType, Processors};
+use super::types::{PerType, ProcessorType, Processors, Usage};
 use super::wait::{Wait, WaitCause, left};
 
 /// A backoff lasts for a random part of its interval, from one less than this to this.
@@ -26,6 +27,9 @@ const LONGEST_PART: f64 = 1.5;
 ///     +--------- an instance is idle, if there was nothing while all were busy
 /// ```
 ///
+/// A task that comes as the request still lingers ends nothing: more will come in the same way. The backoff then counts only as long as
+/// something of the request stands, and what was asked in vain before it keeps its interval, so that nobody is asked again for each task.
+///
 /// The flag that no job uses the type is taken back after the longest backoff, since jobs change and no request may be left to say so.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PairBackoff {
@@ -37,6 +41,8 @@ pub struct PairBackoff {
     no_apps_until: Option<Time>,
     /// Work of the type was asked for the last time and did not come; for who compares schedulers, not for backoffs.
     came_empty: bool,
+    /// Of the last request, if that lingers.
+    credit: Option<Credit>,
 }
 
 /// What ends a backoff before its time, if it came of a request at which all instances were busy: only for idle ones are tasks sent that
@@ -82,6 +88,27 @@ impl PairBackoff {
     /// Whether the scheduler, asked the last time, had none: it is then no better source than others.
     pub fn came_empty(&self) -> bool {
         self.came_empty
+    }
+
+    /// What the backoff counts for, if work has come since it began: no longer than something of that stands.
+    pub fn credit(&self) -> Option<Credit> {
+        self.credit.filter(Credit::has_brought)
+    }
+
+    fn asked(&mut self, credit: Option<Credit>) {
+        if self.credit().is_some() {
+            self.until = None;
+            self.ends_early = EndsEarly::Never;
+        }
+        self.credit = credit;
+    }
+
+    fn task_came(&mut self, now: Time) {
+        self.came_empty = false;
+        match self.credit.as_mut().filter(|credit| credit.lingers(now)) {
+            Some(credit) => credit.brought(),
+            None => self.clear(),
+        }
     }
 
     fn back_off(&mut self, now: Time, profile: &Profile, u: f64) {
@@ -184,18 +211,34 @@ impl PairBackoffs {
         }
     }
 
+    /// A request leaves, of which this stays good; none of a type for which nothing is asked.
+    pub fn asked(&mut self, credits: &PerType<Option<Credit>>) {
+        for (pair, (_, credit)) in self.0.iter_mut().zip(credits.iter()) {
+            pair.asked(*credit);
+        }
+    }
+
+    /// A task came, however late and whatever was said before; its scheduler reckons that it runs for so many seconds.
+    pub fn task_came(&mut self, now: Time, usage: &Usage, secs: f64) {
+        for (of, pair) in self.0.iter_mut().enumerate() {
+            if let Some(credit) = &mut pair.credit {
+                credit.take(usage.of(ProcessorType(of)), secs);
+            }
+        }
+        if let Some(pair) = self.0.get_mut(usage.processor_type().0) {
+            pair.task_came(now);
+        }
+    }
+
+    /// The scheduler may not know of the last request any more.
+    pub fn drop_credit(&mut self) {
+        self.0.iter_mut().for_each(|pair| pair.asked(None));
+    }
+
     /// What was said of jobs so long ago may not be so any more.
     pub fn distrust_old_flags(&mut self, now: Time) {
         for pair in &mut self.0 {
             pair.no_apps_until = pair.no_apps_until.filter(|&until| until > now);
-        }
-    }
-
-    /// A task of the type came, however late and whatever was said before.
-    pub fn task_came(&mut self, of: ProcessorType) {
-        if let Some(pair) = self.0.get_mut(of.0) {
-            pair.clear();
-            pair.came_empty = false;
         }
     }
 
@@ -281,6 +324,7 @@ impl PairBackoffs {
                 ends_early: EndsEarly::Never,
                 no_apps_until: pair.no_apps.then(|| now + span(most)),
                 came_empty: false,
+                credit: None,
             })
         };
         let mut restored = PairBackoffs(processors.types().map(restored).collect());
@@ -327,6 +371,13 @@ mod tests {
 
     fn at(seconds: f64) -> Time {
         Time::ZERO + Duration::from_secs_f64(seconds)
+    }
+
+    fn uses(of: ProcessorType) -> Usage {
+        Usage {
+            cpus: 1.0,
+            cards: (of != CPU).then_some((of, 1.0)),
+        }
     }
 
     /// Asks for the CPU, and gets this.
@@ -541,7 +592,7 @@ mod tests {
             pairs
         };
         let clear: [fn(&mut PairBackoffs); 3] = [
-            |pairs| pairs.task_came(CPU),
+            |pairs| pairs.task_came(at(1.0), &uses(CPU), 1.0),
             |pairs| pairs.outputs_kept(CPU),
             |pairs| {
                 replied(
@@ -576,7 +627,7 @@ mod tests {
         pairs.clear_all();
         assert_eq!(pairs.next_end(at(1.0)), None);
         // A type that is not there is nobody's.
-        pairs.task_came(ProcessorType(9));
+        pairs.task_came(at(1.0), &uses(ProcessorType(9)), 1.0);
         pairs.outputs_kept(ProcessorType(9));
         assert_eq!(pairs.of(ProcessorType(9)), PairBackoff::default());
     }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::super::pair_backoff::PairBackoff;
 use super::super::profile::Profile;
 use super::super::rpc_policy::Link;
-use super::super::types::{ProcessorKind, ProcessorType};
+use super::super::types::{ProcessorKind, ProcessorType, Usage};
 use super::*;
 
 const CPU: ProcessorType = ProcessorType::CPU;
@@ -101,7 +101,11 @@ fn a_good_reply_ends_failures_and_judges_each_type() {
     // Neither backoff knows of the other.
     assert_eq!(state.pairs.next_end(at(1)), Some(at(901)));
     state.rpc.rpc_failed(at(40), terms());
-    state.pairs.task_came(CARDS);
+    let on_a_card = Usage {
+        cpus: 0.0,
+        cards: Some((CARDS, 1.0)),
+    };
+    state.pairs.task_came(at(1), &on_a_card, 1.0);
     assert_eq!(state.pairs.of(CARDS), PairBackoff::default());
     assert_eq!(state.rpc.min_rpc_time(), at(160));
 }

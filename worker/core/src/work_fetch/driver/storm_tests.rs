@@ -11,10 +11,14 @@ use super::super::contact_state::Reply;
 use super::super::members::{Members, NextTry, NotServed};
 use super::super::pair_backoff::{Asked, TypeReply};
 use super::super::rpc_policy::{Link, Terms};
-use super::super::types::{PerType, ProcessorKind, ProcessorType, Processors};
+use super::super::types::{PerType, ProcessorKind, Processors, Usage};
 use super::*;
 
 const WORKERS: usize = 200;
+const ONE_CPU: Usage = Usage {
+    cpus: 1.0,
+    cards: None,
+};
 
 fn at(seconds: f64) -> Time {
     Time::ZERO + Duration::from_secs_f64(seconds)
@@ -217,7 +221,7 @@ impl Worker {
             types: of_cpu(&true),
         };
         self.state.replied(now, &asked, &reply, terms);
-        self.state.pairs.task_came(ProcessorType::CPU);
+        self.state.pairs.task_came(now, &ONE_CPU, 1.0);
     }
 
     /// Nobody answers: each member is tried, and that is one failure.

@@ -166,6 +166,10 @@ fn pair_reason(
     let source = grounds.sources.get(index.0)?;
     let source = source.of_type[for_type];
     let saturated = amount(grounds.outlook.of_type[for_type].saturated);
+    let idle = amount(grounds.outlook.of_type[for_type].idle_now);
+    let is_covered = source
+        .credit
+        .is_none_or(|credit| credit.covers(grounds.now, idle));
     let outlook = grounds.outlook.of_association.get(index.0);
     let limited_at = outlook.and_then(|outlook| outlook.limited_at);
     let profile = grounds.profile;
@@ -180,7 +184,10 @@ fn pair_reason(
             limited_at.is_some_and(|at| at > profile.high_water()),
             PairReason::MaxConcurrent,
         ),
-        (source.backed_off_until > grounds.now, PairReason::BackedOff),
+        (
+            source.backed_off_until > grounds.now && is_covered,
+            PairReason::BackedOff,
+        ),
     ];
     first(first_match)
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use brasserie_common::{ServiceAddress, Time, WorkReply, WorkRequestSeq, WorkVerdict};
 
 use super::super::contact_state::ReplyKind;
+use super::super::credit::Credit;
 use super::super::driver::{Candidate, CheckEvent, Choice, Contact, Decision, Round, Work};
 use super::super::fetch::{FetchRequest, Survey, most_unacknowledged};
 use super::super::members::{NextTry, NotServed};
@@ -177,6 +178,13 @@ impl Fetcher {
             // It takes the place of one that has no verdicts yet, and wants the same.
             (types, demands) = (before.asked.types, before.demands);
         }
+        let (linger, mut credits) = (self.linger(), self.processors.table(&None));
+        for demand in &demands {
+            if let Some(of_type) = self.processor_type(&demand.processor) {
+                credits[of_type] = Credit::of(now, linger, demand);
+            }
+        }
+        self.contacts[association.0].pairs.asked(&credits);
         let outstanding = Outstanding {
             seq,
             asked: Asked {
@@ -184,7 +192,7 @@ impl Fetcher {
                 types,
             },
             demands,
-            linger: self.linger(),
+            linger,
             since: now,
             attempt,
             phase: Phase::InFlight,
@@ -238,7 +246,9 @@ impl Fetcher {
                 }
             }
             ReplyKind::Stale => {
-                self.contacts[place].rpc.abandoned();
+                let contact = &mut self.contacts[place];
+                contact.rpc.abandoned();
+                contact.pairs.drop_credit();
                 self.end(association, CheckEvent::ContactOver);
             }
             ReplyKind::Good | ReplyKind::Deferral => {
@@ -295,7 +305,9 @@ impl Fetcher {
             NextTry::Exhausted => {
                 let u = draw(&mut self.rng);
                 let terms = terms(&self.profile, u);
-                self.contacts[association.0].rpc.rpc_failed(now, terms);
+                let contact = &mut self.contacts[association.0];
+                contact.rpc.rpc_failed(now, terms);
+                contact.pairs.drop_credit();
                 self.end(association, CheckEvent::ContactOver);
             }
         }
@@ -339,7 +351,15 @@ impl Fetcher {
             return;
         };
         contact.rpc.abandoned();
+        contact.pairs.drop_credit();
         self.end(association, CheckEvent::Reconnected);
+    }
+
+    /// The scheduler does not take the worker for a healthy one any more: whatever it was asked for it sends nothing.
+    pub fn out_of_favour(&mut self, association: AssociationIndex) {
+        if let Some(contact) = self.contacts.get_mut(association.0) {
+            contact.pairs.drop_credit();
+        }
     }
 
     /// Another instance of the scheduler: what the one before had, or had not, says nothing of it.
@@ -378,8 +398,9 @@ impl Fetcher {
             if is_absent && outstanding.phase != Phase::InFlight {
                 self.reset(AssociationIndex(place));
             } else if outstanding.is_given_up(scene.now, self.patience) {
-                let rpc = &mut self.contacts[place].rpc;
-                rpc.deferred(scene.now, 0.0, &self.profile);
+                let contact = &mut self.contacts[place];
+                contact.rpc.deferred(scene.now, 0.0, &self.profile);
+                contact.pairs.drop_credit();
                 self.end(AssociationIndex(place), CheckEvent::ContactOver);
             }
         }

@@ -200,6 +200,88 @@ fn only_a_single_scheduler_may_send_later() {
     assert_eq!(two.asks().linger, Duration::ZERO);
 }
 
+/// What it asks for that begins now: all of it is missing, and there is nothing.
+fn asked_in_vain(rig: &mut Rig) -> Time {
+    rig.meets_all();
+    let request = rig.asks();
+    assert_eq!(request.demands[0].idle, 4.0);
+    rig.reply(&request, WorkVerdict::NoWork);
+    let pair = rig.fetcher.contacts[0].pairs.of(ProcessorType::CPU);
+    pair.backed_off_until()
+}
+
+#[test]
+fn what_comes_as_a_request_lingers_is_not_asked_for_again_while_more_may_come() {
+    let mut rig = Rig::new(&[100.0]);
+    let backed_off_until = asked_in_vain(&mut rig);
+    rig.takes(FIRST, 1, 60.0);
+    // Three are idle, for which the request still stands.
+    assert_eq!(rig.asks_before(backed_off_until), None);
+    // Until it would be looked again anyway.
+    let again = rig.asks();
+    assert_eq!(again.demands[0].idle, 3.0);
+    assert!(rig.now.since(backed_off_until) <= Duration::from_secs(5));
+}
+
+#[test]
+fn what_a_lingering_request_does_not_stand_for_is_asked_for_at_once() {
+    let mut rig = Rig::new(&[100.0]);
+    asked_in_vain(&mut rig);
+    rig.takes(FIRST, 4, 60.0);
+    let begun = rig.now;
+    let ended = rig.tasks.remove(0);
+    let end = TaskEnd::Other;
+    rig.fetcher.task_stopped(rig.now, &ended);
+    rig.fetcher.task_ended(rig.now, &ended, end);
+    // The one that is idle now is beyond what was asked for.
+    let request = rig.asks();
+    assert_eq!(request.demands[0].idle, 1.0);
+    assert!(rig.now.since(begun) <= Duration::from_millis(5));
+    rig.reply(&request, WorkVerdict::NoWork);
+    // It was asked twice in vain: who sends tasks now and then is not asked as often as one of whom nothing is known.
+    let pair = rig.fetcher.contacts[0].pairs.of(ProcessorType::CPU);
+    assert_eq!(pair.interval(), 2.0);
+}
+
+#[test]
+fn who_may_have_forgotten_a_request_is_asked_again_when_a_task_has_come() {
+    type Happens = fn(&mut Rig);
+    let all: [Happens; 3] = [
+        |rig| rig.fetcher.out_of_favour(FIRST),
+        |rig| rig.fetcher.reset(FIRST),
+        |rig| rig.now = rig.now + Duration::from_secs(120),
+    ];
+    for happens in all {
+        for before in [true, false] {
+            let mut rig = Rig::new(&[100.0]);
+            asked_in_vain(&mut rig);
+            if before {
+                rig.takes(FIRST, 1, 600.0);
+            }
+            happens(&mut rig);
+            if !before {
+                rig.takes(FIRST, 1, 600.0);
+            }
+            rig.fetcher.check(CheckEvent::IdleProcessors);
+            let begun = rig.now;
+            rig.asks();
+            assert!(rig.now.since(begun) <= Duration::from_millis(5));
+        }
+    }
+}
+
+#[test]
+fn a_request_that_was_not_looked_at_stands_for_nothing() {
+    let mut rig = Rig::new(&[100.0]);
+    let backed_off_until = asked_in_vain(&mut rig);
+    rig.now = backed_off_until;
+    let deferred = rig.asks();
+    rig.reply(&deferred, WorkVerdict::Deferred);
+    rig.takes(FIRST, 1, 60.0);
+    let pair = rig.fetcher.contacts[0].pairs.of(ProcessorType::CPU);
+    assert_eq!((pair.interval(), pair.credit()), (0.0, None));
+}
+
 #[test]
 fn an_answer_to_another_request_means_nothing() {
     let mut rig = Rig::new(&[100.0]);
@@ -559,6 +641,31 @@ impl Told {
         }
         self.open.insert(place, request);
         Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A worker takes tasks until two buffers wait, each counted as one at most. It would ask without end if it missed something then.
+    #[test]
+    fn nobody_is_asked_for_what_would_be_refused(waiting in vec(0.1_f64..300.0, 8..60), runs in 0.001_f64..100.0) {
+        let mut rig = Rig::new(&[100.0]);
+        rig.takes(FIRST, 4, runs);
+        let high = rig.fetcher.profile().high_water();
+        let mut backlog = 0.0;
+        for seconds in waiting {
+            if backlog >= 2.0 * high * 4.0 {
+                break;
+            }
+            backlog += seconds.min(high);
+            rig.takes(FIRST, 1, seconds);
+            rig.tasks.last_mut().unwrap().stage = Stage::Queued;
+        }
+        let outlook = rig.fetcher.outlook(rig.now, &rig.tasks);
+        let saturated = outlook.of_type[ProcessorType::CPU].saturated;
+        let is_refused = backlog >= 2.0 * high * 4.0;
+        prop_assert!(!is_refused || saturated >= high, "{saturated} of {backlog}");
     }
 }
 

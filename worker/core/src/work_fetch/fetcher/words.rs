@@ -62,6 +62,7 @@ pub(super) fn sources<'a>(
                 no_apps: pair.has_no_apps(),
                 had_none: pair.came_empty(),
                 backed_off_until: pair.backed_off_until(),
+                credit: pair.credit(),
             };
         }
         Source {

@@ -157,6 +157,20 @@ fn what_would_wait_for_longer_than_two_buffers_is_refused() {
 }
 
 #[test]
+fn one_long_task_that_waits_leaves_room_for_what_other_processors_will_need() {
+    let mut rig = rig(2);
+    for (node, number, seconds) in [("a", 1, 5.0), ("b", 2, 5.0), ("c", 3, 1200.0)] {
+        let mut run = may_wait(node, number);
+        run.task.work.est_duration = Some(seconds);
+        rig.run(run);
+    }
+    // Twenty minutes wait for one of two processors, with buffers of half a minute.
+    assert_eq!(rig.worker.queued_tasks(), 1);
+    assert_eq!(rig.run(may_wait("d", 4)), [accepted()]);
+    assert_eq!(rig.worker.queued_tasks(), 2);
+}
+
+#[test]
 fn cards_are_waited_for_and_let_others_pass() {
     let mut rig = rig(4);
     rig.hear(machine(4, &["bus0"]));
