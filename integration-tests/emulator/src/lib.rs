@@ -15,6 +15,7 @@ pub mod matrix;
 pub mod oracle;
 pub mod outcome;
 pub mod output;
+pub mod promises;
 pub mod run;
 pub mod scenario;
 pub mod server;

@@ -10,6 +10,7 @@ use brasserie_worker_core::work_fetch::{Preemption, Profile};
 use serde::Serialize;
 
 use crate::availability::OnOff;
+use crate::promises::Excuse;
 use problems::{Problem, Problems};
 
 /// Where time begins: the volunteers' simulator does so, too.
@@ -38,6 +39,8 @@ pub struct Scenario {
     pub worker: Worker,
     pub policy: Policy,
     pub schedulers: Vec<Scheduler>,
+    /// What is not promised of it as of others; none: nothing is.
+    pub excuses: Option<Vec<Excuse>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -5,6 +5,7 @@ use std::path::Path;
 use brasserie_emulator::matrix::Variant;
 use brasserie_emulator::outcome::{ContactKind, ContactResult, Outcome};
 use brasserie_emulator::output;
+use brasserie_emulator::promises;
 use brasserie_emulator::run::run;
 use brasserie_emulator::scenario::{Deadlines, Dispatch, Overrides, Scenario, ServerCheck};
 use brasserie_worker_core::work_fetch::{Preemption, Profile};
@@ -97,24 +98,57 @@ fn shares_are_kept_by_a_cluster_that_suspends() {
     }
 }
 
-#[test]
-fn nobody_is_idle_who_could_have_work() {
-    for (name, played, within) in [
-        ("steady.toml", 1.0, 0.01),
-        ("one-scheduler.toml", 1.0, 0.01),
-        ("tight-deadlines.toml", 2.0, 0.01),
-        ("loose-deadlines.toml", 6.0, 0.01),
-        ("unreliable-schedulers.toml", 2.0, 0.01),
-        ("wrong-estimates.toml", 1.0, 0.01),
-        ("zero-shares.toml", 1.0, 0.01),
-        ("unreliable-worker.toml", 240.0, 0.01),
-        // Half a card stays free while what is there needs a whole one, as nothing that began is stopped.
-        ("several-types.toml", 1.0, 0.03),
-    ] {
-        let outcome = play(&hours(name, played));
-        let excess = outcome.figures.idle - outcome.allowed_idle;
-        assert!(excess < within, "{name}: {:?}", outcome.figures);
+/// Who asks for work and goes by deadlines, however long requests stay good, and whatever may be stopped.
+fn promised() -> impl Iterator<Item = Variant> {
+    let all = Variant::all().into_iter();
+    all.filter(|it| it.dispatch == Dispatch::Pull && it.deadlines == Deadlines::EarliestFirst)
+}
+
+fn keeps_its_promises(name: &str, played: f64) {
+    let scenario = hours(name, played);
+    let mut variants = 0;
+    for variant in promised() {
+        let scenario = variant.of(&scenario);
+        assert!(promises::are_for(&scenario.policy));
+        let outcome = play(&scenario);
+        let broken = promises::broken(&scenario, &outcome);
+        assert!(broken.is_empty(), "{variant}: {broken:?}");
+        variants += 1;
     }
+    assert_eq!(variants, 3);
+}
+
+/// For how many hours each is played: long enough for all that it shows to happen.
+const PLAYED: [(&str, f64); 12] = [
+    ("steady.toml", 0.5),
+    ("one-scheduler.toml", 1.0),
+    ("tight-deadlines.toml", 2.0),
+    ("loose-deadlines.toml", 6.0),
+    ("several-types.toml", 1.0),
+    ("short-and-huge.toml", 0.5),
+    ("unreliable-schedulers.toml", 2.0),
+    ("unreliable-worker.toml", 240.0),
+    ("volunteers.toml", 24.0),
+    ("wrong-estimates.toml", 1.0),
+    ("zero-shares.toml", 0.5),
+    ("sim-2007-toml.toml", 12.0),
+];
+
+#[test]
+fn with_deadlines_that_can_be_met_nothing_is_wasted_and_nobody_is_idle_without_need() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    let files = std::fs::read_dir(folder).unwrap();
+    let names = files.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(".toml")).collect();
+    let mut played = PLAYED.map(|(name, _)| name);
+    names.sort();
+    played.sort_unstable();
+    assert_eq!(names, played, "all are held to what is promised");
+    std::thread::scope(|scope| {
+        for (name, hours) in PLAYED {
+            scope.spawn(move || keeps_its_promises(name, hours));
+        }
+    });
 }
 
 #[test]

@@ -11,6 +11,7 @@ use brasserie_common::time::parse_duration;
 use brasserie_emulator::matrix::{self, Cell, Variant};
 use brasserie_emulator::outcome::Outcome;
 use brasserie_emulator::output::{self, text};
+use brasserie_emulator::promises;
 use brasserie_emulator::run::run;
 use brasserie_emulator::scenario::{Dispatch, Overrides, Scenario};
 use brasserie_emulator::storm::{self, Storm, Waiting};
@@ -56,7 +57,8 @@ const LEARN: &str = r#"A scenario is a `.toml` file of this form, or a `client_s
 Results go below the folder of --out, for each scenario: results.txt, results.json, results.dat (the one line of the volunteers'
 simulator), series.csv, contacts.csv and timeline.svg; beside them summary.txt, a line for each.
 
-Exit codes: 0 all was played, 1 a scenario is wrong or something could not be written, 2 the command line is wrong."#;
+Exit codes: 0 all was played, 1 a scenario is wrong, something could not be written, or the matrix found a promise broken (see the
+README), 2 the command line is wrong."#;
 
 /// Plays scenarios of work fetch with the worker's own policies in simulated time, and gives their figures of merit.
 #[derive(Debug, Parser)]
@@ -71,7 +73,8 @@ enum Command {
     /// Play scenarios as they are
     #[command(after_long_help = LEARN)]
     Run(RunOptions),
-    /// Play scenarios in all variants, pull and push, with and without lingering, EDF and suspending, and show them side by side
+    /// Play scenarios in all variants, pull and push, with and without lingering, EDF and suspending, show them side by side, and hold
+    /// them to what is promised
     Matrix(MatrixOptions),
     /// Say whether scenarios are right, and all that is wrong with them
     Check {
@@ -292,7 +295,22 @@ fn play_matrix(options: &MatrixOptions) -> anyhow::Result<()> {
         variants.iter().map(|it| it.of(scenario)).collect()
     };
     let all: Vec<Scenario> = scenarios.iter().flat_map(each).collect();
-    let outcomes = play_all(&all).into_iter();
+    let outcomes = play_all(&all);
+    let overrides = &options.overrides;
+    // Less of a scenario, or one with other luck, is another one.
+    let is_whole = overrides.duration.is_none() && overrides.seed.is_none();
+    let kept = all
+        .iter()
+        .filter(|_| is_whole)
+        .zip(&outcomes)
+        .zip(variants.iter().cycle());
+    let broken: Vec<String> = kept
+        .flat_map(|((scenario, outcome), variant)| {
+            let broken = promises::broken(scenario, outcome).into_iter();
+            broken.map(move |what| format!("{variant}: {what}"))
+        })
+        .collect();
+    let outcomes = outcomes.into_iter();
     let cells: Vec<Cell> = outcomes
         .zip(variants.iter().cycle())
         .map(|(outcome, variant)| Cell {
@@ -311,6 +329,9 @@ fn play_matrix(options: &MatrixOptions) -> anyhow::Result<()> {
         write(out, "matrix.json", &json)?;
     }
     print!("{}", if options.json { json } else { table });
+    if !broken.is_empty() {
+        bail!("promises were broken:\n{}", broken.join("\n"));
+    }
     Ok(())
 }
 

@@ -13,6 +13,7 @@ use super::{
     Supply, Version, Worker,
 };
 use crate::availability::OnOff;
+use crate::promises::{Excuse, Promise};
 use section::{Reader, Section, line_of};
 
 /// How long one plays that does not say.
@@ -73,6 +74,7 @@ fn scenario(reader: &mut Reader<'_>, root: &mut Section<'_, '_>, name: String) -
         }
         None => policy(reader, &mut Section::empty("policy"), &mut profile),
     };
+    let excuses = excuses(reader, root);
     let sections = root.sections(reader, "scheduler");
     if sections.is_empty() {
         let text = "missing: each `[[scheduler]]` is one that the worker is attached to";
@@ -90,10 +92,40 @@ fn scenario(reader: &mut Reader<'_>, root: &mut Section<'_, '_>, name: String) -
         delta: delta.unwrap_or(DELTA),
         seed,
         schedulers: schedulers.collect(),
+        excuses: Some(excuses),
         profile,
         worker,
         policy,
     }
+}
+
+fn excuses(reader: &mut Reader<'_>, root: &mut Section<'_, '_>) -> Vec<Excuse> {
+    let sections = root.sections(reader, "excuse").into_iter();
+    let excuses = sections.filter_map(|mut section| {
+        let excuse = excuse(reader, &mut section);
+        section.finish(reader);
+        excuse
+    });
+    excuses.collect()
+}
+
+fn excuse(reader: &mut Reader<'_>, section: &mut Section<'_, '_>) -> Option<Excuse> {
+    let promises = [("wasted", Promise::Wasted), ("idle", Promise::Idle)];
+    let of = section.choice(reader, "of", &promises);
+    let most = section.number(reader, "most", Limits::CHANCE);
+    let why = section.needed_text(reader, "why");
+    for key in ["of", "most"] {
+        if !section.has(key) {
+            let text =
+                "missing: an excuse says of which promise it is, and what it comes to at most";
+            section.problem(reader, key, text);
+        }
+    }
+    Some(Excuse {
+        of: of?,
+        most: most?,
+        why,
+    })
 }
 
 fn worker(reader: &mut Reader<'_>, section: &mut Section<'_, '_>) -> Worker {
@@ -140,6 +172,11 @@ fn on_off(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, key: &str) -> 
 }
 
 fn policy(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, profile: &mut Profile) -> Policy {
+    // Ours look at all tasks, the volunteers' do not unless they are told to.
+    let own_check = match *profile == Profile::VOLUNTEER {
+        true => ServerCheck::EstimatedDelay,
+        false => ServerCheck::Workload,
+    };
     constants(reader, section, profile);
     let dispatch = [("pull", Dispatch::Pull), ("push", Dispatch::Push)];
     let preemption = [("off", Preemption::Off), ("suspend", Preemption::Suspend)];
@@ -165,7 +202,7 @@ fn policy(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, profile: &mut 
             .unwrap_or(Preemption::Off),
         server_check: section
             .choice(reader, "server_check", &check)
-            .unwrap_or(ServerCheck::EstimatedDelay),
+            .unwrap_or(own_check),
         supply: match existing_only {
             true => Jobs::ExistingOnly,
             false => Jobs::AsListed,

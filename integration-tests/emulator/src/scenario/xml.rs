@@ -96,6 +96,7 @@ pub(super) fn parse(path: &Path, text: &str, problems: &mut Problems) -> Scenari
             tells_progress: true,
         },
         schedulers: Vec::new(),
+        excuses: None,
     };
     with_root(text, problems, |root, problems| {
         if !root.has_tag_name("client_state") {

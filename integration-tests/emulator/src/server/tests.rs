@@ -9,7 +9,7 @@ use crate::scenario::{START, ServerCheck};
 /// Two CPUs, and a card.
 fn scenario(job: &str) -> Scenario {
     let text = format!(
-        "[worker]\ncpus = 2\n[[worker.cards]]\nmodel = \"X\"\ncount = 1\nspeed = 10\n[[scheduler]]\nname = \"s\"\n{job}"
+        "[policy]\nserver_check = \"estimated_delay\"\n[worker]\ncpus = 2\n[[worker.cards]]\nmodel = \"X\"\ncount = 1\nspeed = 10\n[[scheduler]]\nname = \"s\"\n{job}"
     );
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.toml");

@@ -1,0 +1,122 @@
+//! What is promised of each scenario, and who is excused: that what can be reported in time is, and that nobody is idle whom somebody has
+//! work for.
+//!
+//! It is promised of workers that ask for work and go by deadlines. Slots of schedulers that have nothing stay idle whatever a worker does,
+//! and who does not go by deadlines misses some.
+
+use crate::outcome::Outcome;
+use crate::scenario::{Deadlines, Dispatch, Policy, Scenario};
+
+/// Beyond what the workload allows.
+const MOST_IDLE: f64 = 0.01;
+
+/// One of the promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// Nothing is wasted.
+    Wasted,
+    /// No more is idle than the workload allows, within a hundredth.
+    Idle,
+}
+
+/// Why a promise cannot be kept, and what it comes to then.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Excuse {
+    pub of: Promise,
+    pub most: f64,
+    pub why: String,
+}
+
+/// Whether anything is promised where the worker and its schedulers do their parts so.
+pub fn are_for(policy: &Policy) -> bool {
+    policy.dispatch == Dispatch::Pull && policy.deadlines == Deadlines::EarliestFirst
+}
+
+/// A line for each promise that was not kept.
+pub fn broken(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
+    let Some(excuses) = &scenario.excuses else {
+        return Vec::new();
+    };
+    if !are_for(&scenario.policy) {
+        return Vec::new();
+    }
+    let idle = outcome.figures.idle - outcome.allowed_idle;
+    let late: u64 = outcome.schedulers.iter().map(|it| it.missed).sum();
+    let all = [
+        (Promise::Wasted, outcome.figures.wasted, 0.0, "is wasted"),
+        (
+            Promise::Idle,
+            idle,
+            MOST_IDLE,
+            "is idle beyond what must be",
+        ),
+    ];
+    let broken = all.into_iter().filter_map(|(of, is, promised, what)| {
+        let excuse = excuses.iter().find(|excuse| excuse.of == of);
+        let most = excuse.map_or(promised, |excuse| excuse.most);
+        let is_late = of == Promise::Wasted && excuse.is_none() && late > 0;
+        (is > most || is_late).then(|| {
+            let name = &scenario.name;
+            format!("{name}: {is:.5} {what}, {most:.5} may be, {late} tasks were late")
+        })
+    });
+    broken.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::Figures;
+    use crate::outcome::{SchedulerOutcome, Totals};
+    use crate::scenario::{Overrides, START};
+    use std::path::Path;
+
+    fn outcome(wasted: f64, idle: f64, missed: u64) -> Outcome {
+        Outcome {
+            scenario: "x".to_owned(),
+            about: String::new(),
+            seed: 1,
+            duration: START,
+            figures: Figures {
+                wasted,
+                idle,
+                ..Figures::default()
+            },
+            allowed_idle: 0.25,
+            totals: Totals::default(),
+            schedulers: vec![SchedulerOutcome {
+                missed,
+                ..SchedulerOutcome::default()
+            }],
+            contacts: Vec::new(),
+            series: Vec::new(),
+            timeline: crate::outcome::Timeline::default(),
+        }
+    }
+
+    #[test]
+    fn promises_are_broken_beyond_their_bounds_unless_excused() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/steady.toml");
+        let mut scenario = Scenario::read(&path, &Overrides::default()).unwrap();
+        let count = |scenario: &Scenario, wasted, idle, missed| {
+            broken(scenario, &outcome(wasted, idle, missed)).len()
+        };
+        assert_eq!(count(&scenario, 0.0, 0.2599, 0), 0);
+        assert_eq!(count(&scenario, 0.0, 0.2601, 0), 1);
+        assert_eq!(count(&scenario, 1e-9, 0.2, 0), 1);
+        assert_eq!(count(&scenario, 0.0, 0.2, 1), 1);
+        assert_eq!(count(&scenario, 0.1, 0.9, 7), 2);
+        scenario.excuses = Some(vec![Excuse {
+            of: Promise::Wasted,
+            most: 0.1,
+            why: "nobody knows when it is away".to_owned(),
+        }]);
+        assert_eq!(count(&scenario, 0.1, 0.2, 7), 0);
+        assert_eq!(count(&scenario, 0.11, 0.2, 7), 1);
+        scenario.policy.deadlines = Deadlines::Ignored;
+        assert_eq!(count(&scenario, 1.0, 1.0, 7), 0);
+        scenario.policy.deadlines = Deadlines::EarliestFirst;
+        scenario.excuses = None;
+        assert_eq!(count(&scenario, 1.0, 1.0, 7), 0);
+    }
+}
