@@ -87,6 +87,23 @@ fn each_failure_waits_by_the_table() {
 }
 
 #[test]
+fn the_wait_doubles_no_more_than_ten_times() {
+    // So long that only the number of doublings ends it.
+    let profile = Profile {
+        rpc_backoff_max: 1e9,
+        ..VOLUNTEER
+    };
+    let mut policy = RpcPolicy::new();
+    for failure in 1..=12 {
+        let now = at(5.0).max(policy.min_rpc_time());
+        policy.rpc_failed(now, terms(&profile, 1.0));
+        let expected = 60.0 * 2_f64.powi(failure.min(10));
+        assert_eq!(wait(&policy, now), expected, "failure {failure}");
+    }
+    assert_eq!(60.0 * 2_f64.powi(10), 61_440.0);
+}
+
+#[test]
 fn ten_failures_and_what_follows() {
     let mut policy = RpcPolicy::new();
     let mut now = fail_often(&mut policy, at(0.0), 9, 1.0);

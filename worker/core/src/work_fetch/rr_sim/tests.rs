@@ -439,6 +439,21 @@ fn ended(case: &Case) -> usize {
     simulation.tasks.iter().filter(|task| task.done).count()
 }
 
+/// Twenty hours are more than ten steps of an hour: a tenth of what is left is gone at once, until that is no more than ten hours.
+#[test]
+fn on_a_volunteers_machine_steps_are_an_hour_or_a_tenth_of_what_is_left() {
+    let mut case = Case::new(queue([task(1, 72_000.0)]));
+    case.processors = Processors::new(kind(1, 1.0), vec![]);
+    case.profile = Profile::VOLUNTEER;
+    let tenths = [7200.0, 6480.0, 5832.0, 5248.8, 4723.92, 4251.528, 3826.3752];
+    // The buffer ends within the last step.
+    let saturated = tenths.iter().sum::<f64>() + 4.0 * 3600.0;
+    assert!((saturated - 51_962.6232).abs() < 1e-6, "{saturated}");
+    let it = case.outlook().of_type[CPU];
+    assert_eq!((it.shortfall, it.idle_now), (0.0, 0.0));
+    assert!((it.saturated - saturated).abs() < 1e-6, "{it:?}");
+}
+
 #[test]
 fn beyond_the_buffer_no_more_is_simulated_than_deadlines_ask_for() {
     let many = 20_000_u32;

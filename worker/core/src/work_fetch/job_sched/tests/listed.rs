@@ -1,8 +1,12 @@
 //! What the list holds, and in which order.
 
-use super::super::super::types::{AssociationIndex, ProcessorType, Stage, TaskNumber, Usage};
+use super::super::super::priority::Priorities;
+use super::super::super::types::{
+    AssociationIndex, ProcessorKind, ProcessorType, Processors, Stage, TaskNumber, Usage,
+};
+use super::super::contenders::Contenders;
 use super::super::run_list::Reason::{Deadline, Priority};
-use super::rig::{LOST, STOPPED, Scene, at, cards, cpus, executing, numbers};
+use super::rig::{LOST, STOPPED, Scene, at, cards, cpus, executing, kind, numbers};
 
 #[test]
 fn each_model_of_cards_then_the_cpu_and_of_each_deadlines_first() {
@@ -305,4 +309,28 @@ fn what_cannot_run_is_not_listed() {
     scene.task(7, cpus(1.0)).usage.cards = Some((ProcessorType::CPU, 1.0));
     assert_eq!(scene.listed_numbers(), [4, 7]);
     assert_eq!(scene.choose().start.len(), 2);
+}
+
+#[test]
+fn what_is_planned_on_a_card_counts_by_what_the_card_is_worth() {
+    let mut scene = Scene::new(1, &[1]);
+    let card = ProcessorKind {
+        relative_speed: 4.0,
+        ..kind("card", 1)
+    };
+    scene.processors = Processors::new(kind("CPU", 1), vec![card]);
+    scene.rec = vec![12.0];
+    scene.associate(100.0, 12.0);
+    scene.task(1, cards(0.5, 1.0));
+    let hand = scene.hand();
+    let contenders = Contenders::new(&hand);
+    let (_, contender) = contenders.all().next().unwrap();
+    // 0.5 + 4 of 1 + 4.
+    assert_eq!(contender.fraction_of_host, 0.9);
+    let mut priorities = Priorities::new(&scene.associations, &scene.rec, &[true, true]);
+    priorities.bump(contender.task.association, contender.fraction_of_host);
+    let planned = priorities.of(AssociationIndex(0));
+    // A 24th of 24, by that part, for half of the shares.
+    assert!((planned + 1.075).abs() < 1e-12, "{planned}");
+    assert_eq!(priorities.of(AssociationIndex(1)), -1.0);
 }

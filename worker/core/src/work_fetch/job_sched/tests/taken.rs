@@ -1,5 +1,6 @@
 //! What of the list there is room for, and what becomes of those that run.
 
+use super::super::super::profile::Profile;
 use super::super::super::types::{ProcessorType, Stage, TaskNumber, Usage};
 use super::super::Preemption::{Off, Suspend};
 use super::rig::{CARDS, LOST, NOBODY, STOPPED, Scene, at, cards, cpus, executing, numbers};
@@ -185,6 +186,21 @@ fn a_slice_that_is_not_over_protects_from_those_with_higher_priority() {
         // Also where so many come before it that it is not listed.
         scene.task(3, cpus(1.0)).association.0 = 1;
         assert_eq!(scene.listed_numbers(), [2, 3]);
+        assert_eq!(numbers(&scene.choose().preempt), stopped, "{since}");
+    }
+}
+
+#[test]
+fn on_a_volunteers_machine_a_slice_is_an_hour() {
+    for (since, stopped) in [(6400.0, vec![]), (6399.9, vec![1])] {
+        let mut scene = Scene::new(1, &[]);
+        scene.now = at(10_000.0);
+        scene.profile = Profile::VOLUNTEER;
+        scene.preemption = Suspend;
+        scene.rec[0] = 100.0;
+        scene.associate(100.0, 0.0);
+        scene.task(1, cpus(1.0)).stage = executing(since);
+        scene.task(2, cpus(1.0)).association.0 = 1;
         assert_eq!(numbers(&scene.choose().preempt), stopped, "{since}");
     }
 }
