@@ -127,7 +127,9 @@ proptest! {
 #[test]
 fn one_task_is_refused_401_times_a_minute_at_most() {
     let mut refusing = Refusing::new(cluster(1, 1), Duration::ZERO);
-    let each_ten_seconds: Vec<_> = (0..6).map(|tenth| Duration::from_secs(10 * tenth)).collect();
+    let each_ten_seconds: Vec<_> = (0..6)
+        .map(|tenth| Duration::from_secs(10 * tenth))
+        .collect();
     refusing.run(&each_ten_seconds);
     assert_eq!(refusing.sent.len(), 401);
     let gaps = refusing.sent.windows(2).map(|pair| pair[1].since(pair[0]));

@@ -384,6 +384,7 @@ impl Fetching {
                 demands: request.demands,
                 known: Some(self.known(turn.now, association)),
                 linger: request.linger,
+                low_water: self.fetcher.profile().low_water(),
             }),
         };
         let call = turn.call(index, call);

@@ -439,6 +439,20 @@ fn ended(case: &Case) -> usize {
     simulation.tasks.iter().filter(|task| task.done).count()
 }
 
+/// A scheduler that is told the low water mark judges so, too: 20 of 29 seconds are too late, since 10 are kept.
+#[test]
+fn what_ends_within_the_low_water_mark_before_its_deadline_misses_it() {
+    for (deadline, late) in [(29.0, vec![2]), (30.0, vec![])] {
+        let mut case = Case::new(queue([
+            due(25.0, task(1, 10.0)),
+            due(deadline, task(2, 10.0)),
+        ]));
+        case.processors = Processors::new(kind(1, 1.0), vec![]);
+        assert_eq!(case.profile.low_water(), 10.0);
+        assert_eq!(missed(&case.outlook()), late, "{deadline}");
+    }
+}
+
 /// Twenty hours are more than ten steps of an hour: a tenth of what is left is gone at once, until that is no more than ten hours.
 #[test]
 fn on_a_volunteers_machine_steps_are_an_hour_or_a_tenth_of_what_is_left() {
