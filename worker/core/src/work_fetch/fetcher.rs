@@ -3,7 +3,7 @@
 //! Whoever drives it tells it what has happened and shows it the tasks that are there ([`Scene`]). It answers with the next [`Step`] and,
 //! apart from that, with a [`Schedule`]. Both are worth making only when they are due: they look at all tasks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use brasserie_common::rng::{Purpose, Rng};
@@ -88,10 +88,6 @@ pub struct Limits<'a> {
     pub ending: &'a BTreeSet<TaskNumber>,
     /// Those that could not begin now, however few processors are busy.
     pub held_back: &'a BTreeSet<TaskNumber>,
-    /// What all tasks together may have.
-    pub memory: f64,
-    /// What each task is expected to have while it runs, in the same unit; none, if it is not named.
-    pub expected_memory: &'a BTreeMap<TaskNumber, f64>,
 }
 
 /// What to do next.
@@ -374,8 +370,6 @@ impl Fetcher {
             ending: limits.ending,
             held_back: limits.held_back,
             outlook: &outlook,
-            memory: limits.memory,
-            expected_memory: limits.expected_memory,
         };
         let schedule = hand.choose(&mut self.edf);
         if schedule.wants_fetch {

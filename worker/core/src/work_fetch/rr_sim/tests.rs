@@ -459,10 +459,18 @@ fn on_a_volunteers_machine_steps_are_an_hour_or_a_tenth_of_what_is_left() {
     let mut case = Case::new(queue([task(1, 72_000.0)]));
     case.processors = Processors::new(kind(1, 1.0), vec![]);
     case.profile = Profile::VOLUNTEER;
-    let tenths = [7200.0, 6480.0, 5832.0, 5248.8, 4723.92, 4251.528, 3826.3752];
+    let tenths = [
+        7_200.0,
+        6_480.0,
+        5_832.0,
+        5_248.8,
+        4_723.92,
+        4_251.528,
+        3_826.375_2,
+    ];
     // The buffer ends within the last step.
     let saturated = tenths.iter().sum::<f64>() + 4.0 * 3600.0;
-    assert!((saturated - 51_962.6232).abs() < 1e-6, "{saturated}");
+    assert!((saturated - 51_962.623_2).abs() < 1e-6, "{saturated}");
     let it = case.outlook().of_type[CPU];
     assert_eq!((it.shortfall, it.idle_now), (0.0, 0.0));
     assert!((it.saturated - saturated).abs() < 1e-6, "{it:?}");

@@ -6,7 +6,7 @@ use super::super::super::types::{
 };
 use super::super::contenders::Contenders;
 use super::super::run_list::Reason::{Deadline, Priority};
-use super::rig::{LOST, STOPPED, Scene, at, cards, cpus, executing, kind, numbers};
+use super::rig::{LOST, STOPPED, Scene, at, cards, cpus, executing, kind};
 
 #[test]
 fn each_model_of_cards_then_the_cpu_and_of_each_deadlines_first() {
@@ -242,39 +242,6 @@ fn cards_are_reserved_until_none_is_left() {
         }
         assert_eq!(scene.listed_numbers(), expected, "{wanted:?}");
     }
-}
-
-#[test]
-fn who_gets_no_memory_takes_no_place() {
-    let mut scene = Scene::new(1, &[1]);
-    scene.memory = 10.0;
-    for number in 1..=4 {
-        scene.task(number, cpus(1.0));
-        scene.task(10 + number, cards(0.0, 1.0));
-    }
-    for number in [1, 2, 11] {
-        scene.expect_memory(number, 11.0);
-    }
-    assert_eq!(scene.listed_numbers(), [11, 12, 1, 2, 3, 4]);
-    // What it has already it has.
-    scene.tasks[0].stage = STOPPED;
-    assert_eq!(scene.listed_numbers(), [11, 12, 1, 2, 3]);
-    // Nor does it take one of those that may run at once.
-    scene.tasks[0].stage = Stage::Queued;
-    scene.associations[0].max_concurrent = Some(2);
-    assert_eq!(scene.listed_numbers(), [11, 12, 1, 2, 3]);
-}
-
-#[test]
-fn memory_is_kept_for_those_that_are_listed_first() {
-    let mut scene = Scene::new(2, &[]);
-    scene.memory = 10.0;
-    for number in 1..=9 {
-        scene.task(number, cpus(1.0));
-        scene.expect_memory(number, if number < 7 { 6.0 } else { 1.0 });
-    }
-    assert_eq!(scene.listed_numbers(), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
-    assert_eq!(numbers(&scene.choose().start), [1, 7]);
 }
 
 #[test]
