@@ -193,7 +193,7 @@ struct WorkRequest {
   // How long the request stays good, and until it has its verdicts in any case.
   6: double lingerSec,
   // Its tasks should have run to their ends so long before their deadlines; unset: whenever before them.
-  7: optional double lowWaterSec,
+  8: optional double lowWaterSec,
 }
 
 struct ProcessorVerdict {
