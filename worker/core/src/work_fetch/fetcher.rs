@@ -21,7 +21,7 @@ use super::profile::Profile;
 use super::reason::RpcReason;
 use super::rec::{Accounting, SavedRec};
 use super::report::Unreported;
-use super::rpc_policy::{Link, Terms};
+use super::rpc_policy::Terms;
 use super::rr_sim::Situation;
 use super::types::{
     Association, AssociationIndex, PerType, ProcessorType, Processors, Task, TaskNumber,
@@ -401,11 +401,7 @@ fn draw(rng: &mut Rng) -> f64 {
 }
 
 fn terms(profile: &Profile, u: f64) -> Terms<'_> {
-    Terms {
-        profile,
-        link: Link::Up,
-        u,
-    }
+    Terms { profile, u }
 }
 
 /// Where a worker finds its members if nothing was saved of them.
