@@ -203,6 +203,12 @@ fn without_a_share_only_what_idles_is_asked_for() {
     );
     scene.saturate(CPU, 1.0);
     assert_eq!(scene.survey().choose(), None);
+    // Nor is that a reason to ask for something else that is backed off.
+    let mut scene = Scene::new(1, &[1]);
+    scene.associations[0].share = 0.0;
+    scene.saturate(CPU, 1.0);
+    scene.back_off(A, CARDS);
+    assert_eq!(scene.chosen(), None);
     // Others come first, and it is asked when they have none.
     let mut scene = two();
     scene.associations[0].share = 0.0;
