@@ -1,6 +1,9 @@
 //! Whether a worker's tasks stay in time with one more, by a simulation of those that it listed and of those that were sent since.
 //!
 //! Only tasks with deadlines are simulated: the others come after all of these, and are never late.
+//!
+//! Of the volunteers' servers there is neither the reserve of three tenths for jobs that are marked as hard nor that hosts without any
+//! credit get none of these: no job is marked so here, and workers are nobody's guests.
 
 use brasserie_common::edf::{EdfEnd, EdfJob, edf};
 use brasserie_common::{InvocationId, KnownTask, Processor, Time, WorkDemand, WorkRequest};

@@ -4,7 +4,7 @@
 //! by the priorities of their schedulers. Then as much of it is taken as there is room for (`enforcement`).
 //!
 //! Of what volunteers' machines do here there is no: processors that may be used only at some times, work that has to have written a
-//! checkpoint before it can stop (a stopped process loses nothing), cards that one task may use and another may not, a setting
+//! checkpoint before it can stop (a stopped process loses nothing), a stop after ten seconds of starting tasks (nobody here waits for a start), cards that one task may use and another may not, a setting
 //! that puts cards before deadlines, and a look at the memory that tasks are expected to have: a scheduler sets it aside (slots of `ram_mb`)
 //! before it sends a task, and for as long as the task waits, runs or is stopped here.
 

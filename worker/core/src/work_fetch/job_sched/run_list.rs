@@ -3,6 +3,10 @@
 //!
 //! A scheduler of whose tasks so many are in danger has so many picked by their deadlines. Those with the nearest deadlines are, which
 //! need not be the ones that come late.
+//!
+//! In the volunteers' system all tasks of a scheduler count as in danger that take 90 times as long as it reckons: it learns one factor of
+//! all, and that far off nobody knows how long any of them takes. Here that is learned of each job, and the simulation goes by it; the factor
+//! only says in which seconds to ask, and is as large for every scheduler that says nothing of tasks of an hour and a half.
 
 use std::cmp::Ordering;
 

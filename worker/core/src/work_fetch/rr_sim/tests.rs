@@ -1,4 +1,5 @@
-//! Cases that can be done by hand, the invariants of section 21, and two plain simulations beside this one.
+//! Cases that can be done by hand, the invariants of section 21, and two plain simulations beside this one. The description of the
+//! volunteers' system speaks of a picture with a shortfall of 13; nobody has kept it, so no case here is that one.
 
 mod laws;
 mod limits;
