@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use brasserie_common::estimate::{SHORTEST, averaged};
 use brasserie_common::work::DEFAULT_ESTIMATE;
 
-use super::amounts::amount;
+use super::amounts::{DAY, amount};
 use super::types::AssociationIndex;
 
 /// What a job says is the same if it differs by no more than this part of it.
@@ -17,6 +17,8 @@ const SAME: f64 = 1e-9;
 /// system stops at a hundred; but tasks of milliseconds of which nobody says anything are reckoned as a minute each, and with a hundredth
 /// of that a worker would be sent a hundredth of what it needs.
 const LARGEST_CORRECTION: f64 = 1e6;
+/// Seconds: no worker is sent a task of more, so it has not seen one, whatever is saved.
+const LONGEST: f64 = 28.0 * DAY;
 /// So many jobs are remembered. One is a hundred bytes, and a worker has seldom more than some dozens that run again.
 pub(super) const MOST_JOBS: usize = 10_000;
 
@@ -96,7 +98,8 @@ impl Estimates {
         for one in saved {
             if amount(one.seconds) > 0.0 {
                 let said = said(one.said);
-                estimates.set((one.association, one.job), said, one.seconds);
+                let seconds = one.seconds.min(LONGEST);
+                estimates.set((one.association, one.job), said, seconds);
             }
         }
         estimates
