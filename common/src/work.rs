@@ -149,6 +149,8 @@ pub struct WorkRequest {
     pub known: Option<Vec<KnownTask>>,
     /// How long the request stays good, and until it has its verdicts in any case.
     pub linger: Duration,
+    /// Seconds: tasks should have run to their ends so long before their deadlines.
+    pub low_water: f64,
 }
 
 /// What became of a wish for work, for one type of processors.

@@ -192,6 +192,8 @@ struct WorkRequest {
   5: optional list<KnownTask> known,
   // How long the request stays good, and until it has its verdicts in any case.
   6: double lingerSec,
+  // Its tasks should have run to their ends so long before their deadlines; unset: whenever before them.
+  8: optional double lowWaterSec,
 }
 
 struct ProcessorVerdict {

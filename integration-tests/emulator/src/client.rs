@@ -1,6 +1,6 @@
 //! The worker: its own code decides whom to ask for work and what runs; here is what it is told and shown.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use brasserie_common::{Fault, ServiceAddress, Story, Time, WorkReply, WorkRequestSeq};
@@ -33,8 +33,6 @@ pub struct Client {
     deadlines: Deadlines,
     dispatch: Dispatch,
     tells_progress: bool,
-    memory: f64,
-    expected_memory: BTreeMap<TaskNumber, f64>,
 }
 
 /// What the worker knows of a task beside what it shows.
@@ -54,7 +52,6 @@ pub struct Arrival {
     pub version: Version,
     pub estimate: Option<f64>,
     pub deadline: Option<Time>,
-    pub memory: f64,
 }
 
 /// How a task has ended.
@@ -124,8 +121,6 @@ impl Client {
             deadlines: scenario.policy.deadlines,
             dispatch: scenario.policy.dispatch,
             tells_progress: scenario.policy.tells_progress,
-            memory: scenario.worker.memory.unwrap_or(f64::INFINITY),
-            expected_memory: BTreeMap::new(),
         }
     }
 
@@ -170,8 +165,6 @@ impl Client {
         let limits = Limits {
             ending: &BTreeSet::new(),
             held_back: &BTreeSet::new(),
-            memory: self.memory,
-            expected_memory: &self.expected_memory,
         };
         let schedule = self.fetcher.choose(now, &shown, limits);
         for number in schedule.start.iter().chain(&schedule.resume) {
@@ -286,9 +279,6 @@ impl Client {
             deadline: arrival.deadline,
             stage: Stage::Queued,
         };
-        if arrival.memory > 0.0 {
-            self.expected_memory.insert(task.number, arrival.memory);
-        }
         self.fetcher.task_came(&task);
         self.tasks.push(task);
         self.notes.push(Note {
@@ -312,7 +302,6 @@ impl Client {
         let task = self.tasks.remove(at);
         let Note { given, progress } = self.notes.remove(at);
         let took = progress.elapsed;
-        self.expected_memory.remove(&number);
         self.fetcher.task_stopped(now, &task);
         let story = failure();
         let end = match how {

@@ -387,7 +387,6 @@ impl<'s> World<'s> {
             version,
             estimate: sent.estimate,
             deadline,
-            memory: job.memory,
         };
         self.servers[scheduler].has_sent(self.scenario, number.0, &sent);
         self.client.came(self.now, &arrival);

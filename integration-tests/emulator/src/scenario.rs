@@ -49,8 +49,6 @@ pub struct Worker {
     /// Floating point operations a second of one CPU, `p_fpops`: only quotients of it matter.
     pub flops: f64,
     pub cards: Vec<Cards>,
-    /// Bytes that all tasks together may have; none: it is never short.
-    pub memory: Option<f64>,
     pub on: OnOff,
     pub active: OnOff,
     pub cards_active: OnOff,
@@ -149,8 +147,6 @@ pub struct Job {
     /// How often it is taken beside the other jobs.
     pub weight: f64,
     pub max_concurrent: Option<u32>,
-    /// Bytes that a task is expected to have.
-    pub memory: f64,
     pub supply: Supply,
     /// Its tasks may wait at the worker.
     pub bufferable: bool,

@@ -459,5 +459,6 @@ fn work_request() -> WorkRequest {
             deadline_sec: Some(600.0.into()),
         }]),
         linger_sec: Some(120.0.into()),
+        low_water_sec: Some(10.0.into()),
     }
 }

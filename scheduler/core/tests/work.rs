@@ -69,6 +69,7 @@ impl Asking {
             demands: vec![demand],
             known: Some(self.known.clone()),
             linger: Duration::from_secs(120),
+            low_water: 0.0,
         };
         self.script.event(Event::RequestWork {
             request: Some(request),

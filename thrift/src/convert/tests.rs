@@ -408,11 +408,13 @@ prop_compose! {
         demands in btree_map(processor(), demand(), 0..4),
         known in option::of(vec(known_task(), 0..4)),
         linger in milliseconds(0),
+        low_water in an_amount(),
     ) -> WorkRequest {
         let demands = demands.into_iter();
         let demands = demands.map(|(processor, demand)| WorkDemand { processor, ..demand });
         WorkRequest {
             worker: WorkerId(worker), scheduler: SchedulerId(scheduler), seq, demands: demands.collect(), known, linger,
+            low_water,
         }
     }
 }
@@ -1463,6 +1465,7 @@ fn what_a_work_request_leaves_out_counts_as_nothing() {
     let request = WorkRequest::try_from(sound_request()).expect("a request");
     assert_eq!(request.demands, [WorkDemand::none(Processor::Cpu, 1.0)]);
     assert_eq!((request.known, request.linger), (None, Duration::ZERO));
+    assert_eq!(request.low_water, 0.0);
     let reply = WorkReply::try_from(wire::WorkReply::default()).expect("a reply");
     assert_eq!(reply.verdicts, []);
     assert_eq!(
@@ -1499,6 +1502,7 @@ fn work_requests_with_senseless_fields_are_refused() {
         };
         for (message, path) in [
             (refused_request(|r| r.linger_sec = bad), "lingerSec"),
+            (refused_request(|r| r.low_water_sec = bad), "lowWaterSec"),
             (
                 refused_demand(|d| d.instances = bad),
                 "demands[1].instances",

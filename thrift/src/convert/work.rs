@@ -51,6 +51,7 @@ impl TryFrom<wire::WorkRequest> for WorkRequest {
             demands,
             known: known.transpose()?,
             linger: span("WorkRequest.lingerSec", request.linger_sec)?,
+            low_water: amount("WorkRequest.lowWaterSec", request.low_water_sec)?,
         })
     }
 }
@@ -64,6 +65,7 @@ impl From<WorkRequest> for wire::WorkRequest {
             demands: Some(to_wire_list(request.demands)),
             known: request.known.map(to_wire_list),
             linger_sec: Some(request.linger.as_secs_f64().into()),
+            low_water_sec: (request.low_water > 0.0).then(|| request.low_water.into()),
         }
     }
 }

@@ -1562,6 +1562,7 @@ pub struct WorkRequest {
     pub demands: Option<Vec<WorkDemand>>,
     pub known: Option<Vec<KnownTask>>,
     pub linger_sec: Option<OrderedFloat<f64>>,
+    pub low_water_sec: Option<OrderedFloat<f64>>,
 }
 
 impl TSerializable for WorkRequest {
@@ -1573,6 +1574,7 @@ impl TSerializable for WorkRequest {
         let mut f_4: Option<Vec<WorkDemand>> = Some(Vec::new());
         let mut f_5: Option<Vec<KnownTask>> = None;
         let mut f_6: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
+        let mut f_8: Option<OrderedFloat<f64>> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1616,6 +1618,10 @@ impl TSerializable for WorkRequest {
                     let val = OrderedFloat::from(i_prot.read_double()?);
                     f_6 = Some(val);
                 }
+                8 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_8 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -1630,6 +1636,7 @@ impl TSerializable for WorkRequest {
             demands: f_4,
             known: f_5,
             linger_sec: f_6,
+            low_water_sec: f_8,
         };
         Ok(ret)
     }
@@ -1674,6 +1681,11 @@ impl TSerializable for WorkRequest {
             o_prot.write_double(fld_var.into())?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.low_water_sec {
+            o_prot.write_field_begin(&TFieldIdentifier::new("lowWaterSec", TType::Double, 8))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1688,6 +1700,7 @@ impl Default for WorkRequest {
             demands: Some(Vec::new()),
             known: None,
             linger_sec: Some(OrderedFloat::from(0.0)),
+            low_water_sec: None,
         }
     }
 }

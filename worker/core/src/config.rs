@@ -62,7 +62,8 @@ pub struct WorkFetch {
     pub saved: Option<SavedState>,
 }
 
-/// A card is worth so many CPUs, if nobody says.
+/// A card is worth so many CPUs, if nobody says: at its peak it does some fifty times what one of them does, and the volunteers' system
+/// guesses that a fifth of its peak is used.
 const USUAL_CARD_WEIGHT: f64 = 10.0;
 
 impl WorkFetch {
@@ -141,6 +142,14 @@ mod tests {
                 Duration::from_millis(used)
             );
         }
+    }
+
+    #[test]
+    fn a_card_is_worth_a_fifth_of_its_peak() {
+        let (peak, part_used) = (50.0, 0.2);
+        let usual = WorkFetch::new(Profile::CLUSTER, 0).card_weight;
+        assert_eq!(usual, peak * part_used);
+        assert_eq!(WorkFetch::new(Profile::VOLUNTEER, 0).card_weight, usual);
     }
 
     #[test]

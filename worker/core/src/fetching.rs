@@ -404,6 +404,7 @@ impl Fetching {
                 demands: request.demands,
                 known: Some(self.known(turn.now, association)),
                 linger: request.linger,
+                low_water: self.fetcher.profile().low_water(),
             }),
         };
         let call = turn.call(index, call);
@@ -497,6 +498,7 @@ fn processors(usable: &UsablePhysicalResources, card_weight: f64) -> Processors 
         name: name.to_owned(),
         instances,
         relative_speed,
+        // A worker whose machine is switched off, or taken back, ends: as long as it runs its processors are there.
         availability: 1.0,
     };
     // A float cast saturates, and what is no number is 0.

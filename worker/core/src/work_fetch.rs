@@ -56,7 +56,7 @@ pub use rec::{Accounting, SavedRec, update_average};
 pub use report::{
     Circumstances, OUTPUTS_PAUSE, Overdue, ReportReason, Reporting, Surroundings, Told, Unreported,
 };
-pub use rpc_policy::{Link, ListReading, RpcPolicy, SavedRpc, SavedWait, Terms};
+pub use rpc_policy::{ListReading, RpcPolicy, SavedRpc, SavedWait, Terms};
 pub use rr_sim::Situation;
 pub use saved_state::{SavedJob, SavedScheduler, SavedState, SavedWarning};
 pub use task_errors::is_infrastructure_failure;

@@ -31,18 +31,44 @@ fn repository() -> std::path::PathBuf {
 #[test]
 fn what_is_not_said_has_its_default() {
     let scenario = parse(SMALL).unwrap();
-    assert_eq!(scenario.duration, 86_400.0);
+    assert_eq!((scenario.duration, scenario.delta), (86_400.0, 60.0));
+    assert_eq!((scenario.seed, START), (1, 3600.0));
     assert_eq!(scenario.profile, Profile::CLUSTER);
     assert_eq!(scenario.policy.dispatch, Dispatch::Pull);
     assert_eq!(scenario.policy.linger, 120.0);
     let job = &scenario.schedulers[0].jobs[0];
-    assert_eq!(job.work, 10.0 * scenario.worker.flops);
+    assert_eq!((job.weight, job.work), (1.0, 10.0 * scenario.worker.flops));
     assert_eq!(job.supply, Supply::Endless);
     let exact = Estimate::Normal {
         mean: job.work,
         deviation: 0.0,
     };
     assert_eq!(job.estimate, exact);
+}
+
+/// Those of the volunteers' simulator, in either form.
+#[test]
+fn where_only_a_part_of_the_time_is_given_a_time_on_is_an_hour() {
+    let half = OnOff {
+        part: 0.5,
+        mean: 3600.0,
+    };
+    let text = SMALL
+        .replace("cpus = 2", "cpus = 2\non = { part = 0.5 }")
+        .replace("\"one\"", "\"one\"\navailable = { part = 0.5 }");
+    let scenario = parse(&text).unwrap();
+    let state = "<client_state><host_info><p_ncpus>1</p_ncpus></host_info><time_stats><on_frac>0.5</on_frac></time_stats><project><project_name>p</project_name><available><frac>0.5</frac></available></project><app><name>a</name></app><app_version><app_name>a</app_name></app_version></client_state>";
+    let folder = folder(&[("client_state.xml", state)]);
+    let path = folder.path().join("client_state.xml");
+    let of_state = Scenario::read(&path, &Overrides::default());
+    let of_state = of_state.unwrap_or_else(|told| panic!("{told}"));
+    for scenario in [&scenario, &of_state] {
+        assert_eq!(scenario.worker.on, half);
+        assert_eq!(scenario.schedulers[0].available, half);
+        assert_eq!(scenario.worker.connected.mean, 3600.0);
+    }
+    assert_eq!((of_state.delta, of_state.seed), (60.0, 1));
+    assert_eq!(of_state.schedulers[0].jobs[0].weight, 1.0);
 }
 
 #[test]

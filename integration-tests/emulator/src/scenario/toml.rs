@@ -149,7 +149,6 @@ fn worker(reader: &mut Reader<'_>, section: &mut Section<'_, '_>) -> Worker {
             .number(reader, "flops", Limits::POSITIVE)
             .unwrap_or(FLOPS),
         cards,
-        memory: section.number(reader, "memory", Limits::POSITIVE),
         on: on_off(reader, section, "on"),
         active: on_off(reader, section, "active"),
         cards_active: on_off(reader, section, "cards_active"),
@@ -345,9 +344,6 @@ fn job(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, worker: &Worker) 
             .number(reader, "weight", Limits::AMOUNT)
             .unwrap_or(1.0),
         max_concurrent: section.count(reader, "max_concurrent"),
-        memory: section
-            .number(reader, "memory", Limits::AMOUNT)
-            .unwrap_or(0.0),
         supply: supply(reader, section),
         bufferable: section.flag(reader, "bufferable").unwrap_or(true),
         fails: section

@@ -80,7 +80,6 @@ pub(super) fn parse(path: &Path, text: &str, problems: &mut Problems) -> Scenari
             cpus: 1,
             flops: 1e9,
             cards: Vec::new(),
-            memory: None,
             on: OnOff::ALWAYS,
             active: OnOff::ALWAYS,
             cards_active: OnOff::ALWAYS,
@@ -149,9 +148,6 @@ fn host_info(host: &mut Fields<'_, '_>, worker: &mut Worker) {
     if let Some(flops) = host.number("p_fpops", Limits::POSITIVE) {
         worker.flops = flops;
     }
-    worker.memory = host
-        .number("m_nbytes", Limits::AMOUNT)
-        .filter(|bytes| *bytes > 0.0);
     let Some(all) = host.child("coprocs") else {
         return;
     };

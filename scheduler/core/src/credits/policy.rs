@@ -56,6 +56,9 @@ impl Policy {
     /// With a longer one the delay, which is a hundredth more, would be cut, and whoever keeps it would be put off all the same.
     pub const MAX_REQUEST_INTERVAL: Duration = Duration::from_secs(47 * 3600);
 
+    /// The volunteers' servers tell hosts to stay away for hours, by the reason for which they get nothing. Here a reason of that kind is a
+    /// refusal (of who may not ask), or a verdict, after which the worker waits by a backoff of its own; so an answer tells of the interval.
+    ///
     /// The delay of an answer that wants `least` of it. A hundredth more than the interval, as clocks drift; from a second on a second
     /// more at least, for workers that count whole ones.
     pub(super) fn request_delay(&self, least: Duration) -> Duration {

@@ -86,13 +86,14 @@ impl Workload {
     fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         let Workload {
             cpus,
+            low_water,
             at,
             jobs,
             runs,
             rejected: _,
             ends: _,
         } = self;
-        s.put(*cpus);
+        s.put((*cpus, low_water.to_bits()));
         s.time(*at);
         s.each(jobs.iter().zip(runs), |s, (job, run)| {
             s.put((job.remaining.to_bits(), job.deadline.to_bits()));

@@ -43,6 +43,7 @@ fn request(seq: u64, demands: Vec<WorkDemand>) -> WorkRequest {
         demands,
         known: Some(Vec::new()),
         linger: Duration::from_secs(120),
+        low_water: 0.0,
     }
 }
 
@@ -826,6 +827,23 @@ fn with_workload(tasks: &[Told]) -> Credits {
 }
 
 fn with_workload_by(estimated_delay: f64, tasks: &[Told], policy: &Policy) -> Credits {
+    with_workload_of(request(1, Vec::new()), estimated_delay, tasks, policy)
+}
+
+fn with_low_water(low_water: f64, tasks: &[Told]) -> Credits {
+    let asks = WorkRequest {
+        low_water,
+        ..request(1, Vec::new())
+    };
+    with_workload_of(asks, 0.0, tasks, &patient())
+}
+
+fn with_workload_of(
+    asks: WorkRequest,
+    estimated_delay: f64,
+    tasks: &[Told],
+    policy: &Policy,
+) -> Credits {
     let known = tasks.iter().zip(1..).map(|(task, number)| KnownTask {
         invocation: run(number),
         remaining: Some(task.0),
@@ -838,7 +856,8 @@ fn with_workload_by(estimated_delay: f64, tasks: &[Told], policy: &Policy) -> Cr
     };
     let asks = WorkRequest {
         known: Some(known.collect()),
-        ..request(1, vec![wants])
+        demands: vec![wants],
+        ..asks
     };
     let running: Vec<Sent<'_>> = (1..=tasks.len() as i64)
         .map(|number| Sent {
@@ -875,6 +894,35 @@ fn a_task_that_makes_another_one_late_stays_away() {
         let mut credits = with_workload(tasks);
         assert_eq!(keeps(&mut credits, &piece), may, "{tasks:?}");
     }
+}
+
+#[test]
+fn a_worker_that_wants_its_tasks_done_before_their_deadlines_is_judged_so() {
+    // The low water mark, tasks, one more; and whether it may come.
+    let rows: [(f64, &[Told], Piece<'_>, bool); 9] = [
+        // 20 of 29 seconds, and of 19.
+        (0.0, &[(10.0, Some(25.0))], within(&CPU, 10.0, 29), true),
+        (10.0, &[(10.0, Some(25.0))], within(&CPU, 10.0, 29), false),
+        (10.0, &[(10.0, Some(25.0))], within(&CPU, 10.0, 30), true),
+        // It would come first, and make the other one late: 20 of 25 seconds, and of 15.
+        (0.0, &[(10.0, Some(25.0))], within(&CPU, 10.0, 24), true),
+        (10.0, &[(10.0, Some(25.0))], within(&CPU, 10.0, 24), false),
+        // It cannot end so early anywhere: so it may come where it begins at once.
+        (10.0, &[], within(&CPU, 10.0, 15), true),
+        (10.0, &[(10.0, Some(90.0))], within(&CPU, 10.0, 15), true),
+        (10.0, &[(5.0, Some(16.0))], within(&CPU, 10.0, 15), false),
+        // Nor in time at all.
+        (10.0, &[(5.0, Some(15.0))], within(&CPU, 20.0, 16), true),
+    ];
+    for (low_water, tasks, piece, may) in rows {
+        let mut credits = with_low_water(low_water, tasks);
+        assert_eq!(keeps(&mut credits, &piece), may, "{low_water} {tasks:?}");
+    }
+    // What was sent meanwhile should be over as early.
+    let mut credits = with_low_water(10.0, &[]);
+    credits.spend(at(0), (run(9), &within(&CPU, 10.0, 25)));
+    assert!(!keeps(&mut credits, &within(&CPU, 10.0, 29)));
+    assert!(keeps(&mut credits, &within(&CPU, 10.0, 30)));
 }
 
 fn keeps(credits: &mut Credits, piece: &Piece<'_>) -> bool {

@@ -1,6 +1,9 @@
 //! Whether a worker's tasks stay in time with one more, by a simulation of those that it listed and of those that were sent since.
 //!
 //! Only tasks with deadlines are simulated: the others come after all of these, and are never late.
+//!
+//! Of the volunteers' servers there is neither the reserve of three tenths for jobs that are marked as hard nor that hosts without any
+//! credit get none of these: no job is marked so here, and workers are nobody's guests.
 
 use brasserie_common::edf::{EdfEnd, EdfJob, edf};
 use brasserie_common::{InvocationId, KnownTask, Processor, Time, WorkDemand, WorkRequest};
@@ -22,6 +25,8 @@ const MAX_CPUS: f64 = 4096.0;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Workload {
     pub(super) cpus: usize,
+    /// Its tasks should end so long before their deadlines: those of the jobs are so much earlier, as the worker itself reckons.
+    pub(super) low_water: f64,
     /// The times of the jobs count from here.
     pub(super) at: Time,
     pub(super) jobs: Vec<EdfJob>,
@@ -60,6 +65,7 @@ impl Workload {
         Some(Workload {
             // Within bounds.
             cpus: cpus as usize,
+            low_water: sound(request.low_water),
             at: now,
             jobs: Vec::new(),
             runs: Vec::new(),
@@ -91,7 +97,7 @@ impl Workload {
         self.age(now);
         self.jobs.push(EdfJob {
             remaining,
-            deadline,
+            deadline: deadline - self.low_water,
         });
         self.runs.push(run);
         self.ends = None;
@@ -146,9 +152,16 @@ impl Workload {
     /// Whether all stay as they are with this task, and it makes its own deadline, if it can be made at all.
     pub(super) fn judge(&mut self, now: Time, due: Due) -> Judged {
         self.age(now);
+        // One that would be late anywhere is not kept waiting for ever: an estimate may be wrong.
+        let can_be_made = due.estimate <= due.bound;
+        let deadline = due.bound - self.low_water;
         let candidate = EdfJob {
             remaining: due.estimate,
-            deadline: due.bound,
+            // One that cannot end so early anywhere has to begin at once.
+            deadline: match can_be_made {
+                true => deadline.max(due.estimate),
+                false => deadline,
+            },
         };
         let is_no_better = |than: &EdfJob| {
             candidate.remaining >= than.remaining && candidate.deadline <= than.deadline
@@ -167,8 +180,6 @@ impl Workload {
         let is_worse = |(before, after): (&EdfEnd, &EdfEnd)| {
             after.misses && (!before.misses || after.completion > before.completion)
         };
-        // One that would be late anywhere is not kept waiting for ever: an estimate may be wrong.
-        let can_be_made = due.estimate <= due.bound;
         let is_late = can_be_made && after.last().is_some_and(|own| own.misses);
         let is_rejected = is_late || before.iter().zip(&after).any(is_worse);
         if is_rejected && can_be_made && self.rejected.len() < MAX_REJECTIONS {

@@ -75,8 +75,6 @@ impl Fetching {
         let limits = Limits {
             ending: &ending,
             held_back: &held_back,
-            memory: f64::INFINITY,
-            expected_memory: &BTreeMap::new(),
         };
         self.chosen_until = now + pause_after(here.tasks.len());
         let schedule = self.fetcher.choose(now, &here.tasks, limits);

@@ -135,8 +135,20 @@ mod tests {
             prop_assert!(next >= wait);
         }
 
+        /// It has no unit of its own; by a power of two it is exact.
         #[test]
-        fn nothing_makes_it_inamount(
+        fn a_scale_of_both_bounds_scales_the_wait(
+            min in 0.001_f64..1e4, factor in 1.0_f64..1e6, exponent in any::<u32>(), u in 0.0_f64..=1.0,
+            power in -10_i32..10,
+        ) {
+            let (max, scale) = (min * factor, 2_f64.powi(power));
+            let wait = exponential_backoff(min, max, exponent, u);
+            let scaled = exponential_backoff(scale * min, scale * max, exponent, u);
+            prop_assert_eq!(scaled, scale * wait);
+        }
+
+        #[test]
+        fn nothing_makes_it_infinite(
             min in any::<f64>(), max in any::<f64>(), exponent in any::<u32>(), u in any::<f64>(),
         ) {
             let wait = exponential_backoff(min, max, exponent, u);

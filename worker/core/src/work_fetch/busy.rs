@@ -1,4 +1,5 @@
-//! How long all instances of a type are taken by tasks whose deadlines are in danger.
+//! How long all instances of a type are taken by tasks whose deadlines are in danger. Those of the volunteers' system come in the order in
+//! which they end in the simulation, which packs them worse and shows nothing else: so there is no setting for that.
 
 use std::collections::VecDeque;
 

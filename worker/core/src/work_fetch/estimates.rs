@@ -13,7 +13,9 @@ use super::types::AssociationIndex;
 
 /// What a job says is the same if it differs by no more than this part of it.
 const SAME: f64 = 1e-9;
-/// Tasks are never believed to take more times as long as their scheduler reckons, or a lesser part of that, than this.
+/// Tasks are never believed to take more times as long as their scheduler reckons, or a lesser part of that, than this. The volunteers'
+/// system stops at a hundred; but tasks of milliseconds of which nobody says anything are reckoned as a minute each, and with a hundredth
+/// of that a worker would be sent a hundredth of what it needs.
 const LARGEST_CORRECTION: f64 = 1e6;
 /// Seconds: no worker is sent a task of more, so it has not seen one, whatever is saved.
 const LONGEST: f64 = 28.0 * DAY;
@@ -36,7 +38,7 @@ pub fn remaining(estimate: f64, progress: Progress) -> f64 {
     amount(whole - elapsed).max(SHORTEST)
 }
 
-/// How long all of it takes.
+/// How long all of it takes. No task can say that what it tells of its progress is exact, as some of volunteers' do.
 fn whole(estimate: f64, elapsed: f64, done: Option<(f64, f64)>) -> f64 {
     let (done, told_after) = done.map_or((0.0, 0.0), |(done, after)| (amount(done), amount(after)));
     if done >= 1.0 {
@@ -323,6 +325,11 @@ mod tests {
             assert!(error.abs() < 1e-9, "{job}: {error}");
         }
         assert_eq!(estimates.correction(there), 1.0);
+        // A twentieth counts for a tenth, as all that is shorter does.
+        for (took, correction) in [(60.0, 1.0), (3.0, 0.905)] {
+            estimates.learn(there, 1, Some(60.0), took);
+            assert!((estimates.correction(there) - correction).abs() < 1e-9);
+        }
         for (set, correction) in [(0.25, 0.25), (f64::NAN, 0.25), (0.0, 0.25), (1e-20, 1e-6)] {
             estimates.set_correction(there, set);
             assert_eq!(estimates.correction(there), correction);

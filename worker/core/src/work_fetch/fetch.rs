@@ -233,7 +233,9 @@ impl<'a> Survey<'a> {
             let pair = self.pair(association, for_type);
             let could_use_more =
                 !self.is_limited(association) || amount(pair.limited_shortfall) > 0.0;
-            if self.saturated(for_type) < self.grounds.profile.low_water() && could_use_more {
+            let is_low = self.saturated(for_type) < self.grounds.profile.low_water();
+            // With nothing to ask for of this one, what is backed off would be asked for alone.
+            if is_low && could_use_more && self.demand(association, for_type).secs > 0.0 {
                 return Some(for_type);
             }
         }

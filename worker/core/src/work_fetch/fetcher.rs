@@ -3,7 +3,7 @@
 //! Whoever drives it tells it what has happened and shows it the tasks that are there ([`Scene`]). It answers with the next [`Step`] and,
 //! apart from that, with a [`Schedule`]. Both are worth making only when they are due: they look at all tasks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use brasserie_common::rng::{Purpose, Rng};
@@ -22,7 +22,7 @@ use super::profile::Profile;
 use super::reason::RpcReason;
 use super::rec::{Accounting, SavedRec};
 use super::report::Unreported;
-use super::rpc_policy::{Link, Terms};
+use super::rpc_policy::Terms;
 use super::rr_sim::Situation;
 use super::types::{
     Association, AssociationIndex, PerType, ProcessorType, Processors, Task, TaskNumber,
@@ -89,10 +89,6 @@ pub struct Limits<'a> {
     pub ending: &'a BTreeSet<TaskNumber>,
     /// Those that could not begin now, however few processors are busy.
     pub held_back: &'a BTreeSet<TaskNumber>,
-    /// What all tasks together may have.
-    pub memory: f64,
-    /// What each task is expected to have while it runs, in the same unit; none, if it is not named.
-    pub expected_memory: &'a BTreeMap<TaskNumber, f64>,
 }
 
 /// What to do next.
@@ -383,8 +379,6 @@ impl Fetcher {
             ending: limits.ending,
             held_back: limits.held_back,
             outlook: &outlook,
-            memory: limits.memory,
-            expected_memory: limits.expected_memory,
         };
         let schedule = hand.choose(&mut self.edf);
         if schedule.wants_fetch {
@@ -416,11 +410,7 @@ fn draw(rng: &mut Rng) -> f64 {
 }
 
 fn terms(profile: &Profile, u: f64) -> Terms<'_> {
-    Terms {
-        profile,
-        link: Link::Up,
-        u,
-    }
+    Terms { profile, u }
 }
 
 /// Where a worker finds its members if nothing was saved of them.

@@ -4,10 +4,11 @@
 //! by the priorities of their schedulers. Then as much of it is taken as there is room for (`enforcement`).
 //!
 //! Of what volunteers' machines do here there is no: processors that may be used only at some times, work that has to have written a
-//! checkpoint before it can stop (a stopped process loses nothing), cards that one task may use and another may not, and a setting
-//! that puts cards before deadlines.
+//! checkpoint before it can stop (a stopped process loses nothing), a stop after ten seconds of starting tasks (nobody here waits for a start), cards that one task may use and another may not, a setting
+//! that puts cards before deadlines, and a look at the memory that tasks are expected to have: a scheduler sets it aside (slots of `ram_mb`)
+//! before it sends a task, and for as long as the task waits, runs or is stopped here.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use brasserie_common::Time;
 
@@ -54,10 +55,6 @@ pub struct Hand<'a> {
     pub held_back: &'a BTreeSet<TaskNumber>,
     /// What is expected of these tasks at `now`.
     pub outlook: &'a Outlook,
-    /// What all tasks together may have, in the unit of `expected_memory`.
-    pub memory: f64,
-    /// What each task is expected to have while it runs; none, if it is not named.
-    pub expected_memory: &'a BTreeMap<TaskNumber, f64>,
 }
 
 /// What is to be done, the most important first.

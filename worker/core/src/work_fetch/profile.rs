@@ -199,6 +199,16 @@ mod tests {
     }
 
     #[test]
+    fn the_rest_of_the_settings_is_as_it_was_decided() {
+        let volunteer = Profile::VOLUNTEER;
+        // A request ends with its verdicts, as an RPC of the volunteers' system does.
+        assert_eq!(volunteer.linger, 0.0);
+        assert_eq!(volunteer.rr_order, RrOrder::PriorityEvolving);
+        assert_eq!(volunteer.queued_work, QueuedWork::AsPartOfBuffer);
+        assert_eq!(Profile::CLUSTER.pair_backoff_min, 1.0);
+    }
+
+    #[test]
     fn what_is_changed_has_a_name_of_its_own() {
         let changed = Profile {
             linger: 7.0,

@@ -23,7 +23,8 @@ const LONGEST_INTERVAL: f64 = 2.0;
 /// looks often loses nothing when it stands still for a moment.
 const ALWAYS_LOOKED_AT: f64 = 120.0;
 
-/// An average of work a day, as it is `since_average` seconds later, in which `work` was done.
+/// An average of work a day, as it is `since_average` seconds later, in which `work` was done. One that was never made is 0: in the
+/// volunteers' system the first interval makes all of it, so that a scheduler that has just come would count as one that always got so much.
 pub fn update_average(average: f64, since_average: f64, work: f64, half_life: f64) -> f64 {
     let half_life = or_default(half_life);
     let since = amount(since_average);

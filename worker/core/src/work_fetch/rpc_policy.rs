@@ -20,18 +20,13 @@ const LONGEST_DELAY: Duration = Duration::from_secs(2 * 86_400);
 /// Of failures in a row so many are remembered: none of the rules tells more of them apart.
 const MOST_FAILURES: u32 = 1_000_000;
 
-/// Whether the worker's own network is believed to work. While it does not, no failure is counted: it says nothing of the scheduler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Link {
-    Up,
-    Down,
-}
-
-/// What a failure is worth: the constants, the state of the link, and a random number, uniform in [0, 1].
+/// What a failure is worth: the constants, and a random number, uniform in [0, 1].
+///
+/// The volunteers' system counts no failure while it believes that its own network is down. A worker cannot know: a cluster that restarts,
+/// or a network that is down elsewhere, looks the same to it, and then it is the growing wait that keeps all of them from coming back at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
     pub profile: &'a Profile,
-    pub link: Link,
     pub u: f64,
 }
 
@@ -51,7 +46,6 @@ pub enum ListReading {
 ///   NotWanted --so many failures in a row, and no heartbeat is answered------> NotBefore(now)
 ///   NotWanted --a failure after it could not be read again and again---------> NotBefore(much later)
 ///   NotBefore --it was read, or could not be; somebody answers---------------> NotWanted
-///   NotBefore --it could not be read, as the own link is down----------------> NotBefore(after the backoff)
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum List {
@@ -226,14 +220,8 @@ impl RpcPolicy {
             // Whoever did not answer is no more likely to answer now: the backoff stays.
             ListReading::Unchanged => self.list_failures = 0,
             ListReading::Failed => {
-                if terms.link == Link::Up {
-                    self.list_failures = self.list_failures.saturating_add(1);
-                }
+                self.list_failures = self.list_failures.saturating_add(1);
                 self.fail(now, terms, |failures| WaitCause::ListFailed { failures });
-                if terms.link == Link::Down && self.list == List::NotWanted {
-                    // Nothing was learnt of the list.
-                    self.list = List::NotBefore(self.min_rpc_time());
-                }
                 self.give_up();
                 return;
             }
@@ -318,14 +306,12 @@ impl RpcPolicy {
             self.set_min_rpc_time(Wait { until, cause });
             return;
         }
-        if terms.link == Link::Up {
-            self.failures = self.failures.saturating_add(1);
-            let is_period = self.failures.is_multiple_of(profile.list_fetch_after);
-            if is_period && !self.members_answer {
-                self.list = List::NotBefore(now);
-            }
-            self.members_answer = false;
+        self.failures = self.failures.saturating_add(1);
+        let is_period = self.failures.is_multiple_of(profile.list_fetch_after);
+        if is_period && !self.members_answer {
+            self.list = List::NotBefore(now);
         }
+        self.members_answer = false;
         let exponent = self.failures.min(profile.rpc_backoff_cap);
         let (min, max) = (profile.rpc_backoff_min, profile.rpc_backoff_max);
         let backoff = exponential_backoff(min, max, exponent, terms.u);

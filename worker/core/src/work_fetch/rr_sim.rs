@@ -4,6 +4,9 @@
 //! Beyond the end of the buffer nothing counts any more but whether deadlines are met: so the simulation ends there, as soon as all tasks
 //! that are left would meet theirs in any order. Without deadlines that are near its cost is that of the tasks of one buffer, however many
 //! are queued; else that of all tasks, each with the instances that are taken when it ends.
+//!
+//! The volunteers' system once simulated that the tasks of all schedulers run side by side, each at a rate by its scheduler's share. That is no
+//! choice here: without preemption tasks run one after the other, as they are simulated.
 
 mod bound;
 mod queues;
@@ -266,6 +269,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
+    /// The volunteers' system spares tasks that want more memory than there is, which never run; here none is sent to a worker without it.
     fn end(&mut self, index: usize, after: f64) {
         let task = &mut self.tasks[index];
         task.done = true;

@@ -88,7 +88,6 @@ impl fmt::Display for WaitCause {
 
 fn in_a_row(failures: u32) -> String {
     match failures {
-        0 => "not counted, as the worker's own network is down".to_owned(),
         1 => "1 failure".to_owned(),
         _ => format!("{failures} failures in a row"),
     }
@@ -137,10 +136,6 @@ mod tests {
             (
                 explain(60_000, WaitCause::TaskFailed { failures: 2 }),
                 "1m from now: random exponential backoff after a task of the scheduler has failed (2 failures in a row)",
-            ),
-            (
-                explain(45_000, WaitCause::RpcFailed { failures: 0 }),
-                "45s from now: random exponential backoff after RPCs to all of the scheduler's members have failed (not counted, as the worker's own network is down)",
             ),
             (
                 explain(86_400_000, WaitCause::ListFailedAgain { readings: 3 }),

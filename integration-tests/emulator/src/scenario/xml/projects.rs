@@ -145,7 +145,6 @@ impl<'a> Project<'a> {
             None => (work, 0.0),
         };
         let weight = fields.number("weight", Limits::AMOUNT);
-        let memory = fields.number("working_set", Limits::AMOUNT);
         Job {
             max_concurrent: fields.count("max_concurrent").filter(|most| *most > 0),
             versions: self.versions(&name, problems, worker),
@@ -155,7 +154,6 @@ impl<'a> Project<'a> {
             estimate: Estimate::Normal { mean, deviation },
             deadline: Some(bound.unwrap_or(LATENCY_BOUND)),
             weight: weight.unwrap_or(1.0),
-            memory: memory.unwrap_or(0.0),
             supply: Supply::Endless,
             bufferable: true,
             fails: 0.0,

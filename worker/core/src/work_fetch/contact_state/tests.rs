@@ -5,7 +5,6 @@ use proptest::prelude::*;
 
 use super::super::pair_backoff::PairBackoff;
 use super::super::profile::Profile;
-use super::super::rpc_policy::Link;
 use super::super::types::{ProcessorKind, ProcessorType, Usage};
 use super::*;
 
@@ -37,7 +36,6 @@ fn addresses(ports: &[u16]) -> Vec<ServiceAddress> {
 fn terms() -> Terms<'static> {
     Terms {
         profile: &Profile::VOLUNTEER,
-        link: Link::Up,
         u: 1.0,
     }
 }

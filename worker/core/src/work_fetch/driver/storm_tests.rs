@@ -10,7 +10,7 @@ use brasserie_common::{ServiceAddress, WorkVerdict};
 use super::super::contact_state::Reply;
 use super::super::members::{Members, NextTry, NotServed};
 use super::super::pair_backoff::{Asked, TypeReply};
-use super::super::rpc_policy::{Link, Terms};
+use super::super::rpc_policy::Terms;
 use super::super::types::{PerType, ProcessorKind, Processors, Usage};
 use super::*;
 
@@ -132,7 +132,6 @@ impl Storm {
         let profile = self.profile.clone();
         let terms = Terms {
             profile: &profile,
-            link: Link::Up,
             u,
         };
         let worker = &mut self.workers[number];

@@ -9,7 +9,7 @@ use super::super::contact_state::Reply;
 use super::super::members::Members;
 use super::super::pair_backoff::{Asked, TypeReply};
 use super::super::report::{ReportReason, Told};
-use super::super::rpc_policy::{Link, Terms};
+use super::super::rpc_policy::Terms;
 use super::super::types::{ProcessorKind, ProcessorType, Processors, TaskNumber};
 use super::*;
 
@@ -39,7 +39,6 @@ fn address(port: u16) -> ServiceAddress {
 fn terms(u: f64) -> Terms<'static> {
     Terms {
         profile: &VOLUNTEER,
-        link: Link::Up,
         u,
     }
 }

@@ -1,4 +1,5 @@
-//! How much a scheduler is asked for.
+//! How much a scheduler is asked for. There is no setting that keeps that to one task of each type, as volunteers have for trying a machine
+//! out: small marks do the same.
 
 use super::super::amounts::amount;
 use super::super::types::{AssociationIndex, PerType, ProcessorType, Processors};
@@ -71,7 +72,7 @@ impl Survey<'_> {
         FetchRequest::new(association, demands)
     }
 
-    fn demand(&self, association: AssociationIndex, for_type: ProcessorType) -> Demand {
+    pub(super) fn demand(&self, association: AssociationIndex, for_type: ProcessorType) -> Demand {
         let outlook = &self.grounds.outlook.of_type[for_type];
         let idle = amount(outlook.idle_now);
         let Some(known) = self.grounds.associations.get(association.0) else {

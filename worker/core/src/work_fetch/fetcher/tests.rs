@@ -1,5 +1,7 @@
 //! Whom a fetcher asks, what it makes of answers, and that nothing that happens stops it.
 
+use std::collections::BTreeMap;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -518,8 +520,6 @@ fn what_is_saved_is_there_again() {
     let limits = Limits {
         ending: &BTreeSet::new(),
         held_back: &BTreeSet::new(),
-        memory: 1.0,
-        expected_memory: &BTreeMap::new(),
     };
     let tasks = rig.tasks.split_off(1);
     rig.fetcher.choose(rig.now, &tasks, limits);

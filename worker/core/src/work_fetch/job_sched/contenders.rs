@@ -21,7 +21,6 @@ pub(super) struct Contender<'a> {
     pub cards: Option<(ProcessorType, f64)>,
     /// The part of the worker that it uses.
     pub fraction_of_host: f64,
-    pub expected_memory: f64,
     remaining: f64,
     is_ending: bool,
     is_held_back: bool,
@@ -70,7 +69,6 @@ impl Marks {
 
 impl<'a> Contender<'a> {
     fn new(hand: &Hand<'a>, task: &'a Task) -> Self {
-        let expected = hand.expected_memory.get(&task.number);
         let host = hand.processors.peak();
         let of_type = task.usage.processor_type();
         let cards = task.usage.cards.map(|(of, much)| (of, amount(much)));
@@ -80,7 +78,6 @@ impl<'a> Contender<'a> {
             cpus: amount(task.usage.cpus),
             cards: cards.filter(|_| of_type != ProcessorType::CPU),
             fraction_of_host: amount(task.usage.peak(hand.processors) / host),
-            expected_memory: expected.copied().map_or(0.0, amount),
             remaining: amount(task.remaining),
             is_ending: hand.ending.contains(&task.number),
             is_held_back: !task.stage.is_executing() && hand.held_back.contains(&task.number),
@@ -118,16 +115,6 @@ impl<'a> Contender<'a> {
         match self.task.stage {
             Stage::Executing { .. } | Stage::Preempted { .. } => true,
             Stage::Queued | Stage::WaitingForInputs { .. } => false,
-        }
-    }
-
-    /// Then its memory is taken already, whether it runs or is stopped.
-    pub fn has_process(&self) -> bool {
-        match self.task.stage {
-            Stage::Executing { .. } | Stage::Preempted { has_process: true } => true,
-            Stage::Preempted { has_process: false }
-            | Stage::Queued
-            | Stage::WaitingForInputs { .. } => false,
         }
     }
 

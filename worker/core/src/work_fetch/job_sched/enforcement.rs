@@ -91,13 +91,6 @@ pub(super) fn stays(hand: &Hand<'_>, contenders: &Contenders<'_>) -> Marks {
     stays
 }
 
-/// What those with a process do not have: stopping one gives nothing back.
-pub(super) fn memory_left(hand: &Hand<'_>, contenders: &Contenders<'_>) -> f64 {
-    let with_process = contenders.all().filter(|(_, one)| one.has_process());
-    let taken: f64 = with_process.map(|(_, one)| one.expected_memory).sum();
-    (amount(hand.memory) - taken).max(0.0)
-}
-
 pub(super) fn enforce(hand: &Hand<'_>, contenders: &Contenders<'_>, list: &RunList) -> Chosen {
     let mut room = Room::new(hand, contenders);
     let stays = stays(hand, contenders);
@@ -167,7 +160,6 @@ struct Room<'a> {
     contenders: &'a Contenders<'a>,
     processors: &'a Processors,
     used: PerType<f64>,
-    memory_left: f64,
     concurrency: Concurrency<'a>,
     order: Vec<Place>,
     runs: Marks,
@@ -181,7 +173,6 @@ impl<'a> Room<'a> {
             contenders,
             processors: hand.processors,
             used: hand.processors.table(&0.0),
-            memory_left: memory_left(hand, contenders),
             concurrency: Concurrency::new(hand.associations),
             order: Vec::new(),
             runs: contenders.marks(),
@@ -194,9 +185,7 @@ impl<'a> Room<'a> {
         if self.runs.has(place) {
             return;
         }
-        let may_run = self.concurrency.allows(contender.task)
-            && (contender.has_process() || contender.expected_memory <= self.memory_left);
-        if !may_run || self.lets_pass(contender) {
+        if !self.concurrency.allows(contender.task) || self.lets_pass(contender) {
             return;
         }
         if self.has_processors(contender) {
@@ -220,9 +209,6 @@ impl<'a> Room<'a> {
         self.used[ProcessorType::CPU] += contender.cpus;
         if let Some((of_type, cards)) = contender.cards {
             self.used[of_type] += cards;
-        }
-        if !contender.has_process() {
-            self.memory_left -= contender.expected_memory;
         }
         self.concurrency.count(contender.task);
         self.order.push(place);

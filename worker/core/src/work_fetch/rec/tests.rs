@@ -203,6 +203,20 @@ fn who_is_always_busy_gets_its_share() {
 }
 
 proptest! {
+    /// It has no unit of its own; by a power of two it is exact.
+    #[test]
+    fn a_scale_of_what_was_got_and_of_what_is_got_scales_the_average(
+        average in 0.0..1000.0_f64, since in prop_oneof![Just(0.0), 0.01..1.0_f64, 1.0..1e6_f64],
+        work in 0.0..10.0_f64, half_life in 60.0..1e6_f64, power in -10_i32..10,
+    ) {
+        // Less is nothing.
+        prop_assume!(average == 0.0 || average > 1e-9);
+        let scale = 2_f64.powi(power);
+        let plain = update_average(average, since, work, half_life);
+        let scaled = update_average(scale * average, since, scale * work, half_life);
+        prop_assert_eq!(scaled, scale * plain);
+    }
+
     #[test]
     fn an_average_is_an_amount_whatever_comes(
         average in ANY, since in ANY, work in ANY, half_life in ANY,

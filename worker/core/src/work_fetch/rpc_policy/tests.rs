@@ -16,18 +16,7 @@ fn at(seconds: f64) -> Time {
 }
 
 fn terms(profile: &Profile, u: f64) -> Terms<'_> {
-    Terms {
-        profile,
-        link: Link::Up,
-        u,
-    }
-}
-
-fn down(profile: &Profile, u: f64) -> Terms<'_> {
-    Terms {
-        link: Link::Down,
-        ..terms(profile, u)
-    }
+    Terms { profile, u }
 }
 
 fn story(fault: Fault, ended_by: Option<EndedBy>) -> Story {
@@ -84,6 +73,23 @@ fn each_failure_waits_by_the_table() {
             assert!(!policy.is_backed_off(wait.until));
         }
     }
+}
+
+#[test]
+fn the_wait_doubles_no_more_than_ten_times() {
+    // So long that only the number of doublings ends it.
+    let profile = Profile {
+        rpc_backoff_max: 1e9,
+        ..VOLUNTEER
+    };
+    let mut policy = RpcPolicy::new();
+    for failure in 1..=12 {
+        let now = at(5.0).max(policy.min_rpc_time());
+        policy.rpc_failed(now, terms(&profile, 1.0));
+        let expected = 60.0 * 2_f64.powi(failure.min(10));
+        assert_eq!(wait(&policy, now), expected, "failure {failure}");
+    }
+    assert_eq!(60.0 * 2_f64.powi(10), 61_440.0);
 }
 
 #[test]
@@ -212,32 +218,6 @@ fn the_end_of_a_backoff_is_noticed_once() {
     policy.rpc_failed(at(60.0), terms(&VOLUNTEER, 0.0));
     policy.network_available(at(61.0));
     assert!(policy.notice_end(at(61.0)) && !policy.notice_end(at(62.0)));
-}
-
-#[test]
-fn while_the_own_link_is_down_nothing_is_counted() {
-    let mut policy = RpcPolicy::new();
-    for (u, expected) in [(0.0, 30.0), (1.0, 60.0)] {
-        let now = policy.min_rpc_time();
-        policy.rpc_failed(now, down(&VOLUNTEER, u));
-        assert_eq!((wait(&policy, now), policy.failures()), (expected, 0));
-    }
-    let now = fail_often(&mut policy, at(500.0), 10, 0.0);
-    policy.list_read(now, ListReading::Unchanged, terms(&VOLUNTEER, 0.0));
-    for _ in 0..20 {
-        let now = policy.min_rpc_time();
-        policy.rpc_failed(now, down(&VOLUNTEER, 0.0));
-        assert_eq!((wait(&policy, now), policy.failures()), (7200.0, 10));
-        assert_eq!(policy.list_due(), None);
-    }
-    // Nor is the list, which is still to be read then.
-    let mut policy = RpcPolicy::new();
-    for _ in 0..5 {
-        let now = policy.min_rpc_time();
-        policy.list_read(now, ListReading::Failed, down(&VOLUNTEER, 0.0));
-        assert_eq!((policy.list_failures(), wait(&policy, now)), (0, 30.0));
-        assert_eq!(policy.list_due(), Some(policy.min_rpc_time()));
-    }
 }
 
 #[test]
@@ -422,7 +402,6 @@ fn people_read_what_waits_and_why() {
 enum Step {
     Wait(u32),
     Failed,
-    FailedWithLinkDown,
     ListFailed,
     ListUnchanged,
     ListNew,
@@ -436,7 +415,6 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0_u32..20_000).prop_map(Step::Wait),
         12 => Just(Step::Failed),
-        2 => Just(Step::FailedWithLinkDown),
         2 => Just(Step::ListFailed),
         1 => Just(Step::ListUnchanged),
         1 => Just(Step::ListNew),
@@ -456,11 +434,11 @@ struct Plain {
 }
 
 impl Plain {
-    fn fail(&mut self, now: f64, is_up: bool, u: f64) {
+    fn fail(&mut self, now: f64, u: f64) {
         let delay = if self.list >= 3 {
             DAY
         } else {
-            self.n += u32::from(is_up);
+            self.n += 1;
             (60.0 * 2_f64.powi(self.n.min(10) as i32)).min(14_400.0) * (0.5 + 0.5 * u)
         };
         self.min_rpc_time = self.min_rpc_time.max(now + delay);
@@ -469,11 +447,10 @@ impl Plain {
     fn step(&mut self, step: &Step, now: f64, u: f64) {
         match step {
             Step::Wait(_) => {}
-            Step::Failed | Step::TaskFailed => self.fail(now, true, u),
-            Step::FailedWithLinkDown => self.fail(now, false, u),
+            Step::Failed | Step::TaskFailed => self.fail(now, u),
             Step::ListFailed => {
                 self.list += 1;
-                self.fail(now, true, u);
+                self.fail(now, u);
             }
             Step::ListUnchanged => self.list = 0,
             Step::ListNew => *self = Plain::default(),
@@ -497,7 +474,6 @@ fn apply(policy: &mut RpcPolicy, step: &Step, now: Time, u: f64, number: u64) {
     match step {
         Step::Wait(_) => {}
         Step::Failed => policy.rpc_failed(now, up),
-        Step::FailedWithLinkDown => policy.rpc_failed(now, down(&VOLUNTEER, u)),
         Step::ListFailed => policy.list_read(now, ListReading::Failed, up),
         Step::ListUnchanged => policy.list_read(now, ListReading::Unchanged, up),
         Step::ListNew => policy.list_read(now, ListReading::NewMember, up),

@@ -51,6 +51,8 @@ fn whoever_is_met_is_asked() {
     assert_eq!(request.scheduler, scheduler(1));
     assert_eq!(request.known, Some(Vec::new()));
     assert_eq!(request.linger, Duration::from_secs(120));
+    // Of the cluster's profile: so the scheduler sees who would be late as the worker does.
+    assert_eq!(request.low_water, 10.0);
     let of_cpu = &request.demands[0];
     assert_eq!(
         (of_cpu.processor.clone(), of_cpu.idle),

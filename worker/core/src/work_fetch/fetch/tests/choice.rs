@@ -1,7 +1,7 @@
 //! Who is asked, and for which types.
 
 use super::super::super::profile::QueuedWork;
-use super::super::super::types::{AssociationIndex, Usage};
+use super::super::super::types::{AssociationIndex, ProcessorKind, Processors, Usage};
 use super::rig::{A, B, CARDS, CPU, Scene, at, types};
 
 /// One CPU and one card, and two schedulers of which the first has the higher priority.
@@ -87,6 +87,33 @@ fn what_is_queued_counts_against_the_priority() {
     scene.task(AssociationIndex(9), 15.0);
     scene.task(B, 15.0).usage.cards = Some((super::super::ProcessorType(9), 1.0));
     assert_eq!(scene.survey().priority(B), -1.0);
+}
+
+#[test]
+fn a_card_that_is_worth_four_cpus_counts_so_in_what_is_queued() {
+    let mut scene = two();
+    scene.processors = with_weight(4.0);
+    scene.profile.queued_work = QueuedWork::AsPartOfBuffer;
+    scene.rec = vec![1.0, 1.0];
+    let task = scene.task(A, 15.0);
+    task.usage = Usage {
+        cpus: 0.5,
+        cards: Some((CARDS, 1.0)),
+    };
+    // 15 s * (0.5 + 4) of 30 s * (1 + 4).
+    assert_eq!(scene.survey().priority(A), -1.45);
+    assert_eq!(scene.survey().priority(B), -1.0);
+}
+
+/// One CPU, and one card that is worth so many.
+fn with_weight(relative_speed: f64) -> Processors {
+    let kind = |name: &str, relative_speed| ProcessorKind {
+        name: name.to_owned(),
+        instances: 1,
+        relative_speed,
+        availability: 1.0,
+    };
+    Processors::new(kind("CPU", 1.0), vec![kind("card", relative_speed)])
 }
 
 #[test]
@@ -176,6 +203,12 @@ fn without_a_share_only_what_idles_is_asked_for() {
     );
     scene.saturate(CPU, 1.0);
     assert_eq!(scene.survey().choose(), None);
+    // Nor is that a reason to ask for something else that is backed off.
+    let mut scene = Scene::new(1, &[1]);
+    scene.associations[0].share = 0.0;
+    scene.saturate(CPU, 1.0);
+    scene.back_off(A, CARDS);
+    assert_eq!(scene.chosen(), None);
     // Others come first, and it is asked when they have none.
     let mut scene = two();
     scene.associations[0].share = 0.0;

@@ -1,5 +1,6 @@
 //! Each reason not to ask, alone and before those that come after it.
 
+use super::super::super::profile::Profile;
 use super::super::super::types::Stage;
 use super::super::{AssociationReason, PairReason, Source};
 use super::rig::{A, B, CARDS, CPU, Scene, at};
@@ -135,6 +136,21 @@ fn what_is_just_not_too_much_is_no_reason() {
     assert_eq!(scene.survey().pair_reason(A, CPU), None);
     scene.outlook.of_association[0].limited_at = Some(f64::NAN);
     assert_eq!(scene.survey().pair_reason(A, CPU), None);
+}
+
+#[test]
+fn a_volunteers_machine_asks_nobody_of_whom_more_than_a_thousand_tasks_can_run() {
+    for (queued, reason) in [
+        (1000, None),
+        (1001, Some(AssociationReason::TooManyRunnable)),
+    ] {
+        let mut scene = scene();
+        scene.profile = Profile::VOLUNTEER;
+        for _ in 0..queued {
+            scene.task(A, 0.0);
+        }
+        assert_eq!(scene.survey().reason(A), reason, "{queued}");
+    }
 }
 
 #[test]

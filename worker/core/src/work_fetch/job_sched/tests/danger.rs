@@ -1,5 +1,6 @@
 //! Whose deadlines count as in danger though the simulation does not say so now.
 
+use super::super::super::profile::Profile;
 use super::super::super::types::{AssociationIndex, TaskNumber};
 use super::super::run_list::Reason::{Deadline, Priority};
 use super::super::{EdfHistory, Preemption};
@@ -62,8 +63,17 @@ fn what_only_was_listed_does_not_count() {
 
 #[test]
 fn a_mark_counts_for_a_time_slice() {
-    for (later, counts) in [(0.0, true), (2.9, true), (3.0, false), (100.0, false)] {
+    let (cluster, volunteer) = (Profile::CLUSTER, Profile::VOLUNTEER);
+    for (profile, later, counts) in [
+        (&cluster, 0.0, true),
+        (&cluster, 2.9, true),
+        (&cluster, 3.0, false),
+        (&cluster, 100.0, false),
+        (&volunteer, 3599.9, true),
+        (&volunteer, 3600.0, false),
+    ] {
         let mut scene = Scene::new(1, &[]);
+        scene.profile = profile.clone();
         scene.task(1, cpus(1.0));
         let marked = scene.task(2, cpus(1.0));
         marked.deadline = Some(at(1100.0));

@@ -1,8 +1,12 @@
 //! What the list holds, and in which order.
 
-use super::super::super::types::{AssociationIndex, ProcessorType, Stage, TaskNumber, Usage};
+use super::super::super::priority::Priorities;
+use super::super::super::types::{
+    AssociationIndex, ProcessorKind, ProcessorType, Processors, Stage, TaskNumber, Usage,
+};
+use super::super::contenders::Contenders;
 use super::super::run_list::Reason::{Deadline, Priority};
-use super::rig::{LOST, STOPPED, Scene, at, cards, cpus, executing, numbers};
+use super::rig::{LOST, STOPPED, Scene, at, cards, cpus, executing, kind};
 
 #[test]
 fn each_model_of_cards_then_the_cpu_and_of_each_deadlines_first() {
@@ -241,39 +245,6 @@ fn cards_are_reserved_until_none_is_left() {
 }
 
 #[test]
-fn who_gets_no_memory_takes_no_place() {
-    let mut scene = Scene::new(1, &[1]);
-    scene.memory = 10.0;
-    for number in 1..=4 {
-        scene.task(number, cpus(1.0));
-        scene.task(10 + number, cards(0.0, 1.0));
-    }
-    for number in [1, 2, 11] {
-        scene.expect_memory(number, 11.0);
-    }
-    assert_eq!(scene.listed_numbers(), [11, 12, 1, 2, 3, 4]);
-    // What it has already it has.
-    scene.tasks[0].stage = STOPPED;
-    assert_eq!(scene.listed_numbers(), [11, 12, 1, 2, 3]);
-    // Nor does it take one of those that may run at once.
-    scene.tasks[0].stage = Stage::Queued;
-    scene.associations[0].max_concurrent = Some(2);
-    assert_eq!(scene.listed_numbers(), [11, 12, 1, 2, 3]);
-}
-
-#[test]
-fn memory_is_kept_for_those_that_are_listed_first() {
-    let mut scene = Scene::new(2, &[]);
-    scene.memory = 10.0;
-    for number in 1..=9 {
-        scene.task(number, cpus(1.0));
-        scene.expect_memory(number, if number < 7 { 6.0 } else { 1.0 });
-    }
-    assert_eq!(scene.listed_numbers(), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
-    assert_eq!(numbers(&scene.choose().start), [1, 7]);
-}
-
-#[test]
 fn no_more_are_listed_than_may_run_at_once() {
     let mut scene = Scene::new(4, &[2]);
     scene.associations[0].max_concurrent = Some(3);
@@ -305,4 +276,28 @@ fn what_cannot_run_is_not_listed() {
     scene.task(7, cpus(1.0)).usage.cards = Some((ProcessorType::CPU, 1.0));
     assert_eq!(scene.listed_numbers(), [4, 7]);
     assert_eq!(scene.choose().start.len(), 2);
+}
+
+#[test]
+fn what_is_planned_on_a_card_counts_by_what_the_card_is_worth() {
+    let mut scene = Scene::new(1, &[1]);
+    let card = ProcessorKind {
+        relative_speed: 4.0,
+        ..kind("card", 1)
+    };
+    scene.processors = Processors::new(kind("CPU", 1), vec![card]);
+    scene.rec = vec![12.0];
+    scene.associate(100.0, 12.0);
+    scene.task(1, cards(0.5, 1.0));
+    let hand = scene.hand();
+    let contenders = Contenders::new(&hand);
+    let (_, contender) = contenders.all().next().unwrap();
+    // 0.5 + 4 of 1 + 4.
+    assert_eq!(contender.fraction_of_host, 0.9);
+    let mut priorities = Priorities::new(&scene.associations, &scene.rec, &[true, true]);
+    priorities.bump(contender.task.association, contender.fraction_of_host);
+    let planned = priorities.of(AssociationIndex(0));
+    // A 24th of 24, by that part, for half of the shares.
+    assert!((planned + 1.075).abs() < 1e-12, "{planned}");
+    assert_eq!(priorities.of(AssociationIndex(1)), -1.0);
 }

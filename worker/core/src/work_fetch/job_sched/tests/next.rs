@@ -1,6 +1,6 @@
 //! Who comes next when something ends before the next choice, and what tasks that cannot begin change for others.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -217,7 +217,6 @@ proptest! {
     ) {
         let mut scene = scene;
         scene.preemption = Preemption::Off;
-        (scene.memory, scene.expected_memory) = (f64::INFINITY, BTreeMap::new());
         let schedule = scene.choose();
         carry_out(&mut scene, &schedule);
         let mut ends = ends.into_iter();
@@ -276,7 +275,6 @@ proptest! {
     /// For all others it is as if those were not there that cannot begin.
     #[test]
     fn who_is_held_back_changes_nothing_for_others(mut scene in scene()) {
-        scene.memory = f64::INFINITY;
         let held: BTreeSet<_> = {
             let held = scene.tasks.iter().filter(|task| scene.held_back.contains(&task.number));
             held.filter(|task| !task.stage.is_executing()).map(|task| task.number).collect()

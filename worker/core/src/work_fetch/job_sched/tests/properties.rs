@@ -1,6 +1,6 @@
 //! Laws of every choice, whatever there is to choose from.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use proptest::collection::vec;
 use proptest::num::f64::ANY;
@@ -59,18 +59,14 @@ pub fn scene() -> impl Strategy<Value = Scene> {
     let processors = (0_u32..5, 0_u32..3, 0_u32..3);
     let limits = || option::weighted(0.2, 0_u32..4);
     let associations = vec((number(), number(), limits(), limits()), 0..3);
-    let tasks = vec(
-        (task(), any::<bool>(), option::weighted(0.3, number())),
-        0..20,
-    );
+    let tasks = vec((task(), any::<bool>()), 0..20);
     let preemption = select(vec![Preemption::Off, Preemption::Suspend]);
     let places = || vec(any::<Index>(), 0..3);
-    let others = (preemption, places(), places(), number());
+    let others = (preemption, places(), places());
     (processors, associations, tasks, others).prop_map(
-        |((cpus, cards, others), associations, tasks, (preemption, ending, held_back, memory))| {
+        |((cpus, cards, others), associations, tasks, (preemption, ending, held_back))| {
             let mut scene = Scene::new(cpus, &[cards, others]);
             scene.preemption = preemption;
-            scene.memory = memory;
             for (share, rec, limit, limit_of_job) in associations {
                 let association = scene.associate(share, rec);
                 association.max_concurrent = limit;
@@ -78,7 +74,7 @@ pub fn scene() -> impl Strategy<Value = Scene> {
                     limit_of_job.map(|at| (0, at)).into_iter().collect();
             }
             let known = scene.associations.len();
-            for (number, (mut task, misses, memory)) in (1..).zip(tasks) {
+            for (number, (mut task, misses)) in (1..).zip(tasks) {
                 task.number = TaskNumber(number);
                 // At times of an association that is not there.
                 task.association.0 = task.association.0.min(known);
@@ -87,9 +83,6 @@ pub fn scene() -> impl Strategy<Value = Scene> {
                 if can_miss {
                     scene.miss(number);
                 }
-                scene
-                    .expected_memory
-                    .extend(memory.map(|memory| (TaskNumber(number), memory)));
             }
             for (places, set) in [
                 (ending, &mut scene.ending),
@@ -201,19 +194,11 @@ proptest! {
             prop_assert!(within(of_association.count(), association.max_concurrent));
             prop_assert!(within(of_job, association.max_concurrent_of_jobs.get(&task.job).copied()));
         }
-        let expected = |task: &Task| scene.expected_memory.get(&task.number).copied().map_or(0.0, amount);
-        let has_process = |task: &&Task| task.stage.is_executing() || task.stage == STOPPED;
-        let known = scene.tasks.iter().filter(|task| is_known(&scene, task));
-        let taken: f64 = known.filter(has_process).map(expected).sum();
-        let new: f64 = begin.iter().filter(|task| !has_process(task)).map(|task| expected(task)).sum();
-        prop_assert!(new == 0.0 || new <= amount(scene.memory) - taken + 1e-9 * new);
     }
 
     /// With nothing that limits them, all that can run do while a CPU is free.
     #[test]
     fn no_cpu_is_idle_while_something_could_run(mut scene in scene()) {
-        scene.memory = f64::INFINITY;
-        scene.expected_memory = BTreeMap::new();
         for association in &mut scene.associations {
             association.max_concurrent = None;
             association.max_concurrent_of_jobs.clear();
@@ -260,6 +245,21 @@ proptest! {
         if scene.associations.iter().all(|one| one.share == 0.0 || (1e-3..1e6).contains(&one.share)) {
             prop_assert_eq!(&other.choose(), &schedule);
         }
+    }
+
+    #[test]
+    fn the_unit_of_what_was_got_does_not_matter(mut scene in scene(), exponent in -8_i32..8) {
+        // What is no such number as can be reckoned with is taken for another, which is none in any unit.
+        for rec in &mut scene.rec {
+            if *rec != 0.0 && !(1e-3..1e6).contains(rec) {
+                *rec = 7.0;
+            }
+        }
+        let mut other = scene.clone();
+        for rec in &mut other.rec {
+            *rec *= f64::from(exponent).exp2();
+        }
+        prop_assert_eq!(other.choose(), scene.choose());
     }
 
     /// Where a CPU is free, who is in danger comes before all others, by deadline.

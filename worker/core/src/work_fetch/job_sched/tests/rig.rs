@@ -27,8 +27,6 @@ pub struct Scene {
     pub ending: BTreeSet<TaskNumber>,
     pub held_back: BTreeSet<TaskNumber>,
     pub outlook: Outlook,
-    pub memory: f64,
-    pub expected_memory: BTreeMap<TaskNumber, f64>,
     pub history: EdfHistory,
 }
 
@@ -80,8 +78,6 @@ impl Scene {
             tasks: Vec::new(),
             ending: BTreeSet::new(),
             held_back: BTreeSet::new(),
-            memory: f64::INFINITY,
-            expected_memory: BTreeMap::new(),
             history: EdfHistory::default(),
         };
         scene.associate(100.0, 0.0);
@@ -134,10 +130,6 @@ impl Scene {
         }
     }
 
-    pub fn expect_memory(&mut self, number: u64, much: f64) {
-        self.expected_memory.insert(TaskNumber(number), much);
-    }
-
     pub fn hand(&self) -> Hand<'_> {
         Hand {
             now: self.now,
@@ -150,8 +142,6 @@ impl Scene {
             ending: &self.ending,
             held_back: &self.held_back,
             outlook: &self.outlook,
-            memory: self.memory,
-            expected_memory: &self.expected_memory,
         }
     }
 

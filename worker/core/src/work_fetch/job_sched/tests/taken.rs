@@ -1,8 +1,9 @@
 //! What of the list there is room for, and what becomes of those that run.
 
+use super::super::super::profile::Profile;
 use super::super::super::types::{ProcessorType, Stage, TaskNumber, Usage};
 use super::super::Preemption::{Off, Suspend};
-use super::rig::{CARDS, LOST, NOBODY, STOPPED, Scene, at, cards, cpus, executing, numbers};
+use super::rig::{CARDS, NOBODY, STOPPED, Scene, at, cards, cpus, executing, numbers};
 
 /// Who starts of tasks that have not begun, on so many CPUs and cards.
 fn starts(cpus: u32, cards: u32, wanted: &[Usage]) -> Vec<u64> {
@@ -109,36 +110,6 @@ fn no_more_run_at_once_than_may() {
 }
 
 #[test]
-fn memory_is_for_those_that_it_is_enough_for() {
-    let mut scene = Scene::new(4, &[]);
-    scene.memory = 10.0;
-    for (number, memory) in [(1, 4.0), (2, 4.0), (3, 4.0), (4, 2.0)] {
-        scene.task(number, cpus(1.0));
-        scene.expect_memory(number, memory);
-    }
-    assert_eq!(numbers(&scene.choose().start), [1, 2, 4]);
-    // One that is stopped keeps what it has, and needs no more to go on.
-    scene.tasks[2].stage = STOPPED;
-    let schedule = scene.choose();
-    assert_eq!(
-        (numbers(&schedule.start), numbers(&schedule.resume)),
-        (vec![1, 4], vec![3])
-    );
-    // One whose process is gone has none.
-    scene.tasks[2].stage = LOST;
-    assert_eq!(numbers(&scene.choose().start), [3, 1, 4]);
-    // More may be taken than there is.
-    scene.expect_memory(3, 40.0);
-    scene.tasks[2].stage = executing(900.0);
-    let schedule = scene.choose();
-    assert_eq!((schedule.start, schedule.preempt), (vec![], vec![]));
-    scene.memory = f64::NAN;
-    scene.expect_memory(1, f64::INFINITY);
-    scene.expect_memory(2, f64::NAN);
-    assert_eq!(numbers(&scene.choose().start), [2]);
-}
-
-#[test]
 fn what_runs_stays_if_nothing_may_be_stopped() {
     let mut scene = Scene::new(1, &[]);
     scene.task(1, cpus(1.0)).stage = executing(0.0);
@@ -190,26 +161,36 @@ fn a_slice_that_is_not_over_protects_from_those_with_higher_priority() {
 }
 
 #[test]
+fn on_a_volunteers_machine_a_slice_is_an_hour() {
+    for (since, stopped) in [(6400.0, vec![]), (6399.9, vec![1])] {
+        let mut scene = Scene::new(1, &[]);
+        scene.now = at(10_000.0);
+        scene.profile = Profile::VOLUNTEER;
+        scene.preemption = Suspend;
+        scene.rec[0] = 100.0;
+        scene.associate(100.0, 0.0);
+        scene.task(1, cpus(1.0)).stage = executing(since);
+        scene.task(2, cpus(1.0)).association.0 = 1;
+        assert_eq!(numbers(&scene.choose().preempt), stopped, "{since}");
+    }
+}
+
+#[test]
 fn who_would_stop_for_nobody_goes_on() {
-    let mut scene = Scene::new(2, &[]);
+    let mut scene = Scene::new(2, &[2]);
     scene.preemption = Suspend;
     scene.rec[0] = 1e6;
     scene.associate(100.0, 0.0);
     scene.task(1, cpus(1.0)).stage = executing(0.0);
-    // Four others fill the list, but one with more CPUs, which comes before them, takes the memory.
-    for number in [2, 3, 4, 6] {
+    // Four others fill the list, but the CPU that is left is kept for one that wants cards and more CPUs than there are now.
+    for number in 2..=5 {
         scene.task(number, cpus(1.0)).association.0 = 1;
-        scene.expect_memory(number, 2.5);
     }
-    scene.task(5, cpus(1.5)).association.0 = 1;
-    scene.expect_memory(5, 9.0);
-    scene.memory = 10.0;
-    assert_eq!(scene.listed_numbers(), [2, 3, 4, 5, 6]);
+    scene.task(6, cards(1.0, 1.0)).stage = executing(0.0);
+    scene.task(7, cards(3.0, 1.0));
+    assert_eq!(scene.listed_numbers(), [6, 7, 2, 3, 4, 5]);
     let schedule = scene.choose();
-    assert_eq!(
-        (numbers(&schedule.start), numbers(&schedule.preempt)),
-        (vec![5], vec![])
-    );
+    assert_eq!((schedule.start, schedule.preempt), (vec![], vec![]));
 }
 
 #[test]

@@ -267,6 +267,46 @@ proptest! {
         prop_assert_eq!(case.outlook(), scaled.outlook());
     }
 
+    /// It has no unit of its own, as long as no step is cut to an hour.
+    #[test]
+    fn a_scale_of_all_spans_scales_what_comes_of_them(case in any_case(), power in 0_u32..6) {
+        let factor = 2_u32.pow(power);
+        let scale = f64::from(factor);
+        let mut scaled = case.clone();
+        for task in &mut scaled.tasks {
+            task.remaining *= scale;
+            task.deadline = task.deadline.map(|at| match at >= now() {
+                true => now() + at.since(now()) * factor,
+                false => now() - now().since(at) * factor,
+            });
+        }
+        let profile = &mut scaled.profile;
+        for span in [
+            &mut profile.work_buffer_min,
+            &mut profile.work_buffer_additional,
+            &mut profile.fetch_time,
+            &mut profile.rec_half_life,
+        ] {
+            *span *= scale;
+        }
+        let mut expected = case.outlook();
+        for of_type in case.processors.types() {
+            let it = &mut expected.of_type[of_type];
+            for span in [&mut it.shortfall, &mut it.saturated, &mut it.busy] {
+                *span *= scale;
+            }
+            for association in &mut expected.of_association {
+                let pair = &mut association.of_type[of_type];
+                pair.queued *= scale;
+                pair.limited_shortfall *= scale;
+            }
+        }
+        for association in &mut expected.of_association {
+            association.limited_at = association.limited_at.map(|at| at * scale);
+        }
+        assert_close(&expected, &scaled.outlook(), &scaled);
+    }
+
     /// How late all may end is no promise that is broken.
     #[test]
     fn no_simulation_goes_on_beyond_its_bound(case in any_case()) {
