@@ -149,6 +149,17 @@ pub struct WorkRequest {
     pub known: Option<Vec<KnownTask>>,
     /// How long the request stays good, and until it has its verdicts in any case.
     pub linger: Duration,
+    pub cards: CardChoice,
+}
+
+/// Who chooses which of its worker's cards a task gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum CardChoice {
+    /// As it sends the task.
+    #[default]
+    Scheduler,
+    /// As the task begins; until then it may wait.
+    Worker,
 }
 
 /// What became of a wish for work, for one type of processors.

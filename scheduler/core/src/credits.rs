@@ -31,7 +31,8 @@ use std::time::Duration;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::work::{MAX_KNOWN_TASKS, MAX_PROCESSOR_TYPES};
 use brasserie_common::{
-    InvocationId, KnownTask, Processor, Time, WorkReply, WorkRequest, WorkRequestSeq, WorkVerdict,
+    CardChoice, InvocationId, KnownTask, Processor, Time, WorkReply, WorkRequest, WorkRequestSeq,
+    WorkVerdict,
 };
 
 pub use amounts::{Class, Piece};
@@ -132,6 +133,8 @@ struct Request {
     workload: Option<Workload>,
     /// The workload has all that the worker has to do in time.
     explains_delay: bool,
+    /// Who chooses the cards of what is sent for it.
+    cards: CardChoice,
     stage: Stage,
 }
 
@@ -404,6 +407,7 @@ impl Request {
                 .min(MAX_KNOWN_TASKS as u32),
             workload: None,
             explains_delay: false,
+            cards: request.cards,
             stage: Stage::Open,
         }
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common::{
-    CallId, CallOutcome, JobName, KnownTask, Processor, ReportPolicy, RunningTask, SchedulerId,
-    TaskKey, Time, WallTime, WorkReply, WorkRequest, WorkRequestSeq, WorkerId,
+    CallId, CallOutcome, CardChoice, JobName, KnownTask, Processor, ReportPolicy, RunningTask,
+    SchedulerId, TaskKey, Time, WallTime, WorkReply, WorkRequest, WorkRequestSeq, WorkerId,
 };
 
 use self::scene::{is_absent, scene, unreported};
@@ -384,6 +384,7 @@ impl Fetching {
                 demands: request.demands,
                 known: Some(self.known(turn.now, association)),
                 linger: request.linger,
+                cards: CardChoice::Worker,
             }),
         };
         let call = turn.call(index, call);

@@ -7,7 +7,7 @@ use brasserie_common_config::{Config, JobConfig, ResourceLimit, WorkerSelector};
 
 use super::world::*;
 use crate::{
-    Allowance, Allowances, Due, Eligibility, Engine, Judged, Tries, WorkFound, WorkerIndex,
+    Allowance, Allowances, Due, Eligibility, Engine, Judged, Task, Tries, WorkFound, WorkerIndex,
     WorkerResources,
 };
 
@@ -185,11 +185,16 @@ fn what_was_found_is_told_by_type() {
         found.get(of).map(|found| found.ready)
     };
     assert_eq!(ready(&engine, &Processor::Cpu), Some(6));
-    // Whoever takes any card counts as the first model that there is.
+    // Whoever takes any card can be had for each model that there is.
     assert_eq!(ready(&engine, &card("A")), Some(6));
-    assert_eq!(ready(&engine, &card("B")), Some(6));
+    assert_eq!(ready(&engine, &card("B")), Some(12));
     assert_eq!(ready(&engine, &card("C")), None);
-    let of_job = |place: usize| engine.work_of(&config, &config.jobs[place], worker);
+    let of_job = |place: usize| {
+        let job = &config.jobs[place];
+        let id = engine.find_job(job.name.as_str()).unwrap();
+        let node = engine.find_node("a").unwrap();
+        engine.work_of(&config, (job, Task { job: id, node }), worker)
+    };
     assert_eq!(of_job(0), (Processor::Cpu, 1.0));
     assert_eq!(of_job(1), (card("A"), 1.0));
     assert_eq!(of_job(2), (card("B"), 2.0));
