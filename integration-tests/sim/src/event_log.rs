@@ -12,6 +12,15 @@ use brasserie_common::{
 
 pub use crate::words::*;
 
+/// What a task needs of cards that its worker is to choose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WantedCards {
+    /// Thousandths in all.
+    pub milli: u32,
+    /// The model that it counts as.
+    pub counts_as: Option<String>,
+}
+
 /// One thing that happened. `place` says where, `worker` and `scheduler` which instance.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Happening {
@@ -226,6 +235,13 @@ pub enum Happening {
         run: Run,
         charges: Vec<(String, i32)>,
         /// Thousandths of cards, by device.
+        gpus: Vec<(String, u32)>,
+        wanted: Option<WantedCards>,
+    },
+    /// A run begins that has such cards, whoever chose them: thousandths, by device.
+    HasCards {
+        worker: WorkerId,
+        run: Run,
         gpus: Vec<(String, u32)>,
     },
 

@@ -1,4 +1,4 @@
-//! Law `within_machines`: The memory and the cards that the live tasks of a worker were charged at their starts never add up to more than it has declared, less what the configuration reserves; each was given cards of its machine for just what it was charged, of the models that it was charged, and whole ones if it is more than a part of one; no card is given away twice; and no worker has more live tasks than it has declared that it can run.
+//! Law `within_machines`: The memory and the cards that the live tasks of a worker were charged at their starts never add up to more than it has declared, less what the configuration reserves; each begins with cards of its machine for just what it was charged, of the models that it was charged, and whole ones if it is more than a part of one; no card is given away twice; and no worker has more live tasks than it has declared that it can run.
 //!
 //! Source: C.4 4. What really lives is added up, whatever a scheduler believes: memory that two tasks rely on kills one of them.
 
@@ -24,7 +24,7 @@ pub struct WithinMachines {
     machines: Machines,
     /// By the name of the resource, as the worker was told.
     charges: BTreeMap<Run, Vec<(String, i32)>>,
-    /// Thousandths by device, as the worker was told.
+    /// Thousandths by device, as the worker was told, or has chosen.
     gpus: BTreeMap<Run, Vec<(String, u32)>>,
 }
 
@@ -34,7 +34,7 @@ impl Law for WithinMachines {
     }
 
     fn statement(&self) -> &'static str {
-        "The memory and the cards that the live tasks of a worker were charged at their starts never add up to more than it has declared, less what the configuration reserves; each was given cards of its machine for just what it was charged, of the models that it was charged, and whole ones if it is more than a part of one; no card is given away twice; and no worker has more live tasks than it has declared that it can run."
+        "The memory and the cards that the live tasks of a worker were charged at their starts never add up to more than it has declared, less what the configuration reserves; each begins with cards of its machine for just what it was charged, of the models that it was charged, and whole ones if it is more than a part of one; no card is given away twice; and no worker has more live tasks than it has declared that it can run."
     }
 
     fn observe(
@@ -46,10 +46,10 @@ impl Law for WithinMachines {
         self.executions.note(happening);
         self.machines.note(happening);
         match happening {
-            Happening::Charged {
-                run, charges, gpus, ..
-            } => {
+            Happening::Charged { run, charges, .. } => {
                 self.charges.insert(*run, charges.clone());
+            }
+            Happening::HasCards { run, gpus, .. } => {
                 self.gpus.insert(*run, gpus.clone());
             }
             Happening::ProcessStarted { worker, run, .. } if !run.task.is_healthcheck() => {
@@ -235,6 +235,7 @@ mod tests {
                 run: run(n),
                 charges: vec![((*name).to_owned(), *amount)],
                 gpus: Vec::new(),
+                wanted: None,
             });
             trial.sees(begins(1, u32::try_from(n).unwrap(), run(n)));
         }
@@ -282,6 +283,7 @@ mod tests {
             run: run(1),
             charges: vec![("mem".to_owned(), 2)],
             gpus: Vec::new(),
+            wanted: None,
         });
         trial.sees(begins(1, 1, run(1)));
         assert_eq!(trial.law.taken(wid(1), "mem"), 2);

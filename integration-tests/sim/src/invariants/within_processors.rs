@@ -44,8 +44,11 @@ impl Law for WithinProcessors {
                 self.cpus.insert(*worker, cpus.max(1.0));
                 Ok(())
             }
-            Happening::Charged { run, gpus, .. } => {
-                self.cards.insert(*run, !gpus.is_empty());
+            Happening::Charged {
+                run, gpus, wanted, ..
+            } => {
+                let has_cards = !gpus.is_empty() || wanted.is_some();
+                self.cards.insert(*run, has_cards);
                 Ok(())
             }
             Happening::SentAsWork { run, terms, .. } => {

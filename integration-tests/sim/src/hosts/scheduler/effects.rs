@@ -1,5 +1,6 @@
 //! Performs what the core wants done, and notes it.
 
+use brasserie_common::cards::WHOLE_CARD;
 use brasserie_common::{
     CallId, CallOutcome, Health, RecordSeq, RequestId, ServiceAddress, WorkReply, WorkerId,
 };
@@ -13,7 +14,7 @@ use brasserie_worker_core::CallReply as WorkerCallReply;
 use super::{Asked, Asking, SchedulerOutput, StatusAsked, TAGS_A_PLACE, Turn};
 use crate::event_log::{
     Ask, CallTag, DeletedCounts, Fact, Happening, HistoryOf, RejectionKind, Run, SetMark, TaskId,
-    WaitExit,
+    WaitExit, WantedCards,
 };
 
 impl Turn<'_> {
@@ -253,6 +254,10 @@ impl Turn<'_> {
             run,
             charges,
             gpus: gpus.collect(),
+            wanted: told.task.gpus_wanted.as_ref().map(|wanted| WantedCards {
+                milli: (wanted.need.amount() * f64::from(WHOLE_CARD)).round() as u32,
+                counts_as: wanted.counts_as.as_deref().map(str::to_owned),
+            }),
         });
         if self.process.asking.contains(&worker) {
             self.log.push(Happening::SentAsWork {
