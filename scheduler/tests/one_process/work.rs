@@ -33,6 +33,7 @@ fn request(seq: u64) -> WorkRequest {
         demands: vec![cpus, cards],
         known: Some(Vec::new()),
         linger: std::time::Duration::from_secs(120),
+        cards: Default::default(),
     }
 }
 

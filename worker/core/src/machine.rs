@@ -12,7 +12,7 @@ use crate::queue::{Queue, WHOLE_CPU, cpus_of};
 /// What is taken of the machine, and who waits for it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Machine {
-    /// As it lists them.
+    /// As it lists them, each once.
     pub(crate) cards: Vec<Card>,
     /// In thousandths; 1 at least.
     all_cpus: u64,
@@ -42,11 +42,20 @@ impl Machine {
 
     /// What it offers.
     pub(crate) fn set_usable(&mut self, usable: &UsablePhysicalResources) {
-        let card = |card: &brasserie_common::resources::GpuInfo| Card {
-            device: card.pci_bus_id.as_str().into(),
-            model: card.name.as_str().into(),
-        };
-        self.cards = usable.gpus.iter().map(card).collect();
+        self.cards.clear();
+        for card in &usable.gpus {
+            // One that is listed twice is one.
+            if !self
+                .cards
+                .iter()
+                .any(|known| *known.device == *card.pci_bus_id)
+            {
+                self.cards.push(Card {
+                    device: card.pci_bus_id.as_str().into(),
+                    model: card.name.as_str().into(),
+                });
+            }
+        }
         // A float cast saturates, and what is no number is 0: then there is one, as a machine that reports nothing has some.
         self.all_cpus = ((usable.cpu_cores * WHOLE_CPU as f64) as u64).max(WHOLE_CPU);
     }

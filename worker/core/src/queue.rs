@@ -194,6 +194,15 @@ pub(crate) enum Begin {
     Later,
 }
 
+impl Begin {
+    pub(crate) fn give_cards_to(&self, task: &mut RunningTask) {
+        match self {
+            Begin::Now(cards) if task.takes_cards() => task.give_cards(cards.clone()),
+            Begin::Now(_) | Begin::Later => {}
+        }
+    }
+}
+
 impl Association {
     /// Whether it begins now or waits, or why it can do neither.
     pub(crate) fn admit(&self, machine: &Machine, task: &RunningTask) -> Result<Begin, Refusal> {

@@ -144,11 +144,7 @@ impl Association {
         run.task.ended = None;
         // An older healthcheck of this name would answer a scheduler that is gone.
         self.drop_outdated_healthcheck(&run);
-        if let Begin::Now(cards) = &begin
-            && run.task.takes_cards()
-        {
-            run.task.give_cards(cards.clone());
-        }
+        begin.give_cards_to(&mut run.task);
         let run = Arc::new(run);
         let piece = self.piece_of(turn, &run, &begin);
         let stage = match begin {

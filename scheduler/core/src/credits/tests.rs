@@ -43,6 +43,7 @@ fn request(seq: u64, demands: Vec<WorkDemand>) -> WorkRequest {
         demands,
         known: Some(Vec::new()),
         linger: Duration::from_secs(120),
+        cards: Default::default(),
     }
 }
 

@@ -21,6 +21,7 @@ impl World {
             demands: Vec::new(),
             known: None,
             linger: std::time::Duration::ZERO,
+            cards: Default::default(),
         };
         let mut rides = false;
         while let Some(word) = w.next() {
