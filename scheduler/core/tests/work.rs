@@ -49,6 +49,11 @@ impl Asking {
         script.join(&worker);
         script.load(config);
         // What came while it asked for nothing went by slots.
+        Self::of(script, worker)
+    }
+
+    /// One that has joined, and is about to ask.
+    fn of(script: Script, worker: WorkerDescription) -> Self {
         Asking {
             script,
             worker,
@@ -246,13 +251,7 @@ fn nobody_learns_for_workers_that_never_ask() {
     let mut script = Script::with_config(one_job(3, ""));
     let worker = worker("w", 1, 10);
     script.join(&worker);
-    let mut asking = Asking {
-        script,
-        worker,
-        seq: 0,
-        known: Vec::new(),
-        delay: 0.0,
-    };
+    let mut asking = Asking::of(script, worker);
     let tasks = asking.take_starts();
     asking.end(&tasks[0], ReportedStatus::done(), ran(5.0));
     assert_eq!(asking.estimate().basis, Basis::Default);
@@ -411,13 +410,7 @@ fn who_says_that_it_asks_is_sent_nothing_before() {
         script.load(one_job(3, ""));
         script.advance(Duration::from_secs(20));
         let started = script.starts().len();
-        let mut asking = Asking {
-            script,
-            worker,
-            seq: 0,
-            known: Vec::new(),
-            delay: 0.0,
-        };
+        let mut asking = Asking::of(script, worker);
         let explained = asking.explain("n0");
         (started, explained.join("; "))
     };
