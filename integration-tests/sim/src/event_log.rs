@@ -236,9 +236,13 @@ pub enum Happening {
         charges: Vec<(String, i32)>,
         /// Thousandths of cards, by device.
         gpus: Vec<(String, u32)>,
-        wanted: Option<WantedCards>,
     },
-    /// A run begins that has such cards, whoever chose them: thousandths, by device.
+    /// The same `runTask` says that its worker is to choose such cards.
+    WantsCards {
+        run: Run,
+        wanted: WantedCards,
+    },
+    /// A run begins on a worker that asks for work, and has these cards, whoever chose them: thousandths, by device.
     HasCards {
         worker: WorkerId,
         run: Run,

@@ -392,7 +392,7 @@ impl Turn<'_> {
             Effect::Reply { request, reply } => self.reply(request, reply),
             Effect::Call { id, call, .. } => self.call(id, call),
             Effect::Spawn { run, .. } => {
-                if !run.task.gpus.is_empty() {
+                if !run.task.gpus.is_empty() && self.process.core.fetches_work() {
                     let gpus = run.task.gpus.iter();
                     let gpus = gpus.map(|share| (share.device.to_string(), share.milli));
                     self.log.push(Happening::HasCards {

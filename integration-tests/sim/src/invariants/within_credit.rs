@@ -158,18 +158,16 @@ impl WithinCredit {
                 verdicts,
                 ..
             } => self.told((*scheduler, *worker), *seq, verdicts),
+            Happening::WantsCards { run, wanted } => {
+                let (of, cards) = wanted_cards(wanted);
+                self.cards = Some((*run, of, cards));
+            }
             Happening::Charged {
-                run,
-                charges,
-                gpus,
-                wanted,
-                ..
+                run, charges, gpus, ..
             } => {
-                let cards = match wanted {
-                    Some(wanted) => Some(wanted_cards(wanted)),
-                    None => cards(charges, gpus),
-                };
-                self.cards = cards.map(|(of, cards)| (*run, of, cards));
+                let is_known = |(known, ..): &(Run, Option<Processor>, f64)| known == run;
+                let chosen = cards(charges, gpus).map(|(of, cards)| (*run, of, cards));
+                self.cards = chosen.or(self.cards.take().filter(is_known));
             }
             Happening::SentAsWork {
                 scheduler,

@@ -46,8 +46,11 @@ impl Law for WithinMachines {
         self.executions.note(happening);
         self.machines.note(happening);
         match happening {
-            Happening::Charged { run, charges, .. } => {
+            Happening::Charged {
+                run, charges, gpus, ..
+            } => {
                 self.charges.insert(*run, charges.clone());
+                self.gpus.insert(*run, gpus.clone());
             }
             Happening::HasCards { run, gpus, .. } => {
                 self.gpus.insert(*run, gpus.clone());
@@ -235,7 +238,6 @@ mod tests {
                 run: run(n),
                 charges: vec![((*name).to_owned(), *amount)],
                 gpus: Vec::new(),
-                wanted: None,
             });
             trial.sees(begins(1, u32::try_from(n).unwrap(), run(n)));
         }
@@ -283,7 +285,6 @@ mod tests {
             run: run(1),
             charges: vec![("mem".to_owned(), 2)],
             gpus: Vec::new(),
-            wanted: None,
         });
         trial.sees(begins(1, 1, run(1)));
         assert_eq!(trial.law.taken(wid(1), "mem"), 2);

@@ -44,11 +44,12 @@ impl Law for WithinProcessors {
                 self.cpus.insert(*worker, cpus.max(1.0));
                 Ok(())
             }
-            Happening::Charged {
-                run, gpus, wanted, ..
-            } => {
-                let has_cards = !gpus.is_empty() || wanted.is_some();
-                self.cards.insert(*run, has_cards);
+            Happening::WantsCards { run, .. } => {
+                self.cards.insert(*run, true);
+                Ok(())
+            }
+            Happening::Charged { run, gpus, .. } => {
+                *self.cards.entry(*run).or_default() |= !gpus.is_empty();
                 Ok(())
             }
             Happening::SentAsWork { run, terms, .. } => {

@@ -249,15 +249,18 @@ impl Turn<'_> {
         let charges = charges.collect();
         let gpus = told.task.gpus.iter();
         let gpus = gpus.map(|share| (share.device.to_string(), share.milli));
+        if let Some(wanted) = &told.task.gpus_wanted {
+            let wanted = WantedCards {
+                milli: (wanted.need.amount() * f64::from(WHOLE_CARD)).round() as u32,
+                counts_as: wanted.counts_as.as_deref().map(str::to_owned),
+            };
+            self.log.push(Happening::WantsCards { run, wanted });
+        }
         self.log.push(Happening::Charged {
             worker,
             run,
             charges,
             gpus: gpus.collect(),
-            wanted: told.task.gpus_wanted.as_ref().map(|wanted| WantedCards {
-                milli: (wanted.need.amount() * f64::from(WHOLE_CARD)).round() as u32,
-                counts_as: wanted.counts_as.as_deref().map(str::to_owned),
-            }),
         });
         if self.process.asking.contains(&worker) {
             self.log.push(Happening::SentAsWork {
