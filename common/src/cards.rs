@@ -8,6 +8,10 @@ use std::sync::Arc;
 /// A whole card.
 pub const WHOLE_CARD: u32 = 1000;
 
+/// Models of cards that one task may name, and whole cards that it may need of each, or of any: more than any machine has.
+pub const MAX_MODELS: usize = 32;
+pub const MAX_CARDS: u32 = 10_000;
+
 /// A card of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Card {
@@ -155,6 +159,22 @@ impl CardNeed {
         CardNeed { of_models, of_any }
     }
 
+    /// So many whole cards of each of these models, and so much more of whatever model. `None`: that is nothing that is ever needed.
+    pub fn of_parts(of_models: BTreeMap<String, u32>, of_any: CardAmount) -> Option<Self> {
+        let is_some = |cards: &u32| (1..=MAX_CARDS).contains(cards);
+        let are_some = of_models.len() <= MAX_MODELS && of_models.values().all(is_some);
+        let fits = match of_any {
+            CardAmount::Part(milli) => (1..WHOLE_CARD).contains(&milli) && of_models.is_empty(),
+            CardAmount::Whole(cards) => cards <= MAX_CARDS,
+        };
+        (are_some && fits).then_some(CardNeed { of_models, of_any })
+    }
+
+    /// What [`CardNeed::of_parts`] takes.
+    pub fn into_parts(self) -> (BTreeMap<String, u32>, CardAmount) {
+        (self.of_models, self.of_any)
+    }
+
     /// Models of which it needs whole cards.
     pub fn models(&self) -> impl Iterator<Item = &str> {
         self.of_models.keys().map(String::as_str)
@@ -162,12 +182,12 @@ impl CardNeed {
 
     /// Cards, of whatever models.
     pub fn amount(&self) -> f64 {
-        let named: u32 = self.of_models.values().sum();
+        let named: f64 = self.of_models.values().map(|cards| f64::from(*cards)).sum();
         let of_any = match self.of_any {
             CardAmount::Part(milli) => f64::from(milli) / f64::from(WHOLE_CARD),
             CardAmount::Whole(cards) => f64::from(cards),
         };
-        f64::from(named) + of_any
+        named + of_any
     }
 
     pub fn is_nothing(&self) -> bool {
@@ -216,6 +236,54 @@ impl CardNeed {
     }
 }
 
+impl CardNeed {
+    /// As [`CardNeed::pack`], but of a certain model as far as it may be any and there is room there.
+    pub fn pack_of(
+        &self,
+        model: Option<&str>,
+        cards: &[Card],
+        used: &CardUse,
+    ) -> Option<Vec<GpuShare>> {
+        let preferred = model
+            .filter(|_| self.of_models.is_empty())
+            .and_then(|model| {
+                let of_model = cards.iter().filter(|card| *card.model == *model);
+                let of_model: Vec<Card> = of_model.cloned().collect();
+                self.pack(&of_model, used)
+            });
+        preferred.or_else(|| self.pack(cards, used))
+    }
+
+    /// The cards on which there is room for it first if nobody else gets anything of them: of those that it can use the emptiest, of
+    /// such that are alike the first. Fewer than it needs, where there are no more.
+    pub fn soonest(&self, cards: &[Card], used: &CardUse) -> Vec<Arc<str>> {
+        let mut by_room: Vec<&Card> = cards.iter().collect();
+        by_room.sort_by_key(|card| std::cmp::Reverse(used.free(&card.device)));
+        let mut chosen: Vec<Arc<str>> = Vec::new();
+        let mut choose = |count: u32, fits: &dyn Fn(&Card) -> bool| {
+            for _ in 0..count.min(u32::try_from(cards.len()).unwrap_or(u32::MAX)) {
+                let mut others = by_room.iter().filter(|card| fits(card));
+                if let Some(card) = others.find(|card| !chosen.contains(&card.device)) {
+                    chosen.push(Arc::clone(&card.device));
+                }
+            }
+        };
+        for (model, count) in &self.of_models {
+            choose(*count, &|card| *card.model == **model);
+        }
+        match self.of_any {
+            CardAmount::Part(_) => choose(1, &|_| true),
+            CardAmount::Whole(count) => choose(count, &|_| true),
+        }
+        chosen
+    }
+
+    /// Whether cards of this model are of any use to it.
+    pub fn can_use(&self, model: &str) -> bool {
+        self.of_any != CardAmount::NONE || self.of_models.contains_key(model)
+    }
+}
+
 impl fmt::Display for CardNeed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
@@ -228,6 +296,14 @@ impl fmt::Display for CardNeed {
             amount => write!(f, "{separator}{amount}"),
         }
     }
+}
+
+/// What a task needs of the cards of a worker that chooses them itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CardsWanted {
+    pub need: CardNeed,
+    /// The model that it counts as until it has its cards: one of which its worker wanted work.
+    pub counts_as: Option<Arc<str>>,
 }
 
 /// What is taken of the cards of one machine, by device: also of such that it no longer lists.
@@ -251,6 +327,12 @@ pub enum CardConflict {
         wanted: u32,
         free: u32,
     },
+    #[error("it needs {0}, and there is never as much here")]
+    TooFew(CardNeed),
+    #[error("it needs {0}, and there is not as much free")]
+    InUse(CardNeed),
+    #[error("card `{0}` is kept for a task that was passed too often")]
+    Kept(Arc<str>),
 }
 
 impl CardUse {
@@ -258,6 +340,14 @@ impl CardUse {
         for share in shares.iter().filter(|share| share.milli > 0) {
             let used = self.0.entry(Arc::clone(&share.device)).or_insert(0);
             *used += u64::from(share.milli);
+        }
+    }
+
+    /// Of these nothing is free any more.
+    pub fn take_all_of(&mut self, devices: &[Arc<str>]) {
+        for device in devices {
+            let used = self.0.entry(Arc::clone(device)).or_insert(0);
+            *used = u64::from(WHOLE_CARD).max(*used);
         }
     }
 

@@ -317,7 +317,7 @@ impl<H: Hasher> Shape<'_, H> {
             s.put(&on.node);
             s.each(&on.resources, |s, slot| s.put((&slot.name, slot.amount)));
         });
-        self.put(&task.gpus);
+        self.put((&task.gpus, &task.gpus_wanted));
         let work = &task.work;
         self.put((work.est_duration.map(f64::to_bits), work.request));
         self.put((work.cpus.map(f64::to_bits), work.bufferable, work.report));

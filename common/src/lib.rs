@@ -29,7 +29,9 @@ pub mod worker_set;
 
 pub use backoff::{BackoffDuration, BackoffPolicy};
 pub use call::{CallId, CallOutcome, Principal, RecordSeq, RefusalCode, RequestId};
-pub use cards::{Card, CardAmount, CardAmountError, CardConflict, CardNeed, CardUse, GpuShare};
+pub use cards::{
+    Card, CardAmount, CardAmountError, CardConflict, CardNeed, CardUse, CardsWanted, GpuShare,
+};
 pub use estimate::Estimate;
 pub use health::{Health, HealthModel, timeouts::Timeouts};
 pub use ids::{
@@ -45,8 +47,8 @@ pub use task::{
 };
 pub use time::{Time, WallTime};
 pub use work::{
-    KnownTask, Processor, ReportPolicy, WorkDemand, WorkReply, WorkRequest, WorkRequestSeq,
-    WorkTerms, WorkVerdict,
+    CardChoice, KnownTask, Processor, ReportPolicy, WorkDemand, WorkReply, WorkRequest,
+    WorkRequestSeq, WorkTerms, WorkVerdict,
 };
 pub use worker::{MachinePortLock, ServiceAddress, WorkerDescription};
 pub use worker_set::{SetDigest, Standing, WorkerSetHash, WorkerSetId};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::backoff::BackoffDuration;
-use crate::cards::GpuShare;
+use crate::cards::{CardsWanted, GpuShare};
 use crate::ids::{AccountName, HEALTHCHECK_JOB, InvocationId, JobName, NodeName, Shard};
 use crate::process_limits::{Limited, ProcessLimit};
 use crate::resources::{NodeResources, TaskPhysicalResources};
@@ -33,6 +33,8 @@ pub struct RunningTask {
     pub resources: Vec<NodeResources>,
     /// What it holds of the cards of its worker's machine.
     pub gpus: Vec<GpuShare>,
+    /// What it needs of them, as long as they are not chosen: its worker does that when the task begins.
+    pub gpus_wanted: Option<CardsWanted>,
     pub next_backoff: BackoffDuration,
     /// Between TERM and KILL when the worker commits suicide.
     pub suicide_kill_wait: Duration,
@@ -51,6 +53,18 @@ impl RunningTask {
             job: self.job.clone(),
             node: self.node.clone(),
         }
+    }
+
+    /// Whether it has cards, or will have.
+    pub fn takes_cards(&self) -> bool {
+        let wanted = self.gpus_wanted.as_ref();
+        !self.gpus.is_empty() || wanted.is_some_and(|wanted| !wanted.need.is_nothing())
+    }
+
+    /// These are its cards: it wants no others any more.
+    pub fn give_cards(&mut self, gpus: Vec<GpuShare>) {
+        self.gpus = gpus;
+        self.gpus_wanted = None;
     }
 
     pub fn is_healthcheck(&self) -> bool {

@@ -151,6 +151,17 @@ pub struct WorkRequest {
     pub linger: Duration,
     /// Seconds: tasks should have run to their ends so long before their deadlines.
     pub low_water: f64,
+    pub cards: CardChoice,
+}
+
+/// Who chooses which of its worker's cards a task gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum CardChoice {
+    /// As it sends the task.
+    #[default]
+    Scheduler,
+    /// As the task begins; until then it may wait.
+    Worker,
 }
 
 /// What became of a wish for work, for one type of processors.

@@ -31,13 +31,18 @@ say end
 "#;
 
 fn nvidia_smi(stage: &Stage) -> String {
+    nvidia_smi_of(stage, UUIDS.len())
+}
+
+/// With the first cards only.
+fn nvidia_smi_of(stage: &Stage, cards: usize) -> String {
     let row = |(i, uuid): (usize, &&str)| {
         format!(
             "{i}, {uuid}, 00000000:{:02X}:00.0, 81559, NVIDIA H100 80GB HBM3",
             0x3b + i
         )
     };
-    let rows: Vec<String> = UUIDS.iter().enumerate().map(row).collect();
+    let rows: Vec<String> = UUIDS[..cards].iter().enumerate().map(row).collect();
     let question =
         "--format=csv,noheader,nounits --query-gpu=index,uuid,gpu_bus_id,memory.total,name";
     let script = format!(
@@ -200,4 +205,57 @@ fn a_run_by_hand_gives_cards_as_well() {
     let lines = log(&stage);
     check(&lines);
     assert_eq!(lines.len(), 2 * NODES * JOBS.len());
+}
+
+/// The worker asks for work, and has one card: all of its tasks are there at once, and have the card one after the other.
+#[test]
+fn tasks_wait_at_their_worker_for_the_card_that_it_gives_them() {
+    let stage = Stage::new();
+    let command = stage.write_script("work/task.sh", TASK);
+    let config = json!({
+        "bistro_settings": {
+            "nodes": { "levels": ["item"], "node_sources": [{ "source": "range_label", "prefs":
+                { "parent_level": "instance", "format": "n{i}", "start": 1, "end": NODES } }] },
+            "resources": { "worker": { "gpu": { "default": 1, "limit": 0 } } },
+            "physical_resources": { "gpu_card": { "logical_resource": "gpu" } }
+        },
+        // All of them are less than what the worker keeps in store.
+        "bistro_job->alone": { "command": [command, stage.path("work")], "arguments": "none",
+            "bufferable": true, "est_duration": 1 }
+    });
+    let config = stage.write("config.json", &format!("{config:#}"));
+    let spec = stage.calm_spec(&config);
+    let mut scheduler = stage.start_scheduler(&spec);
+    let script = nvidia_smi_of(&stage, 1);
+    let mut worker = stage.worker_spec("one", &spec);
+    worker
+        .flags
+        .extend([script, "--work-fetch=cluster".to_owned()]);
+    let _worker = stage.start_worker(&worker);
+    let client = Client::new(spec.port);
+    // To the scheduler all of them run, and so they do to the next one, whom the worker tells.
+    let all_run = || {
+        client.wait_until("all tasks to be at the worker", |status| {
+            let jobs = status.jobs.iter().flatten();
+            let running: i64 = jobs.filter_map(|job| job.running).sum();
+            usize::try_from(running) == Ok(NODES)
+        })
+    };
+    all_run();
+    wait_within(PATIENCE, "one to have the card", || log(&stage).pop());
+    scheduler.kill_program();
+    let _scheduler = stage.start_scheduler(&spec);
+    all_run();
+    assert_eq!(log(&stage).len(), 1, "one has the card");
+    stage.write("work/go", "");
+    client.wait_all_done();
+    let lines = log(&stage);
+    assert_eq!(lines.len(), 2 * NODES);
+    for pair in lines.chunks(2) {
+        assert!(pair[0].begins && !pair[1].begins, "one after the other");
+        for line in pair {
+            assert_eq!(line.devices, [UUIDS[0]]);
+            assert_eq!(line.order, "PCI_BUS_ID");
+        }
+    }
 }

@@ -51,6 +51,16 @@ struct GpuShare {
   2: required i32 milli,
 }
 
+// What a task needs of the cards of its worker's machine.
+struct GpusWanted {
+  // Whole cards of these models: 1 to 10000 of each, and at most 32 models.
+  1: map<string, i32> ofModels,
+  // Beside those, of whatever model, in thousandths: a part of a card (1 to 999, and then no model), or whole cards.
+  2: i32 anyMilli,
+  // The model that it counts as until it has its cards: one of which the worker wanted work.
+  3: optional string countsAs,
+}
+
 struct UsablePhysicalResources {
   1: i64 msSinceEpoch = 0,
   2: double cpuCores = 0,
@@ -192,6 +202,8 @@ struct WorkRequest {
   5: optional list<KnownTask> known,
   // How long the request stays good, and until it has its verdicts in any case.
   6: double lingerSec,
+  // The worker chooses the cards of a task as it begins (RunningTask.gpusWanted); unset means no.
+  7: optional bool choosesCards,
   // Its tasks should have run to their ends so long before their deadlines; unset: whenever before them.
   8: optional double lowWaterSec,
 }
@@ -248,6 +260,9 @@ struct RunningTask {
   // runTask, and back with getRunningTasks: "lazy" lets a worker that asks for work tell the end together with others, "immediate" does
   // not; unset means as the worker likes.
   19: optional string report,
+  // runTask, and back with getRunningTasks until the task has its cards, which are in `gpus` then: what it needs of them. Only for a
+  // worker that chooses them itself.
+  20: optional GpusWanted gpusWanted,
 }
 
 // Who a worker's machine is. Nobody connects to it.

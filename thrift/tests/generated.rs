@@ -226,7 +226,7 @@ macro_rules! structs {
 
 structs! {
     fb303: FacebookServiceGetStatusArgs, FacebookServiceGetStatusResult;
-    common: GPUInfo, GpuShare, UsablePhysicalResources, TaskPhysicalResources, BackoffDuration, LogLine, LogLines, Resource,
+    common: GPUInfo, GpuShare, GpusWanted, UsablePhysicalResources, TaskPhysicalResources, BackoffDuration, LogLine, LogLines, Resource,
         NodeResources, BistroInstanceID, RunningTask, MachinePortLock, ServiceAddress, SetHash, WorkerSetHash, WorkerSetID,
         BistroWorker, PhysicalResourceConfig, CGroupOptions, TaskSubprocessOptions, SchedulerHeartbeatResponse, KillRequest,
         ResourceLimit,

@@ -361,6 +361,7 @@ mod tests {
                 shard: Shard::default(),
                 resources: Vec::new(),
                 gpus: Vec::new(),
+                gpus_wanted: None,
                 next_backoff: BackoffDuration {
                     no_more_backoffs: false,
                     seconds: 1,

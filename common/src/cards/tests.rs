@@ -224,3 +224,76 @@ fn check_amount(need: &CardNeed, cards: &[Card], shares: &[GpuShare]) -> Result<
     }
     Ok(())
 }
+
+#[test]
+fn a_card_of_a_model_goes_first_if_any_will_do() {
+    use CardAmount::{Part, Whole};
+    let cards = cards(&["A", "B", "A"]);
+    let idle = CardUse::default();
+    let one = need(Whole(1), &[]);
+    let of = |need: &CardNeed, model, used: &CardUse| need.pack_of(model, &cards, used);
+    assert_eq!(of(&one, None, &idle), Some(vec![share(0, 1000)]));
+    assert_eq!(of(&one, Some("B"), &idle), Some(vec![share(1, 1000)]));
+    // Better another one than none.
+    let taken = used(&[share(1, 1)]);
+    assert_eq!(of(&one, Some("B"), &taken), Some(vec![share(0, 1000)]));
+    let part = need(Part(500), &[]);
+    assert_eq!(of(&part, Some("A"), &taken), Some(vec![share(0, 500)]));
+    let three = need(Whole(3), &[]);
+    assert_eq!(of(&three, Some("B"), &idle).map(|all| all.len()), Some(3));
+    // Who must have a model has that one.
+    let named = need(Whole(0), &[("A", 1)]);
+    assert_eq!(of(&named, Some("B"), &idle), Some(vec![share(0, 1000)]));
+}
+
+#[test]
+fn needs_that_no_task_has_are_none() {
+    use CardAmount::{Part, Whole};
+    let of = |models: &[(&str, u32)], any| {
+        let models = models.iter().map(|(m, n)| ((*m).to_owned(), *n));
+        CardNeed::of_parts(models.collect(), any)
+    };
+    for (models, any) in [
+        (&[("A", 1)][..], Part(500)),
+        (&[("A", 0)], Whole(1)),
+        (&[("A", MAX_CARDS + 1)], Whole(0)),
+        (&[], Part(0)),
+        (&[], Part(1000)),
+        (&[], Whole(MAX_CARDS + 1)),
+    ] {
+        assert_eq!(of(models, any), None);
+    }
+    let some = of(&[("A", 2)], Whole(1)).unwrap();
+    assert_eq!(some.amount(), 3.0);
+    assert_eq!(
+        some.clone().into_parts(),
+        ([("A".to_owned(), 2)].into(), Whole(1))
+    );
+    assert!(some.can_use("B"));
+    assert!(!of(&[("A", 2)], Whole(0)).unwrap().can_use("B"));
+}
+
+proptest! {
+    /// So whoever keeps them finds room as soon as those have ended who have them now.
+    #[test]
+    fn once_the_cards_that_are_kept_are_empty_there_is_room(
+        models in proptest::collection::vec(0..2_usize, 0..6),
+        shares in proptest::collection::vec((0..6_usize, 1..=1000_u32), 0..8),
+        need in any_need(),
+    ) {
+        let models: Vec<&str> = models.into_iter().map(|model| MODELS[model]).collect();
+        let cards = cards(&models);
+        let shares: Vec<GpuShare> = shares.into_iter().map(|(card, milli)| share(card, milli)).collect();
+        let kept = need.soonest(&cards, &used(&shares));
+        let mut others = shares;
+        others.retain(|share| !kept.contains(&share.device));
+        prop_assert_eq!(
+            need.pack(&cards, &used(&others)).is_some(),
+            need.pack(&cards, &CardUse::default()).is_some()
+        );
+        // Of the others nothing is left for anybody else.
+        let mut full = CardUse::default();
+        full.take_all_of(&kept);
+        prop_assert!(kept.iter().all(|device| full.free(device) == 0));
+    }
+}

@@ -12,6 +12,15 @@ use brasserie_common::{
 
 pub use crate::words::*;
 
+/// What a task needs of cards that its worker is to choose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WantedCards {
+    /// Thousandths in all.
+    pub milli: u32,
+    /// The model that it counts as.
+    pub counts_as: Option<String>,
+}
+
 /// One thing that happened. `place` says where, `worker` and `scheduler` which instance.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Happening {
@@ -226,6 +235,17 @@ pub enum Happening {
         run: Run,
         charges: Vec<(String, i32)>,
         /// Thousandths of cards, by device.
+        gpus: Vec<(String, u32)>,
+    },
+    /// The same `runTask` says that its worker is to choose such cards.
+    WantsCards {
+        run: Run,
+        wanted: WantedCards,
+    },
+    /// A run begins on a worker that asks for work, and has these cards, whoever chose them: thousandths, by device.
+    HasCards {
+        worker: WorkerId,
+        run: Run,
         gpus: Vec<(String, u32)>,
     },
 

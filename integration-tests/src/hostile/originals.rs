@@ -7,8 +7,8 @@ use brasserie_thrift::generated::brasserie::{
     BrasserieGetUnfinishedTasksArgs, BrasseriePlanConfigArgs, BrasserieWorkerGetWorkFetchArgs,
 };
 use brasserie_thrift::generated::common::{
-    BackoffDuration, BistroInstanceID, BistroWorker, GPUInfo, GpuShare, KillRequest, KnownTask,
-    MachinePortLock, NodeResources, Resource, RunningTask, ServiceAddress, SetHash,
+    BackoffDuration, BistroInstanceID, BistroWorker, GPUInfo, GpuShare, GpusWanted, KillRequest,
+    KnownTask, MachinePortLock, NodeResources, Resource, RunningTask, ServiceAddress, SetHash,
     TaskPhysicalResources, TaskStory, TaskSubprocessOptions, UsablePhysicalResources, WorkDemand,
     WorkRequest, WorkerSetHash, WorkerSetID,
 };
@@ -353,6 +353,11 @@ fn task() -> RunningTask {
             device: "0000:00:00.0".to_owned(),
             milli: 500,
         }]),
+        gpus_wanted: Some(GpusWanted {
+            of_models: Some([("H100".to_owned(), 1)].into()),
+            any_milli: Some(1000),
+            counts_as: Some("H100".to_owned()),
+        }),
         work_request_seq: Some(1),
         bufferable: Some(true),
         report: Some("lazy".to_owned()),
@@ -460,5 +465,6 @@ fn work_request() -> WorkRequest {
         }]),
         linger_sec: Some(120.0.into()),
         low_water_sec: Some(10.0.into()),
+        chooses_cards: Some(true),
     }
 }

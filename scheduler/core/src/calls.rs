@@ -349,6 +349,7 @@ impl Scheduler {
                 shard,
                 resources: Vec::new(),
                 gpus: Vec::new(),
+                gpus_wanted: None,
                 next_backoff: brasserie_common::BackoffDuration::default(),
                 suicide_kill_wait: self.options().timeouts.suicide_task_kill_wait,
                 physical: None,
@@ -386,6 +387,7 @@ impl Scheduler {
                 .unwrap_or_default(),
             resources: self.engine().charges(task).to_vec(),
             gpus: self.engine().gpus(task).to_vec(),
+            gpus_wanted: self.engine().gpus_wanted(task),
             next_backoff: run.map(|r| r.next_backoff).unwrap_or_default(),
             suicide_kill_wait: run.map_or(self.options().timeouts.suicide_task_kill_wait, |r| {
                 r.kill_wait

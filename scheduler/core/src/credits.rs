@@ -32,7 +32,8 @@ use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::work::{MAX_KNOWN_TASKS, MAX_PROCESSOR_TYPES};
 use brasserie_common::worker::Supply;
 use brasserie_common::{
-    InvocationId, KnownTask, Processor, Time, WorkReply, WorkRequest, WorkRequestSeq, WorkVerdict,
+    CardChoice, InvocationId, KnownTask, Processor, Time, WorkReply, WorkRequest, WorkRequestSeq,
+    WorkVerdict,
 };
 
 pub use amounts::{Class, Piece};
@@ -134,6 +135,8 @@ struct Request {
     workload: Option<Workload>,
     /// The workload has all that the worker has to do in time.
     explains_delay: bool,
+    /// Who chooses the cards of what is sent for it.
+    cards: CardChoice,
     stage: Stage,
 }
 
@@ -422,6 +425,7 @@ impl Request {
                 .min(MAX_KNOWN_TASKS as u32),
             workload: None,
             explains_delay: false,
+            cards: request.cards,
             stage: Stage::Open,
         }
     }

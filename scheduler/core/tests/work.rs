@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::estimate::Basis;
+use brasserie_common::resources::GpuInfo;
 use brasserie_common::worker::Supply;
 use brasserie_common::{
-    CallOutcome, EndedBy, Estimate, KnownTask, Principal, Processor, ReportedStatus, RunningTask,
-    Story, WorkDemand, WorkReply, WorkRequest, WorkRequestSeq, WorkVerdict, WorkerDescription,
+    CallOutcome, CardChoice, EndedBy, Estimate, GpuShare, KnownTask, Principal, Processor,
+    ReportedStatus, RunningTask, Story, WorkDemand, WorkReply, WorkRequest, WorkRequestSeq,
+    WorkVerdict, WorkerDescription,
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
@@ -28,6 +30,9 @@ struct Asking {
     known: Vec<KnownTask>,
     /// What it says of its delay, in seconds.
     delay: f64,
+    /// Of which processors it asks for work, and who chooses cards.
+    of: Processor,
+    cards: CardChoice,
 }
 
 impl Asking {
@@ -44,12 +49,19 @@ impl Asking {
         script.join(&worker);
         script.load(config);
         // What came while it asked for nothing went by slots.
+        Self::of(script, worker)
+    }
+
+    /// One that has joined, and is about to ask.
+    fn of(script: Script, worker: WorkerDescription) -> Self {
         Asking {
             script,
             worker,
             seq: 0,
             known: Vec::new(),
             delay: 0.0,
+            of: Processor::Cpu,
+            cards: CardChoice::Scheduler,
         }
     }
 
@@ -59,7 +71,7 @@ impl Asking {
         let demand = WorkDemand {
             instance_secs: secs,
             estimated_delay: self.delay,
-            ..WorkDemand::none(Processor::Cpu, 4.0)
+            ..WorkDemand::none(self.of.clone(), 4.0)
         };
         let request = self.script.request();
         let work = WorkRequest {
@@ -70,6 +82,7 @@ impl Asking {
             known: Some(self.known.clone()),
             linger: Duration::from_secs(120),
             low_water: 0.0,
+            cards: self.cards,
         };
         self.script.event(Event::RequestWork {
             request: Some(request),
@@ -239,13 +252,7 @@ fn nobody_learns_for_workers_that_never_ask() {
     let mut script = Script::with_config(one_job(3, ""));
     let worker = worker("w", 1, 10);
     script.join(&worker);
-    let mut asking = Asking {
-        script,
-        worker,
-        seq: 0,
-        known: Vec::new(),
-        delay: 0.0,
-    };
+    let mut asking = Asking::of(script, worker);
     let tasks = asking.take_starts();
     asking.end(&tasks[0], ReportedStatus::done(), ran(5.0));
     assert_eq!(asking.estimate().basis, Basis::Default);
@@ -404,13 +411,7 @@ fn who_says_that_it_asks_is_sent_nothing_before() {
         script.load(one_job(3, ""));
         script.advance(Duration::from_secs(20));
         let started = script.starts().len();
-        let mut asking = Asking {
-            script,
-            worker,
-            seq: 0,
-            known: Vec::new(),
-            delay: 0.0,
-        };
+        let mut asking = Asking::of(script, worker);
         let explained = asking.explain("n0");
         (started, explained.join("; "))
     };
@@ -508,4 +509,47 @@ fn a_run_that_is_not_listed_any_more_is_told_and_nothing_else_happens() {
     // It is told once: from then on it is none that it has listed.
     asking.ask(0.0);
     assert_eq!(asking.counts().missing_runs, 1);
+}
+
+#[test]
+fn a_worker_that_chooses_its_cards_is_told_what_tasks_need_of_them() {
+    let text = r#"{"bistro_settings": {"nodes": {"levels": ["l"], "node_order": "original",
+            "node_sources": [{"source": "manual", "prefs": {"a": [], "b": [], "c": [], "d": []}}]},
+        "resources": {"worker": {"gpu": {"default": 1, "limit": 0}}},
+        "physical_resources": {"gpu_card": {"logical_resource": "gpu"}}},
+        "bistro_job->j": {"command": ["/bin/true"], "bufferable": true, "est_duration": 1}}"#;
+    let config = config(text);
+    let mut asking = Asking::new(Arc::clone(&config));
+    asking.worker.usable.gpus = vec![GpuInfo {
+        name: "H100".to_owned(),
+        pci_bus_id: "bus0".to_owned(),
+        ..GpuInfo::default()
+    }];
+    (asking.of, asking.cards) = (Processor::named("H100"), CardChoice::Worker);
+    let worker = asking.worker.clone();
+    let set = Default::default();
+    asking.script.heartbeat(&worker, set).expect("known");
+    // It has not asked yet: its slots hold, and the card is chosen for it.
+    let before = asking.take_starts();
+    let whole = GpuShare {
+        device: "bus0".into(),
+        milli: 1000,
+    };
+    assert_eq!(before.len(), 1);
+    assert_eq!(
+        (&before[0].gpus[..], &before[0].gpus_wanted),
+        (&[whole.clone()][..], &None)
+    );
+    let (reply, sent) = asking.ask(3.0);
+    assert_eq!(
+        reply.verdicts,
+        [(Processor::named("H100"), WorkVerdict::Granted(3))]
+    );
+    assert_eq!(sent.len(), 3);
+    for task in &sent {
+        assert_eq!(task.gpus, []);
+        let wanted = task.gpus_wanted.as_ref().expect("it is told");
+        assert_eq!(wanted.need.amount(), 1.0);
+        assert_eq!(wanted.counts_as.as_deref(), Some("H100"));
+    }
 }

@@ -80,7 +80,7 @@ impl Engine {
             s.each(&run.charges, |s, charge| {
                 s.put((charge.node, charge.resource, charge.amount));
             });
-            s.put(&run.gpus);
+            s.put((&run.cards.gpus, &run.cards.need, &run.cards.counts_as));
         });
         let mut held: Vec<Task> = self.held.iter().copied().collect();
         held.sort_unstable();

@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use brasserie_common::worker::TaskRoom;
-use brasserie_common::{Card, JobId, NodeId, NodeName, Processor, StatusBits, WorkRequestSeq};
+use brasserie_common::{
+    Card, CardChoice, JobId, NodeId, NodeName, Processor, StatusBits, WorkRequestSeq,
+};
 use std::collections::BTreeMap;
 
 /// A job on a node name. Replicas (several nodes of one name) are one task.
@@ -96,6 +98,7 @@ impl Allowance {
 pub struct Allowances {
     of_types: Vec<(Processor, Allowance)>,
     request: Option<WorkRequestSeq>,
+    cards: CardChoice,
 }
 
 impl Allowances {
@@ -103,7 +106,17 @@ impl Allowances {
         Allowances {
             of_types: of_types.into_iter().collect(),
             request: None,
+            cards: CardChoice::Scheduler,
         }
+    }
+
+    /// Who chooses the cards of tasks that are sent there.
+    pub fn with_cards(self, cards: CardChoice) -> Self {
+        Allowances { cards, ..self }
+    }
+
+    pub(crate) fn cards(&self) -> CardChoice {
+        self.cards
     }
 
     /// By this request: with another one all is judged anew.

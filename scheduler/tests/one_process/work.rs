@@ -34,6 +34,7 @@ fn request(seq: u64) -> WorkRequest {
         known: Some(Vec::new()),
         linger: std::time::Duration::from_secs(120),
         low_water: 10.0,
+        cards: Default::default(),
     }
 }
 

@@ -2,11 +2,13 @@
 
 use thrift::OrderedFloat;
 
-use brasserie_common::NodeName;
-use brasserie_common::cards::{GpuShare, WHOLE_CARD};
+use std::collections::BTreeMap;
+
+use brasserie_common::cards::{GpuShare, MAX_CARDS, MAX_MODELS, WHOLE_CARD};
 use brasserie_common::resources::{
     GpuInfo, NodeResources, ResourceAmount, TaskPhysicalResources, UsablePhysicalResources,
 };
+use brasserie_common::{CardAmount, CardNeed, CardsWanted, NodeName};
 
 use super::{
     Problem, WireError, amount, not_negative, parse_list, parse_name, saturating_i64, to_wire_list,
@@ -105,6 +107,64 @@ impl From<GpuShare> for wire::GpuShare {
         wire::GpuShare {
             device: (*share.device).to_owned(),
             milli: super::saturating_i32(share.milli),
+        }
+    }
+}
+
+impl TryFrom<wire::GpusWanted> for CardsWanted {
+    type Error = WireError;
+
+    fn try_from(wanted: wire::GpusWanted) -> Result<Self, WireError> {
+        let out_of_range = |path, value: i32, allowed| {
+            let value = value.into();
+            WireError::new(path, Problem::OutOfRange { value, allowed })
+        };
+        let named = wanted.of_models.unwrap_or_default();
+        if named.len() > MAX_MODELS {
+            let (count, allowed) = (named.len(), MAX_MODELS);
+            let problem = Problem::TooMany { count, allowed };
+            return Err(WireError::new("GpusWanted.ofModels", problem));
+        }
+        let mut of_models = BTreeMap::new();
+        for (model, cards) in named {
+            let model: NodeName = parse_name("GpusWanted.ofModels", model)?;
+            let count = u32::try_from(cards).unwrap_or(0);
+            if !(1..=MAX_CARDS).contains(&count) {
+                return Err(out_of_range("GpusWanted.ofModels", cards, "1 to 10000"));
+            }
+            of_models.insert(model.into(), count);
+        }
+        let milli = wanted.any_milli.unwrap_or(0);
+        let any = u32::try_from(milli).ok().map(|any| match any % WHOLE_CARD {
+            0 => CardAmount::Whole(any / WHOLE_CARD),
+            _ => CardAmount::Part(any),
+        });
+        let need = any.and_then(|any| CardNeed::of_parts(of_models, any));
+        let allowed = "0 to 10000000, in whole thousands, or 1 to 999 without a model";
+        let counts_as = wanted.counts_as.map(|model| {
+            let model: NodeName = parse_name("GpusWanted.countsAs", model)?;
+            Ok(model.as_str().into())
+        });
+        Ok(CardsWanted {
+            need: need.ok_or_else(|| out_of_range("GpusWanted.anyMilli", milli, allowed))?,
+            counts_as: counts_as.transpose()?,
+        })
+    }
+}
+
+impl From<CardsWanted> for wire::GpusWanted {
+    fn from(wanted: CardsWanted) -> Self {
+        let (of_models, any) = wanted.need.into_parts();
+        let any = match any {
+            CardAmount::Part(milli) => milli,
+            CardAmount::Whole(cards) => cards.saturating_mul(WHOLE_CARD),
+        };
+        let of_models = of_models.into_iter();
+        let of_models = of_models.map(|(model, cards)| (model, super::saturating_i32(cards)));
+        wire::GpusWanted {
+            of_models: Some(of_models.collect()),
+            any_milli: Some(super::saturating_i32(any)),
+            counts_as: wanted.counts_as.map(|model| (*model).to_owned()),
         }
     }
 }

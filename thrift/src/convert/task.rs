@@ -66,6 +66,10 @@ impl TryFrom<wire::RunningTask> for RunningTask {
                 task.node_resources.unwrap_or_default(),
             )?,
             gpus: parse_list("RunningTask.gpus", task.gpus.unwrap_or_default())?,
+            gpus_wanted: task
+                .gpus_wanted
+                .map(|wanted| super::parse("RunningTask.gpusWanted", wanted))
+                .transpose()?,
             next_backoff: defaulted(
                 "RunningTask.nextBackoffDuration",
                 task.next_backoff_duration,
@@ -109,6 +113,7 @@ impl From<RunningTask> for wire::RunningTask {
             ended: task.ended.map(|status| status.to_wire()),
             story: task.story.as_deref().map(Into::into),
             gpus: Some(to_wire_list(task.gpus)).filter(|gpus: &Vec<_>| !gpus.is_empty()),
+            gpus_wanted: task.gpus_wanted.map(Into::into),
         }
     }
 }

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use proptest::sample;
 use thrift::OrderedFloat;
 
+use brasserie_common::cards::MAX_CARDS;
 use brasserie_common::logs::{LineId, LinePart, LogLine, LogPage, LogQuery, LogStream};
 use brasserie_common::resources::{
     GpuInfo, NodeResources, ResourceAmount, TaskPhysicalResources, UsablePhysicalResources,
@@ -23,12 +24,12 @@ use brasserie_common::work_overview::{
 use brasserie_common::worker::{HeartbeatResponse, Intake, Supply, TaskRoom};
 use brasserie_common::worker_set::SetHash;
 use brasserie_common::{
-    AccountName, Arguments, BackoffDuration, Bound, EndedBy, Ending, Fault, GpuShare, Health,
-    InstanceId, InvocationId, JobName, Kill, KillMethod, KillRequest, KnownTask, Limited,
-    LogOverflow, MachinePortLock, NodeName, Output, ProcessLimit, Processor, RefusalCode,
-    ReportPolicy, ReportedStatus, RunningTask, SchedulerId, ServiceAddress, SetDigest, Shard,
-    Standing, StatusFrom, Story, TaskSubprocessOptions, WallTime, WorkDemand, WorkReply,
-    WorkRequest, WorkRequestSeq, WorkTerms, WorkVerdict, WorkerDescription, WorkerId,
+    AccountName, Arguments, BackoffDuration, Bound, CardAmount, CardChoice, CardNeed, CardsWanted,
+    EndedBy, Ending, Fault, GpuShare, Health, InstanceId, InvocationId, JobName, Kill, KillMethod,
+    KillRequest, KnownTask, Limited, LogOverflow, MachinePortLock, NodeName, Output, ProcessLimit,
+    Processor, RefusalCode, ReportPolicy, ReportedStatus, RunningTask, SchedulerId, ServiceAddress,
+    SetDigest, Shard, Standing, StatusFrom, Story, TaskSubprocessOptions, WallTime, WorkDemand,
+    WorkReply, WorkRequest, WorkRequestSeq, WorkTerms, WorkVerdict, WorkerDescription, WorkerId,
     WorkerSetHash, WorkerSetId,
 };
 
@@ -200,13 +201,32 @@ fn work_terms() -> impl Strategy<Value = WorkTerms> {
 }
 
 prop_compose! {
+    fn cards_wanted()(
+        of_models in btree_map(node(), 1..=MAX_CARDS, 0..4),
+        part in 1..1000_u32,
+        whole in option::of(0..=MAX_CARDS),
+        counts_as in option::of(node()),
+    ) -> CardsWanted {
+        let of_models: BTreeMap<String, u32> = of_models.into_iter().map(|(model, cards)| (model.into(), cards)).collect();
+        let of_any = match whole {
+            None if of_models.is_empty() => CardAmount::Part(part),
+            whole => CardAmount::Whole(whole.unwrap_or(0)),
+        };
+        CardsWanted {
+            need: CardNeed::of_parts(of_models, of_any).expect("within the limits"),
+            counts_as: counts_as.map(|model| model.as_str().into()),
+        }
+    }
+}
+
+prop_compose! {
     fn running_task()(
         job in job(),
         node in node(),
         invocation in instance(),
         shard in shard(),
         resources in vec(held(), 0..4),
-        gpus in vec(share(), 0..4),
+        (gpus, gpus_wanted) in (vec(share(), 0..4), option::of(cards_wanted())),
         next_backoff in backoff(),
         suicide_kill_wait in milliseconds(0),
         physical in option::of(used()),
@@ -214,8 +234,8 @@ prop_compose! {
         (story, work) in (option::of(story()), work_terms()),
     ) -> RunningTask {
         RunningTask {
-            job, node, invocation: InvocationId(invocation), shard, resources, gpus, next_backoff, suicide_kill_wait, physical, ended, story,
-            work,
+            job, node, invocation: InvocationId(invocation), shard, resources, gpus, gpus_wanted, next_backoff, suicide_kill_wait, physical,
+            ended, story, work,
         }
     }
 }
@@ -409,12 +429,13 @@ prop_compose! {
         known in option::of(vec(known_task(), 0..4)),
         linger in milliseconds(0),
         low_water in an_amount(),
+        cards in prop_oneof![Just(CardChoice::Scheduler), Just(CardChoice::Worker)],
     ) -> WorkRequest {
         let demands = demands.into_iter();
         let demands = demands.map(|(processor, demand)| WorkDemand { processor, ..demand });
         WorkRequest {
-            worker: WorkerId(worker), scheduler: SchedulerId(scheduler), seq, demands: demands.collect(), known, linger,
-            low_water,
+            worker: WorkerId(worker), scheduler: SchedulerId(scheduler), seq, demands: demands.collect(), known, linger, low_water,
+            cards,
         }
     }
 }
@@ -965,6 +986,44 @@ fn tasks_with_senseless_cards_are_refused() {
         wire::RunningTask::from(none).gpus,
         None,
         "as from older peers"
+    );
+}
+
+#[test]
+fn tasks_that_want_senseless_cards_are_refused() {
+    let refused = |of_models: &[(&str, i32)], any_milli| {
+        let named = of_models.iter();
+        let named = named.map(|(model, cards)| ((*model).to_owned(), *cards));
+        let wanted = wire::GpusWanted {
+            of_models: Some(named.collect()),
+            any_milli: Some(any_milli),
+            counts_as: None,
+        };
+        refused_task(|t| t.gpus_wanted = Some(wanted.clone()))
+    };
+    let allowed =
+        "is not allowed; allowed is 0 to 10000000, in whole thousands, or 1 to 999 without a model";
+    for (of_models, any, said) in [
+        (&[][..], -1, "-1"),
+        (&[], 1500, "1500"),
+        (&[], i32::MAX, "2147483647"),
+        (&[("A", 1)], 500, "500"),
+    ] {
+        let text = format!("RunningTask.gpusWanted.anyMilli: {said} {allowed}");
+        assert_eq!(refused(of_models, any), text);
+    }
+    for cards in [0, -1, 10_001] {
+        let text = format!(
+            "RunningTask.gpusWanted.ofModels: {cards} is not allowed; allowed is 1 to 10000"
+        );
+        assert_eq!(refused(&[("A", cards)], 0), text);
+    }
+    let names: Vec<String> = (0..33).map(|n| n.to_string()).collect();
+    let many: Vec<(&str, i32)> = names.iter().map(|name| (&**name, 1)).collect();
+    let text = refused(&many, 0);
+    assert!(
+        text.starts_with("RunningTask.gpusWanted.ofModels: "),
+        "{text}"
     );
 }
 

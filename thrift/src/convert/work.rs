@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use brasserie_common::work::{MAX_KNOWN_TASKS, MAX_PROCESSOR_TYPES};
 use brasserie_common::{
-    KnownTask, NodeName, Processor, ReportPolicy, WorkDemand, WorkReply, WorkRequest,
+    CardChoice, KnownTask, NodeName, Processor, ReportPolicy, WorkDemand, WorkReply, WorkRequest,
     WorkRequestSeq, WorkTerms, WorkVerdict,
 };
 use thrift::OrderedFloat;
@@ -52,6 +52,10 @@ impl TryFrom<wire::WorkRequest> for WorkRequest {
             known: known.transpose()?,
             linger: span("WorkRequest.lingerSec", request.linger_sec)?,
             low_water: amount("WorkRequest.lowWaterSec", request.low_water_sec)?,
+            cards: match request.chooses_cards {
+                Some(true) => CardChoice::Worker,
+                Some(false) | None => CardChoice::Scheduler,
+            },
         })
     }
 }
@@ -66,6 +70,10 @@ impl From<WorkRequest> for wire::WorkRequest {
             known: request.known.map(to_wire_list),
             linger_sec: Some(request.linger.as_secs_f64().into()),
             low_water_sec: (request.low_water > 0.0).then(|| request.low_water.into()),
+            chooses_cards: match request.cards {
+                CardChoice::Worker => Some(true),
+                CardChoice::Scheduler => None,
+            },
         }
     }
 }

@@ -388,6 +388,101 @@ impl TSerializable for GpuShare {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct GpusWanted {
+    pub of_models: Option<BTreeMap<String, i32>>,
+    pub any_milli: Option<i32>,
+    pub counts_as: Option<String>,
+}
+
+impl TSerializable for GpusWanted {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<GpusWanted> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<BTreeMap<String, i32>> = Some(BTreeMap::new());
+        let mut f_2: Option<i32> = Some(0);
+        let mut f_3: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Map => {
+                    let map_ident = i_prot.read_map_begin()?;
+                    let mut val: BTreeMap<String, i32> = BTreeMap::new();
+                    for _ in 0..map_ident.size {
+                        let map_key_0 = i_prot.read_string()?;
+                        let map_val_1 = i_prot.read_i32()?;
+                        val.insert(map_key_0, map_val_1);
+                    }
+                    i_prot.read_map_end()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = GpusWanted {
+            of_models: f_1,
+            any_milli: f_2,
+            counts_as: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("GpusWanted");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.of_models {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ofModels", TType::Map, 1))?;
+            o_prot.write_map_begin(&TMapIdentifier::new(
+                TType::String,
+                TType::I32,
+                fld_var.len() as i32,
+            ))?;
+            for (k, v) in fld_var {
+                o_prot.write_string(k)?;
+                o_prot.write_i32(*v)?;
+            }
+            o_prot.write_map_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.any_milli {
+            o_prot.write_field_begin(&TFieldIdentifier::new("anyMilli", TType::I32, 2))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.counts_as {
+            o_prot.write_field_begin(&TFieldIdentifier::new("countsAs", TType::String, 3))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for GpusWanted {
+    fn default() -> Self {
+        GpusWanted {
+            of_models: Some(BTreeMap::new()),
+            any_milli: Some(0),
+            counts_as: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct UsablePhysicalResources {
     pub ms_since_epoch: Option<i64>,
     pub cpu_cores: Option<OrderedFloat<f64>>,
@@ -427,8 +522,8 @@ impl TSerializable for UsablePhysicalResources {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<GPUInfo> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_0 = GPUInfo::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_0);
+                        let list_elem_2 = GPUInfo::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_2);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -537,8 +632,8 @@ impl TSerializable for TaskPhysicalResources {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<GPUInfo> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_1 = GPUInfo::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_1);
+                        let list_elem_3 = GPUInfo::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_3);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -774,8 +869,8 @@ impl TSerializable for NodeResources {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<Resource> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_2 = Resource::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_2);
+                        let list_elem_4 = Resource::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_4);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -1076,8 +1171,8 @@ impl TSerializable for LogLines {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<LogLine> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_3 = LogLine::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_3);
+                        let list_elem_5 = LogLine::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_5);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -1210,8 +1305,8 @@ impl TSerializable for TaskStory {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_4 = i_prot.read_string()?;
-                        val.push(list_elem_4);
+                        let list_elem_6 = i_prot.read_string()?;
+                        val.push(list_elem_6);
                     }
                     i_prot.read_list_end()?;
                     f_10 = Some(val);
@@ -1562,6 +1657,7 @@ pub struct WorkRequest {
     pub demands: Option<Vec<WorkDemand>>,
     pub known: Option<Vec<KnownTask>>,
     pub linger_sec: Option<OrderedFloat<f64>>,
+    pub chooses_cards: Option<bool>,
     pub low_water_sec: Option<OrderedFloat<f64>>,
 }
 
@@ -1574,6 +1670,7 @@ impl TSerializable for WorkRequest {
         let mut f_4: Option<Vec<WorkDemand>> = Some(Vec::new());
         let mut f_5: Option<Vec<KnownTask>> = None;
         let mut f_6: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
+        let mut f_7: Option<bool> = None;
         let mut f_8: Option<OrderedFloat<f64>> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
@@ -1598,8 +1695,8 @@ impl TSerializable for WorkRequest {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<WorkDemand> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_5 = WorkDemand::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_5);
+                        let list_elem_7 = WorkDemand::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_7);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -1608,8 +1705,8 @@ impl TSerializable for WorkRequest {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<KnownTask> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_6 = KnownTask::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_6);
+                        let list_elem_8 = KnownTask::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_8);
                     }
                     i_prot.read_list_end()?;
                     f_5 = Some(val);
@@ -1617,6 +1714,10 @@ impl TSerializable for WorkRequest {
                 6 if field_ident.field_type == TType::Double => {
                     let val = OrderedFloat::from(i_prot.read_double()?);
                     f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_7 = Some(val);
                 }
                 8 if field_ident.field_type == TType::Double => {
                     let val = OrderedFloat::from(i_prot.read_double()?);
@@ -1636,6 +1737,7 @@ impl TSerializable for WorkRequest {
             demands: f_4,
             known: f_5,
             linger_sec: f_6,
+            chooses_cards: f_7,
             low_water_sec: f_8,
         };
         Ok(ret)
@@ -1681,6 +1783,11 @@ impl TSerializable for WorkRequest {
             o_prot.write_double(fld_var.into())?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.chooses_cards {
+            o_prot.write_field_begin(&TFieldIdentifier::new("choosesCards", TType::Bool, 7))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
         if let Some(fld_var) = self.low_water_sec {
             o_prot.write_field_begin(&TFieldIdentifier::new("lowWaterSec", TType::Double, 8))?;
             o_prot.write_double(fld_var.into())?;
@@ -1700,6 +1807,7 @@ impl Default for WorkRequest {
             demands: Some(Vec::new()),
             known: None,
             linger_sec: Some(OrderedFloat::from(0.0)),
+            chooses_cards: None,
             low_water_sec: None,
         }
     }
@@ -1816,8 +1924,8 @@ impl TSerializable for WorkReply {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ProcessorVerdict> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_7 = ProcessorVerdict::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_7);
+                        let list_elem_9 = ProcessorVerdict::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_9);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -1830,8 +1938,8 @@ impl TSerializable for WorkReply {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_8 = i_prot.read_string()?;
-                        val.push(list_elem_8);
+                        let list_elem_10 = i_prot.read_string()?;
+                        val.push(list_elem_10);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -1932,6 +2040,7 @@ pub struct RunningTask {
     pub story: Option<TaskStory>,
     pub gpus: Option<Vec<GpuShare>>,
     pub report: Option<String>,
+    pub gpus_wanted: Option<GpusWanted>,
 }
 
 impl TSerializable for RunningTask {
@@ -1954,6 +2063,7 @@ impl TSerializable for RunningTask {
         let mut f_17: Option<TaskStory> = None;
         let mut f_18: Option<Vec<GpuShare>> = None;
         let mut f_19: Option<String> = None;
+        let mut f_20: Option<GpusWanted> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1973,8 +2083,8 @@ impl TSerializable for RunningTask {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<NodeResources> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_9 = NodeResources::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_9);
+                        let list_elem_11 = NodeResources::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_11);
                     }
                     i_prot.read_list_end()?;
                     f_3 = Some(val);
@@ -2011,9 +2121,9 @@ impl TSerializable for RunningTask {
                     let map_ident = i_prot.read_map_begin()?;
                     let mut val: BTreeMap<String, OrderedFloat<f64>> = BTreeMap::new();
                     for _ in 0..map_ident.size {
-                        let map_key_10 = i_prot.read_string()?;
-                        let map_val_11 = OrderedFloat::from(i_prot.read_double()?);
-                        val.insert(map_key_10, map_val_11);
+                        let map_key_12 = i_prot.read_string()?;
+                        let map_val_13 = OrderedFloat::from(i_prot.read_double()?);
+                        val.insert(map_key_12, map_val_13);
                     }
                     i_prot.read_map_end()?;
                     f_11 = Some(val);
@@ -2038,8 +2148,8 @@ impl TSerializable for RunningTask {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<GpuShare> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_12 = GpuShare::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_12);
+                        let list_elem_14 = GpuShare::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_14);
                     }
                     i_prot.read_list_end()?;
                     f_18 = Some(val);
@@ -2047,6 +2157,10 @@ impl TSerializable for RunningTask {
                 19 if field_ident.field_type == TType::String => {
                     let val = i_prot.read_string()?;
                     f_19 = Some(val);
+                }
+                20 if field_ident.field_type == TType::Struct => {
+                    let val = GpusWanted::read_from_in_protocol(i_prot)?;
+                    f_20 = Some(val);
                 }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
@@ -2073,6 +2187,7 @@ impl TSerializable for RunningTask {
             story: f_17,
             gpus: f_18,
             report: f_19,
+            gpus_wanted: f_20,
         };
         Ok(ret)
     }
@@ -2193,6 +2308,11 @@ impl TSerializable for RunningTask {
             o_prot.write_string(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.gpus_wanted {
+            o_prot.write_field_begin(&TFieldIdentifier::new("gpusWanted", TType::Struct, 20))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -2218,6 +2338,7 @@ impl Default for RunningTask {
             story: None,
             gpus: None,
             report: None,
+            gpus_wanted: None,
         }
     }
 }
@@ -3010,8 +3131,8 @@ impl TSerializable for CGroupOptions {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_13 = i_prot.read_string()?;
-                        val.push(list_elem_13);
+                        let list_elem_15 = i_prot.read_string()?;
+                        val.push(list_elem_15);
                     }
                     i_prot.read_list_end()?;
                     f_3 = Some(val);
@@ -3389,8 +3510,8 @@ impl TSerializable for TaskSubprocessOptions {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ResourceLimit> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_14 = ResourceLimit::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_14);
+                        let list_elem_16 = ResourceLimit::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_16);
                     }
                     i_prot.read_list_end()?;
                     f_9 = Some(val);

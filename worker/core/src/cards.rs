@@ -1,23 +1,65 @@
-//! The cards that tasks were given, against those that the machine has and what runs on them.
+//! The cards that tasks were given, or want, against those that the machine has and what runs on them.
 
-use brasserie_common::{CardConflict, RunningTask};
+use brasserie_common::sabotage::{self, Sabotage};
+use brasserie_common::{CardConflict, CardUse, CardsWanted, GpuShare, RunningTask};
 
 use crate::association::Association;
 use crate::machine::Machine;
 
 impl Association {
-    /// The scheduler chooses the cards, by what it knows; what really runs is known here. If the two differ, as after a card has failed,
-    /// the task is none the worse for it: it may run elsewhere, or later.
-    pub(crate) fn check_cards(
+    /// The cards with which a task can begin now. If its scheduler has chosen them, it has by what it knows; what really runs is known
+    /// here. If the two differ, as after a card has failed, the task is none the worse for it: it may run elsewhere, or later.
+    pub(crate) fn cards_for(
         &self,
         machine: &Machine,
         task: &RunningTask,
-    ) -> Result<(), CardConflict> {
-        let has = |device: &str| {
-            let mut cards = self.description.usable.gpus.iter();
-            cards.any(|card| card.pci_bus_id == device)
+    ) -> Result<Vec<GpuShare>, CardConflict> {
+        match &task.gpus_wanted {
+            Some(wanted) if task.gpus.is_empty() => self.choose_cards(machine, task, wanted),
+            Some(_) | None => {
+                let has = |device: &str| machine.cards.iter().any(|card| *card.device == *device);
+                machine.card_use().check(&task.gpus, has)?;
+                let kept = self.kept_from(machine, task);
+                let mut own = task.gpus.iter();
+                match own.find(|share| kept.contains(&share.device)) {
+                    Some(share) => Err(CardConflict::Kept(share.device.clone())),
+                    None => Ok(task.gpus.clone()),
+                }
+            }
+        }
+    }
+
+    fn choose_cards(
+        &self,
+        machine: &Machine,
+        task: &RunningTask,
+        CardsWanted { need, counts_as }: &CardsWanted,
+    ) -> Result<Vec<GpuShare>, CardConflict> {
+        let mut used = match sabotage::on(Sabotage::ChooseCardsBlindly) {
+            true => CardUse::default(),
+            false => machine.card_use().clone(),
         };
-        machine.card_use().check(&task.gpus, has)
+        used.take_all_of(&self.kept_from(machine, task));
+        let model = counts_as.as_deref();
+        if let Some(chosen) = need.pack_of(model, &machine.cards, &used) {
+            return Ok(chosen);
+        }
+        Err(match need.pack(&machine.cards, &CardUse::default()) {
+            Some(_) => CardConflict::InUse(need.clone()),
+            None => CardConflict::TooFew(need.clone()),
+        })
+    }
+
+    /// The cards that are kept for another.
+    fn kept_from(&self, machine: &Machine, task: &RunningTask) -> Vec<std::sync::Arc<str>> {
+        let keeper = machine.queue.keeper();
+        let is_it = keeper.is_some_and(|(_, (of, key))| {
+            *of == self.index && key.job == task.job && key.node == task.node
+        });
+        match is_it || !task.takes_cards() {
+            true => Vec::new(),
+            false => machine.kept_cards(),
+        }
     }
 
     /// How programs call the cards of a task that was accepted.

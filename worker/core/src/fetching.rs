@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common::{
-    CallId, CallOutcome, JobName, KnownTask, Processor, ReportPolicy, RunningTask, SchedulerId,
-    TaskKey, Time, WallTime, WorkReply, WorkRequest, WorkRequestSeq, WorkerId,
+    CallId, CallOutcome, CardChoice, JobName, KnownTask, Processor, ReportPolicy, RunningTask,
+    SchedulerId, TaskKey, Time, WallTime, WorkReply, WorkRequest, WorkRequestSeq, WorkerId,
 };
 
 use self::scene::{is_absent, scene, unreported};
@@ -405,6 +405,7 @@ impl Fetching {
                 known: Some(self.known(turn.now, association)),
                 linger: request.linger,
                 low_water: self.fetcher.profile().low_water(),
+                cards: CardChoice::Worker,
             }),
         };
         let call = turn.call(index, call);

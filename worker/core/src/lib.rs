@@ -18,6 +18,7 @@ mod jobs;
 mod limits;
 mod machine;
 mod outbox;
+mod passing;
 mod piece;
 mod preemption;
 mod queue;

@@ -1,13 +1,21 @@
 //! What the associations share: the one machine that the tasks of all of them run on, and the queue in which they wait for it.
 
-use brasserie_common::{CardUse, RunningTask};
+use std::sync::Arc;
+
+use brasserie_common::resources::UsablePhysicalResources;
+use brasserie_common::{Card, CardUse, RunningTask};
 
 use crate::fetching::Fetching;
-use crate::queue::{Queue, cpus_of};
+use crate::passing::Scene;
+use crate::queue::{Queue, WHOLE_CPU, cpus_of};
 
 /// What is taken of the machine, and who waits for it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Machine {
+    /// As it lists them, each once.
+    pub(crate) cards: Vec<Card>,
+    /// In thousandths; 1 at least.
+    all_cpus: u64,
     /// Tasks with a process, without healthchecks.
     live_but_healthchecks: usize,
     /// By those with a process.
@@ -23,11 +31,43 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// Of which nothing is taken.
-    pub(crate) fn new(fetching: Option<Box<Fetching>>) -> Self {
-        Machine {
+    pub(crate) fn new(usable: &UsablePhysicalResources, fetching: Option<Box<Fetching>>) -> Self {
+        let mut machine = Machine {
             fetching,
             ..Machine::default()
+        };
+        machine.set_usable(usable);
+        machine
+    }
+
+    /// What it offers.
+    pub(crate) fn set_usable(&mut self, usable: &UsablePhysicalResources) {
+        self.cards.clear();
+        for card in &usable.gpus {
+            // One that is listed twice is one.
+            if !self
+                .cards
+                .iter()
+                .any(|known| *known.device == *card.pci_bus_id)
+            {
+                self.cards.push(Card {
+                    device: card.pci_bus_id.as_str().into(),
+                    model: card.name.as_str().into(),
+                });
+            }
         }
+        // A float cast saturates, and what is no number is 0: then there is one, as a machine that reports nothing has some.
+        self.all_cpus = ((usable.cpu_cores * WHOLE_CPU as f64) as u64).max(WHOLE_CPU);
+    }
+
+    /// In thousandths of a processor.
+    pub(crate) fn all_cpus(&self) -> u64 {
+        self.all_cpus
+    }
+
+    /// The cards that are kept for who was passed too often.
+    pub(crate) fn kept_cards(&self) -> Vec<Arc<str>> {
+        self.queue.kept_cards(&self.cards, &self.card_use)
     }
 
     /// How many tasks have a process, without healthchecks.
@@ -47,6 +87,15 @@ impl Machine {
 
     /// The task has a process from now on.
     pub(crate) fn lives(&mut self, task: &RunningTask) {
+        if !task.gpus.is_empty() {
+            let scene = Scene {
+                cards: &self.cards,
+                used: &self.card_use,
+                busy_cpus: self.busy_cpus,
+                all_cpus: self.all_cpus,
+            };
+            self.queue.note_begin(scene, &task.gpus);
+        }
         if !task.is_healthcheck() {
             self.live_but_healthchecks += 1;
             self.busy_cpus += cpus_of(task);

@@ -1,9 +1,9 @@
 //! A task as a piece of work: what policies know of it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::resources::UsablePhysicalResources;
-use brasserie_common::{Processor, RunningTask, TaskSubprocessOptions, Time};
+use brasserie_common::{Card, GpuShare, Processor, RunningTask, TaskSubprocessOptions, Time};
 
 use crate::fetching::Fetching;
 use crate::queue::cpus_of;
@@ -58,14 +58,16 @@ impl Piece {
         of: AssociationIndex,
         task: &RunningTask,
         options: &TaskSubprocessOptions,
-        usable: &UsablePhysicalResources,
+        machine: &[Card],
         now: Time,
     ) -> Self {
         let (number, job) = fetching.numbers(of, &task.job);
         let given = task.work.est_duration;
-        let processor = processor_of(task, usable);
-        let milli: u32 = task.gpus.iter().map(|share| share.milli).sum();
-        let (cpus, cards) = (cpus_of(task) as f64 / WHOLE, f64::from(milli) / WHOLE);
+        let processor = processor_of(task, machine);
+        let milli: f64 = task.gpus.iter().map(|share| f64::from(share.milli)).sum();
+        let wanted = task.gpus_wanted.as_ref();
+        let wanted = wanted.map_or(0.0, |wanted| wanted.need.amount());
+        let (cpus, cards) = (cpus_of(task) as f64 / WHOLE, milli / WHOLE + wanted);
         let instances = match processor {
             Processor::Cpu => cpus,
             Processor::Cards(_) => cards,
@@ -113,6 +115,13 @@ impl Piece {
             Doing::Waits | Doing::Executes { .. } => Duration::ZERO,
         };
         self.stopped + last
+    }
+
+    /// These are its cards, of a machine with such: from now on it counts as what they are.
+    pub(crate) fn has_cards(&mut self, own: &[GpuShare], cards: &[Card]) {
+        if let Some(model) = model_of(own, cards) {
+            self.processor = Processor::Cards(model);
+        }
     }
 
     pub(crate) fn begin(&mut self, now: Time) {
@@ -186,13 +195,24 @@ impl Piece {
     }
 }
 
-/// The model of its cards, if it has any that the machine knows.
-pub(crate) fn processor_of(task: &RunningTask, usable: &UsablePhysicalResources) -> Processor {
-    let model = task.gpus.first().and_then(|share| {
-        let mut cards = usable.gpus.iter();
-        cards.find(|card| *card.pci_bus_id == *share.device)
-    });
-    model.map_or(Processor::Cpu, |card| {
-        Processor::Cards(card.name.as_str().into())
-    })
+/// The model of its cards, if it has any that the machine knows; as long as they are not chosen, the one that it is to count as.
+pub(crate) fn processor_of(task: &RunningTask, cards: &[Card]) -> Processor {
+    let wanted = task.gpus_wanted.as_ref().filter(|_| task.takes_cards());
+    let model = match wanted.filter(|_| task.gpus.is_empty()) {
+        None => model_of(&task.gpus, cards),
+        Some(wanted) => {
+            let counted = wanted.counts_as.as_deref();
+            let named = counted.or_else(|| wanted.need.models().next());
+            let mut of_name = cards.iter().filter(|card| named == Some(&*card.model));
+            let card = of_name.next().or(cards.first());
+            card.map(|card| Arc::clone(&card.model))
+        }
+    };
+    model.map_or(Processor::Cpu, Processor::Cards)
+}
+
+fn model_of(shares: &[GpuShare], cards: &[Card]) -> Option<Arc<str>> {
+    let device = &shares.first()?.device;
+    let card = cards.iter().find(|card| card.device == *device)?;
+    Some(Arc::clone(&card.model))
 }

@@ -4,7 +4,7 @@
 //! missed meanwhile. To the scheduler it runs, from its acceptance to the acknowledgement of its end, and all that is promised of running
 //! tasks holds for it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use std::time::Duration;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::worker::Intake;
 use brasserie_common::{
-    CardConflict, EndedBy, Fault, InvocationId, RefusalCode, ReportedStatus, RunningTask, Story,
-    TaskKey,
+    Card, CardConflict, CardUse, EndedBy, Fault, GpuShare, InvocationId, RefusalCode,
+    ReportedStatus, RunningTask, Story, TaskKey,
 };
 
 use crate::association::Association;
@@ -21,6 +21,7 @@ use crate::effect::{Effect, Refusal};
 use crate::event::RunTask;
 use crate::machine::Machine;
 use crate::outbox::Turn;
+use crate::passing::{ForCards, Scene};
 use crate::piece::processor_of;
 use crate::work_fetch::AssociationIndex;
 
@@ -41,7 +42,7 @@ pub(crate) type Waiting = (AssociationIndex, TaskKey);
 pub(crate) struct Queue {
     order: BTreeMap<Place, Waiting>,
     /// Of these, those who want cards.
-    with_cards: BTreeSet<Place>,
+    with_cards: ForCards,
     last: Place,
 }
 
@@ -68,14 +69,14 @@ impl Queue {
 
     pub(crate) fn insert(&mut self, place: Place, waiting: Waiting, task: &RunningTask) {
         self.order.insert(place, waiting);
-        if !task.gpus.is_empty() {
-            self.with_cards.insert(place);
+        if task.takes_cards() {
+            self.with_cards.insert(place, task);
         }
     }
 
     pub(crate) fn remove(&mut self, place: Place) {
         self.order.remove(&place);
-        self.with_cards.remove(&place);
+        self.with_cards.remove(place);
     }
 
     /// Who has this place goes before all others.
@@ -85,9 +86,7 @@ impl Queue {
         if let Some(waiting) = self.order.remove(&place) {
             self.order.insert(new, waiting);
         }
-        if self.with_cards.remove(&place) {
-            self.with_cards.insert(new);
-        }
+        self.with_cards.replace(place, new);
         new
     }
 
@@ -102,9 +101,30 @@ impl Queue {
         let behind = (Bound::Excluded(place), Bound::Unbounded);
         let next = match who {
             Whoever::Waits => self.order.range(behind).next().map(|(place, _)| *place),
-            Whoever::WaitsForCards => self.with_cards.range(behind).next().copied(),
+            Whoever::WaitsForCards => self.with_cards.next_behind(place),
         };
         next.and_then(|next| Some((next, self.order.get(&next)?.clone())))
+    }
+
+    /// Who was passed so often that it keeps cards.
+    pub(crate) fn keeper(&self) -> Option<(Place, &Waiting)> {
+        let place = self.with_cards.keeper()?;
+        Some((place, self.order.get(&place)?))
+    }
+
+    /// The cards that it keeps.
+    pub(crate) fn kept_cards(&self, cards: &[Card], used: &CardUse) -> Vec<Arc<str>> {
+        self.with_cards.kept(cards, used)
+    }
+
+    /// Somebody is about to begin with these cards, who does not wait any more.
+    pub(crate) fn note_begin(&mut self, scene: Scene<'_>, taken: &[GpuShare]) {
+        self.with_cards.note_begin(scene, taken);
+    }
+
+    /// How often one that waits for cards was passed.
+    pub(crate) fn passes(&self, place: Place) -> u32 {
+        self.with_cards.passes(place)
     }
 
     /// How many begin before this one.
@@ -129,9 +149,14 @@ impl Obstacle {
     fn passes(&self) -> bool {
         match self {
             Obstacle::Room(_) | Obstacle::Processors => true,
-            Obstacle::Cards(CardConflict::Taken { .. }) => true,
             Obstacle::Cards(
-                CardConflict::NoSuchCard(_) | CardConflict::Twice(_) | CardConflict::NoShare { .. },
+                CardConflict::Taken { .. } | CardConflict::InUse(_) | CardConflict::Kept(_),
+            ) => true,
+            Obstacle::Cards(
+                CardConflict::NoSuchCard(_)
+                | CardConflict::Twice(_)
+                | CardConflict::NoShare { .. }
+                | CardConflict::TooFew(_),
             ) => false,
         }
     }
@@ -161,11 +186,21 @@ pub(crate) enum NeverBegins {
 }
 
 /// What an accepted task does first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Begin {
-    Now,
+    /// With these cards.
+    Now(Vec<GpuShare>),
     /// When it is its turn.
     Later,
+}
+
+impl Begin {
+    pub(crate) fn give_cards_to(&self, task: &mut RunningTask) {
+        match self {
+            Begin::Now(cards) if task.takes_cards() => task.give_cards(cards.clone()),
+            Begin::Now(_) | Begin::Later => {}
+        }
+    }
 }
 
 impl Association {
@@ -174,21 +209,21 @@ impl Association {
         let may_wait = self.may_wait(task);
         if may_wait && !machine.queue.is_empty() {
             // Not before those who came earlier; but what can never run here does not wait for it.
-            return match self.obstacle(machine, task) {
-                Some(obstacle) if !obstacle.passes() => Err(obstacle.into_refusal(task)),
-                Some(_) | None => self.let_wait(machine, task),
+            return match self.can_begin(machine, task) {
+                Err(obstacle) if !obstacle.passes() => Err(obstacle.into_refusal(task)),
+                Err(_) | Ok(_) => self.let_wait(machine, task),
             };
         }
-        match self.obstacle(machine, task) {
-            None => Ok(Begin::Now),
-            Some(obstacle) if may_wait && obstacle.passes() => self.let_wait(machine, task),
-            Some(obstacle) => Err(obstacle.into_refusal(task)),
+        match self.can_begin(machine, task) {
+            Ok(cards) => Ok(Begin::Now(cards)),
+            Err(obstacle) if may_wait && obstacle.passes() => self.let_wait(machine, task),
+            Err(obstacle) => Err(obstacle.into_refusal(task)),
         }
     }
 
     /// What waits is bounded, whatever schedulers send: more would end as late elsewhere.
     fn let_wait(&self, machine: &Machine, task: &RunningTask) -> Result<Begin, Refusal> {
-        let processor = processor_of(task, &self.description.usable);
+        let processor = processor_of(task, &machine.cards);
         match &machine.fetching {
             Some(fetching) if !fetching.may_wait(&processor) => Err(Refusal {
                 code: RefusalCode::Busy,
@@ -206,49 +241,27 @@ impl Association {
 
     /// Whether it could not begin however few processors were busy.
     pub(crate) fn is_held_back(&self, machine: &Machine, task: &RunningTask) -> bool {
-        match self.obstacle(machine, task) {
-            Some(Obstacle::Room(_) | Obstacle::Cards(_)) => true,
-            Some(Obstacle::Processors) | None => false,
+        match self.can_begin(machine, task) {
+            Err(Obstacle::Room(_) | Obstacle::Cards(_)) => true,
+            Err(Obstacle::Processors) | Ok(_) => false,
         }
     }
 
-    /// A scheduler that knows how many tasks may run here sends no more, an older one does not know.
-    fn obstacle(&self, machine: &Machine, task: &RunningTask) -> Option<Obstacle> {
+    /// The cards with which it can begin now. A scheduler that knows how many tasks may run here sends no more, an older one does not
+    /// know.
+    fn can_begin(&self, machine: &Machine, task: &RunningTask) -> Result<Vec<GpuShare>, Obstacle> {
         let room = self.description.room.as_ref();
         let room = room.filter(|_| !task.is_healthcheck());
         if let Some(room) = room
             && machine.live_but_healthchecks() >= room.most.get() as usize
         {
-            return Some(Obstacle::Room(room.to_string()));
+            return Err(Obstacle::Room(room.to_string()));
         }
-        if let Err(conflict) = self.check_cards(machine, task) {
-            return Some(Obstacle::Cards(conflict));
+        let cards = self.cards_for(machine, task).map_err(Obstacle::Cards)?;
+        match self.may_wait(task) && !has_processors_for(machine, task) {
+            true => Err(Obstacle::Processors),
+            false => Ok(cards),
         }
-        let is_busy = self.may_wait(task) && !self.has_processors_for(machine, task);
-        is_busy.then_some(Obstacle::Processors)
-    }
-
-    /// As it is chosen what runs: a task of the CPU begins while any CPU is free, even if it wants more, since one that wants many would
-    /// never find them free together; and a card is worth more than a CPU.
-    fn has_processors_for(&self, machine: &Machine, task: &RunningTask) -> bool {
-        let busy = machine.busy_cpus();
-        if sabotage::on(Sabotage::BeginWithoutProcessors) {
-            return true;
-        }
-        match task.gpus.is_empty() {
-            true => busy < self.all_cpus(),
-            false => busy == 0 || busy + cpus_of(task) <= self.all_cpus() + WHOLE_CPU,
-        }
-    }
-
-    fn has_idle_processors(&self, machine: &Machine) -> bool {
-        machine.busy_cpus() < self.all_cpus()
-    }
-
-    fn all_cpus(&self) -> u64 {
-        let cores = self.description.usable.cpu_cores;
-        // A float cast saturates, and what is no number is 0: then there is one, as a machine that reports nothing has some.
-        ((cores * WHOLE_CPU as f64) as u64).max(WHOLE_CPU)
     }
 
     pub(crate) fn spawn(&self, turn: &mut Turn<'_>, run: Arc<RunTask>) {
@@ -301,37 +314,81 @@ impl Association {
     }
 }
 
+/// As it is chosen what runs: a task of the CPU begins while any CPU is free, even if it wants more, since one that wants many would
+/// never find them free together; and a card is worth more than a CPU.
+fn has_processors_for(machine: &Machine, task: &RunningTask) -> bool {
+    let busy = machine.busy_cpus();
+    if sabotage::on(Sabotage::BeginWithoutProcessors) {
+        return true;
+    }
+    match task.takes_cards() {
+        false => busy < machine.all_cpus(),
+        true => busy == 0 || busy + cpus_of(task) <= machine.all_cpus() + WHOLE_CPU,
+    }
+}
+
 /// Lets tasks begin for which there are processors now, in their order, whosever they are. Who waits for cards that are taken lets others
-/// pass. Who finds its cards free and too few CPUs beside them lets nobody pass who only wants CPUs: else it would never find enough of
-/// them. Who waits for CPUs lets those pass who want cards. Whose cards are gone for good ends.
+/// pass, but not too often ([`crate::passing`]). Who finds its cards free and too few CPUs beside them lets nobody pass who only wants
+/// CPUs: else it would never find enough of them. Who waits for CPUs lets those pass who want cards. Whose cards are gone for good ends.
 pub(crate) fn begin_queued(associations: &mut [Association], turn: &mut Turn<'_>) {
+    while let Some((_, (of, key))) = turn.machine.queue.keeper() {
+        let (of, key) = (*of, key.clone());
+        match try_to_begin(&mut associations[of.0], turn, &key) {
+            Tried::HasLeft => {}
+            // Others may use the cards that are not kept for it.
+            Tried::LacksCards => break,
+            // They are free for it, and so are the next CPUs.
+            Tried::LacksProcessors | Tried::LacksRoom => return,
+        }
+    }
     let mut behind = Place::MIN;
     let mut who = Whoever::Waits;
     while let Some((place, (of, key))) = turn.machine.queue.next_behind(behind, who) {
-        let association = &mut associations[of.0];
-        if who == Whoever::Waits && !association.has_idle_processors(turn.machine) {
+        if who == Whoever::Waits && turn.machine.busy_cpus() >= turn.machine.all_cpus() {
             // From here on: this one may want cards, too.
             who = Whoever::WaitsForCards;
             continue;
         }
         behind = place;
-        let task = association.tasks.get(&key);
-        let task = task.expect("Invariant: who waits is known");
-        match association.obstacle(turn.machine, &task.running) {
-            None => {
-                if let Some(run) = association.tasks.begin(turn.machine, &key, turn.now) {
-                    association.spawn(turn, run);
-                }
-            }
-            Some(Obstacle::Room(_)) => return,
+        match try_to_begin(&mut associations[of.0], turn, &key) {
+            Tried::HasLeft | Tried::LacksCards => {}
             // Its cards are free, or it has none and no CPU is.
-            Some(Obstacle::Processors) => who = Whoever::WaitsForCards,
-            Some(obstacle) if obstacle.passes() => {}
-            Some(obstacle) => {
-                let invocation = task.running.invocation;
-                let why = obstacle.into_refusal(&task.running).message;
-                association.end_queued(turn, &key, invocation, &NeverBegins::Cannot(why));
+            Tried::LacksProcessors => who = Whoever::WaitsForCards,
+            Tried::LacksRoom => return,
+        }
+    }
+}
+
+/// What became of one that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tried {
+    /// It has begun, or never will.
+    HasLeft,
+    LacksCards,
+    LacksProcessors,
+    /// So does everybody.
+    LacksRoom,
+}
+
+fn try_to_begin(association: &mut Association, turn: &mut Turn<'_>, key: &TaskKey) -> Tried {
+    let task = association.tasks.get(key);
+    let task = task.expect("Invariant: who waits is known");
+    match association.can_begin(turn.machine, &task.running) {
+        Ok(cards) => {
+            let begun = association.tasks.begin(turn.machine, key, cards, turn.now);
+            if let Some(run) = begun {
+                association.spawn(turn, run);
             }
+            Tried::HasLeft
+        }
+        Err(Obstacle::Room(_)) => Tried::LacksRoom,
+        Err(Obstacle::Processors) => Tried::LacksProcessors,
+        Err(obstacle) if obstacle.passes() => Tried::LacksCards,
+        Err(obstacle) => {
+            let invocation = task.running.invocation;
+            let why = obstacle.into_refusal(&task.running).message;
+            association.end_queued(turn, key, invocation, &NeverBegins::Cannot(why));
+            Tried::HasLeft
         }
     }
 }

@@ -144,10 +144,11 @@ impl Association {
         run.task.ended = None;
         // An older healthcheck of this name would answer a scheduler that is gone.
         self.drop_outdated_healthcheck(&run);
+        begin.give_cards_to(&mut run.task);
         let run = Arc::new(run);
-        let piece = self.piece_of(turn, &run, begin);
+        let piece = self.piece_of(turn, &run, &begin);
         let stage = match begin {
-            Begin::Now => Stage::Live,
+            Begin::Now(_) => Stage::Live,
             Begin::Later => Stage::Queued {
                 run: Arc::clone(&run),
                 place: turn.machine.queue.next_place(),
@@ -166,21 +167,21 @@ impl Association {
             },
         );
         match begin {
-            Begin::Now => self.spawn(turn, run),
+            Begin::Now(_) => self.spawn(turn, run),
             Begin::Later => {}
         }
         Ok(Reply::Empty)
     }
 
     /// What a worker that fetches work knows of a task, and its policies hear of it.
-    fn piece_of(&self, turn: &mut Turn<'_>, run: &RunTask, begin: Begin) -> Option<Box<Piece>> {
+    fn piece_of(&self, turn: &mut Turn<'_>, run: &RunTask, begin: &Begin) -> Option<Box<Piece>> {
         let fetching = turn.machine.fetching.as_mut();
         let fetching = fetching.filter(|_| !run.task.is_healthcheck())?;
-        let usable = &self.description.usable;
         let (task, options) = (&run.task, &run.options);
-        let mut piece = Piece::new(fetching, self.index, task, options, usable, turn.now);
+        let cards = &turn.machine.cards;
+        let mut piece = Piece::new(fetching, self.index, task, options, cards, turn.now);
         match begin {
-            Begin::Now => piece.begin(turn.now),
+            Begin::Now(_) => piece.begin(turn.now),
             Begin::Later => {}
         }
         fetching.came(turn.now, self.index, &piece);

@@ -9,7 +9,7 @@ use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
 use brasserie_common::resources::TaskPhysicalResources;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
-    InvocationId, ReportedStatus, RunningTask, SchedulerId, Story, TaskKey, Time,
+    GpuShare, InvocationId, ReportedStatus, RunningTask, SchedulerId, Story, TaskKey, Time,
 };
 
 use crate::event::RunTask;
@@ -153,21 +153,29 @@ impl Tasks {
         machine.is_dead(task);
     }
 
-    /// It is the turn of a task that waits; what is to be started.
+    /// It is the turn of a task that waits, with these cards; what is to be started.
     pub(crate) fn begin(
         &mut self,
         machine: &mut Machine,
         key: &TaskKey,
+        cards: Vec<GpuShare>,
         now: Time,
     ) -> Option<Arc<RunTask>> {
         let task = self.by_key.get_mut(key).filter(|task| task.is_queued())?;
-        if let (Some(fetching), Some(piece)) = (&mut machine.fetching, &mut task.piece) {
-            fetching.left_the_queue(piece);
+        if let Some(piece) = &mut task.piece {
+            if let Some(fetching) = &mut machine.fetching {
+                fetching.left_the_queue(piece);
+            }
+            piece.has_cards(&cards, &machine.cards);
             piece.begin(now);
         }
-        let Stage::Queued { run, place } = mem::replace(&mut task.stage, Stage::Live) else {
+        let Stage::Queued { mut run, place } = mem::replace(&mut task.stage, Stage::Live) else {
             return None;
         };
+        if task.running.takes_cards() {
+            Arc::make_mut(&mut task.running).give_cards(cards);
+            Arc::make_mut(&mut run).task = (*task.running).clone();
+        }
         let running = Arc::clone(&task.running);
         machine.queue.remove(place);
         self.lives(machine, &running);

@@ -62,7 +62,7 @@ impl Worker {
         let fetching = fetching.map(|own| Box::new(Fetching::new(&options, own, now)));
         Worker {
             associations: associations.collect(),
-            machine: Machine::new(fetching),
+            machine: Machine::new(&options.description.usable, fetching),
             operator: Operator::Content,
             out: Outbox::default(),
             now,
@@ -264,6 +264,7 @@ fn hear(
             hear_of_process(associations, turn, event);
         }
         Event::UsableResources(usable) => {
+            turn.machine.set_usable(&usable);
             if let Some(fetching) = &mut turn.machine.fetching {
                 fetching.set_usable(turn.now, &usable);
             }

@@ -392,6 +392,15 @@ impl Turn<'_> {
             Effect::Reply { request, reply } => self.reply(request, reply),
             Effect::Call { id, call, .. } => self.call(id, call),
             Effect::Spawn { run, .. } => {
+                if !run.task.gpus.is_empty() && self.process.core.fetches_work() {
+                    let gpus = run.task.gpus.iter();
+                    let gpus = gpus.map(|share| (share.device.to_string(), share.milli));
+                    self.log.push(Happening::HasCards {
+                        worker: self.process.id,
+                        run: run_of(&run.task),
+                        gpus: gpus.collect(),
+                    });
+                }
                 let (timeout, deadline) = (run.options.timeout, run.options.deadline);
                 if timeout.is_some() || deadline.is_some() {
                     self.log.push(Happening::Limited {

@@ -13,7 +13,7 @@ use brasserie_common::{
 use brasserie_common_config::PhysicalKind;
 
 use super::{Law, Violation};
-use crate::event_log::{Fact, Happening, RejectionKind, Run};
+use crate::event_log::{Fact, Happening, RejectionKind, Run, WantedCards};
 use crate::model::drift;
 use crate::model::runs::Runs;
 use crate::view::World;
@@ -158,10 +158,16 @@ impl WithinCredit {
                 verdicts,
                 ..
             } => self.told((*scheduler, *worker), *seq, verdicts),
+            Happening::WantsCards { run, wanted } => {
+                let (of, cards) = wanted_cards(wanted);
+                self.cards = Some((*run, of, cards));
+            }
             Happening::Charged {
                 run, charges, gpus, ..
             } => {
-                self.cards = cards(charges, gpus).map(|(of, cards)| (*run, of, cards));
+                let is_known = |(known, ..): &(Run, Option<Processor>, f64)| known == run;
+                let chosen = cards(charges, gpus).map(|(of, cards)| (*run, of, cards));
+                self.cards = chosen.or(self.cards.take().filter(is_known));
             }
             Happening::SentAsWork {
                 scheduler,
@@ -337,6 +343,15 @@ impl WithinCredit {
             seconds: terms.est_duration.unwrap_or(DEFAULT_ESTIMATE),
         }
     }
+}
+
+/// The same of one whose worker chooses them: it counts as what its scheduler says.
+fn wanted_cards(wanted: &WantedCards) -> (Option<Processor>, f64) {
+    let model = wanted.counts_as.as_deref();
+    (
+        model.map(Processor::named),
+        f64::from(wanted.milli) / 1000.0,
+    )
 }
 
 /// How many cards a run takes, and of which model if it must be one; `None`: none.

@@ -1,4 +1,4 @@
-//! Law `within_limits`: A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all; to a worker that asks for work its processors are no such slots, but no task goes there that takes more than it has; no worker is sent more tasks than it can run, and no card is promised twice.
+//! Law `within_limits`: A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all; to a worker that asks for work its processors and its cards are no such slots, but no task goes there that takes more than it has; no worker is sent more tasks than it can run, and no card is promised twice.
 //!
 //! Source: C.4 4. Overload is how one job breaks another.
 
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use brasserie_common::cards::WHOLE_CARD;
 use brasserie_common::{SchedulerId, Time, WorkerId};
-use brasserie_common_config::{Config, LevelId, ResourceLimit};
+use brasserie_common_config::{CARD_PREFIX, Config, LevelId, ResourceLimit};
 
 use super::{Law, Violation};
 use crate::event_log::{Ask, Fact, Happening, OutcomeKind, Run, SchedulerPlace};
@@ -49,7 +49,7 @@ impl Law for WithinLimits {
     }
 
     fn statement(&self) -> &'static str {
-        "A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all; to a worker that asks for work its processors are no such slots, but no task goes there that takes more than it has; no worker is sent more tasks than it can run, and no card is promised twice."
+        "A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all; to a worker that asks for work its processors and its cards are no such slots, but no task goes there that takes more than it has; no worker is sent more tasks than it can run, and no card is promised twice."
     }
 
     fn observe(
@@ -133,6 +133,15 @@ fn config_of(world: &World<'_>, place: SchedulerPlace) -> Arc<Config> {
     own.unwrap_or_else(|| Arc::clone(world.config))
 }
 
+/// Whether its slots stand for cards.
+fn is_of_cards(config: &Config, number: usize) -> bool {
+    let Some(entry) = config.card_slots() else {
+        return false;
+    };
+    let is_of_model = config.resources[number].name.starts_with(CARD_PREFIX);
+    entry.logical_resource.index() == number || is_of_model
+}
+
 impl WithinLimits {
     /// The scheduler knows what runs there.
     fn fetched(&mut self, scheduler: SchedulerId, worker: WorkerId) {
@@ -188,13 +197,18 @@ impl WithinLimits {
         }
     }
 
-    /// Tasks may wait there for this resource.
+    /// Tasks may wait there for this resource. Of cards only such that the worker lists, as it chooses among them.
     fn waits_for(&self, scheduler: SchedulerId, at: Where, config: &Config, number: usize) -> bool {
         let is_cpus = config
             .cpu_slots()
             .is_some_and(|(id, _)| id.index() == number);
         match at {
-            Where::Worker(worker) => is_cpus && self.asking.contains(&(scheduler, worker)),
+            Where::Worker(worker) => {
+                let size = self.machines.get(worker);
+                let lists_cards = size.is_some_and(|size| !size.devices.is_empty());
+                let waits = is_cpus || (lists_cards && is_of_cards(config, number));
+                waits && self.asking.contains(&(scheduler, worker))
+            }
             Where::Node(_) | Where::Everywhere => false,
         }
     }
@@ -256,6 +270,11 @@ impl WithinLimits {
                 LevelId::INSTANCE => Where::Everywhere,
                 LevelId(_) => continue,
             };
+            // What it does not take may be lacking.
+            let own = self.charges.get(&run).and_then(|slots| slots.get(number));
+            if own.is_none_or(|slots| *slots <= 0) {
+                continue;
+            }
             let limit = match at {
                 Where::Worker(worker) => self.machines.slots(worker, config, number, limit),
                 Where::Node(_) | Where::Everywhere => i64::from(limit),

@@ -1,4 +1,4 @@
-//! Law `within_machines`: The memory and the cards that the live tasks of a worker were charged at their starts never add up to more than it has declared, less what the configuration reserves; each was given cards of its machine for just what it was charged, of the models that it was charged, and whole ones if it is more than a part of one; no card is given away twice; and no worker has more live tasks than it has declared that it can run.
+//! Law `within_machines`: The memory and the cards that the live tasks of a worker were charged at their starts never add up to more than it has declared, less what the configuration reserves; each begins with cards of its machine for just what it was charged, of the models that it was charged, and whole ones if it is more than a part of one; no card is given away twice; and no worker has more live tasks than it has declared that it can run.
 //!
 //! Source: C.4 4. What really lives is added up, whatever a scheduler believes: memory that two tasks rely on kills one of them.
 
@@ -24,7 +24,7 @@ pub struct WithinMachines {
     machines: Machines,
     /// By the name of the resource, as the worker was told.
     charges: BTreeMap<Run, Vec<(String, i32)>>,
-    /// Thousandths by device, as the worker was told.
+    /// Thousandths by device, as the worker was told, or has chosen.
     gpus: BTreeMap<Run, Vec<(String, u32)>>,
 }
 
@@ -34,7 +34,7 @@ impl Law for WithinMachines {
     }
 
     fn statement(&self) -> &'static str {
-        "The memory and the cards that the live tasks of a worker were charged at their starts never add up to more than it has declared, less what the configuration reserves; each was given cards of its machine for just what it was charged, of the models that it was charged, and whole ones if it is more than a part of one; no card is given away twice; and no worker has more live tasks than it has declared that it can run."
+        "The memory and the cards that the live tasks of a worker were charged at their starts never add up to more than it has declared, less what the configuration reserves; each begins with cards of its machine for just what it was charged, of the models that it was charged, and whole ones if it is more than a part of one; no card is given away twice; and no worker has more live tasks than it has declared that it can run."
     }
 
     fn observe(
@@ -50,6 +50,9 @@ impl Law for WithinMachines {
                 run, charges, gpus, ..
             } => {
                 self.charges.insert(*run, charges.clone());
+                self.gpus.insert(*run, gpus.clone());
+            }
+            Happening::HasCards { run, gpus, .. } => {
                 self.gpus.insert(*run, gpus.clone());
             }
             Happening::ProcessStarted { worker, run, .. } if !run.task.is_healthcheck() => {

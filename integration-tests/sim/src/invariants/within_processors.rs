@@ -44,8 +44,12 @@ impl Law for WithinProcessors {
                 self.cpus.insert(*worker, cpus.max(1.0));
                 Ok(())
             }
+            Happening::WantsCards { run, .. } => {
+                self.cards.insert(*run, true);
+                Ok(())
+            }
             Happening::Charged { run, gpus, .. } => {
-                self.cards.insert(*run, !gpus.is_empty());
+                *self.cards.entry(*run).or_default() |= !gpus.is_empty();
                 Ok(())
             }
             Happening::SentAsWork { run, terms, .. } => {

@@ -7,6 +7,7 @@ use super::ingredients::{CALM, LONG, LOSSY, REPEATING, ms, secs};
 use super::{Fetch, Focus, Wanted};
 use crate::event_log::FaultKind;
 use crate::network::NetworkFaults;
+use crate::swarm::Machines;
 
 /// Everybody asks for work, and tasks take long enough for others to wait.
 const ASKING: Wanted = Wanted {
@@ -25,7 +26,7 @@ const UNSURE: NetworkFaults = NetworkFaults {
 };
 
 /// In the order of the bugs.
-pub(super) const OF_WORK_FETCH: [Focus; 6] = [
+pub(super) const OF_WORK_FETCH: [Focus; 7] = [
     focus(
         Sabotage::RefillOnReplay,
         &["within_credit"],
@@ -75,5 +76,13 @@ pub(super) const OF_WORK_FETCH: [Focus; 6] = [
         Sabotage::BeginWithoutProcessors,
         &["within_processors"],
         ASKING,
+    ),
+    focus(
+        Sabotage::ChooseCardsBlindly,
+        &["within_machines"],
+        Wanted {
+            machines: Machines::Measured,
+            ..ASKING
+        },
     ),
 ];

@@ -41,10 +41,11 @@ impl Request {
             tasks_left,
             workload,
             explains_delay,
+            cards,
             stage,
         } = self;
         s.put((seq, request_delay, deferred_delay, linger, tasks_left));
-        s.put(explains_delay);
+        s.put((explains_delay, cards));
         s.time(*at);
         match stage {
             Stage::Open => s.put(0_u8),

@@ -77,7 +77,9 @@ impl Credits {
         self.are_used().then(|| {
             let types = self.processors();
             let of_types = types.filter_map(|of| Some((of.clone(), self.allowance(now, of)?)));
-            Allowances::new(of_types).by(self.newest())
+            let cards = self.newest.as_ref().map(|newest| newest.cards);
+            let all = Allowances::new(of_types).by(self.newest());
+            all.with_cards(cards.unwrap_or_default())
         })
     }
 

@@ -44,6 +44,7 @@ fn request(seq: u64, demands: Vec<WorkDemand>) -> WorkRequest {
         known: Some(Vec::new()),
         linger: Duration::from_secs(120),
         low_water: 0.0,
+        cards: Default::default(),
     }
 }
 

@@ -59,6 +59,10 @@ impl Scheduler {
                 return;
             }
             self.tasks_mut().make_running(task, invocation);
+            let is_it = |run: &Run| run.invocation == invocation;
+            if self.tasks().run(task).is_some_and(is_it) {
+                self.engine_mut().learn_gpus(task, &listed.gpus);
+            }
         } else {
             // A stored end beats a listed run of the same invocation: the worker only lacks the acknowledgement. But "lost" is
             // no end: the worker was cut off, and still runs it.

@@ -272,7 +272,7 @@ impl Scheduler {
                 bound: None,
             };
         };
-        let (processor, usage) = self.engine().work_of(config, job, index);
+        let (processor, usage) = self.engine().work_of(config, (job, task), index);
         OwnPiece {
             processor,
             usage,

@@ -256,6 +256,7 @@ impl World {
             shard,
             resources: Vec::new(),
             gpus: Vec::new(),
+            gpus_wanted: None,
             next_backoff: BackoffDuration {
                 no_more_backoffs: false,
                 seconds: 15,

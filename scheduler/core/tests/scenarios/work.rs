@@ -22,6 +22,7 @@ impl World {
             known: None,
             linger: std::time::Duration::ZERO,
             low_water: 0.0,
+            cards: Default::default(),
         };
         let mut rides = false;
         while let Some(word) = w.next() {

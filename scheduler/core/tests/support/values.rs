@@ -85,6 +85,7 @@ pub fn listed(shard: &str, node: &str, invocation: InvocationId) -> RunningTask 
         shard: Shard::try_from(shard).expect("a name"),
         resources: Vec::new(),
         gpus: Vec::new(),
+        gpus_wanted: None,
         next_backoff: BackoffDuration {
             no_more_backoffs: false,
             seconds: 15,

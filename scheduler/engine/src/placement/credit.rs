@@ -3,15 +3,17 @@
 //! How much a worker asked for, and what is left of it, is counted elsewhere. Here it is only looked at, in the same place as its slots.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use brasserie_common::{CardNeed, Estimate, JobId, Processor};
+use brasserie_common::{CardChoice, CardNeed, Estimate, JobId, Processor};
 use brasserie_common_config::{Config, JobConfig, ResourceId};
 
 use super::demands::{Group, Refusal};
+use super::running::RunCards;
 use super::workers::{Pool, Worker};
 use crate::engine::Engine;
 use crate::statuses::gate::Gate;
-use crate::types::{Allowance, Allowances, Due, Eligibility, WorkFound, WorkerIndex};
+use crate::types::{Allowance, Allowances, Due, Eligibility, Task, WorkFound, WorkerIndex};
 
 /// What a group of jobs is as work.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -69,27 +71,83 @@ impl LearnedStep {
     }
 }
 
-/// The type of processors that a task counts as on a worker: its cards, else the CPU.
-pub(crate) fn processor_of(cards: &CardNeed, worker: &Worker) -> Processor {
-    if cards.is_nothing() {
-        return Processor::Cpu;
-    }
-    let any = worker.resources.cards.first();
-    let named = cards.models().next();
-    let model = named.or(any.map(|card| &*card.model));
-    model.map_or(Processor::Cpu, |model| Processor::Cards(model.into()))
-}
-
 impl Worker {
+    /// The types of processors that a task may count as, the first ones first: its cards, else the CPU. Whoever may use any cards may count
+    /// as each model that there is.
+    fn processors_of<'a>(&'a self, cards: &'a CardNeed) -> impl Iterator<Item = Processor> + 'a {
+        let named = cards.models().next();
+        let listed = &self.resources.cards;
+        let is_new = |at: &usize| {
+            let model = &listed[*at].model;
+            listed[..*at].iter().all(|card| card.model != *model)
+        };
+        let any = (0..listed.len())
+            .filter(is_new)
+            .map(|at| &*listed[at].model);
+        let any = any.filter(move |_| named.is_none() && !cards.is_nothing());
+        let models = named
+            .into_iter()
+            .chain(any)
+            .map(|model| Processor::Cards(model.into()));
+        let is_of_cpu = cards.is_nothing() || (named.is_none() && listed.is_empty());
+        is_of_cpu
+            .then_some(Processor::Cpu)
+            .into_iter()
+            .chain(models)
+    }
+
+    /// The type of processors that a task counts as that goes there now: the first for which it asked for such a task, if it asks.
+    pub(crate) fn processor_of(&self, work: &WorkNeed, cards: &CardNeed) -> Processor {
+        let allowances = self.allowances.as_ref();
+        let is_asked_for = |of: &Processor| {
+            allowances.is_some_and(|allowances| work.refusal(allowances.of(of)).is_none())
+        };
+        let first = || self.processors_of(cards).next();
+        let asked_for = self.processors_of(cards).find(is_asked_for);
+        asked_for.or_else(first).unwrap_or(Processor::Cpu)
+    }
+
     /// What it asked for lets it take such a task; whoever does not ask takes what there are slots for.
     pub(crate) fn asked_for(&self, work: &WorkNeed, cards: &CardNeed) -> Option<Refusal> {
         let allowances = self.allowances.as_ref()?;
-        work.refusal(allowances.of(&processor_of(cards, self)))
+        work.refusal(allowances.of(&self.processor_of(work, cards)))
+    }
+
+    /// Whether it chooses the cards of a task as that begins. Then what is in use there is not known here, and nothing is said of it.
+    pub(crate) fn chooses_cards(&self) -> bool {
+        let choice = self.allowances.as_ref().map(Allowances::cards);
+        choice == Some(CardChoice::Worker)
+    }
+
+    /// The cards of a task that has room there.
+    pub(crate) fn cards_for(&self, work: &WorkNeed, need: &CardNeed) -> RunCards {
+        if need.is_nothing() || self.resources.cards.is_empty() {
+            return RunCards::default();
+        }
+        let counts_as = match self.processor_of(work, need) {
+            Processor::Cards(model) if self.allowances.is_some() => Some(model),
+            Processor::Cards(_) | Processor::Cpu => None,
+        };
+        if self.chooses_cards() {
+            return RunCards {
+                need: Some(need.clone()),
+                counts_as,
+                gpus: Box::default(),
+            };
+        }
+        let shares = need.pack_of(counts_as.as_deref(), &self.resources.cards, &self.card_use);
+        RunCards {
+            gpus: shares
+                .expect("Invariant: a worker that fits has the cards")
+                .into(),
+            counts_as,
+            need: None,
+        }
     }
 
     /// How much it wants of the tasks of a demand, in an order: whoever wants instances goes first, then whoever lacks most work.
-    pub(crate) fn wants(&self, cards: &CardNeed) -> (bool, u64) {
-        let processor = processor_of(cards, self);
+    pub(crate) fn wants(&self, work: &WorkNeed, cards: &CardNeed) -> (bool, u64) {
+        let processor = self.processor_of(work, cards);
         let allowance = self.allowances.as_ref().and_then(|all| all.of(&processor));
         allowance.map_or((false, 0), |left| {
             // Of numbers that are not negative the bits are in the same order.
@@ -100,7 +158,8 @@ impl Worker {
 
     /// Whether its slots of a resource bound what runs there at once, and not what it was sent: it has a queue for those that wait.
     pub(crate) fn queues_for(&self, id: ResourceId) -> bool {
-        self.allowances.is_some() && self.cpu_slots == Some(id)
+        let is_cpus = self.allowances.is_some() && self.cpu_slots == Some(id);
+        is_cpus || (self.chooses_cards() && self.card_slots.contains(&id))
     }
 }
 
@@ -181,16 +240,28 @@ impl Engine {
         slot.is_some_and(|slot| slot.eligibility == Eligibility::Eligible)
     }
 
-    /// The type of processors that a job's tasks count as on a worker, and how many of these one keeps busy.
+    /// The type of processors that a job's task counts as on a worker, and how many of these it keeps busy. One that was placed there counts
+    /// as it did when it was.
     pub fn work_of(
         &self,
         config: &Config,
-        job: &JobConfig,
+        (job, task): (&JobConfig, Task),
         worker: WorkerIndex,
     ) -> (Processor, f64) {
         let cards = config.card_need(job).unwrap_or_default();
+        let run = self.running.get(&task).filter(|run| run.worker == worker);
         let slot = self.pool.get_any(worker);
-        match slot.map(|slot| processor_of(&cards, slot)) {
+        let of_run = run.and_then(|run| {
+            let has = run.cards.gpus.first()?;
+            let mut listed = slot?.resources.cards.iter();
+            let card = listed.find(|card| card.device == has.device);
+            card.map(|card| Arc::clone(&card.model))
+        });
+        let counted = run.and_then(|run| run.cards.counts_as.clone());
+        let of_run = counted.or(of_run);
+        let learned = self.jobs.get(task.job.index()).and_then(|job| job.learned);
+        let now = slot.map(|slot| slot.processor_of(&WorkNeed::of(job, learned), &cards));
+        match of_run.map(Processor::Cards).or(now) {
             Some(Processor::Cards(model)) => (Processor::Cards(model), cards.amount()),
             Some(Processor::Cpu) | None => (Processor::Cpu, config.cpus_of(job)),
         }
@@ -208,17 +279,20 @@ impl Engine {
             let Some(demand) = self.pool.demands.get(job.demand) else {
                 continue;
             };
-            let of_type = found.entry(processor_of(&demand.cards, slot));
-            let of_type: &mut WorkFound = of_type.or_default();
             let columns = &self.columns[id.index()];
-            if !job.can_run || columns.gate != Gate::Open {
-                continue;
-            }
-            let ready = u64::from(columns.eligible);
-            of_type.ready += ready;
+            let ready = match job.can_run && columns.gate == Gate::Open {
+                true => u64::from(columns.eligible),
+                false => 0,
+            };
             let is_late = demand.late.contains(worker.index());
-            if is_late || slot.asked_for(&demand.work, &demand.cards) == Some(Refusal::Late) {
-                of_type.late += ready;
+            let allowances = slot.allowances.as_ref();
+            for processor in slot.processors_of(&demand.cards) {
+                let refusal = allowances.map(|all| demand.work.refusal(all.of(&processor)));
+                let of_type: &mut WorkFound = found.entry(processor).or_default();
+                of_type.ready += ready;
+                if is_late || refusal == Some(Some(Refusal::Late)) {
+                    of_type.late += ready;
+                }
             }
         }
         found

@@ -124,10 +124,18 @@ impl Demand {
         }
     }
 
-    /// Whether a worker has the cards, if so much of them is taken. Of one that lists none only slots count.
+    /// Whether a worker has the cards, if so much of them is taken. Of one that lists none only slots count, and one that chooses them
+    /// itself looks at what is taken when the task begins.
     fn finds_cards(&self, worker: &Worker, used: &CardUse) -> bool {
         let cards = &worker.resources.cards;
-        self.cards.is_nothing() || cards.is_empty() || self.cards.pack(cards, used).is_some()
+        if self.cards.is_nothing() || cards.is_empty() {
+            return true;
+        }
+        let packed = match worker.chooses_cards() {
+            true => self.cards.pack(cards, &CardUse::default()),
+            false => self.cards.pack(cards, used),
+        };
+        packed.is_some()
     }
 
     /// Why a worker cannot take a task now, from the same conditions as [`Demand::look_at`].

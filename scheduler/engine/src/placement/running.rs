@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use brasserie_common::resources::{NodeResources, ResourceAmount};
-use brasserie_common::{GpuShare, JobId, NodeId, NodeName, Shard};
+use brasserie_common::{CardNeed, CardsWanted, GpuShare, JobId, NodeId, NodeName, Shard};
 
 use super::resources::{Charge, ChargeGroup, ResourceName};
 use crate::engine::{Engine, Reach};
@@ -17,8 +17,18 @@ pub(crate) struct Run {
     pub(crate) worker: WorkerIndex,
     pub(crate) path: RunPath,
     pub(crate) charges: Vec<Charge>,
-    /// Of its worker's cards.
+    pub(crate) cards: RunCards,
+}
+
+/// What a run has of its worker's cards.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RunCards {
+    /// These were chosen here, or its worker said so.
     pub(crate) gpus: Box<[GpuShare]>,
+    /// Its worker is to choose such.
+    pub(crate) need: Option<CardNeed>,
+    /// The model that it counts as, if its worker asked for work.
+    pub(crate) counts_as: Option<Arc<str>>,
 }
 
 /// The nodes that a run was placed along.
@@ -141,7 +151,29 @@ impl Engine {
 
     /// Which of its worker's cards a running task holds. None if it does not run.
     pub fn gpus(&self, task: Task) -> &[GpuShare] {
-        self.running.get(&task).map_or(&[], |run| &run.gpus)
+        self.running.get(&task).map_or(&[], |run| &run.cards.gpus)
+    }
+
+    /// What a running task needs of them, if its worker chooses.
+    pub fn gpus_wanted(&self, task: Task) -> Option<CardsWanted> {
+        let cards = &self.running.get(&task)?.cards;
+        Some(CardsWanted {
+            need: cards.need.clone()?,
+            counts_as: cards.counts_as.clone(),
+        })
+    }
+
+    /// A worker that chooses cards itself says which ones a running task has by now.
+    pub fn learn_gpus(&mut self, task: Task, gpus: &[GpuShare]) {
+        let run = self.running.get_mut(&task);
+        let Some(run) = run.filter(|run| run.cards.need.is_some()) else {
+            return;
+        };
+        let worker = run.worker;
+        let before = std::mem::replace(&mut run.cards.gpus, gpus.into());
+        self.pool.give_cards_back(worker, &before);
+        self.pool.take_cards(worker, gpus);
+        self.offer_worker(worker);
     }
 
     /// Marks a task running that a worker says it runs, with the charges and the cards that it was given at its start, whether or not
@@ -172,7 +204,10 @@ impl Engine {
                 worker,
                 path: RunPath::Unknown,
                 charges,
-                gpus: gpus.into(),
+                cards: RunCards {
+                    gpus: gpus.into(),
+                    ..RunCards::default()
+                },
             },
         );
         self.pool.task_started(worker);

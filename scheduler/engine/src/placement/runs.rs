@@ -33,6 +33,12 @@ impl Runs {
         entry.map(|(_, run)| run)
     }
 
+    pub(crate) fn get_mut(&mut self, task: &Task) -> Option<&mut Run> {
+        let place = *self.ids.get(task)?;
+        let entry = self.entries[place as usize].as_mut();
+        entry.map(|(_, run)| run)
+    }
+
     /// For a task that does not run.
     pub(crate) fn insert(&mut self, task: Task, run: Run) {
         let place = self.free.pop().unwrap_or_else(|| {

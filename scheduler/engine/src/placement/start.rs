@@ -239,7 +239,7 @@ impl Engine {
         for charge in &run.charges {
             self.ledger.charge(*charge);
         }
-        self.pool.take_cards(worker, &run.gpus);
+        self.pool.take_cards(worker, &run.cards.gpus);
         self.running.insert(task, run);
         self.pool.task_started(worker);
         self.jobs[id.index()].running += 1;
@@ -273,7 +273,7 @@ impl Engine {
             worker,
             path: self.path_of_run(forest, row),
             charges,
-            gpus: self.pool.choose_cards(worker, self.jobs[id.index()].demand),
+            cards: self.pool.cards_for(worker, self.jobs[id.index()].demand),
         }
     }
 

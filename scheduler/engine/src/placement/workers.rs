@@ -12,6 +12,7 @@ use brasserie_common_config::{Config, ResourceId, WorkerSelector};
 
 use super::demands::{Demand, Refusal};
 use super::resources::{Ledger, SlotPlan};
+use super::running::RunCards;
 use super::worker_limits::slots;
 use crate::types::{Allowances, Eligibility, WorkerIndex, WorkerResources};
 
@@ -35,6 +36,8 @@ pub(crate) struct Worker {
     pub(crate) allowances: Option<Allowances>,
     /// The resource whose slots are its processors.
     pub(crate) cpu_slots: Option<ResourceId>,
+    /// The resources whose slots are all of its cards, of which nothing is kept back.
+    pub(crate) card_slots: Vec<ResourceId>,
 }
 
 impl Worker {
@@ -157,6 +160,7 @@ impl Pool {
             card_use: CardUse::default(),
             allowances: None,
             cpu_slots: None,
+            card_slots: Vec::new(),
         };
         let index = match self.unused.pop() {
             Some(index) => {
@@ -263,17 +267,12 @@ impl Pool {
     }
 
     /// The cards for a task of a demand that the worker has room for.
-    pub(crate) fn choose_cards(&self, worker: WorkerIndex, demand: usize) -> Box<[GpuShare]> {
-        let need = &self.demands[demand].cards;
+    pub(crate) fn cards_for(&self, worker: WorkerIndex, demand: usize) -> RunCards {
+        let demand = &self.demands[demand];
         let slot = self.get_any(worker);
-        let slot = slot.filter(|slot| !need.is_nothing() && !slot.resources.cards.is_empty());
-        let Some(slot) = slot else {
-            return Box::default();
-        };
-        let shares = need.pack(&slot.resources.cards, &slot.card_use);
-        shares
-            .expect("Invariant: a worker that fits has the cards")
-            .into()
+        slot.map_or_else(RunCards::default, |slot| {
+            slot.cards_for(&demand.work, &demand.cards)
+        })
     }
 
     /// Computes a worker's limits from the configuration and what it reports.
@@ -301,6 +300,16 @@ impl Pool {
             })
             .collect();
         slot.cpu_slots = config.cpu_slots().map(|(id, _)| id);
+        let level = config.worker_level();
+        let card_slots = config.card_slots().filter(|entry| {
+            let resource = &config.resources[entry.logical_resource.index()];
+            entry.physical_reserve_amount <= 0.0 && resource.level == level
+        });
+        let all = card_slots.map(|entry| entry.logical_resource).into_iter();
+        let all = all.chain(config.card_models().map(|(id, _)| id));
+        let has_cards = !slot.resources.cards.is_empty();
+        let is_replaced = |id: &ResourceId| replaced.is_some_and(|r| r.get(id).is_some());
+        slot.card_slots = all.filter(|id| has_cards && !is_replaced(id)).collect();
     }
 
     /// Recomputes which demands a worker can serve; returns those for which it has become a new chance.
@@ -390,9 +399,9 @@ impl Pool {
             (WorkerSelector::Busiest, _) => {
                 self.least(wanted, host, |worker| leftover(worker, wanted))
             }
-            (WorkerSelector::Neediest, _) => {
-                self.least(wanted, host, |worker| Reverse(worker.wants(&wanted.cards)))
-            }
+            (WorkerSelector::Neediest, _) => self.least(wanted, host, |worker| {
+                Reverse(worker.wants(&wanted.work, &wanted.cards))
+            }),
         }?;
         self.cursor = chosen + 1;
         u32::try_from(chosen).ok().map(WorkerIndex)

@@ -206,7 +206,7 @@ impl Engine {
         for charge in &run.charges {
             self.ledger.free(*charge);
         }
-        self.pool.give_cards_back(run.worker, &run.gpus);
+        self.pool.give_cards_back(run.worker, &run.cards.gpus);
         Some(run)
     }
 

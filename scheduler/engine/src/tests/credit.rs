@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use brasserie_common::{Processor, Time, WorkRequestSeq};
+use brasserie_common::{CardChoice, GpuShare, Processor, StatusBits, Time, WorkRequestSeq};
 use brasserie_common_config::{Config, JobConfig, ResourceLimit, WorkerSelector};
 
 use super::world::*;
 use crate::{
-    Allowance, Allowances, Due, Eligibility, Engine, Judged, Tries, WorkFound, WorkerIndex,
+    Allowance, Allowances, Due, Eligibility, Engine, Judged, Task, Tries, WorkFound, WorkerIndex,
     WorkerResources,
 };
 
@@ -185,11 +185,16 @@ fn what_was_found_is_told_by_type() {
         found.get(of).map(|found| found.ready)
     };
     assert_eq!(ready(&engine, &Processor::Cpu), Some(6));
-    // Whoever takes any card counts as the first model that there is.
+    // Whoever takes any card can be had for each model that there is.
     assert_eq!(ready(&engine, &card("A")), Some(6));
-    assert_eq!(ready(&engine, &card("B")), Some(6));
+    assert_eq!(ready(&engine, &card("B")), Some(12));
     assert_eq!(ready(&engine, &card("C")), None);
-    let of_job = |place: usize| engine.work_of(&config, &config.jobs[place], worker);
+    let of_job = |place: usize| {
+        let job = &config.jobs[place];
+        let id = engine.find_job(job.name.as_str()).unwrap();
+        let node = engine.find_node("a").unwrap();
+        engine.work_of(&config, (job, Task { job: id, node }), worker)
+    };
     assert_eq!(of_job(0), (Processor::Cpu, 1.0));
     assert_eq!(of_job(1), (card("A"), 1.0));
     assert_eq!(of_job(2), (card("B"), 2.0));
@@ -325,4 +330,129 @@ fn a_look_at_deadlines_takes_as_many_tries_as_it_costs() {
     assert_eq!(place(&mut engine, 4, false), (0, Tries::new(1)));
     engine.forget_late(worker);
     assert_eq!(place(&mut engine, 99, true), (4, Tries::new(99 - 4 * 3)));
+}
+
+/// A slot is a half of a card, of which two are A and one is B, in this order; and a job that takes so many.
+fn on_cards(jobs: Vec<JobConfig>) -> (Config, WorkerResources) {
+    let resources = vec![
+        resource("gpu", WORKER, 0, 0),
+        resource("GPU: B", WORKER, 0, 0),
+    ];
+    let mut config = config(resources, jobs);
+    cards_are(&mut config, "gpu", 0.5);
+    let worker = WorkerResources {
+        cards: cards(&["A", "A", "B"]),
+        ..on_host("m1")
+    };
+    (config, worker)
+}
+
+fn takes(name: &str, resources: [i32; 2]) -> JobConfig {
+    JobConfig {
+        resources: resources.to_vec(),
+        ..may_wait(name)
+    }
+}
+
+/// Of which of the models work is wanted, that may wait and other.
+fn of_models(a: bool, b: bool, cards: CardChoice) -> Option<Allowances> {
+    let of = |model: &str, is: bool| {
+        let allowance = Allowance {
+            bufferable: is,
+            immediate: is,
+            ..Allowance::NOTHING
+        };
+        (Processor::Cards(model.into()), allowance)
+    };
+    Some(Allowances::new([of("A", a), of("B", b)]).with_cards(cards))
+}
+
+#[test]
+fn one_that_chooses_its_cards_is_sent_more_tasks_than_they_hold() {
+    let (config, resources) = on_cards(vec![takes("w", [4, 0])]);
+    let (mut engine, worker) = engine(config, &DBS);
+    engine.upsert_worker(&shard("w1"), resources);
+    engine.set_allowances(worker, of_models(true, false, CardChoice::Scheduler));
+    // Two cards a task, and three are there.
+    let first = place_all(&mut engine, T0);
+    assert_eq!(names(&engine, &first), ["w a"]);
+    assert_eq!(engine.gpus(first[0].task).len(), 2);
+    assert_eq!(engine.gpus_wanted(first[0].task), None);
+    engine.set_allowances(worker, of_models(true, false, CardChoice::Worker));
+    let others = place_all(&mut engine, T0);
+    assert_eq!(names(&engine, &others), ["w b", "w c", "w d", "w e", "w f"]);
+    for placed in &others {
+        assert_eq!(engine.gpus(placed.task), []);
+        let wanted = engine.gpus_wanted(placed.task).unwrap();
+        assert_eq!(wanted.need.amount(), 2.0);
+        assert_eq!(wanted.counts_as.as_deref(), Some("A"));
+    }
+    // What such a worker chose is learned when it says so, and held once it does not choose any more.
+    engine.set_allowances(worker, None);
+    let share = |device: &str, milli| GpuShare {
+        device: device.into(),
+        milli,
+    };
+    engine.learn_gpus(others[0].task, &[share("c2", 1000)]);
+    assert_eq!(engine.gpus(others[0].task), [share("c2", 1000)]);
+    for placed in first.iter().chain(&others[1..]) {
+        end(&mut engine, T0, placed.task, StatusBits::DONE);
+    }
+    assert_eq!(engine.gpus(others[0].task).len(), 1);
+    end(&mut engine, T0, others[0].task, StatusBits::DONE);
+    assert_eq!(engine.running_count(), 0);
+}
+
+#[test]
+fn what_a_machine_never_has_or_is_kept_back_there_is_not_sent() {
+    // Four cards; and with a card kept back, no more than two at a time.
+    let (config, resources) = on_cards(vec![takes("greedy", [8, 0])]);
+    let (mut engine, worker) = self::engine(config, &DBS);
+    engine.upsert_worker(&shard("w1"), resources.clone());
+    engine.set_allowances(worker, of_models(true, true, CardChoice::Worker));
+    assert_eq!(placed(&mut engine), [""; 0]);
+
+    let (mut config, _) = on_cards(vec![takes("w", [2, 0])]);
+    config.physical_resources[0].physical_reserve_amount = 1.0;
+    let (mut engine, worker) = self::engine(config, &DBS);
+    engine.upsert_worker(&shard("w1"), resources);
+    engine.set_allowances(worker, of_models(true, true, CardChoice::Worker));
+    assert_eq!(placed(&mut engine), ["w a", "w b"]);
+}
+
+#[test]
+fn who_may_use_any_card_counts_as_the_first_model_that_was_asked_for() {
+    let (config, resources) = on_cards(vec![takes("any", [1, 0])]);
+    let any = config.jobs[0].clone();
+    let (mut engine, worker) = engine(config.clone(), &DBS);
+    engine.upsert_worker(&shard("w1"), resources);
+    let card = |model: &str| Processor::Cards(model.into());
+    for (a, b, counts_as) in [(true, true, "A"), (false, true, "B")] {
+        for cards in [CardChoice::Worker, CardChoice::Scheduler] {
+            engine.set_allowances(worker, of_models(a, b, cards));
+            let placed = engine.place(T0).unwrap();
+            // It stays what it was sent as, whatever is asked for next.
+            engine.set_allowances(worker, of_models(false, false, cards));
+            let work = engine.work_of(&config, (&any, placed.task), worker);
+            assert_eq!(work, (card(counts_as), 0.5));
+            let chosen = engine.gpus(placed.task);
+            match cards {
+                CardChoice::Worker => assert_eq!(chosen, []),
+                // A card of the model that was asked for, if one is free.
+                CardChoice::Scheduler => {
+                    let device = if counts_as == "A" { "c0" } else { "c2" };
+                    assert_eq!(&*chosen[0].device, device);
+                }
+            }
+            end(&mut engine, T0, placed.task, StatusBits::FAILED);
+        }
+    }
+    // One that must be of a model is not sent for another one.
+    let (config, resources) = on_cards(vec![takes("b", [0, 1])]);
+    let (mut engine, worker) = self::engine(config, &DBS);
+    engine.upsert_worker(&shard("w1"), resources);
+    engine.set_allowances(worker, of_models(true, false, CardChoice::Worker));
+    assert_eq!(placed(&mut engine), [""; 0]);
+    engine.set_allowances(worker, of_models(false, true, CardChoice::Worker));
+    assert_eq!(placed(&mut engine).len(), 6);
 }

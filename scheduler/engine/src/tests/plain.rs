@@ -32,8 +32,10 @@ pub(super) struct Plain {
 /// What a worker asks for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
-    /// Whether tasks may be sent that may wait there, and others; on the CPU, and on any cards.
-    pub(super) may: [[bool; 2]; 2],
+    /// Whether tasks may be sent that may wait there, and others; on the CPU, on cards of model A, and on those of model B.
+    pub(super) may: [[bool; 2]; 3],
+    /// Whether it chooses cards itself, so that those in use do not count.
+    pub(super) chooses_cards: bool,
     /// For how long its processors are taken.
     pub(super) delay: f64,
     /// No task with a deadline may take longer, but for those on cards.
@@ -49,6 +51,12 @@ pub(super) struct PlainRun {
 }
 
 impl Plain {
+    pub(super) fn chooses_cards(&self, shard: &str) -> bool {
+        self.asked
+            .get(shard)
+            .is_some_and(|asked| asked.chooses_cards)
+    }
+
     pub(super) fn card_used(&self, shard: &str, device: &str) -> u64 {
         let there = self.running.values().filter(|run| run.shard == shard);
         let shares = there.flat_map(|run| &run.gpus);
@@ -81,7 +89,10 @@ impl Plain {
         job: &JobConfig,
     ) -> bool {
         let (all, named) = Plain::cards_needed(config, job);
-        let free = |card: &Card| 1000_u64.saturating_sub(self.card_used(shard, &card.device));
+        let free = |card: &Card| match self.chooses_cards(shard) {
+            true => 1000,
+            false => 1000_u64.saturating_sub(self.card_used(shard, &card.device)),
+        };
         let cards = &worker.cards;
         if cards.is_empty() {
             return true;
@@ -222,7 +233,13 @@ impl Plain {
                     .and_then(|r| r.get(&id))
                     .map_or(own, |a| i64::from(*a));
                 let is_cpu = config.resources[i].limit == ResourceLimit::ReportedCores;
-                let may_wait = is_cpu && self.asked.contains_key(shard);
+                let is_cards = cards.is_some_and(|m| m.logical_resource == id) || model.is_some();
+                let chooses = is_cards
+                    && cards.is_some()
+                    && self.chooses_cards(shard)
+                    && !worker.cards.is_empty()
+                    && replaced.is_none_or(|r| r.get(&id).is_none());
+                let may_wait = (is_cpu && self.asked.contains_key(shard)) || chooses;
                 match may_wait && i64::from(job.resources[i]) <= own {
                     true => i64::MAX,
                     false => own,
@@ -262,7 +279,17 @@ impl Plain {
             (asked.delay > 0.0 && asked.delay + takes > bound.as_secs_f64())
                 || (!needs_cards && takes > asked.longest)
         });
-        asked.may[usize::from(takes_cards)][usize::from(!job.bufferable)] && !is_late
+        let may = |model: &str| match model {
+            "A" => asked.may[1][usize::from(!job.bufferable)],
+            "B" => asked.may[2][usize::from(!job.bufferable)],
+            _ => false,
+        };
+        let is_asked_for = match named.keys().next() {
+            _ if !takes_cards => asked.may[0][usize::from(!job.bufferable)],
+            Some(model) => may(model),
+            None => worker.cards.iter().any(|card| may(&card.model)),
+        };
+        is_asked_for && !is_late
     }
 
     /// Workers on which the task could start now; empty if it could not.

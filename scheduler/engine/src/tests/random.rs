@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use brasserie_common::resources::{NodeResources, ResourceAmount};
 use brasserie_common::rng::{Purpose, Rng};
-use brasserie_common::{CardUse, GpuShare, JobId, Processor, StatusBits, Time, WorkRequestSeq};
+use brasserie_common::{
+    CardChoice, CardUse, GpuShare, JobId, Processor, StatusBits, Time, WorkRequestSeq,
+};
 use brasserie_common_config::{
     Config, NodeOrder, ResourceId, ResourceLimit, SchedulerPolicy, WorkerSelector,
 };
@@ -406,7 +408,7 @@ impl Pair {
             self.plain.asked.remove(name);
             return self.engine.set_allowances(worker, None);
         }
-        let asked = [(); 2].map(|()| [(); 2].map(|()| !dice.chance(3)));
+        let asked = [(); 3].map(|()| [(); 2].map(|()| !dice.chance(3)));
         let delay = [0.0, 50.0][dice.below(2)];
         let of = |[bufferable, immediate]: [bool; 2]| Allowance {
             bufferable,
@@ -414,17 +416,24 @@ impl Pair {
             estimated_delay: delay,
             ..Allowance::NOTHING
         };
-        let cards = ["A", "B"].map(|model| (Processor::Cards(model.into()), of(asked[1])));
+        let of_model = |model: &str, at: usize| (Processor::Cards(model.into()), of(asked[at]));
+        let cards = [of_model("A", 1), of_model("B", 2)];
+        let chooses_cards = dice.chance(2);
         let all = cards.into_iter().chain([(Processor::Cpu, of(asked[0]))]);
         let longest = [f64::INFINITY, 65.0, 40.0][dice.below(3)];
         let asked = Asked {
             may: asked,
+            chooses_cards,
             delay,
             longest,
         };
         self.plain.asked.insert(name.to_owned(), asked);
         self.requests += 1;
         let allowances = Allowances::new(all).by(Some(WorkRequestSeq(self.requests)));
+        let allowances = allowances.with_cards(match chooses_cards {
+            true => CardChoice::Worker,
+            false => CardChoice::Scheduler,
+        });
         self.engine.set_allowances(worker, Some(allowances));
     }
 
@@ -556,7 +565,7 @@ impl Pair {
             self.next_job = placement.task.job.0 + 1;
             let charges = self.engine.charges(placement.task);
             let gpus = self.engine.gpus(placement.task).to_vec();
-            self.check_gpus(&key, placement.worker, &gpus);
+            self.check_gpus(&key, placement, &gpus);
             self.note_run(key, placement.worker, charges, gpus);
         }
         self.check_fixpoint();
@@ -595,8 +604,8 @@ impl Pair {
     }
 
     /// A task that is about to be noted got cards of its worker, in the amount that it needs, and what nobody else had of them.
-    fn check_gpus(&self, key: &Key, worker: WorkerIndex, gpus: &[GpuShare]) {
-        let worker = self.engine.pool.get(worker).unwrap();
+    fn check_gpus(&self, key: &Key, placement: Placement, gpus: &[GpuShare]) {
+        let worker = self.engine.pool.get(placement.worker).unwrap();
         let config = self.plain.config.as_ref().unwrap();
         let job = config.job(&key.0).unwrap();
         let cards = &worker.resources.cards;
@@ -613,7 +622,12 @@ impl Pair {
             false if all < 1000 && named.is_empty() => all,
             false => all.max(named.values().sum::<u32>() * 1000) / 1000 * 1000,
         };
-        assert_eq!(given, wanted, "{key:?}");
+        let told = self.engine.gpus_wanted(placement.task);
+        let told = told.map(|told| (told.need.amount() * 1000.0).round() as u32);
+        match self.plain.chooses_cards(worker.shard.as_str()) && wanted > 0 {
+            true => assert_eq!((given, told), (0, Some(wanted)), "{key:?}"),
+            false => assert_eq!((given, told), (wanted, None), "{key:?}"),
+        }
     }
 
     /// Whatever is known of a task is known by its name, also if its node is gone.

@@ -52,7 +52,10 @@ impl Association {
             s.running_task(&task.running);
             s.scheduler(task.requester);
             match &task.stage {
-                Stage::Queued { place, .. } => s.put(machine.queue.rank(*place)),
+                Stage::Queued { place, .. } => {
+                    let queue = &machine.queue;
+                    s.put((queue.rank(*place), queue.passes(*place)));
+                }
                 Stage::Live => s.put(true),
                 Stage::Ended(status) => s.reported(status),
             }

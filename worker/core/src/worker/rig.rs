@@ -67,6 +67,7 @@ pub(super) fn task(node: &str, run: i64) -> RunningTask {
         shard: Shard::try_from("shard").unwrap(),
         resources: Vec::new(),
         gpus: Vec::new(),
+        gpus_wanted: None,
         next_backoff: BackoffDuration::default(),
         suicide_kill_wait: Duration::from_millis(700),
         physical: None,

@@ -1,5 +1,6 @@
 //! Transcripts: what is heard, and exactly what is done.
 
+mod card_queue;
 mod cards;
 mod fetching;
 mod joining;

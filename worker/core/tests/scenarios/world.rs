@@ -167,6 +167,7 @@ impl World {
             shard: Shard::try_from("a").map_err(text)?,
             resources: Vec::new(),
             gpus: Vec::new(),
+            gpus_wanted: None,
             next_backoff: BackoffDuration::default(),
             suicide_kill_wait: Duration::from_secs(5),
             physical: None,

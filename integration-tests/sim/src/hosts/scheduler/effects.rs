@@ -1,5 +1,6 @@
 //! Performs what the core wants done, and notes it.
 
+use brasserie_common::cards::WHOLE_CARD;
 use brasserie_common::{
     CallId, CallOutcome, Health, RecordSeq, RequestId, ServiceAddress, WorkReply, WorkerId,
 };
@@ -13,7 +14,7 @@ use brasserie_worker_core::CallReply as WorkerCallReply;
 use super::{Asked, Asking, SchedulerOutput, StatusAsked, TAGS_A_PLACE, Turn};
 use crate::event_log::{
     Ask, CallTag, DeletedCounts, Fact, Happening, HistoryOf, RejectionKind, Run, SetMark, TaskId,
-    WaitExit,
+    WaitExit, WantedCards,
 };
 
 impl Turn<'_> {
@@ -248,6 +249,13 @@ impl Turn<'_> {
         let charges = charges.collect();
         let gpus = told.task.gpus.iter();
         let gpus = gpus.map(|share| (share.device.to_string(), share.milli));
+        if let Some(wanted) = &told.task.gpus_wanted {
+            let wanted = WantedCards {
+                milli: (wanted.need.amount() * f64::from(WHOLE_CARD)).round() as u32,
+                counts_as: wanted.counts_as.as_deref().map(str::to_owned),
+            };
+            self.log.push(Happening::WantsCards { run, wanted });
+        }
         self.log.push(Happening::Charged {
             worker,
             run,
