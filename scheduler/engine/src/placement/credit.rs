@@ -10,7 +10,6 @@ use brasserie_common_config::{Config, JobConfig, ResourceId};
 use super::demands::{Group, Refusal};
 use super::workers::{Pool, Worker};
 use crate::engine::Engine;
-use crate::statuses::gate::Gate;
 use crate::types::{Allowance, Allowances, Due, Eligibility, WorkFound, WorkerIndex};
 
 /// What a group of jobs is as work.
@@ -197,28 +196,19 @@ impl Engine {
     }
 
     /// What there is for a worker that asks for work, by the types of processors that jobs use there: tasks that are ready, whether or
-    /// not there is room for them, and those of them that would come too late.
+    /// not there is room for them, and those of them that would come too late. Looks at each group of jobs, not at the jobs.
     pub fn work_found(&self, worker: WorkerIndex) -> BTreeMap<Processor, WorkFound> {
         let mut found = BTreeMap::new();
         let Some(slot) = self.pool.get(worker) else {
             return found;
         };
-        for id in &self.configured {
-            let job = &self.jobs[id.index()];
-            let Some(demand) = self.pool.demands.get(job.demand) else {
-                continue;
-            };
+        for demand in self.pool.demands.iter().filter(|demand| demand.jobs > 0) {
             let of_type = found.entry(processor_of(&demand.cards, slot));
             let of_type: &mut WorkFound = of_type.or_default();
-            let columns = &self.columns[id.index()];
-            if !job.can_run || columns.gate != Gate::Open {
-                continue;
-            }
-            let ready = u64::from(columns.eligible);
-            of_type.ready += ready;
+            of_type.ready += demand.could_start;
             let is_late = demand.late.contains(worker.index());
             if is_late || slot.asked_for(&demand.work, &demand.cards) == Some(Refusal::Late) {
-                of_type.late += ready;
+                of_type.late += demand.could_start;
             }
         }
         found
