@@ -42,7 +42,7 @@ pub use turns::Turns;
 use amounts::Amounts;
 use turns::Turn;
 pub use workload::Relief;
-use workload::{Room, Workload};
+use workload::{CpuShare, ListedRun, Room, Workload};
 
 /// What a worker waits at least that is put off.
 pub const DEFERRED_DELAY: Duration = Duration::from_secs(1);
@@ -237,6 +237,7 @@ impl Credits {
         let mut missing = Vec::new();
         let before = std::mem::take(&mut self.listed);
         let mut unlisted = Vec::new();
+        let mut listed = Vec::new();
         let Some(newest) = self.newest.as_mut().filter(|_| known.is_told()) else {
             return missing;
         };
@@ -252,6 +253,10 @@ impl Credits {
             }
             if let Some(piece) = &sent.piece {
                 newest.count(now, (sent.invocation, piece), told);
+                listed.extend(told.map(|_| ListedRun {
+                    run: sent.invocation,
+                    share: CpuShare::of(piece),
+                }));
             }
             if told.is_some() {
                 self.listed.push(sent.invocation);
@@ -270,8 +275,9 @@ impl Credits {
                 missing.push(sent.invocation);
             }
         }
+        listed.sort_unstable();
         let workload = newest.workload.as_ref();
-        newest.explains_delay = workload.is_some_and(|workload| workload.explains_delay(request));
+        newest.explains_delay = workload.is_some_and(|w| w.explains_delay(request, &listed));
         self.listed.sort_unstable();
         unlisted.extend(&missing);
         unlisted.sort_unstable();

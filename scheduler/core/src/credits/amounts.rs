@@ -62,6 +62,10 @@ impl<'a> Piece<'a> {
         self.class
     }
 
+    pub(super) fn usage(&self) -> f64 {
+        self.usage
+    }
+
     pub(super) fn estimate(&self) -> f64 {
         self.estimate
     }

@@ -865,20 +865,28 @@ fn keeps_at(credits: &mut Credits, now: Time, piece: &Piece<'_>) -> bool {
 fn a_worker_that_tells_what_it_has_is_not_judged_by_its_delay() {
     // Its delay, what its tasks still take, the rule; and the delay that placement goes by.
     let simulated = DeadlineRule::Simulated;
-    let rows: [(f64, &[Told], DeadlineRule, f64); 6] = [
+    let rows: [(f64, &[Told], DeadlineRule, f64); 8] = [
         (
             20.0,
-            &[(15.0, Some(90.0)), (5.0, Some(50.0))],
+            &[(15.0, Some(9.0)), (5.0, Some(12.0))],
             simulated,
             0.0,
         ),
         // What delays it are tasks of other schedulers, or such as it does not tell of.
         (
             20.5,
-            &[(15.0, Some(90.0)), (5.0, Some(50.0))],
+            &[(15.0, Some(9.0)), (5.0, Some(12.0))],
             simulated,
             20.5,
         ),
+        // Those that are in time do not delay others.
+        (
+            20.0,
+            &[(15.0, Some(90.0)), (5.0, Some(4.0))],
+            simulated,
+            20.0,
+        ),
+        (100.0, &[(1000.0, Some(1e6))], simulated, 100.0),
         (20.0, &[(15.0, None), (5.0, Some(50.0))], simulated, 20.0),
         (20.0, &[], simulated, 20.0),
         (0.0, &[], simulated, 0.0),
@@ -893,16 +901,80 @@ fn a_worker_that_tells_what_it_has_is_not_judged_by_its_delay() {
         let allowance = credits.allowance(at(0), &CPU).expect("it asks");
         assert_eq!(allowance.estimated_delay, goes_by, "{delay} {tasks:?}");
         let hopeless = keeps(&mut credits, &within(&CPU, 50.0, 50));
-        let is_judged = deadlines == simulated && tasks.iter().any(|task| task.1.is_some());
+        let comes_first = |task: &Told| task.1.is_some_and(|deadline| deadline <= 50.0);
+        let is_judged = deadlines == simulated && tasks.iter().any(comes_first);
         assert_eq!(hopeless, !is_judged);
     }
     // Too many to simulate: the delay has to do.
-    let many: Vec<Told> = (0..257).map(|_| (1.0, Some(1000.0))).collect();
+    let many: Vec<Told> = (0..257).map(|_| (1.0, Some(0.5))).collect();
     for (tasks, goes_by) in [(&many[..256], 0.0), (&many[..], 10.0)] {
         let credits = with_workload_by(10.0, tasks, &patient());
         let allowance = credits.allowance(at(0), &CPU).expect("it asks");
         assert_eq!(allowance.estimated_delay, goes_by);
     }
+}
+
+/// On two CPUs, with tasks that would all be late: what each still takes, how much of a CPU it uses, and whether it is listed. The delay
+/// that placement goes by.
+fn delay_with(told: f64, tasks: &[(f64, f64, bool)]) -> f64 {
+    let known = tasks.iter().zip(1..).filter(|((.., listed), _)| *listed);
+    let known = known.map(|((remaining, ..), number)| KnownTask {
+        invocation: run(number),
+        remaining: Some(*remaining),
+        deadline: Some(0.5),
+    });
+    let wants = WorkDemand {
+        there: 2.0,
+        estimated_delay: told,
+        ..demand(CPU, [1000.0, 1.0, 1.0])
+    };
+    let asks = WorkRequest {
+        known: Some(known.collect()),
+        ..request(1, vec![wants])
+    };
+    let half = Some(Duration::from_millis(500));
+    let running: Vec<Sent<'_>> = (tasks.iter().zip(1..))
+        .map(|((remaining, usage, _), number)| Sent {
+            invocation: run(number),
+            piece: Some(Piece::new(
+                &CPU,
+                *usage,
+                *remaining,
+                Class::Bufferable,
+                half,
+            )),
+            acknowledged: None,
+        })
+        .collect();
+    let mut credits = Credits::default();
+    take_with(&mut credits, at(0), &asks, &patient(), &running);
+    // What is not listed is charged, which adds to its delay.
+    let on_their_way = tasks.iter().filter(|(.., listed)| !listed);
+    let charged: f64 = on_their_way
+        .map(|(work, usage, _)| work * usage / 2.0)
+        .sum();
+    let allowance = credits.allowance(at(0), &CPU).expect("it asks");
+    (allowance.estimated_delay - charged).max(0.0)
+}
+
+#[test]
+fn only_what_the_worker_counts_itself_explains_its_delay() {
+    // Both CPUs are taken for 20 s; and if one of them is not, somebody else's tasks delay it.
+    assert_eq!(
+        delay_with(20.0, &[(20.0, 1.0, true), (25.0, 1.0, true)]),
+        0.0
+    );
+    assert_eq!(delay_with(20.0, &[(50.0, 1.0, true)]), 20.0);
+    // The worker does not know yet what is on its way.
+    assert_eq!(
+        delay_with(20.0, &[(20.0, 1.0, true), (25.0, 1.0, false)]),
+        20.0
+    );
+    // A task that takes a part of a CPU keeps nobody away from it.
+    assert_eq!(
+        delay_with(20.0, &[(20.0, 1.0, true), (25.0, 0.5, true)]),
+        20.0
+    );
 }
 
 #[test]

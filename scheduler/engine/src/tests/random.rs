@@ -21,8 +21,8 @@ use crate::statuses::gate::Gate;
 use crate::work::Work;
 use crate::{
     AdoptOutcome, Allowance, Allowances, Due, Eligibility, Engine, HoldBack, NodeTable,
-    NodeTableBuilder, NodesOf, Placement, Reason, Restart, Row, Task, TaskState, Tries,
-    WorkFound, WorkerIndex,
+    NodeTableBuilder, NodesOf, Placement, Reason, Restart, Row, Task, TaskState, Tries, WorkFound,
+    WorkerIndex,
 };
 
 const JOBS: [&str; 5] = ["j0", "j1", "j2", "j3", "j4"];
