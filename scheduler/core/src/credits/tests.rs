@@ -553,6 +553,8 @@ fn storm(workers: usize, per_second: u32) -> (Vec<Time>, usize) {
         let (credits, now, seq, looked) = next.expect("a worker");
         *seq += 1;
         let asks = request(*seq, vec![demand(CPU, [0.0, 1.0, 1.0])]);
+        // As if each came alone.
+        turns.pass_on();
         let rules = (&policy, &mut turns);
         let heard = credits.hear(*now, rules, Readiness::MayWork, &asks);
         let reply = credits.reply().expect("it was heard");
@@ -624,6 +626,76 @@ fn whoever_asks_before_its_turn_keeps_it_and_takes_no_other() {
     assert_eq!(hear(&mut one, at(5001), 6), (Heard::TooMany, 999));
     assert_eq!(hear(&mut two, at(7001), 5), (Heard::ToLookAt, 0));
     assert_eq!(hear(&mut one, at(7001), 7), (Heard::ToLookAt, 0));
+}
+
+/// All requests of a moment, in order: what becomes of each, with how many runs it lists.
+fn come(turns: &mut Turns, now: Time, all: &mut [(Credits, usize)]) -> Vec<Heard> {
+    let policy = Policy {
+        max_requests_per_second: 1000,
+        ..patient()
+    };
+    let all = all.iter_mut().map(|(credits, runs)| {
+        let listed: Vec<i64> = (1..).take(*runs).collect();
+        let seq = credits.newest().map_or(1, |seq| seq.0 + 1);
+        let asks = knows(request(seq, vec![demand(CPU, [0.0, 1.0, 1.0])]), &listed);
+        credits.hear(now, (&policy, &mut *turns), Readiness::MayWork, &asks)
+    });
+    all.collect()
+}
+
+fn askers(count: usize, runs: usize) -> Vec<(Credits, usize)> {
+    vec![(Credits::default(), runs); count]
+}
+
+#[test]
+fn a_request_that_lists_many_runs_takes_the_turns_of_several() {
+    let mut turns = Turns::default();
+    let now = at(5000);
+    // The second before was quiet: that is what the long list takes.
+    let mut all = askers(1, 100_000);
+    all.extend(askers(1, 99));
+    let heard = come(&mut turns, now, &mut all);
+    assert_eq!(heard, [Heard::ToLookAt, Heard::TooMany]);
+    assert_eq!(turns.next(), at(5002));
+    // Who lists more when its turn has come pays for that.
+    turns.pass_on();
+    all[1].1 = 10_000;
+    let heard = come(&mut turns, at(5001), &mut all[1..]);
+    assert_eq!(heard, [Heard::ToLookAt]);
+    assert_eq!(turns.next(), at(5102));
+    // And who lists nothing of what it has.
+    let policy = Policy::default();
+    let asks = request(1, Vec::new());
+    Credits::charge_look(&policy, &mut turns, &asks, 500);
+    assert_eq!(turns.next(), at(5107));
+    Credits::charge_look(&policy, &mut turns, &asks, 99);
+    assert_eq!(turns.next(), at(5107));
+    // However few turns there are, others have theirs after ten seconds.
+    let policy = Policy {
+        max_requests_per_second: 1,
+        ..policy
+    };
+    Credits::charge_look(&policy, &mut turns, &asks, 100_000);
+    assert_eq!(turns.next(), at(15_107));
+}
+
+#[test]
+fn something_else_is_done_after_some_looks() {
+    let mut turns = Turns::default();
+    let mut all = askers(300, 0);
+    let heard = come(&mut turns, at(5000), &mut all);
+    assert_eq!(heard[..256], [Heard::ToLookAt; 256]);
+    assert_eq!(heard[256..], [Heard::TooMany; 44]);
+    let delay = all[299].0.reply().map(|reply| reply.request_delay);
+    assert_eq!(delay, Some(Duration::from_millis(20)));
+    // They keep their turns.
+    turns.pass_on();
+    let heard = come(&mut turns, at(5020), &mut all[256..]);
+    assert_eq!(heard, [Heard::ToLookAt; 44]);
+    // A long one is looked at if it is the first.
+    let mut turns = Turns::default();
+    let heard = come(&mut turns, at(5000), &mut askers(2, 30_000));
+    assert_eq!(heard, [Heard::ToLookAt, Heard::TooMany]);
 }
 
 #[test]

@@ -12,7 +12,8 @@ use brasserie_common::{
 use brasserie_scheduler_engine::{Placement, Task};
 
 use crate::credits::{
-    Apps, Class, DEFERRED_DELAY, Found, Heard, Known, Piece, Readiness, Relief, Sent, Turns,
+    Apps, Class, Credits, DEFERRED_DELAY, Found, Heard, Known, Piece, Readiness, Relief, Sent,
+    Turns,
 };
 use crate::effect::{Rejection, Reply};
 use crate::scheduler::Scheduler;
@@ -82,6 +83,11 @@ impl Asking {
     /// For fingerprints: when the next turn is nobody's.
     pub(crate) fn next_turn(&self) -> Time {
         self.turns.next()
+    }
+
+    /// For fingerprints: what was looked at since [`Scheduler::answer_requests`].
+    pub(crate) fn used_turns(&self) -> u32 {
+        self.turns.used()
     }
 
     /// For fingerprints: what it is waited for.
@@ -209,6 +215,8 @@ impl Scheduler {
             acknowledged: *since,
         });
         let policy = self.options().work.clone();
+        // What it does not list costs, too.
+        Credits::charge_look(&policy, &mut self.asking.turns, work, running.len());
         let Some(remote) = self.workers_mut().get_mut(shard) else {
             return;
         };
@@ -337,6 +345,7 @@ impl Scheduler {
 
     /// Once a turn, after what may start has started: fixes verdicts, and answers.
     pub(crate) fn answer_requests(&mut self, now: Time) {
+        self.asking.turns.pass_on();
         if !self.more_to_place {
             for shard in std::mem::take(&mut self.asking.pending) {
                 self.end_pass(now, &shard);
