@@ -58,7 +58,7 @@ impl Scheduler {
             if !self.is_known_there(now, shard, task, &listed) {
                 return;
             }
-            self.tasks_mut().make_running(task, invocation);
+            self.tasks_mut().confirm(now, task, invocation);
         } else {
             // A stored end beats a listed run of the same invocation: the worker only lacks the acknowledgement. But "lost" is
             // no end: the worker was cut off, and still runs it.
@@ -148,6 +148,7 @@ impl Scheduler {
             next_backoff: listed.next_backoff,
             kill_wait: listed.suicide_kill_wait,
             since: now,
+            confirmed: Some(now),
             queued: None,
             sent_for: listed.work.request,
             state: RunState::Running,

@@ -17,7 +17,6 @@ use crate::credits::{
 };
 use crate::effect::{Rejection, Reply};
 use crate::scheduler::Scheduler;
-use crate::tasks::RunState;
 
 /// A request is answered when what may start has started; if that takes longer, its worker hears that its verdicts are still to come.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
@@ -242,10 +241,7 @@ impl Scheduler {
         let on_shard = self.tasks().on_shard(shard);
         let runs = on_shard.into_iter().filter_map(|(task, invocation)| {
             let run = self.tasks().find(task, invocation)?;
-            let since = match run.state {
-                RunState::Running => Some(run.since),
-                RunState::Starting | RunState::Unsure => None,
-            };
+            let since = run.confirmed;
             let piece = known.is_weighed(invocation).then(|| {
                 let piece = self.piece_of(shard, task);
                 let left = |bound: Duration| bound.saturating_sub(now.since(run.since));
