@@ -116,11 +116,15 @@ pub enum Sabotage {
     DenyQueued,
     /// Tasks that may wait at a worker begin at once.
     BeginWithoutProcessors,
+    /// A worker is sent a task for what it asked none of.
+    SendForNothing,
+    /// A request for work that is put off sets a credit all the same.
+    CreditOfWhatIsPutOff,
 }
 
 impl Sabotage {
     /// Every one, in the order in which reports list them.
-    pub const ALL: [Sabotage; 55] = [
+    pub const ALL: [Sabotage; 57] = [
         Sabotage::SkipSequenceCheck,
         Sabotage::MarkRunningAfterSending,
         Sabotage::AcceptStatusInNew,
@@ -176,6 +180,8 @@ impl Sabotage {
         Sabotage::HideQueued,
         Sabotage::DenyQueued,
         Sabotage::BeginWithoutProcessors,
+        Sabotage::SendForNothing,
+        Sabotage::CreditOfWhatIsPutOff,
     ];
 
     /// The name on a command line and in reports.

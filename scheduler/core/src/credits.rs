@@ -483,6 +483,9 @@ impl Request {
         };
         (self.request_delay, self.deferred_delay) = (delay, delay);
         self.end();
+        if sabotage::on(Sabotage::CreditOfWhatIsPutOff) {
+            self.stage = Stage::Lingering(self.at + self.linger);
+        }
     }
 
     fn end(&mut self) {

@@ -25,7 +25,7 @@ const UNSURE: NetworkFaults = NetworkFaults {
 };
 
 /// In the order of the bugs.
-pub(super) const OF_WORK_FETCH: [Focus; 6] = [
+pub(super) const OF_WORK_FETCH: [Focus; 8] = [
     focus(
         Sabotage::RefillOnReplay,
         &["within_credit"],
@@ -75,5 +75,14 @@ pub(super) const OF_WORK_FETCH: [Focus; 6] = [
         Sabotage::BeginWithoutProcessors,
         &["within_processors"],
         ASKING,
+    ),
+    focus(Sabotage::SendForNothing, &["within_credit"], ASKING),
+    focus(
+        Sabotage::CreditOfWhatIsPutOff,
+        &["within_credit"],
+        Wanted {
+            faults: &[(FaultKind::SchedulerCrash, secs(30))],
+            ..ASKING
+        },
     ),
 ];
