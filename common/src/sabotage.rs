@@ -118,11 +118,15 @@ pub enum Sabotage {
     BeginWithoutProcessors,
     /// A worker chooses the cards of a task without a look at those that are in use.
     ChooseCardsBlindly,
+    /// A worker is sent a task for what it asked none of.
+    SendForNothing,
+    /// A request for work that is put off sets a credit all the same.
+    CreditOfWhatIsPutOff,
 }
 
 impl Sabotage {
     /// Every one, in the order in which reports list them.
-    pub const ALL: [Sabotage; 56] = [
+    pub const ALL: [Sabotage; 58] = [
         Sabotage::SkipSequenceCheck,
         Sabotage::MarkRunningAfterSending,
         Sabotage::AcceptStatusInNew,
@@ -179,6 +183,8 @@ impl Sabotage {
         Sabotage::DenyQueued,
         Sabotage::BeginWithoutProcessors,
         Sabotage::ChooseCardsBlindly,
+        Sabotage::SendForNothing,
+        Sabotage::CreditOfWhatIsPutOff,
     ];
 
     /// The name on a command line and in reports.

@@ -272,6 +272,22 @@ pub enum Happening {
         known: Option<Vec<InvocationId>>,
         linger: Duration,
     },
+    /// That was a request by itself, so the scheduler owes its sender an answer.
+    WorkAnswerOwed {
+        place: SchedulerPlace,
+        scheduler: SchedulerId,
+        worker: WorkerId,
+        seq: WorkRequestSeq,
+        call: CallTag,
+    },
+    /// The answer leaves the process, whatever it says.
+    WorkAnswered {
+        scheduler: SchedulerId,
+        worker: WorkerId,
+        call: CallTag,
+        /// `None`: the request was rejected.
+        seq: Option<WorkRequestSeq>,
+    },
     /// What the `runTask` that leaves next says of its task as a piece of work, if its worker has asked for any.
     SentAsWork {
         scheduler: SchedulerId,

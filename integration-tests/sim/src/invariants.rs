@@ -46,6 +46,7 @@ mod own_record_first;
 mod predecessor_is_dead;
 mod recorded_before_healthy;
 mod records_add_up;
+mod requests_are_answered;
 mod running_before_sent;
 mod running_until_acknowledged;
 mod safety_backoff;
@@ -216,11 +217,12 @@ fn registry() -> Vec<Box<dyn Law>> {
         Box::new(explain_is_true::ExplainIsTrue::default()),
         Box::new(orphans_end::OrphansEnd::default()),
         Box::new(limits_of_time::LimitsOfTime::default()),
-        Box::new(lists_what_it_has::ListsWhatItHas),
+        Box::new(lists_what_it_has::ListsWhatItHas::default()),
         Box::new(drains_quietly::DrainsQuietly::default()),
         Box::new(heartbeats_are_bounded::HeartbeatsAreBounded::default()),
         Box::new(calls_are_bounded::CallsAreBounded::default()),
         Box::new(joins_in_time::JoinsInTime::default()),
         Box::new(answered_once::AnsweredOnce::default()),
+        Box::new(requests_are_answered::RequestsAreAnswered::default()),
     ]
 }

@@ -42,9 +42,9 @@ pub use policy::{DeadlineRule, Policy};
 pub use turns::Turns;
 
 use amounts::Amounts;
-use turns::Turn;
+use turns::{Turn, turns_for};
 pub use workload::Relief;
-use workload::{Room, Workload};
+use workload::{CpuShare, ListedRun, Room, Workload};
 
 /// What a worker waits at least that is put off.
 pub const DEFERRED_DELAY: Duration = Duration::from_secs(1);
@@ -111,8 +111,8 @@ pub struct Credits {
     newest: Option<Request>,
     /// When one was looked at last.
     looked_at: Option<Time>,
-    /// When the next one will be, if it comes in time, as it came when all turns were taken.
-    turn: Option<Time>,
+    /// When the next one will be, if it comes in time, as it came when all turns were taken; and how many turns it was given.
+    turn: Option<(Time, u32)>,
     /// Runs that it listed last, of those that it has, in order.
     listed: Vec<InvocationId>,
     /// Runs that it has, and did not list once although it must, in order.
@@ -218,7 +218,7 @@ impl Credits {
             Readiness::MayWork if is_too_soon => {
                 (Heard::TooSoon, policy.request_delay(Duration::ZERO))
             }
-            Readiness::MayWork => match self.take_turn(now, policy, turns) {
+            Readiness::MayWork => match self.take_turn(now, (policy, turns), request) {
                 Turn::Now => (Heard::ToLookAt, Duration::ZERO),
                 Turn::Held(turn) | Turn::Nobodys(turn) => {
                     (Heard::TooMany, policy.request_delay(turn.since(now)))
@@ -233,14 +233,33 @@ impl Credits {
         heard
     }
 
-    fn take_turn(&mut self, now: Time, policy: &Policy, turns: &mut Turns) -> Turn {
-        let held = self.turn.and_then(|turn| Turn::held(now, turn));
-        let turn = held.unwrap_or_else(|| turns.take(now, policy.max_requests_per_second));
-        self.turn = match turn {
-            Turn::Held(turn) => Some(turn),
-            Turn::Now | Turn::Nobodys(_) => None,
+    fn take_turn(
+        &mut self,
+        now: Time,
+        (policy, turns): (&Policy, &mut Turns),
+        request: &WorkRequest,
+    ) -> Turn {
+        let per_second = policy.max_requests_per_second;
+        let wanted = turns_for(request.known.as_ref().map_or(0, Vec::len));
+        let held = self.turn.and_then(|(at, _)| Turn::held(now, at));
+        let turn = match (held, self.turn) {
+            (Some(Turn::Now), Some((_, paid))) => turns.take_held(now, per_second, wanted, paid),
+            (Some(turn), _) => turn,
+            (None, _) => turns.take(now, per_second, wanted),
+        };
+        self.turn = match (turn, held.and(self.turn)) {
+            (Turn::Held(at), Some((_, paid))) => Some((at, paid)),
+            (Turn::Held(at), None) => Some((at, wanted)),
+            (Turn::Now | Turn::Nobodys(_), _) => None,
         };
         turn
+    }
+
+    /// The look at a request went through so many runs, whether or not it lists them.
+    pub fn charge_look(policy: &Policy, turns: &mut Turns, request: &WorkRequest, runs: usize) {
+        let paid = turns_for(request.known.as_ref().map_or(0, Vec::len));
+        let more = turns_for(runs).saturating_sub(paid);
+        turns.charge(policy.max_requests_per_second, more);
     }
 
     /// The request that was just heard is looked at: what was sent and is not counted by the worker yet is charged. `running`: all that
@@ -258,6 +277,7 @@ impl Credits {
         let mut missing = Vec::new();
         let before = std::mem::take(&mut self.listed);
         let mut unlisted = Vec::new();
+        let mut listed = Vec::new();
         let Some(newest) = self.newest.as_mut().filter(|_| known.is_told()) else {
             return missing;
         };
@@ -273,6 +293,10 @@ impl Credits {
             }
             if let Some(piece) = &sent.piece {
                 newest.count(now, (sent.invocation, piece), told);
+                listed.extend(told.map(|_| ListedRun {
+                    run: sent.invocation,
+                    share: CpuShare::of(piece),
+                }));
             }
             if told.is_some() {
                 self.listed.push(sent.invocation);
@@ -291,8 +315,9 @@ impl Credits {
                 missing.push(sent.invocation);
             }
         }
+        listed.sort_unstable();
         let workload = newest.workload.as_ref();
-        newest.explains_delay = workload.is_some_and(|workload| workload.explains_delay(request));
+        newest.explains_delay = workload.is_some_and(|w| w.explains_delay(request, &listed));
         self.listed.sort_unstable();
         unlisted.extend(&missing);
         unlisted.sort_unstable();
@@ -480,6 +505,9 @@ impl Request {
         };
         (self.request_delay, self.deferred_delay) = (delay, delay);
         self.end();
+        if sabotage::on(Sabotage::CreditOfWhatIsPutOff) {
+            self.stage = Stage::Lingering(self.at + self.linger);
+        }
     }
 
     fn end(&mut self) {

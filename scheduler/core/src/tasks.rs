@@ -45,6 +45,8 @@ pub(crate) struct Run {
     pub(crate) next_backoff: BackoffDuration,
     pub(crate) kill_wait: Duration,
     pub(crate) since: Time,
+    /// When its worker said that it has it. `None`: it did not, even if it is taken to run until the worker denies it.
+    pub(crate) confirmed: Option<Time>,
     /// Before that, if this scheduler has started it. For people.
     pub(crate) queued: Option<Duration>,
     /// The worker's request for which it was sent.

@@ -480,6 +480,36 @@ fn requests_are_counted_by_what_became_of_them() {
 }
 
 #[test]
+fn a_run_that_its_worker_has_only_just_confirmed_need_not_be_listed() {
+    // It was sent long ago: whether the word of its start comes late, or it never came, and the worker is about to deny the run.
+    for outcome in [
+        CallOutcome::Done(CallReply::Empty),
+        CallOutcome::Unknown("cut off".to_owned()),
+    ] {
+        let mut asking = Asking::new(one_job(1, ""));
+        let (start, ..) = asking.script.take_start();
+        for _ in 0..130 {
+            asking.script.advance(Duration::from_secs(5));
+            let worker = asking.worker.clone();
+            asking.script.echo(&worker);
+            let is_check = |call: &Call| matches!(call, Call::Healthcheck { .. });
+            if (asking.script.calls.iter()).any(|(_, _, call, _)| is_check(call)) {
+                asking.script.answer_healthcheck(&worker);
+            }
+        }
+        asking.script.complete(start, outcome);
+        let is_question = |call: &Call| matches!(call, Call::NotifyIfTasksNotRunning { .. });
+        if let Some((question, ..)) = asking.script.take_call(is_question) {
+            let heard = CallOutcome::Done(CallReply::Empty);
+            asking.script.complete(question, heard);
+        }
+        asking.ask(0.0);
+        let counts = asking.counts();
+        assert_eq!((counts.looked_at, counts.missing_runs), (1, 0));
+    }
+}
+
+#[test]
 fn a_run_that_is_not_listed_any_more_is_told_and_nothing_else_happens() {
     let mut asking = ready(3, "");
     let (_, tasks) = asking.ask(100.0);

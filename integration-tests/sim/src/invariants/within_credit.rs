@@ -19,6 +19,8 @@ use crate::model::runs::Runs;
 use crate::view::World;
 
 const NAME: &str = "within_credit";
+/// Whoever has no verdicts by then is answered all the same.
+const ANSWER: Duration = Duration::from_secs(1);
 /// How long a request without verdicts stays good.
 const OPEN: Duration = Duration::from_secs(30);
 /// However long a worker would have its request stay good.
@@ -27,6 +29,8 @@ const LONGEST: Duration = Duration::from_secs(120);
 const SLACK: Duration = Duration::from_secs(1);
 /// Sums of what tasks take, as floats.
 const ROUNDING: f64 = 1e-6;
+/// However sums are rounded.
+const USED_UP: f64 = -2.0 * ROUNDING;
 
 /// What is left of a request for one type of processors; never less than the scheduler itself leaves.
 #[derive(Clone, Copy, Debug)]
@@ -39,9 +43,9 @@ struct Left {
 impl Left {
     fn of(demand: &WorkDemand) -> Self {
         Left {
-            secs: demand.instance_secs,
-            instances: demand.instances,
-            idle: demand.idle,
+            secs: from_the_start(demand.instance_secs),
+            instances: from_the_start(demand.instances),
+            idle: from_the_start(demand.idle),
         }
     }
 
@@ -64,6 +68,14 @@ impl Left {
     }
 }
 
+/// What was not asked for is not a sum that was rounded.
+fn from_the_start(amount: f64) -> f64 {
+    match amount > 0.0 {
+        true => amount,
+        false => USED_UP,
+    }
+}
+
 /// The newest request of an association.
 #[derive(Debug)]
 struct Credit {
@@ -76,6 +88,8 @@ struct Credit {
     known: Option<BTreeSet<InvocationId>>,
     /// Why nothing may be sent for it any more.
     is_over: Option<&'static str>,
+    /// Why nothing may be sent for it after this turn.
+    ends: Option<&'static str>,
 }
 
 /// A run as a piece of work.
@@ -175,7 +189,18 @@ impl WithinCredit {
                 run,
                 terms,
             } => return self.sent(when, (*scheduler, *worker), (*run, terms), world),
-            Happening::SchedulerTurn { .. } => self.turns += 1,
+            Happening::WorkAnswered {
+                scheduler,
+                worker,
+                seq: Some(seq),
+                ..
+            } => self.answered(when, (*scheduler, *worker), *seq, world),
+            Happening::SchedulerTurn { .. } => {
+                self.turns += 1;
+                for credit in self.credits.values_mut() {
+                    credit.is_over = credit.is_over.or(credit.ends.take());
+                }
+            }
             Happening::SchedulerStopped { scheduler, .. } => {
                 self.credits.retain(|(of, _), _| of != scheduler);
             }
@@ -212,6 +237,7 @@ impl WithinCredit {
             left: left.collect(),
             known: known.as_ref().map(|known| known.iter().copied().collect()),
             is_over: None,
+            ends: None,
         };
         self.credits.insert(of, credit);
     }
@@ -235,6 +261,11 @@ impl WithinCredit {
             return;
         };
         let mut verdicts = verdicts.iter().map(|(_, verdict)| verdict);
+        let is_put_off = |verdict: &WorkVerdict| *verdict == WorkVerdict::Deferred;
+        // It was not looked at, or all that it asked for was on its way.
+        if verdicts.len() > 0 && verdicts.clone().all(is_put_off) {
+            credit.ends.get_or_insert("it was put off");
+        }
         // Where something was sent for a type, more may follow.
         let is_final = |verdict: &WorkVerdict| match verdict {
             WorkVerdict::Pending | WorkVerdict::Granted(_) => false,
@@ -247,6 +278,22 @@ impl WithinCredit {
         };
         if verdicts.any(is_final) && credit.linger.is_zero() {
             credit.is_over.get_or_insert("it was not to linger");
+        }
+    }
+
+    /// Within a second a request is answered only once it has its verdicts; GRANTED may be told before.
+    fn answered(
+        &mut self,
+        when: Time,
+        of: (SchedulerId, WorkerId),
+        seq: WorkRequestSeq,
+        world: &World<'_>,
+    ) {
+        let sooner = drift::at_least(world, ANSWER);
+        let credit = self.credits.get_mut(&of);
+        let credit = credit.filter(|credit| credit.seq == seq && credit.linger.is_zero());
+        if let Some(credit) = credit.filter(|credit| when < credit.heard + sooner) {
+            credit.ends.get_or_insert("it was not to linger");
         }
     }
 
@@ -325,7 +372,7 @@ impl WithinCredit {
         // What was used up is used up: a sum of floats may not bring it back.
         for amount in [&mut left.secs, &mut left.instances, &mut left.idle] {
             if *amount <= ROUNDING {
-                *amount = amount.min(-2.0 * ROUNDING);
+                *amount = amount.min(USED_UP);
             }
         }
         Ok(())
@@ -449,6 +496,70 @@ mod tests {
         trial.sees(heard(1, (1000.0, 4.0, 1.0), &[]));
         trial.sees(sent_for(Some(1), 1, 1.0, false));
         trial.breaks(sent_for(Some(1), 2, 1.0, false), "is left of CPU");
+    }
+
+    #[test]
+    fn who_asks_for_nothing_is_sent_nothing() {
+        let mut trial = Trial::of(WithinCredit::default());
+        trial.sees(heard(1, (0.0, 0.0, 0.0), &[]));
+        trial.breaks(sent_for(Some(1), 1, 1.0, true), "is left of CPU");
+        let mut trial = Trial::of(WithinCredit::default());
+        trial.sees(heard(1, (1000.0, 4.0, 0.0), &[]));
+        trial.breaks(sent_for(Some(1), 1, 1.0, false), "is left of CPU");
+    }
+
+    fn told(verdict: WorkVerdict) -> Happening {
+        Happening::WorkTold {
+            place: crate::event_log::SchedulerPlace(0),
+            scheduler: sid(1),
+            worker: wid(1),
+            seq: WorkRequestSeq(1),
+            verdicts: vec![(Processor::Cpu, verdict)],
+        }
+    }
+
+    #[test]
+    fn what_is_put_off_sets_no_credit() {
+        let mut trial = Trial::of(WithinCredit::default());
+        trial.sees(heard(1, (1000.0, 4.0, 4.0), &[]));
+        trial
+            .sees(told(WorkVerdict::Deferred))
+            .sees(scheduler_turn());
+        trial.breaks(sent_for(Some(1), 1, 1.0, true), "it was put off");
+    }
+
+    #[test]
+    fn what_is_not_to_linger_is_over_with_its_verdicts() {
+        let asked = || {
+            let mut asks = heard(1, (1000.0, 4.0, 4.0), &[]);
+            if let Happening::WorkHeard { linger, .. } = &mut asks {
+                *linger = Duration::ZERO;
+            }
+            let mut trial = Trial::of(WithinCredit::default());
+            trial.sees(asks);
+            trial
+        };
+        let answered = || Happening::WorkAnswered {
+            scheduler: sid(1),
+            worker: wid(1),
+            call: crate::event_log::CallTag(1),
+            seq: Some(WorkRequestSeq(1)),
+        };
+        // Tasks that leave after the answer were placed before it.
+        let mut trial = asked();
+        trial
+            .sees(told(WorkVerdict::Granted(1)))
+            .sees(answered())
+            .sees(sent_for(Some(1), 1, 1.0, true))
+            .sees(scheduler_turn());
+        trial.breaks(sent_for(Some(1), 2, 1.0, true), "it was not to linger");
+        // What a heartbeat is answered, or who has waited for a second, may be told before all is placed.
+        let mut trial = asked();
+        trial
+            .sees(told(WorkVerdict::Granted(1)))
+            .sees(scheduler_turn());
+        trial.at(1).sees(answered()).sees(scheduler_turn());
+        trial.sees(sent_for(Some(1), 2, 1.0, true));
     }
 
     #[test]

@@ -508,4 +508,6 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     OF_WORK_FETCH[4],
     OF_WORK_FETCH[5],
     OF_WORK_FETCH[6],
+    OF_WORK_FETCH[7],
+    OF_WORK_FETCH[8],
 ];

@@ -26,7 +26,7 @@ const UNSURE: NetworkFaults = NetworkFaults {
 };
 
 /// In the order of the bugs.
-pub(super) const OF_WORK_FETCH: [Focus; 7] = [
+pub(super) const OF_WORK_FETCH: [Focus; 9] = [
     focus(
         Sabotage::RefillOnReplay,
         &["within_credit"],
@@ -82,6 +82,15 @@ pub(super) const OF_WORK_FETCH: [Focus; 7] = [
         &["within_machines"],
         Wanted {
             machines: Machines::Measured,
+            ..ASKING
+        },
+    ),
+    focus(Sabotage::SendForNothing, &["within_credit"], ASKING),
+    focus(
+        Sabotage::CreditOfWhatIsPutOff,
+        &["within_credit"],
+        Wanted {
+            faults: &[(FaultKind::SchedulerCrash, secs(30))],
             ..ASKING
         },
     ),

@@ -1,6 +1,7 @@
 //! The engine alone, on the paper's workload: what an event costs, what a whole pass costs, how much of the slots' time is used, how much
 //! memory nodes and jobs take, and how fast it answers while nothing is free. Beside it, a scheduler that looks at everything.
 
+mod asking;
 mod brute;
 mod measures;
 mod meter;
@@ -25,6 +26,8 @@ pub enum Part {
     Waiting,
     /// A node table in slices
     Refresh,
+    /// What workers that ask for work are told
+    Asking,
 }
 
 /// How big.
@@ -48,6 +51,7 @@ pub fn measure(scale: Scale, parts: &[Part]) -> Report {
         Part::Throughput,
         Part::Waiting,
         Part::Refresh,
+        Part::Asking,
     ];
     let chosen = all
         .iter()
@@ -62,6 +66,7 @@ pub fn measure(scale: Scale, parts: &[Part]) -> Report {
             Part::Memory => measures::memory(scale),
             Part::Waiting => measures::waiting(scale),
             Part::Refresh => measures::refresh(scale),
+            Part::Asking => asking::asking(scale),
         });
     }
     Report::new("schedule", "brute force", lines)

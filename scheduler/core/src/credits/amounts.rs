@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::work::DEFAULT_ESTIMATE;
 use brasserie_common::{Processor, WorkDemand};
 
 /// A task that takes longer counts as if it took this: thirty years, so that sums stay finite.
 const MAX_ESTIMATE: f64 = 1e9;
-/// What a request gets at most, however much it asks for: 28 days of one processor.
+/// What a request that asks for seconds gets at most, however many: 28 days of one processor. One that asks for instances is not bounded by
+/// seconds, as long as instances are left: each task takes what it uses of them, however long it is.
 const MAX_INSTANCE_SECS: f64 = 28.0 * 86_400.0;
 /// More than any worker has of one type, or a task takes.
 const MAX_INSTANCES: f64 = 1e6;
@@ -62,6 +64,10 @@ impl<'a> Piece<'a> {
         self.class
     }
 
+    pub(super) fn usage(&self) -> f64 {
+        self.usage
+    }
+
     pub(super) fn estimate(&self) -> f64 {
         self.estimate
     }
@@ -98,9 +104,13 @@ impl Amounts {
     }
 
     pub(super) fn are_left_for(&self, class: Class) -> bool {
+        let is_left = |amount: f64| match sabotage::on(Sabotage::SendForNothing) {
+            true => amount >= 0.0,
+            false => amount > 0.0,
+        };
         match class {
-            Class::Bufferable => self.instances > 0.0 || self.secs > 0.0,
-            Class::Immediate => self.idle > 0.0,
+            Class::Bufferable => is_left(self.instances) || is_left(self.secs),
+            Class::Immediate => is_left(self.idle),
         }
     }
 

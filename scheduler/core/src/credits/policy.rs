@@ -21,7 +21,7 @@ pub enum DeadlineRule {
 pub struct Policy {
     /// A worker that asks again sooner is not looked at. Zero: it may ask as often as it likes.
     pub min_request_interval: Duration,
-    /// So many requests a second are looked at, of all workers. 0: as many as come.
+    /// So many requests a second are looked at, of all workers; each hundred runs that one lists count as one more. 0: as many as come.
     pub max_requests_per_second: u32,
     /// However long a worker would have its request stay good.
     pub max_linger: Duration,
@@ -40,7 +40,8 @@ impl Default for Policy {
             // Tasks that may not wait are sent for idle processors alone, so none of them begins sooner after the end of the last: it is
             // short beside a task worth sending. What all workers together cost is bounded below.
             min_request_interval: Duration::from_millis(10),
-            // A look costs some tens of microseconds, and a millisecond for each thousand runs that are listed.
+            // A look costs some tens of microseconds, and as much for each hundred runs, which count as a request: so all of them together
+            // take a tenth of a processor at most.
             max_requests_per_second: 1000,
             max_linger: Duration::from_secs(120),
             deferred_delay: DEFERRED_DELAY,

@@ -24,7 +24,10 @@ impl Credits {
         s.put(*supply);
         s.opt(newest.as_ref(), |s, newest| newest.shape(s));
         s.opt(*looked_at, Shape::time);
-        s.opt(*turn, Shape::time);
+        s.opt(*turn, |s, (at, turns)| {
+            s.time(at);
+            s.put(turns);
+        });
         s.each(listed, |s, run| s.invocation(*run));
     }
 }

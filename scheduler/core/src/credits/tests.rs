@@ -583,6 +583,8 @@ fn storm(workers: usize, per_second: u32) -> (Vec<Time>, usize) {
         let (credits, now, seq, looked) = next.expect("a worker");
         *seq += 1;
         let asks = request(*seq, vec![demand(CPU, [0.0, 1.0, 1.0])]);
+        // As if each came alone.
+        turns.pass_on();
         let rules = (&policy, &mut turns);
         let heard = credits.hear(*now, rules, Readiness::MayWork, &asks);
         let reply = credits.reply().expect("it was heard");
@@ -654,6 +656,76 @@ fn whoever_asks_before_its_turn_keeps_it_and_takes_no_other() {
     assert_eq!(hear(&mut one, at(5001), 6), (Heard::TooMany, 999));
     assert_eq!(hear(&mut two, at(7001), 5), (Heard::ToLookAt, 0));
     assert_eq!(hear(&mut one, at(7001), 7), (Heard::ToLookAt, 0));
+}
+
+/// All requests of a moment, in order: what becomes of each, with how many runs it lists.
+fn come(turns: &mut Turns, now: Time, all: &mut [(Credits, usize)]) -> Vec<Heard> {
+    let policy = Policy {
+        max_requests_per_second: 1000,
+        ..patient()
+    };
+    let all = all.iter_mut().map(|(credits, runs)| {
+        let listed: Vec<i64> = (1..).take(*runs).collect();
+        let seq = credits.newest().map_or(1, |seq| seq.0 + 1);
+        let asks = knows(request(seq, vec![demand(CPU, [0.0, 1.0, 1.0])]), &listed);
+        credits.hear(now, (&policy, &mut *turns), Readiness::MayWork, &asks)
+    });
+    all.collect()
+}
+
+fn askers(count: usize, runs: usize) -> Vec<(Credits, usize)> {
+    vec![(Credits::default(), runs); count]
+}
+
+#[test]
+fn a_request_that_lists_many_runs_takes_the_turns_of_several() {
+    let mut turns = Turns::default();
+    let now = at(5000);
+    // The second before was quiet: that is what the long list takes.
+    let mut all = askers(1, 100_000);
+    all.extend(askers(1, 99));
+    let heard = come(&mut turns, now, &mut all);
+    assert_eq!(heard, [Heard::ToLookAt, Heard::TooMany]);
+    assert_eq!(turns.next(), at(5002));
+    // Who lists more when its turn has come pays for that.
+    turns.pass_on();
+    all[1].1 = 10_000;
+    let heard = come(&mut turns, at(5001), &mut all[1..]);
+    assert_eq!(heard, [Heard::ToLookAt]);
+    assert_eq!(turns.next(), at(5102));
+    // And who lists nothing of what it has.
+    let policy = Policy::default();
+    let asks = request(1, Vec::new());
+    Credits::charge_look(&policy, &mut turns, &asks, 500);
+    assert_eq!(turns.next(), at(5107));
+    Credits::charge_look(&policy, &mut turns, &asks, 99);
+    assert_eq!(turns.next(), at(5107));
+    // However few turns there are, others have theirs after ten seconds.
+    let policy = Policy {
+        max_requests_per_second: 1,
+        ..policy
+    };
+    Credits::charge_look(&policy, &mut turns, &asks, 100_000);
+    assert_eq!(turns.next(), at(15_107));
+}
+
+#[test]
+fn something_else_is_done_after_some_looks() {
+    let mut turns = Turns::default();
+    let mut all = askers(300, 0);
+    let heard = come(&mut turns, at(5000), &mut all);
+    assert_eq!(heard[..256], [Heard::ToLookAt; 256]);
+    assert_eq!(heard[256..], [Heard::TooMany; 44]);
+    let delay = all[299].0.reply().map(|reply| reply.request_delay);
+    assert_eq!(delay, Some(Duration::from_millis(20)));
+    // They keep their turns.
+    turns.pass_on();
+    let heard = come(&mut turns, at(5020), &mut all[256..]);
+    assert_eq!(heard, [Heard::ToLookAt; 44]);
+    // A long one is looked at if it is the first.
+    let mut turns = Turns::default();
+    let heard = come(&mut turns, at(5000), &mut askers(2, 30_000));
+    assert_eq!(heard, [Heard::ToLookAt, Heard::TooMany]);
 }
 
 #[test]
@@ -942,20 +1014,28 @@ fn keeps_at(credits: &mut Credits, now: Time, piece: &Piece<'_>) -> bool {
 fn a_worker_that_tells_what_it_has_is_not_judged_by_its_delay() {
     // Its delay, what its tasks still take, the rule; and the delay that placement goes by.
     let simulated = DeadlineRule::Simulated;
-    let rows: [(f64, &[Told], DeadlineRule, f64); 6] = [
+    let rows: [(f64, &[Told], DeadlineRule, f64); 8] = [
         (
             20.0,
-            &[(15.0, Some(90.0)), (5.0, Some(50.0))],
+            &[(15.0, Some(9.0)), (5.0, Some(12.0))],
             simulated,
             0.0,
         ),
         // What delays it are tasks of other schedulers, or such as it does not tell of.
         (
             20.5,
-            &[(15.0, Some(90.0)), (5.0, Some(50.0))],
+            &[(15.0, Some(9.0)), (5.0, Some(12.0))],
             simulated,
             20.5,
         ),
+        // Those that are in time do not delay others.
+        (
+            20.0,
+            &[(15.0, Some(90.0)), (5.0, Some(4.0))],
+            simulated,
+            20.0,
+        ),
+        (100.0, &[(1000.0, Some(1e6))], simulated, 100.0),
         (20.0, &[(15.0, None), (5.0, Some(50.0))], simulated, 20.0),
         (20.0, &[], simulated, 20.0),
         (0.0, &[], simulated, 0.0),
@@ -970,16 +1050,80 @@ fn a_worker_that_tells_what_it_has_is_not_judged_by_its_delay() {
         let allowance = credits.allowance(at(0), &CPU).expect("it asks");
         assert_eq!(allowance.estimated_delay, goes_by, "{delay} {tasks:?}");
         let hopeless = keeps(&mut credits, &within(&CPU, 50.0, 50));
-        let is_judged = deadlines == simulated && tasks.iter().any(|task| task.1.is_some());
+        let comes_first = |task: &Told| task.1.is_some_and(|deadline| deadline <= 50.0);
+        let is_judged = deadlines == simulated && tasks.iter().any(comes_first);
         assert_eq!(hopeless, !is_judged);
     }
     // Too many to simulate: the delay has to do.
-    let many: Vec<Told> = (0..257).map(|_| (1.0, Some(1000.0))).collect();
+    let many: Vec<Told> = (0..257).map(|_| (1.0, Some(0.5))).collect();
     for (tasks, goes_by) in [(&many[..256], 0.0), (&many[..], 10.0)] {
         let credits = with_workload_by(10.0, tasks, &patient());
         let allowance = credits.allowance(at(0), &CPU).expect("it asks");
         assert_eq!(allowance.estimated_delay, goes_by);
     }
+}
+
+/// On two CPUs, with tasks that would all be late: what each still takes, how much of a CPU it uses, and whether it is listed. The delay
+/// that placement goes by.
+fn delay_with(told: f64, tasks: &[(f64, f64, bool)]) -> f64 {
+    let known = tasks.iter().zip(1..).filter(|((.., listed), _)| *listed);
+    let known = known.map(|((remaining, ..), number)| KnownTask {
+        invocation: run(number),
+        remaining: Some(*remaining),
+        deadline: Some(0.5),
+    });
+    let wants = WorkDemand {
+        there: 2.0,
+        estimated_delay: told,
+        ..demand(CPU, [1000.0, 1.0, 1.0])
+    };
+    let asks = WorkRequest {
+        known: Some(known.collect()),
+        ..request(1, vec![wants])
+    };
+    let half = Some(Duration::from_millis(500));
+    let running: Vec<Sent<'_>> = (tasks.iter().zip(1..))
+        .map(|((remaining, usage, _), number)| Sent {
+            invocation: run(number),
+            piece: Some(Piece::new(
+                &CPU,
+                *usage,
+                *remaining,
+                Class::Bufferable,
+                half,
+            )),
+            acknowledged: None,
+        })
+        .collect();
+    let mut credits = Credits::default();
+    take_with(&mut credits, at(0), &asks, &patient(), &running);
+    // What is not listed is charged, which adds to its delay.
+    let on_their_way = tasks.iter().filter(|(.., listed)| !listed);
+    let charged: f64 = on_their_way
+        .map(|(work, usage, _)| work * usage / 2.0)
+        .sum();
+    let allowance = credits.allowance(at(0), &CPU).expect("it asks");
+    (allowance.estimated_delay - charged).max(0.0)
+}
+
+#[test]
+fn only_what_the_worker_counts_itself_explains_its_delay() {
+    // Both CPUs are taken for 20 s; and if one of them is not, somebody else's tasks delay it.
+    assert_eq!(
+        delay_with(20.0, &[(20.0, 1.0, true), (25.0, 1.0, true)]),
+        0.0
+    );
+    assert_eq!(delay_with(20.0, &[(50.0, 1.0, true)]), 20.0);
+    // The worker does not know yet what is on its way.
+    assert_eq!(
+        delay_with(20.0, &[(20.0, 1.0, true), (25.0, 1.0, false)]),
+        20.0
+    );
+    // A task that takes a part of a CPU keeps nobody away from it.
+    assert_eq!(
+        delay_with(20.0, &[(20.0, 1.0, true), (25.0, 0.5, true)]),
+        20.0
+    );
 }
 
 #[test]

@@ -46,6 +46,29 @@ pub enum Relief {
     MoreTime,
 }
 
+/// A run that the worker has listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ListedRun {
+    pub(super) run: InvocationId,
+    pub(super) share: CpuShare,
+}
+
+/// Whether a task keeps a CPU from all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum CpuShare {
+    All,
+    Part,
+}
+
+impl CpuShare {
+    pub(super) fn of(piece: &Piece<'_>) -> Self {
+        match piece.usage() < 1.0 {
+            true => CpuShare::Part,
+            false => CpuShare::All,
+        }
+    }
+}
+
 /// Whether a workload tells all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
@@ -142,11 +165,32 @@ impl Workload {
         self.ends.get_or_insert_with(|| edf(cpus, jobs)).clone()
     }
 
-    /// Whether all that the worker says of its delay is here. It may have tasks of other schedulers, too, of which nobody tells.
-    pub(super) fn explains_delay(&self, request: &WorkRequest) -> bool {
+    /// Whether these runs alone, which the worker has listed, delay others for as long as it says. It may have tasks of other schedulers,
+    /// too, of which nobody tells. As the worker counts: tasks that take whole CPUs and would be late, each on the one that is free first.
+    pub(super) fn explains_delay(&self, request: &WorkRequest, listed: &[ListedRun]) -> bool {
         let delay = demand_for_cpu(request).map_or(0.0, |cpu| sound(cpu.estimated_delay));
-        let remaining: f64 = self.jobs.iter().map(|job| job.remaining).sum();
-        remaining / self.cpus as f64 >= delay
+        if delay <= 0.0 {
+            return true;
+        }
+        let all = self.runs.iter().zip(&self.jobs);
+        let (jobs, shares): (Vec<EdfJob>, Vec<CpuShare>) = all
+            .filter_map(|(run, job)| {
+                let place = listed.binary_search_by_key(run, |listed| listed.run).ok()?;
+                Some((*job, listed[place].share))
+            })
+            .unzip();
+        let ends = edf(self.cpus, &jobs);
+        let is_counted = |(end, share): &(&EdfEnd, CpuShare)| end.misses && *share == CpuShare::All;
+        let ends = ends.iter().zip(shares);
+        let late = ends.zip(jobs).filter(|(of, _)| is_counted(of));
+        let mut late: Vec<EdfJob> = late.map(|(_, job)| job).collect();
+        // It comes last, and begins where all are busy no longer.
+        late.push(EdfJob {
+            remaining: 0.0,
+            deadline: f64::INFINITY,
+        });
+        let first_free = edf(self.cpus, &late).pop();
+        first_free.is_some_and(|end| end.completion >= delay)
     }
 
     /// Whether all stay as they are with this task, and it makes its own deadline, if it can be made at all.

@@ -30,6 +30,7 @@ impl Scheduler {
             s.put((request, shard, seq));
         });
         s.deadline(self.asking.next_turn());
+        s.put(self.asking.used_turns());
         s.put(self.estimates.is_learning());
         for (job, seconds) in self.estimates.learned() {
             s.put((job, seconds));

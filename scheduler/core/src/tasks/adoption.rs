@@ -58,7 +58,7 @@ impl Scheduler {
             if !self.is_known_there(now, shard, task, &listed) {
                 return;
             }
-            self.tasks_mut().make_running(task, invocation);
+            self.tasks_mut().confirm(now, task, invocation);
             let is_it = |run: &Run| run.invocation == invocation;
             if self.tasks().run(task).is_some_and(is_it) {
                 self.engine_mut().learn_gpus(task, &listed.gpus);
@@ -152,6 +152,7 @@ impl Scheduler {
             next_backoff: listed.next_backoff,
             kill_wait: listed.suicide_kill_wait,
             since: now,
+            confirmed: Some(now),
             queued: None,
             sent_for: listed.work.request,
             state: RunState::Running,

@@ -113,6 +113,7 @@ impl Scheduler {
             next_backoff: listed.next_backoff,
             kill_wait: listed.suicide_kill_wait,
             since: now,
+            confirmed: Some(now),
             queued: None,
             sent_for: listed.work.request,
             state: RunState::Running,

@@ -52,6 +52,7 @@ impl Scheduler {
             next_backoff: self.engine().next_backoff(task),
             kill_wait: self.options().timeouts.suicide_task_kill_wait,
             since: now,
+            confirmed: None,
             queued: self.queued(task),
             sent_for: self.spend_credit(now, &shard, (task, invocation)),
             state: RunState::Starting,
@@ -117,7 +118,7 @@ impl Scheduler {
         let is_starting = |run: &Run| run.state == RunState::Starting;
         if self.tasks().find(task, invocation).is_some_and(is_starting) {
             match outcome {
-                CallOutcome::Done(_) => self.tasks_mut().make_running(task, invocation),
+                CallOutcome::Done(_) => self.tasks_mut().confirm(now, task, invocation),
                 CallOutcome::Unknown(_) if sabotage::on(Sabotage::RetrySentInvocation) => {
                     self.send_start(now, shard, task, invocation);
                 }

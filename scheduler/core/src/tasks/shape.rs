@@ -73,6 +73,8 @@ impl Run {
             kill_wait,
             // It is shown only.
             since: _,
+            // Only for what people hear of what a worker does not list.
+            confirmed: _,
             // It is only kept with the end.
             queued: _,
             sent_for,

@@ -86,7 +86,15 @@ impl Tasks {
     }
 
     /// Its worker says that it runs.
-    pub(crate) fn make_running(&mut self, task: Task, invocation: InvocationId) {
+    pub(crate) fn confirm(&mut self, now: Time, task: Task, invocation: InvocationId) {
+        self.make_running(task, invocation);
+        if let Some(run) = self.find_mut(task, invocation) {
+            run.confirmed.get_or_insert(now);
+        }
+    }
+
+    /// It is taken to run.
+    fn make_running(&mut self, task: Task, invocation: InvocationId) {
         let Some(run) = self.find_mut(task, invocation) else {
             return;
         };

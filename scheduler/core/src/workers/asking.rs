@@ -12,11 +12,11 @@ use brasserie_common::{
 use brasserie_scheduler_engine::{Placement, Task};
 
 use crate::credits::{
-    Apps, Class, DEFERRED_DELAY, Found, Heard, Known, Piece, Readiness, Relief, Sent, Turns,
+    Apps, Class, Credits, DEFERRED_DELAY, Found, Heard, Known, Piece, Readiness, Relief, Sent,
+    Turns,
 };
 use crate::effect::{Rejection, Reply};
 use crate::scheduler::Scheduler;
-use crate::tasks::RunState;
 
 /// A request is answered when what may start has started; if that takes longer, its worker hears that its verdicts are still to come.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
@@ -82,6 +82,11 @@ impl Asking {
     /// For fingerprints: when the next turn is nobody's.
     pub(crate) fn next_turn(&self) -> Time {
         self.turns.next()
+    }
+
+    /// For fingerprints: what was looked at since [`Scheduler::answer_requests`].
+    pub(crate) fn used_turns(&self) -> u32 {
+        self.turns.used()
     }
 
     /// For fingerprints: what it is waited for.
@@ -215,6 +220,8 @@ impl Scheduler {
             acknowledged: *since,
         });
         let policy = self.options().work.clone();
+        // What it does not list costs, too.
+        Credits::charge_look(&policy, &mut self.asking.turns, work, running.len());
         let Some(remote) = self.workers_mut().get_mut(shard) else {
             return;
         };
@@ -240,10 +247,7 @@ impl Scheduler {
         let on_shard = self.tasks().on_shard(shard);
         let runs = on_shard.into_iter().filter_map(|(task, invocation)| {
             let run = self.tasks().find(task, invocation)?;
-            let since = match run.state {
-                RunState::Running => Some(run.since),
-                RunState::Starting | RunState::Unsure => None,
-            };
+            let since = run.confirmed;
             let piece = known.is_weighed(invocation).then(|| {
                 let piece = self.piece_of(shard, task);
                 let left = |bound: Duration| bound.saturating_sub(now.since(run.since));
@@ -343,6 +347,7 @@ impl Scheduler {
 
     /// Once a turn, after what may start has started: fixes verdicts, and answers.
     pub(crate) fn answer_requests(&mut self, now: Time) {
+        self.asking.turns.pass_on();
         if !self.more_to_place {
             for shard in std::mem::take(&mut self.asking.pending) {
                 self.end_pass(now, &shard);

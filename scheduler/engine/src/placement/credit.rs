@@ -12,7 +12,6 @@ use super::demands::{Group, Refusal};
 use super::running::RunCards;
 use super::workers::{Pool, Worker};
 use crate::engine::Engine;
-use crate::statuses::gate::Gate;
 use crate::types::{Allowance, Allowances, Due, Eligibility, Task, WorkFound, WorkerIndex};
 
 /// What a group of jobs is as work.
@@ -268,24 +267,16 @@ impl Engine {
     }
 
     /// What there is for a worker that asks for work, by the types of processors that jobs use there: tasks that are ready, whether or
-    /// not there is room for them, and those of them that would come too late.
+    /// not there is room for them, and those of them that would come too late. Looks at each group of jobs, not at the jobs.
     pub fn work_found(&self, worker: WorkerIndex) -> BTreeMap<Processor, WorkFound> {
         let mut found = BTreeMap::new();
         let Some(slot) = self.pool.get(worker) else {
             return found;
         };
-        for id in &self.configured {
-            let job = &self.jobs[id.index()];
-            let Some(demand) = self.pool.demands.get(job.demand) else {
-                continue;
-            };
-            let columns = &self.columns[id.index()];
-            let ready = match job.can_run && columns.gate == Gate::Open {
-                true => u64::from(columns.eligible),
-                false => 0,
-            };
+        let allowances = slot.allowances.as_ref();
+        for demand in self.pool.demands.iter().filter(|demand| demand.jobs > 0) {
+            let ready = demand.could_start;
             let is_late = demand.late.contains(worker.index());
-            let allowances = slot.allowances.as_ref();
             for processor in slot.processors_of(&demand.cards) {
                 let refusal = allowances.map(|all| demand.work.refusal(all.of(&processor)));
                 let of_type: &mut WorkFound = found.entry(processor).or_default();

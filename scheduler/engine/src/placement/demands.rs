@@ -50,6 +50,8 @@ pub(crate) struct Demand {
     pub(crate) over_fixed_limits: bool,
     /// Jobs of the group with a task that is ready.
     pub(crate) active: BitTree,
+    /// Tasks of its jobs that could start but for slots. Invariant: the sum of what [`Pool::counted`] has of them.
+    pub(super) could_start: u64,
 }
 
 /// Why a worker cannot take a task now.
@@ -121,6 +123,7 @@ impl Demand {
             late: BitTree::default(),
             feasible: BitTree::default(),
             active: BitTree::default(),
+            could_start: 0,
         }
     }
 
@@ -223,6 +226,7 @@ impl Pool {
         self.demands.clear();
         self.groups.clear();
         self.vacant.clear();
+        self.counted.clear();
     }
 
     /// The group of a job, and whether nobody was in it before: then [`Pool::update_demand`] follows, once the workers have their limits.
@@ -267,6 +271,7 @@ impl Pool {
 
     /// A job leaves its group, which ends with the last one.
     pub(crate) fn leave(&mut self, job: JobId, group: usize) {
+        self.count(job, group, 0);
         let demand = &mut self.demands[group];
         demand.active.remove(job.index());
         demand.jobs -= 1;
@@ -277,6 +282,21 @@ impl Pool {
             self.groups.remove(&demand.key);
             self.vacant.push(group);
         }
+    }
+
+    /// So many tasks of a job of a group could start but for slots.
+    pub(crate) fn count(&mut self, job: JobId, group: usize, tasks: u32) {
+        if self.counted.len() <= job.index() {
+            if tasks == 0 {
+                return;
+            }
+            self.counted.resize(job.index() + 1, 0);
+        }
+        let Some(demand) = self.demands.get_mut(group) else {
+            return;
+        };
+        let before = std::mem::replace(&mut self.counted[job.index()], tasks);
+        demand.could_start = demand.could_start - u64::from(before) + u64::from(tasks);
     }
 
     /// Computes which workers can serve a demand that is new.

@@ -377,7 +377,7 @@ impl Engine {
         is_hopeless(before) != is_hopeless(state)
     }
 
-    /// Tells the pool whether the job has anything to try.
+    /// Tells the pool whether the job has anything to try, and how many of its tasks could start but for slots.
     pub(crate) fn sync_active(&mut self, id: JobId) {
         match self.side {
             Side::InForce => {}
@@ -385,11 +385,17 @@ impl Engine {
             Side::Next => return,
         }
         let job = &self.jobs[id.index()];
+        let columns = &self.columns[id.index()];
+        let is_open = job.config.is_some() && columns.gate == Gate::Open;
+        let could_start = match is_open && job.can_run {
+            true => columns.eligible,
+            false => 0,
+        };
+        self.pool.count(id, job.demand, could_start);
         let Some(demand) = self.pool.demands.get_mut(job.demand) else {
             return;
         };
-        let columns = &self.columns[id.index()];
-        if columns.ready.is_empty() || job.config.is_none() || columns.gate != Gate::Open {
+        if columns.ready.is_empty() || !is_open {
             demand.active.remove(id.index());
         } else {
             demand.active.insert(id.index());

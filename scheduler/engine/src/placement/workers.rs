@@ -68,6 +68,8 @@ pub(crate) struct Pool {
     pub(super) groups: SeededMap<String, usize>,
     /// Demands that no job has any more.
     pub(super) vacant: Vec<usize>,
+    /// By job: how many of its tasks stand in what its group could start.
+    pub(super) counted: Vec<u32>,
     /// The next placement looks here first.
     cursor: usize,
 }

@@ -16,11 +16,14 @@ use proptest::prelude::*;
 
 use super::plain::{Asked, Key, Plain, PlainRun};
 use super::world::*;
+use crate::placement::credit::processor_of;
+use crate::placement::demands::Refusal;
 use crate::placement::resources::ResourceName;
+use crate::statuses::gate::Gate;
 use crate::work::Work;
 use crate::{
     AdoptOutcome, Allowance, Allowances, Due, Eligibility, Engine, HoldBack, NodeTable,
-    NodeTableBuilder, NodesOf, Placement, Reason, Restart, Row, Task, TaskState, Tries,
+    NodeTableBuilder, NodesOf, Placement, Reason, Restart, Row, Task, TaskState, Tries, WorkFound,
     WorkerIndex,
 };
 
@@ -653,8 +656,33 @@ impl Pair {
         }
     }
 
+    /// What each worker is told that there is, from a walk over all jobs.
+    fn check_found(&self) {
+        let engine = &self.engine;
+        for (index, worker) in engine.pool.present() {
+            let mut plain: BTreeMap<Processor, WorkFound> = BTreeMap::new();
+            for id in engine.jobs() {
+                let (job, columns) = (&engine.jobs[id.index()], &engine.columns[id.index()]);
+                let demand = &engine.pool.demands[job.demand];
+                let found = plain.entry(processor_of(&demand.cards, worker));
+                let found = found.or_default();
+                if !job.can_run || columns.gate != Gate::Open {
+                    continue;
+                }
+                let ready = u64::from(columns.eligible);
+                found.ready += ready;
+                let refusal = worker.asked_for(&demand.work, &demand.cards);
+                if demand.late.contains(index.index()) || refusal == Some(Refusal::Late) {
+                    found.late += ready;
+                }
+            }
+            assert_eq!(engine.work_found(index), plain, "{}", worker.shard);
+        }
+    }
+
     fn check_fixpoint(&mut self) {
         self.check_names();
+        self.check_found();
         let mut fresh = self.engine.clone();
         fresh.lists.take_all();
         fresh.rebuild_columns();
@@ -767,12 +795,14 @@ fn run(order: NodeOrder, policy: SchedulerPolicy, steps: Vec<(u8, u64)>) {
     let mut pair = Pair::new(order, policy);
     for (kind, seed) in steps {
         pair.step(kind, seed);
+        pair.check_found();
         // From one row, or one task, a slice to all of the table.
         pair.slice = [1, 250, 1000, 5000, 100_000][Dice::new(!seed).below(5)];
         if seed % 4 == 0 {
             pair.check_coming();
         }
         pair.engine.go_on(&mut Work::new(pair.slice));
+        pair.check_found();
         if seed % 3 != 0 {
             // Nothing but the engine has nodes here: what it gives back must be nobody's.
             pair.engine.all_nodes_are_held();

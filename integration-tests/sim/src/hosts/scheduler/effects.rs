@@ -43,6 +43,7 @@ impl Turn<'_> {
         result: Result<Box<WorkReply>, Rejection>,
     ) {
         let scheduler = self.process.core.id();
+        let seq = result.as_ref().ok().map(|reply| reply.seq);
         let outcome = match result {
             Ok(reply) => {
                 self.note_told(worker, &reply);
@@ -59,6 +60,12 @@ impl Turn<'_> {
                 CallOutcome::Unknown(rejection.to_string())
             }
         };
+        self.log.push(Happening::WorkAnswered {
+            scheduler,
+            worker,
+            call: tag,
+            seq,
+        });
         self.out.push(SchedulerOutput::Answer { tag, outcome });
     }
 

@@ -25,6 +25,13 @@ impl Turn<'_> {
             known,
             linger: work.linger,
         });
+        self.log.push(Happening::WorkAnswerOwed {
+            place: self.place,
+            scheduler: self.process.core.id(),
+            worker,
+            seq: work.seq,
+            call: tag,
+        });
         Event::RequestWork {
             request: Some(self.expect(Asked::Work { tag, worker })),
             from: Principal::Own,

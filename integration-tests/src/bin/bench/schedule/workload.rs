@@ -20,7 +20,7 @@ use super::meter::thread_time;
 pub const DATABASES_A_HOST: usize = 25;
 pub const SLOTS_A_HOST: usize = 2;
 /// Few beside the hosts, many beside one: the pool is not what is measured, and is not free either.
-const WORKERS: usize = 1000;
+pub const WORKERS: usize = 1000;
 const SEED: u64 = 7;
 const ROOT_RESOURCE: &str = "root";
 
@@ -107,7 +107,7 @@ impl Size {
     pub fn pool(self) -> Engine {
         let mut engine = Engine::new(SEED);
         for number in 0..WORKERS {
-            let shard = Shard::try_from(format!("worker{number}")).expect("a short name");
+            let shard = Shard::try_from(worker_name(number)).expect("a short name");
             let resources = WorkerResources {
                 hostname: Arc::from(format!("machine{number}")),
                 port: 1,
@@ -132,6 +132,10 @@ impl Size {
         engine.apply_nodes(Time::ZERO, table);
         engine
     }
+}
+
+pub fn worker_name(number: usize) -> String {
+    format!("worker{number}")
 }
 
 /// As a task that ended well.
