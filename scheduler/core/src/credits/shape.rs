@@ -15,6 +15,7 @@ impl Credits {
             newest,
             looked_at,
             turn,
+            took,
             listed,
             // For people.
             unlisted: _,
@@ -23,6 +24,10 @@ impl Credits {
         s.opt(newest.as_ref(), |s, newest| newest.shape(s));
         s.opt(*looked_at, Shape::time);
         s.opt(*turn, Shape::time);
+        s.each(took, |s, (run, took)| {
+            s.invocation(*run);
+            s.put((&took.processor, took.usage.to_bits()));
+        });
         s.each(listed, |s, run| s.invocation(*run));
     }
 }
@@ -67,15 +72,17 @@ impl Request {
 }
 
 impl Amounts {
-    fn bits(&self) -> [u64; 5] {
+    fn bits(&self) -> ([u64; 5], Option<u64>) {
         let Amounts {
             secs,
             instances,
             idle,
             delay,
             there,
+            waiting,
         } = self;
-        [secs, instances, idle, delay, there].map(|amount| amount.to_bits())
+        let amounts = [secs, instances, idle, delay, there].map(|amount| amount.to_bits());
+        (amounts, waiting.map(f64::to_bits))
     }
 }
 

@@ -14,7 +14,7 @@ use super::super::reason::{RpcReason, Wish};
 use super::super::report::Surroundings;
 use super::super::rr_sim::Situation;
 use super::super::types::{AssociationIndex, PerType};
-use super::words::{candidate, demands, grounds, heard, sources};
+use super::words::{candidate, demands, grounds, heard, note_waiting, sources};
 use super::{Fetcher, Outstanding, Phase, REPEAT_AFTER, Request, Scene, Step, draw, terms};
 
 impl Fetcher {
@@ -94,7 +94,7 @@ impl Fetcher {
             Decision::ReadList { association, why } => Some(Step::ReadList { association, why }),
             Decision::Contact(contact) => {
                 let request = self.request_of(contact, chosen, scene, &outstanding);
-                Some(self.ask(scene.now, contact, request))
+                Some(self.ask(scene, contact, request))
             }
         }
     }
@@ -128,7 +128,7 @@ impl Fetcher {
         }
     }
 
-    fn ask(&mut self, now: Time, contact: Contact, request: Option<FetchRequest>) -> Step {
+    fn ask(&mut self, scene: &Scene<'_>, contact: Contact, request: Option<FetchRequest>) -> Step {
         let association = contact.association;
         let attempt = self.contacts[association.0].members.begin();
         let Some((attempt, to)) = attempt else {
@@ -147,15 +147,20 @@ impl Fetcher {
         for of_type in self.processors.types() {
             types[of_type] = is_asked(of_type);
         }
+        let mut demands = demands(&self.processors, request.as_ref());
+        let linger = self.linger();
+        if !linger.is_zero() {
+            note_waiting(&self.processors, scene.tasks, &mut demands);
+        }
         let outstanding = Outstanding {
             seq,
             asked: Asked {
                 reason: contact.reason,
                 types,
             },
-            demands: demands(&self.processors, request.as_ref()),
-            linger: self.linger(),
-            since: now,
+            demands,
+            linger,
+            since: scene.now,
             attempt,
             phase: Phase::InFlight,
             ended: self.processors.table(&false),
