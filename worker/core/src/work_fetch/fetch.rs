@@ -24,7 +24,7 @@ mod own_part;
 mod reasons;
 
 pub use demand::{Demand, FetchRequest};
-pub use reasons::{AssociationReason, PairReason};
+pub use reasons::{AssociationReason, PairReason, most_unacknowledged};
 
 use reasons::Reasons;
 
