@@ -107,6 +107,8 @@ pub struct WorkDemand {
     pub idle: f64,
     /// For how long all of them are taken by tasks with near deadlines.
     pub estimated_delay: f64,
+    /// For how many tasks wait there, if instances are to be idle again when runs end.
+    pub waiting: Option<f64>,
 }
 
 impl WorkDemand {
@@ -119,6 +121,7 @@ impl WorkDemand {
             instances: 0.0,
             idle: 0.0,
             estimated_delay: 0.0,
+            waiting: None,
         }
     }
 

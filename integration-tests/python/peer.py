@@ -229,7 +229,7 @@ def work(library, job, node, command):
         ]
         results = client.updateStatusBatch(updates)
         check([result.refusal is None for result in results] == [True, False], f"results: {results}")
-        demands = [types.WorkDemand(processor="CPU", instances=2.0, reqInstanceSecs=60.0, idleInstances=1.0)]
+        demands = [types.WorkDemand(processor="CPU", instances=2.0, reqInstanceSecs=60.0, idleInstances=1.0, waitingInstances=0.0)]
         request = types.WorkRequest(
             worker=me.id, scheduler=scheduler, seq=3, demands=demands, known=[], lingerSec=0.0, choosesCards=True
         )

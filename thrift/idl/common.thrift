@@ -180,6 +180,9 @@ struct WorkDemand {
   5: double idleInstances,
   // For how long all of them are taken by tasks with near deadlines.
   6: double estimatedDelaySec,
+  // For how many tasks of it wait there. If set, instances that are idle come back: while the request is good, each run that ends makes
+  // those idle again that it took, but those for which tasks wait.
+  7: optional double waitingInstances,
 }
 
 // A run that the worker has: until the scheduler has acknowledged its end.

@@ -452,6 +452,7 @@ fn work_request() -> WorkRequest {
         req_instances: Some(2.0.into()),
         idle_instances: Some(1.0.into()),
         estimated_delay_sec: Some(0.5.into()),
+        waiting_instances: Some(3.0.into()),
     };
     WorkRequest {
         worker: Some(instance(2)),

@@ -1,12 +1,14 @@
 //! How much work a worker wants, and how that is spent by ordinary `runTask` calls: its *credit*.
 //!
-//! A request sets the credit, and takes the place of the one before; each task that is sent spends some; nothing gives any back. So
+//! A request sets the credit, and takes the place of the one before; each task that is sent spends some. Nothing gives any back but the
+//! end of a run, which leaves instances idle, if the worker wants that. So
 //! whatever is lost, doubled or late of requests and answers, no more is sent than the newest request that was heard asked for, and one
 //! task. All of it is volatile: it ends with the association, and when the worker may get no tasks.
 //!
 //! Invariants:
 //!
-//! * C1: between two requests that are taken, each amount of a credit only falls.
+//! * C1: between two requests that are taken, each amount of a credit only falls. Idle instances alone rise, by what a run took that has
+//!   ended, each run once, and to no more than there are.
 //! * C2: before a task is sent there was credit for its class: of a bufferable one seconds or instances above 0, of another idle
 //!   instances. So requests for seconds are exceeded by less than one task.
 //! * C3: no credit outlives [`Credits::clear`], nor an association ([`Credits::begin_anew`]), nor an instance, as each has `Credits` of its own.
@@ -16,6 +18,7 @@
 //! * C7: no verdict says GRANTED but of tasks that were sent for this very request.
 
 mod amounts;
+mod answer;
 mod known;
 mod policy;
 mod shape;
@@ -26,6 +29,7 @@ mod workload;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use brasserie_common::sabotage::{self, Sabotage};
@@ -113,11 +117,20 @@ pub struct Credits {
     looked_at: Option<Time>,
     /// When the next one will be, if it comes in time, as it came when all turns were taken; and how many turns it was given.
     turn: Option<(Time, u32)>,
+    /// What each run took that is under way, of those that were sent for requests whose idle instances come back.
+    took: BTreeMap<InvocationId, Took>,
     /// Runs that it listed last, of those that it has, in order.
     listed: Vec<InvocationId>,
     /// Runs that it has, and did not list once although it must, in order.
     unlisted: Vec<InvocationId>,
     violations: u64,
+}
+
+/// Instances that a run keeps from being idle.
+#[derive(Clone, Debug, PartialEq)]
+struct Took {
+    processor: Processor,
+    usage: f64,
 }
 
 /// The newest request. It is remembered when its credit is over, so that a copy of it sets none.
@@ -276,6 +289,7 @@ impl Credits {
         self.looked_at = Some(now);
         let mut missing = Vec::new();
         let before = std::mem::take(&mut self.listed);
+        let took = std::mem::take(&mut self.took);
         let mut unlisted = Vec::new();
         let mut listed = Vec::new();
         let Some(newest) = self.newest.as_mut().filter(|_| known.is_told()) else {
@@ -287,6 +301,11 @@ impl Credits {
         };
         for sent in running {
             let told = known.get(sent.invocation);
+            // What has ended at the worker is idle there already, if nobody else has taken it.
+            let is_over = told.is_some_and(|told| told.remaining.is_some_and(|left| left <= 0.0));
+            if let Some(took) = took.get(&sent.invocation).filter(|_| !is_over) {
+                self.took.insert(sent.invocation, took.clone());
+            }
             let is_no_news = self.unlisted.binary_search(&sent.invocation).is_ok();
             if is_no_news {
                 unlisted.push(sent.invocation);
@@ -515,34 +534,6 @@ impl Request {
         self.workload = None;
         for of_type in &mut self.types {
             of_type.verdict.get_or_insert(WorkVerdict::Deferred);
-        }
-    }
-
-    fn reply(&self) -> WorkReply {
-        let wanted = self.types.iter();
-        let wanted = wanted.filter(|of_type| of_type.wanted != Wanted::Nothing);
-        let verdict = |of_type: &OfType| match (of_type.granted, of_type.verdict) {
-            (0, Some(verdict)) => verdict,
-            // More may come.
-            (0, None) => WorkVerdict::Pending,
-            (tasks, _) => WorkVerdict::Granted(tasks),
-        };
-        let verdicts: Vec<_> = wanted.map(|t| (t.processor.clone(), verdict(t))).collect();
-        // Nobody backs off for it, so it says itself when to ask again.
-        let is_deferred =
-            |(_, verdict): &(Processor, WorkVerdict)| *verdict == WorkVerdict::Deferred;
-        let request_delay = match verdicts.iter().any(is_deferred) {
-            true => self.request_delay.max(self.deferred_delay),
-            false => self.request_delay,
-        };
-        let unused = self.types.iter();
-        let unused = unused.filter(|of_type| of_type.apps == Apps::None);
-        WorkReply {
-            seq: self.seq,
-            verdicts,
-            request_delay,
-            no_apps: unused.map(|t| t.processor.clone()).collect(),
-            next_contact: None,
         }
     }
 }

@@ -401,8 +401,9 @@ prop_compose! {
         processor in processor(),
         there in 1.0..1e4,
         [instance_secs, instances, idle, estimated_delay] in [seconds(), seconds(), seconds(), seconds()],
+        waiting in option::of(seconds()),
     ) -> WorkDemand {
-        WorkDemand { processor, there, instance_secs, instances, idle, estimated_delay }
+        WorkDemand { processor, there, instance_secs, instances, idle, estimated_delay, waiting }
     }
 }
 
@@ -1581,6 +1582,10 @@ fn work_requests_with_senseless_fields_are_refused() {
             (
                 refused_demand(|d| d.estimated_delay_sec = bad),
                 "demands[1].estimatedDelaySec",
+            ),
+            (
+                refused_demand(|d| d.waiting_instances = bad),
+                "demands[1].waitingInstances",
             ),
             (
                 refused_request(|r| r.known = known(bad, None)),

@@ -89,6 +89,10 @@ impl TryFrom<wire::WorkDemand> for WorkDemand {
             instances: amount("WorkDemand.reqInstances", demand.req_instances)?,
             idle: amount("WorkDemand.idleInstances", demand.idle_instances)?,
             estimated_delay: amount("WorkDemand.estimatedDelaySec", demand.estimated_delay_sec)?,
+            waiting: demand
+                .waiting_instances
+                .map(|waiting| amount("WorkDemand.waitingInstances", Some(waiting)))
+                .transpose()?,
         })
     }
 }
@@ -102,6 +106,7 @@ impl From<WorkDemand> for wire::WorkDemand {
             req_instances: Some(demand.instances.into()),
             idle_instances: Some(demand.idle.into()),
             estimated_delay_sec: Some(demand.estimated_delay.into()),
+            waiting_instances: demand.waiting.map(Into::into),
         }
     }
 }

@@ -1452,6 +1452,7 @@ pub struct WorkDemand {
     pub req_instances: Option<OrderedFloat<f64>>,
     pub idle_instances: Option<OrderedFloat<f64>>,
     pub estimated_delay_sec: Option<OrderedFloat<f64>>,
+    pub waiting_instances: Option<OrderedFloat<f64>>,
 }
 
 impl TSerializable for WorkDemand {
@@ -1463,6 +1464,7 @@ impl TSerializable for WorkDemand {
         let mut f_4: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
         let mut f_5: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
         let mut f_6: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
+        let mut f_7: Option<OrderedFloat<f64>> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1494,6 +1496,10 @@ impl TSerializable for WorkDemand {
                     let val = OrderedFloat::from(i_prot.read_double()?);
                     f_6 = Some(val);
                 }
+                7 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_7 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -1508,6 +1514,7 @@ impl TSerializable for WorkDemand {
             req_instances: f_4,
             idle_instances: f_5,
             estimated_delay_sec: f_6,
+            waiting_instances: f_7,
         };
         Ok(ret)
     }
@@ -1552,6 +1559,15 @@ impl TSerializable for WorkDemand {
             o_prot.write_double(fld_var.into())?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.waiting_instances {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "waitingInstances",
+                TType::Double,
+                7,
+            ))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1566,6 +1582,7 @@ impl Default for WorkDemand {
             req_instances: Some(OrderedFloat::from(0.0)),
             idle_instances: Some(OrderedFloat::from(0.0)),
             estimated_delay_sec: Some(OrderedFloat::from(0.0)),
+            waiting_instances: None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Law `within_credit`: A worker that has asked for work is sent tasks only for the newest request of its association, as long as that is good: one that may wait there while seconds or instances of its type are left, any other while idle instances are. Each takes off what it uses, so does what was on its way when the request came, and nothing gives any back.
+//! Law `within_credit`: A worker that has asked for work is sent tasks only for the newest request of its association, as long as that is good: one that may wait there while seconds or instances of its type are left, any other while idle instances are. Each takes off what it uses, so does what was on its way when the request came, and nothing gives any back but the end of a run, which leaves idle what it took, if the worker wants that.
 //!
 //! Source: C1 to C4 of work fetch. No credit outlives its association, its scheduler, or a moment at which the worker was not HEALTHY
 
@@ -38,6 +38,9 @@ struct Left {
     secs: f64,
     instances: f64,
     idle: f64,
+    there: f64,
+    /// For how many tasks wait, if what ends makes idle.
+    waiting: Option<f64>,
 }
 
 impl Left {
@@ -46,6 +49,17 @@ impl Left {
             secs: from_the_start(demand.instance_secs),
             instances: from_the_start(demand.instances),
             idle: from_the_start(demand.idle),
+            there: demand.there,
+            waiting: demand.waiting,
+        }
+    }
+
+    fn give_back(&mut self, usage: f64) {
+        if let Some(waiting) = &mut self.waiting {
+            let theirs = usage.min(*waiting);
+            *waiting -= theirs;
+            let idle = (self.idle + usage - theirs).min(self.there);
+            self.idle = self.idle.max(idle);
         }
     }
 
@@ -117,7 +131,7 @@ impl Law for WithinCredit {
     }
 
     fn statement(&self) -> &'static str {
-        "A worker that has asked for work is sent tasks only for the newest request of its association, as long as that is good: one that may wait there while seconds or instances of its type are left, any other while idle instances are. Each takes off what it uses, so does what was on its way when the request came, and nothing gives any back."
+        "A worker that has asked for work is sent tasks only for the newest request of its association, as long as that is good: one that may wait there while seconds or instances of its type are left, any other while idle instances are. Each takes off what it uses, so does what was on its way when the request came, and nothing gives any back but the end of a run, which leaves idle what it took, if the worker wants that."
     }
 
     fn observe(
@@ -195,6 +209,7 @@ impl WithinCredit {
                 seq: Some(seq),
                 ..
             } => self.answered(when, (*scheduler, *worker), *seq, world),
+            Happening::EndWritten { scheduler, run, .. } => self.ended(*scheduler, *run),
             Happening::SchedulerTurn { .. } => {
                 self.turns += 1;
                 for credit in self.credits.values_mut() {
@@ -240,6 +255,24 @@ impl WithinCredit {
             ends: None,
         };
         self.credits.insert(of, credit);
+    }
+
+    /// A run was over when the worker asked may give back here what it does not there: it is lenient.
+    fn ended(&mut self, scheduler: SchedulerId, run: Run) {
+        let Some((_, worker)) = self
+            .runs
+            .get(scheduler, run.task)
+            .filter(|(r, _)| *r == run)
+        else {
+            return;
+        };
+        let credit = self.credits.get_mut(&(scheduler, worker));
+        if let Some((credit, piece)) = credit.zip(self.pieces.get(&run))
+            && let Some(processor) = &piece.processor
+            && let Some(left) = credit.left.get_mut(processor)
+        {
+            left.give_back(piece.usage);
+        }
     }
 
     /// What came in this very turn is not over by what was decided before it.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use brasserie_common::Health;
 use brasserie_worker_core::AssociationIndex;
+use brasserie_worker_core::work_fetch::Profile;
 
 use pair::{CPUS, HALF_LIFE, Pair, Process, large_buffer, profile, secs};
 
@@ -16,7 +17,7 @@ fn part(used: &[f64]) -> f64 {
 
 /// Tasks of so many seconds, more than there is time for.
 fn one_to_three(secs_each: u64) -> Pair {
-    let keys = format!(r#", "est_duration": {secs_each}"#);
+    let keys = format!(r#", "bufferable": true, "est_duration": {secs_each}"#);
     let tasks = (secs(secs_each), keys.as_str());
     let mut pair = Pair::new(&[100.0, 300.0], profile(), tasks, 2500);
     // Until the worker is known and full.
@@ -34,6 +35,29 @@ fn two_schedulers_get_their_shares_of_a_worker() {
     let all = lasts.as_secs_f64() * CPUS as f64;
     let sum: f64 = used.iter().sum();
     assert!(sum >= 0.97 * all && sum <= all + 1.0, "{sum} of {all}");
+    assert!(
+        pair.left_to_do(0) > 0 && pair.left_to_do(1) > 0,
+        "no contest"
+    );
+}
+
+/// The second's tasks run three times as often as the first's, so its queue runs dry first: if it was filled only when all that is here
+/// runs dry, the first would get nearly everything meanwhile.
+#[test]
+fn shares_hold_in_each_ten_seconds_too() {
+    const TASK: Duration = Duration::from_millis(500);
+    let short_memory = Profile {
+        rec_half_life: 20.0,
+        ..Profile::CLUSTER
+    };
+    let tasks = (TASK, r#", "bufferable": true, "est_duration": 0.5"#);
+    let mut pair = Pair::new(&[100.0, 300.0], short_memory, tasks, 2500);
+    pair.play(secs(30));
+    let parts: Vec<f64> = (0..18).map(|_| part(&pair.used_in(secs(10)))).collect();
+    assert!(
+        parts.iter().all(|part| (part - 0.75).abs() <= 0.1),
+        "{parts:.2?}"
+    );
     assert!(
         pair.left_to_do(0) > 0 && pair.left_to_do(1) > 0,
         "no contest"
@@ -82,7 +106,12 @@ fn who_loses_one_scheduler_works_for_the_other_and_pays_the_debt_back() {
 #[test]
 fn what_nobody_can_estimate_runs_once_each() {
     let (each, tasks) = (secs(400), 160);
-    let mut pair = Pair::new(&[100.0], large_buffer(), (each, ""), tasks);
+    let mut pair = Pair::new(
+        &[100.0],
+        large_buffer(),
+        (each, r#", "bufferable": true"#),
+        tasks,
+    );
     let all = each.as_secs_f64() * tasks as f64;
     pair.play(Duration::from_secs_f64(all / CPUS as f64) + secs(3000));
     assert_eq!(pair.left_to_do(0), 0);
@@ -91,4 +120,16 @@ fn what_nobody_can_estimate_runs_once_each() {
         "each ran once: {:?}",
         pair.used
     );
+}
+
+/// Between an end and the next start there is one way to the scheduler and one back, of 2 ms each.
+#[test]
+fn tasks_that_may_not_wait_follow_each_other_with_no_request_between() {
+    const TASK: Duration = Duration::from_millis(20);
+    let lasts = secs(10);
+    let mut pair = Pair::new(&[100.0], profile(), (TASK, ""), 5000);
+    pair.play(secs(10));
+    let used = pair.used_in(lasts)[0] / (lasts.as_secs_f64() * CPUS as f64);
+    assert!(pair.left_to_do(0) > 0, "it had nothing to do");
+    assert!(used > 0.8, "{used}");
 }

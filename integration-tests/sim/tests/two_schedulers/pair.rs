@@ -127,12 +127,12 @@ pub struct Pair {
     task_takes: Duration,
 }
 
-/// A job whose tasks may wait, on so many nodes.
+/// A job on so many nodes.
 fn work(nodes: usize, keys: &str) -> (Arc<Config>, Arc<NodeTable>) {
     let names: Vec<String> = (0..nodes).map(|n| format!(r#""n{n}": []"#)).collect();
     let text = format!(
         r#"{{"bistro_settings": {{"nodes": {{"levels": ["l"], "node_sources": [{{"source": "manual", "prefs": {{{}}}}}]}},
-            "resources": {{}}}}, "bistro_job->j0": {{"owner": "o", "command": ["x"], "bufferable": true{keys}}}}}"#,
+            "resources": {{}}}}, "bistro_job->j0": {{"owner": "o", "command": ["x"]{keys}}}}}"#,
         names.join(", ")
     );
     let parsed = parse(&text, ParseOptions::default()).expect("a good text");

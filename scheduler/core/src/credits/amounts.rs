@@ -86,6 +86,8 @@ pub(super) struct Amounts {
     /// Grows with each task: until so many seconds after the request no other can begin.
     pub(super) delay: f64,
     pub(super) there: f64,
+    /// For how many tasks wait at the worker; `None`: no instance is idle again by the end of a run.
+    pub(super) waiting: Option<f64>,
 }
 
 impl Amounts {
@@ -96,6 +98,9 @@ impl Amounts {
             idle: sound(demand.idle).min(MAX_INSTANCES),
             delay: sound(demand.estimated_delay).min(MAX_ESTIMATE),
             there: sound(demand.there).clamp(1.0, MAX_INSTANCES),
+            waiting: demand
+                .waiting
+                .map(|waiting| sound(waiting).min(MAX_INSTANCES)),
         }
     }
 
@@ -135,6 +140,18 @@ impl Amounts {
         self.instances -= piece.usage;
         self.idle -= piece.usage;
         self.delay = self.delay.max(since.as_secs_f64()) + work / self.there;
+    }
+
+    /// A run that took so many instances has ended: those who wait have them, or they are idle again. Whether any are.
+    pub(super) fn give_back(&mut self, usage: f64) -> bool {
+        let Some(waiting) = &mut self.waiting else {
+            return false;
+        };
+        let (before, left) = (self.idle, usage - *waiting);
+        *waiting = (*waiting - usage).max(0.0);
+        // No more are ever idle than there are. Below nothing are those that are taken by tasks that wait, which were sent since.
+        self.idle = before.max((before + left.max(0.0)).min(self.there));
+        self.idle > before
     }
 }
 

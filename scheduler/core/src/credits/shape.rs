@@ -16,6 +16,7 @@ impl Credits {
             newest,
             looked_at,
             turn,
+            took,
             listed,
             // For people.
             unlisted: _,
@@ -27,6 +28,10 @@ impl Credits {
         s.opt(*turn, |s, (at, turns)| {
             s.time(at);
             s.put(turns);
+        });
+        s.each(took, |s, (run, took)| {
+            s.invocation(*run);
+            s.put((&took.processor, took.usage.to_bits()));
         });
         s.each(listed, |s, run| s.invocation(*run));
     }
@@ -73,15 +78,17 @@ impl Request {
 }
 
 impl Amounts {
-    fn bits(&self) -> [u64; 5] {
+    fn bits(&self) -> ([u64; 5], Option<u64>) {
         let Amounts {
             secs,
             instances,
             idle,
             delay,
             there,
+            waiting,
         } = self;
-        [secs, instances, idle, delay, there].map(|amount| amount.to_bits())
+        let amounts = [secs, instances, idle, delay, there].map(|amount| amount.to_bits());
+        (amounts, waiting.map(f64::to_bits))
     }
 }
 

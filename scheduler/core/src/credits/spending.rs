@@ -4,7 +4,7 @@ use brasserie_common::{InvocationId, Processor, Time, WorkRequestSeq};
 use brasserie_scheduler_engine::{Allowance, Allowances, Due, Judged};
 
 use super::amounts::{Class, Piece};
-use super::{Credits, Relief, Request};
+use super::{Credits, Relief, Request, Took};
 
 impl Credits {
     /// Whether the worker's own tasks stay in time with one more for its CPUs, if it told what they are. It goes through all of them, so
@@ -25,13 +25,30 @@ impl Credits {
         let of_type = request.of_mut(piece.processor())?;
         of_type.amounts.spend(piece, since);
         of_type.granted = of_type.granted.saturating_add(1);
+        let comes_back = of_type.amounts.waiting.is_some();
         request.tasks_left = request.tasks_left.saturating_sub(1);
         request.count(now, (run, piece), None);
-        Some(request.seq)
+        let seq = request.seq;
+        if comes_back {
+            let (processor, usage) = (piece.processor().clone(), piece.usage());
+            self.took.insert(run, Took { processor, usage });
+        }
+        Some(seq)
     }
 
-    /// A run is over, so its worker may have time for tasks that would have been late. Nothing is given back.
+    /// A run has ended at its worker, so what it took may be idle again there. Whether tasks may be sent for it now.
+    pub fn give_back(&mut self, now: Time, run: InvocationId) -> bool {
+        let Some(Took { processor, usage }) = self.took.remove(&run) else {
+            return false;
+        };
+        let request = self.good_mut(now);
+        let of_type = request.and_then(|request| request.of_mut(&processor));
+        of_type.is_some_and(|of_type| of_type.amounts.give_back(usage))
+    }
+
+    /// A run is over, or never began, so its worker may have time for tasks that would have been late.
     pub fn ended(&mut self, now: Time, run: InvocationId) -> Relief {
+        self.took.remove(&run);
         let Some(request) = self.good_mut(now) else {
             return Relief::Nothing;
         };

@@ -1,5 +1,6 @@
 //! Each rule of credits by itself; `random` holds random histories against a plain reference.
 
+mod coming_back;
 mod random;
 
 use std::sync::Arc;
@@ -825,6 +826,7 @@ fn numbers_that_are_none_do_no_harm() {
             instances: 2.0,
             idle: bad,
             estimated_delay: bad,
+            waiting: Some(bad),
         };
         let mut credits = Credits::default();
         take(&mut credits, at(0), &request(1, vec![wants.clone(), wants]));

@@ -319,6 +319,15 @@ impl Scheduler {
         }
     }
 
+    /// A run has ended: what it took may be idle again, for which another task may be sent in this very turn.
+    pub(crate) fn give_back(&mut self, now: Time, shard: &Shard, run: InvocationId) {
+        let remote = self.workers_mut().get_mut(shard);
+        if remote.is_some_and(|remote| remote.credits.give_back(now, run)) {
+            self.look_at_credit(now, shard);
+        }
+        self.relieve(now, shard, run);
+    }
+
     /// A run is over, or never began: tasks that would have been late at its worker are tried there again.
     pub(crate) fn relieve(&mut self, now: Time, shard: &Shard, run: InvocationId) {
         let Some(remote) = self.workers_mut().get_mut(shard) else {

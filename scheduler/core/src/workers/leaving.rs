@@ -266,7 +266,7 @@ impl Scheduler {
             self.promote(task);
         }
         if let Some(shard) = shard {
-            self.relieve(now, &shard, invocation);
+            self.give_back(now, &shard, invocation);
         }
     }
 }

@@ -2,14 +2,15 @@
 //!
 //! How much a worker asked for, and what is left of it, is counted elsewhere. Here it is only looked at, in the same place as its slots.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use brasserie_common::{CardChoice, CardNeed, Estimate, JobId, Processor};
+use brasserie_common::{CardChoice, CardNeed, Estimate, JobId, NodeId, Processor};
 use brasserie_common_config::{Config, JobConfig, ResourceId};
 
 use super::demands::{Group, Refusal};
 use super::running::RunCards;
+use super::wait_lists::WaitKey;
 use super::workers::{Pool, Worker};
 use crate::engine::Engine;
 use crate::types::{Allowance, Allowances, Due, Eligibility, Task, WorkFound, WorkerIndex};
@@ -180,6 +181,17 @@ impl Pool {
         demand.fits.remove(worker.index());
     }
 
+    /// Where there are workers with room for a demand, each once.
+    fn hosts_with_room(&self, demand: usize) -> BTreeSet<NodeId> {
+        let fits = self.demands.get(demand).map(|demand| demand.fits.iter());
+        let workers = fits.into_iter().flatten();
+        let on = workers.filter_map(|worker| {
+            let index = WorkerIndex(u32::try_from(worker).ok()?);
+            Some(self.get(index)?.host)
+        });
+        on.collect()
+    }
+
     /// It asks anew, has less to do, or is another one. Whether there was anything to forget.
     pub(super) fn forget_late(&mut self, worker: WorkerIndex) -> bool {
         let mut was_late = false;
@@ -214,9 +226,26 @@ impl Engine {
         self.pool.leave(id, left);
         match self.jobs[id.index()].host_level {
             // Those who wait for a host may have a look.
-            Some(_) => self.rebuild_jobs(Default::default(), &[id].into()),
+            Some(_) => self.wake_where_it_fits(id),
             None => self.sync_active(id),
         }
+    }
+
+    /// The first of a job's tasks that wait for a host may have a look, on each host that has room: no more of them than there are
+    /// workers, however many wait.
+    fn wake_where_it_fits(&mut self, id: JobId) {
+        let Some(forest) = self.forest.take() else {
+            return;
+        };
+        for host in self.pool.hosts_with_room(self.jobs[id.index()].demand) {
+            let key = WaitKey::Host(host);
+            let first = self.lists.first(key, id);
+            if let Some((rank, below)) = first.zip(self.below(&forest, id, key)) {
+                self.wake(&forest, key, id, below.position(rank));
+            }
+        }
+        self.forest = Some(forest);
+        self.sync_active(id);
     }
 
     /// What a worker may be sent that asks for work, by the types of its processors; `None`: it does not ask.

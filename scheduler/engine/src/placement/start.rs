@@ -418,7 +418,7 @@ impl Engine {
     }
 
     /// Makes the first of a job's tasks that wait at a place ready, if there is room for it now.
-    fn wake(&mut self, forest: &Forest, key: WaitKey, id: JobId, first: u32) {
+    pub(super) fn wake(&mut self, forest: &Forest, key: WaitKey, id: JobId, first: u32) {
         if self.columns[id.index()].ready.contains(first as usize) {
             return;
         }

@@ -121,6 +121,12 @@ impl WaitLists {
         })
     }
 
+    /// The first of a job's tasks that wait at a place.
+    pub(crate) fn first(&self, key: WaitKey, job: JobId) -> Option<usize> {
+        let waiters = self.places.get(&key)?;
+        waiters.0[waiters.find(job).ok()?].ranks.first()
+    }
+
     /// Whether it was there; and the first of the job's tasks that still wait there.
     pub(crate) fn remove(
         &mut self,

@@ -253,6 +253,42 @@ fn who_waits_for_a_host_hears_of_what_was_learned() {
 }
 
 #[test]
+fn what_was_learned_costs_a_look_a_worker_and_not_one_a_task() {
+    const TASKS: usize = 1000;
+    let nodes: Vec<String> = (0..TASKS).map(|n| format!("n{n:04}")).collect();
+    let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
+    let mut config = slots_and(vec![urgent("j")]);
+    config.jobs = vec![
+        JobConfig {
+            level_for_host_placement: Some(HOST),
+            ..urgent("j")
+        }
+        .into(),
+    ];
+    let hosts: [(&str, &[&str]); 3] = [("m1", &nodes), ("m2", &["other"]), ("m3", &["free"])];
+    let (mut engine, first) = engine(config, &hosts);
+    let [second, third] = [("w2", "m2"), ("w3", "m3")].map(|(name, host)| {
+        let worker = engine.upsert_worker(&shard(name), on_host(host));
+        engine.set_eligibility(worker, Eligibility::Eligible);
+        worker
+    });
+    let id = engine.find_job("j").unwrap();
+    let ready = |engine: &Engine| engine.columns[id.index()].ready.iter().count();
+    for (worker, delay) in [(first, 50.0), (second, 50.0), (third, 0.0)] {
+        engine.set_allowances(worker, asked(true, true, delay));
+    }
+    assert_eq!(placed(&mut engine), ["j free"]);
+    // All wait for their hosts; as long as none of these has room for them, nobody looks.
+    assert_eq!(ready(&engine), 0);
+    engine.set_learned(id, Some(70.0));
+    assert_eq!(ready(&engine), 0);
+    engine.set_learned(id, Some(10.0));
+    assert_eq!(ready(&engine), 2);
+    // It leaves nobody behind: one calls the next.
+    assert_eq!(placed(&mut engine).len(), TASKS + 1);
+}
+
+#[test]
 fn whoever_would_be_late_is_asked_once_a_request() {
     let jobs = vec![urgent("j"), may_wait("whenever")];
     let (mut engine, first) = engine(slots_and(jobs), &DBS);

@@ -2,7 +2,7 @@
 //!
 //! A [`Survey`] is made of what is known now: why some cannot be asked, and in which order the others come. Then it is chosen: nobody is
 //! asked before a type of processors will run dry within the low water mark, but who is asked then is asked for as much as reaches the
-//! high water mark, and for other types that are below that, too.
+//! high water mark, and for other types that are below that, too. On a cluster a scheduler is asked as well whose own part runs dry.
 //!
 //! Schedulers differ from the volunteers' projects in that they answer when they have looked for work. Until then nobody else is asked for
 //! the same types, or both would give it. There are no tasks here that run beside all others, no cards that one scheduler may use and
@@ -21,6 +21,7 @@ use super::types::{
 };
 
 mod demand;
+mod own_part;
 mod reasons;
 
 pub use demand::{Demand, FetchRequest};
@@ -182,7 +183,7 @@ impl<'a> Survey<'a> {
                 return request;
             }
         }
-        None
+        self.for_own_part()
     }
 
     /// What else to ask one that is talked to anyway. The caller sees to it that it may be.

@@ -44,6 +44,7 @@ pub struct Profile {
     pub time_slice: f64,
     pub rr_order: RrOrder,
     pub queued_work: QueuedWork,
+    pub buffer: Buffer,
     /// A scheduler with more tasks that can run is asked for no more.
     pub max_runnable: usize,
     pub task_errors: TaskErrors,
@@ -70,6 +71,16 @@ pub enum QueuedWork {
     AsPartOfBuffer,
     /// As if it was got already.
     AsGot,
+}
+
+/// Whose work the buffer has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buffer {
+    /// Anybody's: nobody is asked before all of it runs dry. Where shares differ, the one with the largest has nothing in it for a while,
+    /// and others get what is its.
+    Common,
+    /// Each scheduler's that has a share, as far as there is room: it is asked as well when its own part runs dry.
+    InParts,
 }
 
 /// Which errors of tasks count as failures of their scheduler.
@@ -113,6 +124,7 @@ impl Profile {
         time_slice: 3.0,
         rr_order: RrOrder::PriorityEvolving,
         queued_work: QueuedWork::AsGot,
+        buffer: Buffer::InParts,
         // Twenty seconds of tasks that take eight milliseconds each on eight processors.
         max_runnable: 20_000,
         task_errors: TaskErrors::Infrastructure,
@@ -143,6 +155,7 @@ impl Profile {
         time_slice: HOUR,
         rr_order: RrOrder::PriorityEvolving,
         queued_work: QueuedWork::AsPartOfBuffer,
+        buffer: Buffer::Common,
         max_runnable: 1000,
         task_errors: TaskErrors::Any,
         linger: 0.0,

@@ -11,6 +11,8 @@ enum Step {
     Ask {
         amounts: [[u32; 3]; 2],
         linger: u64,
+        /// For how many tasks wait, if what ends makes idle.
+        waiting: Option<u32>,
         /// Of the runs that are there, every so manieth is not counted by the worker yet.
         misses: usize,
         readiness: Readiness,
@@ -53,11 +55,20 @@ fn step() -> impl Strategy<Value = Step> {
     let amounts = [0_u32..50, 0..20, 0..20];
     let linger = prop_oneof![Just(0_u64), 1_u64..20, Just(500_u64)];
     let readiness = prop_oneof![5 => Just(Readiness::MayWork), 1 => Just(Readiness::MayNot)];
-    let ask = ([amounts.clone(), amounts], linger, 1_usize..4, readiness);
+    let waiting = proptest::option::of(0_u32..20);
+    let ask = (
+        [amounts.clone(), amounts],
+        linger,
+        waiting,
+        1_usize..4,
+        readiness,
+    );
     let class = prop_oneof![Just(Class::Bufferable), Just(Class::Immediate)];
     let offer = (any::<bool>(), 1_u32..17, 1_u32..9, class);
     prop_oneof![
-        3 => ask.prop_map(|(amounts, linger, misses, readiness)| Step::Ask { amounts, linger, misses, readiness }),
+        3 => ask.prop_map(|(amounts, linger, waiting, misses, readiness)| {
+            Step::Ask { amounts, linger, waiting, misses, readiness }
+        }),
         2 => (0_usize..4).prop_map(Step::Again),
         12 => offer.prop_map(|(on_gpu, usage, estimate, class)| {
             Step::Offer(Offer { on_gpu, usage, estimate, class })
@@ -65,7 +76,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0_u64..2).prop_map(|candidates| Step::EndPass { candidates }),
         1 => Just(Step::Clear),
         3 => (1_u64..20_000).prop_map(Step::Wait),
-        2 => Just(Step::End),
+        6 => Just(Step::End),
     ]
 }
 
@@ -80,8 +91,18 @@ fn left_of(of_type: &OfType) -> [f64; 3] {
 enum Past {
     Asked(Time, WorkRequest, Readiness, Vec<Offer>),
     Spent(Offer),
+    /// The end of a run that was sent for a request by which it makes idle.
+    GaveBack(Offer),
     Ended(Time),
     Cleared,
+}
+
+/// A run that is under way.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    invocation: InvocationId,
+    offer: Offer,
+    gives_back: bool,
 }
 
 #[derive(Default)]
@@ -90,7 +111,7 @@ struct World {
     credits: Credits,
     past: Vec<Past>,
     requests: Vec<WorkRequest>,
-    running: Vec<(InvocationId, Offer)>,
+    running: Vec<Running>,
     runs: i64,
 }
 
@@ -108,7 +129,7 @@ impl World {
         let mut until = *at + Duration::from_secs(30);
         let mut passes = since.iter().filter_map(|past| match past {
             Past::Ended(at) => Some(*at),
-            Past::Asked(..) | Past::Spent(_) | Past::Cleared => None,
+            Past::Asked(..) | Past::Spent(_) | Past::GaveBack(_) | Past::Cleared => None,
         });
         if since.iter().any(|past| matches!(past, Past::Cleared)) {
             return None;
@@ -127,14 +148,28 @@ impl World {
             let demand = &request.demands[of];
             [demand.instance_secs, demand.instances, demand.idle]
         });
-        let spent = since.iter().filter_map(|past| match past {
-            Past::Spent(offer) => Some(offer),
-            Past::Asked(..) | Past::Ended(_) | Past::Cleared => None,
-        });
-        for offer in on_their_way.iter().chain(spent) {
-            let of_type = &mut left[usize::from(offer.on_gpu)];
-            for (left, amount) in of_type.iter_mut().zip(offer.amounts()) {
-                *left -= amount;
+        let mut waiting = [0, 1].map(|of: usize| request.demands[of].waiting);
+        let on_their_way = on_their_way.iter().map(|offer| Past::Spent(*offer));
+        for past in on_their_way.chain(since.iter().cloned()) {
+            match past {
+                Past::Spent(offer) => {
+                    let of_type = &mut left[usize::from(offer.on_gpu)];
+                    for (left, amount) in of_type.iter_mut().zip(offer.amounts()) {
+                        *left -= amount;
+                    }
+                }
+                Past::GaveBack(offer) => {
+                    let of = usize::from(offer.on_gpu);
+                    let [_, usage, _] = offer.amounts();
+                    if let Some(waiting) = &mut waiting[of] {
+                        let theirs = usage.min(*waiting);
+                        *waiting -= theirs;
+                        let [_, _, idle] = &mut left[of];
+                        // Of four.
+                        *idle = idle.max((*idle + usage - theirs).min(4.0));
+                    }
+                }
+                Past::Asked(..) | Past::Ended(_) | Past::Cleared => {}
             }
         }
         Some(left)
@@ -156,9 +191,10 @@ impl World {
             Step::Ask {
                 amounts,
                 linger,
+                waiting,
                 misses,
                 readiness,
-            } => self.ask(amounts, *linger, *misses, *readiness),
+            } => self.ask(amounts, (*linger, *waiting), *misses, *readiness),
             Step::Again(back) => self.ask_again(*back),
             Step::Offer(offer) => self.offer(*offer),
             Step::EndPass { candidates } => {
@@ -172,37 +208,56 @@ impl World {
             Step::Wait(millis) => self.now = self.now + Duration::from_millis(*millis),
             Step::End => {
                 if !self.running.is_empty() {
-                    self.running.remove(0);
+                    let over = self.running.remove(0);
+                    let before = self.credits.allowances(self.now);
+                    let is_more = self.credits.give_back(self.now, over.invocation);
+                    if over.gives_back {
+                        self.past.push(Past::GaveBack(over.offer));
+                    }
+                    // Whoever hears nothing of it misses nothing.
+                    assert!(is_more || self.credits.allowances(self.now) == before);
+                    self.credits.ended(self.now, over.invocation);
+                    // Each run does so once.
+                    let once = self.credits.clone();
+                    assert!(!self.credits.give_back(self.now, over.invocation));
+                    assert_eq!(self.credits, once);
                 }
             }
         }
         self.check();
     }
 
-    fn ask(&mut self, amounts: &[[u32; 3]; 2], linger: u64, misses: usize, readiness: Readiness) {
+    fn ask(
+        &mut self,
+        amounts: &[[u32; 3]; 2],
+        (linger, waiting): (u64, Option<u32>),
+        misses: usize,
+        readiness: Readiness,
+    ) {
         let eighths = |amounts: &[u32; 3]| amounts.map(|n| f64::from(n) / 8.0);
         let (known, on_their_way): (Vec<_>, Vec<_>) = self
             .running
             .iter()
             .enumerate()
             .partition(|(place, _)| (place + 1) % (misses + 1) != 0);
-        let known = known.into_iter().map(|(_, (invocation, _))| KnownTask {
-            invocation: *invocation,
+        let known = known.into_iter().map(|(_, run)| KnownTask {
+            invocation: run.invocation,
             remaining: None,
             deadline: None,
         });
+        let demand = |processor, amounts| WorkDemand {
+            waiting: waiting.map(|n| f64::from(n) / 8.0),
+            ..demand(processor, eighths(amounts))
+        };
         let asks = WorkRequest {
             known: Some(known.collect()),
             linger: Duration::from_secs(linger),
             ..request(
                 self.requests.len() as u64,
-                vec![
-                    demand(CPU, eighths(&amounts[0])),
-                    demand(gpu(), eighths(&amounts[1])),
-                ],
+                vec![demand(CPU, &amounts[0]), demand(gpu(), &amounts[1])],
             )
         };
-        let on_their_way = on_their_way.into_iter().map(|(_, (_, offer))| *offer);
+        let on_their_way = on_their_way.into_iter().map(|(_, run)| run.offer);
         let past = Past::Asked(self.now, asks.clone(), readiness, on_their_way.collect());
         self.hear(&asks, readiness);
         self.past.push(past);
@@ -212,11 +267,11 @@ impl World {
     fn hear(&mut self, asks: &WorkRequest, readiness: Readiness) -> WorkReply {
         let processors = [CPU, gpu()];
         let known = Known::of(asks);
-        let running = self.running.iter().map(|(invocation, offer)| Sent {
-            invocation: *invocation,
+        let running = self.running.iter().map(|run| Sent {
+            invocation: run.invocation,
             piece: known
-                .is_weighed(*invocation)
-                .then(|| offer.piece(&processors)),
+                .is_weighed(run.invocation)
+                .then(|| run.offer.piece(&processors)),
             acknowledged: None,
         });
         let running: Vec<_> = running.collect();
@@ -271,10 +326,16 @@ impl World {
         if eligible.is_err() {
             return;
         }
-        let seq = self.credits.spend(self.now, (run(9), &piece));
-        assert_eq!(seq, self.requests.last().map(|asks| asks.seq));
         self.runs += 1;
-        self.running.push((run(self.runs), offer));
+        let invocation = run(self.runs);
+        let seq = self.credits.spend(self.now, (invocation, &piece));
+        assert_eq!(seq, self.requests.last().map(|asks| asks.seq));
+        let comes_back = |asks: &WorkRequest| asks.demands[0].waiting.is_some();
+        self.running.push(Running {
+            invocation,
+            offer,
+            gives_back: self.requests.last().is_some_and(comes_back),
+        });
         if seq.is_some() {
             self.past.push(Past::Spent(offer));
         }
@@ -358,7 +419,7 @@ proptest! {
 
     /// C1.
     #[test]
-    fn between_two_requests_amounts_only_fall(steps in proptest::collection::vec(step(), 1..120)) {
+    fn between_two_requests_amounts_only_fall_but_for_what_ends(steps in proptest::collection::vec(step(), 1..120)) {
         let mut world = World::default();
         for step in &steps {
             let amounts = |world: &World| {
@@ -367,11 +428,21 @@ proptest! {
                 Some((newest.seq, amounts.collect::<Vec<_>>()))
             };
             let before = amounts(&world);
+            let over = match step {
+                Step::End => world.running.first().copied(),
+                _ => None,
+            };
             world.step(step);
+            // What the run that ended took, of idle instances of its type.
+            let rises = |place: usize| match over {
+                Some(run) if place == usize::from(run.offer.on_gpu) * 3 + 2 => run.offer.amounts()[1],
+                Some(_) | None => 0.0,
+            };
             if let (Some((seq, before)), Some((same, after))) = (before, amounts(&world))
                 && seq == same
             {
-                prop_assert!(before.iter().zip(&after).all(|(before, after)| after <= before));
+                let mut pairs = before.iter().zip(&after).enumerate();
+                prop_assert!(pairs.all(|(place, (before, after))| *after <= before + rises(place)));
             }
         }
     }
@@ -383,13 +454,17 @@ fn histories_send_and_refuse_and_linger() {
     use proptest::strategy::ValueTree as _;
 
     let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let (mut sent, mut lingered, mut coming) = (0, 0, 0);
+    let (mut sent, mut lingered, mut coming, mut back) = (0, 0, 0, 0);
     for _ in 0..200 {
         let steps = proptest::collection::vec(step(), 80).new_tree(&mut runner);
         let mut world = World::default();
         for step in &steps.expect("a history").current() {
             let before = world.running.len();
+            let idle = |world: &World| world.left().map_or(0.0, |[cpu, cards]| cpu[2] + cards[2]);
+            let was_idle = idle(&world);
             world.step(step);
+            let is_end = matches!(step, Step::End);
+            back += usize::from(is_end && idle(&world) > was_idle);
             let newest = world.credits.newest.as_ref();
             let Some(newest) = newest else { continue };
             let lingers = matches!(newest.stage, Stage::Lingering(_));
@@ -402,7 +477,7 @@ fn histories_send_and_refuse_and_linger() {
         }
     }
     assert!(
-        sent > 500 && lingered > 50 && coming > 50,
-        "{sent} {lingered} {coming}"
+        sent > 500 && lingered > 50 && coming > 50 && back > 50,
+        "{sent} {lingered} {coming} {back}"
     );
 }

@@ -72,6 +72,16 @@ impl Survey<'_> {
         FetchRequest::new(association, demands)
     }
 
+    /// The volunteers' servers are told the factor, and reckon with it unless it is beyond belief; ours know nothing of it.
+    pub(super) fn as_it_reckons(&self, association: AssociationIndex, secs: f64) -> f64 {
+        let source = self.grounds.sources.get(association.0);
+        let correction = source.map_or(1.0, |source| amount(source.correction));
+        match correction > 0.0 {
+            true => amount(secs / correction),
+            false => secs,
+        }
+    }
+
     pub(super) fn demand(&self, association: AssociationIndex, for_type: ProcessorType) -> Demand {
         let outlook = &self.grounds.outlook.of_type[for_type];
         let idle = amount(outlook.idle_now);
@@ -103,13 +113,7 @@ impl Survey<'_> {
             let missing = its - amount(pair.used_by_all);
             (amount(outlook.shortfall), idle.max(missing))
         };
-        let mut secs = shortfall;
-        // The volunteers' servers are told the factor, and reckon with it unless it is beyond belief; ours know nothing of it.
-        let source = self.grounds.sources.get(association.0);
-        let correction = source.map_or(1.0, |source| amount(source.correction));
-        if correction > 0.0 {
-            secs = amount(secs / correction);
-        }
+        let mut secs = self.as_it_reckons(association, shortfall);
         if secs == 0.0 && (shortfall > 0.0 || instances > 0.0) {
             secs = AS_LITTLE_AS_CAN_BE;
         }

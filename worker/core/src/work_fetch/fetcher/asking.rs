@@ -15,7 +15,7 @@ use super::super::reason::{RpcReason, Wish};
 use super::super::report::Surroundings;
 use super::super::rr_sim::Situation;
 use super::super::types::{AssociationIndex, PerType};
-use super::words::{candidate, demands, grounds, heard, processor, sources};
+use super::words::{candidate, demands, grounds, heard, note_waiting, processor, sources};
 use super::{Fetcher, Outstanding, Phase, REPEAT_AFTER, Request, Scene, Step, draw, terms};
 
 impl Fetcher {
@@ -99,7 +99,7 @@ impl Fetcher {
             Decision::ReadList { association, why } => Some(Step::ReadList { association, why }),
             Decision::Contact(contact) => {
                 let request = self.request_of(contact, chosen, scene, &outstanding);
-                Some(self.ask(scene.now, contact, request))
+                Some(self.ask(scene, contact, request))
             }
         }
     }
@@ -152,7 +152,7 @@ impl Fetcher {
         }
     }
 
-    fn ask(&mut self, now: Time, contact: Contact, request: Option<FetchRequest>) -> Step {
+    fn ask(&mut self, scene: &Scene<'_>, contact: Contact, request: Option<FetchRequest>) -> Step {
         let association = contact.association;
         let attempt = self.contacts[association.0].members.begin();
         let Some((attempt, to)) = attempt else {
@@ -181,10 +181,13 @@ impl Fetcher {
         let (linger, mut credits) = (self.linger(), self.processors.table(&None));
         for demand in &demands {
             if let Some(of_type) = self.processor_type(&demand.processor) {
-                credits[of_type] = Credit::of(now, linger, demand);
+                credits[of_type] = Credit::of(scene.now, linger, demand);
             }
         }
         self.contacts[association.0].pairs.asked(&credits);
+        if !linger.is_zero() {
+            note_waiting(&self.processors, scene.tasks, &mut demands);
+        }
         let outstanding = Outstanding {
             seq,
             asked: Asked {
@@ -193,7 +196,7 @@ impl Fetcher {
             },
             demands,
             linger,
-            since: now,
+            since: scene.now,
             attempt,
             phase: Phase::InFlight,
             ended: self.processors.table(&false),

@@ -459,6 +459,22 @@ fn no_other_is_asked_for_what_one_has_not_said_yet() {
 }
 
 #[test]
+fn one_that_lingers_says_what_waits_here() {
+    let waiting = |request: &Request| request.demands[0].waiting;
+    let mut alone = Rig::new(&[100.0]);
+    alone.meets_all();
+    alone.takes(FIRST, 6, 1.0);
+    for task in &mut alone.tasks[4..] {
+        task.stage = Stage::Queued;
+    }
+    let request = alone.asks();
+    assert_eq!(waiting(&request), Some(2.0));
+    // With two the next one is asked, and nothing comes of an end.
+    let mut two = Rig::new(&[100.0, 100.0]);
+    assert_eq!(waiting(&two.asks()), None);
+}
+
+#[test]
 fn who_is_absent_is_not_asked_and_asked_at_once_when_it_is_back() {
     let mut rig = Rig::new(&[100.0]);
     rig.standings[0].is_absent = true;

@@ -2,6 +2,7 @@
 
 use brasserie_common::{Processor, WorkDemand, WorkReply};
 
+use super::super::amounts::amount;
 use super::super::contact_state::{ContactState, Reply};
 use super::super::driver::Candidate;
 use super::super::estimates::Estimates;
@@ -9,7 +10,7 @@ use super::super::fetch::{FetchRequest, Grounds, Source, SourcePair};
 use super::super::outlook::Outlook;
 use super::super::pair_backoff::TypeReply;
 use super::super::rr_sim::Situation;
-use super::super::types::{AssociationIndex, PerType, ProcessorType, Processors};
+use super::super::types::{AssociationIndex, PerType, ProcessorType, Processors, Stage, Task};
 use super::Standing;
 
 pub(super) fn candidate(
@@ -110,6 +111,23 @@ pub(super) fn demands(processors: &Processors, request: Option<&FetchRequest>) -
         }
     };
     there.map(demand).collect()
+}
+
+/// As long as a request is good that lingers, the end of a task gives way to the next, with no request between them: to those that wait
+/// here, of whom it is to know, and then to others.
+pub(super) fn note_waiting(processors: &Processors, tasks: &[Task], demands: &mut [WorkDemand]) {
+    for demand in demands {
+        let of = type_called(processors, &demand.processor);
+        let own = tasks
+            .iter()
+            .filter(|task| Some(task.usage.processor_type()) == of);
+        let waiting = own.filter(|task| match task.stage {
+            Stage::Executing { .. } => false,
+            Stage::Queued | Stage::WaitingForInputs { .. } | Stage::Preempted { .. } => true,
+        });
+        let amounts = waiting.map(|task| amount(task.usage.of(task.usage.processor_type())));
+        demand.waiting = Some(amounts.fold(0.0, |sum, one| sum + one));
+    }
 }
 
 /// A reply in the terms of the policies; of types that the worker does not have it says nothing.

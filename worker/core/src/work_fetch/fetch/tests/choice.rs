@@ -1,7 +1,7 @@
 //! Who is asked, and for which types.
 
-use super::super::super::profile::QueuedWork;
-use super::super::super::types::{AssociationIndex, ProcessorKind, Processors, Usage};
+use super::super::super::profile::{Buffer, QueuedWork};
+use super::super::super::types::{AssociationIndex, ProcessorKind, Processors, Stage, Usage};
 use super::rig::{A, B, CARDS, CPU, Scene, at, types};
 
 /// One CPU and one card, and two schedulers of which the first has the higher priority.
@@ -65,6 +65,71 @@ fn the_highest_priority_is_asked_first() {
     scene.rec = vec![0.0, 100.0];
     assert_eq!(scene.survey().in_order(), [B, A]);
     assert_eq!(scene.chosen(), Some((B, vec![0, 1])));
+}
+
+/// Two CPUs, and a scheduler with three times the share of the other.
+fn three_to_one() -> Scene {
+    let mut scene = Scene::new(2, &[]);
+    scene.associate(300.0, 1.0);
+    scene.rec[0] = 1.0;
+    scene.saturate(CPU, 20.0);
+    scene
+}
+
+#[test]
+fn whose_own_part_runs_dry_is_asked_though_others_have_work_here() {
+    // Its part is one and a half CPUs: 15 seconds up to 45.
+    for (own, others, asked) in [
+        (0, 40, Some(45.0)),
+        (14, 26, Some(31.0)),
+        (15, 25, None),
+        // As long as what waits here is no more than two buffers, of 60 each.
+        (10, 90, Some(20.0)),
+        (10, 110, None),
+    ] {
+        let mut scene = three_to_one();
+        for (of, tasks) in [(A, others), (B, own)] {
+            for _ in 0..tasks {
+                scene.task(of, 1.0);
+            }
+        }
+        let request = scene.survey().choose();
+        let secs = request.map(|request| (request.association, request.of_type[CPU].secs));
+        assert_eq!(secs, asked.map(|secs| (B, secs)), "{own} {others}");
+        // Not if it has got more than its share.
+        let got = std::mem::replace(&mut scene.rec[1], 9.0);
+        assert_eq!(scene.chosen(), None);
+        scene.rec[1] = got;
+        scene.profile.buffer = Buffer::Common;
+        assert_eq!(scene.chosen(), None);
+    }
+    // Not where tasks are longer than the low mark, nor where none of others waits.
+    for (remaining, stage) in [
+        (11.0, Stage::Queued),
+        (9.0, Stage::Executing { since: at(999.0) }),
+    ] {
+        let mut scene = three_to_one();
+        scene.task(A, remaining).stage = stage;
+        assert_eq!(scene.chosen(), None);
+    }
+}
+
+#[test]
+fn nobody_is_asked_for_a_part_against_a_reason() {
+    let spoil: [fn(&mut Scene); 5] = [
+        |scene| scene.associations[1].share = 0.0,
+        |scene| scene.associations[1].max_concurrent = Some(9),
+        |scene| scene.sources[1].min_rpc_time = at(1001.0),
+        |scene| scene.sources[1].of_type[CPU].backed_off_until = at(1001.0),
+        |scene| scene.outstanding[CPU] = Some(A),
+    ];
+    for spoil in spoil {
+        let mut scene = three_to_one();
+        scene.task(A, 9.0);
+        assert_eq!(scene.chosen(), Some((B, vec![0])));
+        spoil(&mut scene);
+        assert_eq!(scene.chosen(), None);
+    }
 }
 
 #[test]

@@ -7,8 +7,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::super::super::profile::QueuedWork;
-use super::super::super::profile::{Profile, RrOrder};
+use super::super::super::profile::{Buffer, Profile, QueuedWork, RrOrder};
 use super::super::super::rr_sim::Situation;
 use super::super::super::types::{AssociationIndex, ProcessorType, Stage, Usage};
 use super::super::{FetchRequest, Source};
@@ -47,7 +46,7 @@ prop_compose! {
         asked in [option::weighted(0.1, 0_usize..4), option::weighted(0.1, 0..4)],
     ) -> Scene {
         let mut scene = Scene::new(cpus, &[cards]);
-        scene.profile = Profile { rr_order: RrOrder::PriorityStatic, max_runnable: 4, ..Profile::CLUSTER };
+        scene.profile = Profile { rr_order: RrOrder::PriorityStatic, max_runnable: 4, buffer: Buffer::Common, ..Profile::CLUSTER };
         // Nobody is counted alone who got nothing: only then does the unit of what was got matter.
         scene.rec[0] = 1.0;
         for (source, share, rec, (limit, limit_of_job)) in schedulers {
@@ -161,6 +160,38 @@ proptest! {
             *saturated = saturated.max(scene.profile.low_water());
         }
         prop_assert_eq!(scene.survey().choose(), None);
+    }
+
+    /// Where tasks are short beside the buffer, no more comes for parts than all may have, and whose part has come is not asked again.
+    #[test]
+    fn parts_end_with_two_buffers(mut scene in scene()) {
+        scene.profile.buffer = Buffer::InParts;
+        for of_type in scene.processors.types() {
+            let saturated = &mut scene.outlook.of_type[of_type].saturated;
+            *saturated = saturated.max(scene.profile.low_water());
+        }
+        let here = |scene: &Scene, of_type: ProcessorType| -> f64 {
+            let tasks = scene.tasks.iter().filter(|task| task.usage.processor_type() == of_type);
+            let waiting = tasks.filter(|task| !matches!(task.stage, Stage::Executing { .. }));
+            waiting.map(|task| task.remaining * task.usage.of(of_type)).sum()
+        };
+        let mut asked_before = BTreeSet::new();
+        while let Some(request) = scene.survey().choose() {
+            prop_assert!(may_be_asked(&scene, request.association), "{request:?}");
+            let correction = scene.sources[request.association.0].correction;
+            for of_type in asked(&request) {
+                prop_assert!(asked_before.insert((request.association, of_type)));
+                let secs = request.of_type[of_type].secs * correction;
+                for _ in 0..100 {
+                    let task = scene.task(request.association, secs / 100.0);
+                    if of_type != CPU {
+                        task.usage = Usage { cpus: 0.0, cards: Some((of_type, 1.0)) };
+                    }
+                }
+                let most = 2.0 * scene.processors.instances(of_type) * scene.profile.high_water();
+                prop_assert!(here(&scene, of_type) <= most * (1.0 + 1e-9));
+            }
+        }
     }
 
     /// Who is asked once after the other has one request each, and so has each type.

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::super::super::outlook::{PairOutlook, TypeOutlook};
+use super::super::super::profile::Buffer;
 use super::super::super::types::{AssociationIndex, ProcessorType, Stage, Usage};
 use super::super::{AssociationReason, FetchRequest, PairReason, Source};
 use super::rig::{Scene, at, types};
@@ -127,6 +128,7 @@ fn scene() -> impl Strategy<Value = Scene> {
         .prop_map(
             |((cpus, cards, others), outlook, schedulers, tasks, outstanding)| {
                 let mut scene = Scene::new(cpus, &[cards, others]);
+                scene.profile.buffer = Buffer::Common;
                 let outlook = [outlook.0, outlook.1, outlook.2];
                 let outstanding = [outstanding.0, outstanding.1, outstanding.2];
                 for ((of_type, outlook), asked) in
@@ -241,6 +243,29 @@ proptest! {
                 free && !asked && survey.reason(*of).is_none() && survey.pair_reason(*of, of_type).is_none()
             });
             prop_assert!(!(open && is_dry && could) || chosen.is_some());
+        }
+    }
+
+    /// Parts come after what all miss, and are asked for as amounts against no reason.
+    #[test]
+    fn parts_change_nothing_where_somebody_is_asked_for_all(mut scene in scene()) {
+        let common = scene.survey().choose();
+        scene.profile.buffer = Buffer::InParts;
+        let survey = scene.survey();
+        let chosen = survey.choose();
+        if common.is_some() {
+            prop_assert_eq!(chosen, common);
+        } else if let Some(request) = chosen {
+            let of = request.association;
+            prop_assert_eq!(survey.reason(of), None);
+            prop_assert!(scene.associations[of.0].max_concurrent.is_none());
+            prop_assert!(scene.associations[of.0].share > 0.0);
+            for (of_type, demand) in request.of_type.iter().filter(|(_, demand)| demand.secs > 0.0) {
+                prop_assert_eq!(survey.pair_reason(of, of_type), None);
+                prop_assert_eq!(scene.outstanding[of_type], None);
+                prop_assert!(demand.secs.is_finite() && demand.estimated_delay.is_finite());
+                prop_assert_eq!((demand.instances, demand.idle), (0.0, 0.0));
+            }
         }
     }
 

@@ -1,0 +1,108 @@
+//! Work of a scheduler for its own part of the buffer, while that of others fills the rest.
+//!
+//! Whoever has a large share runs dry first, since its tasks run more often. If nobody is asked before all that is here runs dry, only
+//! tasks of the others are left by then, which get what is its.
+
+use super::super::amounts::amount;
+use super::super::profile::Buffer;
+use super::super::types::{Association, AssociationIndex, ProcessorType, Stage};
+use super::demand::{Demand, FetchRequest};
+use super::{Survey, has_no_share};
+
+/// All that waits here is no more than so many buffers: a worker takes no more.
+const MOST_BUFFERS: f64 = 2.0;
+
+impl Survey<'_> {
+    /// Whom to ask though there is enough to do, if anybody: whoever comes first in order for a type, if its own tasks, on its part of the
+    /// instances, do not last until the low water mark. Others have got enough: with long tasks the next one here would be theirs.
+    pub(super) fn for_own_part(&self) -> Option<FetchRequest> {
+        if self.grounds.profile.buffer == Buffer::Common {
+            return None;
+        }
+        let mut has_first = self.grounds.processors.table(&false);
+        let mut order = self.order.iter();
+        order.find_map(|association| {
+            let is_excluded = self.reason(*association).is_some()
+                || self.was_asked(*association)
+                || self.is_limited(*association);
+            if is_excluded {
+                return None;
+            }
+            let mut demands = self.grounds.processors.table(&Demand::default());
+            for for_type in self.open_types() {
+                let may_be_asked = self.pair_reason(*association, for_type).is_none();
+                if may_be_asked && !std::mem::replace(&mut has_first[for_type], true) {
+                    demands[for_type] = self.own_part(*association, for_type);
+                }
+            }
+            FetchRequest::new(*association, demands)
+        })
+    }
+
+    /// What is missing in its part up to the high water mark; nothing if that is filled up to the low one. Tasks that are longer than that
+    /// fill no part: of these the next one is best chosen when there is room for it.
+    fn own_part(&self, association: AssociationIndex, for_type: ProcessorType) -> Demand {
+        let profile = self.grounds.profile;
+        let instances = self.grounds.processors.instances(for_type);
+        let part = instances * self.part(association);
+        let (low, high) = (profile.low_water(), profile.high_water());
+        let here = self.work_here(association, for_type);
+        let room = MOST_BUFFERS * instances * high - (here.waiting + here.others_waiting);
+        let missing = (part * high - here.own).min(room);
+        // Where nobody else's tasks wait, what runs dry is all of it.
+        let is_fed = here.others_waiting == 0.0 || here.own >= part * low;
+        if is_fed || here.longest > low || missing <= 0.0 {
+            return Demand::default();
+        }
+        Demand {
+            secs: self.as_it_reckons(association, missing),
+            instances: 0.0,
+            idle: 0.0,
+            estimated_delay: amount(self.grounds.outlook.of_type[for_type].busy),
+        }
+    }
+
+    /// Its part of each type while all have work: without those that were found to have none it would grow and shrink with each answer.
+    fn part(&self, association: AssociationIndex) -> f64 {
+        let all = self.grounds.associations.iter();
+        let all: f64 = all.map(|one| amount(one.share)).sum();
+        let own = self.grounds.associations.get(association.0);
+        match own.filter(|own| !has_no_share(own)) {
+            Some(Association { share, .. }) if all > 0.0 => amount(*share) / all,
+            Some(_) | None => 0.0,
+        }
+    }
+
+    /// What is here of a type, by whose it is.
+    fn work_here(&self, association: AssociationIndex, for_type: ProcessorType) -> Here {
+        let tasks = self.grounds.tasks.iter();
+        let mut here = Here::default();
+        for task in tasks.filter(|task| task.usage.processor_type() == for_type) {
+            let (usage, remaining) = (amount(task.usage.of(for_type)), amount(task.remaining));
+            let waiting = match task.stage {
+                Stage::Executing { .. } => 0.0,
+                Stage::Queued | Stage::WaitingForInputs { .. } | Stage::Preempted { .. } => {
+                    amount(usage * remaining)
+                }
+            };
+            here.longest = here.longest.max(remaining);
+            if task.association == association {
+                here.waiting += waiting;
+                here.own = amount(here.own + usage * remaining);
+            } else {
+                here.others_waiting += waiting;
+            }
+        }
+        here
+    }
+}
+
+#[derive(Debug, Default)]
+struct Here {
+    /// Instance-seconds of its tasks, and of those that do not run, and of others' that do not.
+    own: f64,
+    waiting: f64,
+    others_waiting: f64,
+    /// Seconds that any task still takes.
+    longest: f64,
+}
