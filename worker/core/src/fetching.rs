@@ -285,7 +285,10 @@ impl Fetching {
             let index = association.index;
             self.calls.retain(|_, asking| asking.association != index);
             self.takes_requests[index.0] = true;
-            self.fetcher.reset(index);
+            match met_now.with {
+                Some(_) => self.fetcher.met(index),
+                None => self.fetcher.reset(index),
+            }
         }
     }
 
