@@ -21,6 +21,7 @@ mod policy;
 mod shape;
 mod spending;
 mod turns;
+mod view;
 mod workload;
 
 #[cfg(test)]
@@ -38,6 +39,7 @@ pub use amounts::{Class, Piece};
 pub use known::Known;
 pub use policy::{DeadlineRule, Policy};
 pub use turns::Turns;
+pub use view::{Asked, AskedOfType, NotSent};
 
 use amounts::Amounts;
 use turns::Turn;
