@@ -116,11 +116,13 @@ pub enum Sabotage {
     DenyQueued,
     /// Tasks that may wait at a worker begin at once.
     BeginWithoutProcessors,
+    /// What a worker waits for a scheduler that had nothing for a type doubles for ever.
+    BackOffWithoutEnd,
 }
 
 impl Sabotage {
     /// Every one, in the order in which reports list them.
-    pub const ALL: [Sabotage; 55] = [
+    pub const ALL: [Sabotage; 56] = [
         Sabotage::SkipSequenceCheck,
         Sabotage::MarkRunningAfterSending,
         Sabotage::AcceptStatusInNew,
@@ -176,6 +178,7 @@ impl Sabotage {
         Sabotage::HideQueued,
         Sabotage::DenyQueued,
         Sabotage::BeginWithoutProcessors,
+        Sabotage::BackOffWithoutEnd,
     ];
 
     /// The name on a command line and in reports.

@@ -25,7 +25,7 @@ const UNSURE: NetworkFaults = NetworkFaults {
 };
 
 /// In the order of the bugs.
-pub(super) const OF_WORK_FETCH: [Focus; 6] = [
+pub(super) const OF_WORK_FETCH: [Focus; 7] = [
     focus(
         Sabotage::RefillOnReplay,
         &["within_credit"],
@@ -75,5 +75,16 @@ pub(super) const OF_WORK_FETCH: [Focus; 6] = [
         Sabotage::BeginWithoutProcessors,
         &["within_processors"],
         ASKING,
+    ),
+    focus(
+        Sabotage::BackOffWithoutEnd,
+        &["idle_is_fed"],
+        // Work comes seldom, so workers ask in vain for long; and some of it is held back until all faults are over.
+        Wanted {
+            faults: &[(FaultKind::ConfigChange, secs(200))],
+            fetch: Fetch::Impatiently,
+            lasts: secs(4000),
+            ..ASKING
+        },
     ),
 ];

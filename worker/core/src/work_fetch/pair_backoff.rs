@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{Time, WorkVerdict};
 
 use super::amounts::amount;
@@ -75,7 +76,11 @@ impl PairBackoff {
             none if none <= 0.0 => amount(profile.pair_backoff_min),
             interval => 2.0 * interval,
         };
-        self.interval = grown.min(amount(profile.pair_backoff_max));
+        let longest = match sabotage::on(Sabotage::BackOffWithoutEnd) {
+            true => f64::MAX,
+            false => amount(profile.pair_backoff_max),
+        };
+        self.interval = grown.min(longest);
         self.until = Some(now + span((LONGEST_PART - 1.0 + unit(u)) * self.interval));
         self.until_an_end = false;
     }
