@@ -285,10 +285,7 @@ impl Fetching {
             let index = association.index;
             self.calls.retain(|_, asking| asking.association != index);
             self.takes_requests[index.0] = true;
-            match met_now.with {
-                Some(_) => self.fetcher.met(index),
-                None => self.fetcher.reset(index),
-            }
+            self.fetcher.reset(index);
         }
     }
 

@@ -8,14 +8,11 @@ use std::fmt;
 /// |---|---|---|---|
 /// | `User` | goes all the same | goes all the same | is dropped |
 /// | `Init` | waits | goes all the same | stays |
-/// | `Association` | waits | waits | stays |
 /// | `Scheduler` | waits | waits | is dropped: what raised it raises it again |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Wish {
     /// The scheduler itself, which said when it wants to be talked to at the latest (`PROJECT_REQ`).
     Scheduler,
-    /// Its association has just begun: until the worker asks, its scheduler sends whatever there are slots for.
-    Association,
     /// It has never been talked to (`INIT`).
     Init,
     /// The worker's operator (`USER_REQ`).
@@ -23,13 +20,13 @@ pub enum Wish {
 }
 
 impl Wish {
-    pub const ALL: [Wish; 4] = [Wish::Scheduler, Wish::Association, Wish::Init, Wish::User];
+    pub const ALL: [Wish; 3] = [Wish::Scheduler, Wish::Init, Wish::User];
 
     /// Whether `min_rpc_time` holds it up.
     pub fn heeds_backoff(self) -> bool {
         match self {
             Wish::User => false,
-            Wish::Init | Wish::Association | Wish::Scheduler => true,
+            Wish::Init | Wish::Scheduler => true,
         }
     }
 
@@ -37,14 +34,14 @@ impl Wish {
     pub fn heeds_suspension(self) -> bool {
         match self {
             Wish::User | Wish::Init => false,
-            Wish::Association | Wish::Scheduler => true,
+            Wish::Scheduler => true,
         }
     }
 
     /// Whether it is there still after it was tried in vain; else whatever raised it raises it again.
     pub fn outlives_failure(self) -> bool {
         match self {
-            Wish::Init | Wish::Association => true,
+            Wish::Init => true,
             Wish::User | Wish::Scheduler => false,
         }
     }
@@ -76,7 +73,6 @@ impl fmt::Display for RpcReason {
         f.write_str(match self {
             RpcReason::Wished(Wish::User) => "requested by user",
             RpcReason::Wished(Wish::Init) => "first contact",
-            RpcReason::Wished(Wish::Association) => "first contact in this association",
             RpcReason::Wished(Wish::Scheduler) => "requested by the scheduler",
             RpcReason::ResultsDue => "to report ended tasks",
             RpcReason::NeedWork => "to fetch work",
@@ -99,7 +95,6 @@ mod tests {
         };
         assert_eq!(heeds(Wish::User), (false, false, false));
         assert_eq!(heeds(Wish::Init), (true, false, true));
-        assert_eq!(heeds(Wish::Association), (true, true, true));
         assert_eq!(heeds(Wish::Scheduler), (true, true, false));
     }
 

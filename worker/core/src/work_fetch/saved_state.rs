@@ -257,7 +257,6 @@ fn read_cause(cause: &str, count: u32) -> Option<WaitCause> {
 fn written_wish(wish: Wish) -> &'static str {
     match wish {
         Wish::Scheduler => "scheduler",
-        Wish::Association => "association",
         Wish::Init => "init",
         Wish::User => "user",
     }

@@ -281,15 +281,6 @@ impl Fetcher {
         }
     }
 
-    /// The association has begun, with a scheduler that knows of no request. It is talked to whether or not work is needed: it sends as
-    /// much as it has slots for until it hears what the worker wants, be it nothing.
-    pub fn met(&mut self, association: AssociationIndex) {
-        if let Some(contact) = self.contacts.get_mut(association.0) {
-            contact.rpc.ask(Wish::Association);
-        }
-        self.reset(association);
-    }
-
     /// The association has begun anew: nobody will answer what was asked.
     pub fn reset(&mut self, association: AssociationIndex) {
         let Some(contact) = self.contacts.get_mut(association.0) else {

@@ -229,32 +229,6 @@ fn a_new_scheduler_instance_is_asked_anew_and_answers_of_the_old_mean_nothing() 
     assert_eq!(last(&rig).seq, new.seq);
 }
 
-/// Until it does, its scheduler sends as much as it has slots for.
-#[test]
-fn whoever_is_met_again_hears_that_nothing_is_wanted() {
-    let mut rig = rig();
-    let mut long = run(1, 0, task("long", 1));
-    long.task.work.est_duration = Some(10_000.0);
-    rig.run(long);
-    answer(&mut rig, WorkVerdict::Granted(1));
-    rig.wait(10_000);
-    assert_eq!(rig.work_requests.len(), 1, "it has enough");
-    rig.hear(lost_connection());
-    let beat = rig.last_beat();
-    rig.heartbeat_answered(beat, 2, 1, Health::New);
-    rig.wait(600);
-    assert_eq!(rig.work_requests.len(), 2);
-    let request = last(&rig);
-    assert_eq!(request.scheduler, scheduler(2));
-    assert!(!request.demands.iter().any(|demand| {
-        demand.instance_secs > 0.0 || demand.instances > 0.0 || demand.idle > 0.0
-    }));
-    // It knows now that it is asked, even if it was put off.
-    answer_with_delay(&mut rig, WorkVerdict::Deferred, Duration::from_secs(1));
-    rig.wait(20_000);
-    assert_eq!(rig.work_requests.len(), 2);
-}
-
 #[test]
 fn a_worker_that_drains_asks_for_nothing() {
     let mut rig = rig();
