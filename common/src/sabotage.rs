@@ -116,8 +116,8 @@ pub enum Sabotage {
     DenyQueued,
     /// Tasks that may wait at a worker begin at once.
     BeginWithoutProcessors,
-    /// What a worker waits for a scheduler that had nothing for a type doubles for ever.
-    BackOffWithoutEnd,
+    /// A worker waits for the answer to a request for work however long it takes, and asks for nothing meanwhile.
+    AwaitWorkForEver,
 }
 
 impl Sabotage {
@@ -178,7 +178,7 @@ impl Sabotage {
         Sabotage::HideQueued,
         Sabotage::DenyQueued,
         Sabotage::BeginWithoutProcessors,
-        Sabotage::BackOffWithoutEnd,
+        Sabotage::AwaitWorkForEver,
     ];
 
     /// The name on a command line and in reports.

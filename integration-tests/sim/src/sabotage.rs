@@ -55,17 +55,7 @@ enum Rivals {
 enum Fetch {
     Nobody,
     Everybody,
-    /// Everybody, with waits of seconds, and for what there is at this moment.
-    Impatiently,
 }
-
-/// No backoff is longer than seconds, and no request lingers.
-const IMPATIENT: Profile = Profile {
-    rpc_backoff_max: 5.0,
-    pair_backoff_max: 5.0,
-    linger: 0.0,
-    ..Profile::CLUSTER
-};
 
 /// What a drawn world must be like, and what takes the place of what was drawn. `None`: as drawn.
 #[derive(Clone, Copy, Debug)]
@@ -162,14 +152,6 @@ pub struct Catch {
     pub broken: Broken,
 }
 
-fn everybody_asks(drawn: &Swarm, profile: Profile) -> Fetching {
-    Fetching::Some(WorkFetching {
-        who: vec![true; drawn.places.len()],
-        profile,
-        slots_are_cpus: true,
-    })
-}
-
 impl Wanted {
     fn fits(&self, swarm: &Swarm) -> bool {
         let is_quick = swarm.heartbeat_period == Duration::from_secs(1);
@@ -206,8 +188,11 @@ impl Wanted {
             limits: self.limits,
             fetching: match self.fetch {
                 Fetch::Nobody => Fetching::Nobody,
-                Fetch::Everybody => everybody_asks(&drawn, Profile::CLUSTER),
-                Fetch::Impatiently => everybody_asks(&drawn, IMPATIENT),
+                Fetch::Everybody => Fetching::Some(WorkFetching {
+                    who: vec![true; drawn.places.len()],
+                    profile: Profile::CLUSTER,
+                    slots_are_cpus: true,
+                }),
             },
             ..drawn
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use brasserie_common::resources::UsablePhysicalResources;
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
     CallId, CallOutcome, JobName, KnownTask, Processor, ReportPolicy, RunningTask, SchedulerId,
     TaskKey, Time, WallTime, WorkReply, WorkRequest, WorkRequestSeq, WorkerId,
@@ -63,6 +64,8 @@ pub(crate) struct Fetching {
 struct Met {
     with: Option<(WorkerId, SchedulerId)>,
     is_absent: bool,
+    /// The last one that there was.
+    scheduler: Option<SchedulerId>,
 }
 
 /// A call on its way.
@@ -207,7 +210,7 @@ impl Fetching {
         request_delay: Option<Duration>,
     ) {
         if let Some(reply) = work {
-            self.fetcher.answered(now, of, reply);
+            self.fetcher.heartbeat_says(now, of, reply);
         }
         self.fetcher.heartbeat_answered(now, of, request_delay);
     }
@@ -274,6 +277,7 @@ impl Fetching {
             let met_now = Met {
                 with: with.map(|scheduler| (association.id(), scheduler)),
                 is_absent: is_absent(association),
+                scheduler: met.scheduler,
             };
             let before = std::mem::replace(met, met_now);
             if before.is_absent && !met_now.is_absent {
@@ -285,7 +289,15 @@ impl Fetching {
             let index = association.index;
             self.calls.retain(|_, asking| asking.association != index);
             self.takes_requests[index.0] = true;
-            self.fetcher.reset(index);
+            let is_another = match (met.scheduler, association.scheduler()) {
+                (Some(before), Some(now)) => before != now,
+                (None, _) | (_, None) => false,
+            };
+            met.scheduler = association.scheduler().or(met.scheduler);
+            match is_another {
+                true => self.fetcher.is_another(index),
+                false => self.fetcher.reset(index),
+            }
         }
     }
 
@@ -364,7 +376,10 @@ impl Fetching {
 
     fn send(&mut self, associations: &[Association], turn: &mut Turn<'_>, request: Request) {
         let association = &associations[request.association.0];
-        let deadline = turn.now + association.options.call_deadline;
+        let deadline = match sabotage::on(Sabotage::AwaitWorkForEver) {
+            true => Time::NEVER,
+            false => turn.now + association.options.call_deadline,
+        };
         let (seq, index) = (request.seq, request.association);
         let asking = Asking {
             association: index,

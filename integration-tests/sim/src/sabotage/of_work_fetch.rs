@@ -77,13 +77,10 @@ pub(super) const OF_WORK_FETCH: [Focus; 7] = [
         ASKING,
     ),
     focus(
-        Sabotage::BackOffWithoutEnd,
+        Sabotage::AwaitWorkForEver,
         &["idle_is_fed"],
-        // Work comes seldom, so workers ask in vain for long; and some of it is held back until all faults are over.
         Wanted {
-            faults: &[(FaultKind::ConfigChange, secs(200))],
-            fetch: Fetch::Impatiently,
-            lasts: secs(4000),
+            network: UNSURE,
             ..ASKING
         },
     ),

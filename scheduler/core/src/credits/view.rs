@@ -37,13 +37,15 @@ pub struct AskedOfType {
 /// Why a task is not sent to a worker that asks for work. Displays as what follows the worker's name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NotSent {
-    age: Duration,
+    /// `None`: it says that it will ask, and has not yet.
+    age: Option<Duration>,
     processor: Processor,
     why: Why,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
+    NotYet,
     /// Whether or not it is asked again before long.
     Over(Class),
     NotWanted,
@@ -86,11 +88,15 @@ impl Credits {
 
     /// Why no such task is sent there for what was asked; `None`: it may be, or nothing was asked.
     pub fn why_not_sent(&self, now: Time, processor: &Processor, class: Class) -> Option<NotSent> {
-        let newest = self.newest.as_ref()?;
+        let why = match &self.newest {
+            Some(newest) => newest.why_not_sent(now, processor, class)?,
+            None if self.are_used() => Why::NotYet,
+            None => return None,
+        };
         Some(NotSent {
-            age: newest.age(now),
+            age: self.newest.as_ref().map(|newest| newest.age(now)),
             processor: processor.clone(),
-            why: newest.why_not_sent(now, processor, class)?,
+            why,
         })
     }
 }
@@ -186,8 +192,11 @@ impl fmt::Display for NotSent {
             processor,
             why,
         } = self;
-        write!(f, "asked for work {} ago, and ", shown(*age))?;
+        if let Some(age) = age {
+            write!(f, "asked for work {} ago, and ", shown(*age))?;
+        }
         match why {
+            Why::NotYet => f.write_str("asks for the work that it wants, and has not yet"),
             Why::Over(Class::Bufferable) => {
                 f.write_str("that is over: it asks again when it needs more")
             }

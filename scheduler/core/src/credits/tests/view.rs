@@ -34,6 +34,10 @@ fn whoever_never_asked_has_nothing_to_show() {
     let credits = Credits::default();
     assert_eq!(shown(&credits, at(0)), "nobody asked");
     assert_eq!(why(&credits, at(0)), ["it is", "it is"]);
+    let credits = Credits::new(Supply::AsAsked);
+    assert_eq!(shown(&credits, at(0)), "nobody asked");
+    let not_yet = "asks for the work that it wants, and has not yet";
+    assert_eq!(why(&credits, at(0)), [not_yet, not_yet]);
 }
 
 #[test]
