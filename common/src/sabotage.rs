@@ -116,13 +116,11 @@ pub enum Sabotage {
     DenyQueued,
     /// Tasks that may wait at a worker begin at once.
     BeginWithoutProcessors,
-    /// A worker waits for the answer to a request for work however long it takes, and asks for nothing meanwhile.
-    AwaitWorkForEver,
 }
 
 impl Sabotage {
     /// Every one, in the order in which reports list them.
-    pub const ALL: [Sabotage; 56] = [
+    pub const ALL: [Sabotage; 55] = [
         Sabotage::SkipSequenceCheck,
         Sabotage::MarkRunningAfterSending,
         Sabotage::AcceptStatusInNew,
@@ -178,7 +176,6 @@ impl Sabotage {
         Sabotage::HideQueued,
         Sabotage::DenyQueued,
         Sabotage::BeginWithoutProcessors,
-        Sabotage::AwaitWorkForEver,
     ];
 
     /// The name on a command line and in reports.

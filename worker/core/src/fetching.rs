@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use brasserie_common::resources::UsablePhysicalResources;
-use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
     CallId, CallOutcome, JobName, KnownTask, Processor, ReportPolicy, RunningTask, SchedulerId,
     TaskKey, Time, WallTime, WorkReply, WorkRequest, WorkRequestSeq, WorkerId,
@@ -376,10 +375,7 @@ impl Fetching {
 
     fn send(&mut self, associations: &[Association], turn: &mut Turn<'_>, request: Request) {
         let association = &associations[request.association.0];
-        let deadline = match sabotage::on(Sabotage::AwaitWorkForEver) {
-            true => Time::NEVER,
-            false => turn.now + association.options.call_deadline,
-        };
+        let deadline = turn.now + association.options.call_deadline;
         let (seq, index) = (request.seq, request.association);
         let asking = Asking {
             association: index,

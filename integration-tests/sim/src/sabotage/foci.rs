@@ -507,5 +507,4 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     OF_WORK_FETCH[3],
     OF_WORK_FETCH[4],
     OF_WORK_FETCH[5],
-    OF_WORK_FETCH[6],
 ];

@@ -25,7 +25,7 @@ const UNSURE: NetworkFaults = NetworkFaults {
 };
 
 /// In the order of the bugs.
-pub(super) const OF_WORK_FETCH: [Focus; 7] = [
+pub(super) const OF_WORK_FETCH: [Focus; 6] = [
     focus(
         Sabotage::RefillOnReplay,
         &["within_credit"],
@@ -75,13 +75,5 @@ pub(super) const OF_WORK_FETCH: [Focus; 7] = [
         Sabotage::BeginWithoutProcessors,
         &["within_processors"],
         ASKING,
-    ),
-    focus(
-        Sabotage::AwaitWorkForEver,
-        &["idle_is_fed"],
-        Wanted {
-            network: UNSURE,
-            ..ASKING
-        },
     ),
 ];
