@@ -1,5 +1,6 @@
 //! Looks at work fetch with real programs: what `brasserie worker work-fetch` shows of workers that ask, and of such as do not.
 
+use std::fs;
 use std::time::Duration;
 
 use integration_tests::e2e::{Client, Finished, PATIENCE, SchedulerSpec, Stage, wait_within};
@@ -116,6 +117,52 @@ fn a_worker_that_asks_shows_its_work_fetch_and_others_say_that_there_is_none() {
         1,
         &["cannot ask the worker at", "Is it running", &address],
     );
+}
+
+#[test]
+fn a_scheduler_says_what_a_worker_asked_for_and_why_a_task_waits() {
+    let stage = Stage::new();
+    let nodes = 2 * std::thread::available_parallelism().map_or(1, usize::from) + 1;
+    let path = stage.write_work(nodes, Duration::ZERO);
+    let text = fs::read_to_string(&path).expect("it was written");
+    let mut config: Value = serde_json::from_str(&text).expect("JSON");
+    // Processors alone bound what runs.
+    config["bistro_settings"]["resources"] = serde_json::json!({});
+    let path = stage.write("work/config.json", &format!("{config:#}"));
+    stage.hold();
+    let spec = stage.calm_spec(&path);
+    let _scheduler = stage.start_scheduler(&spec);
+    let client = Client::new(spec.port);
+    let mut asking = stage.worker_spec("asks", &spec);
+    asking.flags.push("--work-fetch=cluster".to_owned());
+    let _asking = stage.start_worker(&asking);
+    client.wait_healthy(1);
+
+    // Each of its processors has a task, and no other task may wait there.
+    wait_within(PATIENCE, "a task that waits for a processor", || {
+        (1..=nodes).find_map(|node| {
+            let document = stage.explain(&spec, "work", &format!("n{node}"));
+            let reasons = document["reasons"].as_array()?.clone();
+            let mut texts = reasons.iter().filter_map(Value::as_str);
+            let why = "has no idle CPU for this task, which may not wait there (`bufferable`)";
+            texts
+                .any(|text| text.starts_with("worker `asks` asked for work ") && text.contains(why))
+                .then_some(())
+        })
+    });
+    let address = format!("127.0.0.1:{}", spec.port);
+    let status = stage.brasserie(&["status", "--scheduler", &address]);
+    says(&status, 0, &["\nasks asked for work ", " sent, "]);
+    let status = stage.brasserie(&["status", "--json", "--scheduler", &address]);
+    let status: Value = serde_json::from_str(&status.output).expect("JSON");
+    let asked = &status["workers"][0]["asked"];
+    assert!(asked["seq"].as_u64() > Some(0), "{asked}");
+    assert!(asked["left_ms"].as_u64() > Some(0), "{asked}");
+    let of_type = &asked["of_types"][0];
+    assert_eq!(of_type["processor"], "CPU", "{asked}");
+    assert!(of_type["ready"].as_u64() > Some(0), "{asked}");
+    stage.release();
+    client.wait_all_done();
 }
 
 #[test]

@@ -41,6 +41,32 @@ struct SlotUse {
   3: optional i64 limit,
 }
 
+// What is left, for one type of processors, of what a worker asked for.
+struct WorkAskedOfType {
+  // As in WorkDemand.
+  1: string processor,
+  2: double instances,
+  3: double instanceSecs,
+  4: double idleInstances,
+  // Tasks that were sent for it.
+  5: i32 sent,
+  // Tasks for such processors that are ready, whether or not there is room for them; and those of them that would be late there.
+  6: i64 ready,
+  7: i64 late,
+}
+
+// The newest request for work of a worker.
+struct WorkAsked {
+  1: i64 seq,
+  // How long ago it came.
+  2: i64 agoMs,
+  // It is good for so much longer; unset: it is over.
+  3: optional i64 leftMs,
+  4: list<WorkAskedOfType> ofTypes,
+  // All of it as what follows the worker's name.
+  5: string text,
+}
+
 struct WorkerStatus {
   1: string shard,
   2: string hostname,
@@ -60,6 +86,8 @@ struct WorkerStatus {
   11: list<string> notes,
   // How often it was associated anew because it obeyed another scheduler.
   12: i32 begunAnew,
+  // Unset: it asks for no work.
+  13: optional WorkAsked asked,
 }
 
 // The configuration in force.

@@ -32,6 +32,7 @@ use crate::process::{
 use crate::rpc::{SchedulerClient, WorkerService};
 use crate::runner::{self, StartRunner};
 use crate::usage::{Monitor, Running, sample_tasks};
+use crate::work_fetch::WorkFetchFlags;
 
 /// How often the machine is looked at: cores and memory change when a control group is changed, which is rare.
 const USABLE_INTERVAL: Duration = Duration::from_secs(60);
@@ -222,7 +223,7 @@ async fn start_all(
     let usable = monitor.usable(clock.wall()).await;
     let of_core = core_options(&options, &directory, address, usable).await?;
     let worker = Worker::new(of_core, clock.now());
-    announce(&worker);
+    announce(&worker, &options.work_fetch);
     let (own, own_events) = mpsc::unbounded_channel();
     let running = Arc::new(Running::default());
     let config = RunnerConfig {
@@ -385,7 +386,7 @@ fn takes_calls(options: &StartOptions, worker: &Worker, address: SocketAddr, dat
 }
 
 /// What it can run, and whether that can be too much: schedulers know nothing of each other, and each sees the whole machine.
-fn announce(worker: &Worker) {
+fn announce(worker: &Worker, flags: &WorkFetchFlags) {
     if let Some(room) = &worker.associations()[0].description().room {
         tracing::info!("the worker runs {room}");
     }
@@ -394,6 +395,13 @@ fn announce(worker: &Worker) {
         tracing::warn!(
             schedulers,
             "each of the schedulers may fill this machine by itself: give each a fixed partition, or --work-fetch"
+        );
+    }
+    let flags = flags.without_effect();
+    if !flags.is_empty() {
+        tracing::warn!(
+            "{} without --work-fetch: the worker takes what it is sent, and this changes nothing",
+            flags.join(", ")
         );
     }
 }

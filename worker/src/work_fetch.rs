@@ -79,6 +79,24 @@ impl Default for WorkFetchFlags {
 }
 
 impl WorkFetchFlags {
+    /// Flags that were given and say nothing, as the worker does not fetch work.
+    pub(crate) fn without_effect(&self) -> Vec<&'static str> {
+        let usual = WorkFetchFlags::default();
+        let given = [
+            ("--work-buffer-min", self.work_buffer_min.is_some()),
+            (
+                "--work-buffer-additional",
+                self.work_buffer_additional.is_some(),
+            ),
+            ("--rec-half-life", self.rec_half_life.is_some()),
+            ("--card-weight", self.card_weight != usual.card_weight),
+            ("--preempt", self.preempt != usual.preempt),
+        ];
+        let is_off = self.work_fetch == WorkFetchProfile::Off;
+        let given = given.into_iter().filter(|(_, given)| is_off && *given);
+        given.map(|(flag, _)| flag).collect()
+    }
+
     /// What the core is told; `seed`: of its random numbers.
     pub(crate) fn for_core(&self, seed: u64) -> Option<WorkFetch> {
         let profile = match self.work_fetch {
@@ -139,6 +157,20 @@ mod tests {
     #[test]
     fn no_flag_is_no_work_fetch() {
         assert_eq!(flags(&[]).expect("usable").for_core(1), None);
+    }
+
+    #[test]
+    fn what_has_no_effect_is_named() {
+        let line = ["--preempt", "suspend", "--work-buffer-min", "5s"];
+        let without = |line: &[&str]| flags(line).expect("usable").without_effect();
+        assert_eq!(without(&line), ["--work-buffer-min", "--preempt"]);
+        assert_eq!(
+            without(&["--rec-half-life", "5s", "--card-weight", "3"]),
+            ["--rec-half-life", "--card-weight"]
+        );
+        assert_eq!(without(&[]), [""; 0]);
+        let line = [&line[..], &["--work-fetch", "cluster"]].concat();
+        assert_eq!(without(&line), [""; 0]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use brasserie_thrift::generated::brasserie::{
-    ClusterStatus, ConfigStatus, JobStatus, WorkerStatus,
+    ClusterStatus, ConfigStatus, JobStatus, WorkAsked, WorkAskedOfType, WorkerStatus,
 };
 use brasserie_thrift::generated::common::BistroInstanceID;
 use serde_json::{Value, json};
@@ -122,6 +122,9 @@ fn worker_notes(worker: &WorkerStatus, text: &mut String) {
     if let Some(what) = &worker.waits_for {
         text.push_str(&format!("{shard} waits {what}\n"));
     }
+    if let Some(asked) = worker.asked.as_ref().and_then(|asked| asked.text.as_ref()) {
+        text.push_str(&format!("{shard} {asked}\n"));
+    }
     for note in worker.notes.iter().flatten() {
         text.push_str(&format!("! {shard}: {note}\n"));
     }
@@ -213,8 +216,20 @@ fn worker_json(worker: &WorkerStatus) -> Value {
         "instance": instance_json(worker.instance.as_ref()), "state": worker.state,
         "running": worker.running_tasks, "unsure": worker.unsure_tasks,
         "since_heartbeat_ms": worker.since_heartbeat_ms, "waits_for": worker.waits_for, "notes": worker.notes,
-        "begun_anew": worker.begun_anew,
+        "begun_anew": worker.begun_anew, "asked": worker.asked.as_ref().map(asked_json),
     })
+}
+
+fn asked_json(asked: &WorkAsked) -> Value {
+    let of_type = |of: &WorkAskedOfType| {
+        json!({
+            "processor": of.processor, "instances": of.instances.map(f64::from),
+            "instance_s": of.instance_secs.map(f64::from), "idle": of.idle_instances.map(f64::from),
+            "sent": of.sent, "ready": of.ready, "late": of.late,
+        })
+    };
+    let of_types: Vec<Value> = asked.of_types.iter().flatten().map(of_type).collect();
+    json!({ "seq": asked.seq, "ago_ms": asked.ago_ms, "left_ms": asked.left_ms, "of_types": of_types })
 }
 
 #[cfg(test)]
@@ -242,6 +257,17 @@ mod tests {
                 start_time: Some(10),
                 rand: Some(20),
             }),
+            asked: Some(WorkAsked {
+                seq: Some(7),
+                left_ms: Some(2000),
+                of_types: Some(vec![WorkAskedOfType {
+                    processor: Some("CPU".to_owned()),
+                    instance_secs: Some(1.5.into()),
+                    ..WorkAskedOfType::default()
+                }]),
+                text: Some("asked for much".to_owned()),
+                ..WorkAsked::default()
+            }),
             ..WorkerStatus::default()
         };
         let status = ClusterStatus {
@@ -253,6 +279,7 @@ mod tests {
         for line in [
             "The initial wait is over: the cluster is new.",
             "w waits for its breakfast",
+            "w asked for much",
             "! w: is odd",
         ] {
             assert!(text.lines().any(|l| l == line), "{text}");
@@ -261,6 +288,9 @@ mod tests {
         let worker = &json["workers"][0];
         assert_eq!(worker["waits_for"], "for its breakfast", "{json}");
         assert_eq!(worker["notes"], json!(["is odd"]), "{json}");
+        assert_eq!(worker["asked"]["left_ms"], 2000, "{json}");
+        let of_type = &worker["asked"]["of_types"][0];
+        assert_eq!(of_type["instance_s"], 1.5, "{json}");
         let instance = json!({ "start_time": 10, "rand": 20 });
         assert_eq!(worker["instance"], instance, "{json}");
     }

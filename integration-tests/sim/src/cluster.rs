@@ -33,6 +33,7 @@ use crate::swarm::{Start, Swarm, Variant};
 use crate::view::{Contract, Phase, World};
 use crate::workload::{Extras, Workload};
 
+pub(crate) use lives::WORKER_CALL_DEADLINE;
 use packets::{Caller, Outcome};
 
 /// A thing to come.
@@ -316,6 +317,8 @@ impl Cluster {
                 && self.phase == Phase::Faults,
             keeper_delay: self.swarm.keeper_delay,
             drift_per_mille: self.swarm.drift_per_mille,
+            fetching: &self.swarm.fetching,
+            heartbeat_period: self.swarm.heartbeat_period,
             schedulers: &self.schedulers,
             workers: &self.workers,
             directories: &self.directories,

@@ -30,6 +30,7 @@ mod given_away_is_dead;
 mod granted_was_sent;
 mod healthy_starts;
 mod heartbeats_are_bounded;
+mod idle_is_fed;
 mod joins_in_time;
 mod left_in_one_commit;
 mod limits_of_time;
@@ -222,6 +223,7 @@ fn registry() -> Vec<Box<dyn Law>> {
         Box::new(heartbeats_are_bounded::HeartbeatsAreBounded::default()),
         Box::new(calls_are_bounded::CallsAreBounded::default()),
         Box::new(joins_in_time::JoinsInTime::default()),
+        Box::new(idle_is_fed::IdleIsFed::default()),
         Box::new(answered_once::AnsweredOnce::default()),
         Box::new(requests_are_answered::RequestsAreAnswered::default()),
     ]

@@ -12,6 +12,7 @@ use crate::disk::Directory;
 use crate::event_log::{DirectoryId, SchedulerPlace, WorkerPlace};
 use crate::hosts::scheduler::SchedulerHost;
 use crate::hosts::worker::WorkerHost;
+use crate::swarm::Fetching;
 
 /// What a run may be held to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +48,9 @@ pub struct World<'a> {
     pub keeper_delay: Duration,
     /// Each machine's clock is wrong by at most this many parts in a thousand.
     pub drift_per_mille: u32,
+    /// Whether workers ask for work, and how.
+    pub fetching: &'a Fetching,
+    pub heartbeat_period: Duration,
     pub schedulers: &'a [SchedulerHost],
     pub workers: &'a [WorkerHost],
     pub directories: &'a [Directory],

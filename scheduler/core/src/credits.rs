@@ -24,6 +24,7 @@ mod policy;
 mod shape;
 mod spending;
 mod turns;
+mod view;
 mod workload;
 
 #[cfg(test)]
@@ -44,6 +45,7 @@ pub use amounts::{Class, Piece};
 pub use known::Known;
 pub use policy::{DeadlineRule, Policy};
 pub use turns::Turns;
+pub use view::{Asked, AskedOfType, NotSent};
 
 use amounts::Amounts;
 use turns::{Turn, turns_for};

@@ -13,6 +13,7 @@ use brasserie_common::{
 use brasserie_common_config::Config;
 use brasserie_scheduler_engine::{Counts, Reason, Task};
 
+use crate::credits::Asked;
 use crate::jobs::ConfigInForce;
 use crate::plan::WhatIf;
 use crate::record::{ClusterId, JobVersion};
@@ -130,6 +131,8 @@ pub struct WorkerStatus {
     pub waits_for: Option<String>,
     /// What somebody should know about it.
     pub notes: Vec<String>,
+    /// `None`: it asks for nothing, and gets what there is room for.
+    pub asked: Option<Asked>,
 }
 
 /// One running task.
@@ -311,8 +314,32 @@ impl Scheduler {
             format!("it is taken to run for {time}, {basis}")
         });
         let own = reasons.iter().map(ToString::to_string);
-        let all = own.chain(estimate).chain(held);
+        let of_workers = reasons
+            .iter()
+            .flat_map(|reason| self.why_at_workers(now, task, reason));
+        let all = own.chain(of_workers).chain(estimate).chain(held);
         all.chain(self.config_is_older()).collect()
+    }
+
+    /// What the engine does not know of the workers that a reason names.
+    fn why_at_workers(&self, now: Time, task: Task, reason: &Reason) -> Vec<String> {
+        let Reason::NoWorkerNow {
+            not_ready,
+            not_asked,
+            ..
+        } = reason
+        else {
+            return Vec::new();
+        };
+        let not_ready = not_ready.first.as_ref().and_then(|shard| {
+            let what = self.why_not_ready(now, shard)?;
+            Some(format!("worker `{shard}` {what}"))
+        });
+        let not_asked = not_asked.first.as_ref().and_then(|shard| {
+            let why = self.why_not_sent(now, shard, task)?;
+            Some(format!("worker `{shard}` {why}"))
+        });
+        not_ready.into_iter().chain(not_asked).collect()
     }
 
     fn running_tasks(&self, now: Time, job: Option<&str>) -> Vec<RunningTaskView> {

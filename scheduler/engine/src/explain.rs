@@ -16,7 +16,7 @@ use crate::statuses::gate::Gate;
 use crate::statuses::job::Job;
 use crate::types::{Eligibility, NodesOf, Task, TaskState};
 
-pub use reason::{Lack, Need, Reason};
+pub use reason::{Lack, Need, Reason, Refusers};
 
 impl Engine {
     /// Every reason why the task does not run now; never empty. [`Reason::Runnable`] stands alone.
@@ -278,9 +278,9 @@ impl Engine {
         }
         let host = self.required_host(forest, job_config, row);
         let level = self.plan.at(config.worker_level());
-        let (mut not_ready, mut draining) = (0, 0);
-        let (mut unsuitable, mut short, mut example) = (0, 0, None);
-        let (mut full, mut fullest, mut not_asked, mut late) = (0, None, 0, 0);
+        let (mut not_ready, mut not_asked) = (Refusers::default(), Refusers::default());
+        let (mut draining, mut unsuitable, mut short, mut example) = (0, 0, 0, None);
+        let (mut full, mut fullest, mut late) = (0, None, 0);
         for (index, worker) in self.pool.present() {
             if host.is_some_and(|host| host != worker.host) {
                 unsuitable += 1;
@@ -291,7 +291,7 @@ impl Engine {
                 .refusal((index, worker), job.demand, &self.plan, level, &self.ledger)
             {
                 None => return,
-                Some(Refusal::Ineligible) => not_ready += 1,
+                Some(Refusal::Ineligible) => not_ready.add(&worker.shard),
                 Some(Refusal::Draining) => draining += 1,
                 // Room that will be free there is for nobody.
                 Some(Refusal::Short(..) | Refusal::Cards)
@@ -302,7 +302,7 @@ impl Engine {
                 Some(Refusal::Filtered | Refusal::OtherHost | Refusal::NoCommand) => {
                     unsuitable += 1;
                 }
-                Some(Refusal::NotAsked) => not_asked += 1,
+                Some(Refusal::NotAsked) => not_asked.add(&worker.shard),
                 Some(Refusal::Late) => late += 1,
                 Some(Refusal::Full) => {
                     full += 1;

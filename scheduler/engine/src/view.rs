@@ -271,6 +271,8 @@ impl Engine {
                 let ids = self.plan.at(config.worker_level());
                 let slot = ids.iter().position(|i| *i == id);
                 let worker = self.pool.find(text).and_then(|w| self.pool.get(w));
+                // Whoever asks for work has a queue for those that its processors are too few for.
+                let worker = worker.filter(|worker| !worker.queues_for(id));
                 worker.and_then(|w| w.limits.get(slot?).copied())
             } else {
                 Some(self.plan.limit(id))

@@ -161,6 +161,9 @@ fn write_worker(out: &mut String, worker: &WorkerStatus) -> fmt::Result {
     if let Some(what) = &worker.waits_for {
         write!(out, "<br>waits {}", Escaped(what))?;
     }
+    if let Some(asked) = &worker.asked {
+        write!(out, "<br>{}", Escaped(&asked.to_string()))?;
+    }
     for note in &worker.notes {
         write!(out, "<br><span class=\"bad\">{}</span>", Escaped(note))?;
     }
@@ -183,8 +186,11 @@ fn write_worker(out: &mut String, worker: &WorkerStatus) -> fmt::Result {
 
 #[cfg(test)]
 mod tests {
-    use brasserie_common::{Health, SchedulerId, ServiceAddress, Shard, WallTime, WorkerId};
+    use brasserie_common::{
+        Health, Processor, SchedulerId, ServiceAddress, Shard, WallTime, WorkRequestSeq, WorkerId,
+    };
     use brasserie_scheduler_core::ClusterId;
+    use brasserie_scheduler_core::credits::{Asked, AskedOfType};
 
     use super::*;
 
@@ -230,12 +236,28 @@ mod tests {
             since_heartbeat: Some(Duration::from_millis(61_500)),
             waits_for: Some("for `<b>`".to_owned()),
             notes: vec!["is <i>odd".to_owned(), "is late".to_owned()],
+            asked: Some(Asked {
+                seq: WorkRequestSeq(7),
+                age: Duration::from_millis(1500),
+                left: Some(Duration::from_secs(28)),
+                of_types: vec![AskedOfType {
+                    processor: Processor::named("A<b>"),
+                    instances: 1.0,
+                    instance_secs: 2.5,
+                    idle: 0.0,
+                    sent: 3,
+                    ready: 4,
+                    late: 0,
+                }],
+            }),
         };
         let page = render(&ClusterStatus {
             workers: vec![worker],
             ..status()
         });
-        let row = "<tr><td>&lt;w&gt;<br>waits for `&lt;b&gt;`<br><span class=\"bad\">is &lt;i&gt;odd</span>\
+        let row = "<tr><td>&lt;w&gt;<br>waits for `&lt;b&gt;`\
+                   <br>asked for work 1500ms ago, and gets for 28s more: A&lt;b&gt; 2.5 s of work, or for 1 instance (3 sent, 4 ready)\
+                   <br><span class=\"bad\">is &lt;i&gt;odd</span>\
                    <br><span class=\"bad\">is late</span></td><td>&lt;host&gt;</td><td>&lt;address&gt;:7</td>\
                    <td>UNHEALTHY</td><td>5</td><td>3</td><td>61s ago</td></tr>";
         assert!(page.contains(row), "{page}");

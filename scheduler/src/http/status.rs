@@ -1,5 +1,6 @@
 //! The cluster at a glance as JSON. Times and durations are in milliseconds, as their names say.
 
+use brasserie_scheduler_core::credits::Asked;
 use brasserie_scheduler_core::{
     ClusterStatus, ConfigInForce, JobStatus, ReadBy, WorkCounts, WorkerStatus,
 };
@@ -79,5 +80,26 @@ fn worker(worker: &WorkerStatus) -> Value {
         "waits_for": worker.waits_for,
         "notes": worker.notes,
         "begun_anew": worker.begun_anew,
+        "asked": worker.asked.as_ref().map(asked),
+    })
+}
+
+fn asked(asked: &Asked) -> Value {
+    let of_types = asked.of_types.iter().map(|of| {
+        json!({
+            "processor": of.processor.as_str(),
+            "instances": of.instances,
+            "instance_s": of.instance_secs,
+            "idle": of.idle,
+            "sent": of.sent,
+            "ready": of.ready,
+            "late": of.late,
+        })
+    });
+    json!({
+        "seq": asked.seq.0,
+        "ago_ms": asked.age.as_millis(),
+        "left_ms": asked.left.map(|left| left.as_millis()),
+        "of_types": of_types.collect::<Vec<Value>>(),
     })
 }

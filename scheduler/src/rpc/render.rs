@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use brasserie_common::{InvocationId, WallTime};
+use brasserie_scheduler_core::credits::{Asked, AskedOfType};
 use brasserie_scheduler_core::{
     ClusterStatus, ConfigInForce, EndedTaskView, JobHistogram, JobStatus, JobVersion, KeptStory,
     ReadBy, RunningTaskView, WorkerStatus,
@@ -87,6 +88,26 @@ fn worker_status(worker: WorkerStatus) -> wire::WorkerStatus {
         waits_for: worker.waits_for,
         notes: Some(worker.notes),
         begun_anew: Some(i32_of(worker.begun_anew)),
+        asked: worker.asked.as_ref().map(work_asked),
+    }
+}
+
+fn work_asked(asked: &Asked) -> wire::WorkAsked {
+    let of_type = |of: &AskedOfType| wire::WorkAskedOfType {
+        processor: Some(of.processor.to_string()),
+        instances: Some(of.instances.into()),
+        instance_secs: Some(of.instance_secs.into()),
+        idle_instances: Some(of.idle.into()),
+        sent: Some(i32_of(of.sent)),
+        ready: Some(i64_of(of.ready)),
+        late: Some(i64_of(of.late)),
+    };
+    wire::WorkAsked {
+        seq: Some(i64_of(asked.seq.0)),
+        ago_ms: Some(millis(asked.age)),
+        left_ms: asked.left.map(millis),
+        of_types: Some(asked.of_types.iter().map(of_type).collect()),
+        text: Some(asked.to_string()),
     }
 }
 

@@ -363,6 +363,252 @@ impl Default for SlotUse {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct WorkAskedOfType {
+    pub processor: Option<String>,
+    pub instances: Option<OrderedFloat<f64>>,
+    pub instance_secs: Option<OrderedFloat<f64>>,
+    pub idle_instances: Option<OrderedFloat<f64>>,
+    pub sent: Option<i32>,
+    pub ready: Option<i64>,
+    pub late: Option<i64>,
+}
+
+impl TSerializable for WorkAskedOfType {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<WorkAskedOfType> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
+        let mut f_3: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
+        let mut f_4: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
+        let mut f_5: Option<i32> = Some(0);
+        let mut f_6: Option<i64> = Some(0);
+        let mut f_7: Option<i64> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_7 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = WorkAskedOfType {
+            processor: f_1,
+            instances: f_2,
+            instance_secs: f_3,
+            idle_instances: f_4,
+            sent: f_5,
+            ready: f_6,
+            late: f_7,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("WorkAskedOfType");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.processor {
+            o_prot.write_field_begin(&TFieldIdentifier::new("processor", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.instances {
+            o_prot.write_field_begin(&TFieldIdentifier::new("instances", TType::Double, 2))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.instance_secs {
+            o_prot.write_field_begin(&TFieldIdentifier::new("instanceSecs", TType::Double, 3))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.idle_instances {
+            o_prot.write_field_begin(&TFieldIdentifier::new("idleInstances", TType::Double, 4))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.sent {
+            o_prot.write_field_begin(&TFieldIdentifier::new("sent", TType::I32, 5))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.ready {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ready", TType::I64, 6))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.late {
+            o_prot.write_field_begin(&TFieldIdentifier::new("late", TType::I64, 7))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for WorkAskedOfType {
+    fn default() -> Self {
+        WorkAskedOfType {
+            processor: Some("".to_owned()),
+            instances: Some(OrderedFloat::from(0.0)),
+            instance_secs: Some(OrderedFloat::from(0.0)),
+            idle_instances: Some(OrderedFloat::from(0.0)),
+            sent: Some(0),
+            ready: Some(0),
+            late: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct WorkAsked {
+    pub seq: Option<i64>,
+    pub ago_ms: Option<i64>,
+    pub left_ms: Option<i64>,
+    pub of_types: Option<Vec<WorkAskedOfType>>,
+    pub text: Option<String>,
+}
+
+impl TSerializable for WorkAsked {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<WorkAsked> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<i64> = Some(0);
+        let mut f_2: Option<i64> = Some(0);
+        let mut f_3: Option<i64> = None;
+        let mut f_4: Option<Vec<WorkAskedOfType>> = Some(Vec::new());
+        let mut f_5: Option<String> = Some("".to_owned());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<WorkAskedOfType> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_1 = WorkAskedOfType::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_1);
+                    }
+                    i_prot.read_list_end()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_5 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = WorkAsked {
+            seq: f_1,
+            ago_ms: f_2,
+            left_ms: f_3,
+            of_types: f_4,
+            text: f_5,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("WorkAsked");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.seq {
+            o_prot.write_field_begin(&TFieldIdentifier::new("seq", TType::I64, 1))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.ago_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("agoMs", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.left_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("leftMs", TType::I64, 3))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.of_types {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ofTypes", TType::List, 4))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.text {
+            o_prot.write_field_begin(&TFieldIdentifier::new("text", TType::String, 5))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for WorkAsked {
+    fn default() -> Self {
+        WorkAsked {
+            seq: Some(0),
+            ago_ms: Some(0),
+            left_ms: None,
+            of_types: Some(Vec::new()),
+            text: Some("".to_owned()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct WorkerStatus {
     pub shard: Option<String>,
     pub hostname: Option<String>,
@@ -376,6 +622,7 @@ pub struct WorkerStatus {
     pub waits_for: Option<String>,
     pub notes: Option<Vec<String>>,
     pub begun_anew: Option<i32>,
+    pub asked: Option<WorkAsked>,
 }
 
 impl TSerializable for WorkerStatus {
@@ -393,6 +640,7 @@ impl TSerializable for WorkerStatus {
         let mut f_10: Option<String> = None;
         let mut f_11: Option<Vec<String>> = Some(Vec::new());
         let mut f_12: Option<i32> = Some(0);
+        let mut f_13: Option<WorkAsked> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -428,8 +676,8 @@ impl TSerializable for WorkerStatus {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<SlotUse> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_1 = SlotUse::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_1);
+                        let list_elem_2 = SlotUse::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_2);
                     }
                     i_prot.read_list_end()?;
                     f_7 = Some(val);
@@ -450,8 +698,8 @@ impl TSerializable for WorkerStatus {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_2 = i_prot.read_string()?;
-                        val.push(list_elem_2);
+                        let list_elem_3 = i_prot.read_string()?;
+                        val.push(list_elem_3);
                     }
                     i_prot.read_list_end()?;
                     f_11 = Some(val);
@@ -459,6 +707,10 @@ impl TSerializable for WorkerStatus {
                 12 if field_ident.field_type == TType::I32 => {
                     let val = i_prot.read_i32()?;
                     f_12 = Some(val);
+                }
+                13 if field_ident.field_type == TType::Struct => {
+                    let val = WorkAsked::read_from_in_protocol(i_prot)?;
+                    f_13 = Some(val);
                 }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
@@ -480,6 +732,7 @@ impl TSerializable for WorkerStatus {
             waits_for: f_10,
             notes: f_11,
             begun_anew: f_12,
+            asked: f_13,
         };
         Ok(ret)
     }
@@ -554,6 +807,11 @@ impl TSerializable for WorkerStatus {
             o_prot.write_i32(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.asked {
+            o_prot.write_field_begin(&TFieldIdentifier::new("asked", TType::Struct, 13))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -574,6 +832,7 @@ impl Default for WorkerStatus {
             waits_for: None,
             notes: Some(Vec::new()),
             begun_anew: Some(0),
+            asked: None,
         }
     }
 }
@@ -707,8 +966,8 @@ impl TSerializable for ClusterStatus {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<JobStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_3 = JobStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_3);
+                        let list_elem_4 = JobStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_4);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -717,8 +976,8 @@ impl TSerializable for ClusterStatus {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<WorkerStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_4 = WorkerStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_4);
+                        let list_elem_5 = WorkerStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_5);
                     }
                     i_prot.read_list_end()?;
                     f_5 = Some(val);
@@ -727,8 +986,8 @@ impl TSerializable for ClusterStatus {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_5 = i_prot.read_string()?;
-                        val.push(list_elem_5);
+                        let list_elem_6 = i_prot.read_string()?;
+                        val.push(list_elem_6);
                     }
                     i_prot.read_list_end()?;
                     f_6 = Some(val);
@@ -1013,8 +1272,8 @@ impl TSerializable for UnfinishedTask {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_6 = i_prot.read_string()?;
-                        val.push(list_elem_6);
+                        let list_elem_7 = i_prot.read_string()?;
+                        val.push(list_elem_7);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -1103,8 +1362,8 @@ impl TSerializable for SubmittedJob {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_7 = i_prot.read_string()?;
-                        val.push(list_elem_7);
+                        let list_elem_8 = i_prot.read_string()?;
+                        val.push(list_elem_8);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -1256,9 +1515,9 @@ impl TSerializable for JobPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<scheduler::BistroJobConfig> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_8 =
+                        let list_elem_9 =
                             scheduler::BistroJobConfig::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_8);
+                        val.push(list_elem_9);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -1350,8 +1609,8 @@ impl TSerializable for JobRefusedException {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_9 = i_prot.read_string()?;
-                        val.push(list_elem_9);
+                        let list_elem_10 = i_prot.read_string()?;
+                        val.push(list_elem_10);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -1521,8 +1780,8 @@ impl TSerializable for PlannedJob {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedKey> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_10 = PlannedKey::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_10);
+                        let list_elem_11 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_11);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -1608,8 +1867,8 @@ impl TSerializable for PlannedNames {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_11 = i_prot.read_string()?;
-                        val.push(list_elem_11);
+                        let list_elem_12 = i_prot.read_string()?;
+                        val.push(list_elem_12);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -2012,8 +2271,8 @@ impl TSerializable for PlannedOrphans {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedOrphan> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_12 = PlannedOrphan::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_12);
+                        let list_elem_13 = PlannedOrphan::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_13);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -2138,8 +2397,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_13 = i_prot.read_string()?;
-                        val.push(list_elem_13);
+                        let list_elem_14 = i_prot.read_string()?;
+                        val.push(list_elem_14);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -2148,8 +2407,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_14 = i_prot.read_string()?;
-                        val.push(list_elem_14);
+                        let list_elem_15 = i_prot.read_string()?;
+                        val.push(list_elem_15);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -2174,8 +2433,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedKey> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_15 = PlannedKey::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_15);
+                        let list_elem_16 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_16);
                     }
                     i_prot.read_list_end()?;
                     f_7 = Some(val);
@@ -2196,8 +2455,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedJob> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_16 = PlannedJob::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_16);
+                        let list_elem_17 = PlannedJob::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_17);
                     }
                     i_prot.read_list_end()?;
                     f_11 = Some(val);
@@ -2214,8 +2473,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedNodes> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_17 = PlannedNodes::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_17);
+                        let list_elem_18 = PlannedNodes::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_18);
                     }
                     i_prot.read_list_end()?;
                     f_14 = Some(val);
@@ -2232,8 +2491,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_18 = i_prot.read_string()?;
-                        val.push(list_elem_18);
+                        let list_elem_19 = i_prot.read_string()?;
+                        val.push(list_elem_19);
                     }
                     i_prot.read_list_end()?;
                     f_17 = Some(val);
@@ -2250,8 +2509,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedStarts> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_19 = PlannedStarts::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_19);
+                        let list_elem_20 = PlannedStarts::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_20);
                     }
                     i_prot.read_list_end()?;
                     f_20 = Some(val);
@@ -2272,8 +2531,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_20 = i_prot.read_string()?;
-                        val.push(list_elem_20);
+                        let list_elem_21 = i_prot.read_string()?;
+                        val.push(list_elem_21);
                     }
                     i_prot.read_list_end()?;
                     f_24 = Some(val);
@@ -2282,8 +2541,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_21 = i_prot.read_string()?;
-                        val.push(list_elem_21);
+                        let list_elem_22 = i_prot.read_string()?;
+                        val.push(list_elem_22);
                     }
                     i_prot.read_list_end()?;
                     f_25 = Some(val);
@@ -3089,8 +3348,8 @@ impl TSerializable for WorkRequestOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::WorkDemand> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_22 = common::WorkDemand::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_22);
+                        let list_elem_23 = common::WorkDemand::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_23);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -3311,8 +3570,8 @@ impl TSerializable for AssociationOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::ServiceAddress> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_23 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_23);
+                        let list_elem_24 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_24);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -3345,8 +3604,8 @@ impl TSerializable for AssociationOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_24 = i_prot.read_string()?;
-                        val.push(list_elem_24);
+                        let list_elem_25 = i_prot.read_string()?;
+                        val.push(list_elem_25);
                     }
                     i_prot.read_list_end()?;
                     f_8 = Some(val);
@@ -3359,8 +3618,8 @@ impl TSerializable for AssociationOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PairOverview> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_25 = PairOverview::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_25);
+                        let list_elem_26 = PairOverview::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_26);
                     }
                     i_prot.read_list_end()?;
                     f_10 = Some(val);
@@ -3513,8 +3772,8 @@ impl TSerializable for WorkFetchOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ProcessorsOverview> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_26 = ProcessorsOverview::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_26);
+                        let list_elem_27 = ProcessorsOverview::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_27);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -3523,8 +3782,8 @@ impl TSerializable for WorkFetchOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<AssociationOverview> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_27 = AssociationOverview::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_27);
+                        let list_elem_28 = AssociationOverview::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_28);
                     }
                     i_prot.read_list_end()?;
                     f_5 = Some(val);
@@ -3912,8 +4171,8 @@ impl TSerializable for BrasserieGetRunningTaskListResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<RunningTaskStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_28 = RunningTaskStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_28);
+                        let list_elem_29 = RunningTaskStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_29);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -4042,8 +4301,8 @@ impl TSerializable for BrasserieGetUnfinishedTasksResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<UnfinishedTask> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_29 = UnfinishedTask::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_29);
+                        let list_elem_30 = UnfinishedTask::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_30);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -4172,8 +4431,8 @@ impl TSerializable for BrasserieExplainTaskResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_30 = i_prot.read_string()?;
-                        val.push(list_elem_30);
+                        let list_elem_31 = i_prot.read_string()?;
+                        val.push(list_elem_31);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -4300,8 +4559,8 @@ impl TSerializable for BrasserieGetTaskHistoryResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<LastRun> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_31 = LastRun::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_31);
+                        let list_elem_32 = LastRun::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_32);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -5015,8 +5274,8 @@ impl TSerializable for BrasserieDeleteHistoryArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_32 = i_prot.read_string()?;
-                        val.push(list_elem_32);
+                        let list_elem_33 = i_prot.read_string()?;
+                        val.push(list_elem_33);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);

@@ -24,7 +24,7 @@ use crate::swarm::StartSeconds;
 /// The scheduler's deadline for calls: its shell's timeouts and a second.
 const SCHEDULER_CALL_DEADLINE: Duration = Duration::from_secs(5);
 /// The worker's: a call may be tried on two connections.
-const WORKER_CALL_DEADLINE: Duration = Duration::from_secs(7);
+pub(crate) const WORKER_CALL_DEADLINE: Duration = Duration::from_secs(7);
 
 /// How long a keeper waits for a worker that is merely late.
 const KEEPER_PATIENCE: Duration = Duration::from_millis(250);

@@ -64,6 +64,10 @@ impl Law for DeniedNeverStarts {
             } if bits.has(StatusBits::OVERWRITEABLE) => {
                 self.says_not_running(worker, run)?;
             }
+            // It has told the end of one that waited there and never began.
+            Happening::StatusSent { worker, run, .. } => {
+                self.starting.remove(&(worker, run.invocation));
+            }
             Happening::ProcessStarted { worker, run, .. } if !run.task.is_healthcheck() => {
                 self.starting.remove(&(worker, run.invocation));
                 self.not_denied(worker, run)?;

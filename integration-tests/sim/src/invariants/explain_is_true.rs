@@ -83,7 +83,7 @@ fn judge_start(engine: &Engine, when: Time, task: TaskId) -> Result<(), Violatio
             Reason::NoWorkerNow {
                 not_asked, late, ..
             },
-        ] if *not_asked > 0 || *late > 0 => Ok(()),
+        ] if not_asked.count > 0 || *late > 0 => Ok(()),
         others => {
             let others: Vec<String> = others.iter().map(Reason::to_string).collect();
             let others = others.join(", ");

@@ -15,6 +15,7 @@ use crate::event_log::{
     Ask, CallTag, DirectoryId, Fact, Happening, OutcomeKind, ProcessEnd, ProcessId, RejectionKind,
     Run, SchedulerPlace, SchedulerStop, SetMark, TaskId, WaitExit, WorkerPlace,
 };
+use crate::swarm::Fetching;
 use crate::view::{Contract, Phase, World};
 
 pub(crate) const D: DirectoryId = DirectoryId(0);
@@ -65,6 +66,8 @@ impl<L: Law> Trial<L> {
             only_workers_fail: self.only_workers_fail,
             keeper_delay: Duration::from_secs(1),
             drift_per_mille: 0,
+            fetching: &Fetching::Nobody,
+            heartbeat_period: Duration::from_secs(15),
             schedulers: &[],
             workers: &[],
             directories: &[],

@@ -13,7 +13,7 @@ use brasserie_common::{
 use brasserie_common_config::PhysicalKind;
 
 use super::{Law, Violation};
-use crate::event_log::{Fact, Happening, RejectionKind, Run, WantedCards};
+use crate::event_log::{Fact, Happening, RejectionKind, Run, TaskId, WantedCards};
 use crate::model::drift;
 use crate::model::runs::Runs;
 use crate::view::World;
@@ -31,6 +31,8 @@ const SLACK: Duration = Duration::from_secs(1);
 const ROUNDING: f64 = 1e-6;
 /// However sums are rounded.
 const USED_UP: f64 = -2.0 * ROUNDING;
+/// No more than that is left where they should have come to nothing. Tasks of a millisecond may leave a part of it.
+const NOTHING: f64 = 1e-9;
 
 /// What is left of a request for one type of processors; never less than the scheduler itself leaves.
 #[derive(Clone, Copy, Debug)]
@@ -382,8 +384,9 @@ impl WithinCredit {
                 if let Some(piece) = on_its_way
                     && let Some(left) = credit.left.get_mut(&Processor::Cpu)
                 {
-                    // Its job may be gone: then its scheduler knows no better.
-                    left.take(piece.usage.min(1.0), piece.seconds.min(DEFAULT_ESTIMATE));
+                    // Its job may be gone: then its scheduler knows no better. And what was learned since may be less.
+                    let said = said(world, other.task).min(DEFAULT_ESTIMATE);
+                    left.take(piece.usage.min(1.0), piece.seconds.min(said));
                 }
             }
         }
@@ -404,7 +407,7 @@ impl WithinCredit {
         left.take(piece.usage, piece.seconds);
         // What was used up is used up: a sum of floats may not bring it back.
         for amount in [&mut left.secs, &mut left.instances, &mut left.idle] {
-            if *amount <= ROUNDING {
+            if *amount <= NOTHING {
                 *amount = amount.min(USED_UP);
             }
         }
@@ -432,6 +435,18 @@ fn wanted_cards(wanted: &WantedCards) -> (Option<Processor>, f64) {
         model.map(Processor::named),
         f64::from(wanted.milli) / 1000.0,
     )
+}
+
+/// Seconds that a task takes, where its job says so: else they change with each one that ends.
+fn said(world: &World<'_>, task: TaskId) -> f64 {
+    let name = format!("j{}", task.job);
+    let job = world
+        .config
+        .jobs
+        .iter()
+        .find(|job| job.name.as_str() == name);
+    let said = job.and_then(|job| job.est_duration);
+    said.map_or(0.0, |said| said.as_secs_f64())
 }
 
 /// How many cards a run takes, and of which model if it must be one; `None`: none.

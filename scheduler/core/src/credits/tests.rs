@@ -1,7 +1,8 @@
-//! Each rule of credits by itself; `random` holds random histories against a plain reference.
+//! Each rule of credits by itself; `random` holds random histories against a plain reference, `view` says what people are shown.
 
 mod coming_back;
 mod random;
+mod view;
 
 use std::sync::Arc;
 

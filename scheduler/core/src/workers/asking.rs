@@ -1,6 +1,6 @@
 //! Workers that ask for work: what becomes of their requests, and when they hear of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use brasserie_common::sabotage::{self, Sabotage};
@@ -9,11 +9,12 @@ use brasserie_common::{
     Health, InvocationId, Processor, RequestId, Shard, Time, WorkReply, WorkRequest,
     WorkRequestSeq, WorkVerdict, WorkerId,
 };
-use brasserie_scheduler_engine::{Placement, Task};
+use brasserie_scheduler_engine::{Placement, Task, WorkFound};
 
+use super::remote::Remote;
 use crate::credits::{
-    Apps, Class, Credits, DEFERRED_DELAY, Found, Heard, Known, Piece, Readiness, Relief, Sent,
-    Turns,
+    Apps, Asked, Class, Credits, DEFERRED_DELAY, Found, Heard, Known, NotSent, Piece, Readiness,
+    Relief, Sent, Turns,
 };
 use crate::effect::{Rejection, Reply};
 use crate::scheduler::Scheduler;
@@ -115,6 +116,14 @@ impl OwnPiece {
             self.bound,
         )
     }
+}
+
+fn found_of(found: &BTreeMap<Processor, WorkFound>, processor: &Processor) -> Found {
+    found.get(processor).map_or(Found::NOTHING, |found| Found {
+        candidates: found.ready,
+        late: found.late,
+        apps: Apps::Some,
+    })
 }
 
 impl Scheduler {
@@ -261,6 +270,7 @@ impl Scheduler {
         runs.collect()
     }
 
+    /// What a task is as work at a worker.
     fn piece_of(&self, shard: &Shard, task: Task) -> OwnPiece {
         let index = self.workers().get(shard).map(|remote| remote.index());
         let config = self.engine().config();
@@ -296,7 +306,7 @@ impl Scheduler {
         shard: &Shard,
         (task, run): (Task, InvocationId),
     ) -> Option<WorkRequestSeq> {
-        let uses_credits = |remote: &super::remote::Remote| remote.credits.are_used();
+        let uses_credits = |remote: &Remote| remote.credits.are_used();
         if !self.workers().get(shard).is_some_and(uses_credits) {
             return None;
         }
@@ -401,22 +411,25 @@ impl Scheduler {
         if may_start {
             remote
                 .credits
-                .end_pass(now, |processor| match found.get(processor) {
-                    Some(found) => Found {
-                        candidates: found.ready,
-                        late: found.late,
-                        apps: Apps::Some,
-                    },
-                    None => Found {
-                        candidates: 0,
-                        late: 0,
-                        apps: Apps::None,
-                    },
-                });
+                .end_pass(now, |processor| found_of(&found, processor));
         } else {
             remote.credits.clear();
         }
         self.evaluate(now, shard);
+    }
+
+    /// What stands of the newest request of a worker, for people.
+    pub(crate) fn asked(&self, now: Time, remote: &Remote) -> Option<Asked> {
+        let found = self.engine().work_found(remote.index());
+        let found = |processor: &Processor| found_of(&found, processor);
+        remote.credits.asked(now, found)
+    }
+
+    /// Why a task is not sent to a worker that asks for work, though there is nothing else in the way, for people.
+    pub(crate) fn why_not_sent(&self, now: Time, shard: &Shard, task: Task) -> Option<NotSent> {
+        let piece = self.piece_of(shard, task);
+        let credits = &self.workers().get(shard)?.credits;
+        credits.why_not_sent(now, &piece.processor, piece.class)
     }
 
     fn is_newest(&self, waiting: &Waiting) -> bool {

@@ -317,10 +317,14 @@ impl Remote {
             .is_some_and(|(health, _)| health == Health::Healthy)
     }
 
+    /// It was busy a moment ago, or may be, or has as many starts under way as it may have.
+    pub(super) fn is_left_alone(&self, now: Time) -> bool {
+        self.busy_until.is_some_and(|until| now < until) || self.starting >= MAX_STARTING
+    }
+
     /// `first` too: what was permitted during the initial wait may have to be permitted again at its end.
     fn eligibility(&self, now: Time, first: FirstHealth) -> Eligibility {
-        let is_busy =
-            self.busy_until.is_some_and(|until| now < until) || self.starting >= MAX_STARTING;
+        let is_busy = self.is_left_alone(now);
         match self.description.intake {
             Intake::Draining => return Eligibility::Draining,
             Intake::Open => {}

@@ -2,7 +2,7 @@
 
 use brasserie_common::time::format_duration;
 use brasserie_common::worker::Intake;
-use brasserie_common::{Health, Time};
+use brasserie_common::{Health, Shard, Time};
 
 use super::consensus::WithheldBy;
 use super::remote::Remote;
@@ -30,7 +30,20 @@ impl Scheduler {
                 Some(format!("for one of its tasks to end: it runs {room}"))
             }),
             notes: self.notes_on(worker),
+            asked: self.asked(now, worker),
         }
+    }
+
+    /// Why it gets no task just now, as what follows its name.
+    pub(crate) fn why_not_ready(&self, now: Time, shard: &Shard) -> Option<String> {
+        let worker = self.workers().get(shard)?;
+        if let Some(what) = self.what_it_waits_for(now, worker) {
+            return Some(format!("waits {what}"));
+        }
+        worker.is_left_alone(now).then(|| {
+            "is left alone for a moment: it was busy, has just become HEALTHY, or is sent many tasks"
+                .to_owned()
+        })
     }
 
     /// Why it gets no tasks; `None` if it does, or has left.

@@ -32,6 +32,20 @@ pub enum Lack {
     },
 }
 
+/// Workers that refuse a task for one reason. Whoever knows more of the first may say more of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refusers {
+    pub count: u32,
+    pub first: Option<Shard>,
+}
+
+impl Refusers {
+    pub(super) fn add(&mut self, shard: &Shard) {
+        self.count += 1;
+        self.first.get_or_insert_with(|| shard.clone());
+    }
+}
+
 /// One reason why a task does not run now. Displays as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
@@ -110,7 +124,7 @@ pub enum Reason {
     /// Some worker could run it, but none can now.
     NoWorkerNow {
         host: Option<String>,
-        not_ready: u32,
+        not_ready: Refusers,
         /// They drain: they end with the tasks that they have.
         draining: u32,
         unsuitable: u32,
@@ -122,7 +136,7 @@ pub enum Reason {
         /// The first of these.
         fullest: Option<(Shard, TaskRoom)>,
         /// They ask for what they get, and have not asked for more of this kind.
-        not_asked: u32,
+        not_asked: Refusers,
         /// They have so much to do that it would miss its deadline.
         late: u32,
     },
@@ -292,12 +306,12 @@ impl Reason {
         }
         let mut separator = ": ";
         for (count, what) in [
-            (not_ready, "not healthy or busy"),
+            (&not_ready.count, "not healthy or busy"),
             (draining, "draining"),
             (unsuitable, "unsuitable"),
             (short, "without room"),
             (full, "with as many tasks as they can run"),
-            (not_asked, "with as much work as they asked for"),
+            (&not_asked.count, "with as much work as they asked for"),
             (late, "with so much to do that it would miss its deadline"),
         ] {
             if *count > 0 {

@@ -60,6 +60,7 @@ fn one_that_asks_gets_what_it_asked_for_however_many_cores_it_has() {
     // More than there are cores: those that may wait wait there.
     let all = ["w a", "w b", "w c", "w d", "w e", "w f"];
     assert_eq!(placed(&mut engine), all);
+    assert_eq!(engine.problems(), [""; 0], "that is no mistake");
     // The others only for processors that are idle, whatever the slots say.
     engine.set_allowances(worker, asked(false, true, 0.0));
     assert!(engine.place(T0).is_some());
@@ -69,6 +70,8 @@ fn one_that_asks_gets_what_it_asked_for_however_many_cores_it_has() {
     engine.set_allowances(worker, None);
     let short = "no worker can take it now: 1 without room (worker `w1` has -3 of 4 `slots` free, 1 needed)";
     assert_eq!(explain(&mut engine, "now", "c"), short);
+    let taken = "7 of `slots` are taken on `w1`, which has 4";
+    assert_eq!(engine.problems(), [taken]);
 }
 
 #[test]

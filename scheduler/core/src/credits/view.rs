@@ -1,0 +1,233 @@
+//! What stands of a worker's newest request for work, and why a task is not sent for it, for people.
+
+use std::fmt;
+use std::time::Duration;
+
+use brasserie_common::time::format_duration;
+use brasserie_common::{Processor, Time, WorkRequestSeq};
+
+use super::amounts::Class;
+use super::{Apps, Credits, Found, OfType, Request, Wanted};
+
+/// The newest request of a worker, as it is now. Displays as what follows the worker's name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    pub seq: WorkRequestSeq,
+    /// How long ago it came.
+    pub age: Duration,
+    /// It is good for so much longer, unless another comes; `None`: it is over.
+    pub left: Option<Duration>,
+    pub of_types: Vec<AskedOfType>,
+}
+
+/// What is left of it for one type of processors.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AskedOfType {
+    pub processor: Processor,
+    pub instances: f64,
+    pub instance_secs: f64,
+    pub idle: f64,
+    /// Tasks that were sent for it.
+    pub sent: u32,
+    /// Tasks for such processors that are ready, whether or not there is room for them, and those of them that would be late there.
+    pub ready: u64,
+    pub late: u64,
+}
+
+/// Why a task is not sent to a worker that asks for work. Displays as what follows the worker's name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NotSent {
+    /// `None`: it says that it will ask, and has not yet.
+    age: Option<Duration>,
+    processor: Processor,
+    why: Why,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    NotYet,
+    /// Whether or not it is asked again before long.
+    Over(Class),
+    NotWanted,
+    Coming,
+    AllSent(u32),
+    /// The task may not wait, and there is none for it that is idle.
+    NoneIdle,
+    MostTasks,
+}
+
+impl Credits {
+    /// What stands of the newest request; `None`: the worker never asked. `found`: what there is for it.
+    pub fn asked(&self, now: Time, mut found: impl FnMut(&Processor) -> Found) -> Option<Asked> {
+        let newest = self.newest.as_ref()?;
+        let until = newest.good_until().filter(|_| newest.is_good(now));
+        let is_good = until.is_some();
+        let of_type = |of: &OfType| {
+            let found = found(&of.processor);
+            let left = |amount: f64| match is_good && newest.tasks_left > 0 {
+                true => amount.max(0.0),
+                false => 0.0,
+            };
+            AskedOfType {
+                processor: of.processor.clone(),
+                instances: left(of.amounts.instances),
+                instance_secs: left(of.amounts.secs),
+                idle: left(of.amounts.idle),
+                sent: of.granted,
+                ready: found.candidates,
+                late: found.late,
+            }
+        };
+        Some(Asked {
+            seq: newest.seq,
+            age: newest.age(now),
+            left: until.map(|until| until.since(now)),
+            of_types: newest.types.iter().map(of_type).collect(),
+        })
+    }
+
+    /// Why no such task is sent there for what was asked; `None`: it may be, or nothing was asked.
+    pub fn why_not_sent(&self, now: Time, processor: &Processor, class: Class) -> Option<NotSent> {
+        let why = match &self.newest {
+            Some(newest) => newest.why_not_sent(now, processor, class)?,
+            None if self.are_used() => Why::NotYet,
+            None => return None,
+        };
+        Some(NotSent {
+            age: self.newest.as_ref().map(|newest| newest.age(now)),
+            processor: processor.clone(),
+            why,
+        })
+    }
+}
+
+impl Request {
+    fn why_not_sent(&self, now: Time, processor: &Processor, class: Class) -> Option<Why> {
+        let Some(of_type) = self.of(processor).filter(|_| self.is_good(now)) else {
+            return Some(Why::Over(class));
+        };
+        if of_type.amounts.are_left_for(class) {
+            return (self.tasks_left == 0).then_some(Why::MostTasks);
+        }
+        Some(match (of_type.wanted, class) {
+            (Wanted::Nothing, _) => Why::NotWanted,
+            (Wanted::Coming, _) => Why::Coming,
+            (Wanted::Something, Class::Bufferable) => Why::AllSent(of_type.granted),
+            (Wanted::Something, Class::Immediate) => Why::NoneIdle,
+        })
+    }
+}
+
+/// Nobody means milliseconds of what takes longer than some seconds.
+fn shown(span: Duration) -> String {
+    let precise = span < Duration::from_secs(10);
+    let millis = Duration::from_millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
+    let seconds = Duration::from_secs(span.as_secs());
+    format_duration(if precise { millis } else { seconds })
+}
+
+/// With a digit behind the point where that is not 0.
+fn amount(of: f64) -> String {
+    let text = format!("{of:.1}");
+    text.strip_suffix(".0").unwrap_or(&text).to_owned()
+}
+
+fn noun(instances: f64) -> &'static str {
+    match amount(instances).as_str() {
+        "1" => "instance",
+        _ => "instances",
+    }
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "asked for work {} ago", shown(self.age))?;
+        match self.left {
+            Some(left) => write!(f, ", and gets for {} more: ", shown(left))?,
+            None => f.write_str(", which is over: ")?,
+        }
+        for (place, of_type) in self.of_types.iter().enumerate() {
+            if place > 0 {
+                f.write_str("; ")?;
+            }
+            of_type.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for AskedOfType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.processor)?;
+        let waits = self.instances > 0.0 || self.instance_secs > 0.0;
+        match (waits, self.idle > 0.0) {
+            (false, false) => f.write_str("nothing")?,
+            (true, idle) => {
+                let (secs, instances) = (amount(self.instance_secs), amount(self.instances));
+                write!(
+                    f,
+                    "{secs} s of work, or for {instances} {}",
+                    noun(self.instances)
+                )?;
+                if idle {
+                    write!(f, ", {} idle", amount(self.idle))?;
+                }
+            }
+            (false, true) => {
+                write!(f, "work for {} idle {}", amount(self.idle), noun(self.idle))?;
+            }
+        }
+        write!(f, " ({} sent, {} ready", self.sent, self.ready)?;
+        match self.late {
+            0 => f.write_str(")"),
+            late => write!(f, ", {late} would be late)"),
+        }
+    }
+}
+
+impl fmt::Display for NotSent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NotSent {
+            age,
+            processor,
+            why,
+        } = self;
+        if let Some(age) = age {
+            write!(f, "asked for work {} ago, and ", shown(*age))?;
+        }
+        match why {
+            Why::NotYet => f.write_str("asks for the work that it wants, and has not yet"),
+            Why::Over(Class::Bufferable) => {
+                f.write_str("that is over: it asks again when it needs more")
+            }
+            Why::Over(Class::Immediate) => write!(
+                f,
+                "that is over: this task may not wait there (`bufferable`), and is sent when it asks for an idle {processor}"
+            ),
+            Why::NotWanted => write!(f, "wanted none for {processor}: it has enough"),
+            Why::Coming => write!(f, "what it wanted for {processor} is on its way"),
+            Why::AllSent(0) => write!(f, "has all that it wanted for {processor}"),
+            Why::AllSent(1) => write!(f, "was sent 1 task, all that it wanted for {processor}"),
+            Why::AllSent(tasks) => {
+                write!(
+                    f,
+                    "was sent {tasks} tasks, all that it wanted for {processor}"
+                )
+            }
+            Why::NoneIdle => write!(
+                f,
+                "has no idle {processor} for this task, which may not wait there (`bufferable`)"
+            ),
+            Why::MostTasks => f.write_str("was sent as many tasks as a request may bring"),
+        }
+    }
+}
+
+impl Found {
+    /// Where no job uses the type.
+    pub const NOTHING: Found = Found {
+        candidates: 0,
+        late: 0,
+        apps: Apps::None,
+    };
+}
