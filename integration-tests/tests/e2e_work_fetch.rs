@@ -119,6 +119,71 @@ fn a_worker_that_asks_shows_its_work_fetch_and_others_say_that_there_is_none() {
 }
 
 #[test]
+fn a_worker_that_is_told_to_asks_at_once_whatever_it_waited_for() {
+    let stage = Stage::new();
+    let config = stage.write_work(1, Duration::ZERO);
+    let spec = stage.calm_spec(&config);
+    let _scheduler = stage.start_scheduler(&spec);
+    let client = Client::new(spec.port);
+    let mut asking = stage.worker_spec("asks", &spec);
+    // Its backoffs last for five minutes at least: nothing else makes it ask before.
+    asking.flags.push("--work-fetch=volunteer".to_owned());
+    let mut asking = stage.start_worker(&asking);
+    client.wait_healthy(1);
+    client.wait_all_done();
+    let backs_off = |one: &Value| {
+        let pair = &one["processors"][0]["backoff"];
+        pair["left_sec"].as_f64() > Some(200.0) && one["request"].is_null()
+    };
+    wait_to_see(&stage, &spec, "a backoff of minutes", backs_off);
+    let extra = stage.write("extra.json", r#"{"owner": "test", "command": ["true"]}"#);
+    let extra = extra.to_str().expect("text");
+    let own = format!("127.0.0.1:{}", spec.port);
+    let submitted = stage.brasserie(&["job", "submit", extra, "--scheduler", &own]);
+    says(&submitted, 0, &["version 1"]);
+    let now = ["asks", "--now", "--json"];
+    let told = look(&stage, &spec, &now);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    let document: Value = serde_json::from_str(&told.output).expect("a document");
+    assert_eq!(document["worker"], "asks");
+    let one = &document["schedulers"][0];
+    assert_eq!(one["asks"], "now", "{document}");
+    assert_eq!(one["members"][0], own.as_str());
+    let ended = one["ended"][0].as_str().expect("a line");
+    assert!(ended.starts_with("CPU: backed off, "), "{ended}");
+    client.wait_all_done();
+    // The only worker needs no name.
+    says(&look(&stage, &spec, &["--now"]), 0, &["worker `asks`"]);
+    let from = ["--now", "--from", &own];
+    says(&look(&stage, &spec, &from), 0, &[&own]);
+
+    let other = ["--now", "--from", "127.0.0.1:1"];
+    let parts = ["refused", "no scheduler at 127.0.0.1:1", &own];
+    says(&look(&stage, &spec, &other), 1, &parts);
+    let nowhere = ["--now", "--from", "nowhere"];
+    says(&look(&stage, &spec, &nowhere), 2, &["--from", "nowhere"]);
+    let alone = ["--from", &own];
+    says(&look(&stage, &spec, &alone), 2, &["--now"]);
+    let both = ["--now", "--watch"];
+    says(&look(&stage, &spec, &both), 2, &["--watch"]);
+
+    let _plain = stage.start_worker(&stage.worker_spec("plain", &spec));
+    client.wait_healthy(2);
+    let which = look(&stage, &spec, &["--now"]);
+    says(&which, 1, &["knows 2 workers", "name the one"]);
+    let plain = look(&stage, &spec, &["plain", "--now"]);
+    says(&plain, 1, &["it takes what it is sent", "--work-fetch"]);
+    let scheduler = ["worker", "work-fetch", "--now", "--worker", &own];
+    let wrong = stage.brasserie(&scheduler);
+    let parts = ["does not know the call `fetchWork`", "older release"];
+    says(&wrong, 1, &parts);
+    let address = document["address"].as_str().expect("an address").to_owned();
+    asking.kill_program();
+    let gone = stage.brasserie(&["worker", "work-fetch", "--now", "--worker", &address]);
+    says(&gone, 1, &["cannot ask the worker at", &address]);
+}
+
+#[test]
 fn a_watcher_sees_one_document_a_line_until_it_is_interrupted() {
     let stage = Stage::new();
     let config = stage.write_work(1, Duration::ZERO);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use brasserie_common::work_overview::WorkWish;
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{
     CallId, InvocationId, Kill, RefusalCode, ReportedStatus, RequestId, RunningTask, SchedulerId,
@@ -65,6 +66,8 @@ pub enum Reply {
     RunningTasks(Vec<RunningTask>),
     /// `None`: this worker fetches none, and takes what it is sent.
     WorkFetch(Option<Box<Overview>>),
+    /// Of each scheduler that is to be asked.
+    WorkWishes(Vec<WorkWish>),
 }
 
 /// A declared exception: it promises that nothing happened.

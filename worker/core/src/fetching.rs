@@ -24,9 +24,11 @@ use crate::work_fetch::{
 
 mod choosing;
 mod scene;
+mod wishes;
 
 use choosing::pause_after;
 pub(crate) use choosing::{Turns, choose_runs};
+pub(crate) use wishes::fetches_none;
 
 /// No machine has more processors of one type.
 const MOST_INSTANCES: f64 = 1_000_000.0;
@@ -406,11 +408,6 @@ impl Fetching {
                 }
             })
             .collect()
-    }
-
-    /// The operator wants this scheduler to be asked now, whatever is waited for.
-    pub(crate) fn update(&mut self, now: Time, of: AssociationIndex) {
-        self.fetcher.update(now, of);
     }
 
     pub(crate) fn overview(&self, now: Time, associations: &[Association]) -> Overview {

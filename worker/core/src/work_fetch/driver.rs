@@ -383,7 +383,7 @@ impl Candidate<'_> {
         let wish = wish.filter(|wish| !(wish.heeds_suspension() && self.is_suspended));
         let at = |heeds| match heeds {
             true => self.state.rpc.min_rpc_time(),
-            false => Time::ZERO,
+            false => self.state.rpc.delayed_until(),
         };
         wish.map(|wish| (at(wish.heeds_backoff()), RpcReason::Wished(wish)))
     }

@@ -7,8 +7,8 @@ use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{
     BackoffDuration, CallId, CallOutcome, EndedBy, Health, InvocationId, JobName, Kill, KillMethod,
     KillRequest, NodeName, Principal, RefusalCode, ReportedStatus, RequestId, RunningTask,
-    SchedulerId, SequenceNumber, Shard, Story, TaskKey, TaskSubprocessOptions, Time, WorkRequest,
-    WorkerDescription, WorkerId, WorkerSetId,
+    SchedulerId, SequenceNumber, ServiceAddress, Shard, Story, TaskKey, TaskSubprocessOptions,
+    Time, WorkRequest, WorkerDescription, WorkerId, WorkerSetId,
 };
 
 use crate::effect::{Call, CallReply, Effect, Goes, Goodbye, Reply};
@@ -415,6 +415,18 @@ pub(super) fn fetch_event(scheduler: Option<SchedulerId>) -> Event {
 }
 
 /// To the first scheduler.
+/// The operator wants the scheduler at this port to be asked for work, or all.
+pub(super) fn fetch_work(port: Option<u16>) -> Event {
+    Event::FetchWork {
+        request: RequestId(9),
+        from: Principal::Own,
+        scheduler: port.map(|port| ServiceAddress {
+            host: "scheduler".into(),
+            port,
+        }),
+    }
+}
+
 pub(super) fn lost_connection() -> Event {
     Event::ConnectionLost {
         association: AssociationIndex::FIRST,

@@ -273,7 +273,7 @@ fn what_each_wish_heeds() {
             let scheduler = &mut world.of[1];
             scheduler.is_suspended = is_suspended;
             if is_backed_off {
-                scheduler.state.rpc.replied(at(0.0), 50.0, 0.0);
+                scheduler.state.rpc.rpc_failed(at(0.0), terms(0.0));
             }
             scheduler.state.rpc.ask(wish);
             let expected = match (wish.heeds_suspension() && is_suspended, is_backed_off) {
@@ -288,11 +288,19 @@ fn what_each_wish_heeds() {
                 "{wish:?} {is_suspended} {is_backed_off}"
             );
             if expected.is_none() {
-                let end = if is_backed_off { 50.0 } else { 60.0 };
-                assert_eq!(decision, until(end), "{wish:?}");
+                assert_eq!(decision, until(60.0), "{wish:?}");
             }
         }
     }
+}
+
+#[test]
+fn the_user_waits_for_what_the_scheduler_has_asked_for() {
+    let mut world = World::looked(1, 0.0);
+    world.of[0].state.rpc.replied(at(0.0), 50.0, 0.0);
+    world.of[0].state.update(at(1.0));
+    assert_eq!(world.next(10.0, unasked), until(50.0));
+    assert_eq!(contact(world.next(50.0, unasked)), wished(0, Wish::User));
 }
 
 #[test]

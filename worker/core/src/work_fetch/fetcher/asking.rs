@@ -290,12 +290,17 @@ impl Fetcher {
         self.end(association, CheckEvent::Reconnected);
     }
 
-    /// The operator wants the scheduler to be asked now, whatever is backed off.
-    pub fn update(&mut self, now: Time, association: AssociationIndex) {
-        if let Some(contact) = self.contacts.get_mut(association.0) {
-            contact.update(now);
-            self.check(CheckEvent::User);
-        }
+    /// The operator wants the scheduler to be asked now, whatever is backed off. Says for people what is waited for no more.
+    pub fn update(&mut self, now: Time, association: AssociationIndex) -> Vec<String> {
+        let Some(contact) = self.contacts.get_mut(association.0) else {
+            return Vec::new();
+        };
+        let mut ended = contact.explain(now, &self.processors);
+        contact.update(now);
+        let left = contact.explain(now, &self.processors);
+        ended.retain(|line| !left.contains(line));
+        self.check(CheckEvent::User);
+        ended
     }
 
     fn end(&mut self, association: AssociationIndex, event: CheckEvent) {

@@ -315,6 +315,28 @@ fn the_user_makes_all_waits_end() {
 }
 
 #[test]
+fn the_user_ends_no_wait_that_the_scheduler_asked_for() {
+    let mut policy = RpcPolicy::new();
+    policy.replied(at(0.0), 30.0, 0.0);
+    for _ in 0..10 {
+        policy.rpc_failed(at(1.0), terms(&VOLUNTEER, 0.0));
+    }
+    policy.update(at(5.0));
+    assert_eq!(wait(&policy, at(5.0)), 25.0);
+    assert_eq!(policy.delayed_until(), at(30.0));
+    // A later one has another effect: the first is over by then, and so is the wish's own wait.
+    policy.rpc_failed(at(6.0), terms(&VOLUNTEER, 0.0));
+    policy.update(at(31.0));
+    assert_eq!(wait(&policy, at(31.0)), 0.0);
+    // It outlives a restart of the worker.
+    policy.delayed(at(40.0), 60.0);
+    let saved = policy.save(at(50.0));
+    let mut restored = RpcPolicy::restore(at(0.0), &saved, &VOLUNTEER);
+    restored.update(at(1.0));
+    assert_eq!(wait(&restored, at(1.0)), 49.0);
+}
+
+#[test]
 fn a_list_is_not_read_again_while_heartbeats_are_answered() {
     let mut policy = RpcPolicy::new();
     let mut now = fail_often(&mut policy, at(0.0), 9, 0.0);
@@ -451,6 +473,8 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Clone, Debug, Default)]
 struct Plain {
     min_rpc_time: f64,
+    /// What of it the scheduler has asked for.
+    delayed_until: f64,
     n: u32,
     list: u32,
 }
@@ -480,14 +504,17 @@ impl Plain {
             Step::Replied(delay) => {
                 *self = Plain {
                     min_rpc_time: now + delay,
+                    delayed_until: now + delay,
                     ..Plain::default()
                 };
             }
             Step::Deferred(delay) => {
                 let delay = if *delay > 0.0 { *delay } else { 60.0 };
+                self.delayed_until = self.delayed_until.max(now + delay);
                 self.min_rpc_time = self.min_rpc_time.max(now + delay);
             }
-            Step::Update => self.min_rpc_time = 0.0,
+            // What the scheduler has asked for stands.
+            Step::Update => self.min_rpc_time = self.delayed_until,
         }
     }
 }
