@@ -214,6 +214,60 @@ fn a_watcher_sees_one_document_a_line_until_it_is_interrupted() {
 }
 
 #[test]
+fn a_scheduler_that_moves_is_found_by_the_file_that_says_where_it_is() {
+    let stage = Stage::new();
+    let config = stage.write_work(1, Duration::ZERO);
+    let mut spec = stage.calm_spec(&config);
+    let mut scheduler = stage.start_scheduler(&spec);
+    let address = |spec: &SchedulerSpec| format!("127.0.0.1:{}", spec.port);
+    let first = address(&spec);
+    let list = stage.write("members", &format!("# where it is\n{first}\n"));
+    let listed = format!("@{}", list.display());
+    let mut asking = stage.worker_spec("asks", &spec);
+    asking.scheduler.clone_from(&listed);
+    asking.flags.push("--work-fetch=cluster".to_owned());
+    let mut worker = stage.start_worker(&asking);
+    Client::new(spec.port).wait_all_done();
+
+    scheduler.kill_program();
+    std::fs::write(&list, "127.0.0.1\n# nothing\n127.0.0.1:0\n").expect("it can be written");
+    worker.wait_for_output("members:3: ");
+    std::fs::remove_file(&list).expect("it is there");
+    worker.wait_for_output("cannot read ");
+    assert!(worker.output().contains("members:1: "));
+    // The same scheduler at another port.
+    let elsewhere = stage.calm_spec(&config);
+    assert_ne!(spec.port, elsewhere.port);
+    spec.port = elsewhere.port;
+    let second = address(&spec);
+    stage.write("members", &format!("{second}\n"));
+    let _scheduler = stage.start_scheduler(&spec);
+    let client = Client::new(spec.port);
+    client.wait_healthy(1);
+    let seen = wait_to_see(&stage, &spec, "the new address", |one| {
+        one["members"][0] == second.as_str() && one["health"] == "HEALTHY"
+    });
+    assert_eq!(seen["worker"], "asks");
+    let extra = stage.write("extra.json", r#"{"owner": "test", "command": ["true"]}"#);
+    let extra = extra.to_str().expect("text");
+    let submitted = stage.brasserie(&["job", "submit", extra, "--scheduler", &second]);
+    says(&submitted, 0, &["version 1"]);
+    client.wait_all_done();
+    assert!(worker.output().contains("can be used again"));
+    assert!(worker.ended().is_none(), "it has lived through all of it");
+
+    // A file that cannot be used when the worker starts is wrong usage, with each mistake.
+    std::fs::write(&list, "a\nb\n").expect("it can be written");
+    let mut other = stage.worker_spec("other", &spec);
+    other.scheduler = listed;
+    let mut refused = stage.start_worker(&other);
+    assert_eq!(refused.wait().code(), Some(2));
+    for place in ["members:1: ", "members:2: "] {
+        assert!(refused.output().contains(place), "{}", refused.output());
+    }
+}
+
+#[test]
 fn a_worker_that_ends_tells_the_end_that_it_has_held_back() {
     let stage = Stage::new();
     let config = stage.write_work(1, Duration::ZERO);

@@ -19,7 +19,8 @@ impl Fetching {
         associations: &[Association],
         scheduler: Option<&ServiceAddress>,
     ) -> Result<Vec<WorkWish>, Refusal> {
-        let is_meant = |one: &&Association| scheduler.is_none_or(|at| one.members.contains(at));
+        let is_meant =
+            |one: &&Association| scheduler.is_none_or(|at| one.whereabouts.members().contains(at));
         let meant: Vec<&Association> = associations.iter().filter(is_meant).collect();
         if let (Some(scheduler), true) = (scheduler, meant.is_empty()) {
             return Err(unknown(associations, scheduler));
@@ -45,7 +46,7 @@ impl Fetching {
                 }
             };
             wishes.push(WorkWish {
-                members: one.members.clone(),
+                members: one.whereabouts.members().to_vec(),
                 ended,
                 asks,
             });
@@ -63,7 +64,9 @@ pub(crate) fn fetches_none() -> Refusal {
 }
 
 fn unknown(associations: &[Association], scheduler: &ServiceAddress) -> Refusal {
-    let known = associations.iter().flat_map(|one| &one.members);
+    let known = associations
+        .iter()
+        .flat_map(|one| one.whereabouts.members());
     let known: Vec<String> = known.map(ToString::to_string).collect();
     Refusal {
         code: RefusalCode::Unspecified,

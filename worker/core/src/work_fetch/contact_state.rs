@@ -167,16 +167,29 @@ impl ContactState {
             lines.push("scheduler list: nobody is known, it is read before any RPC".to_owned());
         }
         for of in processors.types() {
-            let pair = self.pairs.of(of);
-            let name = &processors[of].name;
-            if pair.has_no_apps() {
+            if self.pairs.of(of).has_no_apps() {
+                let name = &processors[of].name;
                 lines.push(format!("{name}: the scheduler has no jobs that use it"));
             }
-            if let Some(wait) = pair.wait(now) {
-                lines.push(format!("{name}: backed off, {}", wait.explain(now)));
-            }
         }
+        lines.extend(self.backoffs(now, processors));
         lines
+    }
+
+    /// The same of what only passes with time.
+    pub fn waits(&self, now: Time, processors: &Processors) -> Vec<String> {
+        let mut lines = self.rpc.waits(now);
+        lines.extend(self.backoffs(now, processors));
+        lines
+    }
+
+    fn backoffs(&self, now: Time, processors: &Processors) -> impl Iterator<Item = String> {
+        let of_type = processors.types().filter_map(move |of| {
+            let wait = self.pairs.of(of).wait(now)?;
+            let name = &processors[of].name;
+            Some(format!("{name}: backed off, {}", wait.explain(now)))
+        });
+        of_type
     }
 }
 

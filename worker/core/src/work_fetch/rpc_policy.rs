@@ -370,6 +370,15 @@ impl RpcPolicy {
 
     /// What waits for what, for people: a line for each.
     pub fn explain(&self, now: Time) -> Vec<String> {
+        let mut lines = self.waits(now);
+        if let Some(wish) = self.wish.max(self.serving) {
+            lines.push(format!("RPC pending: {}", RpcReason::Wished(wish)));
+        }
+        lines
+    }
+
+    /// The same without what is only to be done.
+    pub fn waits(&self, now: Time) -> Vec<String> {
         let mut lines = Vec::new();
         if let Some(wait) = self.wait(now) {
             lines.push(format!("minimum RPC time: {}", wait.explain(now)));
@@ -388,9 +397,6 @@ impl RpcPolicy {
             let cause = WaitCause::NextContact;
             let wait = Wait { until, cause };
             lines.push(format!("next RPC: {}", wait.explain(now)));
-        }
-        if let Some(wish) = self.wish.max(self.serving) {
-            lines.push(format!("RPC pending: {}", RpcReason::Wished(wish)));
         }
         lines
     }

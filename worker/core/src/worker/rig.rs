@@ -7,8 +7,8 @@ use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{
     BackoffDuration, CallId, CallOutcome, EndedBy, Health, InvocationId, JobName, Kill, KillMethod,
     KillRequest, NodeName, Principal, RefusalCode, ReportedStatus, RequestId, RunningTask,
-    SchedulerId, SequenceNumber, ServiceAddress, Shard, Story, TaskKey, TaskSubprocessOptions,
-    Time, WorkRequest, WorkerDescription, WorkerId, WorkerSetId,
+    SchedulerId, SequenceNumber, Shard, Story, TaskKey, TaskSubprocessOptions, Time, WorkRequest,
+    WorkerDescription, WorkerId, WorkerSetId,
 };
 
 use crate::effect::{Call, CallReply, Effect, Goes, Goodbye, Reply};
@@ -130,6 +130,8 @@ pub(super) struct Rig {
     pub(super) beats: Vec<Time>,
     /// Requests for work that left.
     pub(super) work_requests: Vec<(CallId, WorkRequest)>,
+    /// Questions who the scheduler's members are.
+    pub(super) list_readings: Vec<CallId>,
     last_beat: u64,
     last_status: u64,
 }
@@ -167,6 +169,7 @@ impl Rig {
             now,
             beats: Vec::new(),
             work_requests: Vec::new(),
+            list_readings: Vec::new(),
             last_beat: 0,
             last_status: 0,
         }
@@ -258,6 +261,10 @@ impl Rig {
                         self.work_requests.push((*id, (**request).clone()));
                         continue;
                     }
+                    Call::ReadMembers => {
+                        self.list_readings.push(*id);
+                        continue;
+                    }
                 }
             }
             effects.push(effect);
@@ -318,7 +325,7 @@ impl Rig {
             effects.extend(match call {
                 Call::Heartbeat { .. } => self.heartbeat_answered(id.0, n, 1, state),
                 Call::UpdateStatus { .. } => self.acknowledge(id.0),
-                Call::RequestWork { .. } => Vec::new(),
+                Call::RequestWork { .. } | Call::ReadMembers => Vec::new(),
             });
         }
     }
@@ -415,18 +422,6 @@ pub(super) fn fetch_event(scheduler: Option<SchedulerId>) -> Event {
 }
 
 /// To the first scheduler.
-/// The operator wants the scheduler at this port to be asked for work, or all.
-pub(super) fn fetch_work(port: Option<u16>) -> Event {
-    Event::FetchWork {
-        request: RequestId(9),
-        from: Principal::Own,
-        scheduler: port.map(|port| ServiceAddress {
-            host: "scheduler".into(),
-            port,
-        }),
-    }
-}
-
 pub(super) fn lost_connection() -> Event {
     Event::ConnectionLost {
         association: AssociationIndex::FIRST,

@@ -124,6 +124,7 @@ impl World {
                 (self.next_heartbeat(), text)
             }
             Call::RequestWork { .. } => (self.next_heartbeat(), "asks for work".to_owned()),
+            Call::ReadMembers => (self.next_heartbeat(), "reads its list".to_owned()),
             Call::UpdateStatus {
                 task,
                 status,

@@ -260,10 +260,14 @@ impl Fetcher {
         if let Some(contact) = self.contacts.get_mut(association.0) {
             contact.list_read(now, read, terms(&self.profile, u));
         }
-        if self.driver.in_progress() == Some(association) {
-            self.driver.over(CheckEvent::ListRead);
-            self.wakes = Time::ZERO;
+        let outstanding = self.outstanding.get(association.0);
+        let asks = outstanding.is_some_and(|one| one.as_ref().is_some_and(|one| one.holds_driver));
+        // It may have been read for somebody else, while a request is on its way.
+        match self.driver.in_progress() == Some(association) && !asks {
+            true => self.driver.over(CheckEvent::ListRead),
+            false => self.driver.request_check(CheckEvent::ListRead),
         }
+        self.wakes = Time::ZERO;
     }
 
     /// A member of the scheduler has answered a heartbeat; `request_delay`: no request is to come before.
@@ -295,9 +299,9 @@ impl Fetcher {
         let Some(contact) = self.contacts.get_mut(association.0) else {
             return Vec::new();
         };
-        let mut ended = contact.explain(now, &self.processors);
+        let mut ended = contact.waits(now, &self.processors);
         contact.update(now);
-        let left = contact.explain(now, &self.processors);
+        let left = contact.waits(now, &self.processors);
         ended.retain(|line| !left.contains(line));
         self.check(CheckEvent::User);
         ended

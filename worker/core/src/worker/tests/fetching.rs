@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use brasserie_common::work_overview::{Asks, WorkWish};
 use brasserie_common::{
-    CallOutcome, Health, Processor, ReportedStatus, ServiceAddress, WorkReply, WorkRequest,
-    WorkVerdict,
+    CallOutcome, Health, Principal, Processor, ReportedStatus, RequestId, ServiceAddress,
+    WorkReply, WorkRequest, WorkVerdict,
 };
 
 use crate::effect::{CallReply, Effect, Refusal, Reply};
@@ -240,6 +240,18 @@ fn a_worker_that_drains_asks_for_nothing() {
     let asked = rig.work_requests.len();
     rig.wait(20_000);
     assert_eq!(rig.work_requests.len(), asked);
+}
+
+/// The operator wants the scheduler at this port to be asked for work, or all.
+pub(super) fn fetch_work(port: Option<u16>) -> Event {
+    Event::FetchWork {
+        request: RequestId(9),
+        from: Principal::Own,
+        scheduler: port.map(|port| ServiceAddress {
+            host: "scheduler".into(),
+            port,
+        }),
+    }
 }
 
 /// What an operator is told who wants the scheduler at this port, or all, to be asked.

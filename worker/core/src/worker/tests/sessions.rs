@@ -9,6 +9,7 @@ use brasserie_common::{
 use crate::effect::{Call, CallReply, Effect, Goes, Reply};
 use crate::work_fetch::Profile;
 use crate::worker::rig::*;
+use crate::worker::tests::fetching::fetch_work;
 use crate::{Event, WorkFetch};
 
 /// Ends wait, and not for long.
