@@ -18,7 +18,7 @@ use crate::outbox::Turn;
 use crate::piece::Piece;
 use crate::whereabouts::Reader;
 use crate::work_fetch::{
-    Association as Terms, AssociationIndex, CheckEvent, Fetcher, ListReason, NotServed, Overview,
+    Association as Terms, AssociationIndex, CheckEvent, Fetcher, ListReason, Overview,
     ProcessorKind, Processors, Request, RpcReason, Saved, SavedScheduler, SavedState, Setup, Step,
     Task, TaskEnd, TaskNumber,
 };
@@ -261,8 +261,7 @@ impl Fetching {
         let Asking {
             association, seq, ..
         } = asking;
-        self.fetcher
-            .not_served(now, association, seq, NotServed::Failed);
+        self.fetcher.not_served(now, association, seq);
     }
 
     fn give_up_calls(&mut self, now: Time) {

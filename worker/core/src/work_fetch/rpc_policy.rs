@@ -300,11 +300,6 @@ impl RpcPolicy {
         }
     }
 
-    /// The operator says that the network is there: no wait matters that comes of its absence.
-    pub fn network_available(&mut self, now: Time) {
-        self.at_once(now);
-    }
-
     /// The wall clock was set back while the worker was away, so that nobody knows how much of any wait has passed.
     pub fn clock_went_back(&mut self, now: Time) {
         self.at_once(now);

@@ -6,12 +6,10 @@ use std::time::Duration;
 use brasserie_common::{ServiceAddress, Time, WorkReply, WorkRequestSeq, WorkVerdict};
 
 use super::super::contact_state::ReplyKind;
-use super::super::driver::{Candidate, CheckEvent, Choice, Contact, Decision, Round, Work};
+use super::super::driver::{Candidate, CheckEvent, Contact, Decision, Round, Work};
 use super::super::fetch::{FetchRequest, Survey};
-use super::super::members::{NextTry, NotServed};
 use super::super::pair_backoff::Asked;
 use super::super::reason::{RpcReason, Wish};
-use super::super::report::Surroundings;
 use super::super::rr_sim::Situation;
 use super::super::types::{AssociationIndex, PerType};
 use super::words::{candidate, demands, grounds, heard, sources};
@@ -62,7 +60,6 @@ impl Fetcher {
             now: scene.now,
             profile: &self.profile,
             computing: scene.computing,
-            surroundings: Surroundings::default(),
             unreported: scene.unreported,
         };
         let situation = Situation {
@@ -79,12 +76,9 @@ impl Fetcher {
             let outlook = situation.outlook();
             let request =
                 Survey::new(grounds(&situation, &sources, &outlook, &outstanding)).choose()?;
-            let choice = Choice {
-                association: request.association,
-                of_instances: request.asks_for_instances(),
-            };
+            let association = request.association;
             chosen = Some(request);
-            Some(choice)
+            Some(association)
         });
         match decision {
             Decision::Nothing { until } => {
@@ -109,7 +103,6 @@ impl Fetcher {
     ) -> Option<FetchRequest> {
         match contact.work {
             Work::Chosen => chosen,
-            Work::ChosenInstances => chosen?.only_instances(&self.processors),
             Work::Piggyback => {
                 let outlook = self.outlook(scene.now, scene.tasks);
                 let sources = sources(
@@ -220,27 +213,16 @@ impl Fetcher {
     }
 
     /// The member that was asked has not served the request.
-    pub fn not_served(
-        &mut self,
-        now: Time,
-        association: AssociationIndex,
-        seq: WorkRequestSeq,
-        why: NotServed,
-    ) {
+    pub fn not_served(&mut self, now: Time, association: AssociationIndex, seq: WorkRequestSeq) {
         let Some(Some(outstanding)) = self.outstanding.get_mut(association.0) else {
             return;
         };
         if outstanding.seq != seq || outstanding.phase != Phase::InFlight {
             return;
         }
-        match outstanding.attempt.next(why) {
-            NextTry::Member { address, after } => {
-                outstanding.phase = Phase::Retry {
-                    at: now + after,
-                    to: address,
-                };
-            }
-            NextTry::Exhausted => {
+        match outstanding.attempt.next() {
+            Some(to) => outstanding.phase = Phase::Retry { to },
+            None => {
                 let u = draw(&mut self.rng);
                 let terms = terms(&self.profile, u);
                 self.contacts[association.0].rpc.rpc_failed(now, terms);
@@ -342,11 +324,11 @@ impl Fetcher {
                 continue;
             };
             let to = match &outstanding.phase {
-                Phase::Retry { at, to } if *at <= scene.now => to.clone(),
+                Phase::Retry { to } => to.clone(),
                 Phase::Pending { repeat_at } if *repeat_at <= scene.now => {
                     outstanding.attempt.asked().clone()
                 }
-                Phase::InFlight | Phase::Retry { .. } | Phase::Pending { .. } => continue,
+                Phase::InFlight | Phase::Pending { .. } => continue,
             };
             outstanding.phase = Phase::InFlight;
             return Some(Step::Ask(outstanding.request(AssociationIndex(place), to)));
@@ -383,7 +365,7 @@ impl Outstanding {
     fn due(&self, patience: Duration) -> Time {
         match self.phase {
             Phase::InFlight => Time::NEVER,
-            Phase::Retry { at, .. } => at,
+            Phase::Retry { .. } => Time::ZERO,
             Phase::Pending { repeat_at } => repeat_at.min(self.since + patience),
         }
     }

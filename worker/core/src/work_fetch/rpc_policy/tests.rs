@@ -210,7 +210,7 @@ fn the_end_of_a_backoff_is_noticed_once() {
     assert!(!policy.notice_end(at(60.0)) && !policy.awaits_end());
     // One that is cut short ends then.
     policy.rpc_failed(at(60.0), terms(&VOLUNTEER, 0.0));
-    policy.network_available(at(61.0));
+    policy.update(at(61.0));
     assert!(policy.notice_end(at(61.0)) && !policy.notice_end(at(62.0)));
 }
 
