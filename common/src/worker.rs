@@ -50,6 +50,16 @@ pub enum Intake {
     Draining,
 }
 
+/// What a worker is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Supply {
+    /// Whatever there are slots for, until it asks for something.
+    #[default]
+    AsSlotsAllow,
+    /// What it asks for, and nothing before.
+    AsAsked,
+}
+
 /// How many tasks a worker can run at once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TaskRoom {
@@ -82,6 +92,7 @@ pub struct WorkerDescription {
     /// It has a `--worker-command` for jobs without a command; peers that do not say are taken to have one.
     pub has_worker_command: bool,
     pub intake: Intake,
+    pub supply: Supply,
     /// `None`: it does not say.
     pub room: Option<TaskRoom>,
 }

@@ -303,6 +303,8 @@ struct BistroWorker {
   19: optional string limitedBy,
   // It ends as soon as its tasks have, and starts none any more; unset means no.
   20: optional bool draining,
+  // It asks for the work that it wants, and wants no other; unset: not before its first request.
+  21: optional bool asksForWork,
 }
 
 // Never sent; here because it always was.

@@ -441,6 +441,7 @@ fn worker() -> BistroWorker {
         }),
         has_worker_command: Some(true),
         draining: None,
+        asks_for_work: Some(true),
         tasks_are_dead: Some(false),
         max_tasks: Some(100),
         limited_by: Some("open files: 1024, 4 a task".to_owned()),

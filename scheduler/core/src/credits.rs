@@ -9,10 +9,10 @@
 //! * C1: between two requests that are taken, each amount of a credit only falls.
 //! * C2: before a task is sent there was credit for its class: of a bufferable one seconds or instances above 0, of another idle
 //!   instances. So requests for seconds are exceeded by less than one task.
-//! * C3: no credit outlives [`Credits::clear`], nor an association, as each has `Credits` of its own.
+//! * C3: no credit outlives [`Credits::clear`], nor an association ([`Credits::begin_anew`]), nor an instance, as each has `Credits` of its own.
 //! * C4: a request that was heard already, or is older than one that was, changes nothing.
 //! * C5: what runs is read here, and never changed.
-//! * C6: whose worker never asked has no credit to be held to.
+//! * C6: whose worker never asked, nor says that it will, has no credit to be held to.
 //! * C7: no verdict says GRANTED but of tasks that were sent for this very request.
 
 mod amounts;
@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::work::{MAX_KNOWN_TASKS, MAX_PROCESSOR_TYPES};
+use brasserie_common::worker::Supply;
 use brasserie_common::{
     InvocationId, KnownTask, Processor, Time, WorkReply, WorkRequest, WorkRequestSeq, WorkVerdict,
 };
@@ -105,6 +106,7 @@ pub enum Apps {
 /// What is known of the requests of one association.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Credits {
+    supply: Supply,
     newest: Option<Request>,
     /// When one was looked at last.
     looked_at: Option<Time>,
@@ -172,6 +174,22 @@ enum Wanted {
 }
 
 impl Credits {
+    /// `supply`: what its worker says.
+    pub fn new(supply: Supply) -> Self {
+        Credits {
+            supply,
+            ..Credits::default()
+        }
+    }
+
+    /// Another association of the same instance. Its requests go on counting, so that a copy of an earlier one sets no credit.
+    pub fn begin_anew(&mut self) {
+        let newest = self.newest.take();
+        *self = Credits::new(self.supply);
+        self.newest = newest;
+        self.clear();
+    }
+
     /// A request of the worker; whoever calls has compared the ids. What is told follows from [`Credits::reply`], but for a stale one.
     pub fn hear(
         &mut self,
@@ -339,9 +357,9 @@ impl Credits {
         ends.map(|end| newest.at + end).min().or(Some(until))
     }
 
-    /// It has asked in this association, so it gets what it asks for. Who never did is sent whatever there is room for.
+    /// It has asked, or says that it will, so it gets what it asks for. Whoever does neither is sent whatever there is room for.
     pub fn are_used(&self) -> bool {
-        self.newest.is_some()
+        self.newest.is_some() || self.supply == Supply::AsAsked
     }
 
     /// Which request is the newest.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::estimate::Basis;
+use brasserie_common::worker::Supply;
 use brasserie_common::{
     CallOutcome, EndedBy, Estimate, KnownTask, Principal, Processor, ReportedStatus, RunningTask,
     Story, WorkDemand, WorkReply, WorkRequest, WorkRequestSeq, WorkVerdict, WorkerDescription,
@@ -388,6 +389,51 @@ fn the_original_bound_of_ten_tasks_a_processor_may_be_had() {
     asking.ask(0.0);
     asking.script.load(config);
     assert_eq!(granted(&asking.ask(1e6).0), 40);
+}
+
+#[test]
+fn who_says_that_it_asks_is_sent_nothing_before() {
+    let sent = |supply| {
+        let mut script = Script::new(options(), Default::default());
+        let worker = WorkerDescription {
+            supply,
+            ..worker("w", 1, 10)
+        };
+        script.join(&worker);
+        script.load(one_job(3, ""));
+        script.advance(Duration::from_secs(20));
+        let started = script.starts().len();
+        let mut asking = Asking {
+            script,
+            worker,
+            seq: 0,
+            known: Vec::new(),
+            delay: 0.0,
+        };
+        let explained = asking.explain("n0");
+        (started, explained.join("; "))
+    };
+    let (started, _) = sent(Supply::AsSlotsAllow);
+    assert_eq!(started, 2);
+    let (started, explained) = sent(Supply::AsAsked);
+    assert_eq!(started, 0);
+    assert!(explained.contains("ask"), "{explained}");
+}
+
+#[test]
+fn while_the_configuration_starts_nothing_that_nothing_comes_says_nothing() {
+    let may_wait = one_job(3, MAY_WAIT);
+    let off = Config {
+        enabled: false,
+        ..(*may_wait).clone()
+    };
+    let mut asking = ready(3, "");
+    asking.script.load(Arc::new(off));
+    let (reply, tasks) = asking.ask(1000.0);
+    let deferred = [(Processor::Cpu, WorkVerdict::Deferred)];
+    assert_eq!((&reply.verdicts[..], tasks.len()), (&deferred[..], 0));
+    asking.script.load(may_wait);
+    assert_eq!(granted(&asking.ask(1000.0).0), 3);
 }
 
 #[test]

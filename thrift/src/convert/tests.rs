@@ -20,7 +20,7 @@ use brasserie_common::work_overview::{
     Asks, AssociationFacts, AssociationOverview, MAX_LINES, MAX_SCHEDULERS, Overview, PairOverview,
     RequestOverview, RequestState, TypeOverview, WaitOverview, WorkFetchStatus, WorkWish,
 };
-use brasserie_common::worker::{HeartbeatResponse, Intake, TaskRoom};
+use brasserie_common::worker::{HeartbeatResponse, Intake, Supply, TaskRoom};
 use brasserie_common::worker_set::SetHash;
 use brasserie_common::{
     AccountName, Arguments, BackoffDuration, Bound, EndedBy, Ending, Fault, GpuShare, Health,
@@ -326,10 +326,11 @@ prop_compose! {
         usable in usable(),
         has_worker_command in any::<bool>(),
         intake in prop_oneof![Just(Intake::Open), Just(Intake::Draining)],
+        supply in prop_oneof![Just(Supply::AsSlotsAllow), Just(Supply::AsAsked)],
         room in option::of((1..=i32::MAX.cast_unsigned(), text())),
     ) -> WorkerDescription {
         WorkerDescription {
-            shard, machine_lock, address, id: WorkerId(id), heartbeat_period, protocol_version, usable, has_worker_command, intake,
+            shard, machine_lock, address, id: WorkerId(id), heartbeat_period, protocol_version, usable, has_worker_command, intake, supply,
             room: room.map(|(most, limit)| task_room(most, &limit)),
         }
     }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use brasserie_common::worker::{HeartbeatResponse, Intake, TaskRoom};
+use brasserie_common::worker::{HeartbeatResponse, Intake, Supply, TaskRoom};
 use brasserie_common::worker_set::SetHash;
 use brasserie_common::{
     Health, MachinePortLock, ServiceAddress, SetDigest, Standing, WorkReply, WorkerDescription,
@@ -183,6 +183,10 @@ impl TryFrom<wire::BistroWorker> for WorkerDescription {
                 Some(true) => Intake::Draining,
                 Some(false) | None => Intake::Open,
             },
+            supply: match worker.asks_for_work {
+                Some(true) => Supply::AsAsked,
+                Some(false) | None => Supply::AsSlotsAllow,
+            },
             room: room(worker.max_tasks, worker.limited_by)?,
         })
     }
@@ -207,6 +211,10 @@ impl From<WorkerDescription> for wire::BistroWorker {
             draining: match worker.intake {
                 Intake::Draining => Some(true),
                 Intake::Open => None,
+            },
+            asks_for_work: match worker.supply {
+                Supply::AsAsked => Some(true),
+                Supply::AsSlotsAllow => None,
             },
             max_tasks: worker
                 .room

@@ -2606,6 +2606,7 @@ pub struct BistroWorker {
     pub max_tasks: Option<i32>,
     pub limited_by: Option<String>,
     pub draining: Option<bool>,
+    pub asks_for_work: Option<bool>,
 }
 
 impl TSerializable for BistroWorker {
@@ -2624,6 +2625,7 @@ impl TSerializable for BistroWorker {
         let mut f_18: Option<i32> = None;
         let mut f_19: Option<String> = None;
         let mut f_20: Option<bool> = None;
+        let mut f_21: Option<bool> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -2683,6 +2685,10 @@ impl TSerializable for BistroWorker {
                     let val = i_prot.read_bool()?;
                     f_20 = Some(val);
                 }
+                21 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_21 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -2704,6 +2710,7 @@ impl TSerializable for BistroWorker {
             max_tasks: f_18,
             limited_by: f_19,
             draining: f_20,
+            asks_for_work: f_21,
         };
         Ok(ret)
     }
@@ -2787,6 +2794,11 @@ impl TSerializable for BistroWorker {
             o_prot.write_bool(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.asks_for_work {
+            o_prot.write_field_begin(&TFieldIdentifier::new("asksForWork", TType::Bool, 21))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -2808,6 +2820,7 @@ impl Default for BistroWorker {
             max_tasks: None,
             limited_by: None,
             draining: None,
+            asks_for_work: None,
         }
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use brasserie_common::health::timeouts::worker_gaps;
 use brasserie_common::health::{FirstHealth, Gaps};
 use brasserie_common::sabotage::{self, Sabotage};
-use brasserie_common::worker::{HeartbeatResponse, PROTOCOL_VERSION};
+use brasserie_common::worker::{HeartbeatResponse, PROTOCOL_VERSION, Supply};
 use brasserie_common::worker_set::version_order;
 use brasserie_common::{
     CallId, CallOutcome, Health, HealthModel, SchedulerId, SequenceNumber, Time, WorkerDescription,
@@ -97,6 +97,10 @@ impl Association {
             shard: own.shard,
             id: own.id,
             machine_lock: own.machine_lock,
+            supply: match options.work_fetch {
+                Some(_) => Supply::AsAsked,
+                None => Supply::AsSlotsAllow,
+            },
             ..options.description.clone()
         };
         let period = description.heartbeat_period;

@@ -66,6 +66,8 @@ pub(crate) struct Fetching {
 struct Met {
     with: Option<(WorkerId, SchedulerId)>,
     is_absent: bool,
+    /// The last one that there was.
+    scheduler: Option<SchedulerId>,
 }
 
 /// A call on its way.
@@ -210,7 +212,7 @@ impl Fetching {
         request_delay: Option<Duration>,
     ) {
         if let Some(reply) = work {
-            self.fetcher.answered(now, of, reply);
+            self.fetcher.heartbeat_says(now, of, reply);
         }
         self.fetcher.heartbeat_answered(now, of, request_delay);
     }
@@ -288,6 +290,7 @@ impl Fetching {
             let met_now = Met {
                 with: with.map(|scheduler| (association.id(), scheduler)),
                 is_absent: is_absent(association),
+                scheduler: met.scheduler,
             };
             let before = std::mem::replace(met, met_now);
             if before.is_absent && !met_now.is_absent {
@@ -299,7 +302,15 @@ impl Fetching {
             let index = association.index;
             self.calls.retain(|_, asking| asking.association != index);
             self.takes_requests[index.0] = true;
-            self.fetcher.reset(index);
+            let is_another = match (met.scheduler, association.scheduler()) {
+                (Some(before), Some(now)) => before != now,
+                (None, _) | (_, None) => false,
+            };
+            met.scheduler = association.scheduler().or(met.scheduler);
+            match is_another {
+                true => self.fetcher.is_another(index),
+                false => self.fetcher.reset(index),
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::{io, iter};
 
 use brasserie_common::resources::UsablePhysicalResources;
-use brasserie_common::worker::{Intake, PROTOCOL_VERSION};
+use brasserie_common::worker::{Intake, PROTOCOL_VERSION, Supply};
 use brasserie_common::{ServiceAddress, WorkerDescription, WorkerId};
 use brasserie_common_runtime::Clock;
 use brasserie_worker_core::{AssociationOptions, MemberList, Options, WorkFetch};
@@ -87,6 +87,7 @@ fn described(
         usable,
         has_worker_command: worker_command.is_some(),
         intake: Intake::Open,
+        supply: Supply::AsSlotsAllow,
         room: Some(Seen::of_this_process().room()),
     };
     Ok(Options {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use brasserie_common::sabotage::{self, Sabotage};
-use brasserie_common::worker::{Intake, PROTOCOL_VERSION};
+use brasserie_common::worker::{Intake, PROTOCOL_VERSION, Supply};
 use brasserie_common::{
     MachinePortLock, RecordSeq, ServiceAddress, Shard, Timeouts, WorkerDescription, WorkerId,
 };
@@ -306,6 +306,7 @@ impl Cluster {
             usable: self.workload.draw_machine(),
             has_worker_command: false,
             intake: Intake::Open,
+            supply: Supply::AsSlotsAllow,
             room: self.workload.draw_room(),
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use brasserie_common::health::timeouts::KEEPER_DELAY;
 use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common::sabotage::{self, Sabotage};
-use brasserie_common::worker::{Intake, PROTOCOL_VERSION};
+use brasserie_common::worker::{Intake, PROTOCOL_VERSION, Supply};
 use brasserie_common::{
     InvocationId, KillMethod, KillRequest, MachinePortLock, ReportedStatus, RunningTask,
     ServiceAddress, Shard, TaskKey, WorkerDescription, WorkerId,
@@ -173,6 +173,7 @@ impl SmallWorld {
             },
             has_worker_command: false,
             intake: Intake::Open,
+            supply: Supply::AsSlotsAllow,
             room: None,
         }
     }

@@ -12,6 +12,7 @@ impl Credits {
     /// Writes the state into a machine's hash.
     pub fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         let Credits {
+            supply,
             newest,
             looked_at,
             turn,
@@ -20,6 +21,7 @@ impl Credits {
             unlisted: _,
             violations: _,
         } = self;
+        s.put(*supply);
         s.opt(newest.as_ref(), |s, newest| newest.shape(s));
         s.opt(*looked_at, Shape::time);
         s.opt(*turn, Shape::time);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use brasserie_common::work::DEFAULT_ESTIMATE;
 use brasserie_common::{SchedulerId, WorkDemand, WorkerId};
-use brasserie_scheduler_engine::{Due, Timeliness};
+use brasserie_scheduler_engine::{Allowance, Due, Timeliness};
 
 use super::*;
 
@@ -209,6 +209,34 @@ fn a_copy_of_a_request_refills_nothing() {
         eligible(&credits, at(200_000), &piece),
         Err(NoCredit::Spent)
     );
+}
+
+#[test]
+fn a_copy_from_an_earlier_association_sets_no_credit() {
+    let mut credits = Credits::default();
+    let one = request(1, vec![demand(CPU, [100.0, 2.0, 2.0])]);
+    take(&mut credits, at(0), &one);
+    credits.begin_anew();
+    assert!(credits.are_used());
+    take(&mut credits, at(5), &one);
+    let piece = immediate(&CPU);
+    assert_eq!(eligible(&credits, at(5), &piece), Err(NoCredit::Spent));
+    let two = request(2, vec![demand(CPU, [100.0, 2.0, 2.0])]);
+    take(&mut credits, at(6), &two);
+    assert_eq!(fill(&mut credits, at(6), &piece), 2);
+}
+
+#[test]
+fn who_says_that_it_will_ask_gets_nothing_before() {
+    let mut credits = Credits::new(Supply::AsAsked);
+    let piece = immediate(&CPU);
+    assert_eq!(fill(&mut credits, at(0), &piece), 0);
+    assert_eq!(credits.allowance(at(0), &CPU), Some(Allowance::NOTHING));
+    credits.begin_anew();
+    assert_eq!(fill(&mut credits, at(0), &piece), 0);
+    let one = request(1, vec![demand(CPU, [100.0, 2.0, 2.0])]);
+    take(&mut credits, at(0), &one);
+    assert_eq!(fill(&mut credits, at(0), &piece), 2);
 }
 
 #[test]

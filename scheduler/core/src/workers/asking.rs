@@ -190,10 +190,16 @@ impl Scheduler {
         Ok(shard)
     }
 
+    /// While it may not, that there is nothing to be had says nothing.
+    fn may_start_something(&self, now: Time) -> bool {
+        let config = self.engine().config();
+        config.is_some_and(|config| config.enabled) && self.why_nothing_starts(now).is_empty()
+    }
+
     fn readiness(&self, now: Time, shard: &Shard) -> Readiness {
         let remote = self.workers().get(shard);
         let may_work = remote.is_some_and(|remote| remote.may_have_credit());
-        match may_work && self.why_nothing_starts(now).is_empty() {
+        match may_work && self.may_start_something(now) {
             true => Readiness::MayWork,
             false => Readiness::MayNot,
         }
@@ -364,7 +370,7 @@ impl Scheduler {
     }
 
     fn end_pass(&mut self, now: Time, shard: &Shard) {
-        let may_start = self.why_nothing_starts(now).is_empty();
+        let may_start = self.may_start_something(now);
         let Some(remote) = self.workers().get(shard) else {
             return;
         };

@@ -83,6 +83,8 @@ impl Scheduler {
         let runs_unknown =
             remote.health() == Health::New && remote.knew_a_scheduler() && cause == LeftCause::Lost;
         remote.must_die(now);
+        // Before anybody looks what there would have been for it: it hears that this was not looked at.
+        remote.credits.clear();
         if cause == LeftCause::CleanExit {
             remote.note_goodbye();
         }

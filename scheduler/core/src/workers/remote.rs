@@ -107,6 +107,7 @@ impl Remote {
         (recorded_by, timeouts, since): (RecordSeq, Timeouts, DeletionNumber),
     ) -> Self {
         Remote {
+            credits: Credits::new(description.supply),
             description,
             index,
             model: HealthModel::new(now),
@@ -130,7 +131,6 @@ impl Remote {
             begun_anew: 0,
             forgotten_at: None,
             additions: Additions::default(),
-            credits: Credits::default(),
         }
     }
 
@@ -193,7 +193,7 @@ impl Remote {
         self.model.begin_anew(now, gaps);
         self.fetch = Fetch::Due(now);
         self.healthchecks.begin_anew();
-        self.credits = Credits::default();
+        self.credits.begin_anew();
         self.begun_anew = self.begun_anew.saturating_add(1);
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::resources::UsablePhysicalResources;
-use brasserie_common::worker::{Intake, PROTOCOL_VERSION};
+use brasserie_common::worker::{Intake, PROTOCOL_VERSION, Supply};
 use brasserie_common::{
     CallId, CallOutcome, MachinePortLock, Principal, RecordSeq, RequestId, RunningTask,
     ServiceAddress, Standing, Time, Timeouts, WallTime, WorkerDescription, WorkerId, WorkerSetId,
@@ -356,6 +356,7 @@ impl World {
             },
             has_worker_command: false,
             intake: Intake::Open,
+            supply: Supply::AsSlotsAllow,
             room: None,
         };
         description.id.0.rand = i64::try_from(self.peers.len()).map_err(|e| e.to_string())? + 1;

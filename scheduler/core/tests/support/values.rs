@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::resources::UsablePhysicalResources;
-use brasserie_common::worker::{Intake, PROTOCOL_VERSION};
+use brasserie_common::worker::{Intake, PROTOCOL_VERSION, Supply};
 use brasserie_common::{
     BackoffDuration, InvocationId, MachinePortLock, RunningTask, ServiceAddress, Shard, Timeouts,
     WorkerDescription, WorkerId,
@@ -71,6 +71,7 @@ pub fn worker(shard: &str, lock: i32, start_time: i64) -> WorkerDescription {
         },
         has_worker_command: false,
         intake: Intake::Open,
+        supply: Supply::AsSlotsAllow,
         room: None,
     }
 }

@@ -8,13 +8,15 @@ use std::collections::BTreeMap;
 use brasserie_common::estimate::{SHORTEST, averaged};
 use brasserie_common::work::DEFAULT_ESTIMATE;
 
-use super::amounts::amount;
+use super::amounts::{DAY, amount};
 use super::types::AssociationIndex;
 
 /// What a job says is the same if it differs by no more than this part of it.
 const SAME: f64 = 1e-9;
 /// Tasks are never believed to take more times as long as their scheduler reckons, or a lesser part of that, than this.
 const LARGEST_CORRECTION: f64 = 1e6;
+/// Seconds: no worker is sent a task of more, so it has not seen one, whatever is saved.
+const LONGEST: f64 = 28.0 * DAY;
 /// So many jobs are remembered. One is a hundred bytes, and a worker has seldom more than some dozens that run again.
 pub(super) const MOST_JOBS: usize = 10_000;
 
@@ -94,7 +96,8 @@ impl Estimates {
         for one in saved {
             if amount(one.seconds) > 0.0 {
                 let said = said(one.said);
-                estimates.set((one.association, one.job), said, one.seconds);
+                let seconds = one.seconds.min(LONGEST);
+                estimates.set((one.association, one.job), said, seconds);
             }
         }
         estimates

@@ -23,7 +23,7 @@ mod demand;
 mod reasons;
 
 pub use demand::{Demand, FetchRequest};
-pub use reasons::{AssociationReason, PairReason};
+pub use reasons::{AssociationReason, PairReason, most_unacknowledged};
 
 use reasons::Reasons;
 

@@ -193,6 +193,8 @@ pub struct Fetcher {
     wakes: Time,
     chosen_at: Option<Time>,
     wants_choice: bool,
+    /// At the last look a scheduler had not acknowledged too many ends to be asked.
+    is_choked: bool,
 }
 
 impl Fetcher {
@@ -219,7 +221,7 @@ impl Fetcher {
         };
         let contacts: Vec<ContactState> = (0..associations.len()).map(contact).collect();
         let rec: Vec<SavedRec> = (0..associations.len())
-            .map(|index| saved.rec(index))
+            .map(|index| saved.rec(index).within(&processors))
             .collect();
         Fetcher {
             driver: Driver::new(),
@@ -232,6 +234,7 @@ impl Fetcher {
             wakes: now,
             chosen_at: None,
             wants_choice: true,
+            is_choked: false,
             profile,
             preemption,
             processors,
@@ -324,6 +327,9 @@ impl Fetcher {
     pub fn task_gone(&mut self, association: AssociationIndex, task: TaskNumber) {
         if let Some(contact) = self.contacts.get_mut(association.0) {
             contact.rpc.task_gone(task);
+        }
+        if self.is_choked {
+            self.check(CheckEvent::EndAcknowledged);
         }
     }
 

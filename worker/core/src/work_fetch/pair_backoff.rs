@@ -23,18 +23,32 @@ const LONGEST_PART: f64 = 1.5;
 ///     |                          |                               |          +--asked in vain--> backed off, twice as long
 ///     +--------- a task comes, the user -------------------------+
 ///     +--------- a task ends, if it was LIMITED while all instances were busy
+///     +--------- an instance is idle, if there was nothing while all were busy
 /// ```
+///
+/// The flag that no job uses the type is taken back after the longest backoff, since jobs change and no request may be left to say so.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PairBackoff {
     /// Seconds; 0: none.
     interval: f64,
     until: Option<Time>,
-    /// It lasts no longer than until a task of the type ends: it came of a request at which all instances were busy.
-    until_an_end: bool,
-    /// The scheduler has said that no job uses the type.
-    no_apps: bool,
+    ends_early: EndsEarly,
+    /// The scheduler has said that no job uses the type, and is not asked before this.
+    no_apps_until: Option<Time>,
     /// Work of the type was asked for the last time and did not come; for who compares schedulers, not for backoffs.
     came_empty: bool,
+}
+
+/// What ends a backoff before its time, if it came of a request at which all instances were busy: only for idle ones are tasks sent that
+/// may not wait, so there may be some now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EndsEarly {
+    #[default]
+    Never,
+    /// The next end of a task of the type: there are tasks.
+    AtAnEnd,
+    /// An instance that is idle.
+    WhenIdle,
 }
 
 impl PairBackoff {
@@ -62,7 +76,7 @@ impl PairBackoff {
     }
 
     pub fn has_no_apps(&self) -> bool {
-        self.no_apps
+        self.no_apps_until.is_some()
     }
 
     /// Whether the scheduler, asked the last time, had none: it is then no better source than others.
@@ -77,13 +91,13 @@ impl PairBackoff {
         };
         self.interval = grown.min(amount(profile.pair_backoff_max));
         self.until = Some(now + span((LONGEST_PART - 1.0 + unit(u)) * self.interval));
-        self.until_an_end = false;
+        self.ends_early = EndsEarly::Never;
     }
 
     fn clear(&mut self) {
         self.interval = 0.0;
         self.until = None;
-        self.until_an_end = false;
+        self.ends_early = EndsEarly::Never;
     }
 }
 
@@ -132,7 +146,8 @@ impl PairBackoffs {
                 continue;
             };
             let reaction = said.verdict.map(Reaction::to);
-            pair.no_apps = said.no_apps || reaction == Some(Reaction::Flag);
+            let has_no_apps = said.no_apps || reaction == Some(Reaction::Flag);
+            pair.no_apps_until = has_no_apps.then(|| now + span(amount(profile.pair_backoff_max)));
             match reaction {
                 Some(Reaction::Clear) => {
                     pair.clear();
@@ -164,8 +179,15 @@ impl PairBackoffs {
     fn distrust_all_flags(&mut self) {
         if self.0.iter().all(PairBackoff::has_no_apps) {
             for pair in &mut self.0 {
-                pair.no_apps = false;
+                pair.no_apps_until = None;
             }
+        }
+    }
+
+    /// What was said of jobs so long ago may not be so any more.
+    pub fn distrust_old_flags(&mut self, now: Time) {
+        for pair in &mut self.0 {
+            pair.no_apps_until = pair.no_apps_until.filter(|&until| until > now);
         }
     }
 
@@ -177,17 +199,34 @@ impl PairBackoffs {
         }
     }
 
-    /// There were tasks, but none for an instance that is not idle, and none was: once one is, there may be.
-    pub fn limited_while_busy(&mut self, now: Time, of: ProcessorType) {
-        if let Some(pair) = self.0.get_mut(of.0) {
-            pair.until_an_end = pair.is_backed_off(now);
+    /// The backoff in force came of a request at which all instances were busy.
+    pub fn ends_early(&mut self, now: Time, of: ProcessorType, ends: EndsEarly) {
+        if let Some(pair) = self.0.get_mut(of.0).filter(|pair| pair.is_backed_off(now)) {
+            pair.ends_early = ends;
+        }
+    }
+
+    /// Whether it is to be heard of instances that are idle.
+    pub fn awaits_idleness(&self) -> bool {
+        let mut all = self.0.iter();
+        all.any(|pair| pair.ends_early == EndsEarly::WhenIdle)
+    }
+
+    /// An instance of the type is idle.
+    pub fn is_idle(&mut self, of: ProcessorType) {
+        if let Some(pair) = self.0.get_mut(of.0)
+            && pair.ends_early == EndsEarly::WhenIdle
+        {
+            // The next one is longer all the same: nobody has said that there is work.
+            pair.until = None;
+            pair.ends_early = EndsEarly::Never;
         }
     }
 
     /// A task of the type has ended, whosever it was: instances are idle that may not have been.
     pub fn task_ended(&mut self, of: ProcessorType) {
         if let Some(pair) = self.0.get_mut(of.0)
-            && pair.until_an_end
+            && pair.ends_early == EndsEarly::AtAnEnd
         {
             pair.clear();
         }
@@ -211,7 +250,7 @@ impl PairBackoffs {
                 processors: processors[of].name.clone(),
                 interval: pair.interval,
                 left: pair.until.map(|until| left(now, until)),
-                no_apps: pair.no_apps,
+                no_apps: pair.has_no_apps(),
             })
             .collect()
     }
@@ -232,8 +271,8 @@ impl PairBackoffs {
             known.map_or_else(PairBackoff::default, |pair| PairBackoff {
                 interval: amount(pair.interval).min(most),
                 until: pair.left.map(|left| now + left.min(longest)),
-                until_an_end: false,
-                no_apps: pair.no_apps,
+                ends_early: EndsEarly::Never,
+                no_apps_until: pair.no_apps.then(|| now + span(most)),
                 came_empty: false,
             })
         };
@@ -453,6 +492,24 @@ mod tests {
             1.0,
         );
         assert_eq!(wait(&pairs, CPU, at(600.0)), 1800.0);
+    }
+
+    #[test]
+    fn a_flag_is_taken_back_after_the_longest_backoff() {
+        let mut pairs = PairBackoffs::new(&processors());
+        let none = WorkVerdict::NoApps;
+        replied(&mut pairs, at(1.0), RpcReason::NeedWork, none, 0.0);
+        let most = VOLUNTEER.pair_backoff_max;
+        pairs.distrust_old_flags(at(0.9 + most));
+        assert!(pairs.of(CPU).has_no_apps());
+        // It outlives a restart, and not for longer.
+        let saved = pairs.save(at(1.0), &processors());
+        let mut restored = PairBackoffs::restore(at(5.0), &processors(), &saved, &VOLUNTEER);
+        assert!(restored.of(CPU).has_no_apps());
+        restored.distrust_old_flags(at(5.0 + most));
+        assert!(!restored.of(CPU).has_no_apps());
+        pairs.distrust_old_flags(at(1.0 + most));
+        assert!(!pairs.of(CPU).has_no_apps());
     }
 
     #[test]

@@ -54,6 +54,14 @@ pub struct SavedRec {
 }
 
 impl SavedRec {
+    /// No more than these processors ever make of it: else it would take for ever until it is what it should be.
+    pub fn within(self, processors: &Processors) -> Self {
+        SavedRec {
+            average: amount(self.average).min(amount(processors.peak())),
+            ..self
+        }
+    }
+
     /// So many seconds later.
     pub fn older(self, by: f64) -> Self {
         let age = amount(self.age) + amount(by);

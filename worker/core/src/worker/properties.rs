@@ -6,7 +6,7 @@ use std::time::Duration;
 use brasserie_common::ids::{HEALTHCHECK_JOB, HEALTHCHECK_NEW_WORKER_NODE};
 use brasserie_common::{
     CallId, CallOutcome, Health, InvocationId, ReportPolicy, ReportedStatus, RequestId,
-    SchedulerId, Story, TaskKey, Time, WorkerId,
+    SchedulerId, ServiceAddress, Story, TaskKey, Time, WorkReply, WorkVerdict, WorkerId,
 };
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -55,6 +55,8 @@ enum Step {
     End(usize, u8),
     /// Ends and outcomes of nothing.
     Stray(u64, u8, i64),
+    /// A request for work is answered so, by its call or with a heartbeat.
+    Verdict(usize, u8),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -88,6 +90,7 @@ fn step() -> impl Strategy<Value = Step> {
         10 => (0_usize..8, 0_u8..8).prop_map(|(which, what)| Step::Outcome(which, what)),
         10 => (0_usize..8, 0_u8..4).prop_map(|(which, what)| Step::End(which, what)),
         1 => (0_u64..50, 0_u8..3, 0_i64..30).prop_map(|(call, node, i)| Step::Stray(call, node, i)),
+        6 => (0_usize..3, 0_u8..9).prop_map(|(which, what)| Step::Verdict(which, what)),
     ]
 }
 
@@ -173,6 +176,7 @@ impl World {
                 Some(call) => self.rig.heartbeat_answered(call.0, n, version, state),
             },
             Step::Outcome(which, what) => self.outcome(which, what),
+            Step::Verdict(which, what) => self.verdict(which, what),
             Step::End(which, what) => self.end(which, what),
             Step::Stray(call, at, i) => {
                 let stray = self.rig.end(node(at), 1000 + i, ReportedStatus::done());
@@ -206,6 +210,36 @@ impl World {
             _ => CallOutcome::Done(CallReply::Acknowledged),
         };
         self.rig.completed(call.0, outcome)
+    }
+
+    /// `which`: counted from the newest one.
+    fn verdict(&mut self, which: usize, what: u8) -> Vec<Effect> {
+        let newest = self.rig.work_requests.iter().rev();
+        let Some((call, request)) = newest.clone().nth(which).cloned() else {
+            return Vec::new();
+        };
+        let verdict = match what {
+            0 | 1 => WorkVerdict::Granted(1),
+            2 => WorkVerdict::NoWork,
+            3 => WorkVerdict::Limited,
+            4 => WorkVerdict::NoApps,
+            5 => WorkVerdict::Deferred,
+            6 => WorkVerdict::Pending,
+            7 => WorkVerdict::Stale,
+            _ => return self.rig.completed(call.0, lost()),
+        };
+        let reply = WorkReply::same_for_all(&request, verdict, Duration::ZERO);
+        let reply = CallReply::Work(Box::new(reply));
+        self.rig.completed(call.0, CallOutcome::Done(reply))
+    }
+
+    /// Each request has a higher number than the one before, or is the same.
+    fn judge_requests(&self) {
+        for pair in self.rig.work_requests.windows(2) {
+            let (before, after) = (&pair[0].1, &pair[1].1);
+            assert!(before.seq <= after.seq);
+            assert!(before.seq < after.seq || before.demands == after.demands);
+        }
     }
 
     fn end(&mut self, which: usize, what: u8) -> Vec<Effect> {
@@ -423,12 +457,18 @@ proptest! {
             preemption,
             ..WorkFetch::new(Profile::CLUSTER, 1)
         });
-        let rig = Rig::with(|options| options.work_fetch = work_fetch);
+        let rig = Rig::with(|options| {
+            options.work_fetch = work_fetch;
+            options.associations[0].members = vec![ServiceAddress { host: "scheduler".into(), port: 1 }];
+        });
         let rig = if joined { rig.join() } else { rig };
         let mut world = World::new(rig);
+        world.step(Step::Wait(500));
+        prop_assert_eq!(!world.rig.work_requests.is_empty(), joined && fetches);
         for step in steps {
             world.step(step);
         }
+        world.judge_requests();
         prop_assert_eq!(world.rig.worker.live_processes(), world.live.len());
         // The rate holds whatever the haste: never more than twenty in a second.
         for beats in world.rig.beats.windows(21) {

@@ -8,7 +8,7 @@
 use std::fmt;
 
 use super::super::amounts::amount;
-use super::super::types::{AssociationIndex, PerType, ProcessorType, Stage};
+use super::super::types::{AssociationIndex, PerType, ProcessorType, Processors, Stage};
 use super::{Grounds, Source, has_no_share};
 
 /// Why nothing is asked of a scheduler.
@@ -130,11 +130,7 @@ fn association_reason(
         correction: _,
         of_type: _,
     } = source;
-    // As many times the instances of the type that has most.
-    let types = grounds.processors.types();
-    let instances = types.map(|of_type| grounds.processors[of_type].instances);
-    let most = instances.max().unwrap_or(0);
-    let too_many = usize::try_from(most).map_or(usize::MAX, |most| most.saturating_mul(2));
+    let too_many = most_unacknowledged(grounds.processors);
     let first_match = [
         (*suspended, AssociationReason::Suspended),
         (*list_pending, AssociationReason::ListPending),
@@ -151,6 +147,14 @@ fn association_reason(
         (*min_rpc_time > grounds.now, AssociationReason::MinRpcTime),
     ];
     first(first_match)
+}
+
+/// Who has not acknowledged more ends than this is not asked: twice the instances of the type that has most.
+pub fn most_unacknowledged(processors: &Processors) -> usize {
+    let types = processors.types();
+    let instances = types.map(|of_type| processors[of_type].instances);
+    let most = instances.max().unwrap_or(0);
+    usize::try_from(most).map_or(usize::MAX, |most| most.saturating_mul(2))
 }
 
 fn pair_reason(

@@ -7,12 +7,12 @@ use brasserie_common::{ServiceAddress, Time, WorkReply, WorkRequestSeq, WorkVerd
 
 use super::super::contact_state::ReplyKind;
 use super::super::driver::{Candidate, CheckEvent, Contact, Decision, Round, Work};
-use super::super::fetch::{FetchRequest, Survey};
-use super::super::pair_backoff::Asked;
+use super::super::fetch::{FetchRequest, Survey, most_unacknowledged};
+use super::super::pair_backoff::{Asked, EndsEarly, PairBackoffs};
 use super::super::reason::{RpcReason, Wish};
 use super::super::rr_sim::Situation;
 use super::super::types::{AssociationIndex, PerType};
-use super::words::{candidate, demands, grounds, heard, sources};
+use super::words::{candidate, demands, grounds, heard, processor, sources};
 use super::{Fetcher, Outstanding, Phase, REPEAT_AFTER, Request, Scene, Step, draw, terms};
 
 impl Fetcher {
@@ -44,6 +44,10 @@ impl Fetcher {
     }
 
     fn look(&mut self, scene: &Scene<'_>) -> Option<Step> {
+        self.look_at_pairs(scene);
+        let too_many = most_unacknowledged(&self.processors);
+        let mut standings = scene.standings.iter();
+        self.is_choked = standings.any(|one| one.unacknowledged > too_many);
         let mut chosen = None;
         let outstanding = self.asked_by_type();
         let with_tasks: BTreeSet<AssociationIndex> =
@@ -89,6 +93,25 @@ impl Fetcher {
             Decision::Contact(contact) => {
                 let request = self.request_of(contact, chosen, scene, &outstanding);
                 Some(self.ask(scene.now, contact, request))
+            }
+        }
+    }
+
+    /// Ends what it is not worth waiting for any longer.
+    fn look_at_pairs(&mut self, scene: &Scene<'_>) {
+        for contact in &mut self.contacts {
+            contact.pairs.distrust_old_flags(scene.now);
+        }
+        let mut contacts = self.contacts.iter();
+        if !contacts.any(|contact| contact.pairs.awaits_idleness()) {
+            return;
+        }
+        let outlook = self.outlook(scene.now, scene.tasks);
+        for of_type in self.processors.types() {
+            if outlook.of_type[of_type].idle_now > 0.0 {
+                for contact in &mut self.contacts {
+                    contact.pairs.is_idle(of_type);
+                }
             }
         }
     }
@@ -140,13 +163,20 @@ impl Fetcher {
         for of_type in self.processors.types() {
             types[of_type] = is_asked(of_type);
         }
+        let mut demands = demands(&self.processors, request.as_ref());
+        if let Some(before) = self.outstanding[association.0].take()
+            && request.is_none()
+        {
+            // It takes the place of one that has no verdicts yet, and wants the same.
+            (types, demands) = (before.asked.types, before.demands);
+        }
         let outstanding = Outstanding {
             seq,
             asked: Asked {
                 reason: contact.reason,
                 types,
             },
-            demands: demands(&self.processors, request.as_ref()),
+            demands,
             linger: self.linger(),
             since: now,
             attempt,
@@ -167,7 +197,19 @@ impl Fetcher {
         }
     }
 
-    /// The scheduler has answered, or its answer to a heartbeat says what became of a request.
+    /// The scheduler's answer to a heartbeat says what became of a request. That there are no verdicts yet is news only to who has been
+    /// told so.
+    pub fn heartbeat_says(&mut self, now: Time, association: AssociationIndex, reply: &WorkReply) {
+        let outstanding = self.outstanding.get(association.0);
+        let outstanding = outstanding.and_then(Option::as_ref);
+        let is_in_flight = outstanding.is_some_and(|one| one.phase == Phase::InFlight);
+        let is_pending = heard(&self.processors, reply).kind() == ReplyKind::Pending;
+        if !(is_in_flight && is_pending) {
+            self.answered(now, association, reply);
+        }
+    }
+
+    /// The scheduler has answered.
     pub fn answered(&mut self, now: Time, association: AssociationIndex, reply: &WorkReply) {
         let place = association.0;
         let Some(Some(outstanding)) = self.outstanding.get_mut(place) else {
@@ -197,14 +239,24 @@ impl Fetcher {
                 let terms = terms(&self.profile, u);
                 let asked = outstanding.asked.clone();
                 let contact = &mut self.contacts[place];
+                let before = contact.pairs.clone();
                 contact.replied(now, &asked, &reply, terms);
-                for (of_type, demand) in self.processors.types().zip(&outstanding.demands) {
-                    let is_limited = reply.of_type[of_type].verdict == Some(WorkVerdict::Limited);
-                    if is_limited && demand.idle <= 0.0 {
-                        contact.pairs.limited_while_busy(now, of_type);
-                        if outstanding.ended[of_type] {
-                            contact.pairs.task_ended(of_type);
-                        }
+                for of_type in self.processors.types() {
+                    if before.of(of_type).is_backed_off(now) {
+                        continue;
+                    }
+                    let name = processor(&self.processors, of_type);
+                    let mut demands = outstanding.demands.iter();
+                    if demands.any(|demand| demand.processor == name && demand.idle > 0.0) {
+                        continue;
+                    }
+                    let ends = match reply.of_type[of_type].verdict {
+                        Some(WorkVerdict::Limited) => EndsEarly::AtAnEnd,
+                        _ => EndsEarly::WhenIdle,
+                    };
+                    contact.pairs.ends_early(now, of_type, ends);
+                    if outstanding.ended[of_type] {
+                        contact.pairs.task_ended(of_type);
                     }
                 }
                 self.end(association, CheckEvent::ContactOver);
@@ -274,6 +326,14 @@ impl Fetcher {
         };
         contact.rpc.abandoned();
         self.end(association, CheckEvent::Reconnected);
+    }
+
+    /// Another instance of the scheduler: what the one before had, or had not, says nothing of it.
+    pub fn is_another(&mut self, association: AssociationIndex) {
+        if let Some(contact) = self.contacts.get_mut(association.0) {
+            contact.pairs = PairBackoffs::new(&self.processors);
+        }
+        self.reset(association);
     }
 
     /// The operator wants the scheduler to be asked now, whatever is backed off. Says for people what is waited for no more.

@@ -38,6 +38,16 @@ fn member(port: u16) -> ServiceAddress {
     }
 }
 
+fn says(request: &Request, verdict: WorkVerdict) -> WorkReply {
+    WorkReply {
+        seq: request.seq,
+        verdicts: vec![(Processor::Cpu, verdict)],
+        request_delay: Duration::ZERO,
+        no_apps: Vec::new(),
+        next_contact: None,
+    }
+}
+
 fn association(share: f64) -> Association {
     Association {
         share,
@@ -112,14 +122,14 @@ impl Rig {
     }
 
     fn reply(&mut self, request: &Request, verdict: WorkVerdict) {
-        let reply = WorkReply {
-            seq: request.seq,
-            verdicts: vec![(Processor::Cpu, verdict)],
-            request_delay: Duration::ZERO,
-            no_apps: Vec::new(),
-            next_contact: None,
-        };
+        let reply = says(request, verdict);
         self.fetcher.answered(self.now, request.association, &reply);
+    }
+
+    fn heartbeat(&mut self, request: &Request, verdict: WorkVerdict) {
+        let reply = says(request, verdict);
+        let to = request.association;
+        self.fetcher.heartbeat_says(self.now, to, &reply);
     }
 
     /// So many tasks of a second each, which run.
@@ -227,10 +237,89 @@ fn a_verdict_that_is_not_known_is_asked_for_again_and_given_up_in_the_end() {
 fn a_heartbeat_brings_the_verdict() {
     let mut rig = Rig::new(&[100.0]);
     let request = rig.asks();
+    // What the call itself will say is not known here yet, so this says no more than that.
+    rig.heartbeat(&request, WorkVerdict::Pending);
+    assert_eq!(rig.next(), Step::Wait { until: Time::NEVER });
     rig.reply(&request, WorkVerdict::Pending);
-    rig.reply(&request, WorkVerdict::NoWork);
+    rig.heartbeat(&request, WorkVerdict::NoWork);
     let next = rig.asks();
     assert!(next.seq > request.seq);
+}
+
+#[test]
+fn who_had_nothing_while_all_were_busy_is_asked_once_one_is_idle() {
+    let mut rig = Rig::new(&[100.0]);
+    rig.meets_all();
+    // Enough runs to be busy, and too little to be content.
+    rig.takes(FIRST, 4, 5.0);
+    let request = rig.asks();
+    assert_eq!(request.demands[0].idle, 0.0);
+    rig.reply(&request, WorkVerdict::NoWork);
+    let begun = rig.now;
+    let busy = rig.asks_before(begun + Duration::from_millis(400));
+    assert_eq!(busy, None, "the backoff holds while nothing is idle");
+    let ended = rig.tasks.pop().expect("a task");
+    rig.fetcher.task_ended(rig.now, &ended, TaskEnd::Other);
+    let now = rig.now;
+    let next = rig.asks_before(now + Duration::from_millis(20));
+    let next = next.expect("it asks at once");
+    assert_eq!(next.demands[0].idle, 1.0);
+    // That was asked while one was idle: now only time helps, and more of it.
+    rig.reply(&next, WorkVerdict::NoWork);
+    let ended = rig.tasks.pop().expect("a task");
+    rig.fetcher.task_ended(rig.now, &ended, TaskEnd::Other);
+    let now = rig.now;
+    let again = rig.asks_before(now + Duration::from_millis(950));
+    assert_eq!(again, None);
+}
+
+#[test]
+fn another_instance_of_a_scheduler_has_nothing_to_do_with_what_the_former_had() {
+    let asked_again = |is_another| {
+        let mut rig = Rig::new(&[100.0]);
+        rig.meets_all();
+        for _ in 0..8 {
+            let request = rig.asks();
+            rig.reply(&request, WorkVerdict::NoWork);
+        }
+        match is_another {
+            true => rig.fetcher.is_another(FIRST),
+            false => rig.fetcher.reset(FIRST),
+        }
+        let soon = rig.now + Duration::from_secs(6);
+        rig.asks_before(soon).is_some()
+    };
+    assert!(asked_again(true));
+    assert!(!asked_again(false));
+}
+
+#[test]
+fn an_acknowledgement_counts_if_too_many_were_missing() {
+    let mut rig = Rig::new(&[100.0]);
+    rig.meets_all();
+    let far = rig.now + Duration::from_secs(100);
+    rig.standings[0].unacknowledged = 9;
+    assert_eq!(rig.asks_before(far), None);
+    rig.standings[0].unacknowledged = 8;
+    rig.fetcher.task_gone(FIRST, TaskNumber(1));
+    let now = rig.now;
+    let next = rig.asks_before(now + Duration::from_millis(20));
+    assert!(next.is_some(), "it asks at once");
+}
+
+#[test]
+fn a_talk_about_something_else_repeats_what_has_no_verdicts_yet() {
+    let mut rig = Rig::new(&[100.0]);
+    rig.meets_all();
+    let request = rig.asks();
+    assert!(request.demands[0].instances > 0.0);
+    rig.reply(&request, WorkVerdict::Pending);
+    rig.fetcher.update(rig.now, FIRST);
+    let now = rig.now;
+    let next = rig.asks_before(now + Duration::from_millis(900));
+    let next = next.expect("it asks");
+    assert!(next.seq > request.seq);
+    assert_eq!(next.demands, request.demands);
 }
 
 #[test]
