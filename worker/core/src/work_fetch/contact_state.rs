@@ -184,12 +184,11 @@ impl ContactState {
     }
 
     fn backoffs(&self, now: Time, processors: &Processors) -> impl Iterator<Item = String> {
-        let of_type = processors.types().filter_map(move |of| {
+        processors.types().filter_map(move |of| {
             let wait = self.pairs.of(of).wait(now)?;
             let name = &processors[of].name;
             Some(format!("{name}: backed off, {}", wait.explain(now)))
-        });
-        of_type
+        })
     }
 }
 

@@ -106,7 +106,7 @@ impl Attempt {
     }
 
     /// The member that was asked has not served: whom to ask now. `None`: nobody is left.
-    pub fn next(&mut self) -> Option<ServiceAddress> {
+    pub fn ask_next(&mut self) -> Option<ServiceAddress> {
         if self.tries >= self.members.addresses.len() {
             return None;
         }
@@ -139,7 +139,7 @@ mod tests {
             return Vec::new();
         };
         let mut order = vec![first.port];
-        while let Some(address) = attempt.next() {
+        while let Some(address) = attempt.ask_next() {
             assert_eq!(*attempt.asked(), address);
             order.push(address.port);
         }

@@ -218,7 +218,7 @@ impl Worker {
     fn try_all(&mut self) -> usize {
         let (mut attempt, _) = self.state.members.begin().unwrap();
         let mut tries = 1;
-        while attempt.next().is_some() {
+        while attempt.ask_next().is_some() {
             tries += 1;
         }
         tries

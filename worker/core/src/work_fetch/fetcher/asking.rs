@@ -272,7 +272,7 @@ impl Fetcher {
         if outstanding.seq != seq || outstanding.phase != Phase::InFlight {
             return;
         }
-        match outstanding.attempt.next() {
+        match outstanding.attempt.ask_next() {
             Some(to) => outstanding.phase = Phase::Retry { to },
             None => {
                 let u = draw(&mut self.rng);
