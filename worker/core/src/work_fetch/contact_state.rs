@@ -10,7 +10,7 @@ use super::profile::Profile;
 use super::reaction::Reaction;
 use super::reason::{RpcReason, Wish};
 use super::rpc_policy::{ListReading, RpcPolicy, SavedRpc, Terms};
-use super::types::{PerType, Processors};
+use super::types::{PerType, ProcessorType, Processors};
 
 /// The wall clock may be corrected by so much while the worker is away, without anybody taking it for a clock that was wrong.
 const CLOCK_STEP: Duration = Duration::from_secs(60);
@@ -171,24 +171,23 @@ impl ContactState {
                 let name = &processors[of].name;
                 lines.push(format!("{name}: the scheduler has no jobs that use it"));
             }
+            lines.extend(self.backoff(now, processors, of));
         }
-        lines.extend(self.backoffs(now, processors));
         lines
     }
 
     /// The same of what only passes with time.
     pub fn waits(&self, now: Time, processors: &Processors) -> Vec<String> {
         let mut lines = self.rpc.waits(now);
-        lines.extend(self.backoffs(now, processors));
+        let of_types = processors.types();
+        lines.extend(of_types.filter_map(|of| self.backoff(now, processors, of)));
         lines
     }
 
-    fn backoffs(&self, now: Time, processors: &Processors) -> impl Iterator<Item = String> {
-        processors.types().filter_map(move |of| {
-            let wait = self.pairs.of(of).wait(now)?;
-            let name = &processors[of].name;
-            Some(format!("{name}: backed off, {}", wait.explain(now)))
-        })
+    fn backoff(&self, now: Time, processors: &Processors, of: ProcessorType) -> Option<String> {
+        let wait = self.pairs.of(of).wait(now)?;
+        let name = &processors[of].name;
+        Some(format!("{name}: backed off, {}", wait.explain(now)))
     }
 }
 
