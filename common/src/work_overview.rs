@@ -114,6 +114,43 @@ pub struct WaitOverview {
     pub why: String,
 }
 
+/// What a worker does about a scheduler that its operator wants it to ask for work at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkWish {
+    pub members: Vec<ServiceAddress>,
+    /// What was waited for with it and is not any more, a line each.
+    pub ended: Vec<String>,
+    pub asks: Asks,
+}
+
+/// When it is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asks {
+    Now,
+    /// Once this is over, which takes so long, if that is known.
+    Later {
+        left: Option<Duration>,
+        why: String,
+    },
+    /// Nothing comes of the wish.
+    Never {
+        why: String,
+    },
+}
+
+impl Asks {
+    pub const WORDS: &'static str = "`now`, `later` or `never`";
+
+    /// The word on the wire.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Asks::Now => "now",
+            Asks::Later { .. } => "later",
+            Asks::Never { .. } => "never",
+        }
+    }
+}
+
 /// A request that has not got its verdicts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequestOverview {

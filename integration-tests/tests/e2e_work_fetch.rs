@@ -166,6 +166,71 @@ fn a_scheduler_says_what_a_worker_asked_for_and_why_a_task_waits() {
 }
 
 #[test]
+fn a_worker_that_is_told_to_asks_at_once_whatever_it_waited_for() {
+    let stage = Stage::new();
+    let config = stage.write_work(1, Duration::ZERO);
+    let spec = stage.calm_spec(&config);
+    let _scheduler = stage.start_scheduler(&spec);
+    let client = Client::new(spec.port);
+    let mut asking = stage.worker_spec("asks", &spec);
+    // Its backoffs last for five minutes at least: nothing else makes it ask before.
+    asking.flags.push("--work-fetch=volunteer".to_owned());
+    let mut asking = stage.start_worker(&asking);
+    client.wait_healthy(1);
+    client.wait_all_done();
+    let backs_off = |one: &Value| {
+        let pair = &one["processors"][0]["backoff"];
+        pair["left_sec"].as_f64() > Some(200.0) && one["request"].is_null()
+    };
+    wait_to_see(&stage, &spec, "a backoff of minutes", backs_off);
+    let extra = stage.write("extra.json", r#"{"owner": "test", "command": ["true"]}"#);
+    let extra = extra.to_str().expect("text");
+    let own = format!("127.0.0.1:{}", spec.port);
+    let submitted = stage.brasserie(&["job", "submit", extra, "--scheduler", &own]);
+    says(&submitted, 0, &["version 1"]);
+    let now = ["asks", "--now", "--json"];
+    let told = look(&stage, &spec, &now);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    let document: Value = serde_json::from_str(&told.output).expect("a document");
+    assert_eq!(document["worker"], "asks");
+    let one = &document["schedulers"][0];
+    assert_eq!(one["asks"], "now", "{document}");
+    assert_eq!(one["members"][0], own.as_str());
+    let ended = one["ended"][0].as_str().expect("a line");
+    assert!(ended.starts_with("CPU: backed off, "), "{ended}");
+    client.wait_all_done();
+    // The only worker needs no name.
+    says(&look(&stage, &spec, &["--now"]), 0, &["worker `asks`"]);
+    let from = ["--now", "--from", &own];
+    says(&look(&stage, &spec, &from), 0, &[&own]);
+
+    let other = ["--now", "--from", "127.0.0.1:1"];
+    let parts = ["refused", "no scheduler at 127.0.0.1:1", &own];
+    says(&look(&stage, &spec, &other), 1, &parts);
+    let nowhere = ["--now", "--from", "nowhere"];
+    says(&look(&stage, &spec, &nowhere), 2, &["--from", "nowhere"]);
+    let alone = ["--from", &own];
+    says(&look(&stage, &spec, &alone), 2, &["--now"]);
+    let both = ["--now", "--watch"];
+    says(&look(&stage, &spec, &both), 2, &["--watch"]);
+
+    let _plain = stage.start_worker(&stage.worker_spec("plain", &spec));
+    client.wait_healthy(2);
+    let which = look(&stage, &spec, &["--now"]);
+    says(&which, 1, &["knows 2 workers", "name the one"]);
+    let plain = look(&stage, &spec, &["plain", "--now"]);
+    says(&plain, 1, &["it takes what it is sent", "--work-fetch"]);
+    let scheduler = ["worker", "work-fetch", "--now", "--worker", &own];
+    let wrong = stage.brasserie(&scheduler);
+    let parts = ["does not know the call `fetchWork`", "older release"];
+    says(&wrong, 1, &parts);
+    let address = document["address"].as_str().expect("an address").to_owned();
+    asking.kill_program();
+    let gone = stage.brasserie(&["worker", "work-fetch", "--now", "--worker", &address]);
+    says(&gone, 1, &["cannot ask the worker at", &address]);
+}
+
+#[test]
 fn a_watcher_sees_one_document_a_line_until_it_is_interrupted() {
     let stage = Stage::new();
     let config = stage.write_work(1, Duration::ZERO);
@@ -193,6 +258,60 @@ fn a_watcher_sees_one_document_a_line_until_it_is_interrupted() {
     wait_within(PATIENCE, "two looks at the worker", two);
     watcher.signal(Signal::SIGINT);
     assert_eq!(watcher.wait().code(), Some(0));
+}
+
+#[test]
+fn a_scheduler_that_moves_is_found_by_the_file_that_says_where_it_is() {
+    let stage = Stage::new();
+    let config = stage.write_work(1, Duration::ZERO);
+    let mut spec = stage.calm_spec(&config);
+    let mut scheduler = stage.start_scheduler(&spec);
+    let address = |spec: &SchedulerSpec| format!("127.0.0.1:{}", spec.port);
+    let first = address(&spec);
+    let list = stage.write("members", &format!("# where it is\n{first}\n"));
+    let listed = format!("@{}", list.display());
+    let mut asking = stage.worker_spec("asks", &spec);
+    asking.scheduler.clone_from(&listed);
+    asking.flags.push("--work-fetch=cluster".to_owned());
+    let mut worker = stage.start_worker(&asking);
+    Client::new(spec.port).wait_all_done();
+
+    scheduler.kill_program();
+    std::fs::write(&list, "127.0.0.1\n# nothing\n127.0.0.1:0\n").expect("it can be written");
+    worker.wait_for_output("members:3: ");
+    std::fs::remove_file(&list).expect("it is there");
+    worker.wait_for_output("cannot read ");
+    assert!(worker.output().contains("members:1: "));
+    // The same scheduler at another port.
+    let elsewhere = stage.calm_spec(&config);
+    assert_ne!(spec.port, elsewhere.port);
+    spec.port = elsewhere.port;
+    let second = address(&spec);
+    stage.write("members", &format!("{second}\n"));
+    let _scheduler = stage.start_scheduler(&spec);
+    let client = Client::new(spec.port);
+    client.wait_healthy(1);
+    let seen = wait_to_see(&stage, &spec, "the new address", |one| {
+        one["members"][0] == second.as_str() && one["health"] == "HEALTHY"
+    });
+    assert_eq!(seen["worker"], "asks");
+    let extra = stage.write("extra.json", r#"{"owner": "test", "command": ["true"]}"#);
+    let extra = extra.to_str().expect("text");
+    let submitted = stage.brasserie(&["job", "submit", extra, "--scheduler", &second]);
+    says(&submitted, 0, &["version 1"]);
+    client.wait_all_done();
+    assert!(worker.output().contains("can be used again"));
+    assert!(worker.ended().is_none(), "it has lived through all of it");
+
+    // A file that cannot be used when the worker starts is wrong usage, with each mistake.
+    std::fs::write(&list, "a\nb\n").expect("it can be written");
+    let mut other = stage.worker_spec("other", &spec);
+    other.scheduler = listed;
+    let mut refused = stage.start_worker(&other);
+    assert_eq!(refused.wait().code(), Some(2));
+    for place in ["members:1: ", "members:2: "] {
+        assert!(refused.output().contains(place), "{}", refused.output());
+    }
 }
 
 #[test]

@@ -452,7 +452,25 @@ struct WorkFetchStatus {
   2: optional WorkFetchOverview overview,
 }
 
+// What a worker does about a scheduler that an operator wants it to ask for work at once.
+struct WorkWish {
+  // As AssociationOverview.members.
+  1: list<common.ServiceAddress> members,
+  // What the worker waited for with it and does not any more, a line each.
+  2: list<string> ended,
+  // "now": it is asked as soon as the worker can; "later": once what `why` says is over; "never": nothing comes of the wish.
+  3: string state,
+  // With "later": so long it takes, if that is known.
+  4: optional double leftSec,
+  // Not with "now".
+  5: optional string why,
+}
+
 service BrasserieWorker extends worker.BistroWorker {
   // How the worker fetches work, at this moment.
   WorkFetchStatus getWorkFetch(),
+  // Ask this scheduler for work now, whatever the worker waits for of its own accord; unset: all of the worker's schedulers.
+  list<WorkWish> fetchWork(
+    1: common.ServiceAddress scheduler,
+  ) throws (1: worker.BistroWorkerException ex),
 }

@@ -260,7 +260,8 @@ structs! {
         JobPage, BrasserieGetJobPageArgs, BrasserieGetJobPageResult,
         LastRun, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult,
         WaitOverview, ProcessorsOverview, PairOverview, WorkRequestOverview, AssociationFacts, AssociationOverview,
-        WorkFetchOverview, WorkFetchStatus, BrasserieWorkerGetWorkFetchArgs, BrasserieWorkerGetWorkFetchResult;
+        WorkFetchOverview, WorkFetchStatus, BrasserieWorkerGetWorkFetchArgs, BrasserieWorkerGetWorkFetchResult,
+        WorkWish, BrasserieWorkerFetchWorkArgs, BrasserieWorkerFetchWorkResult;
 }
 
 #[test]

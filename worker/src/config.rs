@@ -13,6 +13,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use crate::directory::{DirectoryError, hostname};
+use crate::member_file::MemberFileError;
 use crate::options::{OnSigterm, Retention, SchedulerOptions, StartOptions};
 use crate::process::{AllowedUser, PassedEnvironment};
 use crate::scheduler_flag::{MOST_SCHEDULERS, SchedulerFlag, parse_shard};
@@ -88,11 +89,13 @@ Durations are numbers with a unit (500ms, 30s, 5m, 2h, 1d); a bare number is sec
 #[derive(Debug, Parser)]
 #[command(name = "brasserie-worker", version, after_long_help = AFTER_HELP)]
 pub struct Cli {
-    /// A scheduler to work for; once for each. To each of several the worker is a worker of its own on the same machine: if one of them
+    /// A scheduler to work for; once for each. `@FILE` says in a file where it is, one HOST:PORT a line, each an address of this same
+    /// scheduler (what follows a # is a comment, a comma cannot be in the file's name): if it does not answer at one of them, the next is
+    /// tried, and when it has answered at none, the file is read again, so that a scheduler that has moved is found. To each of several the worker is a worker of its own on the same machine: if one of them
     /// is out of reach for too long, only its tasks end. `share` is what it gets of the machine beside the shares of the others; 0 makes
     /// it one that gets only what the others leave. `shard` is what --shard is, for this scheduler. Schedulers know nothing of each
     /// other: unless the worker asks for work, by share, each of them fills the machine, so give each a fixed part of it, or --work-fetch.
-    #[arg(long, value_name = "HOST:PORT[,share=NUMBER][,shard=NAME]", required = true, action = clap::ArgAction::Append, value_parser = SchedulerFlag::parse)]
+    #[arg(long, value_name = "HOST:PORT|@FILE[,share=NUMBER][,shard=NAME]", required = true, action = clap::ArgAction::Append, value_parser = SchedulerFlag::parse)]
     scheduler: Vec<SchedulerFlag>,
 
     /// Where working directories, task logs and the worker's identity are kept. One worker at a time may use it; restart a
@@ -211,6 +214,8 @@ pub enum ConfigError {
          a --data-dir and a --shard of its own"
     )]
     SameScheduler(ServiceAddress),
+    #[error("--scheduler: {0}")]
+    Members(#[from] MemberFileError),
     #[error("--listen: {0}")]
     Listen(AddressError),
     #[error(
@@ -288,17 +293,20 @@ fn schedulers(
     if flags.len() > MOST_SCHEDULERS {
         return Err(ConfigError::ManySchedulers(flags.len()));
     }
-    for (at, flag) in flags.iter().enumerate() {
-        if flags[..at].iter().any(|one| one.address == flag.address) {
-            return Err(ConfigError::SameScheduler(flag.address.clone()));
-        }
-    }
     let shard = || match shard {
         Some(shard) => Ok(shard.clone()),
         None => parse_shard(&hostname()?).map_err(ConfigError::Hostname),
     };
-    let flags = flags.into_iter();
-    flags.map(|flag| flag.into_options(shard)).collect()
+    let flags = flags.into_iter().map(|flag| flag.into_options(shard));
+    let schedulers = flags.collect::<Result<Vec<_>, _>>()?;
+    for (at, one) in schedulers.iter().enumerate() {
+        let others = schedulers[..at].iter().flat_map(|other| &other.members);
+        let others: Vec<&ServiceAddress> = others.collect();
+        if let Some(same) = one.members.iter().find(|member| others.contains(member)) {
+            return Err(ConfigError::SameScheduler(same.clone()));
+        }
+    }
+    Ok(schedulers)
 }
 
 fn parse_wait(text: &str) -> Result<Duration, String> {
@@ -379,7 +387,8 @@ mod tests {
         let [scheduler] = &options.schedulers[..] else {
             panic!("one scheduler: {options:?}");
         };
-        assert_eq!(scheduler.address.to_string(), "a.example:6789");
+        assert_eq!(scheduler.called(), "a.example:6789");
+        assert_eq!(scheduler.members.len(), 1);
         assert_eq!(scheduler.shard.as_str(), hostname().expect("a name"));
         assert_eq!(scheduler.share, 100.0);
         assert_eq!(options.heartbeat_period, Duration::from_secs(15));
@@ -480,7 +489,7 @@ mod tests {
         let options = options(&flags).expect("usable");
         let told = options.schedulers.iter();
         let told: Vec<_> = told
-            .map(|one| (one.address.to_string(), one.shard.to_string(), one.share))
+            .map(|one| (one.called(), one.shard.to_string(), one.share))
             .collect();
         let one = |address: &str, shard: &str, share| (address.to_owned(), shard.to_owned(), share);
         let expected = [
@@ -489,6 +498,30 @@ mod tests {
             one("c.example:1", "gpu-1", 100.0),
         ];
         assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_file_may_say_where_a_scheduler_is() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let file = dir.path().join("members");
+        let flag = format!("@{},share=7", file.display());
+        let told = |text: &str| {
+            std::fs::write(&file, text).expect("written");
+            options(&["--scheduler", &flag]).map(|mut options| options.schedulers.remove(1))
+        };
+        let listed = told("b.example:1\nb.example:2\n").expect("usable");
+        assert_eq!((listed.members.len(), listed.share), (2, 7.0));
+        assert_eq!(listed.called(), format!("@{}", file.display()));
+        let refused = told("b.example:1\nnowhere\n:1").expect_err("refused");
+        for place in [":2: ", ":3: "] {
+            let place = format!("{}{place}", file.display());
+            assert!(refused.contains(&place), "{refused}");
+        }
+        let twice = told("b.example:1\na.example:6789").expect_err("refused");
+        assert!(twice.contains("names a.example:6789 twice"), "{twice}");
+        std::fs::remove_file(&file).expect("removed");
+        let gone = options(&["--scheduler", &flag]).expect_err("refused");
+        assert!(gone.contains("--scheduler: cannot read"), "{gone}");
     }
 
     #[test]

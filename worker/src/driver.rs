@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::ops::ControlFlow;
 use std::task::Poll;
 
-use brasserie_common::Time;
+use brasserie_common::{ServiceAddress, Time};
 use brasserie_common_runtime::{Clock, Watchdog};
 use brasserie_thrift::rpc::ConnectionLosses;
 use brasserie_worker_core::{Association, AssociationIndex, Event, ExitReason, LifeStage, Worker};
@@ -13,7 +13,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::keeper::lease::{Lease, Terms};
 use crate::memory::Memory;
 use crate::news::News;
-use crate::perform::Performer;
+use crate::perform::{Performer, heartbeats_to};
 use crate::rpc::{Arrival, Lanes};
 use crate::start::Watchers;
 
@@ -29,12 +29,18 @@ pub(crate) struct Driver {
     own: UnboundedReceiver<Event>,
     lanes: Lanes,
     /// Of each association.
-    losses: Vec<ConnectionLosses>,
+    losses: Vec<Losses>,
     /// What the keeper counts on.
     lease: Option<Lease>,
     watchdog: Watchdog,
     news: News,
     memory: Memory,
+}
+
+/// Of the connection to the member that hears the heartbeats of an association.
+struct Losses {
+    of: ServiceAddress,
+    losses: ConnectionLosses,
 }
 
 /// What ended the driver's sleep.
@@ -53,10 +59,16 @@ impl Driver {
         performer: Performer,
         own: UnboundedReceiver<Event>,
         lanes: Lanes,
-        losses: Vec<ConnectionLosses>,
         (watchers, news, memory): (Watchers, News, Memory),
     ) -> Self {
         let Watchers { lease, manager } = watchers;
+        let associations = worker.associations().iter().enumerate();
+        let losses = associations.map(|(at, association)| {
+            let of = heartbeats_to(association).clone();
+            let losses = performer.losses(at, &of);
+            Losses { of, losses }
+        });
+        let losses = losses.collect();
         Driver {
             worker,
             clock,
@@ -131,7 +143,20 @@ impl Driver {
             self.performer.perform(effect, self.worker.associations())?;
         }
         self.performer.end_turn();
+        self.follow();
         ControlFlow::Continue(())
+    }
+
+    /// Where heartbeats go is where the scheduler would be missed.
+    fn follow(&mut self) {
+        let associations = self.worker.associations().iter();
+        for (at, (association, losses)) in associations.zip(&mut self.losses).enumerate() {
+            let member = heartbeats_to(association);
+            if losses.of != *member {
+                losses.losses = self.performer.losses(at, member);
+                losses.of = member.clone();
+            }
+        }
     }
 
     fn arrive(&mut self, now: Time, arrival: Arrival) {
@@ -162,8 +187,9 @@ impl Driver {
 }
 
 /// The association whose connection has been lost, as soon as there is one.
-async fn next_loss(losses: &mut [ConnectionLosses]) -> AssociationIndex {
-    let mut losses: Vec<_> = losses.iter_mut().map(|one| Box::pin(one.next())).collect();
+async fn next_loss(losses: &mut [Losses]) -> AssociationIndex {
+    let losses = losses.iter_mut();
+    let mut losses: Vec<_> = losses.map(|one| Box::pin(one.losses.next())).collect();
     poll_fn(|context| {
         let is_lost = losses
             .iter_mut()

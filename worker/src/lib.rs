@@ -20,6 +20,7 @@ mod file_name;
 pub mod groups;
 pub mod keeper;
 pub mod logs;
+mod member_file;
 mod memory;
 mod news;
 mod options;

@@ -1,6 +1,6 @@
 //! What is new about a worker, as an operator wants to read it later, and for whoever asks the service manager.
 
-use brasserie_common::{Health, SchedulerId, ServiceAddress};
+use brasserie_common::{Health, SchedulerId};
 use brasserie_common_runtime::ServiceManager;
 use brasserie_worker_core::{Association, LifeStage, Worker};
 
@@ -27,17 +27,14 @@ struct Seen {
 }
 
 impl News {
-    /// `schedulers`: of its associations, in their order.
-    pub(crate) fn new<'a>(
-        worker: &Worker,
-        schedulers: impl IntoIterator<Item = &'a ServiceAddress>,
-    ) -> Self {
+    /// `schedulers`: what they are called, in the order of the associations.
+    pub(crate) fn new(worker: &Worker, schedulers: impl IntoIterator<Item = String>) -> Self {
         let is_only = worker.associations().len() == 1;
         let sides = worker.associations().iter().zip(schedulers);
-        let sides = sides.map(|(association, address)| Side {
+        let sides = sides.map(|(association, called)| Side {
             of: match is_only {
                 true => String::new(),
-                false => format!("{address}: "),
+                false => format!("{called}: "),
             },
             seen: Seen::of(association),
             is_twin_of: None,

@@ -52,11 +52,25 @@ pub struct StartOptions {
 /// A scheduler, and what the worker is to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SchedulerOptions {
-    pub address: ServiceAddress,
+    /// Where it is: whoever of them answers. One at least, each once.
+    pub members: Vec<ServiceAddress>,
+    /// The file that names them, which is read again when none of them answers; an absolute path.
+    pub list: Option<PathBuf>,
     /// The place in its pool.
     pub shard: Shard,
     /// Of the machine, beside the other shares; 0: only what the others leave.
     pub share: f64,
+}
+
+impl SchedulerOptions {
+    /// For people, and for what is kept of it: by its list, whoever is on it, or by where it is.
+    pub(crate) fn called(&self) -> String {
+        match (&self.list, self.members.first()) {
+            (Some(list), _) => format!("@{}", list.display()),
+            (None, Some(first)) => first.to_string(),
+            (None, None) => String::new(),
+        }
+    }
 }
 
 /// What SIGTERM means.
@@ -90,7 +104,8 @@ impl StartOptions {
     /// The command line's defaults around what has none, for one scheduler.
     pub fn new(scheduler: ServiceAddress, shard: Shard, data_dir: PathBuf) -> Self {
         let scheduler = SchedulerOptions {
-            address: scheduler,
+            members: vec![scheduler],
+            list: None,
             shard,
             share: USUAL_SHARE,
         };

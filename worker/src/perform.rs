@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use brasserie_common::{
-    CallId, Fault, InvocationId, Kill, NodeName, ReportedStatus, RequestId, Story, TaskKey, Time,
-    WorkerId,
+    CallId, Fault, InvocationId, Kill, NodeName, ReportedStatus, RequestId, ServiceAddress, Story,
+    TaskKey, Time, WorkerId,
 };
 use brasserie_common_runtime::Clock;
+use brasserie_thrift::rpc::ConnectionLosses;
 use brasserie_worker_core::{
     Association, AssociationIndex, Call, Effect, Event, ExitReason, Goes, Refusal, Reply, RunTask,
 };
@@ -89,7 +90,7 @@ impl Performer {
                 association,
                 id,
                 call,
-            } => self.call(association, id, call),
+            } => self.call((id, &associations[association.0]), association, call),
             Effect::Spawn { run, cuda_devices } => {
                 // The core keeps none of it, so that nothing is copied.
                 let run = Arc::unwrap_or_clone(run);
@@ -118,7 +119,17 @@ impl Performer {
         }
     }
 
-    fn call(&mut self, of: AssociationIndex, id: CallId, call: Call) {
+    /// Of an association's broken connection to this member.
+    pub(crate) fn losses(&self, of: usize, member: &ServiceAddress) -> ConnectionLosses {
+        self.clients[of].losses(member)
+    }
+
+    fn call(
+        &mut self,
+        (id, association): (CallId, &Association),
+        of: AssociationIndex,
+        call: Call,
+    ) {
         let own = self.own.clone();
         let done: Done = Box::new(move |outcome| {
             // Nobody listens any more: the worker has ended.
@@ -136,17 +147,21 @@ impl Performer {
                     self.end_turn();
                 }
                 self.together.of = of;
+                self.clients[of.0].tells(statuses_to(association));
                 let arguments = status_arguments(&task, &status, scheduler, worker);
                 self.together.statuses.push(Telling { arguments, done });
             }
             call @ (Call::Heartbeat { .. }
             | Call::RequestWork { .. }
+            | Call::ReadMembers
             | Call::UpdateStatus {
                 goes: Goes::Alone, ..
             }) => {
                 // In the order in which they were decided on.
                 self.end_turn();
-                self.clients[of.0].call(call, done);
+                let client = &mut self.clients[of.0];
+                client.tells(statuses_to(association));
+                client.call(heartbeats_to(association), call, done);
             }
         }
     }
@@ -246,6 +261,17 @@ impl Performer {
             Ok(()) | Err(KillError::Unknown) => {}
         }
     }
+}
+
+/// To which of the scheduler's members heartbeats go.
+pub(crate) fn heartbeats_to(association: &Association) -> &ServiceAddress {
+    let member = association.hears_heartbeats();
+    member.expect("Invariant: a worker starts with a member of each scheduler, and none is forgotten for nobody")
+}
+
+fn statuses_to(association: &Association) -> &ServiceAddress {
+    let member = association.hears_statuses();
+    member.expect("Invariant: as of heartbeats")
 }
 
 fn run_key(task: TaskKey, invocation: InvocationId) -> RunKey {

@@ -1,8 +1,12 @@
 //! `--scheduler`: for whom the worker works, as whom, and for which share.
 
+use std::path::PathBuf;
+
 use brasserie_common::{ServiceAddress, Shard};
 use brasserie_common_runtime::net::parse_peer;
 
+use crate::config::ConfigError;
+use crate::member_file;
 use crate::options::{SchedulerOptions, USUAL_SHARE};
 
 /// Schedulers of one worker. Each costs a heartbeat every period, and whoever has more of them wants a scheduler above them.
@@ -13,17 +17,30 @@ const MOST_SHARE: f64 = 1e9;
 /// One flag as it was written.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SchedulerFlag {
-    pub(crate) address: ServiceAddress,
+    place: Place,
     share: f64,
     /// The worker's own unless it is named.
     shard: Option<Shard>,
 }
 
+/// Where it is.
+#[derive(Clone, Debug, PartialEq)]
+enum Place {
+    At(ServiceAddress),
+    /// This file says where.
+    Listed(PathBuf),
+}
+
 impl SchedulerFlag {
-    /// `HOST:PORT`, then properties, each behind a comma: `share=NUMBER`, `shard=NAME`.
+    /// `HOST:PORT` or `@FILE`, then properties, each behind a comma: `share=NUMBER`, `shard=NAME`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut parts = text.split(',');
-        let address = parse_peer(parts.next().unwrap_or_default()).map_err(|e| e.to_string())?;
+        let place = parts.next().unwrap_or_default();
+        let place = match place.strip_prefix('@') {
+            Some("") => return Err("no file is named behind the `@`".to_owned()),
+            Some(file) => Place::Listed(file.into()),
+            None => Place::At(parse_peer(place).map_err(|e| e.to_string())?),
+        };
         let (mut share, mut shard) = (None, None);
         for part in parts {
             let Some((name, value)) = part.split_once('=') else {
@@ -45,7 +62,7 @@ impl SchedulerFlag {
             }
         }
         Ok(SchedulerFlag {
-            address,
+            place,
             share: share.unwrap_or(USUAL_SHARE),
             shard,
         })
@@ -54,10 +71,18 @@ impl SchedulerFlag {
     /// `worker`: the shard of all that have none of their own.
     pub(crate) fn into_options(
         self,
-        worker: impl FnOnce() -> Result<Shard, crate::config::ConfigError>,
-    ) -> Result<SchedulerOptions, crate::config::ConfigError> {
+        worker: impl FnOnce() -> Result<Shard, ConfigError>,
+    ) -> Result<SchedulerOptions, ConfigError> {
+        let (members, list) = match self.place {
+            Place::At(address) => (vec![address], None),
+            Place::Listed(file) => {
+                let file = std::path::absolute(&file).unwrap_or(file);
+                (member_file::read(&file)?, Some(file))
+            }
+        };
         Ok(SchedulerOptions {
-            address: self.address,
+            members,
+            list,
             shard: self.shard.map_or_else(worker, Ok)?,
             share: self.share,
         })
@@ -89,7 +114,11 @@ mod tests {
     fn parsed(text: &str) -> (String, f64, Option<String>) {
         let flag = SchedulerFlag::parse(text).expect(text);
         let shard = flag.shard.map(String::from);
-        (flag.address.to_string(), flag.share, shard)
+        let place = match flag.place {
+            Place::At(address) => address.to_string(),
+            Place::Listed(file) => format!("file {}", file.display()),
+        };
+        (place, flag.share, shard)
     }
 
     #[test]
@@ -104,6 +133,7 @@ mod tests {
         let strange = (address(), 100.0, Some("a=b".to_owned()));
         assert_eq!(parsed("a.example:6789,shard=a=b"), strange);
         assert_eq!(parsed("[::1]:6789,share=1").0, "[::1]:6789");
+        assert_eq!(parsed("@a/b.list,share=1").0, "file a/b.list");
     }
 
     #[test]
@@ -111,6 +141,8 @@ mod tests {
         for (text, parts) in [
             ("share=3", &["share=3"][..]),
             ("", &[]),
+            ("@", &["no file"]),
+            ("@,share=1", &["no file"]),
             ("a.example", &[]),
             ("a:1,", &["``", "share=NUMBER"]),
             ("a:1,300", &["`300`", "share=NUMBER"]),

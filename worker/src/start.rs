@@ -67,7 +67,7 @@ pub enum StartError {
     Accounts(#[from] AccountsError),
     #[error("cannot tell the keeper what it must know: {0}")]
     Keeper(io::Error),
-    #[error("no scheduler is named: a worker works for one at least")]
+    #[error("no scheduler is named, or one without an address: a worker works for one at least")]
     NoScheduler,
     #[error("a thread of the start ended early")]
     Interrupted,
@@ -204,7 +204,8 @@ async fn start_all(
     start_runner: StartRunner,
 ) -> Result<WorkerHandle, StartError> {
     let clock = Clock;
-    if options.schedulers.is_empty() {
+    let has_members = |one: &SchedulerOptions| !one.members.is_empty();
+    if options.schedulers.is_empty() || !options.schedulers.iter().all(has_members) {
         return Err(StartError::NoScheduler);
     }
     let accounts = accounts(options.allowed_users.clone()).await?;
@@ -235,9 +236,8 @@ async fn start_all(
     let sink = Supervised::new(own.clone(), clock, directory.groups(), known);
     let runner = start_runner(config, Box::new(sink))?;
     let clients = clients(&options);
-    let losses = clients.iter().map(SchedulerClient::losses).collect();
-    let addresses = options.schedulers.iter().map(|one| &one.address);
-    let news = News::new(&worker, addresses);
+    let called = options.schedulers.iter().map(SchedulerOptions::called);
+    let news = News::new(&worker, called);
     let clients = (clients, directory.instances());
     let (service, lanes) = WorkerService::new(Arc::clone(&logs));
     let stop = CancellationToken::new();
@@ -251,7 +251,6 @@ async fn start_all(
         performer,
         own_events,
         lanes,
-        losses,
         (watchers, news, Memory::new(directory.path(), clock.now())),
     );
     tokio::spawn(watch_usage(monitor, own.clone(), clock, stop.clone()));
@@ -367,11 +366,8 @@ fn runner_config(
 fn clients(options: &StartOptions) -> Vec<SchedulerClient> {
     let schedulers = options.schedulers.iter();
     let new = |scheduler: &SchedulerOptions| {
-        SchedulerClient::new(
-            &scheduler.address,
-            options.timeouts,
-            options.heartbeat_period,
-        )
+        let (timeouts, period) = (options.timeouts, options.heartbeat_period);
+        SchedulerClient::new(scheduler, timeouts, period)
     };
     schedulers.map(new).collect()
 }
@@ -379,7 +375,7 @@ fn clients(options: &StartOptions) -> Vec<SchedulerClient> {
 fn takes_calls(options: &StartOptions, worker: &Worker, address: SocketAddr, data_dir: &Path) {
     for (scheduler, association) in options.schedulers.iter().zip(worker.associations()) {
         tracing::info!(
-            shard = scheduler.shard.as_str(), instance = %association.instance(), %address, scheduler = %scheduler.address,
+            shard = scheduler.shard.as_str(), instance = %association.instance(), %address, scheduler = %scheduler.called(),
             data_dir = %data_dir.display(), "the worker takes calls"
         );
     }

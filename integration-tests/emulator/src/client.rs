@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use brasserie_common::{Fault, ServiceAddress, Story, Time, WorkReply, WorkRequestSeq};
 use brasserie_worker_core::work_fetch::{
-    Association, AssociationIndex, Computing, Fetcher, Limits, NotServed, ProcessorKind,
-    ProcessorType, Processors, Progress, ReportPolicy, Saved, SavedRec, Scene, Schedule, Setup,
-    Stage, Standing, Step, Task, TaskEnd, TaskNumber, Told, Unreported, Usage, remaining,
+    Association, AssociationIndex, Computing, Fetcher, Limits, ProcessorKind, ProcessorType,
+    Processors, Progress, ReportPolicy, Saved, SavedRec, Scene, Schedule, Setup, Stage, Standing,
+    Step, Task, TaskEnd, TaskNumber, Told, Unreported, Usage, remaining,
 };
 
 use crate::scenario::{Deadlines, Dispatch, Scenario, Version, Worker};
@@ -210,8 +210,7 @@ impl Client {
 
     pub fn not_served(&mut self, now: Time, scheduler: usize, seq: WorkRequestSeq) {
         let association = AssociationIndex(scheduler);
-        let why = NotServed::Failed;
-        self.fetcher.not_served(now, association, seq, why);
+        self.fetcher.not_served(now, association, seq);
     }
 
     /// The list of its members was read: it is as it was.

@@ -1,7 +1,7 @@
 //! The temporary folder of one test: configs, data directories, logs, and the programs that are started on them.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -74,7 +74,8 @@ impl SchedulerSpec {
 #[derive(Clone, Debug)]
 pub struct WorkerSpec {
     pub shard: String,
-    pub scheduler: SocketAddrV4,
+    /// As its flag has it.
+    pub scheduler: String,
     pub data_dir: PathBuf,
     pub flags: Vec<String>,
 }
@@ -218,7 +219,7 @@ impl Stage {
     pub fn worker_spec(&self, shard: &str, scheduler: &SchedulerSpec) -> WorkerSpec {
         WorkerSpec {
             shard: shard.to_owned(),
-            scheduler: SocketAddrV4::new(scheduler.address, scheduler.port),
+            scheduler: format!("{}:{}", scheduler.address, scheduler.port),
             data_dir: self.path(&format!("worker-{shard}")),
             flags: FAST_WORKER.iter().map(|&flag| flag.to_owned()).collect(),
         }
@@ -249,12 +250,7 @@ impl Stage {
     pub fn worker_command(&self, spec: &WorkerSpec) -> Command {
         let mut command = self.programs.command(Program::Worker);
         command
-            .args([
-                "--scheduler",
-                &spec.scheduler.to_string(),
-                "--shard",
-                &spec.shard,
-            ])
+            .args(["--scheduler", &spec.scheduler, "--shard", &spec.shard])
             .arg("--data-dir")
             .arg(&spec.data_dir)
             .args(&spec.flags);

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use brasserie_thrift::generated::brasserie::{
     BrasserieExplainTaskArgs, BrasserieGetClusterStatusArgs, BrasserieGetRunningTaskListArgs,
-    BrasserieGetUnfinishedTasksArgs, BrasseriePlanConfigArgs, BrasserieWorkerGetWorkFetchArgs,
+    BrasserieGetUnfinishedTasksArgs, BrasseriePlanConfigArgs, BrasserieWorkerFetchWorkArgs,
+    BrasserieWorkerGetWorkFetchArgs,
 };
 use brasserie_thrift::generated::common::{
     BackoffDuration, BistroInstanceID, BistroWorker, GPUInfo, GpuShare, GpusWanted, KillRequest,
@@ -297,6 +298,15 @@ fn worker_calls() -> Calls {
         ("killTask", Box::new(kill)),
         ("getJobLogsByID", Box::new(logs)),
         ("getWorkFetch", Box::new(BrasserieWorkerGetWorkFetchArgs {})),
+        (
+            "fetchWork",
+            Box::new(BrasserieWorkerFetchWorkArgs {
+                scheduler: Some(ServiceAddress {
+                    ip_or_host: Some("127.0.0.1".to_owned()),
+                    port: Some(6789),
+                }),
+            }),
+        ),
         ("noSuchMethod", Box::new(FacebookServiceGetStatusArgs {})),
     ]
 }

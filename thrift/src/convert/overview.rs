@@ -2,8 +2,8 @@
 
 use brasserie_common::work::MAX_PROCESSOR_TYPES;
 use brasserie_common::work_overview::{
-    AssociationFacts, AssociationOverview, MAX_LINES, MAX_SCHEDULERS, Overview, PairOverview,
-    RequestOverview, RequestState, TypeOverview, WaitOverview, WorkFetchStatus,
+    Asks, AssociationFacts, AssociationOverview, MAX_LINES, MAX_SCHEDULERS, Overview, PairOverview,
+    RequestOverview, RequestState, TypeOverview, WaitOverview, WorkFetchStatus, WorkWish,
 };
 use brasserie_common::{Health, WallTime};
 use thrift::OrderedFloat;
@@ -252,6 +252,53 @@ impl From<RequestOverview> for wire::WorkRequestOverview {
             age_sec: Some(request.age.as_secs_f64().into()),
             state: Some(request.state.as_str().to_owned()),
             demands: Some(to_wire_list(request.demands)),
+        }
+    }
+}
+
+impl TryFrom<wire::WorkWish> for WorkWish {
+    type Error = WireError;
+
+    fn try_from(wish: wire::WorkWish) -> Result<Self, WireError> {
+        let members = wish.members.unwrap_or_default();
+        let members = at_most(MAX_LINES, "WorkWish.members", members)?;
+        let ended = wish.ended.unwrap_or_default();
+        let ended = at_most(MAX_LINES, "WorkWish.ended", ended)?;
+        let left = wish.left_sec;
+        let left = left.map(|left| span("WorkWish.leftSec", Some(left)));
+        let (word, left) = (wish.state.unwrap_or_default(), left.transpose()?);
+        let why = text(wish.why);
+        let asks = match word.as_str() {
+            "now" => Asks::Now,
+            "later" => Asks::Later { left, why },
+            "never" => Asks::Never { why },
+            _ => {
+                let problem = Problem::unknown_word(&word, Asks::WORDS);
+                return Err(WireError::new("WorkWish.state", problem));
+            }
+        };
+        Ok(WorkWish {
+            members: parse_list("WorkWish.members", members)?,
+            ended: ended.into_iter().map(|line| text(Some(line))).collect(),
+            asks,
+        })
+    }
+}
+
+impl From<WorkWish> for wire::WorkWish {
+    fn from(wish: WorkWish) -> Self {
+        let state = Some(wish.asks.as_str().to_owned());
+        let (left, why) = match wish.asks {
+            Asks::Now => (None, None),
+            Asks::Later { left, why } => (left, Some(why)),
+            Asks::Never { why } => (None, Some(why)),
+        };
+        wire::WorkWish {
+            members: Some(to_wire_list(wish.members)),
+            ended: Some(wish.ended),
+            state,
+            left_sec: left.map(|left| left.as_secs_f64().into()),
+            why,
         }
     }
 }

@@ -18,8 +18,8 @@ use brasserie_common::resources::{
 use brasserie_common::task::CGroupOptions;
 use brasserie_common::work::{MAX_KNOWN_TASKS, MAX_PROCESSOR_TYPES};
 use brasserie_common::work_overview::{
-    AssociationFacts, AssociationOverview, MAX_LINES, MAX_SCHEDULERS, Overview, PairOverview,
-    RequestOverview, RequestState, TypeOverview, WaitOverview, WorkFetchStatus,
+    Asks, AssociationFacts, AssociationOverview, MAX_LINES, MAX_SCHEDULERS, Overview, PairOverview,
+    RequestOverview, RequestState, TypeOverview, WaitOverview, WorkFetchStatus, WorkWish,
 };
 use brasserie_common::worker::{HeartbeatResponse, Intake, Supply, TaskRoom};
 use brasserie_common::worker_set::SetHash;
@@ -629,6 +629,20 @@ prop_compose! {
     }
 }
 
+fn work_wish() -> impl Strategy<Value = WorkWish> {
+    let left = option::of((0..=1_000_000_u64).prop_map(Duration::from_millis));
+    let asks = prop_oneof![
+        Just(Asks::Now),
+        (left, text()).prop_map(|(left, why)| Asks::Later { left, why }),
+        text().prop_map(|why| Asks::Never { why }),
+    ];
+    (vec(address(), 0..3), vec(text(), 0..3), asks).prop_map(|(members, ended, asks)| WorkWish {
+        members,
+        ended,
+        asks,
+    })
+}
+
 fn there_and_back<D, W>(domain: D)
 where
     D: Clone + std::fmt::Debug + PartialEq + TryFrom<W, Error = WireError>,
@@ -691,6 +705,11 @@ proptest! {
     fn how_work_is_fetched_rounds_trips(taken in any::<i64>(), overview in option::of(work_overview())) {
         let status = WorkFetchStatus { taken: WallTime::from_millis(taken), overview };
         there_and_back::<_, brasserie::WorkFetchStatus>(status);
+    }
+
+    #[test]
+    fn wishes_for_work_round_trip(wish in work_wish()) {
+        there_and_back::<_, brasserie::WorkWish>(wish);
     }
 
     #[test]

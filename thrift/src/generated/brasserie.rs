@@ -3,6 +3,7 @@
 
 use crate::generated::common;
 use crate::generated::scheduler;
+use crate::generated::worker;
 use std::error::Error;
 use std::fmt;
 use std::fmt::{Display, Formatter};
@@ -3924,6 +3925,131 @@ impl Default for WorkFetchStatus {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct WorkWish {
+    pub members: Option<Vec<common::ServiceAddress>>,
+    pub ended: Option<Vec<String>>,
+    pub state: Option<String>,
+    pub left_sec: Option<OrderedFloat<f64>>,
+    pub why: Option<String>,
+}
+
+impl TSerializable for WorkWish {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<WorkWish> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<Vec<common::ServiceAddress>> = Some(Vec::new());
+        let mut f_2: Option<Vec<String>> = Some(Vec::new());
+        let mut f_3: Option<String> = Some("".to_owned());
+        let mut f_4: Option<OrderedFloat<f64>> = None;
+        let mut f_5: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<common::ServiceAddress> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_29 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_29);
+                    }
+                    i_prot.read_list_end()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_30 = i_prot.read_string()?;
+                        val.push(list_elem_30);
+                    }
+                    i_prot.read_list_end()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_5 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = WorkWish {
+            members: f_1,
+            ended: f_2,
+            state: f_3,
+            left_sec: f_4,
+            why: f_5,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("WorkWish");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.members {
+            o_prot.write_field_begin(&TFieldIdentifier::new("members", TType::List, 1))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.ended {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ended", TType::List, 2))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.state {
+            o_prot.write_field_begin(&TFieldIdentifier::new("state", TType::String, 3))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.left_sec {
+            o_prot.write_field_begin(&TFieldIdentifier::new("leftSec", TType::Double, 4))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.why {
+            o_prot.write_field_begin(&TFieldIdentifier::new("why", TType::String, 5))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for WorkWish {
+    fn default() -> Self {
+        WorkWish {
+            members: Some(Vec::new()),
+            ended: Some(Vec::new()),
+            state: Some("".to_owned()),
+            left_sec: None,
+            why: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct BrasserieGetClusterStatusArgs {}
 
 impl TSerializable for BrasserieGetClusterStatusArgs {
@@ -4171,8 +4297,8 @@ impl TSerializable for BrasserieGetRunningTaskListResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<RunningTaskStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_29 = RunningTaskStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_29);
+                        let list_elem_31 = RunningTaskStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_31);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -4301,8 +4427,8 @@ impl TSerializable for BrasserieGetUnfinishedTasksResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<UnfinishedTask> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_30 = UnfinishedTask::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_30);
+                        let list_elem_32 = UnfinishedTask::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_32);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -4431,8 +4557,8 @@ impl TSerializable for BrasserieExplainTaskResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_31 = i_prot.read_string()?;
-                        val.push(list_elem_31);
+                        let list_elem_33 = i_prot.read_string()?;
+                        val.push(list_elem_33);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -4559,8 +4685,8 @@ impl TSerializable for BrasserieGetTaskHistoryResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<LastRun> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_32 = LastRun::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_32);
+                        let list_elem_34 = LastRun::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_34);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -5274,8 +5400,8 @@ impl TSerializable for BrasserieDeleteHistoryArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_33 = i_prot.read_string()?;
-                        val.push(list_elem_33);
+                        let list_elem_35 = i_prot.read_string()?;
+                        val.push(list_elem_35);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -5442,6 +5568,120 @@ impl TSerializable for BrasserieWorkerGetWorkFetchResult {
         o_prot.write_struct_begin(&struct_ident)?;
         if let Some(ref fld_var) = self.result_value {
             o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieWorkerFetchWorkArgs {
+    pub scheduler: Option<common::ServiceAddress>,
+}
+
+impl TSerializable for BrasserieWorkerFetchWorkArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieWorkerFetchWorkArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<common::ServiceAddress> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = common::ServiceAddress::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasserieWorkerFetchWorkArgs { scheduler: f_1 };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("fetchWork_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.scheduler {
+            o_prot.write_field_begin(&TFieldIdentifier::new("scheduler", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?;
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieWorkerFetchWorkResult {
+    pub result_value: Option<Vec<WorkWish>>,
+    pub ex: Option<worker::BistroWorkerException>,
+}
+
+impl TSerializable for BrasserieWorkerFetchWorkResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieWorkerFetchWorkResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<Vec<WorkWish>> = None;
+        let mut f_1: Option<worker::BistroWorkerException> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<WorkWish> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_36 = WorkWish::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_36);
+                    }
+                    i_prot.read_list_end()?;
+                    f_0 = Some(val);
+                }
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = worker::BistroWorkerException::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasserieWorkerFetchWorkResult {
+            result_value: f_0,
+            ex: f_1,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BrasserieWorkerFetchWorkResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::List, 0))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.ex {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ex", TType::Struct, 1))?;
             fld_var.write_to_out_protocol(o_prot)?;
             o_prot.write_field_end()?
         }

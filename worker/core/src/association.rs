@@ -2,6 +2,7 @@
 //! promised. A worker with several schedulers has one of these for each: to each of them it is another worker.
 
 mod shape;
+mod trouble;
 mod view;
 
 use std::sync::Arc;
@@ -13,11 +14,11 @@ use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::worker::{HeartbeatResponse, PROTOCOL_VERSION, Supply};
 use brasserie_common::worker_set::version_order;
 use brasserie_common::{
-    CallId, CallOutcome, Health, HealthModel, SchedulerId, SequenceNumber, ServiceAddress, Time,
-    WorkerDescription, WorkerId, WorkerSetId,
+    CallId, CallOutcome, Health, HealthModel, SchedulerId, SequenceNumber, Time, WorkerDescription,
+    WorkerId, WorkerSetId,
 };
 
-use crate::config::{AssociationOptions, Options};
+use crate::config::{AssociationOptions, MemberList, Options};
 use crate::effect::{Call, CallReply, ExitReason, Goodbye};
 use crate::heartbeat::Heartbeats;
 use crate::invocations::Invocations;
@@ -27,36 +28,13 @@ use crate::requests::HealthchecksSeen;
 use crate::suicide::{Life, Patience};
 use crate::tasks::Tasks;
 use crate::timer::earliest;
+use crate::whereabouts::{AfterFailure, Reader, Whereabouts};
 use crate::work_fetch::AssociationIndex;
+pub use trouble::HeartbeatTrouble;
 pub use view::LifeStage;
 
 /// Longest wait that a scheduler can ask for: the wire's seconds are 32 bits signed. It keeps sums of waits from overflowing.
 const MAX_WAIT: Duration = Duration::from_secs(i32::MAX as u64);
-
-/// Why the last heartbeat did not count. The worker keeps trying; the shell shows it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum HeartbeatTrouble {
-    #[error(
-        "the scheduler speaks protocol version {theirs}, this worker {PROTOCOL_VERSION}: run the same release on both"
-    )]
-    ProtocolVersion { theirs: i16 },
-    #[error("scheduler instance {scheduler} answered with a worker set of instance {of}")]
-    ForeignWorkerSet {
-        scheduler: SchedulerId,
-        of: SchedulerId,
-    },
-    #[error(
-        "scheduler instance {answered} answered, but this worker has met the later instance {newest}: stop the older scheduler"
-    )]
-    OldScheduler {
-        answered: SchedulerId,
-        newest: SchedulerId,
-    },
-    #[error("the scheduler refused the heartbeat: {0}")]
-    Refused(String),
-    #[error("the heartbeat failed: {0}")]
-    Failed(String),
-}
 
 /// Which scheduler instance may start tasks here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,7 +65,7 @@ pub struct Association {
     /// Of the worker.
     pub(crate) options: Arc<Options>,
     pub(crate) share: f64,
-    pub(crate) members: Vec<ServiceAddress>,
+    pub(crate) whereabouts: Whereabouts,
     /// As the next heartbeat describes the worker.
     pub(crate) description: WorkerDescription,
     pub(crate) life: Life,
@@ -114,6 +92,7 @@ impl Association {
         own: AssociationOptions,
         now: Time,
     ) -> Self {
+        let whereabouts = Whereabouts::new(&own);
         let description = WorkerDescription {
             shard: own.shard,
             id: own.id,
@@ -129,7 +108,7 @@ impl Association {
             index,
             options,
             share: own.share,
-            members: own.members,
+            whereabouts,
             description,
             life: Life::Running,
             patience: Patience::Normal,
@@ -159,9 +138,12 @@ impl Association {
             id,
             machine_lock: self.description.machine_lock.clone(),
             share: self.share,
-            members: self.members.clone(),
+            members: Vec::new(),
+            list: MemberList::Fixed,
         };
         let mut anew = Association::new(self.index, Arc::clone(&self.options), own, now);
+        anew.whereabouts = self.whereabouts.clone();
+        anew.whereabouts.begin_anew();
         anew.description.usable = self.description.usable.clone();
         *self = anew;
     }
@@ -276,8 +258,9 @@ impl Association {
         if self.heartbeats.give_up(turn.now) {
             let deadline = self.options.call_deadline;
             let trouble = HeartbeatTrouble::Failed(format!("no answer within {deadline:?}"));
-            self.heartbeat_failed(turn.now, trouble);
+            self.heartbeat_failed(turn, trouble);
         }
+        self.give_up_list(turn);
         let goodbye = match &self.life {
             Life::Running | Life::Draining { .. } | Life::Leaving { .. }
                 if self.heartbeats.due() <= turn.now =>
@@ -304,19 +287,25 @@ impl Association {
         let call = turn.call(self.index, call);
         let deadline = turn.now + self.options.call_deadline;
         self.heartbeats.sent(turn.now, call, deadline);
+        self.whereabouts.sent();
         if let Life::Farewell { goodbye, .. } = &mut self.life {
             *goodbye = Some(call);
         }
     }
 
-    fn heartbeat_failed(&mut self, now: Time, trouble: HeartbeatTrouble) {
-        self.heartbeats.failed(now);
+    fn heartbeat_failed(&mut self, turn: &mut Turn<'_>, trouble: HeartbeatTrouble) {
+        self.heartbeats.failed(turn.now);
         self.trouble = Some(trouble);
+        match self.whereabouts.failed() {
+            AfterFailure::ReadList => self.read_members(turn, Reader::Heartbeats),
+            AfterFailure::TryNext => {}
+        }
     }
 
     /// Whether it is one of ours that was not given up.
     pub(crate) fn waits_for(&self, call: CallId) -> bool {
-        self.heartbeats.waits_for(call) || self.reports.is_in_flight(call)
+        let is_talk = self.heartbeats.waits_for(call) || self.reports.is_in_flight(call);
+        is_talk || self.whereabouts.waits_for(call)
     }
 
     /// A call has an outcome; one that was given up before is dropped.
@@ -330,6 +319,8 @@ impl Association {
             self.heartbeat_completed(turn, call, beat.sent, outcome);
         } else if let Some(report) = self.reports.take(call) {
             self.report_completed(turn, report, outcome);
+        } else if let Some(reader) = self.whereabouts.take(call) {
+            self.list_call_completed(turn, reader, outcome);
         }
     }
 
@@ -357,7 +348,10 @@ impl Association {
                 self.heartbeat_answered(turn, sent, *response)
             }
             CallOutcome::Done(
-                CallReply::Acknowledged | CallReply::Work(_) | CallReply::NoSuchCall,
+                CallReply::Acknowledged
+                | CallReply::Work(_)
+                | CallReply::NoSuchCall
+                | CallReply::Members(_),
             ) => {
                 self.heartbeats.went_astray(sent);
                 let text = "the answer is none to a heartbeat".to_owned();
@@ -375,8 +369,11 @@ impl Association {
             }
         };
         match result {
-            Ok(()) => self.trouble = None,
-            Err(trouble) => self.heartbeat_failed(turn.now, trouble),
+            Ok(()) => {
+                self.trouble = None;
+                self.whereabouts.answered();
+            }
+            Err(trouble) => self.heartbeat_failed(turn, trouble),
         }
     }
 
@@ -497,6 +494,7 @@ impl Association {
             limits,
             self.life_due(),
             self.health_due(now),
+            self.whereabouts.due(),
         ])
     }
 }

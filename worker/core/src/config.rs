@@ -45,8 +45,19 @@ pub struct AssociationOptions {
     pub machine_lock: MachinePortLock,
     /// Of the machine, beside the other shares; 0: only what the others leave.
     pub share: f64,
-    /// Where the scheduler takes requests for work: whoever serves of these. A worker that fetches work has one at least.
+    /// Where the scheduler is: whoever answers of these, each once. A worker that fetches work has one at least.
     pub members: Vec<ServiceAddress>,
+    pub list: MemberList,
+}
+
+/// Whether the members of a scheduler can become others while the worker runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum MemberList {
+    /// They are what the operator has said.
+    #[default]
+    Fixed,
+    /// [`crate::Call::ReadMembers`] tells who they are now. By this name what is learned of the scheduler is kept, whoever they are.
+    Read { called: String },
 }
 
 /// How a worker fetches work.
@@ -109,10 +120,15 @@ impl Options {
 }
 
 impl AssociationOptions {
-    /// Where the scheduler was first said to be: by that what is learned of it is kept.
-    pub(crate) fn address(&self) -> String {
-        let first = self.members.first();
-        first.map(ToString::to_string).unwrap_or_default()
+    /// By that what is learned of the scheduler is kept: where it was first said to be, or what its list is called.
+    pub(crate) fn called(&self) -> String {
+        match &self.list {
+            MemberList::Read { called } => called.clone(),
+            MemberList::Fixed => {
+                let first = self.members.first();
+                first.map(ToString::to_string).unwrap_or_default()
+            }
+        }
     }
 
     /// As it is described, with the usual share.
@@ -123,6 +139,7 @@ impl AssociationOptions {
             machine_lock: description.machine_lock.clone(),
             share: USUAL_SHARE,
             members: Vec::new(),
+            list: MemberList::Fixed,
         }
     }
 }

@@ -128,7 +128,10 @@ impl Association {
                 false
             }
             CallOutcome::Done(
-                CallReply::Heartbeat(_) | CallReply::Work(_) | CallReply::NoSuchCall,
+                CallReply::Heartbeat(_)
+                | CallReply::Work(_)
+                | CallReply::NoSuchCall
+                | CallReply::Members(_),
             )
             | CallOutcome::Refused(..)
             | CallOutcome::Unknown(_) => false,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use brasserie_common::work_overview::WorkWish;
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{
     CallId, InvocationId, Kill, RefusalCode, ReportedStatus, RequestId, RunningTask, SchedulerId,
@@ -18,7 +19,7 @@ pub enum Effect {
         request: RequestId,
         reply: Result<Reply, Refusal>,
     },
-    /// Call the scheduler of this association; report [`crate::Event::CallCompleted`].
+    /// Call the scheduler of this association, or read who its members are; report [`crate::Event::CallCompleted`].
     Call {
         association: AssociationIndex,
         id: CallId,
@@ -65,6 +66,8 @@ pub enum Reply {
     RunningTasks(Vec<RunningTask>),
     /// `None`: this worker fetches none, and takes what it is sent.
     WorkFetch(Option<Box<Overview>>),
+    /// Of each scheduler that is to be asked.
+    WorkWishes(Vec<WorkWish>),
 }
 
 /// A declared exception: it promises that nothing happened.
@@ -77,6 +80,7 @@ pub struct Refusal {
 /// What a worker asks of its scheduler.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Call {
+    /// To [`crate::Association::hears_heartbeats`].
     Heartbeat {
         worker: Box<WorkerDescription>,
         worker_set: WorkerSetId,
@@ -87,6 +91,7 @@ pub enum Call {
         to: ServiceAddress,
         request: Box<WorkRequest>,
     },
+    /// To [`crate::Association::hears_statuses`].
     UpdateStatus {
         task: Arc<RunningTask>,
         status: ReportedStatus,
@@ -94,6 +99,8 @@ pub enum Call {
         worker: WorkerId,
         goes: Goes,
     },
+    /// None to the scheduler, but the question who its members are now: see [`crate::MemberList`].
+    ReadMembers,
 }
 
 /// How a status goes to its scheduler. Each is a call of its own here, with an outcome of its own.
@@ -122,6 +129,8 @@ pub enum CallReply {
     Work(Box<WorkReply>),
     /// The scheduler does not know the call: it is older than that.
     NoSuchCall,
+    /// Each once.
+    Members(Vec<ServiceAddress>),
 }
 
 /// Why the program ends.

@@ -3,7 +3,8 @@
 use brasserie_common::resources::{TaskPhysicalResources, UsablePhysicalResources};
 use brasserie_common::{
     CallId, CallOutcome, InvocationId, Kill, Principal, ReportedStatus, RequestId, RunningTask,
-    SchedulerId, SequenceNumber, Story, TaskKey, TaskSubprocessOptions, WallTime, WorkerId,
+    SchedulerId, SequenceNumber, ServiceAddress, Story, TaskKey, TaskSubprocessOptions, WallTime,
+    WorkerId,
 };
 
 use crate::effect::CallReply;
@@ -52,8 +53,12 @@ pub enum Event {
     },
     /// Somebody wants to see what the worker's work fetch does.
     ShowWorkFetch { request: RequestId },
-    /// The operator wants this scheduler to be asked for work now, whatever is waited for.
-    FetchWork { association: AssociationIndex },
+    /// The operator wants this scheduler, or all, to be asked for work now, whatever the worker waits for of its own accord.
+    FetchWork {
+        request: RequestId,
+        from: Principal,
+        scheduler: Option<ServiceAddress>,
+    },
     /// A call to a scheduler has an outcome.
     CallCompleted {
         call: CallId,

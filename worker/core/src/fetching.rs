@@ -6,27 +6,31 @@ use std::time::Duration;
 use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common::{
     CallId, CallOutcome, CardChoice, JobName, KnownTask, Processor, ReportPolicy, RunningTask,
-    SchedulerId, TaskKey, Time, WallTime, WorkReply, WorkRequest, WorkRequestSeq, WorkerId,
+    SchedulerId, ServiceAddress, TaskKey, Time, WallTime, WorkReply, WorkRequest, WorkRequestSeq,
+    WorkerId,
 };
 
 use self::scene::{is_absent, scene, unreported};
 use crate::association::Association;
-use crate::config::{Options, WorkFetch};
+use crate::config::{MemberList, Options, WorkFetch};
 use crate::effect::{Call, CallReply};
 use crate::jobs::Jobs;
 use crate::outbox::Turn;
 use crate::piece::Piece;
+use crate::whereabouts::Reader;
 use crate::work_fetch::{
-    Association as Terms, AssociationIndex, CheckEvent, Fetcher, ListReason, NotServed, Overview,
+    Association as Terms, AssociationIndex, CheckEvent, Fetcher, ListReason, Overview,
     ProcessorKind, Processors, Request, RpcReason, Saved, SavedScheduler, SavedState, Setup, Step,
     Task, TaskEnd, TaskNumber,
 };
 
 mod choosing;
 mod scene;
+mod wishes;
 
 use choosing::pause_after;
 pub(crate) use choosing::{Turns, choose_runs};
+pub(crate) use wishes::fetches_none;
 
 /// No machine has more processors of one type.
 const MOST_INSTANCES: f64 = 1_000_000.0;
@@ -99,7 +103,7 @@ impl Fetching {
             seed: work_fetch.seed,
         };
         let mut jobs = Jobs::default();
-        let addresses: Vec<String> = own.map(|one| one.address()).collect();
+        let addresses: Vec<String> = own.map(|one| one.called()).collect();
         let saved = work_fetch.saved.as_ref();
         let saved = saved.map_or_else(Saved::default, |saved| jobs.places(saved, &addresses));
         Fetching {
@@ -220,6 +224,16 @@ impl Fetching {
         self.fetcher.heartbeat_answered(now, of, request_delay);
     }
 
+    /// The list of the scheduler's members was read; `None`: it could not be.
+    pub(crate) fn list_read(
+        &mut self,
+        now: Time,
+        of: AssociationIndex,
+        read: Option<Vec<ServiceAddress>>,
+    ) {
+        self.fetcher.list_read(now, of, read);
+    }
+
     /// Takes the outcome of a call, if it is one of these.
     pub(crate) fn call_completed(
         &mut self,
@@ -242,7 +256,9 @@ impl Fetching {
                 }
                 self.failed(now, asking);
             }
-            CallOutcome::Done(CallReply::Heartbeat(_) | CallReply::Acknowledged)
+            CallOutcome::Done(
+                CallReply::Heartbeat(_) | CallReply::Acknowledged | CallReply::Members(_),
+            )
             | CallOutcome::Refused(..)
             | CallOutcome::NotSent(_)
             | CallOutcome::Unknown(_) => self.failed(now, asking),
@@ -254,8 +270,7 @@ impl Fetching {
         let Asking {
             association, seq, ..
         } = asking;
-        self.fetcher
-            .not_served(now, association, seq, NotServed::Failed);
+        self.fetcher.not_served(now, association, seq);
     }
 
     fn give_up_calls(&mut self, now: Time) {
@@ -368,10 +383,15 @@ impl Fetching {
                         // Where its members are is asked for work alone.
                         associations[association.0].tell_ends(turn);
                     }
-                    // It is what the operator has said, which does not change while the worker runs.
-                    let own = &associations[association.0].members;
-                    let read = (!own.is_empty()).then(|| own.clone());
-                    self.fetcher.list_read(turn.now, association, read);
+                    let one = &mut associations[association.0];
+                    match one.whereabouts.list() {
+                        MemberList::Read { .. } => one.read_members(turn, Reader::WorkFetch),
+                        MemberList::Fixed => {
+                            let own = one.whereabouts.members();
+                            let read = (!own.is_empty()).then(|| own.to_vec());
+                            self.fetcher.list_read(turn.now, association, read);
+                        }
+                    }
                 }
                 Step::Ask(request) => {
                     // What has ended goes first: it frees what the work may need.
@@ -428,11 +448,6 @@ impl Fetching {
                 }
             })
             .collect()
-    }
-
-    /// The operator wants this scheduler to be asked now, whatever is waited for.
-    pub(crate) fn update(&mut self, now: Time, of: AssociationIndex) {
-        self.fetcher.update(now, of);
     }
 
     pub(crate) fn overview(&self, now: Time, associations: &[Association]) -> Overview {

@@ -27,11 +27,12 @@ mod requests;
 mod suicide;
 mod tasks;
 mod timer;
+mod whereabouts;
 pub mod work_fetch;
 mod worker;
 
 pub use association::{Association, HeartbeatTrouble, LifeStage};
-pub use config::{AssociationOptions, Options, WorkFetch};
+pub use config::{AssociationOptions, MemberList, Options, WorkFetch};
 pub use effect::{Call, CallReply, Effect, ExitReason, Goes, Goodbye, Refusal, Reply};
 pub use event::{Event, RunTask};
 pub use work_fetch::AssociationIndex;

@@ -34,7 +34,7 @@ pub use backoff::exponential_backoff;
 pub use brasserie_common::ReportPolicy;
 pub use contact_state::{ContactState, Reply, ReplyKind, SavedContact, away};
 pub use driver::{
-    Candidate, CheckEvent, Choice, Computing, Contact, Decision, Driver, ListReason, Round, Work,
+    Candidate, CheckEvent, Computing, Contact, Decision, Driver, ListReason, Round, Work,
 };
 pub use estimates::{Estimates, Progress, SavedEstimate, remaining};
 pub use fetch::{
@@ -45,7 +45,7 @@ pub use fetcher::{
     Standing, Step, TaskEnd, TypeOverview,
 };
 pub use job_sched::{EdfHistory, Hand, Preemption, Schedule};
-pub use members::{Attempt, ListChange, Members, NextTry, NotServed};
+pub use members::{Attempt, ListChange, Members};
 pub use outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};
 pub use pair_backoff::{Asked, PairBackoff, PairBackoffs, SavedPair, TypeReply};
 pub use priority::Priorities;
@@ -53,9 +53,7 @@ pub use profile::{Buffer, Profile, QueuedWork, RrOrder, TaskErrors};
 pub use reaction::Reaction;
 pub use reason::{RpcReason, Wish};
 pub use rec::{Accounting, SavedRec, update_average};
-pub use report::{
-    Circumstances, OUTPUTS_PAUSE, Overdue, ReportReason, Reporting, Surroundings, Told, Unreported,
-};
+pub use report::{Circumstances, Overdue, ReportReason, Reporting, Told, Unreported};
 pub use rpc_policy::{ListReading, RpcPolicy, SavedRpc, SavedWait, Terms};
 pub use rr_sim::Situation;
 pub use saved_state::{SavedJob, SavedScheduler, SavedState, SavedWarning};

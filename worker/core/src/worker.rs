@@ -11,7 +11,7 @@ use crate::association::Association;
 use crate::config::Options;
 use crate::effect::{CallReply, Effect, ExitReason, Reply};
 use crate::event::{Event, RunTask};
-use crate::fetching::{Fetching, Turns, ask_for_work, choose_runs};
+use crate::fetching::{Fetching, Turns, ask_for_work, choose_runs, fetches_none};
 use crate::machine::Machine;
 use crate::outbox::{Outbox, Turn};
 use crate::queue::begin_queued;
@@ -242,10 +242,16 @@ fn hear(
             let shown = fetching.map(|one| Box::new(one.overview(turn.now, associations)));
             turn.reply(request, Ok(Reply::WorkFetch(shown)));
         }
-        Event::FetchWork { association } => {
-            if let Some(fetching) = &mut turn.machine.fetching {
-                fetching.update(turn.now, association);
-            }
+        Event::FetchWork {
+            request,
+            from: _,
+            scheduler,
+        } => {
+            let reply = match &mut turn.machine.fetching {
+                Some(fetching) => fetching.wish(turn.now, associations, scheduler.as_ref()),
+                None => Err(fetches_none()),
+            };
+            turn.reply(request, reply.map(Reply::WorkWishes));
         }
         Event::CallCompleted { call, outcome } => call_completed(associations, turn, call, outcome),
         Event::ConnectionLost { association } => {

@@ -1,5 +1,6 @@
 //! The calls that a worker makes to its scheduler, and what became of them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::{CallOutcome, ServiceAddress};
@@ -15,6 +16,9 @@ use brasserie_thrift::rpc::{
 use brasserie_worker_core::{Call, CallReply, Goodbye};
 use thrift::ApplicationErrorKind;
 
+use crate::member_file::MemberFile;
+use crate::options::SchedulerOptions;
+
 use super::statuses::{Done, Statuses, Telling, status_arguments};
 
 /// Between the client's own timeouts and the core's deadline: what the machine may need to run a task that is ready.
@@ -28,16 +32,18 @@ const IDLE_PERIODS: u32 = 2;
 /// However long the period: far above the time after which schedulers close unused connections, far below what clocks can add.
 const MAX_IDLE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// One connection to one scheduler.
+/// Connections to the members of one scheduler, one to each, and the file that names them.
 pub(crate) struct SchedulerClient {
     pool: ClientPool,
-    scheduler: PeerAddr,
+    list: Option<Arc<MemberFile>>,
     statuses: Statuses,
+    /// Where `statuses` go.
+    statuses_to: ServiceAddress,
 }
 
 impl SchedulerClient {
     pub(crate) fn new(
-        scheduler: &ServiceAddress,
+        scheduler: &SchedulerOptions,
         timeouts: Timeouts,
         heartbeat_period: Duration,
     ) -> Self {
@@ -50,11 +56,13 @@ impl SchedulerClient {
             limits,
             ..ClientConfig::default()
         });
-        let scheduler = PeerAddr::new(&scheduler.host, scheduler.port);
+        let list = scheduler.list.clone();
+        let statuses_to = scheduler.members.first().cloned().unwrap_or_default();
         SchedulerClient {
-            statuses: Statuses::new(pool.clone(), scheduler.clone()),
+            statuses: Statuses::new(pool.clone(), peer(&statuses_to)),
+            statuses_to,
+            list: list.map(|path| Arc::new(MemberFile::new(path))),
             pool,
-            scheduler,
         }
     }
 
@@ -63,15 +71,23 @@ impl SchedulerClient {
         (timeouts.connect + timeouts.send) * CONNECTION_ATTEMPTS + timeouts.receive + DEADLINE_SLACK
     }
 
-    /// Tells of broken connections to the scheduler.
-    pub(crate) fn losses(&self) -> ConnectionLosses {
-        self.pool.losses(&self.scheduler)
+    /// Tells of broken connections to this member.
+    pub(crate) fn losses(&self, member: &ServiceAddress) -> ConnectionLosses {
+        self.pool.losses(&peer(member))
     }
 
-    /// Makes the call, and hands its outcome to `done`, on a task of the runtime. Neither method declares an exception, so none is a
-    /// refusal.
-    pub(crate) fn call(&self, call: Call, done: Done) {
-        let (pool, scheduler) = (&self.pool, &self.scheduler);
+    /// Statuses go to this member from now on.
+    pub(crate) fn tells(&mut self, member: &ServiceAddress) {
+        if self.statuses_to != *member {
+            self.statuses = self.statuses.at(peer(member));
+            self.statuses_to = member.clone();
+        }
+    }
+
+    /// Makes the call, a heartbeat to this member, and hands its outcome to `done`, on a task of the runtime. Neither method declares an
+    /// exception, so none is a refusal.
+    pub(crate) fn call(&self, member: &ServiceAddress, call: Call, done: Done) {
+        let pool = &self.pool;
         match call {
             Call::Heartbeat {
                 worker,
@@ -87,15 +103,14 @@ impl SchedulerClient {
                 };
                 let worker_set_id = worker_set.into();
                 let arguments = BistroSchedulerProcessHeartbeatArgs { w, worker_set_id };
-                pool.call_then(scheduler, "processHeartbeat", &arguments, |result| {
+                pool.call_then(&peer(member), "processHeartbeat", &arguments, |result| {
                     done(outcome(result, heartbeat_reply));
                 });
             }
             Call::RequestWork { to, request } => {
-                let member = PeerAddr::new(&to.host, to.port);
                 let request = (*request).into();
                 let arguments = BistroSchedulerRequestWorkArgs { request };
-                pool.call_then(&member, "requestWork", &arguments, |result| {
+                pool.call_then(&peer(&to), "requestWork", &arguments, |result| {
                     done(match is_unknown_call(&result) {
                         true => CallOutcome::Done(CallReply::NoSuchCall),
                         false => outcome(result, work_reply),
@@ -112,13 +127,32 @@ impl SchedulerClient {
                 let arguments = status_arguments(&task, &status, instance, worker);
                 self.statuses.tell(Telling { arguments, done });
             }
+            Call::ReadMembers => self.read_members(done),
         }
+    }
+
+    /// Elsewhere, as disks may be slow.
+    fn read_members(&self, done: Done) {
+        let Some(list) = self.list.clone() else {
+            return done(CallOutcome::NotSent("no file names them".to_owned()));
+        };
+        // It is not waited for: nobody needs the outcome of a worker that ends.
+        drop(tokio::task::spawn_blocking(move || {
+            done(match list.read_again() {
+                Ok(members) => CallOutcome::Done(CallReply::Members(members)),
+                Err(error) => CallOutcome::NotSent(error.to_string()),
+            });
+        }));
     }
 
     /// The same of statuses that go together.
     pub(crate) fn tell_all(&self, statuses: Vec<Telling>) {
         self.statuses.tell_all(statuses);
     }
+}
+
+fn peer(of: &ServiceAddress) -> PeerAddr {
+    PeerAddr::new(&of.host, of.port)
 }
 
 fn heartbeat_reply(result: BistroSchedulerProcessHeartbeatResult) -> Result<CallReply, String> {

@@ -2,7 +2,9 @@
 
 use brasserie_common::{Principal, RequestId, SequenceNumber, TaskSubprocessOptions};
 use brasserie_thrift::convert::{self, WireError, parse, parse_list};
-use brasserie_thrift::generated::brasserie::BrasserieWorkerGetWorkFetchArgs;
+use brasserie_thrift::generated::brasserie::{
+    BrasserieWorkerFetchWorkArgs, BrasserieWorkerGetWorkFetchArgs,
+};
 use brasserie_thrift::generated::worker::{
     BistroWorkerGetRunningTasksArgs, BistroWorkerKillTaskArgs,
     BistroWorkerNotifyIfTasksNotRunningArgs, BistroWorkerRequestSuicideArgs,
@@ -100,5 +102,17 @@ impl IntoEvent for BistroWorkerKillTaskArgs {
 impl IntoEvent for BrasserieWorkerGetWorkFetchArgs {
     fn into_event(self, Asked { request, from: _ }: Asked) -> Result<Event, WireError> {
         Ok(Event::ShowWorkFetch { request })
+    }
+}
+
+impl IntoEvent for BrasserieWorkerFetchWorkArgs {
+    fn into_event(self, Asked { request, from }: Asked) -> Result<Event, WireError> {
+        let scheduler = self.scheduler;
+        let scheduler = scheduler.map(|at| parse("fetchWork.scheduler", at));
+        Ok(Event::FetchWork {
+            request,
+            from,
+            scheduler: scheduler.transpose()?,
+        })
     }
 }

@@ -9,7 +9,8 @@ use brasserie_common::{Principal, RefusalCode, RequestId};
 use brasserie_common_runtime::Clock;
 use brasserie_thrift::convert::{undeclared_refusal, worker_exception};
 use brasserie_thrift::generated::brasserie::{
-    BrasserieWorkerGetWorkFetchArgs, BrasserieWorkerGetWorkFetchResult,
+    BrasserieWorkerFetchWorkArgs, BrasserieWorkerFetchWorkResult, BrasserieWorkerGetWorkFetchArgs,
+    BrasserieWorkerGetWorkFetchResult,
 };
 use brasserie_thrift::generated::common::LogLines;
 use brasserie_thrift::generated::fb303::{
@@ -86,6 +87,7 @@ enum Method {
     RequestSuicide,
     KillTask,
     GetWorkFetch,
+    FetchWork,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,6 +229,7 @@ impl Service for WorkerService {
             }
             "killTask" => self.ask::<BistroWorkerKillTaskArgs>(Method::KillTask, call),
             "getWorkFetch" => self.look_at_work_fetch(call),
+            "fetchWork" => self.ask::<BrasserieWorkerFetchWorkArgs>(Method::FetchWork, call),
             "getJobLogsByID" => {
                 call.serve(|arguments, responder| self.read_logs(arguments, responder))
             }
@@ -248,7 +251,8 @@ fn lane(event: &Event) -> Lane {
         Event::RunTask { .. }
         | Event::NotifyIfTasksNotRunning { .. }
         | Event::KillTask { .. }
-        | Event::ShowWorkFetch { .. } => Lane::Work,
+        | Event::ShowWorkFetch { .. }
+        | Event::FetchWork { .. } => Lane::Work,
         // These are no calls; they never pass here.
         Event::WallClock(_)
         | Event::CallCompleted { .. }
@@ -258,7 +262,6 @@ fn lane(event: &Event) -> Lane {
         | Event::TaskEnded { .. }
         | Event::TaskSampled { .. }
         | Event::UsableResources(_)
-        | Event::FetchWork { .. }
         | Event::Drain
         | Event::Shutdown => Lane::Work,
     }
@@ -307,7 +310,19 @@ impl Waiting {
                     result_value: Some(status.into()),
                 });
             }
-            (method, reply @ (Reply::Empty | Reply::RunningTasks(_) | Reply::WorkFetch(_))) => {
+            (Method::FetchWork, Reply::WorkWishes(wishes)) => {
+                responder.reply(&BrasserieWorkerFetchWorkResult {
+                    result_value: Some(wishes.into_iter().map(Into::into).collect()),
+                    ex: None,
+                });
+            }
+            (
+                method,
+                reply @ (Reply::Empty
+                | Reply::RunningTasks(_)
+                | Reply::WorkFetch(_)
+                | Reply::WorkWishes(_)),
+            ) => {
                 let text = format!("the core answered {method:?} with {reply:?}");
                 responder.exception(ApplicationErrorKind::InternalError, &text);
             }
@@ -324,6 +339,10 @@ impl Waiting {
                 responder.reply(&BistroWorkerRequestSuicideResult { ex: ex() });
             }
             Method::KillTask => responder.reply(&BistroWorkerKillTaskResult { ex: ex() }),
+            Method::FetchWork => responder.reply(&BrasserieWorkerFetchWorkResult {
+                result_value: None,
+                ex: ex(),
+            }),
             Method::GetRunningTasks | Method::NotifyIfTasksNotRunning | Method::GetWorkFetch => {
                 let text = undeclared_refusal(code, text);
                 responder.exception(ApplicationErrorKind::InternalError, &text);

@@ -52,6 +52,14 @@ impl Statuses {
         }
     }
 
+    /// The same at another of the scheduler's members.
+    pub(crate) fn at(&self, scheduler: PeerAddr) -> Self {
+        Statuses {
+            scheduler,
+            ..self.clone()
+        }
+    }
+
     fn takes_one_by_one(&self) -> bool {
         self.takes_one_by_one.load(Ordering::Relaxed)
     }

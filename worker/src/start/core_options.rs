@@ -7,7 +7,7 @@ use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common::worker::{Intake, PROTOCOL_VERSION, Supply};
 use brasserie_common::{ServiceAddress, WorkerDescription, WorkerId};
 use brasserie_common_runtime::Clock;
-use brasserie_worker_core::{AssociationOptions, Options, WorkFetch};
+use brasserie_worker_core::{AssociationOptions, MemberList, Options, WorkFetch};
 
 use super::{StartError, blocking};
 use crate::directory::{Identity, WorkerDirectory};
@@ -69,7 +69,13 @@ fn described(
         id: *id,
         machine_lock: identity.machine_lock_of(at),
         share: scheduler.share,
-        members: vec![scheduler.address.clone()],
+        members: scheduler.members.clone(),
+        list: match &scheduler.list {
+            Some(_) => MemberList::Read {
+                called: scheduler.called(),
+            },
+            None => MemberList::Fixed,
+        },
     });
     let description = WorkerDescription {
         shard: options.schedulers[0].shard.clone(),

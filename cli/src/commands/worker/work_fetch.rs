@@ -3,12 +3,15 @@
 mod asking;
 mod json;
 mod text;
+mod wishes;
 
 use std::io::{IsTerminal as _, stdout};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
+use brasserie_common::ServiceAddress;
 use brasserie_common::work_overview::Overview;
+use brasserie_common_runtime::net::parse_peer;
 use brasserie_thrift::rpc::PeerAddr;
 use serde_json::Value;
 
@@ -44,11 +47,18 @@ Try it:
   brasserie worker work-fetch --worker host7:40123      one, by its address alone
   brasserie worker work-fetch w1 --watch                again every two seconds, until Ctrl-C
   brasserie worker work-fetch --json --watch            for programs: one document a line
+  brasserie worker work-fetch w1 --now                  have it ask all its schedulers for work at once
+  brasserie worker work-fetch w1 --now --from s2:6789   ... or only this one
+
+With --now the worker ends what it waits for of its own accord: its backoffs after failures, and after requests that brought
+nothing. What a scheduler itself asked it to wait for stands, and so does everything else that the answer then names.
+It asks for what it lacks, which may be nothing.
 
 Exit codes:
-  0  shown
+  0  shown; with --now: each scheduler is asked, at once or when what the answer names is over
   1  nobody could be asked, there is no such worker, or it takes what it is sent, as do all of several;
-     --json gives its document all the same, if anybody was asked
+     --json gives its document all the same, if anybody was asked; with --now: the worker was not told, has no such
+     scheduler, or does not ask one of them
   2  wrong usage")]
 pub(crate) struct Args {
     /// The worker, as `brasserie status` names it [default: all].
@@ -64,6 +74,12 @@ pub(crate) struct Args {
     /// Look again and again, until Ctrl-C.
     #[arg(long)]
     watch: bool,
+    /// Have the worker ask its schedulers for work now, without the waits that it has begun itself; of several workers one must be named.
+    #[arg(long, conflicts_with = "watch")]
+    now: bool,
+    /// With --now: ask only this one of the worker's schedulers, by an address of it that is shown without --now.
+    #[arg(long, value_name = "HOST:PORT", requires = "now", value_parser = parse_peer)]
+    from: Option<ServiceAddress>,
 }
 
 /// Who is looked at.
@@ -103,6 +119,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         scheduler_address: args.scheduler.scheduler.clone(),
         pool: Pool::new(),
     };
+    if args.now {
+        return wishes::run(&look, args.from.as_ref(), args.json);
+    }
     if !args.watch {
         let seen = block_on(look.once())??;
         if args.json {

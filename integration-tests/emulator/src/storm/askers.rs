@@ -2,9 +2,8 @@
 
 use brasserie_common::{Processor, ServiceAddress, Time, WorkReply, WorkRequestSeq, WorkVerdict};
 use brasserie_worker_core::work_fetch::{
-    Association, AssociationIndex, Computing, Fetcher, NotServed, Preemption, ProcessorKind,
-    Processors, Profile, Saved, Scene, Setup, Stage, Standing, Step, Task, TaskEnd, TaskNumber,
-    Usage,
+    Association, AssociationIndex, Computing, Fetcher, Preemption, ProcessorKind, Processors,
+    Profile, Saved, Scene, Setup, Stage, Standing, Step, Task, TaskEnd, TaskNumber, Usage,
 };
 
 use super::{Storm, Waiting};
@@ -61,8 +60,7 @@ impl Asker {
             Asker::Every { period, next } => *next = now + span(*period),
             Asker::Ours(ours) => {
                 let seq = ours.seq;
-                let why = NotServed::Failed;
-                ours.fetcher.not_served(now, IT, seq, why);
+                ours.fetcher.not_served(now, IT, seq);
             }
         }
     }

@@ -467,7 +467,9 @@ impl Turn<'_> {
             Ok(Reply::RunningTasks(tasks)) => {
                 CallOutcome::Done(SchedulerCallReply::RunningTasks(tasks))
             }
-            Ok(Reply::WorkFetch(_)) => panic!("Invariant: nobody looks at a worker's work fetch"),
+            Ok(Reply::WorkFetch(_) | Reply::WorkWishes(_)) => {
+                panic!("Invariant: nobody looks at a worker's work fetch, or has it ask")
+            }
             Err(refusal) => refused(asked.ask, refusal),
         };
         self.out.push(WorkerOutput::Answer {

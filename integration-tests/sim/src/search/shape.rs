@@ -284,6 +284,7 @@ fn shape_worker_reply(s: &mut S<'_>, reply: &WorkerCallReply) {
     match reply {
         WorkerCallReply::Work(reply) => s.put(format!("{reply:?}")),
         WorkerCallReply::NoSuchCall => s.put(9_u8),
+        WorkerCallReply::Members(members) => s.put(format!("{members:?}")),
         WorkerCallReply::Acknowledged => s.put(0),
         WorkerCallReply::Heartbeat(response) => {
             s.scheduler(response.scheduler);

@@ -18,7 +18,7 @@ use brasserie_scheduler_core::{
 use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder};
 use brasserie_worker_core::work_fetch::Profile;
 use brasserie_worker_core::{
-    AssociationIndex, AssociationOptions, Event, Options, WorkFetch, Worker,
+    AssociationIndex, AssociationOptions, Event, MemberList, Options, WorkFetch, Worker,
 };
 use integration_tests_sim::disk::Directory;
 use integration_tests_sim::event_log::{Ask, CallTag, DirectoryId, SchedulerPlace};
@@ -195,6 +195,7 @@ impl Pair {
                 },
                 share: *share,
                 members: vec![ServiceAddress::default()],
+                list: MemberList::Fixed,
             });
         let options = Options {
             associations: associations.collect(),

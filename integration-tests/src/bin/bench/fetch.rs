@@ -295,7 +295,7 @@ fn start_worker(
         worker.flags.push("--work-fetch=cluster".to_owned());
     }
     if let Some(counter) = counter {
-        worker.scheduler.set_port(counter.port);
+        worker.scheduler = format!("127.0.0.1:{}", counter.port);
     }
     stage.start_worker(&worker)
 }

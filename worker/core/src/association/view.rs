@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use brasserie_common::work_overview::AssociationFacts;
 use brasserie_common::{
-    Health, RunningTask, SchedulerId, Time, WorkerDescription, WorkerId, WorkerSetId,
+    Health, RunningTask, SchedulerId, ServiceAddress, Time, WorkerDescription, WorkerId,
+    WorkerSetId,
 };
 
 use super::{Association, HeartbeatTrouble};
@@ -34,6 +35,16 @@ impl Association {
     /// As which the scheduler knows the worker; another one after each suicide.
     pub fn instance(&self) -> WorkerId {
         self.description.id
+    }
+
+    /// The member of the scheduler to which the heartbeat on its way went, or the next one goes; `None`: none is known.
+    pub fn hears_heartbeats(&self) -> Option<&ServiceAddress> {
+        self.whereabouts.of_heartbeats()
+    }
+
+    /// The same of statuses.
+    pub fn hears_statuses(&self) -> Option<&ServiceAddress> {
+        self.whereabouts.of_statuses()
     }
 
     /// What the operator grants this scheduler of the machine, beside the other shares.

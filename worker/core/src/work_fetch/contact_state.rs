@@ -10,7 +10,7 @@ use super::profile::Profile;
 use super::reaction::Reaction;
 use super::reason::{RpcReason, Wish};
 use super::rpc_policy::{ListReading, RpcPolicy, SavedRpc, Terms};
-use super::types::{PerType, Processors};
+use super::types::{PerType, ProcessorType, Processors};
 
 /// The wall clock may be corrected by so much while the worker is away, without anybody taking it for a clock that was wrong.
 const CLOCK_STEP: Duration = Duration::from_secs(60);
@@ -170,16 +170,27 @@ impl ContactState {
             lines.push("scheduler list: nobody is known, it is read before any RPC".to_owned());
         }
         for of in processors.types() {
-            let pair = self.pairs.of(of);
-            let name = &processors[of].name;
-            if pair.has_no_apps() {
+            if self.pairs.of(of).has_no_apps() {
+                let name = &processors[of].name;
                 lines.push(format!("{name}: the scheduler has no jobs that use it"));
             }
-            if let Some(wait) = pair.wait(now) {
-                lines.push(format!("{name}: backed off, {}", wait.explain(now)));
-            }
+            lines.extend(self.backoff(now, processors, of));
         }
         lines
+    }
+
+    /// The same of what only passes with time.
+    pub fn waits(&self, now: Time, processors: &Processors) -> Vec<String> {
+        let mut lines = self.rpc.waits(now);
+        let of_types = processors.types();
+        lines.extend(of_types.filter_map(|of| self.backoff(now, processors, of)));
+        lines
+    }
+
+    fn backoff(&self, now: Time, processors: &Processors, of: ProcessorType) -> Option<String> {
+        let wait = self.pairs.of(of).wait(now)?;
+        let name = &processors[of].name;
+        Some(format!("{name}: backed off, {}", wait.explain(now)))
     }
 }
 

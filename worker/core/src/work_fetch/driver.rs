@@ -11,7 +11,7 @@ use super::backoff::span;
 use super::contact_state::ContactState;
 use super::profile::Profile;
 use super::reason::{RpcReason, Wish};
-use super::report::{Circumstances, OUTPUTS_PAUSE, Overdue, Reporting, Surroundings, Unreported};
+use super::report::{Circumstances, Overdue, Reporting, Unreported};
 use super::types::AssociationIndex;
 
 /// Something after which work may be wanted, or to be had: whether to report and to fetch is looked at now, and not when it is time.
@@ -27,8 +27,6 @@ pub enum CheckEvent {
     ContactOver,
     ListRead,
     BackoffOver,
-    /// The last outputs of a scheduler's tasks are where they belong.
-    OutputsKept,
     User,
     ProcessorsChanged,
     Reconnected,
@@ -45,7 +43,6 @@ impl fmt::Display for CheckEvent {
             CheckEvent::ContactOver => "RPC complete",
             CheckEvent::ListRead => "the scheduler list was read",
             CheckEvent::BackoffOver => "a backoff is over",
-            CheckEvent::OutputsKept => "all outputs are kept",
             CheckEvent::User => "the user wants it",
             CheckEvent::ProcessorsChanged => "the number of usable processors has changed",
             CheckEvent::Reconnected => "a scheduler is back",
@@ -73,18 +70,6 @@ pub struct Candidate<'a> {
     pub wants_no_more_work: bool,
     /// Tasks of it are here, or ends that it has not acknowledged.
     pub has_tasks: bool,
-    /// When the last outputs of its tasks began to be copied that still are.
-    pub outputs_since: Option<Time>,
-    /// A task of it has ended since the last talk.
-    pub has_ended_task: bool,
-}
-
-/// What whoever fetches work has chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Choice {
-    pub association: AssociationIndex,
-    /// Whether instances are asked for, and not seconds alone.
-    pub of_instances: bool,
 }
 
 /// All that a round looks at beside the schedulers.
@@ -93,7 +78,6 @@ pub struct Round<'a> {
     pub now: Time,
     pub profile: &'a Profile,
     pub computing: Computing,
-    pub surroundings: Surroundings,
     /// Of all schedulers, in the order in which they ended.
     pub unreported: &'a [Unreported],
 }
@@ -148,8 +132,6 @@ pub enum Work {
     Piggyback,
     /// What was chosen.
     Chosen,
-    /// Of what was chosen the types of which instances are asked for: outputs are still being copied, but processors are idle.
-    ChosenInstances,
 }
 
 /// Decides in rounds, a period apart. A round takes the first that applies:
@@ -206,7 +188,7 @@ impl Driver {
         &mut self,
         round: &Round<'_>,
         of: &mut [Candidate<'_>],
-        choose: impl FnOnce(&[Candidate<'_>]) -> Option<Choice>,
+        choose: impl FnOnce(&[Candidate<'_>]) -> Option<AssociationIndex>,
     ) -> Decision {
         if self.in_progress.is_some() {
             return Decision::Nothing { until: Time::NEVER };
@@ -244,7 +226,7 @@ impl Driver {
         &mut self,
         round: &Round<'_>,
         of: &mut [Candidate<'_>],
-        choose: impl FnOnce(&[Candidate<'_>]) -> Option<Choice>,
+        choose: impl FnOnce(&[Candidate<'_>]) -> Option<AssociationIndex>,
     ) -> Option<Decision> {
         let now = round.now;
         if let Some(place) = of
@@ -272,9 +254,11 @@ impl Driver {
         }
         match round.computing {
             Computing::Allowed => {
-                let choice = choose(of)?;
-                let work = of.get(choice.association.0)?.may_ask(now, choice)?;
-                self.contact(of, choice.association.0, RpcReason::NeedWork, work, None)
+                let place = choose(of)?.0;
+                if !of.get(place)?.may_be_asked(now) {
+                    return None;
+                }
+                self.contact(of, place, RpcReason::NeedWork, Work::Chosen, None)
             }
             Computing::Suspended => None,
         }
@@ -354,7 +338,6 @@ impl<'a> Round<'a> {
     fn reporting(&self, circumstances: &'a [Circumstances]) -> Reporting<'a> {
         Reporting {
             profile: self.profile,
-            surroundings: self.surroundings,
             circumstances,
             unreported: self.unreported,
         }
@@ -366,7 +349,6 @@ impl Candidate<'_> {
         Circumstances {
             min_rpc_time: self.state.rpc.min_rpc_time(),
             is_suspended: self.is_suspended || self.is_absent,
-            outputs_since: self.outputs_since,
             wants_no_more_work: self.wants_no_more_work,
         }
     }
@@ -386,7 +368,7 @@ impl Candidate<'_> {
         let wish = wish.filter(|wish| !(wish.heeds_suspension() && self.is_suspended));
         let at = |heeds| match heeds {
             true => self.state.rpc.min_rpc_time(),
-            false => Time::ZERO,
+            false => self.state.rpc.delayed_until(),
         };
         wish.map(|wish| (at(wish.heeds_backoff()), RpcReason::Wished(wish)))
     }
@@ -411,21 +393,9 @@ impl Candidate<'_> {
         rpc.awaits_end().then(|| rpc.min_rpc_time())
     }
 
-    /// Which part of the choice may be asked for now. While outputs are being copied the scheduler may hold new work back because of them,
-    /// so it is asked only for what would idle otherwise.
-    fn may_ask(&self, now: Time, choice: Choice) -> Option<Work> {
-        let rpc = &self.state.rpc;
-        if self.is_suspended || self.is_absent || rpc.is_backed_off(now) {
-            return None;
-        }
-        let is_copying = self
-            .outputs_since
-            .is_some_and(|since| now < since + OUTPUTS_PAUSE);
-        match is_copying {
-            false => Some(Work::Chosen),
-            true if self.has_ended_task && choice.of_instances => Some(Work::ChosenInstances),
-            true => None,
-        }
+    /// Whether work may be asked for now.
+    fn may_be_asked(&self, now: Time) -> bool {
+        !(self.is_suspended || self.is_absent || self.state.rpc.is_backed_off(now))
     }
 }
 

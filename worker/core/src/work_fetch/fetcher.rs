@@ -136,7 +136,7 @@ pub enum TaskEnd<'a> {
 /// A request that has not got its verdicts.
 ///
 /// ```text
-///   InFlight --the member did not serve--> Retry --its pause is over--> InFlight
+///   InFlight --the member did not serve--> Retry --the next is asked--> InFlight
 ///      |   ^
 ///      |   +------------ a second later -----------+
 ///      +---- the verdicts are not known yet ----> Pending --too long--> (as if it had not been looked at)
@@ -159,8 +159,13 @@ struct Outstanding {
 #[derive(Clone, Debug, PartialEq)]
 enum Phase {
     InFlight,
-    Retry { at: Time, to: ServiceAddress },
-    Pending { repeat_at: Time },
+    /// At once.
+    Retry {
+        to: ServiceAddress,
+    },
+    Pending {
+        repeat_at: Time,
+    },
 }
 
 /// See the module.
@@ -273,11 +278,6 @@ impl Fetcher {
 
     // ---- tasks ----
 
-    /// Seconds that a task of the job takes; `given` is what its scheduler says.
-    pub fn estimate(&mut self, association: AssociationIndex, job: u32, given: Option<f64>) -> f64 {
-        self.estimates.estimate(association, job, given)
-    }
-
     /// A task was accepted: its scheduler has work of the type, whatever was said before.
     pub fn task_came(&mut self, task: &Task) {
         let correction = amount(self.estimates.correction(task.association));
@@ -332,7 +332,7 @@ impl Fetcher {
         }
     }
 
-    /// The same without a trace of having asked.
+    /// Seconds that a task of the job takes; `given` is what its scheduler says.
     pub fn expected(&self, association: AssociationIndex, job: u32, given: Option<f64>) -> f64 {
         self.estimates.expected(association, job, given)
     }

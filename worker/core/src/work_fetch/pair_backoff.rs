@@ -22,7 +22,7 @@ const LONGEST_PART: f64 = 1.5;
 ///   clear --asked in vain--> backed off --its time passes--> may be asked (the interval stays)
 ///     ^                          |                               |          |
 ///     |                          |                               |          +--asked in vain--> backed off, twice as long
-///     +--------- a task comes, its outputs are kept, the user ---+
+///     +--------- a task comes, the user -------------------------+
 ///     +--------- a task ends, if it was LIMITED while all instances were busy
 ///     +--------- an instance is idle, if there was nothing while all were busy
 /// ```
@@ -271,13 +271,6 @@ impl PairBackoffs {
         if let Some(pair) = self.0.get_mut(of.0)
             && pair.ends_early == EndsEarly::AtAnEnd
         {
-            pair.clear();
-        }
-    }
-
-    /// The outputs of a task of the type are where they belong: the scheduler may have refused because it waited for them.
-    pub fn outputs_kept(&mut self, of: ProcessorType) {
-        if let Some(pair) = self.0.get_mut(of.0) {
             pair.clear();
         }
     }
@@ -591,9 +584,8 @@ mod tests {
             );
             pairs
         };
-        let clear: [fn(&mut PairBackoffs); 3] = [
+        let clear: [fn(&mut PairBackoffs); 2] = [
             |pairs| pairs.task_came(at(1.0), &uses(CPU), 1.0),
-            |pairs| pairs.outputs_kept(CPU),
             |pairs| {
                 replied(
                     pairs,
@@ -628,7 +620,6 @@ mod tests {
         assert_eq!(pairs.next_end(at(1.0)), None);
         // A type that is not there is nobody's.
         pairs.task_came(at(1.0), &uses(ProcessorType(9)), 1.0);
-        pairs.outputs_kept(ProcessorType(9));
         assert_eq!(pairs.of(ProcessorType(9)), PairBackoff::default());
     }
 

@@ -6,7 +6,7 @@ use std::fmt;
 ///
 /// | | in a backoff | suspended | when the talk fails |
 /// |---|---|---|---|
-/// | `User` | goes all the same | goes all the same | is dropped |
+/// | `User` | goes all the same, unless the scheduler asked for the wait | goes all the same | is dropped |
 /// | `Init` | waits | goes all the same | stays |
 /// | `Scheduler` | waits | waits | is dropped: what raised it raises it again |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,7 +22,7 @@ pub enum Wish {
 impl Wish {
     pub const ALL: [Wish; 3] = [Wish::Scheduler, Wish::Init, Wish::User];
 
-    /// Whether `min_rpc_time` holds it up.
+    /// Whether all of `min_rpc_time` holds it up, and not only the part that the scheduler asked for.
     pub fn heeds_backoff(self) -> bool {
         match self {
             Wish::User => false,

@@ -12,12 +12,6 @@ use super::backoff::span;
 use super::profile::Profile;
 use super::types::{AssociationIndex, TaskNumber};
 
-/// So long before nobody may be talked to, or nothing computes, all is reported.
-const SUSPENSION_SOON: Duration = Duration::from_secs(1800);
-
-/// So long after the outputs of a task began to be copied, its scheduler is not talked to: what it is told may be more by then.
-pub const OUTPUTS_PAUSE: Duration = Duration::from_secs(300);
-
 /// What is to be told of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
@@ -57,19 +51,8 @@ pub struct Circumstances {
     pub min_rpc_time: Time,
     /// The operator does not let it have its way.
     pub is_suspended: bool,
-    /// When the last outputs began to be copied that still are.
-    pub outputs_since: Option<Time>,
     /// It gets nothing more to do here.
     pub wants_no_more_work: bool,
-}
-
-/// What all reports depend on.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Surroundings {
-    /// The network comes and goes: who can be talked to now may not be later.
-    pub is_sporadic: bool,
-    /// When the network or computing is suspended next, as far as anybody knows.
-    pub suspends_at: Option<Time>,
 }
 
 /// Which rule makes a report due. They are looked at in this order.
@@ -78,8 +61,6 @@ pub enum ReportReason {
     NoMoreWork,
     /// Another leaves at once: those that wait go with it.
     Immediate,
-    Sporadic,
-    SuspensionSoon,
     Deadline,
     Delay,
     Count,
@@ -91,8 +72,6 @@ impl fmt::Display for ReportReason {
         f.write_str(match self {
             ReportReason::NoMoreWork => "the scheduler gets no more work here",
             ReportReason::Immediate => "another end is reported immediately",
-            ReportReason::Sporadic => "the network comes and goes",
-            ReportReason::SuspensionSoon => "the network or computing is suspended soon",
             ReportReason::Deadline => "a deadline is near",
             ReportReason::Delay => "an end has waited for as long as it may",
             ReportReason::Count => "as many ends wait as go together",
@@ -113,7 +92,6 @@ pub struct Overdue {
 #[derive(Clone, Copy, Debug)]
 pub struct Reporting<'a> {
     pub profile: &'a Profile,
-    pub surroundings: Surroundings,
     /// By association.
     pub circumstances: &'a [Circumstances],
     /// In the order in which they ended.
@@ -167,10 +145,9 @@ impl Reporting<'_> {
             }
             let count = counts.get_mut(place)?;
             *count += 1;
-            let outputs = of.outputs_since.map(|since| since + OUTPUTS_PAUSE);
             Some(Waiting {
                 end,
-                open: of.min_rpc_time.max(outputs.unwrap_or_default()),
+                open: of.min_rpc_time,
                 rules: self.rules(end, of, *count),
             })
         })
@@ -182,7 +159,7 @@ impl Reporting<'_> {
         end: &Unreported,
         of: &Circumstances,
         count: usize,
-    ) -> [(Time, ReportReason); 7] {
+    ) -> [(Time, ReportReason); 5] {
         let profile = self.profile;
         let when = |holds: bool| if holds { Time::ZERO } else { Time::NEVER };
         // The limits themselves are still good.
@@ -192,15 +169,9 @@ impl Reporting<'_> {
             true => Time::ZERO,
             false => just_after(deadline - cushion),
         };
-        let suspends = self.surroundings.suspends_at;
         [
             (when(of.wants_no_more_work), ReportReason::NoMoreWork),
             (when(end.leaves_at_once(profile)), ReportReason::Immediate),
-            (when(self.surroundings.is_sporadic), ReportReason::Sporadic),
-            (
-                suspends.map_or(Time::NEVER, |at| at - SUSPENSION_SOON),
-                ReportReason::SuspensionSoon,
-            ),
             (
                 end.deadline.map_or(Time::NEVER, before),
                 ReportReason::Deadline,
@@ -218,7 +189,7 @@ impl Reporting<'_> {
 struct Waiting<'a> {
     end: &'a Unreported,
     open: Time,
-    rules: [(Time, ReportReason); 7],
+    rules: [(Time, ReportReason); 5],
 }
 
 #[cfg(test)]

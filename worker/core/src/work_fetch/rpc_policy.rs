@@ -60,6 +60,8 @@ enum List {
 pub struct RpcPolicy {
     /// `min_rpc_time`, and why; nobody is talked to before. It may have passed. `None`: at once.
     wait: Option<Wait>,
+    /// So long the scheduler wants no request, whatever else is waited for; [`Time::ZERO`]: it does not care.
+    delayed_until: Time,
     /// The end of a backoff has not been noticed yet.
     possibly_backed_off: bool,
     /// The scheduler wants to be talked to then at the latest.
@@ -84,6 +86,7 @@ impl RpcPolicy {
     pub fn new() -> Self {
         RpcPolicy {
             wait: None,
+            delayed_until: Time::ZERO,
             possibly_backed_off: false,
             next_rpc_time: None,
             failures: 0,
@@ -108,6 +111,11 @@ impl RpcPolicy {
     /// [`Time::ZERO`]: at once, whenever that is.
     pub fn min_rpc_time(&self) -> Time {
         self.wait.map_or(Time::ZERO, |wait| wait.until)
+    }
+
+    /// So long the scheduler itself wants no request, which even the operator's wish heeds: it would only be put off again.
+    pub fn delayed_until(&self) -> Time {
+        self.delayed_until
     }
 
     pub fn failures(&self) -> u32 {
@@ -170,7 +178,7 @@ impl RpcPolicy {
     pub fn replied(&mut self, now: Time, request_delay: f64, next_contact: f64) {
         self.serving = None;
         self.failures = 0;
-        self.wait = None;
+        self.no_wait();
         self.list_is_good();
         self.members_answer = false;
         let next = amount(next_contact);
@@ -198,8 +206,14 @@ impl RpcPolicy {
         if amount(request_delay) > 0.0 {
             let until = now + span(request_delay);
             let cause = WaitCause::RequestDelay;
+            self.delayed_until = self.delayed_until.max(until);
             self.set_min_rpc_time(Wait { until, cause });
         }
+    }
+
+    fn no_wait(&mut self) {
+        self.wait = None;
+        self.delayed_until = Time::ZERO;
     }
 
     /// No member could be talked to, or what came made no sense, or the request could not be made at all: one failure, whoever was tried.
@@ -215,7 +229,7 @@ impl RpcPolicy {
             ListReading::NewMember => {
                 self.list_failures = 0;
                 self.failures = 0;
-                self.wait = None;
+                self.no_wait();
             }
             // Whoever did not answer is no more likely to answer now: the backoff stays.
             ListReading::Unchanged => self.list_failures = 0,
@@ -261,15 +275,17 @@ impl RpcPolicy {
         self.list = List::NotWanted;
     }
 
-    /// The operator wants the scheduler to be talked to now.
+    /// The operator wants the scheduler to be talked to now: what the worker waits for of its own accord is over. What the scheduler has
+    /// asked for stands.
     pub fn update(&mut self, now: Time) {
         self.ask(Wish::User);
+        let until = self.delayed_until;
         self.at_once(now);
-    }
-
-    /// The operator says that the network is there: no wait matters that comes of its absence.
-    pub fn network_available(&mut self, now: Time) {
-        self.at_once(now);
+        if until > now {
+            self.delayed_until = until;
+            let cause = WaitCause::RequestDelay;
+            self.set_min_rpc_time(Wait { until, cause });
+        }
     }
 
     /// The wall clock was set back while the worker was away, so that nobody knows how much of any wait has passed.
@@ -279,7 +295,7 @@ impl RpcPolicy {
     }
 
     fn at_once(&mut self, now: Time) {
-        self.wait = None;
+        self.no_wait();
         if self.wants_list() {
             self.list = List::NotBefore(now);
         }
@@ -335,6 +351,15 @@ impl RpcPolicy {
 
     /// What waits for what, for people: a line for each.
     pub fn explain(&self, now: Time) -> Vec<String> {
+        let mut lines = self.waits(now);
+        if let Some(wish) = self.wish.max(self.serving) {
+            lines.push(format!("RPC pending: {}", RpcReason::Wished(wish)));
+        }
+        lines
+    }
+
+    /// The same without what is only to be done.
+    pub fn waits(&self, now: Time) -> Vec<String> {
         let mut lines = Vec::new();
         if let Some(wait) = self.wait(now) {
             lines.push(format!("minimum RPC time: {}", wait.explain(now)));
@@ -353,9 +378,6 @@ impl RpcPolicy {
             let cause = WaitCause::NextContact;
             let wait = Wait { until, cause };
             lines.push(format!("next RPC: {}", wait.explain(now)));
-        }
-        if let Some(wish) = self.wish.max(self.serving) {
-            lines.push(format!("RPC pending: {}", RpcReason::Wished(wish)));
         }
         lines
     }
@@ -390,6 +412,13 @@ impl RpcPolicy {
                 until: now + wait.left,
                 cause: wait.cause,
             }),
+            delayed_until: match wait {
+                Some(SavedWait {
+                    left,
+                    cause: WaitCause::RequestDelay,
+                }) => now + left,
+                Some(_) | None => Time::ZERO,
+            },
             possibly_backed_off: saved.wait.is_some(),
             next_rpc_time: (saved.next_contact).map(|left| now + left.min(LONGEST_DELAY)),
             failures: saved.failures.min(MOST_FAILURES),

@@ -338,7 +338,9 @@ impl World {
                     self.denied.insert(task.invocation);
                 }
             }
-            Call::RequestWork { .. } => unreachable!("the rig keeps them apart"),
+            Call::RequestWork { .. } | Call::ReadMembers => {
+                unreachable!("the rig keeps them apart")
+            }
         }
     }
 

@@ -131,6 +131,8 @@ pub(super) struct Rig {
     pub(super) beats: Vec<Time>,
     /// Requests for work that left.
     pub(super) work_requests: Vec<(CallId, WorkRequest)>,
+    /// Questions who the scheduler's members are.
+    pub(super) list_readings: Vec<CallId>,
     last_beat: u64,
     last_status: u64,
 }
@@ -168,6 +170,7 @@ impl Rig {
             now,
             beats: Vec::new(),
             work_requests: Vec::new(),
+            list_readings: Vec::new(),
             last_beat: 0,
             last_status: 0,
         }
@@ -259,6 +262,10 @@ impl Rig {
                         self.work_requests.push((*id, (**request).clone()));
                         continue;
                     }
+                    Call::ReadMembers => {
+                        self.list_readings.push(*id);
+                        continue;
+                    }
                 }
             }
             effects.push(effect);
@@ -319,7 +326,7 @@ impl Rig {
             effects.extend(match call {
                 Call::Heartbeat { .. } => self.heartbeat_answered(id.0, n, 1, state),
                 Call::UpdateStatus { .. } => self.acknowledge(id.0),
-                Call::RequestWork { .. } => Vec::new(),
+                Call::RequestWork { .. } | Call::ReadMembers => Vec::new(),
             });
         }
     }

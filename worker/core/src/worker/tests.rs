@@ -7,6 +7,7 @@ mod joining;
 mod leaving;
 mod limits;
 mod looking;
+mod moving;
 mod preemption;
 mod queueing;
 mod reporting;

@@ -294,7 +294,7 @@ impl Sides {
                     Call::UpdateStatus { task, .. } => {
                         self.statuses.push((id, task.invocation.0.start_time));
                     }
-                    Call::RequestWork { .. } => panic!("it fetches no work"),
+                    Call::RequestWork { .. } | Call::ReadMembers => panic!("it fetches no work"),
                 },
                 Effect::Spawn { run, .. } => {
                     let ended = self

@@ -49,7 +49,7 @@ impl World {
         self.routine.scheduler.is_some()
             && match call {
                 Call::Heartbeat { .. } => true,
-                Call::RequestWork { .. } => false,
+                Call::RequestWork { .. } | Call::ReadMembers => false,
                 Call::UpdateStatus { task, .. } => {
                     self.is_routine_run(&self.name_of_run(task.invocation))
                 }
@@ -60,7 +60,7 @@ impl World {
         let kind = match call {
             Call::Heartbeat { .. } => CallKind::Heartbeat,
             Call::UpdateStatus { .. } => CallKind::Report,
-            Call::RequestWork { .. } => return,
+            Call::RequestWork { .. } | Call::ReadMembers => return,
         };
         self.routine.todo.push((id, kind));
     }

@@ -20,6 +20,7 @@ impl World {
                     Ok(Reply::Empty) => "ok".to_owned(),
                     Ok(Reply::RunningTasks(tasks)) => self.listing(&tasks),
                     Ok(Reply::WorkFetch(_)) => "its work fetch".to_owned(),
+                    Ok(Reply::WorkWishes(_)) => "when it asks for work".to_owned(),
                     Err(refusal) => {
                         let text = self.in_text(&refusal.message);
                         format!("refused, {}: {text}", self.code_text(refusal.code))
@@ -123,6 +124,7 @@ impl World {
                 (self.next_heartbeat(), text)
             }
             Call::RequestWork { .. } => (self.next_heartbeat(), "asks for work".to_owned()),
+            Call::ReadMembers => (self.next_heartbeat(), "reads its list".to_owned()),
             Call::UpdateStatus {
                 task,
                 status,

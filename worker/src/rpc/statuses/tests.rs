@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::{CallOutcome, InvocationId, ServiceAddress};
+use brasserie_common::{CallOutcome, InvocationId, ServiceAddress, Shard};
 use brasserie_thrift::rpc::{ClientConfig, IncomingCall, Limits, Server, Service, Timeouts};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::*;
+use crate::options::SchedulerOptions;
 use crate::rpc::SchedulerClient;
 
 /// Longer than anything here takes, even on a very busy machine.
@@ -100,8 +101,14 @@ impl Pair {
         };
         server.serve(fake, Limits::default(), stop.clone());
         let timeouts: Timeouts = ClientConfig::default().timeouts;
+        let scheduler = SchedulerOptions {
+            members: vec![address],
+            list: None,
+            shard: Shard::default(),
+            share: 1.0,
+        };
         Pair {
-            client: SchedulerClient::new(&address, timeouts, PATIENCE),
+            client: SchedulerClient::new(&scheduler, timeouts, PATIENCE),
             heard,
             _stop: stop.drop_guard(),
         }

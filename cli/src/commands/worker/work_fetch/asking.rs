@@ -1,14 +1,19 @@
 //! Where workers are, and what they answer.
 
+use std::fmt;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use brasserie_common::work_overview::WorkFetchStatus;
+use brasserie_common::ServiceAddress;
+use brasserie_common::work_overview::{MAX_SCHEDULERS, WorkFetchStatus, WorkWish};
+use brasserie_thrift::convert::parse_list;
 use brasserie_thrift::generated::brasserie::{
-    BrasserieWorkerGetWorkFetchArgs, BrasserieWorkerGetWorkFetchResult, ClusterStatus,
+    BrasserieWorkerFetchWorkArgs, BrasserieWorkerFetchWorkResult, BrasserieWorkerGetWorkFetchArgs,
+    BrasserieWorkerGetWorkFetchResult, ClusterStatus,
 };
 use brasserie_thrift::rpc::{CallResult, ClientConfig, ClientPool, PeerAddr, Unknown};
 use thrift::ApplicationErrorKind;
+use thrift::protocol::TSerializable;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -29,6 +34,18 @@ pub(super) struct Known {
     pub state: String,
 }
 
+impl Known {
+    /// Where it takes calls.
+    pub(super) fn peer(&self) -> Result<PeerAddr, String> {
+        peer(&self.address).ok_or_else(|| {
+            format!(
+                "the scheduler does not tell where worker `{}` is; `--worker HOST:PORT` does without it",
+                printable(&self.shard)
+            )
+        })
+    }
+}
+
 /// How a worker fetches work, as it has answered.
 pub(super) type Answer = WorkFetchStatus;
 
@@ -45,10 +62,15 @@ pub(super) struct Asked {
 
 impl Asked {
     pub(super) fn called(&self) -> String {
-        match &self.shard {
-            Some(shard) => format!("worker `{}`", printable(shard)),
-            None => format!("the worker at {}", printable(&self.address)),
-        }
+        called(self.shard.as_deref(), &self.address)
+    }
+}
+
+/// A worker in a sentence.
+pub(super) fn called(shard: Option<&str>, address: &str) -> String {
+    match shard {
+        Some(shard) => format!("worker `{}`", printable(shard)),
+        None => format!("the worker at {}", printable(address)),
     }
 }
 
@@ -90,6 +112,16 @@ pub(super) fn find(workers: Vec<Known>, shard: &str) -> Result<Known> {
     )
 }
 
+/// The only worker, if nobody says which.
+pub(super) fn only(mut workers: Vec<Known>) -> Result<Known> {
+    if let (Some(one), true) = (workers.pop(), workers.is_empty()) {
+        return Ok(one);
+    }
+    // One was taken away.
+    let count = workers.len() + 1;
+    bail!("the scheduler knows {count} workers: name the one that is to ask for work")
+}
+
 /// Connections to workers.
 #[derive(Clone)]
 pub(super) struct Pool(ClientPool);
@@ -110,12 +142,9 @@ impl Pool {
     }
 
     pub(super) async fn ask(&self, known: Known) -> Asked {
-        let answer = match peer(&known.address) {
-            Some(peer) => self.answer(&peer).await,
-            None => Err(format!(
-                "the scheduler does not tell where worker `{}` is; `--worker HOST:PORT` does without it",
-                printable(&known.shard)
-            )),
+        let answer = match known.peer() {
+            Ok(peer) => self.answer(&peer).await,
+            Err(error) => Err(error),
         };
         Asked {
             shard: Some(known.shard),
@@ -144,16 +173,48 @@ impl Pool {
 
     async fn answer(&self, peer: &PeerAddr) -> Result<Answer, String> {
         let arguments = BrasserieWorkerGetWorkFetchArgs {};
-        let called: CallResult<BrasserieWorkerGetWorkFetchResult> =
-            self.0.call(peer, "getWorkFetch", &arguments).await;
-        match called {
-            CallResult::Done(result) => {
-                let status = result.result_value;
-                let status = status.ok_or_else(|| format!("the worker at {peer} sent nothing"))?;
-                Answer::try_from(status).map_err(|error| {
-                    format!("the answer of the worker at {peer} makes no sense: {error}")
-                })
-            }
+        let result: BrasserieWorkerGetWorkFetchResult =
+            self.call(peer, "getWorkFetch", &arguments).await?;
+        let status = result.result_value.ok_or_else(|| nothing(peer))?;
+        Answer::try_from(status).map_err(|error| nonsense(peer, &error))
+    }
+
+    /// Has the worker ask this scheduler for work, or all of its schedulers.
+    pub(super) async fn wish(
+        &self,
+        peer: &PeerAddr,
+        scheduler: Option<&ServiceAddress>,
+    ) -> Result<Vec<WorkWish>, String> {
+        let arguments = BrasserieWorkerFetchWorkArgs {
+            scheduler: scheduler.cloned().map(Into::into),
+        };
+        let result: BrasserieWorkerFetchWorkResult =
+            self.call(peer, "fetchWork", &arguments).await?;
+        if let Some(refused) = result.ex {
+            let message = refused.message.unwrap_or_default();
+            return Err(format!(
+                "the worker at {peer} refused: {}",
+                printable(&message)
+            ));
+        }
+        let wishes = result.result_value.ok_or_else(|| nothing(peer))?;
+        if wishes.len() > MAX_SCHEDULERS {
+            return Err(nonsense(
+                peer,
+                &format!("it has {} schedulers", wishes.len()),
+            ));
+        }
+        parse_list("fetchWork", wishes).map_err(|error| nonsense(peer, &error))
+    }
+
+    async fn call<A: TSerializable, R: TSerializable + Send>(
+        &self,
+        peer: &PeerAddr,
+        method: &'static str,
+        arguments: &A,
+    ) -> Result<R, String> {
+        match self.0.call(peer, method, arguments).await {
+            CallResult::Done(result) => Ok(result),
             CallResult::NotSent(why) => Err(format!(
                 "cannot ask the worker at {peer}: {why}. Is it running, and can this machine reach it? `--worker HOST:PORT` asks another address"
             )),
@@ -161,7 +222,7 @@ impl Pool {
                 kind: ApplicationErrorKind::UnknownMethod,
                 ..
             }) => Err(format!(
-                "who listens at {peer} does not know the call `getWorkFetch`: a worker of an older release, to which people cannot look, or no worker"
+                "who listens at {peer} does not know the call `{method}`: a worker of an older release, which lacks it, or no worker"
             )),
             CallResult::Unknown(Unknown::Exception { message, .. }) => Err(format!(
                 "the worker at {peer} refused: {}",
@@ -173,4 +234,12 @@ impl Pool {
             )),
         }
     }
+}
+
+fn nothing(peer: &PeerAddr) -> String {
+    format!("the worker at {peer} sent nothing")
+}
+
+fn nonsense(peer: &PeerAddr, error: &dyn fmt::Display) -> String {
+    format!("the answer of the worker at {peer} makes no sense: {error}")
 }

@@ -370,7 +370,7 @@ async fn whoever_is_no_worker_that_tells_is_called_what_it_is() {
     for (other, expected) in [
         (
             Peer::Older,
-            "does not know the call `getWorkFetch`: a worker of an older release",
+            "does not know the call `getWorkFetch`: a worker of an older release, which lacks it, or no worker",
         ),
         (Peer::Refuses, "refused: busy \\u{1b}"),
         (

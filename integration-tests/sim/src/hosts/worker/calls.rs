@@ -44,6 +44,7 @@ impl Turn<'_> {
                 };
                 (Asking::Work, happening, ToScheduler::Work(request))
             }
+            Call::ReadMembers => panic!("Invariant: the list of its members is fixed"),
             Call::UpdateStatus {
                 task,
                 status,

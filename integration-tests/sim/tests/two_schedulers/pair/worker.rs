@@ -90,6 +90,7 @@ impl Pair {
                 goodbye,
             },
             Call::RequestWork { to: _, request } => ToScheduler::Work(request),
+            Call::ReadMembers => panic!("Invariant: its list is fixed"),
             Call::UpdateStatus {
                 task,
                 status,

@@ -169,11 +169,13 @@ fn what_makes_all_of_them_begin_anew() {
         state
     };
     let mut state = backed_off();
+    state.rpc.rpc_failed(at(0), terms());
     state.update(at(1));
     assert_eq!(state.pairs.next_end(at(1)), None);
+    // What the scheduler has asked for stands.
     assert_eq!(
         (state.rpc.min_rpc_time(), state.rpc.wish()),
-        (Time::ZERO, Some(Wish::User))
+        (at(5000), Some(Wish::User))
     );
 
     let mut state = backed_off();

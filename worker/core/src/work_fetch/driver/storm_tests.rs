@@ -8,7 +8,7 @@ use brasserie_common::rng::{Purpose, Rng};
 use brasserie_common::{ServiceAddress, WorkVerdict};
 
 use super::super::contact_state::Reply;
-use super::super::members::{Members, NextTry, NotServed};
+use super::super::members::Members;
 use super::super::pair_backoff::{Asked, TypeReply};
 use super::super::rpc_policy::Terms;
 use super::super::types::{PerType, ProcessorKind, Processors, Usage};
@@ -140,7 +140,6 @@ impl Storm {
             now,
             profile: &profile,
             computing: Computing::Allowed,
-            surroundings: Surroundings::default(),
             unreported: &[],
         };
         let candidate = Candidate {
@@ -149,14 +148,9 @@ impl Storm {
             is_absent: false,
             wants_no_more_work: false,
             has_tasks: false,
-            outputs_since: None,
-            has_ended_task: false,
         };
         let decision = worker.driver.next(&round, &mut [candidate], |_| {
-            (works_until <= now).then_some(Choice {
-                association: AssociationIndex(0),
-                of_instances: true,
-            })
+            (works_until <= now).then_some(AssociationIndex(0))
         });
         match decision {
             Decision::Nothing { until } => return until,
@@ -226,8 +220,11 @@ impl Worker {
     /// Nobody answers: each member is tried, and that is one failure.
     fn try_all(&mut self) -> usize {
         let (mut attempt, _) = self.state.members.begin().unwrap();
-        while attempt.next(NotServed::Failed) != NextTry::Exhausted {}
-        attempt.tries()
+        let mut tries = 1;
+        while attempt.ask_next().is_some() {
+            tries += 1;
+        }
+        tries
     }
 }
 

@@ -50,8 +50,6 @@ struct Scheduler {
     is_suspended: bool,
     wants_no_more_work: bool,
     has_tasks: bool,
-    outputs_since: Option<Time>,
-    has_ended_task: bool,
 }
 
 impl Scheduler {
@@ -66,8 +64,6 @@ impl Scheduler {
             is_suspended: false,
             wants_no_more_work: false,
             has_tasks: false,
-            outputs_since: None,
-            has_ended_task: false,
         }
     }
 
@@ -78,8 +74,6 @@ impl Scheduler {
             is_absent: false,
             wants_no_more_work: self.wants_no_more_work,
             has_tasks: self.has_tasks,
-            outputs_since: self.outputs_since,
-            has_ended_task: self.has_ended_task,
         }
     }
 
@@ -133,13 +127,12 @@ impl World {
     fn next(
         &mut self,
         now: f64,
-        choose: impl FnOnce(&[Candidate<'_>]) -> Option<Choice>,
+        choose: impl FnOnce(&[Candidate<'_>]) -> Option<AssociationIndex>,
     ) -> Decision {
         let round = Round {
             now: at(now),
             profile: &VOLUNTEER,
             computing: self.computing,
-            surroundings: Surroundings::default(),
             unreported: &self.unreported,
         };
         let mut of: Vec<Candidate<'_>> = self.of.iter_mut().map(Scheduler::candidate).collect();
@@ -162,17 +155,12 @@ impl World {
     }
 }
 
-fn unasked(_: &[Candidate<'_>]) -> Option<Choice> {
+fn unasked(_: &[Candidate<'_>]) -> Option<AssociationIndex> {
     panic!("no work may be fetched in this round");
 }
 
-fn choose(place: usize) -> impl FnOnce(&[Candidate<'_>]) -> Option<Choice> {
-    move |_| {
-        Some(Choice {
-            association: AssociationIndex(place),
-            of_instances: true,
-        })
-    }
+fn choose(place: usize) -> impl FnOnce(&[Candidate<'_>]) -> Option<AssociationIndex> {
+    move |_| Some(AssociationIndex(place))
 }
 
 fn until(seconds: f64) -> Decision {
@@ -272,7 +260,7 @@ fn what_each_wish_heeds() {
             let scheduler = &mut world.of[1];
             scheduler.is_suspended = is_suspended;
             if is_backed_off {
-                scheduler.state.rpc.replied(at(0.0), 50.0, 0.0);
+                scheduler.state.rpc.rpc_failed(at(0.0), terms(0.0));
             }
             scheduler.state.rpc.ask(wish);
             let expected = match (wish.heeds_suspension() && is_suspended, is_backed_off) {
@@ -287,11 +275,19 @@ fn what_each_wish_heeds() {
                 "{wish:?} {is_suspended} {is_backed_off}"
             );
             if expected.is_none() {
-                let end = if is_backed_off { 50.0 } else { 60.0 };
-                assert_eq!(decision, until(end), "{wish:?}");
+                assert_eq!(decision, until(60.0), "{wish:?}");
             }
         }
     }
+}
+
+#[test]
+fn the_user_waits_for_what_the_scheduler_has_asked_for() {
+    let mut world = World::looked(1, 0.0);
+    world.of[0].state.rpc.replied(at(0.0), 50.0, 0.0);
+    world.of[0].state.update(at(1.0));
+    assert_eq!(world.next(10.0, unasked), until(50.0));
+    assert_eq!(contact(world.next(50.0, unasked)), wished(0, Wish::User));
 }
 
 #[test]
@@ -425,30 +421,6 @@ fn a_scheduler_that_nobody_knows_is_looked_for_first() {
 }
 
 #[test]
-fn while_outputs_are_copied_only_idle_processors_ask() {
-    for (since, has_ended_task, of_instances, expected) in [
-        (None, false, false, Some(Work::Chosen)),
-        (Some(700.0), true, false, Some(Work::Chosen)),
-        (Some(701.0), false, true, None),
-        (Some(701.0), true, false, None),
-        (Some(701.0), true, true, Some(Work::ChosenInstances)),
-    ] {
-        let mut world = World::new(1);
-        world.of[0].outputs_since = since.map(at);
-        world.of[0].has_ended_task = has_ended_task;
-        let choice = Choice {
-            association: AssociationIndex(0),
-            of_instances,
-        };
-        let decision = world.next(1000.0, |_| Some(choice));
-        assert_eq!(contact(decision).map(|(_, _, work)| work), expected);
-        if expected.is_none() {
-            assert_eq!(decision, until(1060.0));
-        }
-    }
-}
-
-#[test]
 fn who_does_not_compute_reports_all_the_same() {
     let mut world = World::new(1);
     world.computing = Computing::Suspended;
@@ -492,10 +464,7 @@ fn the_next_scheduler_is_asked_as_soon_as_one_has_nothing() {
     let choose = |of: &[Candidate<'_>], now: f64| {
         let pair = |of: &Candidate<'_>| of.state.pairs.of(ProcessorType::CPU);
         let place = of.iter().position(|of| !pair(of).is_backed_off(at(now)))?;
-        Some(Choice {
-            association: AssociationIndex(place),
-            of_instances: true,
-        })
+        Some(AssociationIndex(place))
     };
     let fetch = |place| Some((place, RpcReason::NeedWork, Work::Chosen));
     assert_eq!(contact(world.next(0.0, |of| choose(of, 0.0))), fetch(0));
@@ -614,10 +583,7 @@ proptest! {
             let before = world.clone();
             let decision = world.next(now, |of| {
                 let place = of.iter().position(|of| !of.state.rpc.is_backed_off(at(now)))?;
-                wants_work.then_some(Choice {
-                    association: AssociationIndex(place),
-                    of_instances: true,
-                })
+                wants_work.then_some(AssociationIndex(place))
             });
             world.judge(&before, decision, now);
             let Decision::Nothing { until } = decision else {

@@ -2,7 +2,7 @@
 //! out: small marks do the same.
 
 use super::super::amounts::amount;
-use super::super::types::{AssociationIndex, PerType, ProcessorType, Processors};
+use super::super::types::{AssociationIndex, PerType, ProcessorType};
 use super::{Survey, has_no_share};
 
 /// Seconds that come out as one task, whatever it takes.
@@ -39,22 +39,6 @@ impl FetchRequest {
 
     pub fn asks_for(&self, of_type: ProcessorType) -> bool {
         self.of_type[of_type].secs > 0.0
-    }
-
-    pub fn asks_for_instances(&self) -> bool {
-        let mut demands = self.of_type.iter();
-        demands.any(|(_, demand)| demand.instances > 0.0)
-    }
-
-    /// What is left of it where only instances are asked for, which would idle otherwise.
-    pub fn only_instances(mut self, processors: &Processors) -> Option<Self> {
-        for of_type in processors.types() {
-            let demand = &mut self.of_type[of_type];
-            if demand.instances == 0.0 {
-                *demand = Demand::default();
-            }
-        }
-        FetchRequest::new(self.association, self.of_type)
     }
 }
 

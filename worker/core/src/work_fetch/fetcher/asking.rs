@@ -7,12 +7,10 @@ use brasserie_common::{ServiceAddress, Time, WorkReply, WorkRequestSeq, WorkVerd
 
 use super::super::contact_state::ReplyKind;
 use super::super::credit::Credit;
-use super::super::driver::{Candidate, CheckEvent, Choice, Contact, Decision, Round, Work};
+use super::super::driver::{Candidate, CheckEvent, Contact, Decision, Round, Work};
 use super::super::fetch::{FetchRequest, Survey, most_unacknowledged};
-use super::super::members::{NextTry, NotServed};
 use super::super::pair_backoff::{Asked, EndsEarly, PairBackoffs};
 use super::super::reason::{RpcReason, Wish};
-use super::super::report::Surroundings;
 use super::super::rr_sim::Situation;
 use super::super::types::{AssociationIndex, PerType};
 use super::words::{candidate, demands, grounds, heard, note_waiting, processor, sources};
@@ -67,7 +65,6 @@ impl Fetcher {
             now: scene.now,
             profile: &self.profile,
             computing: scene.computing,
-            surroundings: Surroundings::default(),
             unreported: scene.unreported,
         };
         let situation = Situation {
@@ -84,12 +81,9 @@ impl Fetcher {
             let outlook = situation.outlook();
             let request =
                 Survey::new(grounds(&situation, &sources, &outlook, &outstanding)).choose()?;
-            let choice = Choice {
-                association: request.association,
-                of_instances: request.asks_for_instances(),
-            };
+            let association = request.association;
             chosen = Some(request);
-            Some(choice)
+            Some(association)
         });
         match decision {
             Decision::Nothing { until } => {
@@ -133,7 +127,6 @@ impl Fetcher {
     ) -> Option<FetchRequest> {
         match contact.work {
             Work::Chosen => chosen,
-            Work::ChosenInstances => chosen?.only_instances(&self.processors),
             Work::Piggyback => {
                 let outlook = self.outlook(scene.now, scene.tasks);
                 let sources = sources(
@@ -285,27 +278,16 @@ impl Fetcher {
     }
 
     /// The member that was asked has not served the request.
-    pub fn not_served(
-        &mut self,
-        now: Time,
-        association: AssociationIndex,
-        seq: WorkRequestSeq,
-        why: NotServed,
-    ) {
+    pub fn not_served(&mut self, now: Time, association: AssociationIndex, seq: WorkRequestSeq) {
         let Some(Some(outstanding)) = self.outstanding.get_mut(association.0) else {
             return;
         };
         if outstanding.seq != seq || outstanding.phase != Phase::InFlight {
             return;
         }
-        match outstanding.attempt.next(why) {
-            NextTry::Member { address, after } => {
-                outstanding.phase = Phase::Retry {
-                    at: now + after,
-                    to: address,
-                };
-            }
-            NextTry::Exhausted => {
+        match outstanding.attempt.ask_next() {
+            Some(to) => outstanding.phase = Phase::Retry { to },
+            None => {
                 let u = draw(&mut self.rng);
                 let terms = terms(&self.profile, u);
                 let contact = &mut self.contacts[association.0];
@@ -327,10 +309,14 @@ impl Fetcher {
         if let Some(contact) = self.contacts.get_mut(association.0) {
             contact.list_read(now, read, terms(&self.profile, u));
         }
-        if self.driver.in_progress() == Some(association) {
-            self.driver.over(CheckEvent::ListRead);
-            self.wakes = Time::ZERO;
+        let outstanding = self.outstanding.get(association.0);
+        let asks = outstanding.is_some_and(|one| one.as_ref().is_some_and(|one| one.holds_driver));
+        // It may have been read for somebody else, while a request is on its way.
+        match self.driver.in_progress() == Some(association) && !asks {
+            true => self.driver.over(CheckEvent::ListRead),
+            false => self.driver.request_check(CheckEvent::ListRead),
         }
+        self.wakes = Time::ZERO;
     }
 
     /// A member of the scheduler has answered a heartbeat; `request_delay`: no request is to come before.
@@ -373,12 +359,17 @@ impl Fetcher {
         self.reset(association);
     }
 
-    /// The operator wants the scheduler to be asked now, whatever is backed off.
-    pub fn update(&mut self, now: Time, association: AssociationIndex) {
-        if let Some(contact) = self.contacts.get_mut(association.0) {
-            contact.update(now);
-            self.check(CheckEvent::User);
-        }
+    /// The operator wants the scheduler to be asked now, whatever is backed off. Says for people what is waited for no more.
+    pub fn update(&mut self, now: Time, association: AssociationIndex) -> Vec<String> {
+        let Some(contact) = self.contacts.get_mut(association.0) else {
+            return Vec::new();
+        };
+        let mut ended = contact.waits(now, &self.processors);
+        contact.update(now);
+        let left = contact.waits(now, &self.processors);
+        ended.retain(|line| !left.contains(line));
+        self.check(CheckEvent::User);
+        ended
     }
 
     fn end(&mut self, association: AssociationIndex, event: CheckEvent) {
@@ -417,11 +408,11 @@ impl Fetcher {
                 continue;
             };
             let to = match &outstanding.phase {
-                Phase::Retry { at, to } if *at <= scene.now => to.clone(),
+                Phase::Retry { to } => to.clone(),
                 Phase::Pending { repeat_at } if *repeat_at <= scene.now => {
                     outstanding.attempt.asked().clone()
                 }
-                Phase::InFlight | Phase::Retry { .. } | Phase::Pending { .. } => continue,
+                Phase::InFlight | Phase::Pending { .. } => continue,
             };
             outstanding.phase = Phase::InFlight;
             return Some(Step::Ask(outstanding.request(AssociationIndex(place), to)));
@@ -458,7 +449,7 @@ impl Outstanding {
     fn due(&self, patience: Duration) -> Time {
         match self.phase {
             Phase::InFlight => Time::NEVER,
-            Phase::Retry { at, .. } => at,
+            Phase::Retry { .. } => Time::ZERO,
             Phase::Pending { repeat_at } => repeat_at.min(self.since + patience),
         }
     }

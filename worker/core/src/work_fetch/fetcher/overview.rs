@@ -1,17 +1,20 @@
 //! What a fetcher knows and waits for, for people.
 
 use brasserie_common::Time;
-use brasserie_common::work_overview::{RequestOverview, RequestState, WaitOverview};
+use brasserie_common::work_overview::{Asks, RequestOverview, RequestState, WaitOverview};
 
 use super::super::fetch::Survey;
 use super::super::types::{AssociationIndex, ProcessorType};
 use super::super::wait::{Wait, left};
 use super::words::{grounds, sources};
-use super::{Fetcher, Phase, Scene};
+use super::{Fetcher, Phase, Scene, Standing};
 
 pub use brasserie_common::work_overview::{
     AssociationOverview, Overview, PairOverview, TypeOverview,
 };
+
+/// For people.
+const ABSENT: &str = "it does not take the worker for healthy: it is asked when it does";
 
 impl Fetcher {
     /// Of what the worker is to its schedulers it says nothing: that is for whoever drives the fetcher to add.
@@ -75,6 +78,31 @@ impl Fetcher {
             high_water: self.profile.high_water(),
             of_type: self.processors.types().map(of_type).collect(),
             of_association: (0..self.associations.len()).map(association).collect(),
+        }
+    }
+
+    /// When the scheduler is asked that the operator wants to be asked.
+    pub fn asks(&self, now: Time, association: AssociationIndex, standing: Standing) -> Asks {
+        let later = |left, why: &str| {
+            let why = why.to_owned();
+            Asks::Later { left, why }
+        };
+        let Some(contact) = self.contacts.get(association.0) else {
+            return later(None, ABSENT);
+        };
+        if standing.is_absent {
+            return later(None, ABSENT);
+        }
+        if let Some(request) = self.request_under_way(association.0, now) {
+            return later(None, &format!("{request}: it is asked again after that"));
+        }
+        if let Some(wait) = contact.rpc.wait(now) {
+            let told = told(now, wait);
+            return later(Some(told.left), &told.why);
+        }
+        match contact.rpc.wants_list() {
+            true => later(None, "the list of its members is read before"),
+            false => Asks::Now,
         }
     }
 

@@ -8,7 +8,6 @@ use proptest::prelude::*;
 use brasserie_common::work_overview::RequestState;
 use brasserie_common::{WorkReply, WorkVerdict};
 
-use super::super::members::NotServed;
 use super::super::reason::Wish;
 use super::super::types::{ProcessorKind, Stage, Usage};
 use super::*;
@@ -414,15 +413,13 @@ fn all_members_are_tried_before_the_request_has_failed() {
     let first = rig.asks();
     asked.insert(first.to.port);
     for _ in 0..2 {
-        rig.fetcher
-            .not_served(rig.now, FIRST, first.seq, NotServed::Failed);
+        rig.fetcher.not_served(rig.now, FIRST, first.seq);
         let next = rig.asks();
         assert_eq!((next.seq, rig.now), (first.seq, Time::ZERO));
         asked.insert(next.to.port);
     }
     assert_eq!(asked.len(), 3);
-    rig.fetcher
-        .not_served(rig.now, FIRST, first.seq, NotServed::Failed);
+    rig.fetcher.not_served(rig.now, FIRST, first.seq);
     let again = rig.asks();
     assert!(again.seq > first.seq);
     // Half of twice the least wait, or all of it, and then the next look.
@@ -551,10 +548,10 @@ fn what_is_saved_is_there_again() {
         patience: PATIENCE,
         seed: 8,
     };
-    let mut restored = Fetcher::new(setup, rig.now, &saved);
+    let restored = Fetcher::new(setup, rig.now, &saved);
     assert_eq!(restored.save(rig.now).rec, saved.rec);
-    assert_eq!(restored.estimate(FIRST, 1, None), 17.0);
-    assert_eq!(restored.estimate(SECOND, 1, None), 60.0);
+    assert_eq!(restored.expected(FIRST, 1, None), 17.0);
+    assert_eq!(restored.expected(SECOND, 1, None), 60.0);
 }
 
 #[test]
@@ -713,7 +710,7 @@ proptest! {
                 Happening::Fails(place) => {
                     let Some(request) = told.open.get(&place) else { continue };
                     let index = AssociationIndex(place);
-                    rig.fetcher.not_served(rig.now, index, request.seq, NotServed::Failed);
+                    rig.fetcher.not_served(rig.now, index, request.seq);
                 }
                 Happening::Reset(place) => {
                     rig.fetcher.reset(AssociationIndex(place));

@@ -24,8 +24,6 @@ pub(super) fn candidate(
         is_absent: standing.is_absent,
         wants_no_more_work: standing.wants_no_more_work,
         has_tasks: has_here || standing.unacknowledged > 0,
-        outputs_since: None,
-        has_ended_task: false,
     }
 }
 

@@ -31,7 +31,6 @@ fn end(association: AssociationIndex, task: u64, ended: u64) -> Unreported {
 fn reporting<'a>(of: &'a [Circumstances], unreported: &'a [Unreported]) -> Reporting<'a> {
     Reporting {
         profile: &Profile::VOLUNTEER,
-        surroundings: Surroundings::default(),
         circumstances: of,
         unreported,
     }
@@ -135,37 +134,26 @@ fn the_first_rule_that_applies_is_told() {
         wants_no_more_work: true,
         ..Circumstances::default()
     }];
-    let mut surroundings = Surroundings {
-        is_sporadic: true,
-        suspends_at: Some(at(6500)),
-    };
     let mut told = Vec::new();
-    let mut note = |of: &[Circumstances], surroundings, profile, ends: &[Unreported]| {
+    let mut note = |of: &[Circumstances], profile, ends: &[Unreported]| {
         let reporting = Reporting {
             profile,
-            surroundings,
             ..reporting(of, ends)
         };
         told.push(fires(&reporting, now).map(|(_, reason)| reason));
     };
-    note(&of, surroundings, &full, &ends);
+    note(&of, &full, &ends);
     of[0].wants_no_more_work = false;
-    note(&of, surroundings, &full, &ends);
-    surroundings.is_sporadic = false;
-    note(&of, surroundings, &full, &ends);
-    surroundings.suspends_at = Some(at(6501));
-    note(&of, surroundings, &full, &ends);
+    note(&of, &full, &ends);
     let no_deadline = [end(A, 1, 1000)];
-    note(&of, surroundings, &full, &no_deadline);
+    note(&of, &full, &no_deadline);
     let recent = [end(A, 1, 2000)];
-    note(&of, surroundings, &full, &recent);
-    note(&of, surroundings, &Profile::VOLUNTEER, &recent);
+    note(&of, &full, &recent);
+    note(&of, &Profile::VOLUNTEER, &recent);
     assert_eq!(
         told,
         [
             Some(ReportReason::NoMoreWork),
-            Some(ReportReason::Sporadic),
-            Some(ReportReason::SuspensionSoon),
             Some(ReportReason::Deadline),
             Some(ReportReason::Delay),
             Some(ReportReason::Count),
@@ -222,12 +210,6 @@ fn who_may_not_be_talked_to_is_skipped() {
     };
     assert_eq!(open(until(now)), Some(A));
     assert_eq!(open(until(just_after(now))), Some(B));
-    let since = |since| Circumstances {
-        outputs_since: Some(at(since)),
-        ..free
-    };
-    assert_eq!(open(since(3700)), Some(A));
-    assert_eq!(open(since(3701)), Some(B));
     let suspended = Circumstances {
         is_suspended: true,
         ..free
@@ -252,23 +234,15 @@ fn plainly(reporting: &Reporting<'_>, now: Time) -> Option<(AssociationIndex, Re
         let mut its = reporting.unreported.iter();
         let closed = now < of.min_rpc_time
             || of.is_suspended
-            || of
-                .outputs_since
-                .is_some_and(|since| second(now) - second(since) < 300.0)
             || !its.any(|other| other.association == end.association && held(&other));
         if closed {
             continue;
         }
-        let suspends = reporting.surroundings.suspends_at;
         let cushion = reporting.profile.work_buffer_min.max(86_400.0);
         let reason = if of.wants_no_more_work {
             ReportReason::NoMoreWork
         } else if end.leaves_at_once(reporting.profile) {
             ReportReason::Immediate
-        } else if reporting.surroundings.is_sporadic {
-            ReportReason::Sporadic
-        } else if suspends.is_some_and(|at| second(at) - second(now) <= 1800.0) {
-            ReportReason::SuspensionSoon
         } else if end
             .deadline
             .is_some_and(|at| second(now) > second(at) - cushion)
@@ -290,14 +264,10 @@ fn plainly(reporting: &Reporting<'_>, now: Time) -> Option<(AssociationIndex, Re
 
 fn circumstances() -> impl Strategy<Value = Circumstances> {
     let rare = || proptest::bool::weighted(0.1);
-    let outputs = proptest::option::weighted(0.3, 0_u64..100_000);
-    (0_u64..100_000, rare(), outputs, rare()).prop_map(|(min, is_suspended, outputs, no_more)| {
-        Circumstances {
-            min_rpc_time: at(min / 2),
-            is_suspended,
-            outputs_since: outputs.map(at),
-            wants_no_more_work: no_more,
-        }
+    (0_u64..100_000, rare(), rare()).prop_map(|(min, is_suspended, no_more)| Circumstances {
+        min_rpc_time: at(min / 2),
+        is_suspended,
+        wants_no_more_work: no_more,
     })
 }
 
@@ -318,13 +288,10 @@ proptest! {
     fn it_does_what_the_rules_say_and_knows_when_it_will(
         of in [circumstances(), circumstances()],
         ends in proptest::collection::vec(unreported(), 0..90),
-        suspends in proptest::option::weighted(0.2, 0_u64..100_000),
-        is_sporadic in proptest::bool::weighted(0.1),
         now in 0_u64..100_000,
         looks in proptest::collection::vec(0.0_f64..1.0, 8),
     ) {
-        let surroundings = Surroundings { is_sporadic, suspends_at: suspends.map(at) };
-        let reporting = Reporting { surroundings, ..reporting(&of, &ends) };
+        let reporting = reporting(&of, &ends);
         let now = at(now);
         prop_assert_eq!(fires(&reporting, now), plainly(&reporting, now));
         match reporting.next_due(now) {

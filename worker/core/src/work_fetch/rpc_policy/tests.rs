@@ -216,7 +216,7 @@ fn the_end_of_a_backoff_is_noticed_once() {
     assert!(!policy.notice_end(at(60.0)) && !policy.awaits_end());
     // One that is cut short ends then.
     policy.rpc_failed(at(60.0), terms(&VOLUNTEER, 0.0));
-    policy.network_available(at(61.0));
+    policy.update(at(61.0));
     assert!(policy.notice_end(at(61.0)) && !policy.notice_end(at(62.0)));
 }
 
@@ -292,6 +292,28 @@ fn the_user_makes_all_waits_end() {
     policy.replied(at(10.0), 0.0, 0.0);
     assert_eq!((policy.failures(), policy.list_failures()), (0, 0));
     assert_eq!(policy.list_due(), None);
+}
+
+#[test]
+fn the_user_ends_no_wait_that_the_scheduler_asked_for() {
+    let mut policy = RpcPolicy::new();
+    policy.replied(at(0.0), 30.0, 0.0);
+    for _ in 0..10 {
+        policy.rpc_failed(at(1.0), terms(&VOLUNTEER, 0.0));
+    }
+    policy.update(at(5.0));
+    assert_eq!(wait(&policy, at(5.0)), 25.0);
+    assert_eq!(policy.delayed_until(), at(30.0));
+    // A later one has another effect: the first is over by then, and so is the wish's own wait.
+    policy.rpc_failed(at(6.0), terms(&VOLUNTEER, 0.0));
+    policy.update(at(31.0));
+    assert_eq!(wait(&policy, at(31.0)), 0.0);
+    // It outlives a restart of the worker.
+    policy.delayed(at(40.0), 60.0);
+    let saved = policy.save(at(50.0));
+    let mut restored = RpcPolicy::restore(at(0.0), &saved, &VOLUNTEER);
+    restored.update(at(1.0));
+    assert_eq!(wait(&restored, at(1.0)), 49.0);
 }
 
 #[test]
@@ -429,6 +451,8 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Clone, Debug, Default)]
 struct Plain {
     min_rpc_time: f64,
+    /// What of it the scheduler has asked for.
+    delayed_until: f64,
     n: u32,
     list: u32,
 }
@@ -457,14 +481,17 @@ impl Plain {
             Step::Replied(delay) => {
                 *self = Plain {
                     min_rpc_time: now + delay,
+                    delayed_until: now + delay,
                     ..Plain::default()
                 };
             }
             Step::Deferred(delay) => {
                 let delay = if *delay > 0.0 { *delay } else { 60.0 };
+                self.delayed_until = self.delayed_until.max(now + delay);
                 self.min_rpc_time = self.min_rpc_time.max(now + delay);
             }
-            Step::Update => self.min_rpc_time = 0.0,
+            // What the scheduler has asked for stands.
+            Step::Update => self.min_rpc_time = self.delayed_until,
         }
     }
 }

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use brasserie_common::work_overview::{Asks, WorkWish};
 use brasserie_common::{
-    CallOutcome, Health, Processor, ReportedStatus, ServiceAddress, WorkReply, WorkRequest,
-    WorkVerdict,
+    CallOutcome, Health, Principal, Processor, ReportedStatus, RequestId, ServiceAddress,
+    WorkReply, WorkRequest, WorkVerdict,
 };
 
-use crate::effect::{CallReply, Effect, Reply};
-use crate::work_fetch::{AssociationIndex, Profile};
+use crate::effect::{CallReply, Effect, Refusal, Reply};
+use crate::work_fetch::Profile;
 use crate::worker::rig::*;
 use crate::{Event, WorkFetch};
 
@@ -243,17 +244,118 @@ fn a_worker_that_drains_asks_for_nothing() {
     assert_eq!(rig.work_requests.len(), asked);
 }
 
+/// The operator wants the scheduler at this port to be asked for work, or all.
+pub(super) fn fetch_work(port: Option<u16>) -> Event {
+    Event::FetchWork {
+        request: RequestId(9),
+        from: Principal::Own,
+        scheduler: port.map(|port| ServiceAddress {
+            host: "scheduler".into(),
+            port,
+        }),
+    }
+}
+
+/// What an operator is told who wants the scheduler at this port, or all, to be asked.
+fn wish(rig: &mut Rig, port: Option<u16>) -> Result<Vec<WorkWish>, Refusal> {
+    let replies = rig.hear(fetch_work(port)).into_iter().filter_map(|effect| {
+        let Effect::Reply { reply, .. } = effect else {
+            return None;
+        };
+        Some(reply.map(|reply| match reply {
+            Reply::WorkWishes(wishes) => wishes,
+            other => panic!("{other:?}"),
+        }))
+    });
+    let [reply] = <[_; 1]>::try_from(replies.collect::<Vec<_>>()).expect("one answer");
+    reply
+}
+
+/// The only one, and when its scheduler is asked.
+fn only_wish(rig: &mut Rig) -> (Vec<String>, Asks) {
+    let wishes = wish(rig, None).expect("it fetches work");
+    let [wish] = <[_; 1]>::try_from(wishes).expect("one scheduler");
+    (wish.ended, wish.asks)
+}
+
 #[test]
-fn the_operator_wants_it_now() {
+fn the_operator_ends_what_the_worker_waits_for_of_its_own_accord() {
     let mut rig = rig();
     answer(&mut rig, WorkVerdict::NoWork);
     rig.wait(500);
     answer(&mut rig, WorkVerdict::NoWork);
     let asked = rig.work_requests.len();
-    let association = AssociationIndex::FIRST;
-    rig.hear(Event::FetchWork { association });
+    let (ended, asks) = only_wish(&mut rig);
+    assert_eq!(asks, Asks::Now);
+    assert!(
+        matches!(&ended[..], [pair] if pair.starts_with("CPU: backed off, ")),
+        "{ended:?}"
+    );
     rig.wait(500);
     assert_eq!(rig.work_requests.len(), asked + 1);
+    // That it is asked for a wish alone backs nothing off again.
+    let (ended, asks) = only_wish(&mut rig);
+    assert!(ended.is_empty(), "{ended:?}");
+    let under_way = matches!(&asks, Asks::Later { left: None, why } if why.contains("is not answered: it is asked again"));
+    assert!(under_way, "{asks:?}");
+}
+
+#[test]
+fn the_operator_does_not_end_what_the_scheduler_has_asked_for() {
+    let mut rig = rig();
+    answer_with_delay(&mut rig, WorkVerdict::Deferred, Duration::from_secs(30));
+    let asked = rig.work_requests.len();
+    rig.wait(10_000);
+    let (ended, asks) = only_wish(&mut rig);
+    assert!(ended.is_empty(), "{ended:?}");
+    let Asks::Later {
+        left: Some(left),
+        why,
+    } = asks
+    else {
+        panic!("{asks:?}");
+    };
+    assert_eq!(why, "requested by the scheduler");
+    assert_eq!(left, Duration::from_secs(20));
+    rig.wait(19_000);
+    assert_eq!(rig.work_requests.len(), asked);
+    rig.wait(1_500);
+    assert_eq!(rig.work_requests.len(), asked + 1);
+}
+
+#[test]
+fn the_operator_hears_why_nobody_is_asked() {
+    let named = wish(&mut rig(), Some(1)).expect("it has this one");
+    assert_eq!(named.len(), 1);
+    let refused = wish(&mut rig(), Some(2)).expect_err("it has no such scheduler");
+    assert_eq!(
+        refused.message,
+        "it has no scheduler at scheduler:2; it has scheduler:1"
+    );
+    let refused = wish(&mut Rig::joined(), None).expect_err("it takes what it is sent");
+    assert!(
+        refused.message.contains("--work-fetch"),
+        "{}",
+        refused.message
+    );
+    let mut old = rig();
+    let call = old.work_requests[0].0;
+    old.completed(call.0, CallOutcome::Done(CallReply::NoSuchCall));
+    let never = |rig: &mut Rig| match only_wish(rig) {
+        (ended, Asks::Never { why }) if ended.is_empty() => why,
+        other => panic!("{other:?}"),
+    };
+    assert!(never(&mut old).contains("takes no requests"));
+    let mut draining = rig();
+    draining.hear(Event::Drain);
+    assert!(never(&mut draining).contains("drains"));
+    // Whoever has never answered is asked as soon as it does.
+    let mut alone = Rig::with(|options| {
+        options.work_fetch = Some(WorkFetch::new(Profile::CLUSTER, 1));
+    });
+    let asks = only_wish(&mut alone).1;
+    let later = matches!(&asks, Asks::Later { left: None, why } if why.contains("healthy"));
+    assert!(later, "{asks:?}");
 }
 
 #[test]

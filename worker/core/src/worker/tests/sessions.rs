@@ -7,8 +7,9 @@ use brasserie_common::{
 };
 
 use crate::effect::{Call, CallReply, Effect, Goes, Reply};
-use crate::work_fetch::{AssociationIndex, Profile};
+use crate::work_fetch::Profile;
 use crate::worker::rig::*;
+use crate::worker::tests::fetching::fetch_work;
 use crate::{Event, WorkFetch};
 
 /// Ends wait, and not for long.
@@ -155,8 +156,7 @@ fn whatever_else_the_scheduler_is_talked_to_for_takes_them_along() {
         ("a question", |rig| rig.notify(1, 1, vec![task("n1", 1)])),
         ("a kill that comes too late", |rig| rig.kill(1, "n1", 1)),
         ("a request for work", |rig| {
-            let association = AssociationIndex::FIRST;
-            rig.hear(Event::FetchWork { association });
+            rig.hear(fetch_work(None));
             rig.wait(500)
         }),
         ("drain", |rig| rig.hear(Event::Drain)),
@@ -261,8 +261,7 @@ fn the_job_says_or_else_the_profile() {
 fn who_takes_no_requests_is_told_at_once() {
     let mut rig = busy(lazy());
     ended(&mut rig, 1);
-    let association = AssociationIndex::FIRST;
-    rig.hear(Event::FetchWork { association });
+    rig.hear(fetch_work(None));
     rig.wait(500);
     // On its way when the answer comes.
     assert_eq!(told(&ended(&mut rig, 2)), []);

@@ -16,8 +16,8 @@ use crate::effect::{Call, Effect, ExitReason, Goodbye};
 use crate::work_fetch::Profile;
 use crate::worker::rig::*;
 use crate::{
-    Association, AssociationIndex, AssociationOptions, Event, LifeStage, Options, RunTask,
-    WorkFetch,
+    Association, AssociationIndex, AssociationOptions, Event, LifeStage, MemberList, Options,
+    RunTask, WorkFetch,
 };
 
 const X: AssociationIndex = AssociationIndex(0);
@@ -65,6 +65,7 @@ impl Pair {
                 machine_lock: lock(2),
                 share: 0.0,
                 members: Vec::new(),
+                list: MemberList::Fixed,
             });
             change(options);
         });
@@ -193,7 +194,7 @@ impl Pair {
                     self.rig.heartbeat_answered(id.0, n, 1, state)
                 }
                 (Some(_), Call::UpdateStatus { .. }) => self.rig.acknowledge(id.0),
-                (Some(_), Call::RequestWork { .. }) => Vec::new(),
+                (Some(_), Call::RequestWork { .. } | Call::ReadMembers) => Vec::new(),
             });
         }
         left

@@ -1,7 +1,7 @@
 //! For how much one is asked.
 
 use super::super::{Demand, PairReason};
-use super::rig::{A, B, CARDS, CPU, Scene, types};
+use super::rig::{A, B, CARDS, CPU, Scene};
 
 /// Four CPUs that are busy for five seconds, which is less than is wanted.
 fn scene() -> Scene {
@@ -180,21 +180,4 @@ fn limits_of_jobs_alone_say_nothing_of_those_of_others() {
         (demand.secs, demand.instances, demand.idle),
         (7.0, 0.0, 4.0)
     );
-}
-
-#[test]
-fn what_would_idle_can_be_asked_for_alone() {
-    let mut scene = Scene::new(4, &[1]);
-    scene.saturate(CPU, 5.0);
-    scene.pair(A, CPU).used_by_all = 4.0;
-    let request = scene.survey().choose().unwrap();
-    assert_eq!(types(&request), [0, 1]);
-    assert!(request.asks_for_instances());
-    let only = request.only_instances(&scene.processors).unwrap();
-    assert_eq!(types(&only), [1]);
-    scene.saturate(CARDS, 5.0);
-    scene.pair(A, CARDS).used_by_all = 1.0;
-    let request = scene.survey().choose().unwrap();
-    assert!(!request.asks_for_instances());
-    assert_eq!(request.only_instances(&scene.processors), None);
 }

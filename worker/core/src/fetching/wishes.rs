@@ -1,0 +1,78 @@
+//! An operator who wants schedulers to be asked for work at once.
+
+use brasserie_common::work_overview::{Asks, WorkWish};
+use brasserie_common::{RefusalCode, ServiceAddress, Time};
+
+use super::{Fetching, NO_REQUESTS};
+use crate::association::Association;
+use crate::effect::Refusal;
+use crate::suicide::Life;
+
+/// For people.
+const ENDING: &str = "the worker takes no more work for it: it drains, or ends";
+
+impl Fetching {
+    /// Has this scheduler, or all, asked as soon as they may be, and says when that is.
+    pub(crate) fn wish(
+        &mut self,
+        now: Time,
+        associations: &[Association],
+        scheduler: Option<&ServiceAddress>,
+    ) -> Result<Vec<WorkWish>, Refusal> {
+        let is_meant =
+            |one: &&Association| scheduler.is_none_or(|at| one.whereabouts.members().contains(at));
+        let meant: Vec<&Association> = associations.iter().filter(is_meant).collect();
+        if let (Some(scheduler), true) = (scheduler, meant.is_empty()) {
+            return Err(unknown(associations, scheduler));
+        }
+        let standings = self.standings(associations);
+        let mut wishes = Vec::with_capacity(meant.len());
+        for one in meant {
+            let takes_requests = self.takes_requests.get(one.index.0) == Some(&true);
+            let never = match (one.life == Life::Running, takes_requests) {
+                (true, true) => None,
+                (false, _) => Some(ENDING),
+                (true, false) => Some(NO_REQUESTS),
+            };
+            let (ended, asks) = match never {
+                Some(why) => {
+                    let why = why.to_owned();
+                    (Vec::new(), Asks::Never { why })
+                }
+                None => {
+                    let ended = self.fetcher.update(now, one.index);
+                    let standing = standings.get(one.index.0).copied().unwrap_or_default();
+                    (ended, self.fetcher.asks(now, one.index, standing))
+                }
+            };
+            wishes.push(WorkWish {
+                members: one.whereabouts.members().to_vec(),
+                ended,
+                asks,
+            });
+        }
+        Ok(wishes)
+    }
+}
+
+/// Of a worker that asks nobody.
+pub(crate) fn fetches_none() -> Refusal {
+    Refusal {
+        code: RefusalCode::Unspecified,
+        message: "it takes what it is sent and asks for nothing; to have it ask for work, start it with `--work-fetch`".to_owned(),
+    }
+}
+
+fn unknown(associations: &[Association], scheduler: &ServiceAddress) -> Refusal {
+    let known = associations
+        .iter()
+        .flat_map(|one| one.whereabouts.members());
+    let known: Vec<String> = known.map(ToString::to_string).collect();
+    Refusal {
+        code: RefusalCode::Unspecified,
+        message: format!(
+            "it has no scheduler at {scheduler}; it has {}",
+            known.join(", ")
+        ),
+    }
+}

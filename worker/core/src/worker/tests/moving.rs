@@ -1,0 +1,134 @@
+//! A scheduler that has several addresses, and one that is not where it was.
+
+use brasserie_common::{CallOutcome, Health, ServiceAddress};
+
+use crate::effect::CallReply;
+use crate::work_fetch::Profile;
+use crate::worker::rig::*;
+use crate::worker::tests::fetching::fetch_work;
+use crate::{MemberList, WorkFetch};
+
+fn members(ports: &[u16]) -> Vec<ServiceAddress> {
+    let member = |port: &u16| ServiceAddress {
+        host: "scheduler".into(),
+        port: *port,
+    };
+    ports.iter().map(member).collect()
+}
+
+/// Whose scheduler's members are in a file.
+fn rig(ports: &[u16], work_fetch: Option<WorkFetch>) -> Rig {
+    let rig = Rig::with(|options| {
+        options.work_fetch = work_fetch;
+        let own = &mut options.associations[0];
+        own.members = members(ports);
+        own.list = MemberList::Read {
+            called: "@list".to_owned(),
+        };
+    });
+    rig.join()
+}
+
+/// The ports where heartbeats and statuses go.
+fn ports(rig: &Rig) -> (u16, u16) {
+    let port = |at: Option<&ServiceAddress>| at.expect("somebody is known").port;
+    let own = rig.own();
+    (port(own.hears_heartbeats()), port(own.hears_statuses()))
+}
+
+/// The next heartbeat, which fails.
+fn miss(rig: &mut Rig) {
+    let before = rig.beats.len();
+    while rig.beats.len() == before {
+        rig.wait(500);
+    }
+    rig.completed(rig.last_beat(), not_sent());
+}
+
+/// The only question who the members are, since the last one.
+fn asked_who(rig: &mut Rig) -> u64 {
+    let asked = std::mem::take(&mut rig.list_readings);
+    let [call] = <[_; 1]>::try_from(asked).expect("one question");
+    call.0
+}
+
+fn told(rig: &mut Rig, call: u64, ports: &[u16]) {
+    let members = CallReply::Members(members(ports));
+    rig.completed(call, CallOutcome::Done(members));
+}
+
+#[test]
+fn the_next_member_hears_heartbeats_when_one_does_not_answer() {
+    let mut rig = rig(&[1, 2], None);
+    assert_eq!(ports(&rig), (1, 1));
+    miss(&mut rig);
+    assert!(rig.list_readings.is_empty(), "one is left to be tried");
+    rig.wait(1_500);
+    // Statuses are for the scheduler that has answered, until another member does.
+    assert_eq!(ports(&rig), (2, 1));
+    rig.heartbeat_answered(rig.last_beat(), 1, 1, Health::Healthy);
+    assert_eq!(ports(&rig), (2, 2));
+}
+
+#[test]
+fn a_scheduler_that_has_moved_is_found_on_its_list() {
+    let mut rig = rig(&[1], None);
+    miss(&mut rig);
+    let call = asked_who(&mut rig);
+    // Once at a time, however many heartbeats fail meanwhile.
+    miss(&mut rig);
+    assert!(rig.list_readings.is_empty());
+    told(&mut rig, call, &[7]);
+    rig.wait(1_500);
+    assert_eq!(ports(&rig), (7, 7));
+    rig.heartbeat_answered(rig.last_beat(), 1, 1, Health::Healthy);
+    assert_eq!(rig.own().heartbeat_trouble(), None);
+}
+
+#[test]
+fn a_list_that_cannot_be_read_changes_nothing_and_is_read_again() {
+    let mut rig = rig(&[1], None);
+    let failures: [fn(&mut Rig, u64); 3] = [
+        |rig, call| drop(rig.completed(call, not_sent())),
+        |rig, call| told(rig, call, &[]),
+        // Nothing comes of it for too long.
+        |rig, call| {
+            rig.wait(10_000);
+            told(rig, call, &[9]);
+        },
+    ];
+    for fail in failures {
+        miss(&mut rig);
+        let call = asked_who(&mut rig);
+        fail(&mut rig, call);
+        rig.list_readings.clear();
+        assert_eq!(ports(&rig).0, 1);
+    }
+}
+
+#[test]
+fn requests_for_work_that_fail_and_fail_have_the_list_read_too() {
+    let work_fetch = WorkFetch::new(Profile::CLUSTER, 1);
+    let mut rig = rig(&[1], Some(work_fetch));
+    rig.wait(500);
+    // An operator spares a test the backoffs between.
+    for _ in 0..10 {
+        assert!(rig.list_readings.is_empty());
+        let call = rig.work_requests.last().expect("it has asked").0;
+        rig.completed(call.0, not_sent());
+        rig.hear(fetch_work(None));
+        rig.wait(20);
+    }
+    let call = asked_who(&mut rig);
+    let asked = rig.work_requests.len();
+    rig.wait(1_000);
+    assert_eq!(rig.work_requests.len(), asked, "nobody is asked before");
+    // Whoever is new is asked at once.
+    told(&mut rig, call, &[7]);
+    rig.wait(20);
+    assert_eq!(rig.work_requests.len(), asked + 1);
+    // A reading that fails is a failure as another, and the old list goes on.
+    let call = rig.work_requests.last().expect("it has asked").0;
+    rig.completed(call.0, not_sent());
+    assert_eq!(ports(&rig).0, 1, "heartbeats are answered there");
+}
