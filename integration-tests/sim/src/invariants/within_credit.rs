@@ -1,4 +1,4 @@
-//! Law `within_credit`: A worker that has asked for work is sent tasks only for the newest request of its association, as long as that is good: one that may wait there while seconds or instances of its type are left, any other while idle instances are. Each takes off what it uses, so does what was on its way when the request came, and nothing gives any back but the end of a run, which leaves idle what it took, if the worker wants that.
+//! Law `within_credit`: A worker that asks for work, or says that it will, is sent tasks only for the newest request of its association, as long as that is good: one that may wait there while seconds or instances of its type are left, any other while idle instances are. Each takes off what it uses, so does what was on its way when the request came, and nothing gives any back but the end of a run, which leaves idle what it took, if the worker wants that.
 //!
 //! Source: C1 to C4 of work fetch. No credit outlives its association, its scheduler, or a moment at which the worker was not HEALTHY
 
@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use brasserie_common::work::DEFAULT_ESTIMATE;
+use brasserie_common::worker::Supply;
 use brasserie_common::{
     Health, InvocationId, Processor, SchedulerId, Time, WorkDemand, WorkRequestSeq, WorkTerms,
     WorkVerdict, WorkerId,
@@ -14,6 +15,7 @@ use brasserie_common_config::PhysicalKind;
 
 use super::{Law, Violation};
 use crate::event_log::{Fact, Happening, RejectionKind, Run, TaskId, WantedCards};
+use crate::hosts::worker::WorkerHost;
 use crate::model::drift;
 use crate::model::runs::Runs;
 use crate::view::World;
@@ -108,6 +110,35 @@ struct Credit {
     ends: Option<&'static str>,
 }
 
+impl Credit {
+    /// Whether something may be sent for this request, or why not.
+    fn check(
+        &self,
+        when: Time,
+        request: Option<WorkRequestSeq>,
+        world: &World<'_>,
+    ) -> Result<(), String> {
+        let newest = self.seq.0;
+        if request != Some(self.seq) {
+            return Err(format!("for {request:?}, and the newest is {newest}"));
+        }
+        if let Some(why) = self.is_over {
+            return Err(format!("for request {newest}, and {why}"));
+        }
+        let longest = drift::at_most(world, self.linger.max(OPEN)) + SLACK;
+        match when > self.heard + longest {
+            true => Err(format!("for request {newest}, whose time is over")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Whether it says so in its heartbeats, if it is there.
+fn asks_for_work(world: &World<'_>, worker: WorkerId) -> bool {
+    let mut there = world.workers.iter().filter_map(WorkerHost::core);
+    there.any(|own| own.description().id == worker && own.description().supply == Supply::AsAsked)
+}
+
 /// A run as a piece of work.
 #[derive(Clone, Debug)]
 struct Piece {
@@ -133,7 +164,7 @@ impl Law for WithinCredit {
     }
 
     fn statement(&self) -> &'static str {
-        "A worker that has asked for work is sent tasks only for the newest request of its association, as long as that is good: one that may wait there while seconds or instances of its type are left, any other while idle instances are. Each takes off what it uses, so does what was on its way when the request came, and nothing gives any back but the end of a run, which leaves idle what it took, if the worker wants that."
+        "A worker that asks for work, or says that it will, is sent tasks only for the newest request of its association, as long as that is good: one that may wait there while seconds or instances of its type are left, any other while idle instances are. Each takes off what it uses, so does what was on its way when the request came, and nothing gives any back but the end of a run, which leaves idle what it took, if the worker wants that."
     }
 
     fn observe(
@@ -353,6 +384,9 @@ impl WithinCredit {
             .any(|entry| entry.kind == PhysicalKind::GpuCard);
         let Some(credit) = self.credits.get_mut(&of) else {
             return match terms.request {
+                None if asks_for_work(world, of.1) => {
+                    broken("which asks for work, and has not yet".to_owned())
+                }
                 None => Ok(()),
                 Some(seq) => broken(format!(
                     "for request {}, of which it has not heard in this association",
@@ -360,19 +394,8 @@ impl WithinCredit {
                 )),
             };
         };
-        if terms.request != Some(credit.seq) {
-            let newest = credit.seq.0;
-            return broken(format!(
-                "for {:?}, and the newest is {newest}",
-                terms.request
-            ));
-        }
-        if let Some(why) = credit.is_over {
-            return broken(format!("for request {}, and {why}", credit.seq.0));
-        }
-        let longest = drift::at_most(world, credit.linger.max(OPEN)) + SLACK;
-        if when > credit.heard + longest {
-            return broken(format!("for request {}, whose time is over", credit.seq.0));
+        if let Err(why) = credit.check(when, terms.request, world) {
+            return broken(why);
         }
         if let Some(known) = credit.known.take().filter(|_| !looks_at_cards) {
             for task in self.runs.on_worker(of.0, of.1) {

@@ -74,7 +74,10 @@ impl LearnedStep {
 impl Worker {
     /// The types of processors that a task may count as, the first ones first: its cards, else the CPU. Whoever may use any cards may count
     /// as each model that there is.
-    fn processors_of<'a>(&'a self, cards: &'a CardNeed) -> impl Iterator<Item = Processor> + 'a {
+    pub(crate) fn processors_of<'a>(
+        &'a self,
+        cards: &'a CardNeed,
+    ) -> impl Iterator<Item = Processor> + 'a {
         let named = cards.models().next();
         let listed = &self.resources.cards;
         let is_new = |at: &usize| {

@@ -16,7 +16,6 @@ use proptest::prelude::*;
 
 use super::plain::{Asked, Key, Plain, PlainRun};
 use super::world::*;
-use crate::placement::credit::processor_of;
 use crate::placement::demands::Refusal;
 use crate::placement::resources::ResourceName;
 use crate::statuses::gate::Gate;
@@ -664,16 +663,19 @@ impl Pair {
             for id in engine.jobs() {
                 let (job, columns) = (&engine.jobs[id.index()], &engine.columns[id.index()]);
                 let demand = &engine.pool.demands[job.demand];
-                let found = plain.entry(processor_of(&demand.cards, worker));
-                let found = found.or_default();
-                if !job.can_run || columns.gate != Gate::Open {
-                    continue;
-                }
-                let ready = u64::from(columns.eligible);
-                found.ready += ready;
-                let refusal = worker.asked_for(&demand.work, &demand.cards);
-                if demand.late.contains(index.index()) || refusal == Some(Refusal::Late) {
-                    found.late += ready;
+                let ready = match job.can_run && columns.gate == Gate::Open {
+                    true => u64::from(columns.eligible),
+                    false => 0,
+                };
+                let allowances = worker.allowances.as_ref();
+                for processor in worker.processors_of(&demand.cards) {
+                    let refusal =
+                        allowances.and_then(|all| demand.work.refusal(all.of(&processor)));
+                    let found = plain.entry(processor).or_default();
+                    found.ready += ready;
+                    if demand.late.contains(index.index()) || refusal == Some(Refusal::Late) {
+                        found.late += ready;
+                    }
                 }
             }
             assert_eq!(engine.work_found(index), plain, "{}", worker.shard);
