@@ -207,8 +207,9 @@ impl Association {
     /// Whether it begins now or waits, or why it can do neither.
     pub(crate) fn admit(&self, machine: &Machine, task: &RunningTask) -> Result<Begin, Refusal> {
         let may_wait = self.may_wait(task);
-        if may_wait && !machine.queue.is_empty() {
-            // Not before those who came earlier; but what can never run here does not wait for it.
+        let others_wait = !machine.queue.is_empty() || machine.stopped() > 0;
+        if may_wait && others_wait {
+            // Not before those who came earlier, or were stopped for others; but what can never run here does not wait for it.
             return match self.can_begin(machine, task) {
                 Err(obstacle) if !obstacle.passes() => Err(obstacle.into_refusal(task)),
                 Err(_) | Ok(_) => self.let_wait(machine, task),

@@ -112,7 +112,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Of the association at this place: the first one's, or one that nobody else has.
+    /// The first one, or one of those that are behind it and that nobody else has.
     pub(crate) fn machine_lock_of(&self, at: usize) -> MachinePortLock {
         MachinePortLock {
             hostname: Arc::clone(&self.machine_lock.hostname),
@@ -151,11 +151,12 @@ impl WorkerDirectory {
             Some(number) if number.file == lock_file => number,
             Some(_) | None => LockNumber::draw(clock.seed(), lock_file),
         };
-        let last_start = before.map_or(i64::MIN, |b| b.last_start_time);
+        let last_start = before.as_ref().map_or(i64::MIN, |b| b.last_start_time);
+        let schedulers = before.map_or_else(Vec::new, |b| b.schedulers);
         let instances = Instances {
             file,
             dealt: Mutex::new(Dealt {
-                state: State::new(lock_number, last_start, boot, marker),
+                state: State::new(lock_number, last_start, boot, marker, schedulers),
                 at: clock.now(),
             }),
             clock,
@@ -203,6 +204,21 @@ impl WorkerDirectory {
 }
 
 impl Instances {
+    /// Which of the machine locks is for which of these schedulers, by [`Identity::machine_lock_of`]. Blocks for a disk sync if that is new.
+    pub(crate) fn lock_places(&self, called: &[String]) -> Result<Vec<usize>, DirectoryError> {
+        let mut dealt = self.dealt.lock();
+        let (places, schedulers) = state::lock_places(&dealt.state.schedulers, called);
+        if schedulers != dealt.state.schedulers {
+            let after = State {
+                schedulers,
+                ..dealt.state.clone()
+            };
+            after.store(&self.file)?;
+            dealt.state = after;
+        }
+        Ok(places)
+    }
+
     /// A new one at once, stored durably: for a worker that starts. Blocks for a disk sync.
     pub(crate) fn next(&self) -> Result<WorkerId, DirectoryError> {
         self.deal(&mut self.dealt.lock())

@@ -20,6 +20,8 @@ const MAX_BYTES: u64 = 64 * 1024;
 /// Beyond every real port: the number is an identity that nobody listens on.
 const FIRST_NUMBER: i32 = 65_536;
 const LOCK_FILE: &str = "lock";
+/// Schedulers whose locks are remembered: more than one worker may have.
+const MOST_LOCKS: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
@@ -29,6 +31,8 @@ pub(super) struct State {
     /// Void process ids and markers of earlier boots.
     pub boot_id: String,
     marker: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub schedulers: Vec<Option<String>>,
 }
 
 /// The number of the machine lock, and the file that it belongs to: in a copy of the directory the file is another one,
@@ -68,6 +72,7 @@ impl State {
         start_time: i64,
         boot_id: String,
         marker: Option<&Marker>,
+        schedulers: Vec<Option<String>>,
     ) -> Self {
         State {
             version: VERSION,
@@ -75,6 +80,7 @@ impl State {
             last_start_time: start_time,
             boot_id,
             marker: marker.map(|m| m.as_str().to_owned()),
+            schedulers,
         }
     }
 
@@ -129,6 +135,39 @@ impl State {
     pub(super) fn marker(&self) -> Option<Marker> {
         self.marker.as_deref().map(Marker::from_text)
     }
+}
+
+/// A lock for each of these schedulers: how many behind the first one. To one that was known before the worker is who it was, whatever else it
+/// works for now; one that is new at its place has moved, if nobody of that place is here. Gives whose each is now, too.
+pub(super) fn lock_places(
+    known: &[Option<String>],
+    called: &[String],
+) -> (Vec<usize>, Vec<Option<String>>) {
+    let found = |name: &String| known.iter().position(|one| one.as_ref() == Some(name));
+    let mut places: Vec<Option<usize>> = called.iter().map(found).collect();
+    let mut owners = known.to_vec();
+    owners.truncate(MOST_LOCKS);
+    for at in 0..called.len() {
+        if places[at].is_some() {
+            continue;
+        }
+        let is_used = |place: usize| places.contains(&Some(place));
+        let has_owner = |place: usize| owners.get(place).is_some_and(Option::is_some);
+        let mut free = (0..MOST_LOCKS).filter(|place| !is_used(*place) && !has_owner(*place));
+        let place = match is_used(at) {
+            false => at,
+            // Else of one that is not here.
+            true => (free.next())
+                .or_else(|| (0..MOST_LOCKS).find(|place| !is_used(*place)))
+                .unwrap_or(at),
+        };
+        places[at] = Some(place);
+        if owners.len() <= place {
+            owners.resize(place + 1, None);
+        }
+        owners[place] = Some(called[at].clone());
+    }
+    (places.into_iter().flatten().collect(), owners)
 }
 
 impl LockNumber {

@@ -137,6 +137,42 @@ fn every_association_has_a_lock_of_its_own_which_no_port_can_be() {
 }
 
 #[test]
+fn a_scheduler_keeps_its_lock_whatever_others_come_and_go() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let path = parent.path().join("w");
+    let places = |called: &[&str]| {
+        let called: Vec<String> = called.iter().map(|one| (*one).to_owned()).collect();
+        let directory = open(&path);
+        directory.instances().lock_places(&called).expect("stored")
+    };
+    assert_eq!(places(&["a"]), [0]);
+    assert_eq!(places(&["a", "b"]), [0, 1]);
+    assert_eq!(places(&["b", "a"]), [1, 0]);
+    assert_eq!(places(&["b"]), [1]);
+    // A new one gets none that another, which is away, may come back to.
+    assert_eq!(places(&["b", "c"]), [1, 2]);
+    assert_eq!(places(&["c", "a", "b"]), [2, 0, 1]);
+    // But who is new where another was is that one, somewhere else.
+    assert_eq!(places(&["moved", "b"]), [0, 1]);
+    assert_eq!(places(&["a", "b"]), [0, 1]);
+}
+
+#[test]
+fn locks_are_distinct_however_many_schedulers_there_have_been() {
+    let mut known = Vec::new();
+    for turn in 0..40 {
+        let called: Vec<String> = (0..16).map(|at| format!("s{}", turn * 11 + at)).collect();
+        let (places, after) = state::lock_places(&known, &called);
+        let distinct: std::collections::BTreeSet<usize> = places.iter().copied().collect();
+        assert_eq!((places.len(), distinct.len()), (16, 16));
+        assert!(after.len() <= 64 && distinct.iter().all(|place| *place < 64));
+        // And they stay.
+        assert_eq!(state::lock_places(&after, &called), (places, after.clone()));
+        known = after;
+    }
+}
+
+#[test]
 fn a_start_time_in_the_future_is_exceeded_without_waiting() {
     let parent = tempfile::tempdir().expect("a folder");
     let path = parent.path().join("w");
@@ -197,7 +233,7 @@ fn files_of_newer_or_other_programs_are_refused_by_name() {
         number: 6789,
         ..good
     };
-    State::new(low, 1, String::new(), None)
+    State::new(low, 1, String::new(), None, Vec::new())
         .store(&file)
         .expect("stored");
     assert!(WorkerDirectory::open(&path, None, Clock).is_err());

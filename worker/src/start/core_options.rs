@@ -12,7 +12,7 @@ use brasserie_worker_core::{AssociationOptions, MemberList, Options, WorkFetch};
 use super::{StartError, blocking};
 use crate::directory::{Identity, WorkerDirectory};
 use crate::memory;
-use crate::options::StartOptions;
+use crate::options::{SchedulerOptions, StartOptions};
 use crate::room::Seen;
 use crate::rpc::SchedulerClient;
 
@@ -25,11 +25,14 @@ pub(super) async fn core_options(
 ) -> Result<Options, StartError> {
     let others = options.schedulers.len() - 1;
     let instances = directory.instances();
-    let further = move || {
+    let called = options.schedulers.iter().map(SchedulerOptions::called);
+    let called: Vec<String> = called.collect();
+    let own = move || {
         let further = (0..others).map(|_| instances.next());
-        Ok(further.collect::<Result<Vec<_>, _>>()?)
+        let further = further.collect::<Result<Vec<_>, _>>()?;
+        Ok((further, instances.lock_places(&called)?))
     };
-    let further = blocking(further).await?;
+    let (further, locks) = blocking(own).await?;
     let identity = directory.identity();
     let seed = identity.instance.0.rand.cast_unsigned();
     let work_fetch = match options.work_fetch.for_core(seed) {
@@ -42,13 +45,13 @@ pub(super) async fn core_options(
     };
     Ok(Options {
         work_fetch,
-        ..described(options, (identity, &further), address, usable)?
+        ..described(options, (identity, &further, &locks), address, usable)?
     })
 }
 
 fn described(
     options: &StartOptions,
-    (identity, further): (&Identity, &[WorkerId]),
+    (identity, further, locks): (&Identity, &[WorkerId], &[usize]),
     address: SocketAddr,
     usable: UsablePhysicalResources,
 ) -> Result<Options, StartError> {
@@ -62,12 +65,11 @@ fn described(
         .map(absolute)
         .transpose()?;
     let instances = iter::once(&identity.instance).chain(further);
-    let associations = options.schedulers.iter().zip(instances);
-    let associations = associations.enumerate();
-    let associations = associations.map(|(at, (scheduler, id))| AssociationOptions {
+    let associations = options.schedulers.iter().zip(instances).zip(locks);
+    let associations = associations.map(|((scheduler, id), lock)| AssociationOptions {
         shard: scheduler.shard.clone(),
         id: *id,
-        machine_lock: identity.machine_lock_of(at),
+        machine_lock: identity.machine_lock_of(*lock),
         share: scheduler.share,
         members: scheduler.members.clone(),
         list: match &scheduler.list {

@@ -74,6 +74,19 @@ fn a_near_deadline_takes_the_place_of_what_runs_and_gives_it_back() {
 }
 
 #[test]
+fn who_comes_between_two_choices_does_not_take_the_place_of_who_was_stopped() {
+    let mut rig = preempted();
+    // It makes the worker choose, and is gone again.
+    rig.run(long("short", 3));
+    rig.kill(1, "short", 3);
+    let ended = rig.end("urgent", 2, ReportedStatus::done());
+    let come = rig.run(long("late", 4));
+    let done = [done_to_tasks(&ended), done_to_tasks(&come)].concat();
+    let chosen = done_to_tasks(&rig.wait(100));
+    assert_eq!([done, chosen].concat(), ["resume long"]);
+}
+
+#[test]
 fn nothing_stops_without_the_flag() {
     let mut rig = rig(Preemption::Off);
     rig.run(long("long", 1));
