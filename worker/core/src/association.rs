@@ -280,7 +280,7 @@ impl Association {
             return;
         }
         let call = Call::Heartbeat {
-            worker: Box::new(self.description.clone()),
+            worker: Box::new(self.described_on(turn.machine)),
             worker_set: self.worker_set(),
             goodbye,
         };

@@ -1,12 +1,31 @@
 //! The cards that tasks were given, or want, against those that the machine has and what runs on them.
 
 use brasserie_common::sabotage::{self, Sabotage};
-use brasserie_common::{CardConflict, CardUse, CardsWanted, GpuShare, RunningTask};
+use brasserie_common::{
+    CardConflict, CardUse, CardsWanted, GpuShare, RunningTask, WorkerDescription,
+};
 
 use crate::association::Association;
 use crate::machine::Machine;
 
 impl Association {
+    /// A scheduler that chooses cards knows of its own tasks only: it is not told of those that tasks of others have, which it would choose
+    /// in vain again and again.
+    pub(crate) fn described_on(&self, machine: &Machine) -> WorkerDescription {
+        let mut description = self.description.clone();
+        let has_others = self.options.associations.len() > 1;
+        if has_others && self.options.work_fetch.is_none() {
+            let mut own = CardUse::default();
+            for (_, task) in self.tasks.iter().filter(|(_, task)| task.is_live()) {
+                own.take(&task.running.gpus);
+            }
+            let is_free = |device: &str| machine.card_use().free(device) == own.free(device);
+            let cards = &mut description.usable.gpus;
+            cards.retain(|card| is_free(&card.pci_bus_id));
+        }
+        description
+    }
+
     /// The cards with which a task can begin now. If its scheduler has chosen them, it has by what it knows; what really runs is known
     /// here. If the two differ, as after a card has failed, the task is none the worse for it: it may run elsewhere, or later.
     pub(crate) fn cards_for(
