@@ -34,9 +34,10 @@ impl Scheduler {
         }
     }
 
-    /// Why it gets no task just now, as what follows its name.
+    /// Why one that asks for work gets no task just now, as what follows its name. Of others it is said how many there are.
     pub(crate) fn why_not_ready(&self, now: Time, shard: &Shard) -> Option<String> {
-        let worker = self.workers().get(shard)?;
+        let worker = self.workers().get(shard);
+        let worker = worker.filter(|worker| worker.credits.are_used())?;
         if let Some(what) = self.what_it_waits_for(now, worker) {
             return Some(format!("waits {what}"));
         }
