@@ -320,6 +320,11 @@ pub struct StoredStatus {
 }
 
 impl StoredStatus {
+    /// It was not the task that failed.
+    pub fn is_incomplete_backoff(&self) -> bool {
+        self.bits == INCOMPLETE_BACKOFF
+    }
+
     pub fn is_done(&self) -> bool {
         self.bits.has(StatusBits::DONE)
     }

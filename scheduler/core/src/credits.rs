@@ -21,6 +21,7 @@ mod amounts;
 mod answer;
 mod known;
 mod policy;
+mod request;
 mod shape;
 mod spending;
 mod turns;
@@ -34,11 +35,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use brasserie_common::sabotage::{self, Sabotage};
-use brasserie_common::work::{MAX_KNOWN_TASKS, MAX_PROCESSOR_TYPES};
+use brasserie_common::work::MAX_KNOWN_TASKS;
 use brasserie_common::worker::Supply;
 use brasserie_common::{
-    CardChoice, InvocationId, KnownTask, Processor, Time, WorkReply, WorkRequest, WorkRequestSeq,
-    WorkVerdict,
+    CardChoice, InvocationId, Processor, Time, WorkReply, WorkRequest, WorkRequestSeq, WorkVerdict,
 };
 
 pub use amounts::{Class, Piece};
@@ -430,112 +430,5 @@ impl Credits {
     /// How many runs were missing in lists that must name them.
     pub fn violations(&self) -> u64 {
         self.violations
-    }
-}
-
-impl Request {
-    fn new(now: Time, policy: &Policy, request: &WorkRequest) -> Self {
-        let mut types: Vec<OfType> = Vec::new();
-        let mut processors = 0.0;
-        for demand in request.demands.iter().take(MAX_PROCESSOR_TYPES) {
-            if types.iter().any(|t| t.processor == demand.processor) {
-                continue;
-            }
-            let amounts = Amounts::of(demand);
-            processors += amounts.there
-                * match demand.processor {
-                    Processor::Cpu => 1.0,
-                    Processor::Cards(_) => policy.card_weight,
-                };
-            types.push(OfType {
-                processor: demand.processor.clone(),
-                wanted: match amounts.are_left() {
-                    true => Wanted::Something,
-                    false => Wanted::Nothing,
-                },
-                amounts,
-                granted: 0,
-                verdict: None,
-                apps: Apps::Some,
-            });
-        }
-        Request {
-            seq: request.seq,
-            at: now,
-            types,
-            request_delay: policy.request_delay(Duration::ZERO),
-            deferred_delay: DEFERRED_DELAY,
-            linger: request.linger.min(policy.max_linger),
-            // A float cast saturates, which is what a limit should do. More could not be listed.
-            tasks_left: ((policy.tasks_per_processor * processors).ceil() as u32)
-                .min(MAX_KNOWN_TASKS as u32),
-            workload: None,
-            explains_delay: false,
-            cards: request.cards,
-            stage: Stage::Open,
-        }
-    }
-
-    fn good_until(&self) -> Option<Time> {
-        match self.stage {
-            Stage::Open => Some(self.at + MAX_OPEN),
-            Stage::Lingering(until) => Some(until),
-            Stage::Over => None,
-        }
-    }
-
-    /// A limit itself is still good.
-    fn is_good(&self, now: Time) -> bool {
-        self.good_until().is_some_and(|until| now <= until)
-    }
-
-    /// How long ago it came.
-    fn age(&self, now: Time) -> Duration {
-        now.since(self.at)
-    }
-
-    fn of(&self, processor: &Processor) -> Option<&OfType> {
-        self.types.iter().find(|t| t.processor == *processor)
-    }
-
-    fn of_mut(&mut self, processor: &Processor) -> Option<&mut OfType> {
-        self.types.iter_mut().find(|t| t.processor == *processor)
-    }
-
-    fn charge(&mut self, piece: &Piece<'_>) {
-        if let Some(of_type) = self.of_mut(piece.processor()) {
-            of_type.amounts.spend(piece, Duration::ZERO);
-            if of_type.wanted == Wanted::Something && !of_type.amounts.are_left() {
-                of_type.wanted = Wanted::Coming;
-            }
-        }
-    }
-
-    fn count(&mut self, now: Time, run: (InvocationId, &Piece<'_>), told: Option<&KnownTask>) {
-        let workload = self.workload.as_mut();
-        if workload.is_some_and(|workload| workload.count(now, run, told) == Room::Over) {
-            self.workload = None;
-        }
-    }
-
-    /// It is not looked at.
-    fn defer(&mut self, delay: Duration) {
-        let delay = match delay.is_zero() {
-            true => DEFERRED_DELAY,
-            false => delay,
-        };
-        (self.request_delay, self.deferred_delay) = (delay, delay);
-        self.end();
-        if sabotage::on(Sabotage::CreditOfWhatIsPutOff) {
-            self.stage = Stage::Lingering(self.at + self.linger);
-        }
-    }
-
-    fn end(&mut self) {
-        self.stage = Stage::Over;
-        self.workload = None;
-        for of_type in &mut self.types {
-            of_type.verdict.get_or_insert(WorkVerdict::Deferred);
-        }
     }
 }

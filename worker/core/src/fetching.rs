@@ -5,27 +5,26 @@ use std::time::Duration;
 
 use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common::{
-    CallId, CallOutcome, CardChoice, JobName, KnownTask, Processor, ReportPolicy, RunningTask,
-    SchedulerId, ServiceAddress, TaskKey, Time, WallTime, WorkReply, WorkRequest, WorkRequestSeq,
-    WorkerId,
+    CallId, JobName, Processor, ReportPolicy, RunningTask, SchedulerId, ServiceAddress, TaskKey,
+    Time, WallTime, WorkReply, WorkRequestSeq, WorkerId,
 };
 
 use self::scene::{is_absent, scene, unreported};
 use crate::association::Association;
 use crate::config::{MemberList, Options, WorkFetch};
-use crate::effect::{Call, CallReply};
 use crate::jobs::Jobs;
 use crate::outbox::Turn;
 use crate::piece::Piece;
 use crate::whereabouts::Reader;
 use crate::work_fetch::{
     Association as Terms, AssociationIndex, CheckEvent, Fetcher, ListReason, Overview,
-    ProcessorKind, Processors, Request, RpcReason, Saved, SavedScheduler, SavedState, Setup, Step,
-    Task, TaskEnd, TaskNumber,
+    ProcessorKind, Processors, RpcReason, Saved, SavedScheduler, SavedState, Setup, Step, Task,
+    TaskEnd, TaskNumber,
 };
 
 mod choosing;
 mod scene;
+mod talks;
 mod wishes;
 
 use choosing::pause_after;
@@ -52,7 +51,7 @@ pub(crate) struct Fetching {
     /// Who each association was with when it was looked last.
     met: Vec<Met>,
     /// By association; one that does not is asked again when it is another instance.
-    takes_requests: Vec<bool>,
+    takes_requests: Vec<Takes>,
     calls: BTreeMap<CallId, Asking>,
     /// Of the tasks that wait: instances times milliseconds, by type.
     backlog: BTreeMap<Processor, u64>,
@@ -69,6 +68,37 @@ struct Met {
     is_absent: bool,
     /// The last one that there was.
     scheduler: Option<SchedulerId>,
+}
+
+/// Whether requests for work are known to a scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Takes {
+    Requests,
+    /// So many of its members have said in a row that they do not know the call. Others may be newer.
+    NoneOf(usize),
+    Nothing,
+}
+
+impl Takes {
+    fn any(self) -> bool {
+        match self {
+            Takes::Requests | Takes::NoneOf(_) => true,
+            Takes::Nothing => false,
+        }
+    }
+
+    /// One more of so many does not know the call.
+    fn is_unknown_to_one_of(&mut self, members: usize) {
+        let before = match *self {
+            Takes::Requests => 0,
+            Takes::NoneOf(before) => before,
+            Takes::Nothing => return,
+        };
+        *self = match before + 1 >= members {
+            true => Takes::Nothing,
+            false => Takes::NoneOf(before + 1),
+        };
+    }
 }
 
 /// A call on its way.
@@ -109,7 +139,7 @@ impl Fetching {
         Fetching {
             addresses,
             met: vec![Met::default(); setup.associations.len()],
-            takes_requests: vec![true; setup.associations.len()],
+            takes_requests: vec![Takes::Requests; setup.associations.len()],
             fetcher: Fetcher::new(setup, now, &saved),
             card_weight: work_fetch.card_weight,
             jobs,
@@ -168,6 +198,11 @@ impl Fetching {
         self.fetcher.task_ended(now, &task, end);
     }
 
+    /// It was refused for the moment.
+    pub(crate) fn refused(&mut self, of: AssociationIndex) {
+        self.fetcher.task_refused(of);
+    }
+
     /// Its scheduler knows its end.
     pub(crate) fn gone(&mut self, of: AssociationIndex, piece: &Piece) {
         self.fetcher.task_gone(of, piece.number);
@@ -203,8 +238,8 @@ impl Fetching {
     pub(crate) fn report_policy(&self, of: AssociationIndex, task: &RunningTask) -> ReportPolicy {
         let own = self.fetcher.profile().report;
         match self.takes_requests.get(of.0) {
-            Some(true) => task.work.report.unwrap_or(own),
-            Some(false) | None => ReportPolicy::Immediate,
+            Some(takes) if takes.any() => task.work.report.unwrap_or(own),
+            Some(_) | None => ReportPolicy::Immediate,
         }
     }
 
@@ -219,6 +254,7 @@ impl Fetching {
         request_delay: Option<Duration>,
     ) {
         if let Some(reply) = work {
+            self.takes_requests[of.0] = Takes::Requests;
             self.fetcher.heartbeat_says(now, of, reply);
         }
         self.fetcher.heartbeat_answered(now, of, request_delay);
@@ -234,56 +270,6 @@ impl Fetching {
         self.fetcher.list_read(now, of, read);
     }
 
-    /// Takes the outcome of a call, if it is one of these.
-    pub(crate) fn call_completed(
-        &mut self,
-        now: Time,
-        call: CallId,
-        outcome: &CallOutcome<CallReply>,
-    ) -> bool {
-        let Some(asking) = self.calls.remove(&call) else {
-            return false;
-        };
-        match outcome {
-            CallOutcome::Done(CallReply::Work(reply)) if reply.seq == asking.seq => {
-                self.fetcher.answered(now, asking.association, reply);
-            }
-            // Of another request it says nothing, and of this one nothing will be said any more.
-            CallOutcome::Done(CallReply::Work(_)) => self.failed(now, asking),
-            CallOutcome::Done(CallReply::NoSuchCall) => {
-                if let Some(takes) = self.takes_requests.get_mut(asking.association.0) {
-                    *takes = false;
-                }
-                self.failed(now, asking);
-            }
-            CallOutcome::Done(
-                CallReply::Heartbeat(_) | CallReply::Acknowledged | CallReply::Members(_),
-            )
-            | CallOutcome::Refused(..)
-            | CallOutcome::NotSent(_)
-            | CallOutcome::Unknown(_) => self.failed(now, asking),
-        }
-        true
-    }
-
-    fn failed(&mut self, now: Time, asking: Asking) {
-        let Asking {
-            association, seq, ..
-        } = asking;
-        self.fetcher.not_served(now, association, seq);
-    }
-
-    fn give_up_calls(&mut self, now: Time) {
-        // Calls get ascending ids and equal deadlines.
-        while let Some((id, asking)) = self.calls.first_key_value()
-            && asking.deadline <= now
-        {
-            let (id, asking) = (*id, *asking);
-            self.calls.remove(&id);
-            self.failed(now, asking);
-        }
-    }
-
     /// What the machine offers is another.
     pub(crate) fn set_usable(&mut self, now: Time, usable: &UsablePhysicalResources) {
         let processors = processors(usable, self.card_weight);
@@ -291,7 +277,7 @@ impl Fetching {
     }
 
     /// Who has a new scheduler, or is a new instance, begins anew; who has met one may be asked.
-    fn meet(&mut self, associations: &[Association]) {
+    fn meet(&mut self, now: Time, associations: &[Association]) {
         for (association, met) in associations.iter().zip(&mut self.met) {
             let with = association.scheduler();
             let met_now = Met {
@@ -311,14 +297,14 @@ impl Fetching {
             }
             let index = association.index;
             self.calls.retain(|_, asking| asking.association != index);
-            self.takes_requests[index.0] = true;
+            self.takes_requests[index.0] = Takes::Requests;
             let is_another = match (met.scheduler, association.scheduler()) {
                 (Some(before), Some(now)) => before != now,
                 (None, _) | (_, None) => false,
             };
             met.scheduler = association.scheduler().or(met.scheduler);
             match is_another {
-                true => self.fetcher.is_another(index),
+                true => self.fetcher.is_another(now, index),
                 false => self.fetcher.reset(index),
             }
         }
@@ -365,7 +351,7 @@ impl Fetching {
     fn ask(&mut self, associations: &mut [Association], turn: &mut Turn<'_>) {
         self.give_up_calls(turn.now);
         for (association, takes) in associations.iter_mut().zip(&self.takes_requests) {
-            if !takes && association.reports.held().len() > 0 {
+            if !takes.any() && association.reports.held().len() > 0 {
                 association.tell_ends(turn);
             }
         }
@@ -402,54 +388,6 @@ impl Fetching {
         }
     }
 
-    fn send(&mut self, associations: &[Association], turn: &mut Turn<'_>, request: Request) {
-        let association = &associations[request.association.0];
-        let deadline = turn.now + association.options.call_deadline;
-        let (seq, index) = (request.seq, request.association);
-        let asking = Asking {
-            association: index,
-            seq,
-            deadline,
-        };
-        let Some(scheduler) = association.scheduler() else {
-            // Nobody is asked of whom nothing was heard.
-            return self.failed(turn.now, asking);
-        };
-        let call = Call::RequestWork {
-            to: request.to,
-            request: Box::new(WorkRequest {
-                worker: association.id(),
-                scheduler,
-                seq,
-                demands: request.demands,
-                known: Some(self.known(turn.now, association)),
-                linger: request.linger,
-                low_water: self.fetcher.profile().low_water(),
-                cards: CardChoice::Worker,
-            }),
-        };
-        let call = turn.call(index, call);
-        self.calls.insert(call, asking);
-    }
-
-    /// All runs of the association until their ends are acknowledged.
-    fn known(&self, now: Time, association: &Association) -> Vec<KnownTask> {
-        let tasks = association.tasks.iter().map(|(_, task)| task);
-        let tasks = tasks.filter(|task| !task.running.is_healthcheck());
-        tasks
-            .map(|task| {
-                let piece = task.piece.as_ref().filter(|_| task.is_open());
-                let work = piece.map(|piece| self.task(now, association.index, piece));
-                let deadline = work.as_ref().and_then(|work| work.deadline);
-                KnownTask {
-                    invocation: task.running.invocation,
-                    remaining: Some(work.map_or(0.0, |work| work.remaining)),
-                    deadline: deadline.map(|at| at.since(now).as_secs_f64()),
-                }
-            })
-            .collect()
-    }
-
     pub(crate) fn overview(&self, now: Time, associations: &[Association]) -> Overview {
         let here = self.here(now, associations);
         let standings = self.standings(associations);
@@ -461,7 +399,7 @@ impl Fetching {
             told.facts = Some(one.facts());
         }
         for (told, takes) in overview.of_association.iter_mut().zip(&self.takes_requests) {
-            if !takes {
+            if !takes.any() {
                 told.reason = Some(NO_REQUESTS.to_owned());
             }
         }

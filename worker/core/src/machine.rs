@@ -80,6 +80,12 @@ impl Machine {
         &self.card_use
     }
 
+    /// Whether anything is free of any card, or there is none to wait for.
+    pub(crate) fn has_free_cards(&self) -> bool {
+        let mut cards = self.cards.iter();
+        self.cards.is_empty() || cards.any(|card| self.card_use.free(&card.device) > 0)
+    }
+
     /// In thousandths of a processor.
     pub(crate) fn busy_cpus(&self) -> u64 {
         self.busy_cpus

@@ -350,6 +350,9 @@ pub(crate) fn begin_queued(associations: &mut [Association], turn: &mut Turn<'_>
             who = Whoever::WaitsForCards;
             continue;
         }
+        if who == Whoever::WaitsForCards && !turn.machine.has_free_cards() {
+            return;
+        }
         behind = place;
         match try_to_begin(&mut associations[of.0], turn, &key) {
             Tried::HasLeft | Tried::LacksCards => {}

@@ -134,6 +134,11 @@ impl Association {
         if !is_healthcheck && run.worker == self.id() && !forgets {
             self.invocations.remember(turn.now, run.task.invocation);
         }
+        if let (Err(refusal), Some(fetching)) = (&verdict, &mut turn.machine.fetching)
+            && refusal.code == RefusalCode::Busy
+        {
+            fetching.refused(self.index);
+        }
         let begin = verdict?;
         if is_healthcheck {
             self.healthchecks.remember(&run);

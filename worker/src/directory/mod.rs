@@ -209,10 +209,7 @@ impl Instances {
         let mut dealt = self.dealt.lock();
         let (places, schedulers) = state::lock_places(&dealt.state.schedulers, called);
         if schedulers != dealt.state.schedulers {
-            let after = State {
-                schedulers,
-                ..dealt.state.clone()
-            };
+            let after = dealt.state.with_schedulers(schedulers);
             after.store(&self.file)?;
             dealt.state = after;
         }

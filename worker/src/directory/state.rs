@@ -92,6 +92,14 @@ impl State {
         }
     }
 
+    /// With others, each at the place of its lock.
+    pub(super) fn with_schedulers(&self, schedulers: Vec<Option<String>>) -> Self {
+        State {
+            schedulers,
+            ..self.clone()
+        }
+    }
+
     /// `None` in a directory that no worker has used.
     pub(super) fn load(path: &Path) -> Result<Option<Self>, DirectoryError> {
         let malformed = |reason: String| DirectoryError::Malformed {

@@ -328,8 +328,14 @@ impl WithinCredit {
         };
         let mut verdicts = verdicts.iter().map(|(_, verdict)| verdict);
         let is_put_off = |verdict: &WorkVerdict| *verdict == WorkVerdict::Deferred;
-        // It was not looked at, or all that it asked for was on its way.
-        if verdicts.len() > 0 && verdicts.clone().all(is_put_off) {
+        // It was not looked at; or all that it asked for was on its way, and then it lingers.
+        let known = credit.known.as_ref();
+        let is_known = |task| {
+            let run = self.runs.get(of.0, task);
+            run.is_none_or(|(run, _)| known.is_some_and(|known| known.contains(&run.invocation)))
+        };
+        let nothing_comes = known.is_some() && self.runs.on_worker(of.0, of.1).all(is_known);
+        if nothing_comes && verdicts.len() > 0 && verdicts.clone().all(is_put_off) {
             credit.ends.get_or_insert("it was put off");
         }
         // Where something was sent for a type, more may follow.

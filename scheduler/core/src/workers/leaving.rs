@@ -249,6 +249,7 @@ impl Scheduler {
             1.. if sabotage::on(Sabotage::IgnoreSafetyBackoff) => now,
             _ => at,
         });
+        let is_of_the_task = !status.is_incomplete_backoff();
         let shard = self.tasks().find(task, invocation);
         let shard = shard.map(|run| run.shard.clone());
         let is_beside = self
@@ -265,8 +266,11 @@ impl Scheduler {
                 .end(now, task, status, not_before, restart);
             self.promote(task);
         }
-        if let Some(shard) = shard {
-            self.give_back(now, &shard, invocation);
+        match shard {
+            // A machine on which nothing runs asks less and less, which this must not undo.
+            Some(shard) if is_of_the_task => self.give_back(now, &shard, invocation),
+            Some(shard) => self.relieve(now, &shard, invocation),
+            None => {}
         }
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn choose_runs(associations: &mut [Association], turn: &mut Turn<'_>)
     let Some(mut fetching) = turn.machine.fetching.take() else {
         return Turns::Open;
     };
-    fetching.meet(associations);
+    fetching.meet(turn.now, associations);
     let is_due = fetching.choice_due(waiting + stopped) <= turn.now;
     let decided = is_due.then(|| fetching.decide(turn.now, turn.machine, associations));
     turn.machine.fetching = Some(fetching);

@@ -16,7 +16,7 @@ impl Fetching {
         all.map(|(association, takes)| {
             let standing = standing(association);
             Standing {
-                is_absent: standing.is_absent || !takes,
+                is_absent: standing.is_absent || !takes.any(),
                 ..standing
             }
         })

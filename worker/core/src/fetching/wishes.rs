@@ -28,7 +28,7 @@ impl Fetching {
         let standings = self.standings(associations);
         let mut wishes = Vec::with_capacity(meant.len());
         for one in meant {
-            let takes_requests = self.takes_requests.get(one.index.0) == Some(&true);
+            let takes_requests = self.takes_requests[one.index.0].any();
             let never = match (one.life == Life::Running, takes_requests) {
                 (true, true) => None,
                 (false, _) => Some(ENDING),

@@ -245,6 +245,12 @@ impl Fetcher {
         &self.profile
     }
 
+    /// How many addresses the scheduler has.
+    pub fn members(&self, association: AssociationIndex) -> usize {
+        let contact = self.contacts.get(association.0);
+        contact.map_or(0, |contact| contact.members.addresses().len())
+    }
+
     pub fn processors(&self) -> &Processors {
         &self.processors
     }

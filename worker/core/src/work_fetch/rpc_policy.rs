@@ -9,7 +9,7 @@ use std::time::Duration;
 use brasserie_common::{Story, Time};
 
 use super::amounts::amount;
-use super::backoff::{exponential_backoff, span};
+use super::backoff::{exponential_backoff, span, unit};
 use super::profile::Profile;
 use super::reason::{RpcReason, Wish};
 use super::types::TaskNumber;
@@ -208,6 +208,25 @@ impl RpcPolicy {
             let cause = WaitCause::RequestDelay;
             self.delayed_until = self.delayed_until.max(until);
             self.set_min_rpc_time(Wait { until, cause });
+        }
+    }
+
+    /// It is another instance, and has answered a heartbeat: what the one before wanted, or did not serve, says nothing of it. It is asked soon,
+    /// but not by all workers at once. That tasks failed here does.
+    pub fn is_another(&mut self, now: Time, terms: Terms<'_>) {
+        self.delayed_until = Time::ZERO;
+        let of_the_other = |cause: WaitCause| match cause {
+            WaitCause::RequestDelay
+            | WaitCause::RpcFailed { .. }
+            | WaitCause::ListFailed { .. }
+            | WaitCause::ListFailedAgain { .. }
+            | WaitCause::NextContact
+            | WaitCause::Failures { .. } => true,
+            WaitCause::TaskFailed { .. } | WaitCause::NoWork { .. } => false,
+        };
+        if let Some(wait) = self.wait.as_mut().filter(|wait| of_the_other(wait.cause)) {
+            let soon = now + span(unit(terms.u) * amount(terms.profile.fetch_period));
+            wait.until = wait.until.min(soon);
         }
     }
 

@@ -165,12 +165,6 @@ impl Fetcher {
             types[of_type] = is_asked(of_type);
         }
         let mut demands = demands(&self.processors, request.as_ref());
-        if let Some(before) = self.outstanding[association.0].take()
-            && request.is_none()
-        {
-            // It takes the place of one that has no verdicts yet, and wants the same.
-            (types, demands) = (before.asked.types, before.demands);
-        }
         let (linger, mut credits) = (self.linger(), self.processors.table(&None));
         for demand in &demands {
             if let Some(of_type) = self.processor_type(&demand.processor) {
@@ -351,10 +345,19 @@ impl Fetcher {
         }
     }
 
+    /// A task was refused here: its scheduler has charged it, so there is less to come than it seems.
+    pub fn task_refused(&mut self, association: AssociationIndex) {
+        if let Some(contact) = self.contacts.get_mut(association.0) {
+            contact.pairs.drop_credit();
+        }
+    }
+
     /// Another instance of the scheduler: what the one before had, or had not, says nothing of it.
-    pub fn is_another(&mut self, association: AssociationIndex) {
+    pub fn is_another(&mut self, now: Time, association: AssociationIndex) {
         if let Some(contact) = self.contacts.get_mut(association.0) {
             contact.pairs = PairBackoffs::new(&self.processors);
+            let u = draw(&mut self.rng);
+            contact.rpc.is_another(now, terms(&self.profile, u));
         }
         self.reset(association);
     }

@@ -367,7 +367,7 @@ fn another_instance_of_a_scheduler_has_nothing_to_do_with_what_the_former_had() 
             rig.reply(&request, WorkVerdict::NoWork);
         }
         match is_another {
-            true => rig.fetcher.is_another(FIRST),
+            true => rig.fetcher.is_another(rig.now, FIRST),
             false => rig.fetcher.reset(FIRST),
         }
         let soon = rig.now + Duration::from_secs(6);
@@ -389,21 +389,6 @@ fn an_acknowledgement_counts_if_too_many_were_missing() {
     let now = rig.now;
     let next = rig.asks_before(now + Duration::from_millis(20));
     assert!(next.is_some(), "it asks at once");
-}
-
-#[test]
-fn a_talk_about_something_else_repeats_what_has_no_verdicts_yet() {
-    let mut rig = Rig::new(&[100.0]);
-    rig.meets_all();
-    let request = rig.asks();
-    assert!(request.demands[0].instances > 0.0);
-    rig.reply(&request, WorkVerdict::Pending);
-    rig.fetcher.update(rig.now, FIRST);
-    let now = rig.now;
-    let next = rig.asks_before(now + Duration::from_millis(900));
-    let next = next.expect("it asks");
-    assert!(next.seq > request.seq);
-    assert_eq!(next.demands, request.demands);
 }
 
 #[test]

@@ -115,15 +115,15 @@ pub(super) fn demands(processors: &Processors, request: Option<&FetchRequest>) -
 /// here, of whom it is to know, and then to others.
 pub(super) fn note_waiting(processors: &Processors, tasks: &[Task], demands: &mut [WorkDemand]) {
     for demand in demands {
-        let of = type_called(processors, &demand.processor);
-        let own = tasks
-            .iter()
-            .filter(|task| Some(task.usage.processor_type()) == of);
-        let waiting = own.filter(|task| match task.stage {
+        let Some(of) = type_called(processors, &demand.processor) else {
+            continue;
+        };
+        let waiting = tasks.iter().filter(|task| match task.stage {
             Stage::Executing { .. } => false,
             Stage::Queued | Stage::WaitingForInputs { .. } | Stage::Preempted { .. } => true,
         });
-        let amounts = waiting.map(|task| amount(task.usage.of(task.usage.processor_type())));
+        // Whatever they count as: who waits for a card and CPUs beside it is to find these, too.
+        let amounts = waiting.map(|task| amount(task.usage.of(of)));
         demand.waiting = Some(amounts.fold(0.0, |sum, one| sum + one));
     }
 }

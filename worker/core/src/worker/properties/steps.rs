@@ -1,0 +1,82 @@
+//! What may happen to a worker.
+
+use brasserie_common::Health;
+use proptest::prelude::*;
+
+/// One thing that happens; small numbers pick from small pools.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    Wait(u64),
+    Sleep(u64),
+    Fetch(Option<i64>),
+    Run {
+        n: i64,
+        node: u8,
+        invocation: i64,
+        sequence: i64,
+        stranger: bool,
+    },
+    Healthcheck {
+        n: i64,
+        second: i64,
+        first: bool,
+    },
+    Notify {
+        n: i64,
+        sequence: i64,
+        tasks: Vec<(u8, i64)>,
+    },
+    Kill(i64, u8, i64),
+    Suicide(i64),
+    Shutdown,
+    Drain,
+    ConnectionLost,
+    /// A heartbeat on its way is answered.
+    Answer {
+        n: i64,
+        version: i64,
+        state: Health,
+    },
+    /// A report on its way has an outcome.
+    Outcome(usize, u8),
+    End(usize, u8),
+    /// Ends and outcomes of nothing.
+    Stray(u64, u8, i64),
+    /// A request for work is answered so, by its call or with a heartbeat.
+    Verdict(usize, u8),
+}
+
+pub(super) fn step() -> impl Strategy<Value = Step> {
+    let state = prop_oneof![
+        3 => Just(Health::New),
+        5 => Just(Health::Unhealthy),
+        20 => Just(Health::Healthy),
+        1 => Just(Health::MustDie),
+    ];
+    let n = prop_oneof![12 => Just(1_i64), 3 => Just(2), 1 => Just(3)];
+    prop_oneof![
+        8 => (0_u64..20_000).prop_map(Step::Wait),
+        1 => (0_u64..400_000).prop_map(Step::Sleep),
+        4 => proptest::option::weighted(0.8, n.clone()).prop_map(Step::Fetch),
+        16 => (n.clone(), 0_u8..3, 0_i64..30, 0_i64..6, proptest::bool::weighted(0.05)).prop_map(
+            |(n, node, invocation, sequence, stranger)| Step::Run { n, node, invocation, sequence, stranger }
+        ),
+        4 => (n.clone(), 0_i64..20, any::<bool>())
+            .prop_map(|(n, second, first)| Step::Healthcheck { n, second, first }),
+        3 => (n.clone(), 0_i64..6, proptest::collection::vec((0_u8..3, 0_i64..30), 0..4))
+            .prop_map(|(n, sequence, tasks)| Step::Notify { n, sequence, tasks }),
+        1 => (n.clone(), 0_u8..3, 0_i64..30).prop_map(|(n, node, i)| Step::Kill(n, node, i)),
+        1 => proptest::option::weighted(0.1, n.clone()).prop_map(|n| n.map_or(Step::Wait(1), Step::Suicide)),
+        1 => (0_u8..20).prop_map(|die| match die {
+            0 | 1 => Step::Shutdown,
+            2 | 3 => Step::Drain,
+            _ => Step::Wait(1),
+        }),
+        3 => Just(Step::ConnectionLost),
+        12 => (n, 0_i64..4, state).prop_map(|(n, version, state)| Step::Answer { n, version, state }),
+        10 => (0_usize..8, 0_u8..8).prop_map(|(which, what)| Step::Outcome(which, what)),
+        10 => (0_usize..8, 0_u8..4).prop_map(|(which, what)| Step::End(which, what)),
+        1 => (0_u64..50, 0_u8..3, 0_i64..30).prop_map(|(call, node, i)| Step::Stray(call, node, i)),
+        6 => (0_usize..3, 0_u8..9).prop_map(|(which, what)| Step::Verdict(which, what)),
+    ]
+}
