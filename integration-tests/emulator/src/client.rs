@@ -400,7 +400,7 @@ impl Client {
     fn look(&mut self) {
         for (task, note) in self.tasks.iter_mut().zip(&self.notes) {
             let estimate = (self.fetcher).expected(task.association, task.job, note.given);
-            task.remaining = remaining(estimate, note.progress);
+            task.remaining = remaining(self.fetcher.lengths(), estimate, note.progress);
         }
     }
 

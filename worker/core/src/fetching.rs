@@ -214,7 +214,8 @@ impl Fetching {
             Processor::Cpu => None,
             cards @ Processor::Cards(_) => self.fetcher.processor_type(cards),
         };
-        piece.task(now, of, estimate, type_of_cards)
+        let reckoned = (self.fetcher.lengths(), estimate);
+        piece.task(now, of, reckoned, type_of_cards)
     }
 
     /// What a task of so many seconds counts of what waits, for each instance that it uses: no more than one buffer. A long one that waits for

@@ -8,7 +8,7 @@ use brasserie_common::{Card, GpuShare, Processor, RunningTask, TaskSubprocessOpt
 use crate::fetching::Fetching;
 use crate::queue::cpus_of;
 use crate::work_fetch::{
-    AssociationIndex, ProcessorType, Progress, Stage, Task, TaskNumber, Usage, remaining,
+    AssociationIndex, Lengths, ProcessorType, Progress, Stage, Task, TaskNumber, Usage, remaining,
 };
 
 /// Thousandths, of processors and of cards.
@@ -168,7 +168,7 @@ impl Piece {
         &self,
         now: Time,
         association: AssociationIndex,
-        estimate: f64,
+        (lengths, estimate): (Lengths, f64),
         type_of_cards: Option<ProcessorType>,
     ) -> Task {
         let progress = Progress {
@@ -183,7 +183,7 @@ impl Piece {
                 cpus: self.cpus,
                 cards: type_of_cards.map(|of| (of, self.cards)),
             },
-            remaining: remaining(estimate, progress),
+            remaining: remaining(lengths, estimate, progress),
             received: self.received,
             deadline: self.deadline,
             stage: match self.doing {

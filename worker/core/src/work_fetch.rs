@@ -36,7 +36,7 @@ pub use contact_state::{ContactState, Reply, ReplyKind, SavedContact, away};
 pub use driver::{
     Candidate, CheckEvent, Computing, Contact, Decision, Driver, ListReason, Round, Work,
 };
-pub use estimates::{Estimates, Progress, SavedEstimate, remaining};
+pub use estimates::{Estimates, Lengths, Progress, SavedEstimate, remaining};
 pub use fetch::{
     AssociationReason, Demand, FetchRequest, Grounds, PairReason, Source, SourcePair, Survey,
 };

@@ -31,24 +31,38 @@ pub struct Progress {
     pub done: Option<(f64, f64)>,
 }
 
+/// What the time that a task has had says of the rest, if it does not tell of its progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lengths {
+    /// The rest is what the estimate leaves: estimates are learned here, from runs of the same job. So what is to follow a task is asked for
+    /// before its end, and what has had its time ends at any moment, as its scheduler has it, too.
+    AsEstimated,
+    /// At its estimate a task has more than half of it before it again, as the volunteers' system reckons. What is to follow it is asked
+    /// for at its end: where there are several schedulers, not before it is known whose turn it is.
+    WithoutMemory,
+}
+
 /// What is left of a task of this estimate, of which nobody knows better: never nothing, as it still runs.
-pub fn remaining(estimate: f64, progress: Progress) -> f64 {
+pub fn remaining(lengths: Lengths, estimate: f64, progress: Progress) -> f64 {
     let elapsed = amount(progress.elapsed);
-    let whole = whole(amount(estimate).max(SHORTEST), elapsed, progress.done);
+    let estimate = amount(estimate).max(SHORTEST);
+    let whole = whole(lengths, estimate, elapsed, progress.done);
     amount(whole - elapsed).max(SHORTEST)
 }
 
 /// How long all of it takes. No task can say that what it tells of its progress is exact, as some of volunteers' do.
-fn whole(estimate: f64, elapsed: f64, done: Option<(f64, f64)>) -> f64 {
+fn whole(lengths: Lengths, estimate: f64, elapsed: f64, done: Option<(f64, f64)>) -> f64 {
     let (done, told_after) = done.map_or((0.0, 0.0), |(done, after)| (amount(done), amount(after)));
     if done >= 1.0 {
         return elapsed;
     }
     if done <= 0.0 {
-        // The volunteers' system reckons as if lengths had no memory: at its estimate a task had more than half of it before it again, and
-        // what should follow it was asked for only at its end. Estimates are learned here, from runs of the same job: what is left is the
-        // rest, and what has had its time ends at any moment, as its scheduler has it, too.
-        return estimate.max(elapsed);
+        return match lengths {
+            Lengths::AsEstimated => estimate.max(elapsed),
+            // Near nothing this is the estimate.
+            Lengths::WithoutMemory if elapsed > 0.0 => elapsed / -(-elapsed / estimate).exp_m1(),
+            Lengths::WithoutMemory => estimate,
+        };
     }
     let by_progress = told_after / done;
     if elapsed > estimate {
@@ -252,7 +266,7 @@ mod tests {
             (100.0, 40.0, Some((7.0, 40.0)), SHORTEST),
             (0.0, 0.0, None, SHORTEST),
         ] {
-            let left = remaining(estimate, told(elapsed, done));
+            let left = remaining(Lengths::AsEstimated, estimate, told(elapsed, done));
             let error = (left - expected).abs();
             assert!(error < 1e-9, "{estimate} {elapsed} {done:?}: {left}");
         }
@@ -260,9 +274,21 @@ mod tests {
 
     #[test]
     fn a_job_that_has_just_begun_takes_its_estimate() {
-        for elapsed in [1e-3, 1e-9, 1e-25] {
-            let left = remaining(60.0, told(elapsed, None));
+        let both = [Lengths::AsEstimated, Lengths::WithoutMemory];
+        for (elapsed, lengths) in [1e-3, 1e-9, 1e-25]
+            .into_iter()
+            .zip(both.into_iter().cycle())
+        {
+            let left = remaining(lengths, 60.0, told(elapsed, None));
             assert!((left - 60.0).abs() < 1e-2, "{elapsed}: {left}");
+        }
+    }
+
+    #[test]
+    fn without_memory_half_of_a_task_is_left_at_its_estimate() {
+        for (elapsed, whole) in [(60.0, 94.918_601), (600.0, 600.027_241), (30.0, 76.244_481)] {
+            let left = remaining(Lengths::WithoutMemory, 60.0, told(elapsed, None));
+            assert!((left - (whole - elapsed)).abs() < 1e-4, "{elapsed}: {left}");
         }
     }
 
@@ -401,7 +427,7 @@ mod tests {
             }
             let correction = estimates.correction(HERE);
             let learned = estimates.estimate(HERE, 1, given);
-            let left = remaining(estimate, told(elapsed, done));
+            let left = remaining(Lengths::AsEstimated, estimate, told(elapsed, done));
             for seconds in [learned, left, correction] {
                 prop_assert!(seconds > 0.0 && seconds.is_finite(), "{seconds}");
             }

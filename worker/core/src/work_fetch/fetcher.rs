@@ -13,7 +13,7 @@ use self::saving::Here;
 use super::amounts::amount;
 use super::contact_state::ContactState;
 use super::driver::{CheckEvent, Computing, Driver, ListReason};
-use super::estimates::Estimates;
+use super::estimates::{Estimates, Lengths};
 use super::job_sched::{EdfHistory, Hand, Preemption, Schedule};
 use super::members::{Attempt, Members};
 use super::outlook::Outlook;
@@ -243,6 +243,14 @@ impl Fetcher {
 
     pub fn profile(&self) -> &Profile {
         &self.profile
+    }
+
+    /// How the rest of tasks is reckoned.
+    pub fn lengths(&self) -> Lengths {
+        match self.associations.len() {
+            1 => Lengths::AsEstimated,
+            _ => Lengths::WithoutMemory,
+        }
     }
 
     /// How many addresses the scheduler has.
