@@ -67,12 +67,15 @@ impl Asking {
 
     /// Wants work for so many seconds; gives what it is told at last, and what was sent for it.
     fn ask(&mut self, secs: f64) -> (WorkReply, Vec<RunningTask>) {
-        self.seq += 1;
-        let demand = WorkDemand {
+        self.ask_for(WorkDemand {
             instance_secs: secs,
             estimated_delay: self.delay,
             ..WorkDemand::none(self.of.clone(), 4.0)
-        };
+        })
+    }
+
+    fn ask_for(&mut self, demand: WorkDemand) -> (WorkReply, Vec<RunningTask>) {
+        self.seq += 1;
         let request = self.script.request();
         let work = WorkRequest {
             worker: self.worker.id,
@@ -315,6 +318,29 @@ fn a_worker_that_is_done_gets_at_once_what_would_have_been_late() {
     assert_eq!(asking.take_starts(), []);
     asking.script.advance(Duration::from_secs(1));
     assert_eq!(asking.take_starts().len(), 1);
+}
+
+#[test]
+fn a_machine_on_which_nothing_runs_gets_nothing_back() {
+    for (status, followers) in [
+        (ReportedStatus::done(), 1),
+        (ReportedStatus::error_backoff("it failed"), 1),
+        (ReportedStatus::incomplete_backoff("the disk is full"), 0),
+    ] {
+        let mut asking = Asking::new(held(3, ""));
+        asking.ask(0.0);
+        asking.script.load(one_job(3, ""));
+        let (_, tasks) = asking.ask_for(WorkDemand {
+            instance_secs: 1.0,
+            instances: 1.0,
+            idle: 1.0,
+            waiting: Some(0.0),
+            ..WorkDemand::none(Processor::Cpu, 4.0)
+        });
+        assert_eq!(tasks.len(), 1);
+        asking.end(&tasks[0], status.clone(), ran(1.0));
+        assert_eq!(asking.take_starts().len(), followers, "{status:?}");
+    }
 }
 
 #[test]

@@ -42,6 +42,35 @@ fn fail_often(policy: &mut RpcPolicy, mut now: Time, times: u32, u: f64) -> Time
     now
 }
 
+#[test]
+fn what_a_former_instance_did_not_serve_or_want_holds_little_up() {
+    let soon = VOLUNTEER.fetch_period / 2.0;
+    let mut failed = RpcPolicy::new();
+    let now = fail_often(&mut failed, at(0.0), 8, 1.0);
+    assert!(wait(&failed, now) > soon);
+    failed.is_another(now, terms(&VOLUNTEER, 0.5));
+    assert_eq!(wait(&failed, now), soon);
+    let mut delayed = RpcPolicy::new();
+    delayed.delayed(now, 3600.0);
+    delayed.is_another(now, terms(&VOLUNTEER, 0.5));
+    assert_eq!(
+        (wait(&delayed, now), delayed.delayed_until()),
+        (soon, Time::ZERO)
+    );
+    // What is over sooner stays, and so does what failed here.
+    let mut short = RpcPolicy::new();
+    short.delayed(now, 1.0);
+    short.is_another(now, terms(&VOLUNTEER, 0.5));
+    assert_eq!(wait(&short, now), 1.0);
+    let mut broken = RpcPolicy::new();
+    let fault = story(Fault::Worker, None);
+    broken.task_failed(now, TaskNumber(1), &fault, terms(&VOLUNTEER, 1.0));
+    let before = wait(&broken, now);
+    broken.is_another(now, terms(&VOLUNTEER, 0.0));
+    assert_eq!(wait(&broken, now), before);
+    assert!(before > 0.0);
+}
+
 /// `(n, from, to)`: the wait after the n-th failure in a row.
 const TABLE: [(u32, f64, f64); 12] = [
     (1, 60.0, 120.0),

@@ -15,12 +15,18 @@ use crate::{Event, WorkFetch};
 
 /// A worker with one processor, whose scheduler has a member.
 fn rig() -> Rig {
+    rig_of(1)
+}
+
+/// With so many members.
+fn rig_of(members: u16) -> Rig {
+    let member = |port| ServiceAddress {
+        host: "scheduler".into(),
+        port,
+    };
     let mut rig = Rig::with(|options| {
         options.work_fetch = Some(WorkFetch::new(Profile::CLUSTER, 1));
-        options.associations[0].members = vec![ServiceAddress {
-            host: "scheduler".into(),
-            port: 1,
-        }];
+        options.associations[0].members = (1..=members).map(member).collect();
     })
     .join();
     // It has looked whom to ask before there was anybody.
@@ -374,6 +380,28 @@ fn work_fetch_is_shown_or_said_to_be_off() {
     assert_eq!(overview.of_type[0].name, "CPU");
     assert!(overview.of_association[0].request.is_some());
     assert_eq!(shown(&mut Rig::joined()), None);
+}
+
+#[test]
+fn a_member_that_knows_no_requests_says_nothing_of_the_others() {
+    let mut rig = rig_of(2);
+    let (call, first) = rig.work_requests[0].clone();
+    rig.completed(call.0, CallOutcome::Done(CallReply::NoSuchCall));
+    rig.wait(10);
+    assert_eq!(rig.work_requests.len(), 2);
+    assert_eq!(last(&rig), first, "the other is asked for the same");
+    answer(&mut rig, WorkVerdict::Deferred);
+    rig.wait(10_000);
+    assert!(rig.work_requests.len() > 2);
+    // If none of them does, it is as if there were one.
+    for _ in 0..2 {
+        let (call, _) = rig.work_requests.last().expect("it has asked").clone();
+        rig.completed(call.0, CallOutcome::Done(CallReply::NoSuchCall));
+        rig.wait(10);
+    }
+    let asked = rig.work_requests.len();
+    rig.wait(15_000);
+    assert_eq!(rig.work_requests.len(), asked);
 }
 
 #[test]
