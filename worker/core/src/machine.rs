@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use brasserie_common::resources::UsablePhysicalResources;
-use brasserie_common::{Card, CardUse, RunningTask};
+use brasserie_common::{Card, CardUse, RefusalCode, RunningTask};
 
 use crate::fetching::Fetching;
 use crate::passing::Scene;
 use crate::queue::{Queue, WHOLE_CPU, cpus_of};
+use crate::work_fetch::AssociationIndex;
 
 /// What is taken of the machine, and who waits for it.
 #[derive(Clone, Debug, Default)]
@@ -78,6 +79,15 @@ impl Machine {
     /// What is taken of the cards.
     pub(crate) fn card_use(&self) -> &CardUse {
         &self.card_use
+    }
+
+    /// A task is refused.
+    pub(crate) fn refuses(&mut self, of: AssociationIndex, code: RefusalCode) {
+        if code == RefusalCode::Busy
+            && let Some(fetching) = &mut self.fetching
+        {
+            fetching.refused(of);
+        }
     }
 
     /// Whether anything is free of any card, or there is none to wait for.

@@ -127,18 +127,14 @@ impl Association {
         mut run: RunTask,
         elsewhere: Elsewhere,
     ) -> Result<Reply, Refusal> {
-        let verdict = self.may_run(turn, &run, elsewhere);
         let is_healthcheck = run.task.is_healthcheck();
+        let verdict = self.may_run(turn, &run, elsewhere);
         // With another worker's id it would be refused again anyway.
         let forgets = verdict.is_err() && sabotage::on(Sabotage::ForgetRefused);
         if !is_healthcheck && run.worker == self.id() && !forgets {
             self.invocations.remember(turn.now, run.task.invocation);
         }
-        if let (Err(refusal), Some(fetching)) = (&verdict, &mut turn.machine.fetching)
-            && refusal.code == RefusalCode::Busy
-        {
-            fetching.refused(self.index);
-        }
+        let verdict = verdict.inspect_err(|why| turn.machine.refuses(self.index, why.code));
         let begin = verdict?;
         if is_healthcheck {
             self.healthchecks.remember(&run);

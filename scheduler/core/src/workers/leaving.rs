@@ -249,7 +249,7 @@ impl Scheduler {
             1.. if sabotage::on(Sabotage::IgnoreSafetyBackoff) => now,
             _ => at,
         });
-        let is_of_the_task = !status.is_incomplete_backoff();
+        let is_of_the_task = !status.is_incomplete_backoff() && !status.is_overwriteable();
         let shard = self.tasks().find(task, invocation);
         let shard = shard.map(|run| run.shard.clone());
         let is_beside = self
@@ -267,7 +267,7 @@ impl Scheduler {
             self.promote(task);
         }
         match shard {
-            // A machine on which nothing runs asks less and less, which this must not undo.
+            // A machine on which nothing runs asks less and less, which this must not undo; and who never ran has left nothing idle.
             Some(shard) if is_of_the_task => self.give_back(now, &shard, invocation),
             Some(shard) => self.relieve(now, &shard, invocation),
             None => {}
