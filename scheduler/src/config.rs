@@ -175,7 +175,7 @@ pub struct WorkFlags {
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = request_interval)]
     pub work_request_interval: Duration,
 
-    /// Look at so many requests a second, of all workers together, where each hundred runs that a request lists count as one request
+    /// Look at so many requests a second, of all workers together, where each hundred runs of its worker count as one request
     /// more; others are put off, one after the other, until it is their turn. 0: at as many as come
     #[arg(long, value_name = "NUMBER", default_value = "1000")]
     pub work_requests_per_second: u32,

@@ -197,7 +197,7 @@ struct KnownTask {
 struct WorkRequest {
   1: BistroInstanceID worker,
   2: BistroInstanceID scheduler,
-  // Rises with each request of an association.
+  // Rises with each request of an instance.
   3: i64 seq,
   // One for each type that it has.
   4: list<WorkDemand> demands,

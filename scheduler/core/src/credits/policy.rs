@@ -21,7 +21,7 @@ pub enum DeadlineRule {
 pub struct Policy {
     /// A worker that asks again sooner is not looked at. Zero: it may ask as often as it likes.
     pub min_request_interval: Duration,
-    /// So many requests a second are looked at, of all workers; each hundred runs that one lists count as one more. 0: as many as come.
+    /// So many requests a second are looked at, of all workers; each hundred runs of its worker count as one more. 0: as many as come.
     pub max_requests_per_second: u32,
     /// However long a worker would have its request stay good.
     pub max_linger: Duration,
