@@ -30,8 +30,10 @@ pub(super) const OF_WORK_FETCH: [Focus; 9] = [
     focus(
         Sabotage::RefillOnReplay,
         &["within_credit"],
+        // What has ended since is not charged any more.
         Wanted {
             network: REPEATING,
+            processes: None,
             ..ASKING
         },
     ),
