@@ -63,7 +63,10 @@ impl Law for ListsWhatItHas {
             } => {
                 let runs = self.accepted.get(&(*worker, *scheduler));
                 let runs = runs.cloned().unwrap_or_default();
-                self.asked.insert((*worker, *scheduler, *seq), runs);
+                // The same request may be sent again, with a newer list, and the older one arrive later.
+                let asked = self.asked.entry((*worker, *scheduler, *seq));
+                let asked = asked.or_insert_with(|| runs.clone());
+                asked.retain(|run| runs.contains(run));
             }
             Happening::WorkHeard {
                 worker,

@@ -247,21 +247,6 @@ proptest! {
         }
     }
 
-    #[test]
-    fn the_unit_of_what_was_got_does_not_matter(mut scene in scene(), exponent in -8_i32..8) {
-        // What is no such number as can be reckoned with is taken for another, which is none in any unit.
-        for rec in &mut scene.rec {
-            if *rec != 0.0 && !(1e-3..1e6).contains(rec) {
-                *rec = 7.0;
-            }
-        }
-        let mut other = scene.clone();
-        for rec in &mut other.rec {
-            *rec *= f64::from(exponent).exp2();
-        }
-        prop_assert_eq!(other.choose(), scene.choose());
-    }
-
     /// Where a CPU is free, who is in danger comes before all others, by deadline.
     #[test]
     fn what_is_in_danger_goes_first(
