@@ -194,7 +194,7 @@ mod tests {
         trial.sees(Happening::MachineSuspended { machine });
         trial.at(90).sees(scheduler_turn());
         trial.sees(Happening::MachineWoke { machine });
-        trial.at(92);
+        trial.at(93);
         trial.breaks(scheduler_turn(), "has not answered request 1");
     }
 }
