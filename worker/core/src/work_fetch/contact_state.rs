@@ -133,13 +133,6 @@ impl ContactState {
         self.pairs = PairBackoffs::restore(now, after, &known, profile);
     }
 
-    /// The operator wants to begin anew with the scheduler: nothing of it is known, not even who it is.
-    pub fn reset(&mut self, processors: &Processors) {
-        self.rpc = RpcPolicy::new();
-        self.pairs = PairBackoffs::new(processors);
-        self.members.forget();
-    }
-
     pub fn save(&self, now: Time, processors: &Processors) -> SavedContact {
         SavedContact {
             rpc: self.rpc.save(now),

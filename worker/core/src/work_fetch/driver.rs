@@ -168,6 +168,7 @@ impl Driver {
     }
 
     /// The event that asked first for the check to come.
+    #[cfg(test)]
     pub fn requested(&self) -> Option<CheckEvent> {
         self.requested
     }

@@ -281,6 +281,7 @@ impl PairBackoffs {
     }
 
     /// When the next of them ends.
+    #[cfg(test)]
     pub fn next_end(&self, now: Time) -> Option<Time> {
         let waits = self.0.iter().filter_map(|pair| pair.wait(now));
         waits.map(|wait| wait.until).min()

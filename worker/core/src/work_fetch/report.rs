@@ -121,13 +121,6 @@ impl Reporting<'_> {
         times.min().filter(|&at| at < Time::NEVER)
     }
 
-    /// What goes in one session: all that can be told.
-    pub fn batch(&self, of: AssociationIndex) -> impl Iterator<Item = TaskNumber> {
-        let unreported = self.unreported.iter();
-        let its = unreported.filter(move |end| end.association == of);
-        its.map(|end| end.task)
-    }
-
     fn waiting(&self) -> impl Iterator<Item = Waiting<'_>> {
         let mut holds_any = vec![false; self.circumstances.len()];
         for end in self.unreported {

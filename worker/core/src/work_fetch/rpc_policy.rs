@@ -122,6 +122,7 @@ impl RpcPolicy {
         self.failures
     }
 
+    #[cfg(test)]
     pub fn list_failures(&self) -> u32 {
         self.list_failures
     }

@@ -189,13 +189,6 @@ fn what_makes_all_of_them_begin_anew() {
     assert_eq!(state.pairs.next_end(at(1)), None);
     assert!(!state.rpc.is_backed_off(at(1)));
     assert_eq!(state.rpc.next_rpc_time(), Some(at(1)));
-
-    let mut state = backed_off();
-    state.reset(&processors());
-    assert_eq!(
-        state,
-        ContactState::new(&processors(), Members::new(Vec::new(), 0.0))
-    );
 }
 
 #[test]

@@ -54,9 +54,6 @@ fn ends_wait_for_an_hour_at_most() {
         task: TaskNumber(2),
     };
     assert_eq!(reporting.overdue(just_after(at(4100))), Some(overdue));
-    let batch: Vec<TaskNumber> = reporting.batch(A).collect();
-    assert_eq!(batch, [TaskNumber(1), TaskNumber(2)]);
-    assert_eq!(reporting.batch(B).count(), 0);
 }
 
 #[test]
@@ -72,7 +69,6 @@ fn sixty_three_wait_and_the_next_takes_them_along() {
         (B, ReportReason::Count)
     );
     assert_eq!(overdue.task, TaskNumber(163));
-    assert_eq!(reporting(&of, &ends).batch(B).count(), 64);
 }
 
 #[test]
