@@ -1,7 +1,8 @@
 //! What runs now: which of the tasks that are there begin, go on, or stop for others.
 //!
 //! First a list is made of what should run (`run_list`): of each type of processors those whose deadlines are in danger, then the others
-//! by the priorities of their schedulers. Then as much of it is taken as there is room for (`enforcement`).
+//! by the priorities of their schedulers. Then as much of it is taken as there is room for (`enforcement`), in an order in which nothing
+//! stops for what its own scheduler sent later (`precedence`).
 //!
 //! Of what volunteers' machines do here there is no: processors that may be used only at some times, work that has to have written a
 //! checkpoint before it can stop (a stopped process loses nothing), a stop after ten seconds of starting tasks (nobody here waits for a start), cards that one task may use and another may not, a setting
@@ -20,6 +21,7 @@ mod concurrency;
 mod contenders;
 mod danger;
 mod enforcement;
+mod precedence;
 mod run_list;
 
 pub use danger::EdfHistory;

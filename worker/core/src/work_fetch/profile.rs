@@ -42,6 +42,7 @@ pub struct Profile {
     pub rec_half_life: f64,
     /// What began runs so long before another may take its place.
     pub time_slice: f64,
+    pub precedence: Precedence,
     pub rr_order: RrOrder,
     pub queued_work: QueuedWork,
     pub buffer: Buffer,
@@ -50,6 +51,17 @@ pub struct Profile {
     pub task_errors: TaskErrors,
     /// How long a request stays good at a scheduler, if there is only one.
     pub linger: f64,
+}
+
+/// Who goes before whom of those whose deadlines are in no danger, and whose time slices are over or that do not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precedence {
+    /// Who wants more CPUs, then whose turn it is: as the volunteers' system has it. What runs on one CPU stops after its slice, and stays
+    /// stopped, for as long as there is work for several, be it of the same scheduler.
+    MoreCpus,
+    /// Whose scheduler's turn it is. Of one scheduler's tasks what has begun, then what wants more CPUs, except that who has waited for longer
+    /// than the buffer lasts lets nobody pass any more: without deadlines nothing stops but for another scheduler, and nobody starves.
+    Begun,
 }
 
 /// In which order the simulation starts tasks.
@@ -122,6 +134,7 @@ impl Profile {
         report_at_once: 64,
         rec_half_life: HOUR,
         time_slice: 3.0,
+        precedence: Precedence::Begun,
         rr_order: RrOrder::PriorityEvolving,
         queued_work: QueuedWork::AsGot,
         buffer: Buffer::InParts,
@@ -153,6 +166,7 @@ impl Profile {
         report_at_once: 64,
         rec_half_life: 10.0 * DAY,
         time_slice: HOUR,
+        precedence: Precedence::MoreCpus,
         rr_order: RrOrder::PriorityEvolving,
         queued_work: QueuedWork::AsPartOfBuffer,
         buffer: Buffer::Common,
@@ -217,6 +231,8 @@ mod tests {
         // A request ends with its verdicts, as an RPC of the volunteers' system does.
         assert_eq!(volunteer.linger, 0.0);
         assert_eq!(volunteer.rr_order, RrOrder::PriorityEvolving);
+        assert_eq!(volunteer.precedence, Precedence::MoreCpus);
+        assert_eq!(Profile::CLUSTER.precedence, Precedence::Begun);
         assert_eq!(volunteer.queued_work, QueuedWork::AsPartOfBuffer);
         assert_eq!(Profile::CLUSTER.pair_backoff_min, 1.0);
     }

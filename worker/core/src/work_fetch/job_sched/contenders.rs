@@ -55,6 +55,7 @@ impl<'a> Contenders<'a> {
 }
 
 /// Some of the contenders.
+#[derive(Default)]
 pub(super) struct Marks(Vec<bool>);
 
 impl Marks {

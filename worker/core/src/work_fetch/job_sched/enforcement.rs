@@ -3,11 +3,13 @@
 use std::cmp::Ordering;
 
 use super::super::amounts::{TOLERANCE, amount};
+use super::super::profile::Precedence;
 use super::super::types::{PerType, ProcessorType, Processors, Stage};
 use super::concurrency::Concurrency;
 use super::contenders::{Contender, Contenders, Marks, Place};
+use super::precedence::{Width, give_turns, more_cpus};
 use super::run_list::{Entry, Reason, RunList};
-use super::{Hand, Preemption, Schedule};
+use super::{Hand, Schedule};
 
 /// A card is worth more than a CPU: while it is used the CPUs may have so much to do beyond what they can.
 const CPUS_BEYOND: f64 = 1.0;
@@ -52,7 +54,7 @@ impl Chosen {
             preempt: displaced.map(|(place, _)| number(place)).collect(),
             resume,
             next: list
-                .next(contenders, &self.runs)
+                .next(hand, contenders, &self.runs)
                 .into_iter()
                 .map(number)
                 .collect(),
@@ -76,24 +78,9 @@ fn held_back(hand: &Hand<'_>, contenders: &Contenders<'_>) -> PerType<f64> {
     takes
 }
 
-/// Those that run on whatever else there is.
-pub(super) fn stays(hand: &Hand<'_>, contenders: &Contenders<'_>) -> Marks {
-    let mut stays = contenders.marks();
-    for (place, contender) in contenders.all() {
-        let may_stop = match hand.preemption {
-            Preemption::Off => false,
-            Preemption::Suspend => contender.cards.is_none() && !contender.is_ending(),
-        };
-        if contender.is_executing() && !may_stop {
-            stays.add(place);
-        }
-    }
-    stays
-}
-
 pub(super) fn enforce(hand: &Hand<'_>, contenders: &Contenders<'_>, list: &RunList) -> Chosen {
     let mut room = Room::new(hand, contenders);
-    let stays = stays(hand, contenders);
+    let stays = list.stays();
     for (place, _) in contenders.all().filter(|(place, _)| stays.has(*place)) {
         room.take(place);
     }
@@ -125,23 +112,27 @@ fn by_importance(hand: &Hand<'_>, contenders: &Contenders<'_>, list: &RunList) -
     // Stable, so that what is otherwise alike keeps the order of the list.
     entries.sort_by(|one, other| {
         let (one_is, other_is) = (contenders.get(one.place), contenders.get(other.place));
+        let is_in_danger = |entry: &Entry| entry.reason == Reason::Deadline;
         let key = |entry: &Entry, contender: &Contender<'_>| {
-            let in_danger = entry.reason == Reason::Deadline;
             let on_cards = contender.cards.is_some();
-            (!in_danger, !on_cards, !is_in_slice(hand, contender))
+            let in_slice = is_in_slice(hand, contender);
+            (!is_in_danger(entry), !on_cards, !in_slice)
         };
         key(one, one_is)
             .cmp(&key(other, other_is))
-            .then_with(|| more_cpus(one_is, other_is))
+            .then_with(|| match hand.profile.precedence {
+                Precedence::Begun if !is_in_danger(one) => Ordering::Equal,
+                Precedence::Begun | Precedence::MoreCpus => more_cpus(one_is, other_is),
+            })
     });
-    entries
-}
-
-/// What needs many CPUs at once would else find some of them taken, again and again.
-pub(super) fn more_cpus(one: &Contender<'_>, other: &Contender<'_>) -> Ordering {
-    match (one.cards, other.cards) {
-        (None, None) => other.cpus.total_cmp(&one.cpus),
-        (Some(_), _) | (_, Some(_)) => Ordering::Equal,
+    match hand.profile.precedence {
+        Precedence::MoreCpus => entries,
+        Precedence::Begun => {
+            let counted = entries.into_iter().map(|entry| (entry, Width::Counts));
+            let mut counted: Vec<(Entry, Width)> = counted.collect();
+            give_turns(hand, contenders, &mut counted, list.stays());
+            counted.into_iter().map(|(entry, _)| entry).collect()
+        }
     }
 }
 

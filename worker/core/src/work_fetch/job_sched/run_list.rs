@@ -12,24 +12,27 @@ use std::cmp::Ordering;
 
 use super::super::amounts::TOLERANCE;
 use super::super::priority::Priorities;
+use super::super::profile::Precedence;
 use super::super::types::{AssociationIndex, PerType, ProcessorType};
 use super::Hand;
 use super::concurrency::Concurrency;
 use super::contenders::{Contender, Contenders, Marks, Place};
 use super::danger::InDanger;
-use super::enforcement;
+use super::precedence::{self, Width};
 
 /// So many times the CPUs that there are are listed, of tasks with one CPU and of such with more apart: enough to have others for those
 /// that there turns out to be no room for.
 const CPUS_LISTED: f64 = 2.0;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub(super) struct RunList {
     entries: Vec<Entry>,
     /// They, those that were passed, and then all others that could run, as they were picked.
     picked: Vec<Entry>,
     /// So many of those were picked for the list.
     picked_for_list: usize,
+    /// Those that run on whatever else is listed.
+    stays: Marks,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +55,10 @@ impl RunList {
         &self.entries
     }
 
+    pub fn stays(&self) -> &Marks {
+        &self.stays
+    }
+
     /// Those that are there because of their deadlines.
     pub fn in_danger(&self) -> impl Iterator<Item = Place> {
         let entries = self.entries.iter();
@@ -62,26 +69,37 @@ impl RunList {
 
     /// Who of those that do not run then comes next, by the rules by which the list is taken; of those beyond the list that need many CPUs
     /// at once none comes before others, or what needs one would never have its turn.
-    pub fn next(&self, contenders: &Contenders<'_>, runs: &Marks) -> Vec<Place> {
+    pub fn next(&self, hand: &Hand<'_>, contenders: &Contenders<'_>, runs: &Marks) -> Vec<Place> {
         let picked = self.picked.iter().enumerate();
-        let mut waiting: Vec<(usize, &Entry)> =
-            picked.filter(|(_, entry)| !runs.has(entry.place)).collect();
-        waiting.sort_by(|(at, one), (other_at, other)| {
+        let waiting = picked.filter(|(_, entry)| !runs.has(entry.place));
+        let mut waiting: Vec<(Entry, Width)> = waiting
+            .map(|(at, entry)| match at < self.picked_for_list {
+                true => (*entry, Width::Counts),
+                false => (*entry, Width::CountsNot),
+            })
+            .collect();
+        waiting.sort_by(|(one, width), (other, other_width)| {
             let (one_is, other_is) = (contenders.get(one.place), contenders.get(other.place));
-            let key = |at: usize, entry: &Entry, contender: &Contender<'_>| {
-                let in_danger = entry.reason == Reason::Deadline;
-                let is_listed = at < self.picked_for_list;
-                (!in_danger, contender.cards.is_none(), !is_listed)
+            let is_in_danger = |entry: &Entry| entry.reason == Reason::Deadline;
+            let key = |entry: &Entry, contender: &Contender<'_>, width: Width| {
+                let is_listed = width == Width::Counts;
+                (!is_in_danger(entry), contender.cards.is_none(), !is_listed)
             };
-            let are_listed = (*at).max(*other_at) < self.picked_for_list;
-            key(*at, one, one_is)
-                .cmp(&key(*other_at, other, other_is))
-                .then_with(|| match are_listed {
-                    true => enforcement::more_cpus(one_is, other_is),
-                    false => Ordering::Equal,
+            key(one, one_is, *width)
+                .cmp(&key(other, other_is, *other_width))
+                .then_with(|| match (hand.profile.precedence, *width) {
+                    (_, Width::CountsNot) => Ordering::Equal,
+                    (Precedence::Begun, Width::Counts) if !is_in_danger(one) => Ordering::Equal,
+                    (Precedence::Begun | Precedence::MoreCpus, Width::Counts) => {
+                        precedence::more_cpus(one_is, other_is)
+                    }
                 })
         });
-        waiting.into_iter().map(|(_, entry)| entry.place).collect()
+        match hand.profile.precedence {
+            Precedence::MoreCpus => {}
+            Precedence::Begun => precedence::give_turns(hand, contenders, &mut waiting, runs),
+        }
+        waiting.into_iter().map(|(entry, _)| entry.place).collect()
     }
 }
 
@@ -100,7 +118,10 @@ pub(super) fn make(hand: &Hand<'_>, contenders: &Contenders<'_>, in_danger: InDa
         making.priorities = planned.clone();
         making.pick_others(of_type);
     }
-    making.list
+    RunList {
+        stays: making.stays,
+        ..making.list
+    }
 }
 
 struct Making<'a> {
@@ -153,7 +174,7 @@ impl<'a> Making<'a> {
             counted[contender.task.association.0] = true;
         }
         let mut concurrency = Concurrency::new(hand.associations);
-        let stays = enforcement::stays(hand, contenders);
+        let stays = precedence::stays(hand, contenders, &in_danger);
         for (_, contender) in contenders.all().filter(|(place, _)| stays.has(*place)) {
             concurrency.count(contender.task);
         }
@@ -328,15 +349,20 @@ fn piles(hand: &Hand<'_>, contenders: &Contenders<'_>, in_danger: InDanger) -> V
             let by_deadline = |one: &Place, other: &Place| by_deadline(contenders, *one, *other);
             pile.by_deadline.places.sort_by(by_deadline);
             let of_cpu = of_type == ProcessorType::CPU;
-            pile.by_rank.places.sort_by_key(|place| {
-                let contender = contenders.get(*place);
-                let rank = contender.nomination_rank();
-                let rank = if of_cpu {
-                    rank
-                } else {
-                    u8::from(!contender.has_begun())
+            pile.by_rank.places.sort_by(|one, other| {
+                let (one_is, other_is) = (contenders.get(*one), contenders.get(*other));
+                let rank = |contender: &Contender<'_>| match of_cpu {
+                    true => contender.nomination_rank(),
+                    false => u8::from(!contender.has_begun()),
                 };
-                (rank, *place)
+                let among_those = match hand.profile.precedence {
+                    Precedence::Begun if of_cpu && one_is.is_executing() => {
+                        precedence::fewer_cpus(one_is, other_is)
+                    }
+                    Precedence::Begun | Precedence::MoreCpus => Ordering::Equal,
+                };
+                let by_rank = rank(one_is).cmp(&rank(other_is));
+                by_rank.then(among_those).then(one.cmp(other))
             });
         }
     }

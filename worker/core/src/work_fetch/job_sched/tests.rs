@@ -4,6 +4,7 @@ mod danger;
 mod deadlines;
 mod listed;
 mod next;
+mod precedence;
 mod properties;
 mod rig;
 mod taken;

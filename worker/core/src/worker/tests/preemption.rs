@@ -12,13 +12,17 @@ use crate::{Event, RunTask, WorkFetch};
 
 /// A worker with one processor.
 fn rig(preemption: Preemption) -> Rig {
+    with_processors(preemption, 1.0)
+}
+
+fn with_processors(preemption: Preemption, cpu_cores: f64) -> Rig {
     let work_fetch = WorkFetch {
         preemption,
         ..WorkFetch::new(Profile::CLUSTER, 1)
     };
     let mut rig = Rig::with(|options| options.work_fetch = Some(work_fetch)).join();
     rig.hear(Event::UsableResources(UsablePhysicalResources {
-        cpu_cores: 1.0,
+        cpu_cores,
         ..UsablePhysicalResources::default()
     }));
     rig
@@ -37,6 +41,14 @@ fn urgent(node: &str, number: i64) -> RunTask {
     let mut run = long(node, number);
     run.task.work.est_duration = Some(5.0);
     run.options.deadline = Some(Duration::from_secs(10));
+    run
+}
+
+/// It takes two processors for two seconds.
+fn wide(node: &str, number: i64) -> RunTask {
+    let mut run = long(node, number);
+    run.task.work.est_duration = Some(2.0);
+    run.task.work.cpus = Some(2.0);
     run
 }
 
@@ -94,6 +106,34 @@ fn nothing_stops_without_the_flag() {
     rig.run(urgent("urgent", 2));
     assert_eq!(done_to_tasks(&rig.wait(1000)), Vec::<String>::new());
     rig.end("long", 1, ReportedStatus::done());
+}
+
+#[test]
+fn nothing_stops_for_a_wider_task_that_its_own_scheduler_sent_later() {
+    let mut rig = with_processors(Preemption::Suspend, 2.0);
+    rig.run(long("long 1", 1));
+    rig.run(long("long 2", 2));
+    for number in 3..6 {
+        rig.run(wide(&format!("wide {number}"), number));
+    }
+    // Longer than a slice, or than work that is fetched lasts.
+    let later: Vec<_> = (0..40).flat_map(|_| rig.wait(1000)).collect();
+    assert_eq!(done_to_tasks(&later), Vec::<String>::new());
+    // One of them begins as soon as a processor is free, beside the other, which goes on.
+    let ended = rig.end("long 1", 1, ReportedStatus::done());
+    let then: Vec<_> = (0..10).flat_map(|_| rig.wait(1000)).collect();
+    let done = [done_to_tasks(&ended), done_to_tasks(&then)].concat();
+    assert_eq!(done, ["start wide 3"]);
+    // Where a deadline is near one stops, and goes on before the others begin.
+    rig.run(urgent("urgent", 6));
+    assert_eq!(
+        done_to_tasks(&rig.wait(100)),
+        ["suspend wide 3", "start urgent"]
+    );
+    let ended = rig.end("urgent", 6, ReportedStatus::done());
+    let then: Vec<_> = (0..10).flat_map(|_| rig.wait(1000)).collect();
+    let done = [done_to_tasks(&ended), done_to_tasks(&then)].concat();
+    assert_eq!(done, ["resume wide 3"]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::super::super::types::{AssociationIndex, ProcessorType, Stage, Task, TaskNumber};
-use super::super::{EdfHistory, Preemption, Schedule};
+use super::super::{EdfHistory, Preemption};
 use super::properties::{amount, scene};
 use super::rig::{LOST, NOBODY, STOPPED, Scene, at, cards, cpus, executing, numbers};
 
@@ -132,17 +132,6 @@ fn of_many_that_wait_all_are_next_in_turns() {
     assert_eq!(numbers(&schedule.next), turns.collect::<Vec<_>>());
 }
 
-fn carry_out(scene: &mut Scene, schedule: &Schedule) {
-    let now = scene.now.since(at(0.0)).as_secs_f64();
-    for task in &mut scene.tasks {
-        if schedule.start.contains(&task.number) || schedule.resume.contains(&task.number) {
-            task.stage = executing(now);
-        } else if schedule.preempt.contains(&task.number) {
-            task.stage = STOPPED;
-        }
-    }
-}
-
 fn is_known(scene: &Scene, task: &Task) -> bool {
     task.association.0 < scene.associations.len()
         && (scene.processors.types()).any(|of_type| of_type == task.usage.processor_type())
@@ -218,7 +207,7 @@ proptest! {
         let mut scene = scene;
         scene.preemption = Preemption::Off;
         let schedule = scene.choose();
-        carry_out(&mut scene, &schedule);
+        scene.carry_out(&schedule);
         let mut ends = ends.into_iter();
         scene.tasks.retain(|task| !(ends.next().unwrap() && task.stage.is_executing()));
         let next: Vec<_> = schedule.next;
@@ -260,7 +249,7 @@ proptest! {
             }
         }
         let schedule = scene.choose();
-        carry_out(&mut scene, &schedule);
+        scene.carry_out(&schedule);
         scene.tasks.retain(|task| !scene.ending.contains(&task.number));
         scene.history = EdfHistory::default();
         let mut taking = scene.clone();

@@ -98,7 +98,7 @@ impl Scene {
         self.associations.last_mut().unwrap()
     }
 
-    /// One that came after the others, of the first association unless that is changed.
+    /// One that came lately, after the others, of the first association unless that is changed.
     pub fn task(&mut self, number: u64, usage: Usage) -> &mut Task {
         self.tasks.push(Task {
             number: TaskNumber(number),
@@ -106,7 +106,7 @@ impl Scene {
             job: 0,
             usage,
             remaining: 100.0,
-            received: at(number as f64 / 1000.0),
+            received: at(990.0 + number as f64 / 1000.0),
             deadline: None,
             stage: Stage::Queued,
         });
@@ -150,6 +150,17 @@ impl Scene {
         let schedule = self.hand().choose(&mut history);
         self.history = history;
         schedule
+    }
+
+    /// What is to be done is done.
+    pub fn carry_out(&mut self, schedule: &Schedule) {
+        for task in &mut self.tasks {
+            if schedule.start.contains(&task.number) || schedule.resume.contains(&task.number) {
+                task.stage = Stage::Executing { since: self.now };
+            } else if schedule.preempt.contains(&task.number) {
+                task.stage = STOPPED;
+            }
+        }
     }
 
     /// Those that should run, in order, with what lists them.

@@ -106,7 +106,10 @@ fn no_more_run_at_once_than_may() {
     let schedule = scene.choose();
     assert_eq!((schedule.start, schedule.preempt), (vec![], vec![]));
     scene.preemption = Suspend;
-    assert_eq!(numbers(&scene.choose().preempt), [7]);
+    for (profile, stopped) in [(Profile::CLUSTER, vec![]), (Profile::VOLUNTEER, vec![7])] {
+        scene.profile = profile;
+        assert_eq!(numbers(&scene.choose().preempt), stopped);
+    }
 }
 
 #[test]
