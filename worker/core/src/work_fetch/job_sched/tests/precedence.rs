@@ -64,14 +64,24 @@ fn who_began_beside_others_with_more_cpus_than_were_free_stops_none_of_them() {
     let mut scene = Scene::new(2, &[]);
     scene.preemption = Suspend;
     scene.associate(100.0, 0.0);
+    scene.rec[1] = 100.0;
     // It came first, began last, and is the only one whose slice is not over.
     scene.task(1, cpus(2.0)).stage = executing(999.0);
     scene.task(2, cpus(1.0)).stage = executing(0.0);
-    assert_eq!(numbers(&scene.choose().preempt), NOBODY);
-    // Neither where another scheduler is there whose turn is later.
-    scene.rec[1] = 100.0;
-    scene.task(3, cpus(1.0)).association.0 = 1;
-    assert_eq!(numbers(&scene.choose().preempt), NOBODY);
+    for another in [false, true] {
+        if another {
+            // Another scheduler is there, whose turn is later.
+            scene.task(3, cpus(1.0)).association.0 = 1;
+        }
+        // Also where it wants so many that none beside it would be listed.
+        for wanted in [2.0, 9.0] {
+            for since in [999.0, 990.0] {
+                scene.tasks[0].usage = cpus(wanted);
+                scene.tasks[0].stage = executing(since);
+                assert_eq!(numbers(&scene.choose().preempt), NOBODY, "{wanted}");
+            }
+        }
+    }
 }
 
 #[test]
