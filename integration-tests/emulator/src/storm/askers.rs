@@ -139,8 +139,12 @@ impl Ours {
             let (task, done) = self.tasks.remove(0);
             let took = seconds(done) - seconds(task.received);
             self.fetcher.task_stopped(done, &task);
-            self.fetcher
-                .task_ended(now, &task, TaskEnd::Well { given: None, took });
+            self.fetcher.task_ended(
+                now,
+                &task,
+                TaskEnd::Well { given: None, took },
+                Leaves::Nothing,
+            );
             self.fetcher.task_gone(IT, task.number);
             if let Some((next, _)) = self.tasks.first_mut() {
                 next.stage = Stage::Executing { since: done };
