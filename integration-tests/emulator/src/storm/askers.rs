@@ -2,8 +2,9 @@
 
 use brasserie_common::{Processor, ServiceAddress, Time, WorkReply, WorkRequestSeq, WorkVerdict};
 use brasserie_worker_core::work_fetch::{
-    Association, AssociationIndex, Computing, Fetcher, Preemption, ProcessorKind, Processors,
-    Profile, Saved, Scene, Setup, Stage, Standing, Step, Task, TaskEnd, TaskNumber, Usage,
+    Association, AssociationIndex, Computing, Fetcher, Leaves, Preemption, ProcessorKind,
+    Processors, Profile, Saved, Scene, Setup, Stage, Standing, Step, Task, TaskEnd, TaskNumber,
+    Usage,
 };
 
 use super::{Storm, Waiting};
