@@ -17,7 +17,7 @@ use crate::outbox::Turn;
 use crate::piece::Piece;
 use crate::whereabouts::Reader;
 use crate::work_fetch::{
-    Association as Terms, AssociationIndex, CheckEvent, Fetcher, ListReason, Overview,
+    Association as Terms, AssociationIndex, CheckEvent, Fetcher, Leaves, ListReason, Overview,
     ProcessorKind, Processors, RpcReason, Saved, SavedScheduler, SavedState, Setup, Step, Task,
     TaskEnd, TaskNumber,
 };
@@ -193,9 +193,10 @@ impl Fetching {
         of: AssociationIndex,
         piece: &Piece,
         end: TaskEnd<'_>,
+        leaves: Leaves,
     ) {
         let task = self.task(now, of, piece);
-        self.fetcher.task_ended(now, &task, end);
+        self.fetcher.task_ended(now, &task, end, leaves);
     }
 
     /// It was refused for the moment.

@@ -133,6 +133,15 @@ pub enum TaskEnd<'a> {
     Other,
 }
 
+/// What the end of a task leaves of it at its scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaves {
+    /// It hears of it at once, and what the task used is idle.
+    Idle,
+    /// It hears of it later, or takes the task never to have run there.
+    Nothing,
+}
+
 /// A request that has not got its verdicts.
 ///
 /// ```text
@@ -186,6 +195,8 @@ pub struct Fetcher {
     edf: EdfHistory,
     /// It rises for the worker's life, whatever becomes of associations.
     last_seq: WorkRequestSeq,
+    /// Those that came for a request that lingers, and run: what they use is idle again by their ends.
+    come_back: BTreeSet<TaskNumber>,
     /// When the driver has something to do, if nothing happens.
     wakes: Time,
     chosen_at: Option<Time>,
@@ -228,6 +239,7 @@ impl Fetcher {
             estimates: saved.estimates(),
             edf: EdfHistory::default(),
             last_seq: WorkRequestSeq::default(),
+            come_back: BTreeSet::new(),
             wakes: now,
             chosen_at: None,
             wants_choice: true,
@@ -299,6 +311,9 @@ impl Fetcher {
             let secs = amount(task.remaining) / correction;
             contact.pairs.task_came(task.received, &task.usage, secs);
         }
+        if !self.linger().is_zero() {
+            self.come_back.insert(task.number);
+        }
         self.wants_choice = true;
     }
 
@@ -308,7 +323,7 @@ impl Fetcher {
     }
 
     /// A task has ended; one that executed has stopped before.
-    pub fn task_ended(&mut self, now: Time, task: &Task, end: TaskEnd<'_>) {
+    pub fn task_ended(&mut self, now: Time, task: &Task, end: TaskEnd<'_>, leaves: Leaves) {
         let u = draw(&mut self.rng);
         match end {
             TaskEnd::Well { given, took } => {
@@ -324,6 +339,14 @@ impl Fetcher {
             TaskEnd::Other => {}
         }
         let of_type = task.usage.processor_type();
+        let comes_back = self.come_back.remove(&task.number);
+        if comes_back
+            && leaves == Leaves::Idle
+            && let Some(contact) = self.contacts.get_mut(task.association.0)
+        {
+            let patience = refill_time(&self.profile);
+            contact.pairs.gives_back(now, &task.usage, patience);
+        }
         for contact in &mut self.contacts {
             contact.pairs.task_ended(of_type);
         }
@@ -416,6 +439,11 @@ impl Fetcher {
             profile: &self.profile,
         }
     }
+}
+
+/// What should come by itself is waited for so long.
+fn refill_time(profile: &Profile) -> Duration {
+    Duration::from_secs_f64(profile.refill_time.clamp(0.0, 1e9))
 }
 
 /// Uniform in [0, 1).

@@ -14,7 +14,9 @@ use super::super::reason::{RpcReason, Wish};
 use super::super::rr_sim::Situation;
 use super::super::types::{AssociationIndex, PerType};
 use super::words::{candidate, demands, grounds, heard, note_waiting, processor, sources};
-use super::{Fetcher, Outstanding, Phase, REPEAT_AFTER, Request, Scene, Step, draw, terms};
+use super::{
+    Fetcher, Outstanding, Phase, REPEAT_AFTER, Request, Scene, Step, draw, refill_time, terms,
+};
 
 impl Fetcher {
     /// When [`Fetcher::next`] has something to say, if nothing happens until then; it may have passed.
@@ -25,7 +27,32 @@ impl Fetcher {
         };
         let requests = self.outstanding.iter().flatten();
         let requests = requests.map(|one| one.due(self.patience));
-        requests.chain([driver]).min().unwrap_or(Time::NEVER)
+        let others = [driver, self.misses_something()];
+        requests.chain(others).min().unwrap_or(Time::NEVER)
+    }
+
+    /// When it is not waited any longer for what should come by itself. Who is asked meanwhile says what there is.
+    fn misses_something(&self) -> Time {
+        let all = self.contacts.iter().zip(&self.outstanding);
+        let quiet = all.filter(|(_, outstanding)| outstanding.is_none());
+        let since = quiet.filter_map(|(contact, _)| contact.pairs.awaits_since());
+        let first = since.min();
+        first.map_or(Time::NEVER, |first| first + refill_time(&self.profile))
+    }
+
+    fn miss_what_should_have_come(&mut self, now: Time) {
+        let patience = refill_time(&self.profile);
+        let mut any = false;
+        let all = self.contacts.iter_mut().zip(&self.outstanding);
+        for (contact, _) in all.filter(|(_, outstanding)| outstanding.is_none()) {
+            let since = contact.pairs.awaits_since();
+            if let Some(since) = since.filter(|since| *since + patience <= now) {
+                any |= contact.pairs.nothing_came(since);
+            }
+        }
+        if any {
+            self.check(CheckEvent::NothingCame);
+        }
     }
 
     /// What to do now, which is then taken to be done.
@@ -35,6 +62,7 @@ impl Fetcher {
             return again;
         }
         let now = scene.now;
+        self.miss_what_should_have_come(now);
         if self.driver.in_progress().is_none() && self.wakes <= now {
             let step = self.look(scene);
             if let Some(step) = step {
@@ -166,15 +194,15 @@ impl Fetcher {
         }
         let mut demands = demands(&self.processors, request.as_ref());
         let (linger, mut credits) = (self.linger(), self.processors.table(&None));
+        if !linger.is_zero() {
+            note_waiting(&self.processors, scene.tasks, &mut demands);
+        }
         for demand in &demands {
             if let Some(of_type) = self.processor_type(&demand.processor) {
                 credits[of_type] = Credit::of(scene.now, linger, demand);
             }
         }
         self.contacts[association.0].pairs.asked(&credits);
-        if !linger.is_zero() {
-            note_waiting(&self.processors, scene.tasks, &mut demands);
-        }
         let outstanding = Outstanding {
             seq,
             asked: Asked {
@@ -195,7 +223,7 @@ impl Fetcher {
     }
 
     /// A worker with several schedulers asks the next one when one has had its say: what that one found later would be too much.
-    fn linger(&self) -> Duration {
+    pub(super) fn linger(&self) -> Duration {
         match self.associations.len() {
             1 => Duration::from_secs_f64(self.profile.linger.clamp(0.0, 1e9)),
             _ => Duration::ZERO,
@@ -335,6 +363,8 @@ impl Fetcher {
         };
         contact.rpc.abandoned();
         contact.pairs.drop_credit();
+        // A worker whose requests linger has no other scheduler.
+        self.come_back.clear();
         self.end(association, CheckEvent::Reconnected);
     }
 
@@ -347,8 +377,13 @@ impl Fetcher {
 
     /// A task was refused here: its scheduler has charged it, so there is less to come than it seems.
     pub fn task_refused(&mut self, association: AssociationIndex) {
-        if let Some(contact) = self.contacts.get_mut(association.0) {
-            contact.pairs.drop_credit();
+        let Some(contact) = self.contacts.get_mut(association.0) else {
+            return;
+        };
+        let was_to_come = contact.pairs.awaits_since().is_some();
+        contact.pairs.drop_credit();
+        if was_to_come {
+            self.check(CheckEvent::NothingCame);
         }
     }
 

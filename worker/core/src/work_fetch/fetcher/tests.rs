@@ -134,26 +134,30 @@ impl Rig {
         self.fetcher.heartbeat_says(self.now, to, &reply);
     }
 
-    /// So many tasks of a second each, which run.
+    /// So many tasks, which run.
     fn takes(&mut self, association: AssociationIndex, tasks: usize, remaining: f64) {
         for _ in 0..tasks {
             let number = TaskNumber(self.tasks.len() as u64);
-            let task = Task {
-                number,
-                association,
-                job: 1,
-                usage: Usage {
-                    cpus: 1.0,
-                    cards: None,
-                },
-                remaining,
-                received: self.now,
-                deadline: None,
-                stage: Stage::Executing { since: self.now },
-            };
-            self.fetcher.task_came(&task);
-            self.tasks.push(task);
+            self.takes_one(association, number, remaining);
         }
+    }
+
+    fn takes_one(&mut self, association: AssociationIndex, number: TaskNumber, remaining: f64) {
+        let task = Task {
+            number,
+            association,
+            job: 1,
+            usage: Usage {
+                cpus: 1.0,
+                cards: None,
+            },
+            remaining,
+            received: self.now,
+            deadline: None,
+            stage: Stage::Executing { since: self.now },
+        };
+        self.fetcher.task_came(&task);
+        self.tasks.push(task);
     }
 
     /// The first contact, which brings nothing.
@@ -233,7 +237,7 @@ fn what_a_lingering_request_does_not_stand_for_is_asked_for_at_once() {
     let ended = rig.tasks.remove(0);
     let end = TaskEnd::Other;
     rig.fetcher.task_stopped(rig.now, &ended);
-    rig.fetcher.task_ended(rig.now, &ended, end);
+    rig.fetcher.task_ended(rig.now, &ended, end, Leaves::Idle);
     // The one that is idle now is beyond what was asked for.
     let request = rig.asks();
     assert_eq!(request.demands[0].idle, 1.0);
@@ -343,7 +347,8 @@ fn who_had_nothing_while_all_were_busy_is_asked_once_one_is_idle() {
     let busy = rig.asks_before(begun + Duration::from_millis(400));
     assert_eq!(busy, None, "the backoff holds while nothing is idle");
     let ended = rig.tasks.pop().expect("a task");
-    rig.fetcher.task_ended(rig.now, &ended, TaskEnd::Other);
+    rig.fetcher
+        .task_ended(rig.now, &ended, TaskEnd::Other, Leaves::Idle);
     let now = rig.now;
     let next = rig.asks_before(now + Duration::from_millis(20));
     let next = next.expect("it asks at once");
@@ -351,7 +356,8 @@ fn who_had_nothing_while_all_were_busy_is_asked_once_one_is_idle() {
     // That was asked while one was idle: now only time helps, and more of it.
     rig.reply(&next, WorkVerdict::NoWork);
     let ended = rig.tasks.pop().expect("a task");
-    rig.fetcher.task_ended(rig.now, &ended, TaskEnd::Other);
+    rig.fetcher
+        .task_ended(rig.now, &ended, TaskEnd::Other, Leaves::Idle);
     let now = rig.now;
     let again = rig.asks_before(now + Duration::from_millis(950));
     assert_eq!(again, None);
@@ -514,6 +520,7 @@ fn what_is_saved_is_there_again() {
             given: None,
             took: 17.0,
         },
+        Leaves::Idle,
     );
     let limits = Limits {
         ending: &BTreeSet::new(),
@@ -707,7 +714,7 @@ proptest! {
                     if place < rig.tasks.len() {
                         let task = rig.tasks.remove(place);
                         rig.fetcher.task_stopped(rig.now, &task);
-                        rig.fetcher.task_ended(rig.now, &task, TaskEnd::Other);
+                        rig.fetcher.task_ended(rig.now, &task, TaskEnd::Other, Leaves::Idle);
                     }
                 }
                 Happening::Update(place) => {
@@ -727,3 +734,5 @@ proptest! {
         }
     }
 }
+
+mod following;
