@@ -224,6 +224,7 @@ impl Fetcher {
                 now,
                 processors: &processors,
                 profile: &profile,
+                linger: asking::linger(&profile, &associations),
             };
             saved.contact(index, here, known, draw(&mut rng))
         };

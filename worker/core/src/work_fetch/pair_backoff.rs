@@ -134,6 +134,13 @@ impl PairBackoff {
         self.ends_early = EndsEarly::Never;
     }
 
+    /// The next one is longer all the same.
+    fn wait_no_more(&mut self) {
+        self.until = None;
+        self.no_apps_until = None;
+        self.ends_early = EndsEarly::Never;
+    }
+
     fn clear(&mut self) {
         self.interval = 0.0;
         self.until = None;
@@ -242,9 +249,19 @@ impl PairBackoffs {
         }
     }
 
-    /// The scheduler may not know of the last request any more.
+    /// The scheduler may not know of the last request any more. Whoever relied on that as it stood would wait in vain now.
     pub fn drop_credit(&mut self) {
-        self.0.iter_mut().for_each(|pair| pair.asked(None));
+        for pair in &mut self.0 {
+            if pair.credit.is_some() {
+                pair.wait_no_more();
+            }
+            pair.asked(None);
+        }
+    }
+
+    /// No request stands, and where one does a wait only spares others.
+    pub fn wait_no_more(&mut self) {
+        self.0.iter_mut().for_each(PairBackoff::wait_no_more);
     }
 
     /// What was said of jobs so long ago may not be so any more.

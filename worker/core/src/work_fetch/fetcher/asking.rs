@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use brasserie_common::{ServiceAddress, Time, WorkReply, WorkRequestSeq, WorkVerdict};
 
+use super::super::amounts::amount;
 use super::super::contact_state::ReplyKind;
 use super::super::credit::Credit;
 use super::super::driver::{Candidate, CheckEvent, Contact, Decision, Round, Work};
 use super::super::fetch::{FetchRequest, Survey, most_unacknowledged};
 use super::super::pair_backoff::{Asked, EndsEarly, PairBackoffs};
+use super::super::profile::Profile;
 use super::super::reason::{RpcReason, Wish};
 use super::super::rr_sim::Situation;
-use super::super::types::{AssociationIndex, PerType};
+use super::super::types::{Association, AssociationIndex, PerType};
 use super::words::{candidate, demands, grounds, heard, note_waiting, processor, sources};
 use super::{
     Fetcher, Outstanding, Phase, REPEAT_AFTER, Request, Scene, Step, draw, refill_time, terms,
@@ -222,12 +224,8 @@ impl Fetcher {
         step
     }
 
-    /// A worker with several schedulers asks the next one when one has had its say: what that one found later would be too much.
     pub(super) fn linger(&self) -> Duration {
-        match self.associations.len() {
-            1 => Duration::from_secs_f64(self.profile.linger.clamp(0.0, 1e9)),
-            _ => Duration::ZERO,
-        }
+        linger(&self.profile, &self.associations)
     }
 
     /// The scheduler's answer to a heartbeat says what became of a request. That there are no verdicts yet is news only to who has been
@@ -469,6 +467,14 @@ impl Fetcher {
             }
         }
         by_type
+    }
+}
+
+/// A worker with several schedulers asks the next one when one has had its say: what that one found later would be too much.
+pub(super) fn linger(profile: &Profile, associations: &[Association]) -> Duration {
+    match associations.len() {
+        1 => Duration::from_secs_f64(amount(profile.linger).min(1e9)),
+        _ => Duration::ZERO,
     }
 }
 

@@ -73,6 +73,10 @@ impl Rig {
     }
 
     fn with_members(shares: &[f64], members: u16) -> Self {
+        Rig::after(&Saved::default(), shares, members)
+    }
+
+    fn after(saved: &Saved, shares: &[f64], members: u16) -> Self {
         let setup = Setup {
             profile: Profile::CLUSTER,
             preemption: Preemption::Off,
@@ -83,7 +87,7 @@ impl Rig {
             seed: 7,
         };
         Rig {
-            fetcher: Fetcher::new(setup, Time::ZERO, &Saved::default()),
+            fetcher: Fetcher::new(setup, Time::ZERO, saved),
             now: Time::ZERO,
             tasks: Vec::new(),
             standings: vec![Standing::default(); shares.len()],
@@ -276,6 +280,50 @@ fn who_may_have_forgotten_a_request_is_asked_again_when_a_task_has_come() {
 }
 
 #[test]
+fn whoever_waited_as_a_request_stood_waits_no_longer_when_it_does_not() {
+    type Happens = fn(&mut Rig);
+    let all: [Happens; 3] = [
+        |rig| rig.fetcher.out_of_favour(FIRST),
+        |rig| rig.fetcher.task_refused(FIRST),
+        |rig| rig.fetcher.reset(FIRST),
+    ];
+    for happens in all {
+        let mut rig = Rig::new(&[100.0]);
+        let until = asked_in_vain(&mut rig);
+        assert!(rig.now < until);
+        happens(&mut rig);
+        rig.fetcher.check(CheckEvent::Reconnected);
+        let begun = rig.now;
+        rig.asks();
+        assert!(rig.now.since(begun) <= Duration::from_millis(5));
+        // If it is in vain again, the next wait is longer.
+        assert!(
+            rig.fetcher.contacts[0]
+                .pairs
+                .of(ProcessorType::CPU)
+                .interval()
+                > 0.0
+        );
+    }
+}
+
+/// What a request brings that stands is lost with the instance that asked; of several schedulers none stands.
+#[test]
+fn a_worker_of_one_scheduler_asks_at_once_after_a_restart() {
+    for (shares, asks) in [(&[100.0][..], true), (&[100.0, 100.0], false)] {
+        let mut rig = Rig::new(shares);
+        asked_in_vain(&mut rig);
+        let saved = rig.fetcher.save(rig.now);
+        let next = Rig::after(&saved, shares, 1);
+        let pair = next.fetcher.contacts[0].pairs.of(ProcessorType::CPU);
+        assert_eq!(
+            (pair.is_backed_off(next.now), pair.interval() > 0.0),
+            (!asks, true)
+        );
+    }
+}
+
+#[test]
 fn a_request_that_was_not_looked_at_stands_for_nothing() {
     let mut rig = Rig::new(&[100.0]);
     let backed_off_until = asked_in_vain(&mut rig);
@@ -365,7 +413,7 @@ fn who_had_nothing_while_all_were_busy_is_asked_once_one_is_idle() {
 
 #[test]
 fn another_instance_of_a_scheduler_has_nothing_to_do_with_what_the_former_had() {
-    let asked_again = |is_another| {
+    let interval = |is_another| {
         let mut rig = Rig::new(&[100.0]);
         rig.meets_all();
         for _ in 0..8 {
@@ -376,11 +424,17 @@ fn another_instance_of_a_scheduler_has_nothing_to_do_with_what_the_former_had() 
             true => rig.fetcher.is_another(rig.now, FIRST),
             false => rig.fetcher.reset(FIRST),
         }
+        // No request stands with either, so it is asked.
         let soon = rig.now + Duration::from_secs(6);
-        rig.asks_before(soon).is_some()
+        let request = rig.asks_before(soon).expect("a request");
+        rig.reply(&request, WorkVerdict::NoWork);
+        rig.fetcher.contacts[0]
+            .pairs
+            .of(ProcessorType::CPU)
+            .interval()
     };
-    assert!(asked_again(true));
-    assert!(!asked_again(false));
+    assert_eq!(interval(true), Profile::CLUSTER.pair_backoff_min);
+    assert_eq!(interval(false), Profile::CLUSTER.pair_backoff_max);
 }
 
 #[test]
