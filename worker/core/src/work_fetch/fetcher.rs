@@ -38,6 +38,9 @@ pub use saving::Saved;
 
 /// A request whose verdicts were not known is repeated after this, unless a heartbeat's answer brings them before.
 const REPEAT_AFTER: Duration = Duration::from_secs(1);
+/// What a request that lingers should bring as a task ends is waited for so long before it is asked for: longer than a scheduler takes to
+/// write the end down and to send the next task.
+const REFILL_TIME: Duration = Duration::from_millis(100);
 /// What runs is chosen anew no sooner than this after it was: until then tasks begin in the order of the last choice.
 const LEAST_BETWEEN_CHOICES: Duration = Duration::from_millis(50);
 
@@ -345,8 +348,7 @@ impl Fetcher {
             && leaves == Leaves::Idle
             && let Some(contact) = self.contacts.get_mut(task.association.0)
         {
-            let patience = refill_time(&self.profile);
-            contact.pairs.gives_back(now, &task.usage, patience);
+            contact.pairs.gives_back(now, &task.usage, REFILL_TIME);
         }
         for contact in &mut self.contacts {
             contact.pairs.task_ended(of_type);
@@ -440,11 +442,6 @@ impl Fetcher {
             profile: &self.profile,
         }
     }
-}
-
-/// What should come by itself is waited for so long.
-fn refill_time(profile: &Profile) -> Duration {
-    Duration::from_secs_f64(profile.refill_time.clamp(0.0, 1e9))
 }
 
 /// Uniform in [0, 1).

@@ -50,8 +50,6 @@ pub struct Profile {
     pub task_errors: TaskErrors,
     /// How long a request stays good at a scheduler, if there is only one.
     pub linger: f64,
-    /// What such a request should bring as soon as a task ends is waited for so long before it is asked for.
-    pub refill_time: f64,
 }
 
 /// In which order the simulation starts tasks.
@@ -131,8 +129,6 @@ impl Profile {
         max_runnable: 20_000,
         task_errors: TaskErrors::Infrastructure,
         linger: 2.0 * MINUTE,
-        // Longer than a scheduler takes to write an end down and to send the next task.
-        refill_time: 0.1,
     };
 
     /// Of machines that volunteers lend, as BOINC has them.
@@ -163,7 +159,6 @@ impl Profile {
         max_runnable: 1000,
         task_errors: TaskErrors::Any,
         linger: 0.0,
-        refill_time: 0.0,
     };
 
     /// For people.

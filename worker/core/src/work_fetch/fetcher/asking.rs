@@ -17,7 +17,7 @@ use super::super::rr_sim::Situation;
 use super::super::types::{Association, AssociationIndex, PerType};
 use super::words::{candidate, demands, grounds, heard, note_waiting, processor, sources};
 use super::{
-    Fetcher, Outstanding, Phase, REPEAT_AFTER, Request, Scene, Step, draw, refill_time, terms,
+    Fetcher, Outstanding, Phase, REFILL_TIME, REPEAT_AFTER, Request, Scene, Step, draw, terms,
 };
 
 impl Fetcher {
@@ -39,16 +39,15 @@ impl Fetcher {
         let quiet = all.filter(|(_, outstanding)| outstanding.is_none());
         let since = quiet.filter_map(|(contact, _)| contact.pairs.awaits_since());
         let first = since.min();
-        first.map_or(Time::NEVER, |first| first + refill_time(&self.profile))
+        first.map_or(Time::NEVER, |first| first + REFILL_TIME)
     }
 
     fn miss_what_should_have_come(&mut self, now: Time) {
-        let patience = refill_time(&self.profile);
         let mut any = false;
         let all = self.contacts.iter_mut().zip(&self.outstanding);
         for (contact, _) in all.filter(|(_, outstanding)| outstanding.is_none()) {
             let since = contact.pairs.awaits_since();
-            if let Some(since) = since.filter(|since| *since + patience <= now) {
+            if let Some(since) = since.filter(|since| *since + REFILL_TIME <= now) {
                 any |= contact.pairs.nothing_came(since);
             }
         }
