@@ -160,9 +160,7 @@ struct Outstanding {
 enum Phase {
     InFlight,
     /// At once.
-    Retry {
-        to: ServiceAddress,
-    },
+    Retry,
     Pending {
         repeat_at: Time,
     },

@@ -131,6 +131,8 @@ pub(super) struct Rig {
     pub(super) beats: Vec<Time>,
     /// Requests for work that left.
     pub(super) work_requests: Vec<(CallId, WorkRequest)>,
+    /// The ports to which they went.
+    pub(super) work_asked: Vec<u16>,
     /// Questions who the scheduler's members are.
     pub(super) list_readings: Vec<CallId>,
     last_beat: u64,
@@ -170,6 +172,7 @@ impl Rig {
             now,
             beats: Vec::new(),
             work_requests: Vec::new(),
+            work_asked: Vec::new(),
             list_readings: Vec::new(),
             last_beat: 0,
             last_status: 0,
@@ -258,7 +261,8 @@ impl Rig {
                         }
                     }
                     Call::UpdateStatus { .. } => self.last_status = id.0,
-                    Call::RequestWork { request, .. } => {
+                    Call::RequestWork { to, request } => {
+                        self.work_asked.push(to.port);
                         self.work_requests.push((*id, (**request).clone()));
                         continue;
                     }
