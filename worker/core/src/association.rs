@@ -371,11 +371,7 @@ impl Association {
         match result {
             Ok(()) => {
                 self.trouble = None;
-                if let Some(member) = self.whereabouts.answered()
-                    && let Some(fetching) = &mut turn.machine.fetching
-                {
-                    fetching.found_at(self.index, member);
-                }
+                self.found(turn);
             }
             Err(trouble) => self.heartbeat_failed(turn, trouble),
         }

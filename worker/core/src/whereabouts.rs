@@ -190,6 +190,15 @@ impl Whereabouts {
 }
 
 impl Association {
+    /// A heartbeat was answered: where, that is where work is asked for first.
+    pub(crate) fn found(&mut self, turn: &mut Turn<'_>) {
+        if let Some(member) = self.whereabouts.answered()
+            && let Some(fetching) = &mut turn.machine.fetching
+        {
+            fetching.found_at(self.index, member);
+        }
+    }
+
     /// Has it read who the scheduler's members are now.
     pub(crate) fn read_members(&mut self, turn: &mut Turn<'_>, reader: Reader) {
         if !self.whereabouts.joins(reader) {
