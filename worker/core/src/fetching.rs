@@ -262,6 +262,11 @@ impl Fetching {
         self.fetcher.heartbeat_answered(now, of, request_delay);
     }
 
+    /// The scheduler's instance answers heartbeats at this member, and did not before.
+    pub(crate) fn found_at(&mut self, of: AssociationIndex, member: &ServiceAddress) {
+        self.fetcher.found_at(of, member);
+    }
+
     /// The list of the scheduler's members was read; `None`: it could not be.
     pub(crate) fn list_read(
         &mut self,

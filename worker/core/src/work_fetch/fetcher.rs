@@ -172,9 +172,7 @@ struct Outstanding {
 enum Phase {
     InFlight,
     /// At once.
-    Retry {
-        to: ServiceAddress,
-    },
+    Retry,
     Pending {
         repeat_at: Time,
     },

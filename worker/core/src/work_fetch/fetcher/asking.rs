@@ -177,7 +177,7 @@ impl Fetcher {
     fn ask(&mut self, scene: &Scene<'_>, contact: Contact, request: Option<FetchRequest>) -> Step {
         let association = contact.association;
         let attempt = self.contacts[association.0].members.begin();
-        let Some((attempt, to)) = attempt else {
+        let Some(attempt) = attempt else {
             // The driver would have had the list read before.
             self.driver.over(CheckEvent::ContactOver);
             self.wakes = Time::ZERO;
@@ -204,6 +204,7 @@ impl Fetcher {
             }
         }
         self.contacts[association.0].pairs.asked(&credits);
+        let to = attempt.asked().clone();
         let outstanding = Outstanding {
             seq,
             asked: Asked {
@@ -235,12 +236,22 @@ impl Fetcher {
         let is_in_flight = outstanding.is_some_and(|one| one.phase == Phase::InFlight);
         let is_pending = heard(&self.processors, reply).kind() == ReplyKind::Pending;
         if !(is_in_flight && is_pending) {
-            self.answered(now, association, reply);
+            self.heard(now, association, reply);
         }
     }
 
-    /// The scheduler has answered.
+    /// The member that was asked has answered.
     pub fn answered(&mut self, now: Time, association: AssociationIndex, reply: &WorkReply) {
+        if let Some(Some(outstanding)) = self.outstanding.get(association.0)
+            && outstanding.seq == reply.seq
+        {
+            let contact = &mut self.contacts[association.0];
+            contact.members.answered(outstanding.attempt.asked());
+        }
+        self.heard(now, association, reply);
+    }
+
+    fn heard(&mut self, now: Time, association: AssociationIndex, reply: &WorkReply) {
         let place = association.0;
         let Some(Some(outstanding)) = self.outstanding.get_mut(place) else {
             return;
@@ -304,12 +315,13 @@ impl Fetcher {
         if outstanding.seq != seq || outstanding.phase != Phase::InFlight {
             return;
         }
-        match outstanding.attempt.ask_next() {
-            Some(to) => outstanding.phase = Phase::Retry { to },
+        let contact = &mut self.contacts[association.0];
+        contact.members.did_not_serve(outstanding.attempt.asked());
+        match outstanding.attempt.ask_next(&contact.members) {
+            Some(_) => outstanding.phase = Phase::Retry,
             None => {
                 let u = draw(&mut self.rng);
                 let terms = terms(&self.profile, u);
-                let contact = &mut self.contacts[association.0];
                 contact.rpc.rpc_failed(now, terms);
                 contact.pairs.drop_credit();
                 self.end(association, CheckEvent::ContactOver);
@@ -336,6 +348,13 @@ impl Fetcher {
             false => self.driver.request_check(CheckEvent::ListRead),
         }
         self.wakes = Time::ZERO;
+    }
+
+    /// The scheduler's instance was found at this member, who is asked first from now on.
+    pub fn found_at(&mut self, association: AssociationIndex, member: &ServiceAddress) {
+        if let Some(contact) = self.contacts.get_mut(association.0) {
+            contact.members.answered(member);
+        }
     }
 
     /// A member of the scheduler has answered a heartbeat; `request_delay`: no request is to come before.
@@ -437,18 +456,17 @@ impl Fetcher {
 
     /// A request that goes to the next member, or again to the same for its verdicts.
     fn ask_again(&mut self, scene: &Scene<'_>) -> Option<Step> {
-        let all = self.outstanding.iter_mut().enumerate();
-        for (place, outstanding) in all {
+        let all = self.outstanding.iter_mut().zip(&self.contacts).enumerate();
+        for (place, (outstanding, contact)) in all {
             let Some(outstanding) = outstanding else {
                 continue;
             };
-            let to = match &outstanding.phase {
-                Phase::Retry { to } => to.clone(),
-                Phase::Pending { repeat_at } if *repeat_at <= scene.now => {
-                    outstanding.attempt.asked().clone()
-                }
+            match outstanding.phase {
+                Phase::Retry => {}
+                Phase::Pending { repeat_at } if repeat_at <= scene.now => {}
                 Phase::InFlight | Phase::Pending { .. } => continue,
-            };
+            }
+            let to = outstanding.attempt.ask_again(&contact.members).clone();
             outstanding.phase = Phase::InFlight;
             return Some(Step::Ask(outstanding.request(AssociationIndex(place), to)));
         }
@@ -492,14 +510,14 @@ impl Outstanding {
     fn due(&self, patience: Duration) -> Time {
         match self.phase {
             Phase::InFlight => Time::NEVER,
-            Phase::Retry { .. } => Time::ZERO,
+            Phase::Retry => Time::ZERO,
             Phase::Pending { repeat_at } => repeat_at.min(self.since + patience),
         }
     }
 
     fn is_given_up(&self, now: Time, patience: Duration) -> bool {
         match self.phase {
-            Phase::InFlight | Phase::Retry { .. } => false,
+            Phase::InFlight | Phase::Retry => false,
             Phase::Pending { .. } => self.since + patience <= now,
         }
     }
