@@ -305,6 +305,7 @@ impl Credits {
             let told = known.get(sent.invocation);
             // What has ended at the worker is idle there already, if nobody else has taken it.
             let is_over = told.is_some_and(|told| told.remaining.is_some_and(|left| left <= 0.0));
+            let is_over = is_over && !sabotage::on(Sabotage::GiveBackTwice);
             if let Some(took) = took.get(&sent.invocation).filter(|_| !is_over) {
                 self.took.insert(sent.invocation, took.clone());
             }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{Time, WorkVerdict};
 
 use super::amounts::amount;
@@ -130,7 +131,10 @@ impl PairBackoff {
             interval => 2.0 * interval,
         };
         self.interval = grown.min(amount(profile.pair_backoff_max));
-        self.until = Some(now + span((LONGEST_PART - 1.0 + unit(u)) * self.interval));
+        self.until = Some(match sabotage::on(Sabotage::KeepWaitingWhenIdle) {
+            true => Time::NEVER,
+            false => now + span((LONGEST_PART - 1.0 + unit(u)) * self.interval),
+        });
         self.ends_early = EndsEarly::Never;
     }
 
