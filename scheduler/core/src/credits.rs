@@ -229,14 +229,18 @@ impl Credits {
         let interval = policy.min_request_interval;
         let is_too_soon = self.looked_at.is_some_and(|at| now.since(at) < interval);
         let (heard, delay) = match readiness {
-            Readiness::MayNot => (Heard::NotReady, policy.request_delay(policy.deferred_delay)),
+            Readiness::MayNot => {
+                let delay = self.delay_of_unseen(now, policy, policy.deferred_delay);
+                (Heard::NotReady, delay)
+            }
             Readiness::MayWork if is_too_soon => {
                 (Heard::TooSoon, policy.request_delay(Duration::ZERO))
             }
             Readiness::MayWork => match self.take_turn(now, (policy, turns), request) {
                 Turn::Now => (Heard::ToLookAt, Duration::ZERO),
                 Turn::Held(turn) | Turn::Nobodys(turn) => {
-                    (Heard::TooMany, policy.request_delay(turn.since(now)))
+                    let delay = self.delay_of_unseen(now, policy, turn.since(now));
+                    (Heard::TooMany, delay)
                 }
             },
         };
@@ -246,6 +250,16 @@ impl Credits {
         }
         self.newest = Some(newest);
         heard
+    }
+
+    /// Of a request at which nobody looks, and which is answered with so long a delay at least: nothing passes from now on but from the
+    /// last look.
+    fn delay_of_unseen(&self, now: Time, policy: &Policy, least: Duration) -> Duration {
+        let rest = self.looked_at.map_or(Duration::ZERO, |at| {
+            let whole = policy.request_delay(Duration::ZERO);
+            whole.saturating_sub(now.since(at))
+        });
+        least.max(rest)
     }
 
     fn take_turn(

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use brasserie_common::work::MAX_PROCESSOR_TYPES;
 use brasserie_common::{CardChoice, CardNeed, Estimate, JobId, NodeId, Processor};
 use brasserie_common_config::{Config, JobConfig, ResourceId};
 
@@ -73,21 +74,25 @@ impl LearnedStep {
 
 impl Worker {
     /// The types of processors that a task may count as, the first ones first: its cards, else the CPU. Whoever may use any cards may count
-    /// as each model that there is.
+    /// as each model that there is, of as many as a request may name.
     pub(crate) fn processors_of<'a>(
         &'a self,
         cards: &'a CardNeed,
     ) -> impl Iterator<Item = Processor> + 'a {
         let named = cards.models().next();
         let listed = &self.resources.cards;
-        let is_new = |at: &usize| {
-            let model = &listed[*at].model;
-            listed[..*at].iter().all(|card| card.model != *model)
-        };
-        let any = (0..listed.len())
-            .filter(is_new)
-            .map(|at| &*listed[at].model);
-        let any = any.filter(move |_| named.is_none() && !cards.is_nothing());
+        let is_any = named.is_none() && !cards.is_nothing();
+        let mut seen: Vec<&str> = Vec::new();
+        let any = listed
+            .iter()
+            .filter(move |_| is_any)
+            .filter_map(move |card| {
+                let is_new = seen.len() < MAX_PROCESSOR_TYPES && !seen.contains(&&*card.model);
+                is_new.then(|| {
+                    seen.push(&card.model);
+                    &*card.model
+                })
+            });
         let models = named
             .into_iter()
             .chain(any)
