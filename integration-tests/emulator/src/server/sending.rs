@@ -327,19 +327,25 @@ pub(super) fn has_room(cpus: usize, known: &[Known], candidate: Known, cushion: 
     others_stay && after.last().is_some_and(|late| *late <= 0.0)
 }
 
-/// Takes what the task will use off what was asked for: of the type that it counts as, whatever it uses of the CPU beside cards.
+/// Takes what the task will use off what was asked for; what it uses of the CPU beside cards, too.
 fn charge(scenario: &Scenario, job: &Job, task: &Sent, credit: &mut Credit) {
     let version = &job.versions[task.version];
     let takes = task
         .estimate
         .unwrap_or(brasserie_common::work::DEFAULT_ESTIMATE);
     let of_type = version.of_type();
-    let want = &mut credit.wants[of_type];
-    want.secs -= takes * version.of_its_type();
-    want.instances -= version.of_its_type();
-    want.idle -= version.of_its_type();
+    let mut take = |of_type: usize, usage: f64| {
+        let want = &mut credit.wants[of_type];
+        want.secs -= takes * usage;
+        want.instances -= usage;
+        want.idle -= usage;
+    };
+    take(of_type, version.of_its_type());
+    if of_type != 0 && version.cpus > 0.0 {
+        take(0, version.cpus);
+    }
     let instances = f64::from(scenario.worker.instances(of_type)).max(1.0);
-    want.delay += takes * version.of_its_type() / instances;
+    credit.wants[of_type].delay += takes * version.of_its_type() / instances;
     credit.left -= 1;
     credit.known.push(Known {
         remaining: takes,

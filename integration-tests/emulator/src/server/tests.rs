@@ -113,7 +113,7 @@ fn the_fastest_way_that_was_asked_for_is_taken() {
     };
     let answer = server.request(&both, START, asked);
     let versions: Vec<usize> = answer.sent.iter().map(|it| it.version).collect();
-    // Two take 25 s of the card each; the CPU's minute is for the other version.
+    // Two take 25 s of the card, and of the CPU half of that each; the rest of the CPU's minute is for the other version.
     assert_eq!(versions, [1, 1, 0]);
 }
 
