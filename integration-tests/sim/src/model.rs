@@ -6,6 +6,7 @@ pub mod associations;
 pub mod directories;
 pub mod drift;
 pub mod executions;
+pub mod left;
 pub mod machines;
 pub mod rates;
 pub mod runs;

@@ -1,4 +1,4 @@
-//! Law `within_credit`: A worker that asks for work, or says that it will, is sent tasks only for the newest request of its association, as long as that is good: one that may wait there while seconds or instances of its type are left, any other while idle instances are. Each takes off what it uses, so does what was on its way when the request came, and nothing gives any back but the end of a run, which leaves idle what it took, if the worker wants that.
+//! Law `within_credit`: A worker that asks for work, or says that it will, is sent tasks only for the newest request of its association, as long as that is good: one that may wait there while seconds or instances of its type are left, any other while idle instances are. Each takes off what it uses, so does what was on its way when the request came, and nothing gives any back but the end of a run, which leaves idle what it took, if the worker wants that, and the refusal of one that may not wait by a worker that chooses cards and had none for it.
 //!
 //! Source: C1 to C4 of work fetch. No credit outlives its association, its scheduler, or a moment at which the worker was not HEALTHY
 
@@ -8,15 +8,19 @@ use std::time::Duration;
 use brasserie_common::work::DEFAULT_ESTIMATE;
 use brasserie_common::worker::Supply;
 use brasserie_common::{
-    Health, InvocationId, Processor, SchedulerId, Time, WorkDemand, WorkRequestSeq, WorkTerms,
+    Health, InvocationId, Processor, RefusalCode, SchedulerId, Time, WorkRequestSeq, WorkTerms,
     WorkVerdict, WorkerId,
 };
 use brasserie_common_config::PhysicalKind;
 
 use super::{Law, Violation};
-use crate::event_log::{Fact, Happening, RejectionKind, Run, TaskId, WantedCards};
+use crate::event_log::{
+    Ask, Fact, Happening, OutcomeKind, RejectionKind, Run, TaskId, WantedCards,
+};
 use crate::hosts::worker::WorkerHost;
 use crate::model::drift;
+use crate::model::left::Left;
+use crate::model::machines::Machines;
 use crate::model::runs::Runs;
 use crate::view::World;
 
@@ -29,70 +33,6 @@ const OPEN: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_secs(120);
 /// A turn is judged by the time at which it ends.
 const SLACK: Duration = Duration::from_secs(1);
-/// Sums of what tasks take, as floats.
-const ROUNDING: f64 = 1e-6;
-/// However sums are rounded.
-const USED_UP: f64 = -2.0 * ROUNDING;
-/// No more than that is left where they should have come to nothing. Tasks of a millisecond may leave a part of it.
-const NOTHING: f64 = 1e-9;
-
-/// What is left of a request for one type of processors; never less than the scheduler itself leaves.
-#[derive(Clone, Copy, Debug)]
-struct Left {
-    secs: f64,
-    instances: f64,
-    idle: f64,
-    there: f64,
-    /// For how many tasks wait, if what ends makes idle.
-    waiting: Option<f64>,
-}
-
-impl Left {
-    fn of(demand: &WorkDemand) -> Self {
-        Left {
-            secs: from_the_start(demand.instance_secs),
-            instances: from_the_start(demand.instances),
-            idle: from_the_start(demand.idle),
-            there: demand.there,
-            waiting: demand.waiting,
-        }
-    }
-
-    fn give_back(&mut self, usage: f64) {
-        if let Some(waiting) = &mut self.waiting {
-            let theirs = usage.min(*waiting);
-            *waiting -= theirs;
-            let idle = (self.idle + usage - theirs).min(self.there);
-            self.idle = self.idle.max(idle);
-        }
-    }
-
-    fn take(&mut self, usage: f64, seconds: f64) {
-        self.secs -= usage * seconds;
-        self.instances -= usage;
-        self.idle -= usage;
-    }
-
-    fn allows(&self, bufferable: bool) -> bool {
-        match bufferable {
-            true => self.secs > -ROUNDING || self.instances > -ROUNDING,
-            false => self.idle > -ROUNDING,
-        }
-    }
-
-    /// Nothing at all was asked for.
-    fn is_nothing(&self) -> bool {
-        self.secs <= 0.0 && self.instances <= 0.0 && self.idle <= 0.0
-    }
-}
-
-/// What was not asked for is not a sum that was rounded.
-fn from_the_start(amount: f64) -> f64 {
-    match amount > 0.0 {
-        true => amount,
-        false => USED_UP,
-    }
-}
 
 /// The newest request of an association.
 #[derive(Debug)]
@@ -146,6 +86,9 @@ struct Piece {
     processor: Option<Processor>,
     usage: f64,
     seconds: f64,
+    /// For which it was sent.
+    request: Option<WorkRequestSeq>,
+    may_wait: bool,
 }
 
 #[derive(Default)]
@@ -155,6 +98,11 @@ pub struct WithinCredit {
     /// Cards of the run that is sent next: of which model, if it must be one, and how many.
     cards: Option<(Run, Option<Processor>, f64)>,
     pieces: BTreeMap<Run, Piece>,
+    /// Runs whose workers choose their cards.
+    chosen_there: BTreeSet<Run>,
+    machines: Machines,
+    /// Cards of which model runs have.
+    had: BTreeMap<Run, Processor>,
     turns: u64,
 }
 
@@ -164,7 +112,7 @@ impl Law for WithinCredit {
     }
 
     fn statement(&self) -> &'static str {
-        "A worker that asks for work, or says that it will, is sent tasks only for the newest request of its association, as long as that is good: one that may wait there while seconds or instances of its type are left, any other while idle instances are. Each takes off what it uses, so does what was on its way when the request came, and nothing gives any back but the end of a run, which leaves idle what it took, if the worker wants that."
+        "A worker that asks for work, or says that it will, is sent tasks only for the newest request of its association, as long as that is good: one that may wait there while seconds or instances of its type are left, any other while idle instances are. Each takes off what it uses, so does what was on its way when the request came, and nothing gives any back but the end of a run, which leaves idle what it took, if the worker wants that, and the refusal of one that may not wait by a worker that chooses cards and had none for it."
     }
 
     fn observe(
@@ -174,6 +122,7 @@ impl Law for WithinCredit {
         world: &World<'_>,
     ) -> Result<(), Violation> {
         let verdict = self.judge(when, happening, world);
+        self.machines.note(happening);
         self.runs.note(happening);
         verdict
     }
@@ -220,6 +169,7 @@ impl WithinCredit {
                 ..
             } => self.told((*scheduler, *worker), *seq, verdicts),
             Happening::WantsCards { run, wanted } => {
+                self.chosen_there.insert(*run);
                 let (of, cards) = wanted_cards(wanted);
                 self.cards = Some((*run, of, cards));
             }
@@ -243,6 +193,21 @@ impl WithinCredit {
                 ..
             } => self.answered(when, (*scheduler, *worker), *seq, world),
             Happening::EndWritten { scheduler, run, .. } => self.ended(*scheduler, *run),
+            Happening::HasCards { worker, run, gpus } => {
+                let machine = self.machines.get(*worker);
+                let first = machine.zip(gpus.first());
+                let model = first.and_then(|(machine, (device, _))| machine.devices.get(device));
+                if let Some(model) = model {
+                    self.had.insert(*run, Processor::named(model));
+                }
+            }
+            Happening::CallOver {
+                scheduler,
+                worker,
+                ask: Ask::Run { run, .. },
+                outcome: OutcomeKind::Refused(RefusalCode::Busy),
+                ..
+            } => self.turned_down((*scheduler, *worker), *run),
             Happening::SchedulerTurn { .. } => {
                 self.turns += 1;
                 for credit in self.credits.values_mut() {
@@ -290,7 +255,20 @@ impl WithinCredit {
         self.credits.insert(of, credit);
     }
 
-    /// A run was over when the worker asked may give back here what it does not there: it is lenient.
+    fn turned_down(&mut self, of: (SchedulerId, WorkerId), run: Run) {
+        let piece = self.pieces.get(&run);
+        let piece = piece.filter(|piece| !piece.may_wait && self.chosen_there.contains(&run));
+        let credit = self.credits.get_mut(&of);
+        if let Some((credit, piece)) = credit.zip(piece)
+            && piece.request == Some(credit.seq)
+            && let Some(left) = (piece.processor.as_ref()).and_then(|of| credit.left.get_mut(of))
+        {
+            left.take_back(piece.usage, piece.seconds);
+        }
+    }
+
+    /// A run that was over when the worker asked may give back here what it does not there, and one that had cards of another model than it
+    /// counted as may be counted as either: it is lenient.
     fn ended(&mut self, scheduler: SchedulerId, run: Run) {
         let Some((_, worker)) = self
             .runs
@@ -302,9 +280,13 @@ impl WithinCredit {
         let credit = self.credits.get_mut(&(scheduler, worker));
         if let Some((credit, piece)) = credit.zip(self.pieces.get(&run))
             && let Some(processor) = &piece.processor
-            && let Some(left) = credit.left.get_mut(processor)
         {
-            left.give_back(piece.usage);
+            let had = self.had.get(&run).filter(|had| *had != processor);
+            for processor in had.into_iter().chain([processor]) {
+                if let Some(left) = credit.left.get_mut(processor) {
+                    left.give_back(piece.usage);
+                }
+            }
         }
     }
 
@@ -434,12 +416,7 @@ impl WithinCredit {
             return broken(format!("although {left:?} is left of {processor}"));
         }
         left.take(piece.usage, piece.seconds);
-        // What was used up is used up: a sum of floats may not bring it back.
-        for amount in [&mut left.secs, &mut left.instances, &mut left.idle] {
-            if *amount <= NOTHING {
-                *amount = amount.min(USED_UP);
-            }
-        }
+        left.settle();
         Ok(())
     }
 
@@ -453,6 +430,8 @@ impl WithinCredit {
             processor,
             usage,
             seconds: terms.est_duration.unwrap_or(DEFAULT_ESTIMATE),
+            request: terms.request,
+            may_wait: terms.bufferable,
         }
     }
 }
@@ -494,6 +473,7 @@ fn cards(charges: &[(String, i32)], gpus: &[(String, u32)]) -> Option<(Option<Pr
 mod tests {
     use super::super::trial::*;
     use super::*;
+    use brasserie_common::WorkDemand;
     use brasserie_scheduler_core::LeftCause;
 
     fn heard(seq: u64, demand: (f64, f64, f64), known: &[i64]) -> Happening {
@@ -583,6 +563,66 @@ mod tests {
         let mut trial = Trial::of(WithinCredit::default());
         trial.sees(heard(1, (1000.0, 4.0, 0.0), &[]));
         trial.breaks(sent_for(Some(1), 1, 1.0, false), "is left of CPU");
+    }
+
+    /// Asks for cards, of which so many are idle, and is sent a task that is to choose so many of them.
+    fn of_cards(idle: f64, bufferable: bool) -> (Trial<WithinCredit>, Happening) {
+        let mut asks = heard(1, (0.0, 0.0, idle), &[]);
+        if let Happening::WorkHeard { demands, .. } = &mut asks {
+            demands[0].processor = Processor::named("K40");
+            demands[0].instances = idle;
+        }
+        let sends = sent_for(Some(1), 1, 60.0, bufferable);
+        let Happening::SentAsWork { run, .. } = sends else {
+            panic!("it is sent as work")
+        };
+        let wanted = WantedCards {
+            milli: 1000,
+            counts_as: Some("K40".to_owned()),
+        };
+        let mut trial = Trial::of(WithinCredit::default());
+        trial.sees(asks);
+        trial.sees(Happening::WantsCards { run, wanted });
+        trial.sees(sends);
+        let over = Happening::CallOver {
+            place: crate::event_log::SchedulerPlace(0),
+            scheduler: sid(1),
+            worker: wid(1),
+            call: crate::event_log::CallTag(1),
+            ask: ask_run(run),
+            outcome: OutcomeKind::Refused(RefusalCode::Busy),
+        };
+        (trial, over)
+    }
+
+    fn sends_another(trial: &mut Trial<WithinCredit>, bufferable: bool) -> Happening {
+        let next = sent_for(Some(1), 2, 60.0, bufferable);
+        if let Happening::SentAsWork { run, .. } = next {
+            let wanted = WantedCards {
+                milli: 1000,
+                counts_as: Some("K40".to_owned()),
+            };
+            trial.sees(Happening::WantsCards { run, wanted });
+        }
+        next
+    }
+
+    #[test]
+    fn who_is_turned_down_for_want_of_cards_took_nothing() {
+        let (mut trial, over) = of_cards(1.0, false);
+        trial.sees(over);
+        let next = sends_another(&mut trial, false);
+        trial.sees(next);
+        let more = sends_another(&mut trial, false);
+        trial.breaks(more, "is left of K40");
+        // Not before, and not if it could have waited.
+        let (mut trial, _) = of_cards(1.0, false);
+        let next = sends_another(&mut trial, false);
+        trial.breaks(next, "is left of K40");
+        let (mut trial, over) = of_cards(1.0, true);
+        trial.sees(over);
+        let next = sends_another(&mut trial, true);
+        trial.breaks(next, "is left of K40");
     }
 
     fn told(verdict: WorkVerdict) -> Happening {
