@@ -121,6 +121,7 @@ impl Law for WithinCredit {
         happening: &Happening,
         world: &World<'_>,
     ) -> Result<(), Violation> {
+        self.note_cards(happening);
         let verdict = self.judge(when, happening, world);
         self.machines.note(happening);
         self.runs.note(happening);
@@ -168,18 +169,6 @@ impl WithinCredit {
                 verdicts,
                 ..
             } => self.told((*scheduler, *worker), *seq, verdicts),
-            Happening::WantsCards { run, wanted } => {
-                self.chosen_there.insert(*run);
-                let (of, cards) = wanted_cards(wanted);
-                self.cards = Some((*run, of, cards));
-            }
-            Happening::Charged {
-                run, charges, gpus, ..
-            } => {
-                let is_known = |(known, ..): &(Run, Option<Processor>, f64)| known == run;
-                let chosen = cards(charges, gpus).map(|(of, cards)| (*run, of, cards));
-                self.cards = chosen.or(self.cards.take().filter(is_known));
-            }
             Happening::SentAsWork {
                 scheduler,
                 worker,
@@ -193,14 +182,6 @@ impl WithinCredit {
                 ..
             } => self.answered(when, (*scheduler, *worker), *seq, world),
             Happening::EndWritten { scheduler, run, .. } => self.ended(*scheduler, *run),
-            Happening::HasCards { worker, run, gpus } => {
-                let machine = self.machines.get(*worker);
-                let first = machine.zip(gpus.first());
-                let model = first.and_then(|(machine, (device, _))| machine.devices.get(device));
-                if let Some(model) = model {
-                    self.had.insert(*run, Processor::named(model));
-                }
-            }
             Happening::CallOver {
                 scheduler,
                 worker,
@@ -220,6 +201,32 @@ impl WithinCredit {
             _ => {}
         }
         Ok(())
+    }
+
+    fn note_cards(&mut self, happening: &Happening) {
+        match happening {
+            Happening::WantsCards { run, wanted } => {
+                self.chosen_there.insert(*run);
+                let (of, cards) = wanted_cards(wanted);
+                self.cards = Some((*run, of, cards));
+            }
+            Happening::Charged {
+                run, charges, gpus, ..
+            } => {
+                let is_known = |(known, ..): &(Run, Option<Processor>, f64)| known == run;
+                let chosen = cards(charges, gpus).map(|(of, cards)| (*run, of, cards));
+                self.cards = chosen.or(self.cards.take().filter(is_known));
+            }
+            Happening::HasCards { worker, run, gpus } => {
+                let machine = self.machines.get(*worker);
+                let first = machine.zip(gpus.first());
+                let model = first.and_then(|(machine, (device, _))| machine.devices.get(device));
+                if let Some(model) = model {
+                    self.had.insert(*run, Processor::named(model));
+                }
+            }
+            _ => {}
+        }
     }
 
     fn heard(&mut self, when: Time, happening: &Happening) {
