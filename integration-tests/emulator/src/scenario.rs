@@ -331,6 +331,11 @@ impl Scenario {
             let text = format!("tasks that run for less than {SHORTEST_TASK} s");
             problems.add(Problem::of_all(&text));
         }
+        if let Some(job) = jobs().find(|job| job.queued > 0 && job.versions.is_empty()) {
+            let name = &job.name;
+            let text = format!("tasks of `{name}` are queued, and no version of it runs here");
+            problems.add(Problem::of_all(&text));
+        }
         if jobs().map(|job| u64::from(job.queued)).sum::<u64>() > MOST_QUEUED {
             let text = format!("more than {MOST_QUEUED} tasks are queued");
             problems.add(Problem::of_all(&text));

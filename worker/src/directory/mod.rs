@@ -236,6 +236,7 @@ impl Instances {
 
     fn deal(&self, dealt: &mut Dealt) -> Result<WorkerId, DirectoryError> {
         let last = dealt.state.last_start_time;
+        // A file that says more is refused, so that there is always a later one.
         let start_time = self.clock.wall().as_secs().max(last.saturating_add(1));
         let after = dealt.state.used_at(start_time);
         after.store(&self.file)?;

@@ -19,6 +19,8 @@ const FILE: &str = "worker.json";
 const MAX_BYTES: u64 = 64 * 1024;
 /// Beyond every real port: the number is an identity that nobody listens on.
 const FIRST_NUMBER: i32 = 65_536;
+/// No instance starts later, whatever the clock says.
+const LAST_SECOND: i64 = i64::MAX / 2;
 const LOCK_FILE: &str = "lock";
 /// Schedulers whose locks are remembered: more than one worker may have.
 const MOST_LOCKS: usize = 64;
@@ -130,6 +132,11 @@ impl State {
         if state.lock_number.number < FIRST_NUMBER {
             let number = state.lock_number.number;
             return Err(malformed(format!("lock_number {number} could be a port")));
+        }
+        if state.last_start_time > LAST_SECOND {
+            let time = state.last_start_time;
+            let reason = format!("last_start_time {time} leaves no room for later instances");
+            return Err(malformed(reason));
         }
         Ok(Some(state))
     }

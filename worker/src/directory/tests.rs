@@ -237,6 +237,12 @@ fn files_of_newer_or_other_programs_are_refused_by_name() {
         .store(&file)
         .expect("stored");
     assert!(WorkerDirectory::open(&path, None, Clock).is_err());
+    // After it there could be no second instance, which comes later than the first.
+    State::new(good, i64::MAX, String::new(), None, Vec::new())
+        .store(&file)
+        .expect("stored");
+    let error = WorkerDirectory::open(&path, None, Clock).expect_err("refused");
+    assert!(error.to_string().contains("last_start_time"), "{error}");
 }
 
 #[test]

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 /// Mistakes of one file that are told: more are another format.
 const MAX_TOLD: usize = 50;
+/// Mistakes whose places are looked for, so that the first ones of those that are told are the first of the file, if it has no more.
+const MOST_PLACES: usize = 1000;
 
 /// What is wrong with a scenario.
 #[derive(Debug, thiserror::Error)]
@@ -86,12 +88,27 @@ impl Problems {
     }
 
     /// `value`, if it lies within the limits.
-    pub fn within(&mut self, line: usize, key: &str, value: f64, limits: Limits) -> Option<f64> {
+    pub fn within(
+        &mut self,
+        place: impl FnOnce() -> (usize, String),
+        value: f64,
+        limits: Limits,
+    ) -> Option<f64> {
         if limits.hold(value) {
             return Some(value);
         }
-        self.at(line, key, format!("{value} is not {limits}"));
+        self.at_place(place, format!("{value} is not {limits}"));
         None
+    }
+
+    /// The place, line and key, is looked for only if it may be told: that takes a walk through the file.
+    pub fn at_place(&mut self, place: impl FnOnce() -> (usize, String), text: impl Into<String>) {
+        let (line, key) = match self.found.len() < MOST_PLACES {
+            true => place(),
+            // Behind all that are told.
+            false => (usize::MAX, String::new()),
+        };
+        self.at(line, &key, text);
     }
 }
 

@@ -294,6 +294,54 @@ fn what_no_machine_could_play_is_refused() {
     assert!(other.unwrap_err().to_string().contains("`.toml` file"));
 }
 
+#[test]
+fn a_queued_result_of_an_app_without_a_version_is_a_mistake() {
+    let state = "<client_state>\n<host_info><p_ncpus>1</p_ncpus><p_fpops>1e9</p_fpops></host_info>\n<project>\n<project_name>p</project_name>\n</project>\n<app><name>a</name></app>\n<workunit><name>w</name><app_name>a</app_name></workunit>\n<result><wu_name>w</wu_name></result>\n</client_state>\n";
+    let folder = folder(&[("client_state.xml", state)]);
+    let read = |include_empty_projects| {
+        let overrides = Overrides {
+            include_empty_projects,
+            ..Overrides::default()
+        };
+        let path = folder.path().join("client_state.xml");
+        Scenario::read(&path, &overrides).unwrap_err().to_string()
+    };
+    let told = read(true);
+    let expected = "tasks of `a` are queued, and no version of it runs here";
+    assert!(told.contains(expected), "{told}");
+    assert!(read(false).contains("no scheduler has a job that could run on this worker"));
+}
+
+#[test]
+fn a_state_file_of_too_many_parts_is_refused_at_the_first_of_them() {
+    for (name, most) in [
+        ("app", 1000),
+        ("app_version", 1000),
+        ("workunit", 10_000),
+        ("result", 10_000),
+    ] {
+        let parts = format!("<{name}/>\n").repeat(most + 1);
+        let state = format!("<client_state>\n<project>\n</project>\n{parts}</client_state>\n");
+        let folder = folder(&[("client_state.xml", &state)]);
+        let path = folder.path().join("client_state.xml");
+        let told = Scenario::read(&path, &Overrides::default()).unwrap_err();
+        let expected = format!(
+            "client_state.xml:{}: {name}: more than {most} of them",
+            most + 4
+        );
+        assert!(told.to_string().contains(&expected), "{told}");
+    }
+}
+
+#[test]
+fn of_very_many_mistakes_the_first_are_told_and_all_are_counted() {
+    let wrong: String = (0..3000).map(|n| format!("wrong{n} = 1\n")).collect();
+    let told = problems_of(&format!("{wrong}{SMALL}"));
+    assert_eq!(told.lines().count(), 51, "{told}");
+    assert!(told.contains("x.toml:1: wrong0: is no key here"), "{told}");
+    assert!(told.ends_with("x.toml: and 2950 more\n"), "{told}");
+}
+
 proptest! {
     #[test]
     fn no_text_breaks_a_reader(text in "[ -~\n]{0,200}", number in any::<f64>()) {

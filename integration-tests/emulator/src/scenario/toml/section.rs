@@ -87,8 +87,9 @@ impl<'a, 't> Section<'a, 't> {
     pub fn problem(&self, reader: &mut Reader<'_>, key: &str, text: &str) {
         let value = self.table.and_then(|table| table.get(key));
         let offset = value.map_or(self.offset, |value| value.span().start);
-        let line = line_of(reader.text, offset);
-        reader.problems.at(line, &self.path_of(key), text);
+        let whole = reader.text;
+        let place = || (line_of(whole, offset), self.path_of(key));
+        reader.problems.at_place(place, text);
     }
 
     pub fn text(&mut self, reader: &mut Reader<'_>, key: &str) -> Option<String> {
@@ -178,9 +179,9 @@ impl<'a, 't> Section<'a, 't> {
         number: f64,
         limits: Limits,
     ) -> Option<f64> {
-        let line = line_of(reader.text, value.span().start);
-        let key = self.path_of(key);
-        reader.problems.within(line, &key, number, limits)
+        let text = reader.text;
+        let place = || (line_of(text, value.span().start), self.path_of(key));
+        reader.problems.within(place, number, limits)
     }
 
     /// A whole number that is not negative.
@@ -273,10 +274,14 @@ impl<'a, 't> Section<'a, 't> {
         let Some(table) = self.table else { return };
         for (key, _) in table.iter() {
             if !self.read.contains(key.get_ref().as_ref()) {
-                let line = line_of(reader.text, key.span().start);
+                let whole = reader.text;
                 let known: Vec<&str> = self.read.iter().map(String::as_str).collect();
                 let text = format!("is no key here; those are {}", known.join(", "));
-                reader.problems.at(line, &self.path_of(key.get_ref()), text);
+                let place = || {
+                    let line = line_of(whole, key.span().start);
+                    (line, self.path_of(key.get_ref()))
+                };
+                reader.problems.at_place(place, text);
             }
         }
     }

@@ -15,6 +15,17 @@ pub(super) fn line_of(node: Node<'_, '_>) -> usize {
     usize::try_from(position.row).unwrap_or(0)
 }
 
+fn child<'a>(node: Node<'a, 'a>, name: &str) -> Option<Node<'a, 'a>> {
+    let mut children = node.children().rev();
+    children.find(|child| child.has_tag_name(name))
+}
+
+/// Line and key of a child, or of its absence.
+fn place(node: Node<'_, '_>, name: &str) -> (usize, String) {
+    let line = line_of(child(node, name).unwrap_or(node));
+    (line, format!("{}/{name}", node.tag_name().name()))
+}
+
 impl<'a, 'p> Fields<'a, 'p> {
     pub fn new<'i: 'a>(node: Node<'a, 'i>, problems: &'p mut Problems) -> Fields<'a, 'p> {
         Fields { node, problems }
@@ -30,22 +41,16 @@ impl<'a, 'p> Fields<'a, 'p> {
 
     /// The last of this name counts.
     pub fn child(&self, name: &str) -> Option<Node<'a, 'a>> {
-        let mut children = self.node.children().rev();
-        children.find(|node| node.has_tag_name(name))
+        child(self.node, name)
     }
 
     pub fn has(&self, name: &str) -> bool {
         self.child(name).is_some()
     }
 
-    fn key(&self, name: &str) -> String {
-        format!("{}/{name}", self.node.tag_name().name())
-    }
-
     pub fn problem(&mut self, name: &str, text: &str) {
-        let line = line_of(self.child(name).unwrap_or(self.node));
-        let key = self.key(name);
-        self.problems.at(line, &key, text);
+        let node = self.node;
+        self.problems.at_place(|| place(node, name), text);
     }
 
     pub fn text(&self, name: &str) -> Option<String> {
@@ -65,9 +70,8 @@ impl<'a, 'p> Fields<'a, 'p> {
         let text = self.text(name)?;
         match text.parse::<f64>() {
             Ok(number) if number.is_finite() => {
-                let line = line_of(self.child(name).unwrap_or(self.node));
-                let key = self.key(name);
-                self.problems.within(line, &key, number, limits)
+                let node = self.node;
+                self.problems.within(|| place(node, name), number, limits)
             }
             Ok(_) | Err(_) => {
                 let short: String = text.chars().take(40).collect();

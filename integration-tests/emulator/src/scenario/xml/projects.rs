@@ -1,5 +1,7 @@
 //! Projects with what follows them: their apps, the versions of these, work units and results.
 
+use std::collections::BTreeMap;
+
 use roxmltree::Node;
 
 use super::fields::{Fields, line_of};
@@ -13,9 +15,26 @@ const LATENCY_BOUND: f64 = 864_000.0;
 /// Credits a day of a thousand million operations a second.
 const CREDITS: f64 = 200.0;
 const DEFAULT_SHARE: f64 = 100.0;
+/// Of a file: apps and versions each, and work units and results each. More are no host that anybody has.
+const MOST_APPS: usize = 1000;
+const MOST_TASKS: usize = 10_000;
 
 pub(super) fn read(root: Node<'_, '_>, problems: &mut Problems, worker: &Worker) -> Vec<Scheduler> {
     let mut projects: Vec<Project<'_>> = Vec::new();
+    let counted = [
+        ("app", MOST_APPS),
+        ("app_version", MOST_APPS),
+        ("workunit", MOST_TASKS),
+        ("result", MOST_TASKS),
+    ];
+    for (name, most) in counted {
+        let all = root.children().filter(|node| node.has_tag_name(name));
+        let mut beyond = all.skip(most);
+        if let Some(node) = beyond.next() {
+            problems.at(line_of(node), name, format!("more than {most} of them"));
+            return Vec::new();
+        }
+    }
     for node in root.children().filter(Node::is_element) {
         let name = node.tag_name().name();
         let part = match name {
@@ -204,6 +223,13 @@ impl<'a> Project<'a> {
 
     fn queued(&self, problems: &mut Problems) -> Vec<Queued> {
         let mut all = Vec::new();
+        let mut units: BTreeMap<&str, Node<'_, '_>> = BTreeMap::new();
+        for node in &self.units {
+            let names = node.children().filter(|child| child.has_tag_name("name"));
+            for name in names.filter_map(|name| name.text()) {
+                units.entry(name.trim()).or_insert(*node);
+            }
+        }
         for node in &self.results {
             let mut result = Fields::new(*node, problems);
             let Some(unit) = result.needed_text("wu_name") else {
@@ -212,13 +238,7 @@ impl<'a> Project<'a> {
             const INSTANT: Limits = Limits::from(0.0, 1e12);
             let received = result.number("received_time", INSTANT);
             let deadline = result.number("report_deadline", INSTANT);
-            let is_its = |node: &&Node<'_, '_>| {
-                let names = node.children().filter(|child| child.has_tag_name("name"));
-                names
-                    .filter_map(|name| name.text())
-                    .any(|name| name.trim() == unit)
-            };
-            let Some(node) = self.units.iter().find(is_its) else {
+            let Some(node) = units.get(unit.as_str()) else {
                 result.problem("wu_name", &format!("there is no workunit `{unit}`"));
                 continue;
             };
