@@ -313,15 +313,14 @@ impl Engine {
                 Some(Refusal::Short(id, limit)) => {
                     short += 1;
                     let used = self.ledger.used(worker.node, self.plan.name(id));
-                    example = example.or_else(|| {
-                        let need = Need {
-                            resource: config.resources[id.index()].name.clone(),
-                            need: need_of(&job_config.resources, id),
-                            free: i64::from(limit) - used,
-                            limit,
-                        };
-                        Some((worker.shard.clone(), Lack::Slots(need)))
-                    });
+                    let need = || Need {
+                        resource: config.resources[id.index()].name.clone(),
+                        need: need_of(&job_config.resources, id),
+                        free: i64::from(limit) - used,
+                        limit,
+                    };
+                    let lack = || (worker.shard.clone(), Lack::Slots(need()));
+                    example = example.or_else(|| Some(lack()));
                 }
                 Some(Refusal::Cards) => {
                     short += 1;
