@@ -82,6 +82,9 @@ fn a_search_of_nothing_is_refused() {
         search(&["--rules", "--only", "no such rule"]),
         &["rule", "R1, "],
     );
+    if cfg!(not(feature = "sabotage")) {
+        refused(search(&["--rules"]), &["build with --features sabotage"]);
+    }
     refused(search(&["--states", "0"]), &["--states", "0 is not in 1.."]);
     refused(search(&["--depth", "0"]), &["--depth", "0 is not in 1.."]);
 }
