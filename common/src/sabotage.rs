@@ -122,11 +122,15 @@ pub enum Sabotage {
     SendForNothing,
     /// A request for work that is put off sets a credit all the same.
     CreditOfWhatIsPutOff,
+    /// The end of a run gives back to a credit what its worker had counted as idle when it asked.
+    GiveBackTwice,
+    /// A worker that asked in vain asks again only once a task has come.
+    KeepWaitingWhenIdle,
 }
 
 impl Sabotage {
     /// Every one, in the order in which reports list them.
-    pub const ALL: [Sabotage; 58] = [
+    pub const ALL: [Sabotage; 60] = [
         Sabotage::SkipSequenceCheck,
         Sabotage::MarkRunningAfterSending,
         Sabotage::AcceptStatusInNew,
@@ -185,6 +189,8 @@ impl Sabotage {
         Sabotage::ChooseCardsBlindly,
         Sabotage::SendForNothing,
         Sabotage::CreditOfWhatIsPutOff,
+        Sabotage::GiveBackTwice,
+        Sabotage::KeepWaitingWhenIdle,
     ];
 
     /// The name on a command line and in reports.

@@ -1,9 +1,13 @@
 //! Looks at work fetch with real programs: what `brasserie worker work-fetch` shows of workers that ask, and of such as do not.
 
 use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use integration_tests::e2e::{Client, Finished, PATIENCE, SchedulerSpec, Stage, wait_within};
+use nix::fcntl::OFlag;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -312,6 +316,57 @@ fn a_scheduler_that_moves_is_found_by_the_file_that_says_where_it_is() {
     for place in ["members:1: ", "members:2: "] {
         assert!(refused.output().contains(place), "{}", refused.output());
     }
+}
+
+/// Makes whoever opens the file wait, as a file system that does not answer: for `/proc/sys/fs/lease-break-time`, or until this is over.
+const LEASE: &str = "
+import fcntl, os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGIO])
+file = os.open(sys.argv[1], os.O_RDWR)
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print('held', flush=True)
+signal.sigwait([signal.SIGIO])
+print('opened', flush=True)
+sys.stdin.read()
+";
+
+#[test]
+fn a_worker_ends_while_the_file_that_names_its_scheduler_cannot_be_read() {
+    let stage = Stage::new();
+    let config = stage.write_work(1, Duration::ZERO);
+    let spec = stage.calm_spec(&config);
+    let mut scheduler = stage.start_scheduler(&spec);
+    let list = stage.write("members", &format!("127.0.0.1:{}\n", spec.port));
+    let mut lists = stage.worker_spec("lists", &spec);
+    lists.scheduler = format!("@{}", list.display());
+    let mut worker = stage.start_worker(&lists);
+    Client::new(spec.port).wait_healthy(1);
+    let said = stage.write("said", "");
+    let mut lease = Command::new("python3")
+        .args(["-c", LEASE])
+        .arg(&list)
+        .stdin(Stdio::piped())
+        .stdout(fs::File::create(&said).expect("it can be written"))
+        .spawn()
+        .expect("python3");
+    let says = |what: &str| {
+        let has_said = || fs::read_to_string(&said).is_ok_and(|text| text.contains(what));
+        wait_within(PATIENCE, what, || has_said().then_some(()));
+    };
+    says("held");
+    scheduler.kill_program();
+    says("opened");
+    worker.signal(Signal::SIGTERM);
+    assert_eq!(worker.wait().code(), Some(0));
+    let nonblocking = OFlag::O_NONBLOCK.bits();
+    let open = fs::File::options()
+        .read(true)
+        .custom_flags(nonblocking)
+        .open(&list);
+    let error = open.expect_err("it was not let go before").kind();
+    assert_eq!(error, ErrorKind::WouldBlock);
+    drop(lease.stdin.take());
+    assert!(lease.wait().expect("one's own child").success());
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! A file that names the members of one scheduler: `HOST:PORT`, one a line.
 
+use std::fs::{self, FileType};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
 
 use brasserie_common::ServiceAddress;
 use brasserie_common_runtime::{files, parse_peer};
@@ -10,6 +14,8 @@ use parking_lot::Mutex;
 const MOST_BYTES: u64 = 64 * 1024;
 /// Each that does not answer costs a worker seconds before it comes to the next.
 pub(crate) const MOST_MEMBERS: usize = 64;
+/// The longest host name with its brackets, the colon and a port, and more.
+const MOST_LINE_BYTES: usize = 300;
 /// Of so many mistakes in a file each is told.
 const MOST_PROBLEMS: usize = 20;
 
@@ -20,31 +26,105 @@ pub struct MemberFileError {
     problems: Vec<String>,
 }
 
+impl MemberFileError {
+    fn new(problem: String) -> Self {
+        MemberFileError {
+            problems: vec![problem],
+        }
+    }
+}
+
+type Members = Result<Vec<ServiceAddress>, MemberFileError>;
+/// Hears what a reading has brought, on a thread of its own.
+pub(crate) type Heard = Box<dyn FnOnce(Members) + Send>;
+
 /// One that is read again and again.
-#[derive(Debug)]
 pub(crate) struct MemberFile {
     path: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
     /// What was wrong with it the last time, which is told once.
-    told: Mutex<Option<MemberFileError>>,
+    told: Option<MemberFileError>,
+    reading: Option<Reading>,
+}
+
+/// One at a time: a file system that does not answer holds a single thread, however often somebody asks.
+struct Reading {
+    /// Of whoever asked last; those before have given up by then.
+    heard: Heard,
+    patience: Patience,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    Usual,
+    /// The log has told that it takes long.
+    Lost,
 }
 
 impl MemberFile {
     pub(crate) fn new(path: PathBuf) -> Self {
         MemberFile {
             path,
-            told: Mutex::new(None),
+            state: Mutex::default(),
         }
     }
 
-    /// Whoever asks goes on with what was read before if there is an error.
-    pub(crate) fn read_again(&self) -> Result<Vec<ServiceAddress>, MemberFileError> {
-        let read = read(&self.path);
-        let mut told = self.told.lock();
+    /// Whoever asks goes on with what was read before if there is an error. If a reading is under way, this one hears of it.
+    pub(crate) fn read_again(self: &Arc<Self>, heard: Heard) {
+        self.read_by(read, heard);
+    }
+
+    /// Not on a thread of the runtime, which ends only when its threads are back: whoever ends waits for no file system.
+    fn read_by(
+        self: &Arc<Self>,
+        read: impl FnOnce(&Path) -> Members + Send + 'static,
+        heard: Heard,
+    ) {
+        if let Some(before) = self.begin(heard) {
+            let text = format!("{} is being read for somebody else", self.path.display());
+            return before(Err(MemberFileError::new(text)));
+        }
+        let file = Arc::clone(self);
+        let reading = move || file.end(read(&file.path));
+        let thread = thread::Builder::new().name("member-file".to_owned());
+        if let Err(error) = thread.spawn(reading) {
+            let path = self.path.display();
+            let text = format!("cannot read {path}: no thread can be started: {error}");
+            self.end(Err(MemberFileError::new(text)));
+        }
+    }
+
+    /// Whoever asked before, if a reading is under way.
+    fn begin(&self, heard: Heard) -> Option<Heard> {
+        let mut state = self.state.lock();
+        let Some(reading) = &mut state.reading else {
+            state.reading = Some(Reading {
+                heard,
+                patience: Patience::Usual,
+            });
+            return None;
+        };
+        if reading.patience == Patience::Usual {
+            reading.patience = Patience::Lost;
+            tracing::warn!(
+                "the scheduler's members stay who they were, since {} is still being read: its file system does not answer",
+                self.path.display()
+            );
+        }
+        Some(std::mem::replace(&mut reading.heard, heard))
+    }
+
+    fn end(&self, read: Members) {
+        let mut state = self.state.lock();
         match &read {
-            Ok(_) if told.is_some() => {
+            Ok(_) if state.told.is_some() => {
                 tracing::info!("{} can be used again", self.path.display());
             }
-            Err(error) if told.as_ref() != Some(error) => {
+            Err(error) if state.told.as_ref() != Some(error) => {
                 tracing::warn!(
                     "the scheduler's members stay who they were, since their list cannot be used: {}",
                     error.problems.join("; ")
@@ -52,18 +132,51 @@ impl MemberFile {
             }
             Ok(_) | Err(_) => {}
         }
-        *told = read.as_ref().err().cloned();
-        read
+        state.told = read.as_ref().err().cloned();
+        let reading = state.reading.take();
+        drop(state);
+        if let Some(Reading { heard, .. }) = reading {
+            heard(read);
+        }
     }
 }
 
 /// All of them, each once, in the order of the file.
-pub(crate) fn read(path: &Path) -> Result<Vec<ServiceAddress>, MemberFileError> {
-    match files::read_to_string(path, MOST_BYTES) {
-        Ok(text) => parse(path, &text),
-        Err(error) => Err(MemberFileError {
-            problems: vec![error.to_string()],
-        }),
+pub(crate) fn read(path: &Path) -> Members {
+    // To open a pipe waits for whoever writes, and what was read from one is not there the next time.
+    if let Ok(known) = fs::metadata(path)
+        && !known.is_file()
+    {
+        return Err(MemberFileError::new(format!(
+            "{} is {}: name a file, since it is read again; it holds HOST:PORT, one a line",
+            path.display(),
+            what_it_is(known.file_type())
+        )));
+    }
+    let bytes = files::read(path, MOST_BYTES);
+    let bytes = bytes.map_err(|error| MemberFileError::new(error.to_string()))?;
+    match std::str::from_utf8(&bytes) {
+        Ok(text) => parse(path, text),
+        Err(error) => {
+            let before = &bytes[..error.valid_up_to()];
+            let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+            Err(MemberFileError::new(format!(
+                "{}:{line}: this is not UTF-8 text",
+                path.display()
+            )))
+        }
+    }
+}
+
+fn what_it_is(of: FileType) -> &'static str {
+    if of.is_dir() {
+        "a folder"
+    } else if of.is_fifo() {
+        "a pipe"
+    } else if of.is_socket() {
+        "a socket"
+    } else {
+        "a device"
     }
 }
 
@@ -76,6 +189,13 @@ fn parse(path: &Path, text: &str) -> Result<Vec<ServiceAddress>, MemberFileError
     for (line, number) in lines {
         let line = line.trim();
         if line.is_empty() {
+            continue;
+        }
+        if line.len() > MOST_LINE_BYTES {
+            problems.push(format!(
+                "{path}:{number}: {} bytes are no HOST:PORT",
+                line.len()
+            ));
             continue;
         }
         let member = match parse_peer(line) {
@@ -113,9 +233,14 @@ fn parse(path: &Path, text: &str) -> Result<Vec<ServiceAddress>, MemberFileError
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::os::unix::net::UnixListener;
+    use std::sync::mpsc::{Receiver, channel};
+    use std::time::Duration;
 
     use super::*;
+
+    /// Beyond what anything here takes that ends at all.
+    const PATIENCE: Duration = Duration::from_secs(60);
 
     fn parsed(text: &str) -> Result<Vec<String>, String> {
         let read = parse(Path::new("/f"), text);
@@ -154,19 +279,113 @@ mod tests {
         assert!(error.ends_with("/f: and 16 more"), "{error}");
     }
 
+    /// One who asks, and what it hears.
+    fn asker() -> (Heard, Receiver<Members>) {
+        let (heard, hears) = channel();
+        let heard = Box::new(move |read| drop(heard.send(read)));
+        (heard, hears)
+    }
+
+    fn read_again(file: &Arc<MemberFile>) -> Members {
+        let (heard, hears) = asker();
+        file.read_again(heard);
+        hears.recv_timeout(PATIENCE).expect("it hears of it")
+    }
+
+    #[test]
+    fn a_long_line_is_not_repeated() {
+        let error = parsed(&format!("a:1\n{}\n", "x".repeat(60_000))).expect_err("no member");
+        assert_eq!(error, "/f:2: 60000 bytes are no HOST:PORT");
+        let longest = format!("{}:65535", "h".repeat(255));
+        assert_eq!(parsed(&longest), Ok(vec![longest.clone()]));
+    }
+
+    #[test]
+    fn what_cannot_be_read_again_is_refused_at_once() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("members");
+        let file = Arc::new(MemberFile::new(path.clone()));
+        let refused = || read_again(&file).expect_err("it is no file").to_string();
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+        // Nobody writes into it.
+        assert!(refused().contains("members is a pipe: name a file"));
+        fs::remove_file(&path).expect("removed");
+        let _socket = UnixListener::bind(&path).expect("a socket");
+        assert!(refused().contains("is a socket"));
+        fs::remove_file(&path).expect("removed");
+        std::os::unix::fs::symlink("/dev/zero", &path).expect("a link");
+        assert!(refused().contains("is a device"));
+        fs::remove_file(&path).expect("removed");
+        std::os::unix::fs::symlink(dir.path(), &path).expect("a link");
+        assert!(refused().contains("is a folder"));
+    }
+
+    #[test]
+    fn a_reading_that_hangs_is_the_only_one_and_ends_for_whoever_asked_last() {
+        let file = Arc::new(MemberFile::new("/f".into()));
+        let (release, hangs) = channel::<()>();
+        let (first, hears_first) = asker();
+        let reading = move |_: &Path| {
+            let _ = hangs.recv();
+            parse(Path::new("/f"), "a:1")
+        };
+        file.read_by(reading, first);
+        let mut last = hears_first;
+        for _ in 0..100 {
+            let (heard, hears) = asker();
+            file.read_by(|_| panic!("another reading"), heard);
+            let before = last.recv_timeout(PATIENCE).expect("who waited is told");
+            let text = before.expect_err("nothing was read").to_string();
+            assert_eq!(text, "/f is being read for somebody else");
+            last = hears;
+        }
+        drop(release);
+        let read = last.recv_timeout(PATIENCE).expect("it has ended");
+        assert_eq!(read, parse(Path::new("/f"), "a:1"));
+        // The next one reads.
+        assert!(read_again(&file).is_err());
+    }
+
+    #[test]
+    fn a_reading_that_hangs_keeps_no_runtime_from_ending() {
+        let (release, hangs) = channel::<()>();
+        let (ended, has_ended) = channel();
+        let (heard, hears) = asker();
+        let worker = thread::spawn(move || {
+            let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+            runtime.block_on(async {
+                let file = Arc::new(MemberFile::new("/f".into()));
+                let reading = move |_: &Path| {
+                    let _ = hangs.recv();
+                    parse(Path::new("/f"), "a:1")
+                };
+                file.read_by(reading, heard);
+            });
+            drop(runtime);
+            let _ = ended.send(());
+        });
+        let has_ended = has_ended.recv_timeout(PATIENCE);
+        assert!(hears.try_recv().is_err(), "it still hangs");
+        drop(release);
+        has_ended.expect("the runtime waits for nobody");
+        worker.join().expect("no panic");
+        assert!(hears.recv_timeout(PATIENCE).expect("it goes on").is_ok());
+    }
+
     #[test]
     fn a_file_is_read_as_it_is_now() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("members");
-        let file = MemberFile::new(path.clone());
-        let gone = file.read_again().expect_err("there is none").to_string();
+        let file = Arc::new(MemberFile::new(path.clone()));
+        let gone = read_again(&file).expect_err("there is none").to_string();
         assert!(gone.contains(path.to_str().expect("text")), "{gone}");
         fs::write(&path, "a:1\n").expect("written");
-        assert_eq!(file.read_again().map(|all| all.len()), Ok(1));
-        fs::write(&path, [b'a', 0xff]).expect("written");
-        assert!(file.read_again().is_err());
+        assert_eq!(read_again(&file).map(|all| all.len()), Ok(1));
+        fs::write(&path, b"a:1\n# \xff").expect("written");
+        let strange = read_again(&file).expect_err("no text").to_string();
+        assert!(strange.ends_with("members:2: this is not UTF-8 text"));
         fs::write(&path, vec![b'#'; 65 * 1024]).expect("written");
-        let large = file.read_again().expect_err("too large").to_string();
+        let large = read_again(&file).expect_err("too large").to_string();
         assert!(large.contains("65536 bytes"), "{large}");
     }
 }

@@ -21,6 +21,14 @@ const PERIOD: Duration = Duration::from_secs(60);
 /// What an earlier worker has left, as it is now. What cannot be understood is told and left out.
 pub(crate) fn recall(dir: &Path, wall: WallTime) -> Option<SavedState> {
     let path = dir.join(FILE);
+    // To open anything else might take for ever.
+    if std::fs::metadata(&path).is_ok_and(|about| !about.is_file()) {
+        tracing::warn!(
+            "what was learned of schedulers is lost: {} is no file",
+            path.display()
+        );
+        return None;
+    }
     let text = match read_to_string(&path, MAX_BYTES) {
         Ok(text) => text,
         Err(FileError::Read { error, .. }) if error.kind() == ErrorKind::NotFound => return None,
@@ -128,6 +136,14 @@ mod tests {
         memory.keep(Time::ZERO + PERIOD, || Some(state(wall)));
         memory.close(None).await;
         assert_eq!(recall(dir.path(), wall), Some(state(wall)));
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_waited_for() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join(FILE);
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("made");
+        assert_eq!(recall(dir.path(), WallTime::from_millis(0)), None);
     }
 
     #[tokio::test]

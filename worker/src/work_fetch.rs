@@ -52,7 +52,7 @@ pub struct WorkFetchFlags {
 
     /// With several schedulers: what one of them got counts half after this time, when it is reckoned whose turn it is
     /// [default: 1h; of volunteers: 10d]
-    #[arg(long, value_name = "DURATION", value_parser = parse_span)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_half_life)]
     pub rec_half_life: Option<Duration>,
 
     /// What a graphics card is worth beside a CPU when it is reckoned what each scheduler got.
@@ -127,6 +127,13 @@ fn parse_span(text: &str) -> Result<Duration, String> {
         Ok(span) if span > LONGEST => Err("at most 3650d are allowed".to_owned()),
         Ok(span) => Ok(span),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+fn parse_half_life(text: &str) -> Result<Duration, String> {
+    match parse_span(text)? {
+        span if span.is_zero() => Err("it must be above 0".to_owned()),
+        span => Ok(span),
     }
 }
 
@@ -215,6 +222,7 @@ mod tests {
                 "possible values: off, cluster, volunteer",
             ),
             ("--work-buffer-min", "4000d", "at most 3650d"),
+            ("--rec-half-life", "0s", "above 0"),
             ("--card-weight", "0", "above 0"),
             ("--card-weight", "nan", "above 0"),
             ("--preempt", "kill", "possible values: off, suspend"),

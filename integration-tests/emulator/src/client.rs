@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use brasserie_common::{Fault, ServiceAddress, Story, Time, WorkReply, WorkRequestSeq};
 use brasserie_worker_core::work_fetch::{
-    Association, AssociationIndex, Computing, Fetcher, Limits, ProcessorKind, ProcessorType,
-    Processors, Progress, ReportPolicy, Saved, SavedRec, Scene, Schedule, Setup, Stage, Standing,
-    Step, Task, TaskEnd, TaskNumber, Told, Unreported, Usage, remaining,
+    Association, AssociationIndex, Computing, Fetcher, Leaves, Limits, ProcessorKind,
+    ProcessorType, Processors, Progress, ReportPolicy, Saved, SavedRec, Scene, Schedule, Setup,
+    Stage, Standing, Step, Task, TaskEnd, TaskNumber, Told, Unreported, Usage, remaining,
 };
 
 use crate::scenario::{Deadlines, Dispatch, Scenario, Version, Worker};
@@ -307,7 +307,11 @@ impl Client {
             Ended::Well => TaskEnd::Well { given, took },
             Ended::Failed => TaskEnd::Failed { story: &story },
         };
-        self.fetcher.task_ended(now, &task, end);
+        let leaves = match self.reports_at_once() {
+            true => Leaves::Idle,
+            false => Leaves::Nothing,
+        };
+        self.fetcher.task_ended(now, &task, end, leaves);
         if self.reports_at_once() {
             self.standings[task.association.0].unacknowledged += 1;
             return;

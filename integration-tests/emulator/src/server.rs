@@ -36,11 +36,22 @@ pub struct Want {
     pub instances: f64,
     pub idle: f64,
     pub delay: f64,
+    /// For how many tasks wait there; `None`: no instance is idle again by the end of a task.
+    pub waiting: Option<f64>,
 }
 
 impl Want {
     fn wants_something(&self) -> bool {
         self.secs > 0.0 || self.instances > 0.0 || self.idle > 0.0
+    }
+
+    /// A task has ended that used so many of these instances: those who wait have them, or they are idle again.
+    fn give_back(&mut self, usage: f64, there: f64) {
+        if let Some(waiting) = &mut self.waiting {
+            let left = (usage - *waiting).max(0.0);
+            *waiting = (*waiting - usage).max(0.0);
+            self.idle = self.idle.max((self.idle + left).min(there));
+        }
     }
 }
 
@@ -48,6 +59,8 @@ impl Want {
 #[derive(Clone, Debug, PartialEq)]
 struct Credit {
     wants: Vec<Want>,
+    /// How many instances there are, by type.
+    there: Vec<f64>,
     known: Vec<Known>,
     until: f64,
     /// So many more tasks it may bring.
@@ -134,9 +147,14 @@ impl Server {
         self.busy_until = now + BUSY;
     }
 
-    /// Its end was reported.
+    /// Its end was reported: what it used may be idle there, as far as a request is still good.
     pub fn has_ended(&mut self, number: u64, job: usize, well: bool) {
-        self.held.remove(&number);
+        let held = self.held.remove(&number);
+        if let Some(credit) = &mut self.credit
+            && let Some((of_type, usage)) = held
+        {
+            credit.wants[of_type].give_back(usage, credit.there[of_type]);
+        }
         if !well {
             self.pools[job].give_back();
         }

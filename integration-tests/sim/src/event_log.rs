@@ -270,6 +270,8 @@ pub enum Happening {
         seq: WorkRequestSeq,
         demands: Vec<WorkDemand>,
         known: Option<Vec<InvocationId>>,
+        /// Those of them with nothing left to do.
+        over: Vec<InvocationId>,
         linger: Duration,
     },
     /// That was a request by itself, so the scheduler owes its sender an answer.

@@ -55,6 +55,8 @@ enum Rivals {
 enum Fetch {
     Nobody,
     Everybody,
+    /// Everybody, and no request is good for longer than its answer takes.
+    EverybodyAnew,
 }
 
 /// What a drawn world must be like, and what takes the place of what was drawn. `None`: as drawn.
@@ -188,13 +190,24 @@ impl Wanted {
             limits: self.limits,
             fetching: match self.fetch {
                 Fetch::Nobody => Fetching::Nobody,
-                Fetch::Everybody => Fetching::Some(WorkFetching {
-                    who: vec![true; drawn.places.len()],
-                    profile: Profile::CLUSTER,
-                    slots_are_cpus: true,
-                }),
+                Fetch::Everybody => asked_for(&drawn, Profile::CLUSTER),
+                Fetch::EverybodyAnew => asked_for(
+                    &drawn,
+                    Profile {
+                        linger: 0.0,
+                        ..Profile::CLUSTER
+                    },
+                ),
             },
             ..drawn
         }
     }
+}
+
+fn asked_for(drawn: &Swarm, profile: Profile) -> Fetching {
+    Fetching::Some(WorkFetching {
+        who: vec![true; drawn.places.len()],
+        profile,
+        slots_are_cpus: true,
+    })
 }

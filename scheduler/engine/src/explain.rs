@@ -280,7 +280,7 @@ impl Engine {
         let level = self.plan.at(config.worker_level());
         let (mut not_ready, mut not_asked) = (Refusers::default(), Refusers::default());
         let (mut draining, mut unsuitable, mut short, mut example) = (0, 0, 0, None);
-        let (mut full, mut fullest, mut late) = (0, None, 0);
+        let (mut full, mut fullest, mut late, mut turned_down) = (0, None, 0, 0);
         for (index, worker) in self.pool.present() {
             if host.is_some_and(|host| host != worker.host) {
                 unsuitable += 1;
@@ -304,6 +304,7 @@ impl Engine {
                 }
                 Some(Refusal::NotAsked) => not_asked.add(&worker.shard),
                 Some(Refusal::Late) => late += 1,
+                Some(Refusal::TurnedDown) => turned_down += 1,
                 Some(Refusal::Full) => {
                     full += 1;
                     let room = worker.resources.room.clone();
@@ -312,15 +313,14 @@ impl Engine {
                 Some(Refusal::Short(id, limit)) => {
                     short += 1;
                     let used = self.ledger.used(worker.node, self.plan.name(id));
-                    example = example.or_else(|| {
-                        let need = Need {
-                            resource: config.resources[id.index()].name.clone(),
-                            need: need_of(&job_config.resources, id),
-                            free: i64::from(limit) - used,
-                            limit,
-                        };
-                        Some((worker.shard.clone(), Lack::Slots(need)))
-                    });
+                    let need = || Need {
+                        resource: config.resources[id.index()].name.clone(),
+                        need: need_of(&job_config.resources, id),
+                        free: i64::from(limit) - used,
+                        limit,
+                    };
+                    let lack = || (worker.shard.clone(), Lack::Slots(need()));
+                    example = example.or_else(|| Some(lack()));
                 }
                 Some(Refusal::Cards) => {
                     short += 1;
@@ -341,6 +341,7 @@ impl Engine {
             fullest,
             not_asked,
             late,
+            turned_down,
         });
     }
 

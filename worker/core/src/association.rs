@@ -371,7 +371,7 @@ impl Association {
         match result {
             Ok(()) => {
                 self.trouble = None;
-                self.whereabouts.answered();
+                self.found(turn);
             }
             Err(trouble) => self.heartbeat_failed(turn, trouble),
         }
@@ -463,6 +463,7 @@ impl Association {
     /// A scheduler that did not answer before: health and sequence begin anew, tasks stay.
     fn associate(&mut self, begun: Time, scheduler: SchedulerId) {
         self.newest = Some(scheduler);
+        self.whereabouts.is_another();
         // From the sending, so that the loss time runs out here before it does there.
         self.health = HealthModel::new(begun);
         if !sabotage::on(Sabotage::KeepCounterForNewScheduler) {

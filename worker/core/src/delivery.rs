@@ -15,7 +15,7 @@ use crate::reports::{Addressee, Held, InFlight, Kind, TaskLane};
 use crate::suicide::Life;
 use crate::tasks::Task;
 use crate::timer::REPORT_RETRY;
-use crate::work_fetch::{AssociationIndex, TaskEnd};
+use crate::work_fetch::{AssociationIndex, Leaves, TaskEnd};
 
 impl Association {
     /// The process of a run is gone. The shell says so once for each run; anything else is no run of ours.
@@ -232,5 +232,12 @@ fn tell_end(
         Some(story) if !status.is_done() => TaskEnd::Failed { story },
         Some(_) | None => TaskEnd::Other,
     };
-    fetching.ended(now, of, piece, end);
+    let is_told_at_once = fetching.report_policy(of, &task.running) == ReportPolicy::Immediate;
+    // Who never ran, or was ended by a fault of the machine, has left nothing idle there.
+    let counts = !status.is_incomplete_backoff() && !status.is_overwriteable();
+    let leaves = match is_told_at_once && counts {
+        true => Leaves::Idle,
+        false => Leaves::Nothing,
+    };
+    fetching.ended(now, of, piece, end, leaves);
 }

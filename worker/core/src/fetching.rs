@@ -17,7 +17,7 @@ use crate::outbox::Turn;
 use crate::piece::Piece;
 use crate::whereabouts::Reader;
 use crate::work_fetch::{
-    Association as Terms, AssociationIndex, CheckEvent, Fetcher, ListReason, Overview,
+    Association as Terms, AssociationIndex, CheckEvent, Fetcher, Leaves, ListReason, Overview,
     ProcessorKind, Processors, RpcReason, Saved, SavedScheduler, SavedState, Setup, Step, Task,
     TaskEnd, TaskNumber,
 };
@@ -193,9 +193,10 @@ impl Fetching {
         of: AssociationIndex,
         piece: &Piece,
         end: TaskEnd<'_>,
+        leaves: Leaves,
     ) {
         let task = self.task(now, of, piece);
-        self.fetcher.task_ended(now, &task, end);
+        self.fetcher.task_ended(now, &task, end, leaves);
     }
 
     /// It was refused for the moment.
@@ -259,6 +260,11 @@ impl Fetching {
             self.fetcher.heartbeat_says(now, of, reply);
         }
         self.fetcher.heartbeat_answered(now, of, request_delay);
+    }
+
+    /// The scheduler's instance answers heartbeats at this member, and did not before.
+    pub(crate) fn found_at(&mut self, of: AssociationIndex, member: &ServiceAddress) {
+        self.fetcher.found_at(of, member);
     }
 
     /// The list of the scheduler's members was read; `None`: it could not be.

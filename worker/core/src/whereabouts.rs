@@ -21,9 +21,9 @@ pub(crate) struct Whereabouts {
     list: MemberList,
     /// The place of the one to whom the next heartbeat goes.
     next: usize,
-    /// To whom the last one went.
+    /// To whom the last one went, as long as it is a member.
     asked: Option<ServiceAddress>,
-    /// Who answered last: there the scheduler is whom statuses are for.
+    /// Which member answered last: there the scheduler is whom statuses are for.
     answered: Option<ServiceAddress>,
     /// Heartbeats in a row.
     failed: usize,
@@ -80,9 +80,10 @@ impl Whereabouts {
         self.asked.as_ref().or_else(|| self.members.get(self.next))
     }
 
-    /// The same of statuses, which are for whoever has answered.
+    /// The same of statuses, which are for whoever has answered; if nobody has, for the one whose turn it is.
     pub(crate) fn of_statuses(&self) -> Option<&ServiceAddress> {
-        self.answered.as_ref().or_else(|| self.of_heartbeats())
+        let turn = self.members.get(self.next);
+        self.answered.as_ref().or(turn)
     }
 
     // ---- heartbeats ----
@@ -91,14 +92,28 @@ impl Whereabouts {
         self.asked = self.members.get(self.next).cloned();
     }
 
-    pub(crate) fn answered(&mut self) {
-        self.answered.clone_from(&self.asked);
+    /// The last one was answered: by whom, if that is news.
+    pub(crate) fn answered(&mut self) -> Option<&ServiceAddress> {
         self.failed = 0;
+        // Who answers and is no member any more hears nothing else.
+        if self.asked.is_none() || self.answered == self.asked {
+            return None;
+        }
+        self.answered.clone_from(&self.asked);
+        self.answered.as_ref()
+    }
+
+    /// Whoever answers next is news.
+    pub(crate) fn is_another(&mut self) {
+        self.answered = None;
     }
 
     pub(crate) fn failed(&mut self) -> AfterFailure {
         let known = self.members.len().max(1);
-        self.next = (self.next + 1) % known;
+        // Who is no member any more says nothing of the one whose turn it is now.
+        if self.asked.is_some() && self.asked.as_ref() == self.members.get(self.next) {
+            self.next = (self.next + 1) % known;
+        }
         self.failed = self.failed.saturating_add(1);
         match self.failed.is_multiple_of(known) && self.list != MemberList::Fixed {
             true => AfterFailure::ReadList,
@@ -145,7 +160,8 @@ impl Whereabouts {
         reading.map(|reading| reading.reader)
     }
 
-    /// The list that was read. Whoever stays keeps its turn; whoever is gone hears nothing more.
+    /// The list that was read. Whoever stays keeps its turn; whoever is gone hears nothing more, not even statuses: these are for the one
+    /// whose turn it is then, and repeated until they are acknowledged.
     pub(crate) fn replace(&mut self, read: Vec<ServiceAddress>) {
         let place = |of: Option<&ServiceAddress>| read.iter().position(|one| Some(one) == of);
         let (next, answered) = (
@@ -162,6 +178,7 @@ impl Whereabouts {
         if answered.is_none() {
             self.answered = None;
         }
+        self.asked.take_if(|asked| !read.contains(asked));
         self.members = read;
     }
 
@@ -173,6 +190,15 @@ impl Whereabouts {
 }
 
 impl Association {
+    /// A heartbeat was answered: where, that is where work is asked for first.
+    pub(crate) fn found(&mut self, turn: &mut Turn<'_>) {
+        if let Some(member) = self.whereabouts.answered()
+            && let Some(fetching) = &mut turn.machine.fetching
+        {
+            fetching.found_at(self.index, member);
+        }
+    }
+
     /// Has it read who the scheduler's members are now.
     pub(crate) fn read_members(&mut self, turn: &mut Turn<'_>, reader: Reader) {
         if !self.whereabouts.joins(reader) {
@@ -226,6 +252,8 @@ impl Association {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -283,9 +311,27 @@ mod tests {
         assert_eq!(beat(&mut of), 1, "it answers");
         of.failed();
         of.replace(vec![member(4), member(5)]);
-        assert_eq!(of.of_statuses().map(|to| to.port), Some(1), "until then");
+        assert_eq!(of.of_statuses(), Some(&member(4)), "nobody else is known");
         assert_eq!(beat(&mut of), 4);
         assert_eq!(of.of_statuses(), Some(&member(4)));
+    }
+
+    #[test]
+    fn what_becomes_of_a_heartbeat_to_whoever_is_gone_changes_nobodys_turn() {
+        let mut of = of(&[1, 2], listed());
+        assert_eq!(beat(&mut of), 1);
+        of.replace(vec![member(4), member(5)]);
+        assert_eq!(of.failed(), AfterFailure::TryNext);
+        assert_eq!(beat(&mut of), 4);
+        assert_eq!(of.answered(), Some(&member(4)));
+        assert_eq!((beat(&mut of), of.answered()), (4, None), "as before");
+        of.replace(vec![member(6)]);
+        assert_eq!(of.answered(), None, "it is no member");
+        assert_eq!(of.of_statuses(), Some(&member(6)));
+        beat(&mut of);
+        assert_eq!(of.answered(), Some(&member(6)));
+        of.is_another();
+        assert_eq!(of.answered(), Some(&member(6)));
     }
 
     #[test]
@@ -314,18 +360,39 @@ mod tests {
         assert_eq!(of.take(CallId(4)), None);
     }
 
+    #[derive(Clone, Debug)]
+    enum Step {
+        Read(BTreeSet<u16>),
+        Sent,
+        Answered,
+        Failed,
+        IsAnother,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            proptest::collection::btree_set(0_u16..6, 1..5).prop_map(Step::Read),
+            Just(Step::Sent),
+            Just(Step::Answered),
+            Just(Step::Failed),
+            Just(Step::IsAnother),
+        ]
+    }
+
     proptest! {
         #[test]
-        fn whatever_happens_a_member_of_the_list_is_asked_and_all_are_in_turn(
-            steps in proptest::collection::vec(proptest::option::of(proptest::collection::btree_set(0_u16..6, 1..5)), 1..60),
-        ) {
+        fn whatever_happens_members_of_the_list_are_asked_and_told_and_all_are_in_turn(steps in proptest::collection::vec(step(), 1..60)) {
             let mut of = of(&[1, 2, 3], listed());
             for step in steps {
                 match step {
-                    Some(read) => of.replace(read.into_iter().map(member).collect()),
-                    None => {
-                        of.failed();
-                    }
+                    Step::Read(list) => of.replace(list.into_iter().map(member).collect()),
+                    Step::Sent => of.sent(),
+                    Step::Answered => drop(of.answered().cloned()),
+                    Step::Failed => drop(of.failed()),
+                    Step::IsAnother => of.is_another(),
+                }
+                for to in [of.of_heartbeats(), of.of_statuses()] {
+                    prop_assert!(of.members().contains(to.expect("somebody")));
                 }
                 let mut asked: Vec<u16> = Vec::new();
                 let mut round = of.clone();

@@ -22,6 +22,7 @@ mod profile;
 mod reaction;
 mod reason;
 mod rec;
+mod reliance;
 mod report;
 mod rpc_policy;
 mod rr_sim;
@@ -41,8 +42,8 @@ pub use fetch::{
     AssociationReason, Demand, FetchRequest, Grounds, PairReason, Source, SourcePair, Survey,
 };
 pub use fetcher::{
-    AssociationOverview, Fetcher, Limits, Overview, PairOverview, Request, Saved, Scene, Setup,
-    Standing, Step, TaskEnd, TypeOverview,
+    AssociationOverview, Fetcher, Leaves, Limits, Overview, PairOverview, Request, Saved, Scene,
+    Setup, Standing, Step, TaskEnd, TypeOverview,
 };
 pub use job_sched::{EdfHistory, Hand, Preemption, Schedule};
 pub use members::{Attempt, ListChange, Members};

@@ -84,8 +84,8 @@ impl SchedulerClient {
         }
     }
 
-    /// Makes the call, a heartbeat to this member, and hands its outcome to `done`, on a task of the runtime. Neither method declares an
-    /// exception, so none is a refusal.
+    /// Makes the call, a heartbeat to this member, and hands its outcome to `done`, on a task of the runtime; what is in a file on a thread of
+    /// its own. No method declares an exception, so none is a refusal.
     pub(crate) fn call(&self, member: &ServiceAddress, call: Call, done: Done) {
         let pool = &self.pool;
         match call {
@@ -131,14 +131,13 @@ impl SchedulerClient {
         }
     }
 
-    /// Elsewhere, as disks may be slow.
+    /// Elsewhere, as disks may be slow. It is not waited for: nobody needs the outcome of a worker that ends.
     fn read_members(&self, done: Done) {
-        let Some(list) = self.list.clone() else {
+        let Some(list) = &self.list else {
             return done(CallOutcome::NotSent("no file names them".to_owned()));
         };
-        // It is not waited for: nobody needs the outcome of a worker that ends.
-        drop(tokio::task::spawn_blocking(move || {
-            done(match list.read_again() {
+        list.read_again(Box::new(move |read| {
+            done(match read {
                 Ok(members) => CallOutcome::Done(CallReply::Members(members)),
                 Err(error) => CallOutcome::NotSent(error.to_string()),
             });

@@ -111,6 +111,7 @@ impl World<'_> {
                 instances: demand.instances,
                 idle: demand.idle,
                 delay: demand.estimated_delay,
+                waiting: demand.waiting,
             })
         };
         let known = self.client.known(self.now, request.association.0);

@@ -71,11 +71,11 @@ impl Server {
                 no_apps: Vec::new(),
             };
         }
-        let processors: u32 = (0..scenario.worker.types())
-            .map(|of_type| scenario.worker.instances(of_type))
-            .sum();
+        let there = (0..scenario.worker.types()).map(|of_type| scenario.worker.instances(of_type));
+        let processors: u32 = there.clone().sum();
         self.credit = Some(Credit {
             wants: asked.wants,
+            there: there.map(f64::from).collect(),
             known: asked.known,
             until: now + asked.linger,
             left: processors.saturating_mul(MOST_PER_PROCESSOR),

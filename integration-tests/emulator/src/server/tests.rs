@@ -29,7 +29,7 @@ fn want(secs: f64, instances: f64, idle: f64) -> Want {
         secs,
         instances,
         idle,
-        delay: 0.0,
+        ..Want::default()
     }
 }
 
@@ -134,6 +134,27 @@ fn a_lingering_request_is_spent_when_tasks_come() {
     let mut server = Server::new(&rare, 0, START);
     server.request(&rare, START, asked(want(10.0, 0.0, 0.0), 0.0));
     assert_eq!(server.linger(&rare, comes), []);
+}
+
+#[test]
+fn what_ends_makes_room_for_another_if_the_worker_says_what_waits() {
+    let impatient = job("bufferable = false");
+    for (waiting, follow) in [(None, 0), (Some(0.0), 1), (Some(1.0), 0)] {
+        let mut server = Server::new(&impatient, 0, START);
+        let one = Want {
+            waiting,
+            ..want(9000.0, 0.0, 1.0)
+        };
+        let first = server.request(&impatient, START, asked(one, 120.0)).sent;
+        assert_eq!(first.len(), 1);
+        server.has_sent(&impatient, 1, &first[0]);
+        assert_eq!(server.linger(&impatient, START), []);
+        server.has_ended(1, first[0].job, true);
+        assert_eq!(server.linger(&impatient, START).len(), follow);
+        // Each once.
+        server.has_ended(1, first[0].job, true);
+        assert_eq!(server.linger(&impatient, START), []);
+    }
 }
 
 #[test]

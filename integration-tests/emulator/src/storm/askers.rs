@@ -2,8 +2,9 @@
 
 use brasserie_common::{Processor, ServiceAddress, Time, WorkReply, WorkRequestSeq, WorkVerdict};
 use brasserie_worker_core::work_fetch::{
-    Association, AssociationIndex, Computing, Fetcher, Preemption, ProcessorKind, Processors,
-    Profile, Saved, Scene, Setup, Stage, Standing, Step, Task, TaskEnd, TaskNumber, Usage,
+    Association, AssociationIndex, Computing, Fetcher, Leaves, Preemption, ProcessorKind,
+    Processors, Profile, Saved, Scene, Setup, Stage, Standing, Step, Task, TaskEnd, TaskNumber,
+    Usage,
 };
 
 use super::{Storm, Waiting};
@@ -139,8 +140,12 @@ impl Ours {
             let (task, done) = self.tasks.remove(0);
             let took = seconds(done) - seconds(task.received);
             self.fetcher.task_stopped(done, &task);
-            self.fetcher
-                .task_ended(now, &task, TaskEnd::Well { given: None, took });
+            self.fetcher.task_ended(
+                now,
+                &task,
+                TaskEnd::Well { given: None, took },
+                Leaves::Nothing,
+            );
             self.fetcher.task_gone(IT, task.number);
             if let Some((next, _)) = self.tasks.first_mut() {
                 next.stage = Stage::Executing { since: done };

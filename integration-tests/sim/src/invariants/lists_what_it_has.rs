@@ -151,6 +151,7 @@ mod tests {
             seq: WorkRequestSeq(seq),
             demands: Vec::new(),
             known: Some(known.iter().map(|n| run(*n).invocation).collect()),
+            over: Vec::new(),
             linger: std::time::Duration::ZERO,
         }
     }

@@ -1,4 +1,4 @@
-//! Law `within_credit`: A worker that asks for work, or says that it will, is sent tasks only for the newest request of its association, as long as that is good: one that may wait there while seconds or instances of its type are left, any other while idle instances are. Each takes off what it uses, so does what was on its way when the request came, and nothing gives any back but the end of a run, which leaves idle what it took, if the worker wants that.
+//! Law `within_credit`: A worker that asks for work, or says that it will, is sent tasks only for the newest request of its association, as long as that is good: one that may wait there while seconds or instances of its type are left, any other while idle instances are. Each takes off what it uses, so does what was on its way when the request came, and nothing gives any back, each run once, but the end of a run of its own accord, which leaves idle what it took, if the worker wants that and did not know it to be over, and the refusal of one that may not wait by a worker that chooses cards and had none for it.
 //!
 //! Source: C1 to C4 of work fetch. No credit outlives its association, its scheduler, or a moment at which the worker was not HEALTHY
 
@@ -8,15 +8,17 @@ use std::time::Duration;
 use brasserie_common::work::DEFAULT_ESTIMATE;
 use brasserie_common::worker::Supply;
 use brasserie_common::{
-    Health, InvocationId, Processor, SchedulerId, Time, WorkDemand, WorkRequestSeq, WorkTerms,
-    WorkVerdict, WorkerId,
+    Health, InvocationId, Processor, RefusalCode, ReportedStatus, SchedulerId, StatusBits, Time,
+    WorkRequestSeq, WorkTerms, WorkVerdict, WorkerId,
 };
-use brasserie_common_config::PhysicalKind;
 
 use super::{Law, Violation};
-use crate::event_log::{Fact, Happening, RejectionKind, Run, TaskId, WantedCards};
+use crate::event_log::{Ask, Fact, Happening, OutcomeKind, RejectionKind, Run, TaskId};
 use crate::hosts::worker::WorkerHost;
+use crate::model::card_needs::{CardNeeds, cards, wanted_cards};
 use crate::model::drift;
+use crate::model::left::Left;
+use crate::model::machines::Machines;
 use crate::model::runs::Runs;
 use crate::view::World;
 
@@ -29,70 +31,6 @@ const OPEN: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_secs(120);
 /// A turn is judged by the time at which it ends.
 const SLACK: Duration = Duration::from_secs(1);
-/// Sums of what tasks take, as floats.
-const ROUNDING: f64 = 1e-6;
-/// However sums are rounded.
-const USED_UP: f64 = -2.0 * ROUNDING;
-/// No more than that is left where they should have come to nothing. Tasks of a millisecond may leave a part of it.
-const NOTHING: f64 = 1e-9;
-
-/// What is left of a request for one type of processors; never less than the scheduler itself leaves.
-#[derive(Clone, Copy, Debug)]
-struct Left {
-    secs: f64,
-    instances: f64,
-    idle: f64,
-    there: f64,
-    /// For how many tasks wait, if what ends makes idle.
-    waiting: Option<f64>,
-}
-
-impl Left {
-    fn of(demand: &WorkDemand) -> Self {
-        Left {
-            secs: from_the_start(demand.instance_secs),
-            instances: from_the_start(demand.instances),
-            idle: from_the_start(demand.idle),
-            there: demand.there,
-            waiting: demand.waiting,
-        }
-    }
-
-    fn give_back(&mut self, usage: f64) {
-        if let Some(waiting) = &mut self.waiting {
-            let theirs = usage.min(*waiting);
-            *waiting -= theirs;
-            let idle = (self.idle + usage - theirs).min(self.there);
-            self.idle = self.idle.max(idle);
-        }
-    }
-
-    fn take(&mut self, usage: f64, seconds: f64) {
-        self.secs -= usage * seconds;
-        self.instances -= usage;
-        self.idle -= usage;
-    }
-
-    fn allows(&self, bufferable: bool) -> bool {
-        match bufferable {
-            true => self.secs > -ROUNDING || self.instances > -ROUNDING,
-            false => self.idle > -ROUNDING,
-        }
-    }
-
-    /// Nothing at all was asked for.
-    fn is_nothing(&self) -> bool {
-        self.secs <= 0.0 && self.instances <= 0.0 && self.idle <= 0.0
-    }
-}
-
-/// What was not asked for is not a sum that was rounded.
-fn from_the_start(amount: f64) -> f64 {
-    match amount > 0.0 {
-        true => amount,
-        false => USED_UP,
-    }
-}
 
 /// The newest request of an association.
 #[derive(Debug)]
@@ -104,6 +42,12 @@ struct Credit {
     left: BTreeMap<Processor, Left>,
     /// Until the first task is sent for it: what its worker knew of.
     known: Option<BTreeSet<InvocationId>>,
+    /// Something was on its way that its worker did not know of: all that it asked for may have been, and then it lingers.
+    met_others: bool,
+    /// What was over as its worker counted its idle processors.
+    over: BTreeSet<InvocationId>,
+    /// Runs that were taken off, as they were sent for it or on their way.
+    spent: BTreeSet<Run>,
     /// Why nothing may be sent for it any more.
     is_over: Option<&'static str>,
     /// Why nothing may be sent for it after this turn.
@@ -146,6 +90,7 @@ struct Piece {
     processor: Option<Processor>,
     usage: f64,
     seconds: f64,
+    may_wait: bool,
 }
 
 #[derive(Default)]
@@ -155,6 +100,14 @@ pub struct WithinCredit {
     /// Cards of the run that is sent next: of which model, if it must be one, and how many.
     cards: Option<(Run, Option<Processor>, f64)>,
     pieces: BTreeMap<Run, Piece>,
+    /// Runs whose workers choose their cards.
+    chosen_there: BTreeSet<Run>,
+    machines: Machines,
+    /// Cards of which model runs have.
+    had: BTreeMap<Run, Processor>,
+    /// What runs of an association, sent for requests whose idle processors come back, have not given back yet.
+    took: BTreeMap<(SchedulerId, WorkerId), BTreeSet<Run>>,
+    needs: CardNeeds,
     turns: u64,
 }
 
@@ -164,7 +117,7 @@ impl Law for WithinCredit {
     }
 
     fn statement(&self) -> &'static str {
-        "A worker that asks for work, or says that it will, is sent tasks only for the newest request of its association, as long as that is good: one that may wait there while seconds or instances of its type are left, any other while idle instances are. Each takes off what it uses, so does what was on its way when the request came, and nothing gives any back but the end of a run, which leaves idle what it took, if the worker wants that."
+        "A worker that asks for work, or says that it will, is sent tasks only for the newest request of its association, as long as that is good: one that may wait there while seconds or instances of its type are left, any other while idle instances are. Each takes off what it uses, so does what was on its way when the request came, and nothing gives any back, each run once, but the end of a run of its own accord, which leaves idle what it took, if the worker wants that and did not know it to be over, and the refusal of one that may not wait by a worker that chooses cards and had none for it."
     }
 
     fn observe(
@@ -173,7 +126,9 @@ impl Law for WithinCredit {
         happening: &Happening,
         world: &World<'_>,
     ) -> Result<(), Violation> {
+        self.needs.look_at(world.config);
         let verdict = self.judge(when, happening, world);
+        self.machines.note(happening);
         self.runs.note(happening);
         verdict
     }
@@ -186,8 +141,50 @@ impl WithinCredit {
         happening: &Happening,
         world: &World<'_>,
     ) -> Result<(), Violation> {
+        self.note_ends(happening);
+        self.note_cards(happening);
         match happening {
             Happening::WorkHeard { .. } => self.heard(when, happening),
+            Happening::WorkTold {
+                scheduler,
+                worker,
+                seq,
+                verdicts,
+                ..
+            } => self.told((*scheduler, *worker), *seq, verdicts),
+            Happening::SentAsWork {
+                scheduler,
+                worker,
+                run,
+                terms,
+            } => return self.sent(when, (*scheduler, *worker), (*run, terms), world),
+            Happening::WorkAnswered {
+                scheduler,
+                worker,
+                seq: Some(seq),
+                ..
+            } => self.answered(when, (*scheduler, *worker), *seq, world),
+            Happening::CallOver {
+                scheduler,
+                worker,
+                ask: Ask::Run { run, .. },
+                outcome: OutcomeKind::Refused(RefusalCode::Busy),
+                ..
+            } => self.turned_down((*scheduler, *worker), *run),
+            Happening::EndWritten {
+                scheduler,
+                run,
+                bits,
+                ..
+            } => self.ended(*scheduler, *run, *bits),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What ends credits, whatever was asked.
+    fn note_ends(&mut self, happening: &Happening) {
+        match happening {
             // One that was meant for an earlier scheduler leaves the credit as it is.
             Happening::WorkRejected {
                 scheduler,
@@ -203,6 +200,7 @@ impl WithinCredit {
                 ..
             } => {
                 self.credits.remove(&(*scheduler, *worker));
+                self.took.remove(&(*scheduler, *worker));
             }
             Happening::HeartbeatDecided {
                 scheduler,
@@ -212,14 +210,25 @@ impl WithinCredit {
             } if *state != Health::Healthy => {
                 self.over((*scheduler, *worker), "its worker was not HEALTHY since");
             }
-            Happening::WorkTold {
-                scheduler,
-                worker,
-                seq,
-                verdicts,
-                ..
-            } => self.told((*scheduler, *worker), *seq, verdicts),
+            Happening::SchedulerTurn { .. } => {
+                self.turns += 1;
+                for credit in self.credits.values_mut() {
+                    credit.is_over = credit.is_over.or(credit.ends.take());
+                }
+            }
+            Happening::SchedulerStopped { scheduler, .. } => {
+                self.credits.retain(|(of, _), _| of != scheduler);
+                self.took.retain(|(of, _), _| of != scheduler);
+            }
+            _ => {}
+        }
+    }
+
+    /// What runs take of cards.
+    fn note_cards(&mut self, happening: &Happening) {
+        match happening {
             Happening::WantsCards { run, wanted } => {
+                self.chosen_there.insert(*run);
                 let (of, cards) = wanted_cards(wanted);
                 self.cards = Some((*run, of, cards));
             }
@@ -230,31 +239,16 @@ impl WithinCredit {
                 let chosen = cards(charges, gpus).map(|(of, cards)| (*run, of, cards));
                 self.cards = chosen.or(self.cards.take().filter(is_known));
             }
-            Happening::SentAsWork {
-                scheduler,
-                worker,
-                run,
-                terms,
-            } => return self.sent(when, (*scheduler, *worker), (*run, terms), world),
-            Happening::WorkAnswered {
-                scheduler,
-                worker,
-                seq: Some(seq),
-                ..
-            } => self.answered(when, (*scheduler, *worker), *seq, world),
-            Happening::EndWritten { scheduler, run, .. } => self.ended(*scheduler, *run),
-            Happening::SchedulerTurn { .. } => {
-                self.turns += 1;
-                for credit in self.credits.values_mut() {
-                    credit.is_over = credit.is_over.or(credit.ends.take());
+            Happening::HasCards { worker, run, gpus } => {
+                let machine = self.machines.get(*worker);
+                let first = machine.zip(gpus.first());
+                let model = first.and_then(|(machine, (device, _))| machine.devices.get(device));
+                if let Some(model) = model {
+                    self.had.insert(*run, Processor::named(model));
                 }
-            }
-            Happening::SchedulerStopped { scheduler, .. } => {
-                self.credits.retain(|(of, _), _| of != scheduler);
             }
             _ => {}
         }
-        Ok(())
     }
 
     fn heard(&mut self, when: Time, happening: &Happening) {
@@ -265,6 +259,7 @@ impl WithinCredit {
             seq,
             demands,
             known,
+            over,
             linger,
         } = happening
         else {
@@ -276,6 +271,12 @@ impl WithinCredit {
         if meant != scheduler || newest.is_some_and(|newest| newest >= *seq) {
             return;
         }
+        let knows = |task| {
+            let known = known.as_ref();
+            let run = self.runs.get(of.0, task);
+            run.is_none_or(|(run, _)| known.is_some_and(|known| known.contains(&run.invocation)))
+        };
+        let met_others = !self.runs.on_worker(of.0, of.1).all(knows);
         let left = demands.iter().map(|d| (d.processor.clone(), Left::of(d)));
         let credit = Credit {
             seq: *seq,
@@ -284,27 +285,53 @@ impl WithinCredit {
             linger: (*linger).min(LONGEST),
             left: left.collect(),
             known: known.as_ref().map(|known| known.iter().copied().collect()),
+            met_others,
+            over: over.iter().copied().collect(),
+            spent: BTreeSet::new(),
             is_over: None,
             ends: None,
         };
         self.credits.insert(of, credit);
     }
 
-    /// A run was over when the worker asked may give back here what it does not there: it is lenient.
-    fn ended(&mut self, scheduler: SchedulerId, run: Run) {
-        let Some((_, worker)) = self
-            .runs
-            .get(scheduler, run.task)
-            .filter(|(r, _)| *r == run)
-        else {
+    /// Each run once, and not what is idle in the request already, nor what was not the task's own end: such a run may never have begun.
+    fn ended(&mut self, scheduler: SchedulerId, run: Run, bits: StatusBits) {
+        let running = self.runs.get(scheduler, run.task);
+        let Some((_, worker)) = running.filter(|(running, _)| *running == run) else {
             return;
         };
-        let credit = self.credits.get_mut(&(scheduler, worker));
-        if let Some((credit, piece)) = credit.zip(self.pieces.get(&run))
+        let of = (scheduler, worker);
+        let has_taken = (self.took.get_mut(&of)).is_some_and(|took| took.remove(&run));
+        if let Some((credit, piece)) = self.credits.get_mut(&of).zip(self.pieces.remove(&run))
+            && has_taken
+            && leaves_idle(bits)
+            && !credit.over.contains(&run.invocation)
+            && let Some(processor) = &piece.processor
+        {
+            // One that had cards of another model than it counted as may be counted as either.
+            let had = self.had.get(&run).filter(|had| *had != processor);
+            for processor in had.into_iter().chain([processor]) {
+                if let Some(left) = credit.left.get_mut(processor) {
+                    left.give_back(piece.usage);
+                }
+            }
+        }
+    }
+
+    /// That it did not begin is certain, as its worker had no cards for it: what was spent for it is there again, once.
+    fn turned_down(&mut self, of: (SchedulerId, WorkerId), run: Run) {
+        if let Some(took) = self.took.get_mut(&of) {
+            took.remove(&run);
+        }
+        let credit = self.credits.get_mut(&of);
+        if let Some(credit) = credit
+            && credit.spent.remove(&run)
+            && self.chosen_there.contains(&run)
+            && let Some(piece) = self.pieces.get(&run).filter(|piece| !piece.may_wait)
             && let Some(processor) = &piece.processor
             && let Some(left) = credit.left.get_mut(processor)
         {
-            left.give_back(piece.usage);
+            left.take_back(piece.usage, piece.seconds);
         }
     }
 
@@ -334,8 +361,8 @@ impl WithinCredit {
             let run = self.runs.get(of.0, task);
             run.is_none_or(|(run, _)| known.is_some_and(|known| known.contains(&run.invocation)))
         };
-        let nothing_comes = known.is_some() && self.runs.on_worker(of.0, of.1).all(is_known);
-        if nothing_comes && verdicts.len() > 0 && verdicts.clone().all(is_put_off) {
+        let knows_all = !credit.met_others && self.runs.on_worker(of.0, of.1).all(is_known);
+        if known.is_some() && knows_all && verdicts.len() > 0 && verdicts.clone().all(is_put_off) {
             credit.ends.get_or_insert("it was put off");
         }
         // Where something was sent for a type, more may follow.
@@ -386,8 +413,6 @@ impl WithinCredit {
         };
         let piece = self.piece(run, terms);
         self.pieces.insert(run, piece.clone());
-        let looks_at_cards = (world.config.physical_resources.iter())
-            .any(|entry| entry.kind == PhysicalKind::GpuCard);
         let Some(credit) = self.credits.get_mut(&of) else {
             return match terms.request {
                 None if asks_for_work(world, of.1) => {
@@ -403,19 +428,20 @@ impl WithinCredit {
         if let Err(why) = credit.check(when, terms.request, world) {
             return broken(why);
         }
-        if let Some(known) = credit.known.take().filter(|_| !looks_at_cards) {
-            for task in self.runs.on_worker(of.0, of.1) {
-                let Some((other, _)) = self.runs.get(of.0, task) else {
-                    continue;
-                };
-                let on_its_way = self.pieces.get(&other).filter(|_| other != run);
-                let on_its_way = on_its_way.filter(|_| !known.contains(&other.invocation));
-                if let Some(piece) = on_its_way
-                    && let Some(left) = credit.left.get_mut(&Processor::Cpu)
+        if let Some(known) = credit.known.take() {
+            let others = self.runs.on_worker(of.0, of.1);
+            let others = others.filter_map(|task| Some(self.runs.get(of.0, task)?.0));
+            for other in others.filter(|other| *other != run) {
+                if !known.contains(&other.invocation)
+                    && let Some(piece) = self.pieces.get(&other)
+                    && let Some(processor) = &piece.processor
+                    && let Some(usage) = self.needs.still(other.task, (processor, piece.usage))
+                    && let Some(left) = credit.left.get_mut(processor)
                 {
                     // Its job may be gone: then its scheduler knows no better. And what was learned since may be less.
                     let said = said(world, other.task).min(DEFAULT_ESTIMATE);
-                    left.take(piece.usage.min(1.0), piece.seconds.min(said));
+                    left.take(usage, piece.seconds.min(said));
+                    credit.spent.insert(other);
                 }
             }
         }
@@ -434,12 +460,11 @@ impl WithinCredit {
             return broken(format!("although {left:?} is left of {processor}"));
         }
         left.take(piece.usage, piece.seconds);
-        // What was used up is used up: a sum of floats may not bring it back.
-        for amount in [&mut left.secs, &mut left.instances, &mut left.idle] {
-            if *amount <= NOTHING {
-                *amount = amount.min(USED_UP);
-            }
+        left.settle();
+        if left.comes_back() {
+            self.took.entry(of).or_default().insert(run);
         }
+        credit.spent.insert(run);
         Ok(())
     }
 
@@ -453,17 +478,15 @@ impl WithinCredit {
             processor,
             usage,
             seconds: terms.est_duration.unwrap_or(DEFAULT_ESTIMATE),
+            may_wait: terms.bufferable,
         }
     }
 }
 
-/// The same of one whose worker chooses them: it counts as what its scheduler says.
-fn wanted_cards(wanted: &WantedCards) -> (Option<Processor>, f64) {
-    let model = wanted.counts_as.as_deref();
-    (
-        model.map(Processor::named),
-        f64::from(wanted.milli) / 1000.0,
-    )
+/// Whether what a run took is idle now.
+fn leaves_idle(bits: StatusBits) -> bool {
+    let not_its_own = ReportedStatus::incomplete_backoff("").bits();
+    bits != not_its_own && !bits.has(StatusBits::OVERWRITEABLE)
 }
 
 /// Seconds that a task takes, where its job says so: else they change with each one that ends.
@@ -478,22 +501,12 @@ fn said(world: &World<'_>, task: TaskId) -> f64 {
     said.map_or(0.0, |said| said.as_secs_f64())
 }
 
-/// How many cards a run takes, and of which model if it must be one; `None`: none.
-fn cards(charges: &[(String, i32)], gpus: &[(String, u32)]) -> Option<(Option<Processor>, f64)> {
-    let milli: u32 = gpus.iter().map(|(_, milli)| milli).sum();
-    if milli == 0 {
-        return None;
-    }
-    let prefix = brasserie_common_config::CARD_PREFIX;
-    let mut named = charges.iter().filter(|(_, amount)| *amount > 0);
-    let model = named.find_map(|(name, _)| name.strip_prefix(prefix));
-    Some((model.map(Processor::named), f64::from(milli) / 1000.0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::trial::*;
     use super::*;
+    use crate::event_log::WantedCards;
+    use brasserie_common::WorkDemand;
     use brasserie_scheduler_core::LeftCause;
 
     fn heard(seq: u64, demand: (f64, f64, f64), known: &[i64]) -> Happening {
@@ -510,6 +523,7 @@ mod tests {
                 ..WorkDemand::none(Processor::Cpu, 4.0)
             }],
             known: Some(known.iter().map(|n| run(*n).invocation).collect()),
+            over: Vec::new(),
             linger: Duration::from_secs(60),
         }
     }
@@ -606,6 +620,19 @@ mod tests {
     }
 
     #[test]
+    fn what_was_on_its_way_lets_a_request_linger_even_if_it_has_ended_since() {
+        let mut trial = one_runs();
+        trial.sees(comes_back(2, 1.0, &[], &[]));
+        ends(&mut trial, 1, StatusBits::DONE);
+        let mut told = told(WorkVerdict::Deferred);
+        if let Happening::WorkTold { seq, .. } = &mut told {
+            *seq = WorkRequestSeq(2);
+        }
+        trial.sees(told).sees(scheduler_turn());
+        trial.sees(sent_for(Some(2), 2, 1.0, false));
+    }
+
+    #[test]
     fn what_is_not_to_linger_is_over_with_its_verdicts() {
         let asked = || {
             let mut asks = heard(1, (1000.0, 4.0, 4.0), &[]);
@@ -654,6 +681,129 @@ mod tests {
         trial.sees(heard(2, (0.0, 2.0, 0.0), &[1]));
         trial.sees(sent_for(Some(2), 2, 60.0, true)).sees(leaves(2));
         trial.sees(sent_for(Some(2), 3, 60.0, true));
+    }
+
+    /// Wants idle CPUs back that were taken; these runs are listed as over.
+    fn comes_back(seq: u64, idle: f64, known: &[i64], over: &[i64]) -> Happening {
+        let mut asks = heard(seq, (0.0, 0.0, idle), known);
+        if let Happening::WorkHeard {
+            demands, over: of, ..
+        } = &mut asks
+        {
+            demands[0].waiting = Some(0.0);
+            *of = over.iter().map(|n| run(*n).invocation).collect();
+        }
+        asks
+    }
+
+    fn on_node(number: i64) -> Run {
+        let mut run = run(number);
+        run.task.node = u16::try_from(number).unwrap();
+        run
+    }
+
+    fn ends(trial: &mut Trial<WithinCredit>, number: i64, bits: StatusBits) {
+        for happening in ended(1, 9, on_node(number), bits) {
+            trial.sees(happening);
+        }
+    }
+
+    /// Run 1 was sent for an idle CPU, which comes back.
+    fn one_runs() -> Trial<WithinCredit> {
+        let mut trial = Trial::of(WithinCredit::default());
+        trial.sees(comes_back(1, 1.0, &[], &[]));
+        trial.sees(sent_for(Some(1), 1, 1.0, false)).sees(leaves(1));
+        trial
+    }
+
+    #[test]
+    fn an_end_gives_back_once() {
+        let mut trial = one_runs();
+        ends(&mut trial, 1, StatusBits::DONE);
+        ends(&mut trial, 1, StatusBits::DONE);
+        trial.sees(sent_for(Some(1), 2, 1.0, false)).sees(leaves(2));
+        trial.breaks(sent_for(Some(1), 3, 1.0, false), "is left of CPU");
+        // To whatever its worker asked meanwhile.
+        let mut trial = one_runs();
+        trial.sees(comes_back(2, 0.0, &[1], &[]));
+        ends(&mut trial, 1, StatusBits::DONE);
+        trial.sees(sent_for(Some(2), 2, 1.0, false)).sees(leaves(2));
+        trial.breaks(sent_for(Some(2), 3, 1.0, false), "is left of CPU");
+    }
+
+    #[test]
+    fn what_is_idle_already_or_never_ran_or_was_sent_for_nothing_gives_nothing_back() {
+        let mut trial = one_runs();
+        trial.sees(comes_back(2, 1.0, &[1], &[1]));
+        ends(&mut trial, 1, StatusBits::DONE);
+        trial.sees(sent_for(Some(2), 2, 1.0, false)).sees(leaves(2));
+        trial.breaks(sent_for(Some(2), 3, 1.0, false), "is left of CPU");
+        let never_ran = [
+            ReportedStatus::incomplete_backoff("no room").bits(),
+            StatusBits::ERROR.with(StatusBits::OVERWRITEABLE),
+        ];
+        for bits in never_ran {
+            let mut trial = one_runs();
+            ends(&mut trial, 1, bits);
+            trial.breaks(sent_for(Some(1), 2, 1.0, false), "is left of CPU");
+        }
+        // Nobody wanted it back as it was sent.
+        let mut trial = Trial::of(WithinCredit::default());
+        trial.sees(heard(1, (0.0, 0.0, 1.0), &[]));
+        trial.sees(sent_for(Some(1), 1, 1.0, false)).sees(leaves(1));
+        trial.sees(comes_back(2, 0.0, &[1], &[]));
+        ends(&mut trial, 1, StatusBits::DONE);
+        trial.breaks(sent_for(Some(2), 2, 1.0, false), "is left of CPU");
+    }
+
+    /// A task is to choose one K40.
+    fn chooses(trial: &mut Trial<WithinCredit>, number: i64, bufferable: bool) -> Happening {
+        let wanted = WantedCards {
+            milli: 1000,
+            counts_as: Some("K40".to_owned()),
+        };
+        let run = on_node(number);
+        trial.sees(Happening::WantsCards { run, wanted });
+        sent_for(Some(1), number, 60.0, bufferable)
+    }
+
+    /// One card was asked for, and a task sent that takes it.
+    fn takes_the_card(bufferable: bool) -> Trial<WithinCredit> {
+        let mut asks = heard(1, (0.0, 1.0, 1.0), &[]);
+        if let Happening::WorkHeard { demands, .. } = &mut asks {
+            demands[0].processor = Processor::named("K40");
+        }
+        let mut trial = Trial::of(WithinCredit::default());
+        trial.sees(asks);
+        let sends = chooses(&mut trial, 1, bufferable);
+        trial.sees(sends).sees(leaves(1));
+        trial
+    }
+
+    #[test]
+    fn who_is_turned_down_for_want_of_cards_took_nothing() {
+        let is_over = |outcome| over(1, 1, 1, ask_run(on_node(1)), outcome);
+        let busy = || is_over(OutcomeKind::Refused(RefusalCode::Busy));
+        let mut trial = takes_the_card(false);
+        trial.sees(busy()).sees(busy());
+        let next = chooses(&mut trial, 2, false);
+        trial.sees(next).sees(leaves(2));
+        let more = chooses(&mut trial, 3, false);
+        trial.breaks(more, "is left of K40");
+        let mut trial = takes_the_card(false);
+        let next = chooses(&mut trial, 2, false);
+        trial.breaks(next, "is left of K40");
+        // Nor was it turned down for that otherwise.
+        for (bufferable, outcome) in [
+            (true, OutcomeKind::Refused(RefusalCode::Busy)),
+            (false, OutcomeKind::Refused(RefusalCode::Unhealthy)),
+            (false, OutcomeKind::Unknown),
+        ] {
+            let mut trial = takes_the_card(bufferable);
+            trial.sees(is_over(outcome));
+            let next = chooses(&mut trial, 2, bufferable);
+            trial.breaks(next, "is left of K40");
+        }
     }
 
     #[test]

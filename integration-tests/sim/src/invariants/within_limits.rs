@@ -1,4 +1,4 @@
-//! Law `within_limits`: A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all; to a worker that asks for work its processors and its cards are no such slots, but no task goes there that takes more than it has; no worker is sent more tasks than it can run, and no card is promised twice.
+//! Law `within_limits`: A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all; to a worker that asks for work its processors, and its cards if none are reserved, are no such slots, but no task goes there that takes more than it has; no worker is sent more tasks than it can run, and no card is promised twice.
 //!
 //! Source: C.4 4. Overload is how one job breaks another.
 
@@ -49,7 +49,7 @@ impl Law for WithinLimits {
     }
 
     fn statement(&self) -> &'static str {
-        "A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all; to a worker that asks for work its processors and its cards are no such slots, but no task goes there that takes more than it has; no worker is sent more tasks than it can run, and no card is promised twice."
+        "A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all; to a worker that asks for work its processors, and its cards if none are reserved, are no such slots, but no task goes there that takes more than it has; no worker is sent more tasks than it can run, and no card is promised twice."
     }
 
     fn observe(
@@ -133,13 +133,15 @@ fn config_of(world: &World<'_>, place: SchedulerPlace) -> Arc<Config> {
     own.unwrap_or_else(|| Arc::clone(world.config))
 }
 
-/// Whether its slots stand for cards.
-fn is_of_cards(config: &Config, number: usize) -> bool {
+/// Whether its slots are all cards of a worker, or all of a model: not where some are kept from tasks, as the worker does not know of that.
+fn is_of_all_cards(config: &Config, number: usize) -> bool {
     let Some(entry) = config.card_slots() else {
         return false;
     };
-    let is_of_model = config.resources[number].name.starts_with(CARD_PREFIX);
-    entry.logical_resource.index() == number || is_of_model
+    if entry.logical_resource.index() == number {
+        return entry.physical_reserve_amount <= 0.0;
+    }
+    config.resources[number].name.starts_with(CARD_PREFIX)
 }
 
 impl WithinLimits {
@@ -206,7 +208,7 @@ impl WithinLimits {
             Where::Worker(worker) => {
                 let size = self.machines.get(worker);
                 let lists_cards = size.is_some_and(|size| !size.devices.is_empty());
-                let waits = is_cpus || (lists_cards && is_of_cards(config, number));
+                let waits = is_cpus || (lists_cards && is_of_all_cards(config, number));
                 waits && self.asking.contains(&(scheduler, worker))
             }
             Where::Node(_) | Where::Everywhere => false,
@@ -348,6 +350,49 @@ mod tests {
         let violation = law.start(sid(1), wid(1), of(0, 1), &config).unwrap_err();
         let text = "can run 1 tasks, and has got 2";
         assert!(violation.what.contains(text), "{violation}");
+    }
+
+    #[test]
+    fn who_chooses_cards_has_tasks_wait_for_them_unless_some_are_reserved() {
+        let with = |reserve: &str| {
+            let text = format!(
+                r#"{{"bistro_settings": {{"nodes": {{"levels": ["l"]}}, "resources": {{
+                "worker": {{"gpu": {{"default": 0, "limit": 0}}, "GPU: K40": {{"default": 0, "limit": 0}}}}}},
+                "physical_resources": {{"gpu_card": {{"logical_resource": "gpu"{reserve}}}}}}},
+                "bistro_job->j0": {{"owner": "o", "command": ["x"], "resources": {{"gpu": 1}}}},
+                "bistro_job->j1": {{"owner": "o", "command": ["x"], "resources": {{"GPU: K40": 1}}}}}}"#
+            );
+            parse(&text, ParseOptions::default()).unwrap().config
+        };
+        let asking = || {
+            let mut law = WithinLimits::default();
+            let devices = ["0", "1"].map(|device| (device.to_owned(), "K40".to_owned()));
+            law.machines.note(&Happening::WorkerDeclared {
+                worker: wid(1),
+                size: crate::event_log::MachineSize {
+                    cards: [("K40".to_owned(), 2)].into(),
+                    devices: devices.into(),
+                    ..Default::default()
+                },
+            });
+            law.asking.insert((sid(1), wid(1)));
+            law
+        };
+        let starts = |law: &mut WithinLimits, config: &Config, job, node| {
+            law.start(sid(1), wid(1), of(job, node), config)
+        };
+        let (config, mut law) = (with(""), asking());
+        for node in 0..5 {
+            assert_eq!(starts(&mut law, &config, 0, node), Ok(()));
+            assert_eq!(starts(&mut law, &config, 1, node), Ok(()));
+        }
+        let (config, mut law) = (with(r#", "physical_reserve_amount": 1"#), asking());
+        for node in 0..5 {
+            assert_eq!(starts(&mut law, &config, 1, node), Ok(()));
+        }
+        assert_eq!(starts(&mut law, &config, 0, 0), Ok(()));
+        let violation = starts(&mut law, &config, 0, 1).unwrap_err();
+        assert!(violation.what.contains("has 2 of 1 `gpu`"), "{violation}");
     }
 
     #[test]

@@ -510,4 +510,6 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     OF_WORK_FETCH[6],
     OF_WORK_FETCH[7],
     OF_WORK_FETCH[8],
+    OF_WORK_FETCH[9],
+    OF_WORK_FETCH[10],
 ];

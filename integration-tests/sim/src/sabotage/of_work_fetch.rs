@@ -3,7 +3,7 @@
 use brasserie_common::sabotage::Sabotage;
 
 use super::foci::focus;
-use super::ingredients::{CALM, LONG, LOSSY, REPEATING, ms, secs};
+use super::ingredients::{CALM, LONG, LOSSY, REPEATING, SOUND, ms, secs};
 use super::{Fetch, Focus, Wanted};
 use crate::event_log::FaultKind;
 use crate::network::NetworkFaults;
@@ -25,8 +25,15 @@ const UNSURE: NetworkFaults = NetworkFaults {
     ..LOSSY
 };
 
+/// Ends of tasks are heard long after their workers have asked again.
+const LATE: NetworkFaults = NetworkFaults {
+    slow_packet: 300,
+    slow: secs(20),
+    ..SOUND
+};
+
 /// In the order of the bugs.
-pub(super) const OF_WORK_FETCH: [Focus; 9] = [
+pub(super) const OF_WORK_FETCH: [Focus; 11] = [
     focus(
         Sabotage::RefillOnReplay,
         &["within_credit"],
@@ -93,6 +100,22 @@ pub(super) const OF_WORK_FETCH: [Focus; 9] = [
         &["within_credit"],
         Wanted {
             faults: &[(FaultKind::SchedulerCrash, secs(30))],
+            ..ASKING
+        },
+    ),
+    focus(
+        Sabotage::GiveBackTwice,
+        &["within_credit"],
+        Wanted {
+            network: LATE,
+            ..ASKING
+        },
+    ),
+    focus(
+        Sabotage::KeepWaitingWhenIdle,
+        &["idle_is_fed"],
+        Wanted {
+            fetch: Fetch::EverybodyAnew,
             ..ASKING
         },
     ),

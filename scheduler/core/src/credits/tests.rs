@@ -2,6 +2,7 @@
 
 mod coming_back;
 mod random;
+mod turned_down;
 mod view;
 
 use std::sync::Arc;
@@ -511,6 +512,36 @@ fn who_may_get_nothing_is_deferred_and_loses_its_credit() {
     credits.clear();
     assert_eq!(eligible(&credits, at(2), &piece), Err(NoCredit::Spent));
     assert_eq!(verdicts(&credits), [WorkVerdict::Deferred]);
+}
+
+/// Whoever asks before it is healthy is not made to wait as long as after an answer.
+#[test]
+fn what_nobody_looks_at_costs_no_interval() {
+    let policy = Policy {
+        min_request_interval: Duration::from_secs(60),
+        ..patient()
+    };
+    let wants = || vec![demand(CPU, [0.0, 4.0, 4.0])];
+    let mut credits = Credits::default();
+    let mut ask = |seq, second: u64, readiness| {
+        let asks = request(seq, wants());
+        let (reply, _) = hear(
+            &mut credits,
+            at(second * 1000),
+            &policy,
+            readiness,
+            &asks,
+            &[],
+        );
+        (reply.verdicts[0].1, reply.request_delay.as_secs())
+    };
+    let not_yet = (WorkVerdict::Deferred, 1);
+    assert_eq!(ask(1, 0, Readiness::MayNot), not_yet);
+    assert_eq!(ask(2, 1, Readiness::MayNot), not_yet);
+    assert_eq!(ask(3, 2, Readiness::MayWork), (WorkVerdict::Pending, 61));
+    // What is left since the look, and no more.
+    assert_eq!(ask(4, 22, Readiness::MayNot), (WorkVerdict::Deferred, 41));
+    assert_eq!(ask(5, 63, Readiness::MayWork).0, WorkVerdict::Pending);
 }
 
 #[test]

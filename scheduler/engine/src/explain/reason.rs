@@ -139,6 +139,8 @@ pub enum Reason {
         not_asked: Refusers,
         /// They have so much to do that it would miss its deadline.
         late: u32,
+        /// They choose cards, and had none for such a task, which may not wait, a moment ago.
+        turned_down: u32,
     },
     /// Infeasible with the workers there are.
     NoWorkerEver {
@@ -296,6 +298,7 @@ impl Reason {
             fullest,
             not_asked,
             late,
+            turned_down,
         } = self
         else {
             return Ok(());
@@ -313,6 +316,7 @@ impl Reason {
             (full, "with as many tasks as they can run"),
             (&not_asked.count, "with as much work as they asked for"),
             (late, "with so much to do that it would miss its deadline"),
+            (turned_down, "without free cards for it a moment ago"),
         ] {
             if *count > 0 {
                 write!(f, "{separator}{count} {what}")?;

@@ -6,6 +6,10 @@ use std::time::Duration;
 use brasserie_common::{Time, WorkDemand};
 
 use super::amounts::{TOLERANCE, amount};
+use super::reliance::Awaited;
+
+/// A scheduler sends twice as many tasks for one request, unless it is told otherwise: so the next is asked for before it stops.
+const MOST_PER_INSTANCE: f64 = 500.0;
 
 /// Of one scheduler and one type, counted off as the scheduler does. Instances and idle ones are the same there; seconds are not quite, as
 /// both sides have their own estimates.
@@ -15,6 +19,12 @@ pub struct Credit {
     secs: f64,
     instances: f64,
     idle: f64,
+    there: f64,
+    /// For how many tasks wait here; `None`: the end of a run makes no instance idle there.
+    waiting: Option<f64>,
+    tasks_left: f64,
+    /// Of the idle ones those that are by ends since it was asked for.
+    awaited: Awaited,
     /// Work of the type has come since it was asked for.
     has_brought: bool,
 }
@@ -28,6 +38,10 @@ impl Credit {
             secs: amount(demand.instance_secs),
             instances: amount(demand.instances),
             idle: amount(demand.idle),
+            there: amount(demand.there).max(1.0),
+            waiting: demand.waiting.map(amount),
+            tasks_left: (MOST_PER_INSTANCE * amount(demand.there)).max(1.0),
+            awaited: Awaited::default(),
             has_brought: false,
         })
     }
@@ -38,6 +52,39 @@ impl Credit {
         self.secs -= amount(usage * amount(secs));
         self.instances -= usage;
         self.idle -= usage;
+        self.tasks_left -= 1.0;
+        self.awaited.take(usage);
+    }
+
+    /// A run has ended that had so many: those who wait here have them, or they are idle again, and never more than there are. `patience`:
+    /// so long what follows is waited for.
+    pub fn give_back(&mut self, now: Time, usage: f64, patience: Duration) {
+        let (usage, before) = (amount(usage), self.idle);
+        let Some(waiting) = self.waiting.as_mut().filter(|_| self.until > now) else {
+            return;
+        };
+        let left = (usage - *waiting).max(0.0);
+        *waiting = (*waiting - usage).max(0.0);
+        // Where some are left for which nothing has come, nothing will come for this one.
+        if before - self.awaited.instances() > TOLERANCE {
+            return;
+        }
+        self.idle = before.max((before + left).min(self.there));
+        let raised = self.idle.max(0.0) - before.max(0.0);
+        if raised > TOLERANCE {
+            self.awaited.add(now, raised, patience);
+        }
+    }
+
+    /// Since when an instance is idle for which a task should have come.
+    pub fn awaits_since(&self) -> Option<Time> {
+        self.awaited.since()
+    }
+
+    /// Whether the ends of tasks have left all that is idle so, and the next are sent by themselves.
+    pub fn brings(&self, now: Time, idle: f64) -> bool {
+        let is_idle = idle > TOLERANCE && idle <= self.awaited.instances() + TOLERANCE;
+        is_idle && self.covers(now, idle)
     }
 
     /// Whether it is good still, if anything of it is left.
@@ -55,13 +102,19 @@ impl Credit {
     }
 
     /// Whether the next task is sent by itself, whatever it is, where so many instances are idle. Such that may wait come for seconds or for
-    /// instances, and others for idle ones only. What nobody is idle for may come a little later, so there an estimate is good enough.
+    /// instances, and others for idle ones only. What nobody is idle for may come a little later, so there an estimate is good enough; and so
+    /// it is where what does not come is soon missed.
     pub fn covers(&self, now: Time, idle: f64) -> bool {
+        let awaited = self.awaited.instances();
         let stands = match idle > TOLERANCE {
+            true if awaited > TOLERANCE => {
+                let for_those_that_wait = self.instances > TOLERANCE || self.secs > 0.0;
+                for_those_that_wait && self.idle > idle - TOLERANCE
+            }
             true => self.instances > TOLERANCE && self.idle > TOLERANCE,
             false => self.instances > TOLERANCE || self.secs > 0.0,
         };
-        self.lingers(now) && stands
+        self.lingers(now) && self.tasks_left > 0.0 && stands
     }
 }
 
@@ -110,6 +163,80 @@ mod tests {
             let covers = [0.0, 1.0].map(|idle| credit.covers(at(119), idle));
             assert_eq!(covers, is_covered, "{secs} {usage}");
             assert!(!credit.covers(at(120), 0.0) && !credit.covers(at(120), 1.0));
+        }
+    }
+
+    const PATIENCE: Duration = Duration::from_millis(100);
+
+    /// For idle instances alone, of four, while so many tasks wait.
+    fn standing(idle: f64, waiting: Option<f64>) -> Credit {
+        let demand = WorkDemand {
+            instance_secs: 1000.0,
+            instances: 0.0,
+            idle,
+            waiting,
+            ..nothing()
+        };
+        Credit::of(at(0), Duration::from_secs(120), &demand).unwrap()
+    }
+
+    #[test]
+    fn what_an_end_leaves_idle_is_covered_until_something_comes_for_it() {
+        let mut credit = standing(0.0, Some(0.0));
+        for second in 0..100 {
+            assert!(!credit.covers(at(second), 1.0));
+            credit.give_back(at(second), 1.0, PATIENCE);
+            assert!(credit.covers(at(second), 1.0) && credit.brings(at(second), 1.0));
+            assert!(!credit.covers(at(second), 2.0), "one is not two");
+            assert_eq!(credit.awaits_since(), Some(at(second)));
+            credit.take(1.0, 1.0);
+            assert_eq!(credit.awaits_since(), None);
+        }
+    }
+
+    /// As the scheduler reckons: see its tests of the same.
+    #[test]
+    fn no_more_comes_back_than_the_scheduler_gives() {
+        // Those who wait come first, and what was sent since to wait, too.
+        let mut credit = standing(0.0, Some(1.0));
+        credit.take(1.0, 1.0);
+        for (end, is_covered) in [(1, false), (2, false), (3, true)] {
+            credit.give_back(at(end), 1.0, PATIENCE);
+            assert_eq!(credit.covers(at(end), 1.0), is_covered, "{end}");
+        }
+        // Never more than there are.
+        let mut credit = standing(0.0, Some(0.0));
+        for _ in 0..9 {
+            credit.give_back(at(0), 1.0, PATIENCE);
+        }
+        assert!(credit.covers(at(0), 4.0) && !credit.covers(at(0), 5.0));
+        // Only to who says what waits, and as long as the request is good.
+        for (waiting, end) in [(None, 0), (Some(0.0), 120)] {
+            let mut credit = standing(0.0, waiting);
+            credit.give_back(at(end), 1.0, PATIENCE);
+            assert!(!credit.covers(at(0), 1.0));
+        }
+    }
+
+    #[test]
+    fn where_nothing_came_for_what_was_idle_nothing_is_awaited() {
+        let mut credit = standing(2.0, Some(0.0));
+        credit.take(1.0, 1.0);
+        credit.give_back(at(0), 1.0, PATIENCE);
+        assert_eq!(credit.awaits_since(), None);
+        assert!(!credit.brings(at(0), 1.0));
+        credit.take(1.0, 1.0);
+        credit.give_back(at(1), 1.0, PATIENCE);
+        assert_eq!(credit.awaits_since(), Some(at(1)));
+    }
+
+    #[test]
+    fn a_request_is_relied_on_for_so_many_tasks() {
+        let mut credit = standing(0.0, Some(0.0));
+        for task in 0..=2000 {
+            credit.give_back(at(1), 1.0, PATIENCE);
+            assert_eq!(credit.covers(at(1), 1.0), task < 2000, "{task}");
+            credit.take(1.0, 0.1);
         }
     }
 

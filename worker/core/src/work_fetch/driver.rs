@@ -21,6 +21,8 @@ pub enum CheckEvent {
     /// What runs was chosen, and processors have nothing to do.
     IdleProcessors,
     TaskEnded,
+    /// What should have come by itself as a task ended did not.
+    NothingCame,
     /// A scheduler has acknowledged one of too many ends.
     EndAcknowledged,
     /// A scheduler was talked to, with whatever outcome: the next one may have what it had not.
@@ -39,6 +41,7 @@ impl fmt::Display for CheckEvent {
             CheckEvent::Start => "the worker has started",
             CheckEvent::IdleProcessors => "processors are idle",
             CheckEvent::TaskEnded => "a task has ended",
+            CheckEvent::NothingCame => "no task has followed the last",
             CheckEvent::EndAcknowledged => "an end was acknowledged",
             CheckEvent::ContactOver => "RPC complete",
             CheckEvent::ListRead => "the scheduler list was read",

@@ -167,9 +167,11 @@ impl Estimates {
         let before = before.filter(|before| is_same(before.said, given));
         let seconds = averaged(before.map(|before| before.seconds), took);
         self.set(key, given, seconds);
-        let correction = self.corrections.get(&association).copied();
-        let correction = averaged(correction, took / reckoned(given));
-        self.set_correction(association, correction);
+        // What is reckoned where nothing is said is a guess, which says nothing of other jobs, and is soon learned better by the scheduler.
+        if let Some(given) = given {
+            let correction = self.corrections.get(&association).copied();
+            self.set_correction(association, averaged(correction, took / given));
+        }
     }
 
     /// How many times as long as their scheduler reckons, by what jobs say, the tasks of it run; above 0, and 1 where nothing is known.
@@ -342,9 +344,10 @@ mod tests {
             // By a tenth down, and up at once.
             (2, Some(10.0), 0.05, 0.0095),
             (2, Some(10.0), 50.0, 5.0),
-            (3, None, 60.0, 4.6),
-            // As a task of nobody's estimate counts as one of a minute.
-            (3, None, 6e9, LARGEST_CORRECTION),
+            // Nobody has said anything that could be wrong.
+            (3, None, 0.1, 5.0),
+            (2, Some(10.0), 10.0, 4.6),
+            (4, Some(60.0), 6e9, LARGEST_CORRECTION),
         ] {
             estimates.learn(HERE, job, given, took);
             let error = estimates.correction(HERE) - correction;
@@ -378,6 +381,17 @@ mod tests {
                 "{given}: {queued}"
             );
         }
+    }
+
+    /// Else all that is asked for would be more by as much as a guess was too long, and come of jobs that are estimated well.
+    #[test]
+    fn short_tasks_of_which_nothing_was_said_do_not_flood_a_worker_with_others() {
+        let mut estimates = Estimates::default();
+        for _ in 0..3 {
+            estimates.learn(HERE, 1, None, 0.1);
+        }
+        assert_eq!(estimates.correction(HERE), 1.0);
+        assert!((estimates.estimate(HERE, 1, None) - 0.1).abs() < 1e-9);
     }
 
     #[test]

@@ -246,7 +246,7 @@ impl<'a> Survey<'a> {
     /// Whether it can be asked for this when it is asked for something else: also if it had nothing lately.
     fn may_be_asked_too(&self, association: AssociationIndex, for_type: ProcessorType) -> bool {
         match self.pair_reason(association, for_type) {
-            None | Some(PairReason::BackedOff) => true,
+            None | Some(PairReason::BackedOff | PairReason::Follows) => true,
             Some(PairReason::NoApps | PairReason::ZeroShare | PairReason::MaxConcurrent) => false,
         }
     }

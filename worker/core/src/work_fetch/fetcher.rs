@@ -38,6 +38,9 @@ pub use saving::Saved;
 
 /// A request whose verdicts were not known is repeated after this, unless a heartbeat's answer brings them before.
 const REPEAT_AFTER: Duration = Duration::from_secs(1);
+/// What a request that lingers should bring as a task ends is waited for so long before it is asked for: longer than a scheduler takes to
+/// write the end down and to send the next task.
+const REFILL_TIME: Duration = Duration::from_millis(100);
 /// What runs is chosen anew no sooner than this after it was: until then tasks begin in the order of the last choice.
 const LEAST_BETWEEN_CHOICES: Duration = Duration::from_millis(50);
 
@@ -133,6 +136,15 @@ pub enum TaskEnd<'a> {
     Other,
 }
 
+/// What the end of a task leaves of it at its scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaves {
+    /// It hears of it at once, and what the task used is idle.
+    Idle,
+    /// It hears of it later, or takes the task never to have run there.
+    Nothing,
+}
+
 /// A request that has not got its verdicts.
 ///
 /// ```text
@@ -160,9 +172,7 @@ struct Outstanding {
 enum Phase {
     InFlight,
     /// At once.
-    Retry {
-        to: ServiceAddress,
-    },
+    Retry,
     Pending {
         repeat_at: Time,
     },
@@ -186,6 +196,8 @@ pub struct Fetcher {
     edf: EdfHistory,
     /// It rises for the worker's life, whatever becomes of associations.
     last_seq: WorkRequestSeq,
+    /// Those that came for a request that lingers, and run: what they use is idle again by their ends.
+    come_back: BTreeSet<TaskNumber>,
     /// When the driver has something to do, if nothing happens.
     wakes: Time,
     chosen_at: Option<Time>,
@@ -213,6 +225,7 @@ impl Fetcher {
                 now,
                 processors: &processors,
                 profile: &profile,
+                linger: asking::linger(&profile, &associations),
             };
             saved.contact(index, here, known, draw(&mut rng))
         };
@@ -228,6 +241,7 @@ impl Fetcher {
             estimates: saved.estimates(),
             edf: EdfHistory::default(),
             last_seq: WorkRequestSeq::default(),
+            come_back: BTreeSet::new(),
             wakes: now,
             chosen_at: None,
             wants_choice: true,
@@ -299,6 +313,9 @@ impl Fetcher {
             let secs = amount(task.remaining) / correction;
             contact.pairs.task_came(task.received, &task.usage, secs);
         }
+        if !self.linger().is_zero() {
+            self.come_back.insert(task.number);
+        }
         self.wants_choice = true;
     }
 
@@ -308,7 +325,7 @@ impl Fetcher {
     }
 
     /// A task has ended; one that executed has stopped before.
-    pub fn task_ended(&mut self, now: Time, task: &Task, end: TaskEnd<'_>) {
+    pub fn task_ended(&mut self, now: Time, task: &Task, end: TaskEnd<'_>, leaves: Leaves) {
         let u = draw(&mut self.rng);
         match end {
             TaskEnd::Well { given, took } => {
@@ -324,6 +341,13 @@ impl Fetcher {
             TaskEnd::Other => {}
         }
         let of_type = task.usage.processor_type();
+        let comes_back = self.come_back.remove(&task.number);
+        if comes_back
+            && leaves == Leaves::Idle
+            && let Some(contact) = self.contacts.get_mut(task.association.0)
+        {
+            contact.pairs.gives_back(now, &task.usage, REFILL_TIME);
+        }
         for contact in &mut self.contacts {
             contact.pairs.task_ended(of_type);
         }

@@ -6,13 +6,20 @@ use brasserie_common::ServiceAddress;
 
 use super::backoff::unit;
 
-/// Who they are. Each worker begins somewhere else, drawn once, so that not all try the same first.
+/// Who they are.
+///
+/// Each worker begins somewhere else, drawn once, so that not all try the same first, and goes round from there. What was heard of members comes
+/// before that: one that is down would hold up each request by as long as a connection takes to fail.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Members {
     /// Each once.
     addresses: Vec<ServiceAddress>,
     /// Of [0, 1].
     rotation: f64,
+    /// Who answered last.
+    answered: Option<ServiceAddress>,
+    /// Those of them that did not when they were asked last.
+    silent: BTreeSet<ServiceAddress>,
 }
 
 /// What a list that was read changes.
@@ -32,6 +39,8 @@ impl Members {
         Members {
             addresses: each_once(addresses),
             rotation: unit(u),
+            answered: None,
+            silent: BTreeSet::new(),
         }
     }
 
@@ -43,12 +52,33 @@ impl Members {
         self.addresses.is_empty()
     }
 
-    /// The `k`-th to be tried, counted from 0 and round and round.
-    pub fn nth(&self, k: usize) -> Option<&ServiceAddress> {
+    /// In which order they are tried: whoever answered last, then those of whom nothing was heard, then those that did not answer. Among
+    /// these the last two each go round from where the worker begins.
+    pub fn in_order(&self) -> Vec<&ServiceAddress> {
         let count = self.addresses.len();
         let first = (self.rotation * count as f64) as usize;
-        let place = (k % count.max(1) + first).checked_rem(count)?;
-        self.addresses.get(place)
+        let round = self.addresses.iter().cycle().skip(first).take(count);
+        let mut order: Vec<&ServiceAddress> = round.collect();
+        order.sort_by_key(|one| {
+            let has_answered = self.answered.as_ref() == Some(*one);
+            (self.silent.contains(*one), !has_answered)
+        });
+        order
+    }
+
+    /// This one has answered.
+    pub fn answered(&mut self, by: &ServiceAddress) {
+        if self.addresses.contains(by) {
+            self.silent.remove(by);
+            self.answered = Some(by.clone());
+        }
+    }
+
+    /// This one was asked and has not served.
+    pub fn did_not_serve(&mut self, asked: &ServiceAddress) {
+        if self.addresses.contains(asked) {
+            self.silent.insert(asked.clone());
+        }
     }
 
     /// Takes a list that was read, and says what it changes.
@@ -63,6 +93,8 @@ impl Members {
             false => ListChange::Unchanged,
         };
         self.addresses = read;
+        self.silent.retain(|one| self.addresses.contains(one));
+        self.answered.take_if(|one| !self.addresses.contains(one));
         change
     }
 
@@ -72,15 +104,13 @@ impl Members {
         self.addresses.clear();
     }
 
-    /// Begins a request: whom to try first. `None`: nobody is known.
-    pub fn begin(&self) -> Option<(Attempt, ServiceAddress)> {
-        let first = self.nth(0)?.clone();
-        let attempt = Attempt {
-            members: self.clone(),
-            tries: 1,
-            asked: first.clone(),
-        };
-        Some((attempt, first))
+    /// Begins a request with whoever is first. `None`: nobody is known.
+    pub fn begin(&self) -> Option<Attempt> {
+        let first = self.in_order().first().copied()?.clone();
+        Some(Attempt {
+            tried: BTreeSet::from([first.clone()]),
+            asked: first,
+        })
     }
 }
 
@@ -91,12 +121,10 @@ fn each_once(addresses: Vec<ServiceAddress>) -> Vec<ServiceAddress> {
 }
 
 /// One request and the members that were tried for it, each once and one at once after the other: if none of them served, the request has
-/// failed, once. A good answer of any of them ends it.
+/// failed, once. A good answer of any of them ends it. Who is taken off the list meanwhile is tried no more, and who is new on it is tried, too.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
-    /// As they were when it began.
-    members: Members,
-    tries: usize,
+    tried: BTreeSet<ServiceAddress>,
     asked: ServiceAddress,
 }
 
@@ -106,14 +134,24 @@ impl Attempt {
         &self.asked
     }
 
-    /// The member that was asked has not served: whom to ask now. `None`: nobody is left.
-    pub fn ask_next(&mut self) -> Option<ServiceAddress> {
-        if self.tries >= self.members.addresses.len() {
-            return None;
+    /// The member that was asked has not served: whom of these to ask now. `None`: nobody is left.
+    pub fn ask_next(&mut self, of: &Members) -> Option<&ServiceAddress> {
+        let mut left = of.in_order().into_iter();
+        let next = left.find(|one| !self.tried.contains(*one))?;
+        self.tried.insert(next.clone());
+        self.asked = next.clone();
+        Some(&self.asked)
+    }
+
+    /// The request goes once more to whoever was asked, unless that one is none of these any more.
+    pub fn ask_again(&mut self, of: &Members) -> &ServiceAddress {
+        if !of.addresses.contains(&self.asked) && self.ask_next(of).is_none() {
+            // All of them were tried. The list is never empty, except before anybody is asked.
+            if let Some(first) = of.in_order().first() {
+                self.asked = (*first).clone();
+            }
         }
-        self.asked = self.members.nth(self.tries)?.clone();
-        self.tries += 1;
-        Some(self.asked.clone())
+        &self.asked
     }
 }
 
@@ -136,12 +174,11 @@ mod tests {
 
     /// Whom a request tries when nobody answers.
     fn order(members: &Members) -> Vec<u16> {
-        let Some((mut attempt, first)) = members.begin() else {
+        let Some(mut attempt) = members.begin() else {
             return Vec::new();
         };
-        let mut order = vec![first.port];
-        while let Some(address) = attempt.ask_next() {
-            assert_eq!(*attempt.asked(), address);
+        let mut order = vec![attempt.asked().port];
+        while let Some(address) = attempt.ask_next(members) {
             order.push(address.port);
         }
         order
@@ -160,8 +197,70 @@ mod tests {
             assert_eq!(order(&members(&[1, 2, 3, 4], u)), expected, "{u}");
         }
         assert!(order(&members(&[], 0.5)).is_empty());
-        assert_eq!(members(&[], 0.5).nth(3), None);
         assert_eq!(order(&members(&[7, 7, 8, 7], 0.0)), [7, 8]);
+    }
+
+    /// What becomes of a request of which only this one serves.
+    fn served_by(members: &mut Members, by: u16) -> Vec<u16> {
+        let mut attempt = members.begin().expect("somebody is known");
+        let mut tried = vec![attempt.asked().port];
+        while *attempt.asked() != member(by) {
+            members.did_not_serve(attempt.asked());
+            let next = attempt.ask_next(members);
+            tried.push(next.expect("it is one of them").port);
+        }
+        members.answered(attempt.asked());
+        tried
+    }
+
+    #[test]
+    fn whoever_answered_is_asked_first_and_who_did_not_last() {
+        let mut known = members(&[1, 2, 3, 4], 0.25);
+        assert_eq!(served_by(&mut known, 4), [2, 3, 4]);
+        // Of the first nothing was heard yet.
+        assert_eq!(order(&known), [4, 1, 2, 3]);
+        assert_eq!(served_by(&mut known, 4), [4]);
+        assert_eq!(served_by(&mut known, 1), [4, 1]);
+        assert_eq!(order(&known), [1, 2, 3, 4]);
+        // When nobody answers, all are alike again but for the one that did last.
+        for one in 1..=4 {
+            known.did_not_serve(&member(one));
+        }
+        assert_eq!(order(&known), [1, 2, 3, 4]);
+        known.answered(&member(9));
+        known.did_not_serve(&member(9));
+        assert_eq!(order(&known), [1, 2, 3, 4], "no member");
+    }
+
+    #[test]
+    fn who_is_new_is_asked_before_those_that_did_not_answer() {
+        let mut known = members(&[1, 2, 3], 0.0);
+        assert_eq!(served_by(&mut known, 3), [1, 2, 3]);
+        let read = |numbers: &[u16]| numbers.iter().copied().map(member).collect();
+        known.replace(read(&[1, 3, 4]));
+        assert_eq!(order(&known), [3, 4, 1]);
+        // Who comes back is as new as others, and who is gone answers no more.
+        known.replace(read(&[2, 4]));
+        known.replace(read(&[1, 2, 3, 4]));
+        assert_eq!(order(&known), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_request_goes_by_the_list_as_it_is_when_it_is_asked() {
+        let read = |numbers: &[u16]| numbers.iter().copied().map(member).collect();
+        let mut known = members(&[1, 2, 3], 0.0);
+        let mut attempt = known.begin().expect("somebody");
+        assert_eq!(attempt.ask_again(&known), &member(1));
+        known.did_not_serve(&member(1));
+        known.replace(read(&[1, 3, 4]));
+        assert_eq!(attempt.ask_next(&known), Some(&member(3)));
+        known.replace(read(&[1, 4]));
+        assert_eq!(attempt.ask_again(&known), &member(4));
+        assert_eq!(attempt.ask_next(&known), None);
+        known.replace(read(&[1]));
+        assert_eq!(attempt.ask_again(&known), &member(1));
+        known.forget();
+        assert_eq!(attempt.ask_again(&known), &member(1), "there is no other");
     }
 
     #[test]
@@ -187,6 +286,37 @@ mod tests {
             prop_assert!(order.windows(2).all(|pair| pair[1] == (pair[0] + 1) % count));
             order.sort_unstable();
             prop_assert_eq!(order, numbers);
+        }
+
+        #[test]
+        fn whatever_was_heard_each_is_tried_once_and_whoever_answered_last_first(
+            list in proptest::collection::btree_set(0_u16..8, 1..6),
+            u in any::<f64>(),
+            heard in proptest::collection::vec((0_u16..8, any::<bool>()), 0..20),
+        ) {
+            let list: Vec<u16> = list.into_iter().collect();
+            let mut known = members(&list, u);
+            let heard: Vec<_> = heard.into_iter().filter(|(who, _)| list.contains(who)).collect();
+            for (who, has_answered) in &heard {
+                match has_answered {
+                    true => known.answered(&member(*who)),
+                    false => known.did_not_serve(&member(*who)),
+                }
+            }
+            let mut order = order(&known);
+            // How each of them answered last: 1 for nothing heard.
+            let rank = |who: &u16| {
+                let last = heard.iter().rev().find(|(one, _)| one == who);
+                last.map_or(1, |(_, has_answered)| if *has_answered { 0 } else { 2 })
+            };
+            let last_answer = heard.iter().rev().find(|(_, has_answered)| *has_answered);
+            if let Some((who, _)) = last_answer.filter(|(who, _)| rank(who) == 0) {
+                prop_assert_eq!(order[0], *who);
+            }
+            let first_silent = order.iter().position(|who| rank(who) == 2).unwrap_or(order.len());
+            prop_assert!(order[first_silent..].iter().all(|who| rank(who) == 2));
+            order.sort_unstable();
+            prop_assert_eq!(order, list);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{Time, WorkVerdict};
 
 use super::amounts::amount;
@@ -10,6 +11,7 @@ use super::credit::Credit;
 use super::profile::Profile;
 use super::reaction::Reaction;
 use super::reason::RpcReason;
+use super::reliance::Reliance;
 use super::types::{PerType, ProcessorType, Processors, Usage};
 use super::wait::{Wait, WaitCause, left};
 
@@ -23,7 +25,7 @@ const LONGEST_PART: f64 = 1.5;
 ///     ^                          |                               |          |
 ///     |                          |                               |          +--asked in vain--> backed off, twice as long
 ///     +--------- a task comes, the user -------------------------+
-///     +--------- a task ends, if it was LIMITED while all instances were busy
+///     +--------- a task ends, if it was LIMITED while all instances were busy, and what is to follow does not come by itself
 ///     +--------- an instance is idle, if there was nothing while all were busy
 /// ```
 ///
@@ -43,6 +45,7 @@ pub struct PairBackoff {
     came_empty: bool,
     /// Of the last request, if that lingers.
     credit: Option<Credit>,
+    reliance: Reliance,
 }
 
 /// What ends a backoff before its time, if it came of a request at which all instances were busy: only for idle ones are tasks sent that
@@ -90,9 +93,14 @@ impl PairBackoff {
         self.came_empty
     }
 
-    /// What the backoff counts for, if work has come since it began: no longer than something of that stands.
+    /// What the backoff counts for, if work has come since it began, or should have: no longer than something of that stands.
     pub fn credit(&self) -> Option<Credit> {
-        self.credit.filter(Credit::has_brought)
+        let counts = |credit: &Credit| credit.has_brought() || credit.awaits_since().is_some();
+        self.credit.filter(counts)
+    }
+
+    fn awaits_since(&self) -> Option<Time> {
+        self.credit.and_then(|credit| credit.awaits_since())
     }
 
     fn asked(&mut self, credit: Option<Credit>) {
@@ -103,8 +111,14 @@ impl PairBackoff {
         self.credit = credit;
     }
 
-    fn task_came(&mut self, now: Time) {
+    fn task_came(&mut self, now: Time, usage: f64, secs: f64) {
         self.came_empty = false;
+        if self.awaits_since().is_some() {
+            self.reliance.fed();
+        }
+        if let Some(credit) = &mut self.credit {
+            credit.take(usage, secs);
+        }
         match self.credit.as_mut().filter(|credit| credit.lingers(now)) {
             Some(credit) => credit.brought(),
             None => self.clear(),
@@ -117,7 +131,17 @@ impl PairBackoff {
             interval => 2.0 * interval,
         };
         self.interval = grown.min(amount(profile.pair_backoff_max));
-        self.until = Some(now + span((LONGEST_PART - 1.0 + unit(u)) * self.interval));
+        self.until = Some(match sabotage::on(Sabotage::KeepWaitingWhenIdle) {
+            true => Time::NEVER,
+            false => now + span((LONGEST_PART - 1.0 + unit(u)) * self.interval),
+        });
+        self.ends_early = EndsEarly::Never;
+    }
+
+    /// The next one is longer all the same.
+    fn wait_no_more(&mut self) {
+        self.until = None;
+        self.no_apps_until = None;
         self.ends_early = EndsEarly::Never;
     }
 
@@ -175,6 +199,9 @@ impl PairBackoffs {
             let reaction = said.verdict.map(Reaction::to);
             let has_no_apps = said.no_apps || reaction == Some(Reaction::Flag);
             pair.no_apps_until = has_no_apps.then(|| now + span(amount(profile.pair_backoff_max)));
+            if was_asked || said.verdict.is_some() {
+                pair.reliance.told(now, said.verdict, profile);
+            }
             match reaction {
                 Some(Reaction::Clear) => {
                     pair.clear();
@@ -218,21 +245,27 @@ impl PairBackoffs {
         }
     }
 
-    /// A task came, however late and whatever was said before; its scheduler reckons that it runs for so many seconds.
+    /// A task came, however late and whatever was said before; its scheduler reckons that it runs for so many seconds. It counts it as of
+    /// one type alone, whatever else it takes.
     pub fn task_came(&mut self, now: Time, usage: &Usage, secs: f64) {
-        for (of, pair) in self.0.iter_mut().enumerate() {
-            if let Some(credit) = &mut pair.credit {
-                credit.take(usage.of(ProcessorType(of)), secs);
-            }
-        }
         if let Some(pair) = self.0.get_mut(usage.processor_type().0) {
-            pair.task_came(now);
+            pair.task_came(now, usage.of_its_type(), secs);
         }
     }
 
-    /// The scheduler may not know of the last request any more.
+    /// The scheduler may not know of the last request any more. Whoever relied on that as it stood would wait in vain now.
     pub fn drop_credit(&mut self) {
-        self.0.iter_mut().for_each(|pair| pair.asked(None));
+        for pair in &mut self.0 {
+            if pair.credit.is_some() {
+                pair.wait_no_more();
+            }
+            pair.asked(None);
+        }
+    }
+
+    /// No request stands, and where one does a wait only spares others.
+    pub fn wait_no_more(&mut self) {
+        self.0.iter_mut().for_each(PairBackoff::wait_no_more);
     }
 
     /// What was said of jobs so long ago may not be so any more.
@@ -266,13 +299,47 @@ impl PairBackoffs {
         }
     }
 
-    /// A task of the type has ended, whosever it was: instances are idle that may not have been.
+    /// A task of the type has ended, whosever it was: instances are idle that may not have been. Unless something comes for them by itself.
     pub fn task_ended(&mut self, of: ProcessorType) {
         if let Some(pair) = self.0.get_mut(of.0)
             && pair.ends_early == EndsEarly::AtAnEnd
+            && pair.awaits_since().is_none()
         {
             pair.clear();
         }
+    }
+
+    /// A run of the scheduler has ended, and leaves idle there what it used.
+    pub fn gives_back(&mut self, now: Time, usage: &Usage, patience: Duration) {
+        if let Some(pair) = self.0.get_mut(usage.processor_type().0)
+            && pair.reliance.holds(now)
+            && let Some(credit) = &mut pair.credit
+        {
+            credit.give_back(now, usage.of_its_type(), patience);
+        }
+    }
+
+    /// Since when the first instance is idle for which a task should have come by itself.
+    pub fn awaits_since(&self) -> Option<Time> {
+        let all = self.0.iter().filter_map(PairBackoff::awaits_since);
+        all.min()
+    }
+
+    /// For those that are idle since then or before nothing has come, so the scheduler may have dropped the request. Whether there are any.
+    pub fn nothing_came(&mut self, since: Time) -> bool {
+        let mut any = false;
+        for pair in &mut self.0 {
+            if pair.awaits_since().is_some_and(|first| first <= since) {
+                any = true;
+                pair.reliance.failed();
+                match pair.ends_early {
+                    EndsEarly::AtAnEnd => pair.clear(),
+                    EndsEarly::Never | EndsEarly::WhenIdle => pair.asked(None),
+                }
+                pair.credit = None;
+            }
+        }
+        any
     }
 
     /// All may be asked: the user wants it, or the clock cannot be trusted. What has no job stays flagged.
@@ -319,6 +386,7 @@ impl PairBackoffs {
                 no_apps_until: pair.no_apps.then(|| now + span(most)),
                 came_empty: false,
                 credit: None,
+                reliance: Reliance::default(),
             })
         };
         let mut restored = PairBackoffs(processors.types().map(restored).collect());
@@ -340,6 +408,7 @@ pub struct SavedPair {
 
 #[cfg(test)]
 mod tests {
+    use brasserie_common::{Processor, WorkDemand};
     use proptest::prelude::*;
 
     use super::super::reason::Wish;
@@ -622,6 +691,79 @@ mod tests {
         // A type that is not there is nobody's.
         pairs.task_came(at(1.0), &uses(ProcessorType(9)), 1.0);
         assert_eq!(pairs.of(ProcessorType(9)), PairBackoff::default());
+    }
+
+    /// As many of each type as there are, for as long.
+    fn lingers(pairs: &mut PairBackoffs) {
+        let mut credits = processors().table(&None);
+        for of in [CPU, CARDS] {
+            let demand = WorkDemand {
+                instance_secs: 1000.0,
+                instances: 4.0,
+                idle: 4.0,
+                waiting: Some(0.0),
+                ..WorkDemand::none(Processor::Cpu, 4.0)
+            };
+            credits[of] = Credit::of(at(0.0), Duration::from_secs(120), &demand);
+        }
+        pairs.asked(&credits);
+    }
+
+    #[test]
+    fn a_task_with_cards_costs_and_leaves_credit_of_these_alone() {
+        let mut pairs = PairBackoffs::new(&processors());
+        for of in [CPU, CARDS] {
+            pairs.0[of.0]
+                .reliance
+                .told(at(0.0), Some(WorkVerdict::Limited), &VOLUNTEER);
+        }
+        lingers(&mut pairs);
+        let untouched = pairs.of(CPU);
+        let on_cards = Usage {
+            cpus: 3.0,
+            cards: Some((CARDS, 4.0)),
+        };
+        pairs.task_came(at(1.0), &on_cards, 1.0);
+        let left = |pairs: &PairBackoffs| {
+            [CPU, CARDS].map(|of| {
+                let credit = pairs.of(of).credit;
+                credit.is_some_and(|credit| credit.covers(at(1.0), 1.0))
+            })
+        };
+        assert_eq!(left(&pairs), [true, false]);
+        pairs.gives_back(at(1.0), &on_cards, Duration::from_secs(1));
+        assert_eq!(left(&pairs), [true, true]);
+        assert_eq!(pairs.of(CARDS).awaits_since(), Some(at(1.0)));
+        assert_eq!(pairs.of(CPU), untouched);
+    }
+
+    #[test]
+    fn what_did_not_come_ends_the_backoff_and_is_not_waited_for_again() {
+        for (verdict, is_cleared) in [(EndsEarly::AtAnEnd, true), (EndsEarly::Never, false)] {
+            let mut pairs = PairBackoffs::new(&processors());
+            lingers(&mut pairs);
+            replied(
+                &mut pairs,
+                at(0.0),
+                RpcReason::NeedWork,
+                WorkVerdict::Limited,
+                0.5,
+            );
+            pairs.ends_early(at(0.0), CPU, verdict);
+            for _ in 0..4 {
+                pairs.task_came(at(0.0), &uses(CPU), 1.0);
+            }
+            pairs.gives_back(at(1.0), &uses(CPU), Duration::from_secs(1));
+            pairs.task_ended(CPU);
+            assert!(pairs.of(CPU).is_backed_off(at(1.0)));
+            assert_eq!(pairs.awaits_since(), Some(at(1.0)));
+            assert!(!pairs.nothing_came(at(0.9)));
+            assert!(pairs.nothing_came(at(1.0)));
+            assert!(!pairs.of(CPU).is_backed_off(at(1.0)));
+            assert_eq!(pairs.of(CPU).interval() == 0.0, is_cleared);
+            assert_eq!((pairs.awaits_since(), pairs.of(CPU).credit()), (None, None));
+            assert!(!pairs.nothing_came(at(9.0)));
+        }
     }
 
     #[test]

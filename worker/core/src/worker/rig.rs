@@ -129,9 +129,9 @@ pub(super) struct Rig {
     now: Time,
     /// When each heartbeat left, goodbyes apart.
     pub(super) beats: Vec<Time>,
-    /// Requests for work that left.
+    /// Requests for work that left, the ports to which they went, and questions who the scheduler's members are.
     pub(super) work_requests: Vec<(CallId, WorkRequest)>,
-    /// Questions who the scheduler's members are.
+    pub(super) work_asked: Vec<u16>,
     pub(super) list_readings: Vec<CallId>,
     last_beat: u64,
     last_status: u64,
@@ -145,8 +145,7 @@ impl Rig {
     /// Like `new`, but born later.
     pub(super) fn shifted(millis: u64) -> Self {
         let mut rig = Self::new();
-        let later = rig.now + Duration::from_millis(millis);
-        rig.born_at(later);
+        rig.born_at(rig.now + Duration::from_millis(millis));
         rig
     }
 
@@ -170,6 +169,7 @@ impl Rig {
             now,
             beats: Vec::new(),
             work_requests: Vec::new(),
+            work_asked: Vec::new(),
             list_readings: Vec::new(),
             last_beat: 0,
             last_status: 0,
@@ -253,12 +253,12 @@ impl Rig {
                 match call {
                     Call::Heartbeat { goodbye, .. } => {
                         self.last_beat = id.0;
-                        if *goodbye == Goodbye::No {
-                            self.beats.push(self.now);
-                        }
+                        let is_beat = *goodbye == Goodbye::No;
+                        self.beats.extend(is_beat.then_some(self.now));
                     }
                     Call::UpdateStatus { .. } => self.last_status = id.0,
-                    Call::RequestWork { request, .. } => {
+                    Call::RequestWork { to, request } => {
+                        self.work_asked.push(to.port);
                         self.work_requests.push((*id, (**request).clone()));
                         continue;
                     }

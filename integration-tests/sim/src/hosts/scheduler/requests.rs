@@ -1,7 +1,7 @@
 //! What workers and operators ask a scheduler for, and the events that it becomes.
 
 use brasserie_common::{
-    JobName, NodeName, Principal, SchedulerId, TaskKey, WorkRequest, WorkerDescription,
+    JobName, KnownTask, NodeName, Principal, SchedulerId, TaskKey, WorkRequest, WorkerDescription,
 };
 use brasserie_scheduler_core::{Answer, Event, JobChange, Query};
 use brasserie_worker_core::Goodbye;
@@ -15,6 +15,9 @@ impl Turn<'_> {
         let worker = work.worker;
         self.process.asking.insert(worker);
         let known = work.known.as_ref();
+        let is_over = |task: &&KnownTask| task.remaining.is_some_and(|left| left <= 0.0);
+        let over = known.into_iter().flatten().filter(is_over);
+        let over = over.map(|task| task.invocation).collect();
         let known = known.map(|known| known.iter().map(|task| task.invocation).collect());
         self.log.push(Happening::WorkHeard {
             scheduler: self.process.core.id(),
@@ -23,6 +26,7 @@ impl Turn<'_> {
             seq: work.seq,
             demands: work.demands.clone(),
             known,
+            over,
             linger: work.linger,
         });
         self.log.push(Happening::WorkAnswerOwed {

@@ -219,9 +219,9 @@ impl Worker {
 
     /// Nobody answers: each member is tried, and that is one failure.
     fn try_all(&mut self) -> usize {
-        let (mut attempt, _) = self.state.members.begin().unwrap();
+        let mut attempt = self.state.members.begin().unwrap();
         let mut tries = 1;
-        while attempt.ask_next().is_some() {
+        while attempt.ask_next(&self.state.members).is_some() {
             tries += 1;
         }
         tries

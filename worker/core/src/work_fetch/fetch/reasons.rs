@@ -48,6 +48,8 @@ pub enum PairReason {
     /// As many of its tasks as may run at once are here for longer than the buffer lasts.
     MaxConcurrent,
     BackedOff,
+    /// Tasks have ended, and the next are sent without a request.
+    Follows,
 }
 
 impl fmt::Display for PairReason {
@@ -57,6 +59,7 @@ impl fmt::Display for PairReason {
             PairReason::ZeroShare => "zero share",
             PairReason::MaxConcurrent => "max concurrent tasks reached",
             PairReason::BackedOff => "backed off",
+            PairReason::Follows => "a task follows by itself",
         })
     }
 }
@@ -187,6 +190,12 @@ fn pair_reason(
         (
             source.backed_off_until > grounds.now && is_covered,
             PairReason::BackedOff,
+        ),
+        (
+            source
+                .credit
+                .is_some_and(|credit| credit.brings(grounds.now, idle)),
+            PairReason::Follows,
         ),
     ];
     first(first_match)

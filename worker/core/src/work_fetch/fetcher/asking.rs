@@ -5,16 +5,20 @@ use std::time::Duration;
 
 use brasserie_common::{ServiceAddress, Time, WorkReply, WorkRequestSeq, WorkVerdict};
 
+use super::super::amounts::amount;
 use super::super::contact_state::ReplyKind;
 use super::super::credit::Credit;
 use super::super::driver::{Candidate, CheckEvent, Contact, Decision, Round, Work};
 use super::super::fetch::{FetchRequest, Survey, most_unacknowledged};
 use super::super::pair_backoff::{Asked, EndsEarly, PairBackoffs};
+use super::super::profile::Profile;
 use super::super::reason::{RpcReason, Wish};
 use super::super::rr_sim::Situation;
-use super::super::types::{AssociationIndex, PerType};
+use super::super::types::{Association, AssociationIndex, PerType};
 use super::words::{candidate, demands, grounds, heard, note_waiting, processor, sources};
-use super::{Fetcher, Outstanding, Phase, REPEAT_AFTER, Request, Scene, Step, draw, terms};
+use super::{
+    Fetcher, Outstanding, Phase, REFILL_TIME, REPEAT_AFTER, Request, Scene, Step, draw, terms,
+};
 
 impl Fetcher {
     /// When [`Fetcher::next`] has something to say, if nothing happens until then; it may have passed.
@@ -25,7 +29,31 @@ impl Fetcher {
         };
         let requests = self.outstanding.iter().flatten();
         let requests = requests.map(|one| one.due(self.patience));
-        requests.chain([driver]).min().unwrap_or(Time::NEVER)
+        let others = [driver, self.misses_something()];
+        requests.chain(others).min().unwrap_or(Time::NEVER)
+    }
+
+    /// When it is not waited any longer for what should come by itself. Who is asked meanwhile says what there is.
+    fn misses_something(&self) -> Time {
+        let all = self.contacts.iter().zip(&self.outstanding);
+        let quiet = all.filter(|(_, outstanding)| outstanding.is_none());
+        let since = quiet.filter_map(|(contact, _)| contact.pairs.awaits_since());
+        let first = since.min();
+        first.map_or(Time::NEVER, |first| first + REFILL_TIME)
+    }
+
+    fn miss_what_should_have_come(&mut self, now: Time) {
+        let mut any = false;
+        let all = self.contacts.iter_mut().zip(&self.outstanding);
+        for (contact, _) in all.filter(|(_, outstanding)| outstanding.is_none()) {
+            let since = contact.pairs.awaits_since();
+            if let Some(since) = since.filter(|since| *since + REFILL_TIME <= now) {
+                any |= contact.pairs.nothing_came(since);
+            }
+        }
+        if any {
+            self.check(CheckEvent::NothingCame);
+        }
     }
 
     /// What to do now, which is then taken to be done.
@@ -35,6 +63,7 @@ impl Fetcher {
             return again;
         }
         let now = scene.now;
+        self.miss_what_should_have_come(now);
         if self.driver.in_progress().is_none() && self.wakes <= now {
             let step = self.look(scene);
             if let Some(step) = step {
@@ -148,7 +177,7 @@ impl Fetcher {
     fn ask(&mut self, scene: &Scene<'_>, contact: Contact, request: Option<FetchRequest>) -> Step {
         let association = contact.association;
         let attempt = self.contacts[association.0].members.begin();
-        let Some((attempt, to)) = attempt else {
+        let Some(attempt) = attempt else {
             // The driver would have had the list read before.
             self.driver.over(CheckEvent::ContactOver);
             self.wakes = Time::ZERO;
@@ -166,15 +195,16 @@ impl Fetcher {
         }
         let mut demands = demands(&self.processors, request.as_ref());
         let (linger, mut credits) = (self.linger(), self.processors.table(&None));
+        if !linger.is_zero() {
+            note_waiting(&self.processors, scene.tasks, &mut demands);
+        }
         for demand in &demands {
             if let Some(of_type) = self.processor_type(&demand.processor) {
                 credits[of_type] = Credit::of(scene.now, linger, demand);
             }
         }
         self.contacts[association.0].pairs.asked(&credits);
-        if !linger.is_zero() {
-            note_waiting(&self.processors, scene.tasks, &mut demands);
-        }
+        let to = attempt.asked().clone();
         let outstanding = Outstanding {
             seq,
             asked: Asked {
@@ -194,12 +224,8 @@ impl Fetcher {
         step
     }
 
-    /// A worker with several schedulers asks the next one when one has had its say: what that one found later would be too much.
-    fn linger(&self) -> Duration {
-        match self.associations.len() {
-            1 => Duration::from_secs_f64(self.profile.linger.clamp(0.0, 1e9)),
-            _ => Duration::ZERO,
-        }
+    pub(super) fn linger(&self) -> Duration {
+        linger(&self.profile, &self.associations)
     }
 
     /// The scheduler's answer to a heartbeat says what became of a request. That there are no verdicts yet is news only to who has been
@@ -210,12 +236,22 @@ impl Fetcher {
         let is_in_flight = outstanding.is_some_and(|one| one.phase == Phase::InFlight);
         let is_pending = heard(&self.processors, reply).kind() == ReplyKind::Pending;
         if !(is_in_flight && is_pending) {
-            self.answered(now, association, reply);
+            self.heard(now, association, reply);
         }
     }
 
-    /// The scheduler has answered.
+    /// The member that was asked has answered.
     pub fn answered(&mut self, now: Time, association: AssociationIndex, reply: &WorkReply) {
+        if let Some(Some(outstanding)) = self.outstanding.get(association.0)
+            && outstanding.seq == reply.seq
+        {
+            let contact = &mut self.contacts[association.0];
+            contact.members.answered(outstanding.attempt.asked());
+        }
+        self.heard(now, association, reply);
+    }
+
+    fn heard(&mut self, now: Time, association: AssociationIndex, reply: &WorkReply) {
         let place = association.0;
         let Some(Some(outstanding)) = self.outstanding.get_mut(place) else {
             return;
@@ -279,12 +315,13 @@ impl Fetcher {
         if outstanding.seq != seq || outstanding.phase != Phase::InFlight {
             return;
         }
-        match outstanding.attempt.ask_next() {
-            Some(to) => outstanding.phase = Phase::Retry { to },
+        let contact = &mut self.contacts[association.0];
+        contact.members.did_not_serve(outstanding.attempt.asked());
+        match outstanding.attempt.ask_next(&contact.members) {
+            Some(_) => outstanding.phase = Phase::Retry,
             None => {
                 let u = draw(&mut self.rng);
                 let terms = terms(&self.profile, u);
-                let contact = &mut self.contacts[association.0];
                 contact.rpc.rpc_failed(now, terms);
                 contact.pairs.drop_credit();
                 self.end(association, CheckEvent::ContactOver);
@@ -313,6 +350,13 @@ impl Fetcher {
         self.wakes = Time::ZERO;
     }
 
+    /// The scheduler's instance was found at this member, who is asked first from now on.
+    pub fn found_at(&mut self, association: AssociationIndex, member: &ServiceAddress) {
+        if let Some(contact) = self.contacts.get_mut(association.0) {
+            contact.members.answered(member);
+        }
+    }
+
     /// A member of the scheduler has answered a heartbeat; `request_delay`: no request is to come before.
     pub fn heartbeat_answered(
         &mut self,
@@ -335,6 +379,8 @@ impl Fetcher {
         };
         contact.rpc.abandoned();
         contact.pairs.drop_credit();
+        // A worker whose requests linger has no other scheduler.
+        self.come_back.clear();
         self.end(association, CheckEvent::Reconnected);
     }
 
@@ -347,8 +393,13 @@ impl Fetcher {
 
     /// A task was refused here: its scheduler has charged it, so there is less to come than it seems.
     pub fn task_refused(&mut self, association: AssociationIndex) {
-        if let Some(contact) = self.contacts.get_mut(association.0) {
-            contact.pairs.drop_credit();
+        let Some(contact) = self.contacts.get_mut(association.0) else {
+            return;
+        };
+        let was_to_come = contact.pairs.awaits_since().is_some();
+        contact.pairs.drop_credit();
+        if was_to_come {
+            self.check(CheckEvent::NothingCame);
         }
     }
 
@@ -405,18 +456,17 @@ impl Fetcher {
 
     /// A request that goes to the next member, or again to the same for its verdicts.
     fn ask_again(&mut self, scene: &Scene<'_>) -> Option<Step> {
-        let all = self.outstanding.iter_mut().enumerate();
-        for (place, outstanding) in all {
+        let all = self.outstanding.iter_mut().zip(&self.contacts).enumerate();
+        for (place, (outstanding, contact)) in all {
             let Some(outstanding) = outstanding else {
                 continue;
             };
-            let to = match &outstanding.phase {
-                Phase::Retry { to } => to.clone(),
-                Phase::Pending { repeat_at } if *repeat_at <= scene.now => {
-                    outstanding.attempt.asked().clone()
-                }
+            match outstanding.phase {
+                Phase::Retry => {}
+                Phase::Pending { repeat_at } if repeat_at <= scene.now => {}
                 Phase::InFlight | Phase::Pending { .. } => continue,
-            };
+            }
+            let to = outstanding.attempt.ask_again(&contact.members).clone();
             outstanding.phase = Phase::InFlight;
             return Some(Step::Ask(outstanding.request(AssociationIndex(place), to)));
         }
@@ -437,6 +487,14 @@ impl Fetcher {
     }
 }
 
+/// A worker with several schedulers asks the next one when one has had its say: what that one found later would be too much.
+pub(super) fn linger(profile: &Profile, associations: &[Association]) -> Duration {
+    match associations.len() {
+        1 => Duration::from_secs_f64(amount(profile.linger).min(1e9)),
+        _ => Duration::ZERO,
+    }
+}
+
 impl Outstanding {
     fn request(&self, association: AssociationIndex, to: ServiceAddress) -> Request {
         Request {
@@ -452,14 +510,14 @@ impl Outstanding {
     fn due(&self, patience: Duration) -> Time {
         match self.phase {
             Phase::InFlight => Time::NEVER,
-            Phase::Retry { .. } => Time::ZERO,
+            Phase::Retry => Time::ZERO,
             Phase::Pending { repeat_at } => repeat_at.min(self.since + patience),
         }
     }
 
     fn is_given_up(&self, now: Time, patience: Duration) -> bool {
         match self.phase {
-            Phase::InFlight | Phase::Retry { .. } => false,
+            Phase::InFlight | Phase::Retry => false,
             Phase::Pending { .. } => self.since + patience <= now,
         }
     }

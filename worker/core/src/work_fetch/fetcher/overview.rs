@@ -113,7 +113,7 @@ impl Fetcher {
             age: now.since(outstanding.since),
             state: match outstanding.phase {
                 Phase::InFlight => RequestState::InFlight,
-                Phase::Retry { .. } => RequestState::Retry,
+                Phase::Retry => RequestState::Retry,
                 Phase::Pending { .. } => RequestState::Pending,
             },
             demands: outstanding.demands.clone(),

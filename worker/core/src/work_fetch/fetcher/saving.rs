@@ -1,5 +1,7 @@
 //! What of a fetcher outlives its worker, by the places of its associations.
 
+use std::time::Duration;
+
 use brasserie_common::{ServiceAddress, Time};
 
 use super::super::contact_state::{ContactState, SavedContact};
@@ -16,6 +18,8 @@ pub(super) struct Here<'a> {
     pub now: Time,
     pub processors: &'a Processors,
     pub profile: &'a Profile,
+    /// How long requests stay good here.
+    pub linger: Duration,
 }
 
 /// All of it, aged as it is to be taken.
@@ -42,11 +46,16 @@ impl Saved {
             now,
             processors,
             profile,
+            linger,
         } = here;
         let Some(saved) = self.contacts.get(index).and_then(Option::as_ref) else {
             return attached(processors, members, u);
         };
         let mut contact = ContactState::restore(now, processors, profile, saved, u);
+        // What stood beside the waits has ended with the instance before, and until it asks this one is sent nothing.
+        if !linger.is_zero() {
+            contact.pairs.wait_no_more();
+        }
         if !members.is_empty() {
             contact.members = Members::new(members, u);
         }

@@ -73,6 +73,10 @@ impl Rig {
     }
 
     fn with_members(shares: &[f64], members: u16) -> Self {
+        Rig::after(&Saved::default(), shares, members)
+    }
+
+    fn after(saved: &Saved, shares: &[f64], members: u16) -> Self {
         let setup = Setup {
             profile: Profile::CLUSTER,
             preemption: Preemption::Off,
@@ -83,7 +87,7 @@ impl Rig {
             seed: 7,
         };
         Rig {
-            fetcher: Fetcher::new(setup, Time::ZERO, &Saved::default()),
+            fetcher: Fetcher::new(setup, Time::ZERO, saved),
             now: Time::ZERO,
             tasks: Vec::new(),
             standings: vec![Standing::default(); shares.len()],
@@ -134,26 +138,30 @@ impl Rig {
         self.fetcher.heartbeat_says(self.now, to, &reply);
     }
 
-    /// So many tasks of a second each, which run.
+    /// So many tasks, which run.
     fn takes(&mut self, association: AssociationIndex, tasks: usize, remaining: f64) {
         for _ in 0..tasks {
             let number = TaskNumber(self.tasks.len() as u64);
-            let task = Task {
-                number,
-                association,
-                job: 1,
-                usage: Usage {
-                    cpus: 1.0,
-                    cards: None,
-                },
-                remaining,
-                received: self.now,
-                deadline: None,
-                stage: Stage::Executing { since: self.now },
-            };
-            self.fetcher.task_came(&task);
-            self.tasks.push(task);
+            self.takes_one(association, number, remaining);
         }
+    }
+
+    fn takes_one(&mut self, association: AssociationIndex, number: TaskNumber, remaining: f64) {
+        let task = Task {
+            number,
+            association,
+            job: 1,
+            usage: Usage {
+                cpus: 1.0,
+                cards: None,
+            },
+            remaining,
+            received: self.now,
+            deadline: None,
+            stage: Stage::Executing { since: self.now },
+        };
+        self.fetcher.task_came(&task);
+        self.tasks.push(task);
     }
 
     /// The first contact, which brings nothing.
@@ -233,7 +241,7 @@ fn what_a_lingering_request_does_not_stand_for_is_asked_for_at_once() {
     let ended = rig.tasks.remove(0);
     let end = TaskEnd::Other;
     rig.fetcher.task_stopped(rig.now, &ended);
-    rig.fetcher.task_ended(rig.now, &ended, end);
+    rig.fetcher.task_ended(rig.now, &ended, end, Leaves::Idle);
     // The one that is idle now is beyond what was asked for.
     let request = rig.asks();
     assert_eq!(request.demands[0].idle, 1.0);
@@ -268,6 +276,50 @@ fn who_may_have_forgotten_a_request_is_asked_again_when_a_task_has_come() {
             rig.asks();
             assert!(rig.now.since(begun) <= Duration::from_millis(5));
         }
+    }
+}
+
+#[test]
+fn whoever_waited_as_a_request_stood_waits_no_longer_when_it_does_not() {
+    type Happens = fn(&mut Rig);
+    let all: [Happens; 3] = [
+        |rig| rig.fetcher.out_of_favour(FIRST),
+        |rig| rig.fetcher.task_refused(FIRST),
+        |rig| rig.fetcher.reset(FIRST),
+    ];
+    for happens in all {
+        let mut rig = Rig::new(&[100.0]);
+        let until = asked_in_vain(&mut rig);
+        assert!(rig.now < until);
+        happens(&mut rig);
+        rig.fetcher.check(CheckEvent::Reconnected);
+        let begun = rig.now;
+        rig.asks();
+        assert!(rig.now.since(begun) <= Duration::from_millis(5));
+        // If it is in vain again, the next wait is longer.
+        assert!(
+            rig.fetcher.contacts[0]
+                .pairs
+                .of(ProcessorType::CPU)
+                .interval()
+                > 0.0
+        );
+    }
+}
+
+/// What a request brings that stands is lost with the instance that asked; of several schedulers none stands.
+#[test]
+fn a_worker_of_one_scheduler_asks_at_once_after_a_restart() {
+    for (shares, asks) in [(&[100.0][..], true), (&[100.0, 100.0], false)] {
+        let mut rig = Rig::new(shares);
+        asked_in_vain(&mut rig);
+        let saved = rig.fetcher.save(rig.now);
+        let next = Rig::after(&saved, shares, 1);
+        let pair = next.fetcher.contacts[0].pairs.of(ProcessorType::CPU);
+        assert_eq!(
+            (pair.is_backed_off(next.now), pair.interval() > 0.0),
+            (!asks, true)
+        );
     }
 }
 
@@ -343,7 +395,8 @@ fn who_had_nothing_while_all_were_busy_is_asked_once_one_is_idle() {
     let busy = rig.asks_before(begun + Duration::from_millis(400));
     assert_eq!(busy, None, "the backoff holds while nothing is idle");
     let ended = rig.tasks.pop().expect("a task");
-    rig.fetcher.task_ended(rig.now, &ended, TaskEnd::Other);
+    rig.fetcher
+        .task_ended(rig.now, &ended, TaskEnd::Other, Leaves::Idle);
     let now = rig.now;
     let next = rig.asks_before(now + Duration::from_millis(20));
     let next = next.expect("it asks at once");
@@ -351,7 +404,8 @@ fn who_had_nothing_while_all_were_busy_is_asked_once_one_is_idle() {
     // That was asked while one was idle: now only time helps, and more of it.
     rig.reply(&next, WorkVerdict::NoWork);
     let ended = rig.tasks.pop().expect("a task");
-    rig.fetcher.task_ended(rig.now, &ended, TaskEnd::Other);
+    rig.fetcher
+        .task_ended(rig.now, &ended, TaskEnd::Other, Leaves::Idle);
     let now = rig.now;
     let again = rig.asks_before(now + Duration::from_millis(950));
     assert_eq!(again, None);
@@ -359,7 +413,7 @@ fn who_had_nothing_while_all_were_busy_is_asked_once_one_is_idle() {
 
 #[test]
 fn another_instance_of_a_scheduler_has_nothing_to_do_with_what_the_former_had() {
-    let asked_again = |is_another| {
+    let interval = |is_another| {
         let mut rig = Rig::new(&[100.0]);
         rig.meets_all();
         for _ in 0..8 {
@@ -370,11 +424,17 @@ fn another_instance_of_a_scheduler_has_nothing_to_do_with_what_the_former_had() 
             true => rig.fetcher.is_another(rig.now, FIRST),
             false => rig.fetcher.reset(FIRST),
         }
+        // No request stands with either, so it is asked.
         let soon = rig.now + Duration::from_secs(6);
-        rig.asks_before(soon).is_some()
+        let request = rig.asks_before(soon).expect("a request");
+        rig.reply(&request, WorkVerdict::NoWork);
+        rig.fetcher.contacts[0]
+            .pairs
+            .of(ProcessorType::CPU)
+            .interval()
     };
-    assert!(asked_again(true));
-    assert!(!asked_again(false));
+    assert_eq!(interval(true), Profile::CLUSTER.pair_backoff_min);
+    assert_eq!(interval(false), Profile::CLUSTER.pair_backoff_max);
 }
 
 #[test]
@@ -514,6 +574,7 @@ fn what_is_saved_is_there_again() {
             given: None,
             took: 17.0,
         },
+        Leaves::Idle,
     );
     let limits = Limits {
         ending: &BTreeSet::new(),
@@ -707,7 +768,7 @@ proptest! {
                     if place < rig.tasks.len() {
                         let task = rig.tasks.remove(place);
                         rig.fetcher.task_stopped(rig.now, &task);
-                        rig.fetcher.task_ended(rig.now, &task, TaskEnd::Other);
+                        rig.fetcher.task_ended(rig.now, &task, TaskEnd::Other, Leaves::Idle);
                     }
                 }
                 Happening::Update(place) => {
@@ -727,3 +788,5 @@ proptest! {
         }
     }
 }
+
+mod following;

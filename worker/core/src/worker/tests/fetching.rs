@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use brasserie_common::work_overview::{Asks, WorkWish};
 use brasserie_common::{
-    CallOutcome, Health, Principal, Processor, ReportedStatus, RequestId, ServiceAddress,
-    WorkReply, WorkRequest, WorkVerdict,
+    CallOutcome, Health, Principal, Processor, ReportPolicy, ReportedStatus, RequestId,
+    ServiceAddress, WorkReply, WorkRequest, WorkVerdict,
 };
 
 use crate::effect::{CallReply, Effect, Refusal, Reply};
@@ -102,42 +102,77 @@ fn who_has_an_idle_processor_asks_as_soon_as_the_scheduler_lets_it() {
     assert_eq!(last(&rig).demands[0].idle, 1.0);
 }
 
-/// It asks for its buffer while its processors are busy, which such tasks cannot fill: that is no reason to let them idle afterwards.
-#[test]
-fn who_was_told_limited_while_all_was_busy_asks_again_when_a_task_ends() {
+/// Asks for its buffer while its one processor is busy, which tasks that may not wait cannot fill, and is told so before or after the end of
+/// what runs.
+fn told_limited_while_busy(
+    report: Option<ReportPolicy>,
+    ends: ReportedStatus,
+    is_told_before: bool,
+) -> Rig {
     let mut rig = rig();
     let mut short = run(1, 0, task("a", 1));
     short.task.work.est_duration = Some(1.0);
+    short.task.work.report = report;
     rig.run(short);
     answer(&mut rig, WorkVerdict::Granted(1));
     rig.wait(10);
     assert_eq!(last(&rig).demands[0].idle, 0.0);
-    answer(&mut rig, WorkVerdict::Limited);
-    rig.wait(400);
-    assert_eq!(rig.work_requests.len(), 2);
-    rig.end("a", 1, ReportedStatus::done());
-    rig.wait(10);
-    assert_eq!(rig.work_requests.len(), 3);
-    assert_eq!(last(&rig).demands[0].idle, 1.0);
-    // Of an idle processor it means what it says.
-    answer(&mut rig, WorkVerdict::Limited);
-    rig.wait(400);
-    assert_eq!(rig.work_requests.len(), 3);
+    if is_told_before {
+        answer(&mut rig, WorkVerdict::Limited);
+        rig.wait(400);
+        assert_eq!(rig.work_requests.len(), 2);
+    }
+    rig.end("a", 1, ends);
+    if !is_told_before {
+        answer(&mut rig, WorkVerdict::Limited);
+    }
+    rig
+}
+
+/// What runs next is sent by itself, but nobody waits long for it: that all was busy is no reason to let it idle afterwards.
+#[test]
+fn who_was_told_limited_while_all_was_busy_asks_again_if_nothing_follows_an_end() {
+    for is_told_before in [true, false] {
+        let done = ReportedStatus::done();
+        let mut rig = told_limited_while_busy(None, done, is_told_before);
+        rig.wait(90);
+        assert_eq!(rig.work_requests.len(), 2);
+        rig.wait(20);
+        assert_eq!(rig.work_requests.len(), 3);
+        assert_eq!(last(&rig).demands[0].idle, 1.0);
+        // Of an idle processor it means what it says.
+        answer(&mut rig, WorkVerdict::Limited);
+        rig.wait(400);
+        assert_eq!(rig.work_requests.len(), 3);
+    }
 }
 
 #[test]
-fn an_end_before_the_answer_counts_like_one_after_it() {
-    let mut rig = rig();
-    let mut short = run(1, 0, task("a", 1));
-    short.task.work.est_duration = Some(1.0);
-    rig.run(short);
-    answer(&mut rig, WorkVerdict::Granted(1));
-    rig.wait(10);
-    assert_eq!(last(&rig).demands[0].idle, 0.0);
-    rig.end("a", 1, ReportedStatus::done());
-    answer(&mut rig, WorkVerdict::Limited);
-    rig.wait(10);
-    assert_eq!(rig.work_requests.len(), 3);
+fn what_follows_an_end_is_not_asked_for() {
+    for is_told_before in [true, false] {
+        let done = ReportedStatus::done();
+        let mut rig = told_limited_while_busy(None, done, is_told_before);
+        rig.wait(90);
+        rig.run(run(1, 0, task("b", 2)));
+        rig.wait(300);
+        assert_eq!(rig.work_requests.len(), 2);
+    }
+}
+
+#[test]
+fn nothing_follows_an_end_that_leaves_nothing_idle_at_the_scheduler() {
+    let never_ran = ReportedStatus::incomplete_backoff("the worker is full");
+    for (report, ends) in [
+        (Some(ReportPolicy::Lazy), ReportedStatus::done()),
+        (None, never_ran),
+    ] {
+        for is_told_before in [true, false] {
+            let mut rig = told_limited_while_busy(report, ends.clone(), is_told_before);
+            rig.wait(10);
+            assert_eq!(rig.work_requests.len(), 3);
+            assert_eq!(last(&rig).demands[0].idle, 1.0);
+        }
+    }
 }
 
 #[test]

@@ -1,8 +1,12 @@
 //! A scheduler that has several addresses, and one that is not where it was.
 
-use brasserie_common::{CallOutcome, Health, ServiceAddress};
+use std::time::Duration;
 
-use crate::effect::CallReply;
+use brasserie_common::{
+    CallOutcome, Health, ReportedStatus, ServiceAddress, WorkReply, WorkVerdict,
+};
+
+use crate::effect::{Call, CallReply, Effect};
 use crate::work_fetch::Profile;
 use crate::worker::rig::*;
 use crate::worker::tests::fetching::fetch_work;
@@ -130,5 +134,81 @@ fn requests_for_work_that_fail_and_fail_have_the_list_read_too() {
     // A reading that fails is a failure as another, and the old list goes on.
     let call = rig.work_requests.last().expect("it has asked").0;
     rig.completed(call.0, not_sent());
-    assert_eq!(ports(&rig).0, 1, "heartbeats are answered there");
+    assert_eq!(ports(&rig), (7, 7), "nobody else is known");
+}
+
+/// What the last request hears.
+fn has_no_work(rig: &mut Rig) {
+    let (call, request) = rig.work_requests.last().expect("it has asked").clone();
+    let reply = WorkReply::same_for_all(&request, WorkVerdict::NoWork, Duration::ZERO);
+    let reply = CallReply::Work(Box::new(reply));
+    rig.completed(call.0, CallOutcome::Done(reply));
+}
+
+#[test]
+fn work_is_asked_for_where_the_scheduler_was_found() {
+    // Wherever a worker would begin by itself.
+    for seed in 0..8 {
+        let work_fetch = WorkFetch::new(Profile::CLUSTER, seed);
+        let mut rig = rig(&[1, 2, 3], Some(work_fetch));
+        rig.wait(500);
+        assert_eq!(rig.work_asked, [1], "its heartbeats were answered there");
+        // The member serves nobody for a while, nor does the second.
+        while rig.work_asked.last() != Some(&3) {
+            let call = rig.work_requests.last().expect("it has asked").0;
+            rig.completed(call.0, not_sent());
+            rig.wait(20);
+        }
+        has_no_work(&mut rig);
+        let moved = rig.work_asked.len();
+        let beats = rig.beats.len();
+        while rig.beats.len() == beats {
+            rig.wait(500);
+            has_no_work(&mut rig);
+        }
+        assert!(rig.work_asked.len() > moved, "it has asked meanwhile");
+        assert!(rig.work_asked[moved..].iter().all(|to| *to == 3));
+        // Heartbeats are answered elsewhere, too: there it is asked the next time.
+        rig.completed(rig.last_beat(), not_sent());
+        rig.wait(1_500);
+        assert_eq!(ports(&rig).0, 2);
+        has_no_work(&mut rig);
+        rig.heartbeat_answered(rig.last_beat(), 1, 1, Health::Healthy);
+        let before = rig.work_asked.len();
+        rig.hear(fetch_work(None));
+        rig.wait(20);
+        assert_eq!(rig.work_asked[before..], [2]);
+    }
+}
+
+#[test]
+fn nothing_is_sent_to_whom_the_list_does_not_name_any_more_and_no_end_is_lost() {
+    let mut rig = rig(&[1, 2], None);
+    rig.start("a", 1);
+    let told_of_end = |effects: Vec<Effect>| {
+        let mut calls = effects.into_iter().filter_map(|effect| match effect {
+            Effect::Call {
+                id,
+                call: Call::UpdateStatus { .. },
+                ..
+            } => Some(id.0),
+            _ => None,
+        });
+        calls.next()
+    };
+    miss(&mut rig);
+    miss(&mut rig);
+    let call = asked_who(&mut rig);
+    let effects = rig.end("a", 1, ReportedStatus::done());
+    let end = told_of_end(effects).expect("it is told at once");
+    rig.completed(end, not_sent());
+    assert_eq!(ports(&rig), (2, 1), "it answered last");
+    told(&mut rig, call, &[7, 2]);
+    assert_eq!(ports(&rig), (2, 7), "the last heartbeat went to a member");
+    assert_eq!(rig.own().unacknowledged_reports(), 1);
+    let effects = rig.wait(1_500);
+    assert_eq!(ports(&rig), (7, 7));
+    let again = told_of_end(effects).expect("it is told again");
+    rig.acknowledge(again);
+    assert_eq!(rig.own().unacknowledged_reports(), 0);
 }
