@@ -3,4 +3,5 @@
 pub mod e2e;
 pub mod fake_worker;
 pub mod hostile;
+pub mod output;
 pub mod sabotage;

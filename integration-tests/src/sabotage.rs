@@ -5,19 +5,21 @@ use std::process::ExitCode;
 
 use integration_tests_sim::run::Settings;
 
+use crate::output::Printer;
+
 /// How to run it with the bugs built in.
 const COMMAND: &str =
     "cargo run --release -p integration-tests --features sabotage --bin simulate -- --sabotage";
 
 /// Looks for each of these bugs in at most these seeds; fails if one is not caught.
 #[cfg(not(feature = "sabotage"))]
-pub fn table(name: &str, _seeds: Range<u64>) -> ExitCode {
+pub fn table(name: &str, _seeds: Range<u64>, _printer: &mut Printer) -> ExitCode {
     not_built_in(name)
 }
 
 /// Plays one seed with a bug.
 #[cfg(not(feature = "sabotage"))]
-pub fn replay(name: &str, seed: u64, _settings: &Settings) -> ExitCode {
+pub fn replay(name: &str, seed: u64, _settings: &Settings, _printer: &mut Printer) -> ExitCode {
     not_built_in(&format!("{name} --seed {seed}"))
 }
 
@@ -37,29 +39,29 @@ mod built_in {
     use integration_tests_sim::sabotage::Focus;
 
     /// Looks for each of these bugs in at most these seeds; fails if one is not caught.
-    pub fn table(name: &str, seeds: Range<u64>) -> ExitCode {
+    pub fn table(name: &str, seeds: Range<u64>, printer: &mut Printer) -> ExitCode {
         let Some(bugs) = named(name) else {
             return unknown(name);
         };
         let mut missed = 0;
-        println!(
+        printer.line(&format!(
             "{:<36} {:<28} {:>5} {:>8}",
             "bug", "caught by", "seeds", "seed"
-        );
+        ));
         for bug in bugs {
             let name = bug.name();
             match Focus::of(bug).hunt(seeds.clone()) {
-                Some(found) => println!(
+                Some(found) => printer.line(&format!(
                     "{name:<36} {:<28} {:>5} {:>8}",
                     found.broken.violation.law, found.seeds, found.seed
-                ),
+                )),
                 None => {
                     missed += 1;
-                    println!("{name:<36} NOT CAUGHT in seeds {seeds:?}");
+                    printer.line(&format!("{name:<36} NOT CAUGHT in seeds {seeds:?}"));
                 }
             }
         }
-        println!("\nreplay: {COMMAND} BUG --seed SEED --trace");
+        printer.line(&format!("\nreplay: {COMMAND} BUG --seed SEED --trace"));
         if missed == 0 {
             ExitCode::SUCCESS
         } else {
@@ -68,7 +70,7 @@ mod built_in {
     }
 
     /// Plays one seed with a bug.
-    pub fn replay(name: &str, seed: u64, settings: &Settings) -> ExitCode {
+    pub fn replay(name: &str, seed: u64, settings: &Settings, printer: &mut Printer) -> ExitCode {
         let Some([bug]) = named(name)
             .as_deref()
             .map(<[Sabotage; 1]>::try_from)
@@ -76,18 +78,18 @@ mod built_in {
         else {
             return unknown(name);
         };
-        let outcome =
-            Focus::of(bug).play((seed, Some(bug)), settings, &mut |line| println!("{line}"));
+        let mut sink = |line: &str| printer.line(line);
+        let outcome = Focus::of(bug).play((seed, Some(bug)), settings, &mut sink);
         for broken in &outcome.violations {
-            println!(
+            printer.line(&format!(
                 "{:.3} s: {}",
                 broken.at.as_nanos() as f64 / 1e9,
                 broken.violation
-            );
+            ));
         }
         match outcome.violations.as_slice() {
             [] => {
-                println!("no law is broken");
+                printer.line("no law is broken");
                 ExitCode::FAILURE
             }
             [..] => ExitCode::SUCCESS,

@@ -5,6 +5,7 @@ pub mod csv;
 pub mod text;
 pub mod timeline;
 
+use std::io::Write as _;
 use std::path::Path;
 use std::{fs, io};
 
@@ -25,4 +26,13 @@ pub fn json<T: serde::Serialize + ?Sized>(of: &T) -> io::Result<String> {
     let mut text = serde_json::to_string_pretty(of)?;
     text.push('\n');
     Ok(text)
+}
+
+/// Prints to standard output; a reader that went away (`| head`) is no error.
+pub fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        done => done,
+    }
 }

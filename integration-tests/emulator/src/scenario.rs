@@ -19,6 +19,8 @@ pub const START: f64 = 3600.0;
 const MAX_BYTES: u64 = 16 << 20;
 /// Of one type: more than any machine has.
 const MOST_INSTANCES: u32 = 4096;
+/// What the processors are called that are no cards.
+const CPU: &str = "CPU";
 /// Shorter tasks would end more often than the emulator looks.
 const SHORTEST_TASK: f64 = 0.01;
 /// At the worker when it all begins: as many as a worker may have, and as can be looked at each second.
@@ -214,7 +216,7 @@ impl Worker {
 
     pub fn type_name(&self, of_type: usize) -> &str {
         let cards = of_type.checked_sub(1).and_then(|at| self.cards.get(at));
-        cards.map_or("CPU", |cards| &cards.model)
+        cards.map_or(CPU, |cards| &cards.model)
     }
 
     pub fn instances(&self, of_type: usize) -> u32 {
@@ -229,7 +231,7 @@ impl Worker {
     }
 }
 
-/// What the command line says of all scenarios; it goes before what they say themselves.
+/// What the command line says of all scenarios; it goes before what they say themselves. Spans are seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Overrides {
     pub duration: Option<f64>,
@@ -240,7 +242,6 @@ pub struct Overrides {
     pub cpu_sched_rr_only: bool,
     /// Schedulers without a job that could run stay.
     pub include_empty_projects: bool,
-    /// Days.
     pub rec_half_life: Option<f64>,
 }
 
@@ -275,9 +276,8 @@ impl Scenario {
         if overrides.cpu_sched_rr_only {
             self.policy.deadlines = Deadlines::Ignored;
         }
-        if let Some(days) = overrides.rec_half_life {
-            self.profile.rec_half_life = days * 86_400.0;
-        }
+        let half_life = overrides.rec_half_life;
+        self.profile.rec_half_life = half_life.unwrap_or(self.profile.rec_half_life);
         if !overrides.include_empty_projects {
             self.drop_empty();
         }
@@ -308,7 +308,6 @@ impl Scenario {
             problems.add(Problem::of_all(text));
         }
         self.check_jobs(&mut problems);
-        self.check_names(&mut problems);
         problems.none_or(())
     }
 
@@ -339,26 +338,6 @@ impl Scenario {
         if jobs().map(|job| u64::from(job.queued)).sum::<u64>() > MOST_QUEUED {
             let text = format!("more than {MOST_QUEUED} tasks are queued");
             problems.add(Problem::of_all(&text));
-        }
-    }
-
-    fn check_names(&self, problems: &mut Problems) {
-        let instances = (0..self.worker.types()).map(|of_type| self.worker.instances(of_type));
-        if instances.max() > Some(MOST_INSTANCES) {
-            let text = format!("more than {MOST_INSTANCES} processors of one type");
-            problems.add(Problem::of_all(&text));
-        }
-        let types: Vec<&str> = (0..self.worker.types())
-            .map(|of_type| self.worker.type_name(of_type))
-            .collect();
-        let schedulers: Vec<&str> = self.schedulers.iter().map(|it| it.name.as_str()).collect();
-        for (what, names) in [("kinds of processors", types), ("schedulers", schedulers)] {
-            for (at, name) in names.iter().enumerate() {
-                if names[..at].contains(name) {
-                    let text = format!("two {what} are called `{name}`");
-                    problems.add(Problem::of_all(&text));
-                }
-            }
         }
     }
 }

@@ -74,7 +74,7 @@ fn both_forms_of_a_scenario_give_the_same_figures() {
 fn shares_are_kept_where_all_are_busy() {
     let overrides = Overrides {
         duration: Some(3.0 * 86_400.0 * 2.0),
-        rec_half_life: Some(2.0),
+        rec_half_life: Some(2.0 * 86_400.0),
         ..Overrides::default()
     };
     let outcome = play(&read("volunteers.toml", &overrides));

@@ -3,11 +3,16 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::Parser;
+use clap::builder::RangedU64ValueParser;
+use clap::{Parser, value_parser};
+use integration_tests::output::Printer;
 use integration_tests_sim::search::explore::{End, Limits, Outcome, explore};
 use integration_tests_sim::search::rules::{RULE_LIMITS, rules};
 use integration_tests_sim::search::settings::Settings;
 use integration_tests_sim::search::worlds::sound_worlds;
+
+/// Each is known by a number of 32 bits.
+const MOST_STATES: u64 = 4_000_000_000;
 
 /// Searches small worlds of the real cores exhaustively.
 #[derive(Debug, Parser)]
@@ -20,10 +25,10 @@ struct Options {
     #[arg(long)]
     only: Option<String>,
     /// Stop a world's search at so many states
-    #[arg(long, default_value_t = 2_000_000)]
+    #[arg(long, default_value_t = 2_000_000, value_parser = RangedU64ValueParser::<usize>::new().range(1..=MOST_STATES))]
     states: usize,
     /// And at this depth
-    #[arg(long, default_value_t = 200)]
+    #[arg(long, default_value_t = 200, value_parser = value_parser!(u32).range(1..))]
     depth: u32,
     /// Print counterexamples with all that happens in them
     #[arg(long)]
@@ -41,31 +46,59 @@ impl Options {
     fn wants(&self, name: &str) -> bool {
         self.only.as_ref().is_none_or(|only| name.contains(only))
     }
+
+    /// What is asked for can be searched: a search of nothing would find nothing.
+    fn check(&self) -> Result<(), String> {
+        let (what, names): (&str, Vec<&str>) = match self.rules {
+            true => ("rule", rules().iter().map(|rule| rule.id).collect()),
+            false => ("world", sound_worlds().iter().map(|it| it.name).collect()),
+        };
+        if !names.iter().any(|name| self.wants(name)) {
+            let only = self.only.as_deref().unwrap_or_default();
+            let names = names.join(", ");
+            return Err(format!(
+                "the name of no {what} contains `{only}`; there are {names}"
+            ));
+        }
+        if self.rules && cfg!(not(feature = "sabotage")) {
+            return Err(format!(
+                "rules cannot be switched off in this build ({} of them, {} states at most each): build with --features sabotage",
+                names.len(),
+                RULE_LIMITS.states
+            ));
+        }
+        Ok(())
+    }
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
+    if let Err(problem) = options.check() {
+        eprintln!("search: {problem}");
+        return ExitCode::from(2);
+    }
+    let mut printer = Printer::default();
     let is_well = if options.rules {
-        search_rules(&options)
+        search_rules(&options, &mut printer)
     } else {
-        search_worlds(&options)
+        search_worlds(&options, &mut printer)
     };
-    if is_well {
+    printer.end(if is_well {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
-    }
+    })
 }
 
-fn search_worlds(options: &Options) -> bool {
+fn search_worlds(options: &Options, printer: &mut Printer) -> bool {
     let mut broken = Vec::new();
     let (mut states, mut exhausted, mut searched) = (0, 0, 0);
     for world in sound_worlds() {
         if !options.wants(world.name) {
             continue;
         }
-        println!("{}: {}", world.name, faults(&world));
-        let outcome = search(&world, options, options.limits());
+        printer.line(&format!("{}: {}", world.name, faults(&world)));
+        let outcome = search(&world, options, options.limits(), printer);
         searched += 1;
         states += outcome.states;
         exhausted += usize::from(outcome.end == End::Exhausted);
@@ -73,9 +106,11 @@ fn search_worlds(options: &Options) -> bool {
             broken.push(world.name);
         }
     }
-    println!("{searched} worlds, {exhausted} of them searched whole, {states} distinct states");
+    printer.line(&format!(
+        "{searched} worlds, {exhausted} of them searched whole, {states} distinct states"
+    ));
     if !broken.is_empty() {
-        println!("the contract is broken in: {}", broken.join(", "));
+        printer.line(&format!("the contract is broken in: {}", broken.join(", ")));
     }
     broken.is_empty()
 }
@@ -89,7 +124,7 @@ fn faults(world: &Settings) -> String {
     format!("{}, each of {}", world.budget, leaps.join(" or "))
 }
 
-fn search(world: &Settings, options: &Options, limits: Limits) -> Outcome {
+fn search(world: &Settings, options: &Options, limits: Limits, printer: &mut Printer) -> Outcome {
     let started = Instant::now();
     let outcome = explore(world, limits, &mut |_, _| ());
     let secs = started.elapsed().as_secs_f64();
@@ -98,28 +133,28 @@ fn search(world: &Settings, options: &Options, limits: Limits) -> Outcome {
         End::Cut => "CUT, and the contract holds so far",
         End::Broken => "BROKEN",
     };
-    println!(
+    printer.line(&format!(
         "  {end}: {} states, depth {}, {} transitions in {secs:.1} s ({:.0} a second), {} states left alone",
         outcome.states,
         outcome.depth,
         outcome.transitions,
         outcome.transitions as f64 / secs,
         outcome.probes,
-    );
+    ));
     if let Some(found) = &outcome.counterexample {
         for step in &found.steps {
             if options.trace || !step.starts_with(' ') {
-                println!("    {step}");
+                printer.line(&format!("    {step}"));
             }
         }
-        println!("  {}", found.what);
+        printer.line(&format!("  {}", found.what));
     }
     outcome
 }
 
 /// Each rule switched off, and its world with the rule as a control.
 #[cfg(feature = "sabotage")]
-fn search_rules(options: &Options) -> bool {
+fn search_rules(options: &Options, printer: &mut Printer) -> bool {
     use brasserie_common::sabotage;
     let (mut not_shown, mut not_kept) = (Vec::new(), Vec::new());
     let limits = Limits {
@@ -130,13 +165,13 @@ fn search_rules(options: &Options) -> bool {
         if !options.wants(rule.id) {
             continue;
         }
-        println!("{}: {}", rule.id, faults(&rule.world));
-        println!("  without it ({}):", rule.bug.name());
+        printer.line(&format!("{}: {}", rule.id, faults(&rule.world)));
+        printer.line(&format!("  without it ({}):", rule.bug.name()));
         sabotage::choose(Some(rule.bug));
-        let without = search(&rule.world, options, limits);
+        let without = search(&rule.world, options, limits, printer);
         sabotage::choose(None);
-        println!("  with it:");
-        let with = search(&rule.world, options, limits);
+        printer.line("  with it:");
+        let with = search(&rule.world, options, limits, printer);
         if without.end != End::Broken {
             not_shown.push(rule.id);
         }
@@ -150,18 +185,14 @@ fn search_rules(options: &Options) -> bool {
         ("broken, or not searched so far, with the rule", &not_kept),
     ] {
         if !ids.is_empty() {
-            println!("{what}: {}", ids.join(", "));
+            printer.line(&format!("{what}: {}", ids.join(", ")));
         }
     }
     not_shown.is_empty() && not_kept.is_empty()
 }
 
+/// Never without the feature: see [`Options::check`].
 #[cfg(not(feature = "sabotage"))]
-fn search_rules(_options: &Options) -> bool {
-    println!(
-        "rules cannot be switched off in this build ({} of them, {} states at most each): build with --features sabotage",
-        rules().len(),
-        RULE_LIMITS.states
-    );
+fn search_rules(_: &Options, _: &mut Printer) -> bool {
     false
 }

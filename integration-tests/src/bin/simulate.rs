@@ -6,9 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use clap::{Parser, ValueEnum};
+use clap::builder::RangedU64ValueParser;
+use clap::{Parser, ValueEnum, value_parser};
 use indicatif::{ProgressBar, ProgressStyle};
+use integration_tests::output::Printer;
 use integration_tests::sabotage;
+use integration_tests_sim::invariants::Laws;
 use integration_tests_sim::report::{Total, replay};
 use integration_tests_sim::run::{Judges, Record, Settings, run_seed};
 use integration_tests_sim::swarm::Fetchers;
@@ -17,19 +20,25 @@ use integration_tests_sim::swarm::Fetchers;
 const USUAL_SEEDS: u64 = 200;
 /// The rarest of the bugs shows in one seed of sixty.
 const SABOTAGE_SEEDS: u64 = 1000;
+/// Of the first one and of how many: their sum is a seed, too.
+const MOST_SEEDS: u64 = u64::MAX / 2;
+/// More than any machine has processors; each takes a stack.
+const MOST_THREADS: u64 = 1024;
+/// A year.
+const MOST_MINUTES: u64 = 366 * 24 * 60;
 
 /// Plays clusters of the real cores under faults, and holds them to their laws.
 #[derive(Debug, Parser)]
 #[command(name = "simulate")]
 struct Options {
     /// How many seeds to play; with `--sabotage` at most so many for each bug [default: 200, with `--sabotage` 1000]
-    #[arg(long)]
+    #[arg(long, value_parser = value_parser!(u64).range(1..=MOST_SEEDS))]
     seeds: Option<u64>,
     /// The first of them
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = value_parser!(u64).range(..=MOST_SEEDS))]
     first_seed: u64,
     /// Play seeds for so long instead
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["seeds", "sabotage"], value_parser = value_parser!(u64).range(1..=MOST_MINUTES))]
     minutes: Option<u64>,
     /// Play this one only
     #[arg(long)]
@@ -38,13 +47,13 @@ struct Options {
     #[arg(long, requires = "seed")]
     trace: bool,
     /// One thread per processor unless told otherwise
-    #[arg(long)]
+    #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=MOST_THREADS))]
     threads: Option<usize>,
     /// Stop at the first broken law
     #[arg(long)]
     fail_fast: bool,
     /// Measure without laws
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["without", "sabotage"])]
     no_laws: bool,
     /// Put this known bug in, or `all` in turn, and see which law catches it within `--seeds` seeds
     #[arg(long)]
@@ -53,7 +62,7 @@ struct Options {
     #[arg(long, value_enum, default_value_t = WorkFetch::Mixed)]
     work_fetch: WorkFetch,
     /// Leave this law out, to look past it
-    #[arg(long)]
+    #[arg(long, value_name = "LAW", value_parser = law, conflicts_with = "sabotage")]
     without: Vec<String>,
 }
 
@@ -75,6 +84,19 @@ impl From<WorkFetch> for Fetchers {
             WorkFetch::Never => Fetchers::Never,
             WorkFetch::Mixed => Fetchers::Mixed,
         }
+    }
+}
+
+/// The name of a law that there is.
+fn law(name: &str) -> Result<String, String> {
+    let laws = Laws::all();
+    let known: Vec<&str> = laws.statements().map(|(name, _)| name).collect();
+    match known.contains(&name) {
+        true => Ok(name.to_owned()),
+        false => Err(format!(
+            "no law is called so; there are {}",
+            known.join(", ")
+        )),
     }
 }
 
@@ -104,22 +126,26 @@ fn main() -> ExitCode {
         },
         fetchers: options.work_fetch.into(),
     };
+    let mut printer = Printer::default();
+    let verdict = play(&options, &settings, &mut printer);
+    printer.end(verdict)
+}
+
+fn play(options: &Options, settings: &Settings, printer: &mut Printer) -> ExitCode {
     if let Some(name) = &options.sabotage {
-        let seeds = options.first_seed
-            ..options
-                .first_seed
-                .saturating_add(options.seeds.unwrap_or(SABOTAGE_SEEDS));
+        let seeds = options.seeds.unwrap_or(SABOTAGE_SEEDS);
+        let seeds = options.first_seed..options.first_seed + seeds;
         return match options.seed {
-            Some(seed) => sabotage::replay(name, seed, &settings),
-            None => sabotage::table(name, seeds),
+            Some(seed) => sabotage::replay(name, seed, settings, printer),
+            None => sabotage::table(name, seeds, printer),
         };
     }
     let started = Instant::now();
     let total = match options.seed {
-        Some(seed) => play_one(seed, &settings),
-        None => play_many(&options, &settings),
+        Some(seed) => play_one(seed, settings, printer),
+        None => play_many(options, settings),
     };
-    print!("{}", total.text(started.elapsed()));
+    printer.print(&total.text(started.elapsed()));
     if total.is_good() {
         ExitCode::SUCCESS
     } else {
@@ -127,11 +153,11 @@ fn main() -> ExitCode {
     }
 }
 
-fn play_one(seed: u64, settings: &Settings) -> Total {
+fn play_one(seed: u64, settings: &Settings, printer: &mut Printer) -> Total {
     SEED.set(seed);
     let mut total = Total::default();
     let started = Instant::now();
-    let outcome = run_seed(seed, settings, &mut |line| println!("{line}"));
+    let outcome = run_seed(seed, settings, &mut |line| printer.line(line));
     total.add(outcome, started.elapsed());
     total
 }

@@ -1,6 +1,7 @@
 //! Plays scenarios of work fetch and gives their figures of merit.
 
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -15,16 +16,20 @@ use brasserie_emulator::promises;
 use brasserie_emulator::run::run;
 use brasserie_emulator::scenario::{Dispatch, Overrides, Scenario};
 use brasserie_emulator::storm::{self, Storm, Waiting};
-use clap::{Args, Parser, Subcommand};
+use clap::builder::RangedU64ValueParser;
+use clap::{Args, Parser, Subcommand, value_parser};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Where the repository has its own.
 const SCENARIOS: &str = "integration-tests/emulator/scenarios";
+/// The same at the machine that this program was built on.
+const BUILT_WITH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
 
-const LEARN: &str = r#"A scenario is a `.toml` file of this form, or a `client_state.xml` of the volunteers' system (beside which
-`global_prefs.xml`, `global_prefs_override.xml` and `cc_config.xml` are looked for):
-
-    about = "Two schedulers that share four CPUs one to three."
+// A paragraph is one line of this text: the help breaks it where the terminal ends.
+const LEARN: &str = concat!(
+    "A scenario is a `.toml` file of this form, or a `client_state.xml` of the volunteers' system (beside which ",
+    "`global_prefs.xml`, `global_prefs_override.xml` and `cc_config.xml` are looked for):\n\n",
+    r#"    about = "Two schedulers that share four CPUs one to three."
     duration = "3h"            # simulated; a number is seconds
     delta = "10s"              # availability is looked at so often
     profile = "cluster"        # the constants of the policies, or: "volunteer"
@@ -54,11 +59,18 @@ const LEARN: &str = r#"A scenario is a `.toml` file of this form, or a `client_s
     deadline = "10m"                       # from its sending
     every = "30s"                          # one comes so often; without it: no end of them
 
-Results go below the folder of --out, for each scenario: results.txt, results.json, results.dat (the one line of the volunteers'
-simulator), series.csv, contacts.csv and timeline.svg; beside them summary.txt, a line for each.
+"#,
+    "Results go below the folder of --out, for each scenario: results.txt, results.json, results.dat (the one line of ",
+    "the volunteers' simulator), series.csv, contacts.csv and timeline.svg; beside them summary.txt, a line for each.\n\n",
+    "Exit codes: 0 all was played, 1 a scenario is wrong, something could not be written, or the matrix found a promise ",
+    "broken (see the README), 2 the command line is wrong."
+);
 
-Exit codes: 0 all was played, 1 a scenario is wrong, something could not be written, or the matrix found a promise broken (see the
-README), 2 the command line is wrong."#;
+/// Spans of the command line are no longer.
+const TEN_YEARS: f64 = 3.2e8;
+/// Steps and what they are taken of are no shorter.
+const STEP: f64 = 0.01;
+const MOST_WORKERS: u64 = 100_000;
 
 /// Plays scenarios of work fetch with the worker's own policies in simulated time, and gives their figures of merit.
 #[derive(Debug, Parser)]
@@ -78,6 +90,7 @@ enum Command {
     Matrix(MatrixOptions),
     /// Say whether scenarios are right, and all that is wrong with them
     Check {
+        /// `.toml` files and `client_state.xml` files
         #[arg(required = true)]
         scenarios: Vec<PathBuf>,
     },
@@ -87,6 +100,7 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct RunOptions {
+    /// `.toml` files and `client_state.xml` files
     #[arg(required = true)]
     scenarios: Vec<PathBuf>,
     /// Write all results below this folder
@@ -98,8 +112,8 @@ struct RunOptions {
     /// Send tasks unasked, as many as there are slots for
     #[arg(long, conflicts_with = "linger")]
     push: bool,
-    /// How long a request stays good
-    #[arg(long, value_parser = seconds)]
+    /// How long a request stays good: `2m`
+    #[arg(long, value_parser = span(0.0))]
     linger: Option<f64>,
     #[command(flatten)]
     overrides: OverrideOptions,
@@ -107,7 +121,8 @@ struct RunOptions {
 
 #[derive(Debug, Args)]
 struct MatrixOptions {
-    /// Those of the repository, if none is given
+    /// `.toml` files and `client_state.xml` files; all of the repository, if none is given here and the program runs in a clone of
+    /// it or where it was built
     scenarios: Vec<PathBuf>,
     /// Write all results below this folder
     #[arg(long)]
@@ -122,12 +137,13 @@ struct MatrixOptions {
 /// What goes before whatever the scenarios say.
 #[derive(Debug, Args)]
 struct OverrideOptions {
-    /// Simulate so long
-    #[arg(long, value_parser = seconds)]
+    /// Simulate so long: `90s`, `5m`, `2h`, `1d`; a number is seconds
+    #[arg(long, value_parser = span(STEP))]
     duration: Option<f64>,
-    /// Take steps of at most this
-    #[arg(long, value_parser = seconds)]
+    /// Take steps of at most this: `10s`
+    #[arg(long, value_parser = span(STEP))]
     delta: Option<f64>,
+    /// Where chance begins: the same one gives the same results
     #[arg(long)]
     seed: Option<u64>,
     /// Schedulers have nothing beyond what is at the worker
@@ -142,30 +158,32 @@ struct OverrideOptions {
     /// Keep schedulers without a job that could run
     #[arg(long)]
     include_empty_projects: bool,
-    /// In days, of what is remembered of what schedulers got
-    #[arg(long)]
+    /// After so long, half is remembered of what schedulers got: `12h`, `10d`; a number is days
+    #[arg(long, value_parser = half_life)]
     rec_half_life: Option<f64>,
 }
 
 #[derive(Debug, Args)]
 struct StormOptions {
-    #[arg(long, default_value_t = 1000)]
+    /// How many workers ask it
+    #[arg(long, default_value_t = 1000, value_parser = RangedU64ValueParser::<usize>::new().range(1..=MOST_WORKERS))]
     workers: usize,
     /// How long the scheduler is away
-    #[arg(long, value_parser = seconds, default_value = "10m")]
+    #[arg(long, value_parser = span(0.0), default_value = "10m")]
     outage: f64,
     /// How many requests it serves in a second
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, default_value_t = 50, value_parser = value_parser!(u32).range(1..))]
     rate_limit: u32,
     /// When all others are to come again
-    #[arg(long, value_parser = seconds, default_value = "10s")]
+    #[arg(long, value_parser = span(0.0), default_value = "10s")]
     defer: f64,
     /// How long tasks run
-    #[arg(long, value_parser = seconds, default_value = "5m")]
+    #[arg(long, value_parser = span(1.0), default_value = "5m")]
     task: f64,
     /// The wait of workers that have a fixed one
-    #[arg(long, value_parser = seconds, default_value = "5s")]
+    #[arg(long, value_parser = span(0.1), default_value = "5s")]
     fixed_retry: f64,
+    /// Where chance begins: the same one gives the same results
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Write storm.txt, storm.json and storm.svg into this folder
@@ -176,12 +194,26 @@ struct StormOptions {
     json: bool,
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
-    const MOST: f64 = 3.2e8;
-    match parse_duration(text).map(|span| span.as_secs_f64()) {
-        Ok(seconds) if seconds > MOST => Err("longer than ten years".to_owned()),
-        Ok(seconds) => Ok(seconds),
+/// Reads a span of at least so many seconds.
+fn span(least: f64) -> impl Fn(&str) -> Result<f64, String> + Clone {
+    move |text| match parse_duration(text) {
+        Ok(span) => within(least, span.as_secs_f64()),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+/// As the volunteers' simulator takes it: a number alone is days.
+fn half_life(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(days) => within(STEP, days * 86_400.0),
+        Err(_) => span(STEP)(text),
+    }
+}
+
+fn within(least: f64, seconds: f64) -> Result<f64, String> {
+    match (least..=TEN_YEARS).contains(&seconds) {
+        true => Ok(seconds),
+        false => Err(format!("must be {least} s at least and ten years at most")),
     }
 }
 
@@ -195,24 +227,16 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error:#}");
+            // Nobody may listen there, either; the exit code tells them.
+            let _ = writeln!(io::stderr(), "{error:#}");
             ExitCode::FAILURE
         }
     }
 }
 
 impl OverrideOptions {
-    fn overrides(&self) -> anyhow::Result<Overrides> {
-        for (name, value) in [
-            ("duration", self.duration),
-            ("delta", self.delta),
-            ("rec-half-life", self.rec_half_life),
-        ] {
-            if value.is_some_and(|value| !(value >= 0.01 && value.is_finite())) {
-                bail!("--{name} must be at least 0.01");
-            }
-        }
-        Ok(Overrides {
+    fn overrides(&self) -> Overrides {
+        Overrides {
             duration: self.duration,
             delta: self.delta,
             seed: self.seed,
@@ -221,7 +245,7 @@ impl OverrideOptions {
             cpu_sched_rr_only: self.cpu_sched_rr_only,
             include_empty_projects: self.include_empty_projects,
             rec_half_life: self.rec_half_life,
-        })
+        }
     }
 }
 
@@ -245,14 +269,20 @@ fn read(paths: &[PathBuf], overrides: &Overrides) -> anyhow::Result<Vec<Scenario
 }
 
 fn check(paths: &[PathBuf]) -> anyhow::Result<()> {
-    for scenario in read(paths, &Overrides::default())? {
-        println!("{}: right", scenario.name);
-    }
-    Ok(())
+    let right = read(paths, &Overrides::default())?;
+    let lines: String = right
+        .iter()
+        .map(|it| format!("{}: right\n", it.name))
+        .collect();
+    print(&lines)
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    output::print(text).context("standard output: cannot be written")
 }
 
 fn play(options: &RunOptions) -> anyhow::Result<()> {
-    let mut scenarios = read(&options.scenarios, &options.overrides.overrides()?)?;
+    let mut scenarios = read(&options.scenarios, &options.overrides.overrides())?;
     for scenario in &mut scenarios {
         if options.push {
             scenario.policy.dispatch = Dispatch::Push;
@@ -277,19 +307,18 @@ fn play(options: &RunOptions) -> anyhow::Result<()> {
         write(out, "summary.txt", &summary)?;
     }
     match (options.json, outcomes.as_slice()) {
-        (true, all) => print!("{}", output::json(all)?),
-        (false, [one]) => print!("{}", text::results(one)),
-        (false, _) => print!("{summary}"),
+        (true, all) => print(&output::json(all)?),
+        (false, [one]) => print(&text::results(one)),
+        (false, _) => print(&summary),
     }
-    Ok(())
 }
 
 fn play_matrix(options: &MatrixOptions) -> anyhow::Result<()> {
     let paths = match options.scenarios.is_empty() {
-        true => all_of(Path::new(SCENARIOS))?,
+        true => all_of(&own_scenarios()?)?,
         false => options.scenarios.clone(),
     };
-    let scenarios = read(&paths, &options.overrides.overrides()?)?;
+    let scenarios = read(&paths, &options.overrides.overrides())?;
     let variants = Variant::all();
     let each = |scenario: &Scenario| -> Vec<Scenario> {
         variants.iter().map(|it| it.of(scenario)).collect()
@@ -328,11 +357,24 @@ fn play_matrix(options: &MatrixOptions) -> anyhow::Result<()> {
         write(out, "summary.txt", &table)?;
         write(out, "matrix.json", &json)?;
     }
-    print!("{}", if options.json { json } else { table });
+    print(if options.json { &json } else { &table })?;
     if !broken.is_empty() {
         bail!("promises were broken:\n{}", broken.join("\n"));
     }
     Ok(())
+}
+
+/// Where the repository has its scenarios: the one in which this program runs goes before the one that it was built in.
+fn own_scenarios() -> anyhow::Result<PathBuf> {
+    let here = std::env::current_dir().unwrap_or_default();
+    let mut folders = here
+        .ancestors()
+        .map(|folder| folder.join(SCENARIOS))
+        .chain([PathBuf::from(BUILT_WITH)]);
+    let found = folders.find(|folder| folder.is_dir());
+    found.with_context(|| {
+        format!("no scenario is given, and there is no {SCENARIOS} here or in a folder above: name scenarios, or run this in a clone of the repository")
+    })
 }
 
 /// Scenarios below a folder, by their names.
@@ -395,12 +437,6 @@ fn take<'a>(next: &AtomicUsize, scenarios: &'a [Scenario]) -> Option<(usize, &'a
 }
 
 fn play_storm(options: &StormOptions) -> anyhow::Result<()> {
-    if options.workers == 0 || options.rate_limit == 0 {
-        bail!("--workers and --rate-limit must be 1 at least");
-    }
-    if options.workers > 100_000 || options.task < 1.0 || options.fixed_retry < 0.1 {
-        bail!("--workers must be 100000 at most, --task 1s and --fixed-retry 100ms at least");
-    }
     let storm = Storm {
         workers: options.workers,
         outage: options.outage,
@@ -426,8 +462,7 @@ fn play_storm(options: &StormOptions) -> anyhow::Result<()> {
         write(out, "storm.json", &json)?;
         write(out, "storm.svg", &storm::picture(&storm, &outcomes))?;
     }
-    print!("{}", if options.json { json } else { table });
-    Ok(())
+    print(if options.json { &json } else { &table })
 }
 
 fn write(folder: &Path, name: &str, text: &str) -> anyhow::Result<()> {

@@ -97,7 +97,7 @@ impl Problems {
         if limits.hold(value) {
             return Some(value);
         }
-        self.at_place(place, format!("{value} is not {limits}"));
+        self.at_place(place, format!("{} is not {limits}", short(value)));
         None
     }
 
@@ -183,6 +183,15 @@ impl Limits {
 impl fmt::Display for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let from = if self.above { "above" } else { "at least" };
-        write!(f, "{from} {} and at most {}", self.least, self.most)
+        let (least, most) = (short(self.least), short(self.most));
+        write!(f, "{from} {least} and at most {most}")
+    }
+}
+
+/// Without rows of zeros.
+fn short(number: f64) -> String {
+    match number.abs() {
+        0.0 | 1e-6..1e15 => number.to_string(),
+        _ => format!("{number:e}"),
     }
 }

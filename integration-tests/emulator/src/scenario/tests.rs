@@ -109,6 +109,125 @@ count = 2.5
     }
 }
 
+/// Mistakes that are seen only beside another one are told with all others.
+#[test]
+fn names_are_each_told_at_their_second_place() {
+    let text = r#"[worker]
+cpus = 2
+[[worker.cards]]
+model = "A100"
+[[worker.cards]]
+model = "A100"
+[[worker.cards]]
+model = "CPU"
+[[excuse]]
+of = "idle"
+most = 2
+why = " "
+[[scheduler]]
+name = "a"
+[[scheduler.job]]
+name = "b"
+runs = 1
+[[scheduler.job]]
+name = "b"
+runs = 1
+[[scheduler]]
+name = "a"
+[[scheduler.job]]
+name = "b"
+runs = 1
+"#;
+    let told = problems_of(text);
+    let expected = [
+        "x.toml:6: worker.cards[1].model: two kinds of processors are called `A100`",
+        "x.toml:8: worker.cards[2].model: two kinds of processors are called `CPU`",
+        "x.toml:11: excuse[0].most: 2 is not at least 0 and at most 1",
+        "x.toml:12: excuse[0].why: must not be empty",
+        "x.toml:19: scheduler[0].job[1].name: two jobs of one scheduler are called `b`",
+        "x.toml:22: scheduler[1].name: two schedulers are called `a`",
+    ];
+    assert_eq!(told.lines().collect::<Vec<_>>(), expected);
+}
+
+/// No scheduler sends what a worker has no room for even when it is empty.
+#[test]
+fn a_job_that_needs_more_than_the_worker_has_is_a_mistake() {
+    let worker = "[worker]\ncpus = 2\ncards = [{ model = \"A100\", count = 3 }, { model = \"none of it\", count = 0 }]\n";
+    let job = |keys: &str| {
+        let scheduler =
+            "[[scheduler]]\nname = \"one\"\n[[scheduler.job]]\nname = \"a\"\nruns = 1\n";
+        format!("{worker}{scheduler}{keys}\n")
+    };
+    for fits in [
+        "cpus = 2",
+        "card = \"A100\"\ncards = 3\ncpus = 2",
+        "card = \"none of it\"",
+    ] {
+        assert!(parse(&job(fits)).is_ok(), "{fits}");
+    }
+    let told = problems_of(&job("cpus = 2.5"));
+    let expected =
+        "x.toml:9: scheduler[0].job[0].cpus: no such task would be sent: the worker has 2\n";
+    assert_eq!(told, expected);
+    let told = problems_of(&job(
+        "[[scheduler.job.version]]\ncard = \"A100\"\ncards = 4\n[[scheduler.job.version]]\ncpus = 8",
+    ));
+    let expected = "x.toml:11: scheduler[0].job[0].version[0].cards: no such task would be sent: the worker has 3
+x.toml:13: scheduler[0].job[0].version[1].cpus: no such task would be sent: the worker has 2
+";
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn a_wrong_number_of_processors_is_one_mistake() {
+    for (wrong, expected) in [
+        (
+            "1000000000",
+            "1000000000 is more than 4096 processors of one type",
+        ),
+        ("5000", "5000 is more than 4096 processors of one type"),
+        ("0", "a worker has one CPU at least"),
+        ("-1", "must be a whole number, 0 at least"),
+        ("\"four\"", "must be a whole number, 0 at least"),
+    ] {
+        let text = SMALL.replace("cpus = 2", &format!("cpus = {wrong}"));
+        let text = format!("{text}cpus = 3\n");
+        assert_eq!(
+            problems_of(&text),
+            format!("x.toml:3: worker.cpus: {expected}\n")
+        );
+        let cards = format!("cpus = 2\ncards = [{{ model = \"A100\", count = {wrong} }}]");
+        let text = SMALL.replace("cpus = 2", &cards);
+        let text = format!("{text}card = \"A100\"\ncards = 2\n");
+        if wrong != "0" {
+            let expected = format!("x.toml:4: worker.cards[0].count: {expected}\n");
+            assert_eq!(problems_of(&text), expected);
+        }
+    }
+}
+
+#[test]
+fn large_numbers_are_told_in_short() {
+    for (share, expected) in [
+        ("1e300", "1e300 is not at least 0 and at most 1e30"),
+        ("-0.5", "-0.5 is not at least 0 and at most 1e30"),
+        ("-1e-9", "-1e-9 is not at least 0 and at most 1e30"),
+    ] {
+        let text = SMALL.replace("\"one\"", &format!("\"one\"\nshare = {share}"));
+        let expected = format!("x.toml:6: scheduler[0].share: {expected}\n");
+        assert_eq!(problems_of(&text), expected);
+    }
+}
+
+#[test]
+fn a_key_that_stands_twice_is_told_by_its_name() {
+    let twice = SMALL.replace("cpus = 2", "cpus = 2\nflops = 1\ncpus = 3");
+    assert_eq!(problems_of(&twice), "x.toml:5: cpus: duplicate key\n");
+    let told = problems_of(&format!("{SMALL}[worker]\nflops = 3\n"));
+    assert_eq!(told, "x.toml:9: worker: duplicate key\n");
+}
+
 #[test]
 fn text_that_is_no_toml_is_told_with_its_lines() {
     let told = problems_of("a = \n[worker\ncpus = 1\nb = ]\n");
@@ -206,6 +325,26 @@ fn every_mistake_of_all_files_is_told_at_once() {
 }
 
 #[test]
+fn names_of_a_state_file_are_each_told_at_their_second_place() {
+    let state = "<client_state>\n<host_info><p_ncpus>5000</p_ncpus>\n<coprocs><coproc><type>A</type><count>1</count><peak_flops>1e9</peak_flops></coproc>\n<coproc><type>A</type><count>5000</count><peak_flops>1e9</peak_flops></coproc></coprocs></host_info>\n<project><project_name>p</project_name></project>\n<app><name>a</name></app>\n<app><name>a</name></app>\n<project><master_url>p</master_url></project>\n</client_state>\n";
+    let folder = folder(&[("client_state.xml", state)]);
+    let path = folder.path().join("client_state.xml");
+    let told = Scenario::read(&path, &Overrides::default()).unwrap_err();
+    let told = told.to_string();
+    let expected = [
+        "client_state.xml:2: host_info/p_ncpus: 5000 is more than 4096 processors of one type",
+        "client_state.xml:4: coproc/count: 5000 is more than 4096 processors of one type",
+        "client_state.xml:4: coproc/type: two kinds of processors are called `A`",
+        "client_state.xml:7: app/name: two apps of one project are called `a`",
+        "client_state.xml:8: project/master_url: two projects are called `p`",
+    ];
+    assert_eq!(told.lines().count(), expected.len(), "{told}");
+    for (line, expected) in told.lines().zip(expected) {
+        assert!(line.ends_with(expected), "{line}\nis not {expected}");
+    }
+}
+
+#[test]
 fn files_beside_a_state_file_have_its_prefix() {
     let state = "<client_state><host_info><p_ncpus>1</p_ncpus></host_info><project><project_name>p</project_name></project><app><name>a</name></app><app_version><app_name>a</app_name></app_version></client_state>";
     let prefs = "<global_preferences><work_buf_min_days>1</work_buf_min_days><cpu_scheduling_period_minutes>5</cpu_scheduling_period_minutes></global_preferences>";
@@ -277,11 +416,6 @@ fn what_no_machine_could_play_is_refused() {
     };
     let long = format!("duration = \"3000d\"\ndelta = 1{SMALL}");
     assert!(read(&long).contains("ten million steps"));
-    let many = SMALL.replace("cpus = 2", "cpus = 5000");
-    assert!(read(&many).contains("more than 4096 processors"));
-    let twice =
-        format!("{SMALL}[[scheduler]]\nname = \"one\"\n[[scheduler.job]]\nname=\"a\"\nruns=1\n");
-    assert!(read(&twice).contains("two schedulers are called `one`"));
     let brief = SMALL.replace("10s", "1ms");
     assert!(read(&brief).contains("less than 0.01 s"));
     let queued = format!("{SMALL}queued = 10001\n");

@@ -2,6 +2,7 @@
 
 mod section;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use ::toml::de::DeTable;
@@ -9,8 +10,8 @@ use brasserie_worker_core::work_fetch::{Preemption, Profile, ReportPolicy, RrOrd
 
 use super::problems::{Limits, Problem, Problems};
 use super::{
-    Cards, Deadlines, Dispatch, Estimate, Job, Jobs, Policy, Scenario, Scheduler, ServerCheck,
-    Supply, Version, Worker,
+    CPU, Cards, Deadlines, Dispatch, Estimate, Job, Jobs, MOST_INSTANCES, Policy, Scenario,
+    Scheduler, ServerCheck, Supply, Version, Worker,
 };
 use crate::availability::OnOff;
 use crate::promises::{Excuse, Promise};
@@ -30,8 +31,19 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Scenario, Problems> {
     let (table, errors) = DeTable::parse_recoverable(text);
     let mut problems = Problems::new(path);
     for error in &errors {
-        let line = error.span().map_or(0, |span| line_of(text, span.start));
-        problems.at(line, "", error.message());
+        let place = || {
+            let Some(span) = error.span() else {
+                return (0, String::new());
+            };
+            let line = line_of(text, span.start);
+            // The parser's other messages say what they are about.
+            let key = match error.message() {
+                "duplicate key" => text.get(span).unwrap_or_default(),
+                _ => "",
+            };
+            (line, key.to_owned())
+        };
+        problems.at_place(place, error.message());
     }
     problems.none_or(())?;
     let mut reader = Reader::new(path, text);
@@ -80,8 +92,9 @@ fn scenario(reader: &mut Reader<'_>, root: &mut Section<'_, '_>, name: String) -
         let text = "missing: each `[[scheduler]]` is one that the worker is attached to";
         reader.problems.add(Problem::of_all(text));
     }
+    let mut names = BTreeSet::new();
     let schedulers = sections.into_iter().map(|mut section| {
-        let scheduler = scheduler(reader, &mut section, &worker);
+        let scheduler = scheduler(reader, &mut section, &worker, &mut names);
         section.finish(reader);
         scheduler
     });
@@ -129,22 +142,30 @@ fn excuse(reader: &mut Reader<'_>, section: &mut Section<'_, '_>) -> Option<Excu
 }
 
 fn worker(reader: &mut Reader<'_>, section: &mut Section<'_, '_>) -> Worker {
+    let mut names = BTreeSet::from([CPU.to_owned()]);
     let cards = section.sections(reader, "cards").into_iter().map(|mut it| {
+        let kinds = ("kinds of processors", &mut names);
         let cards = Cards {
-            model: it.needed_text(reader, "model"),
-            count: it.count(reader, "count").unwrap_or(1),
+            model: it.own_text(reader, "model", kinds),
+            count: match it.instances(reader, "count") {
+                Some(count) => count,
+                // Where it is wrong, no job has too many.
+                None if it.has("count") => MOST_INSTANCES,
+                None => 1,
+            },
             speed: it.number(reader, "speed", Limits::POSITIVE).unwrap_or(1.0),
         };
         it.finish(reader);
         cards
     });
     let cards: Vec<Cards> = cards.collect();
-    let cpus = section.count(reader, "cpus");
-    if cpus == Some(0) || cpus.is_none() && section.is_there() {
+    let cpus = section.instances(reader, "cpus");
+    if cpus == Some(0) || section.is_there() && !section.has("cpus") {
         section.problem(reader, "cpus", "a worker has one CPU at least");
     }
     Worker {
-        cpus: cpus.unwrap_or(1),
+        // Where that is wrong, no job has too many.
+        cpus: cpus.filter(|cpus| *cpus > 0).unwrap_or(MOST_INSTANCES),
         flops: section
             .number(reader, "flops", Limits::POSITIVE)
             .unwrap_or(FLOPS),
@@ -277,7 +298,12 @@ fn constants(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, profile: &m
     }
 }
 
-fn scheduler(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, worker: &Worker) -> Scheduler {
+fn scheduler(
+    reader: &mut Reader<'_>,
+    section: &mut Section<'_, '_>,
+    worker: &Worker,
+    names: &mut BTreeSet<String>,
+) -> Scheduler {
     let mut no_jobs_for = Vec::new();
     for name in section.texts(reader, "no_jobs_for") {
         match (0..worker.types()).find(|of_type| worker.type_name(*of_type) == name) {
@@ -289,14 +315,15 @@ fn scheduler(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, worker: &Wo
         }
     }
     let sections = section.sections(reader, "job");
+    let mut of_jobs = BTreeSet::new();
     let jobs = sections.into_iter().map(|mut section| {
-        let job = job(reader, &mut section, worker);
+        let job = job(reader, &mut section, worker, &mut of_jobs);
         section.finish(reader);
         job
     });
     Scheduler {
         jobs: jobs.collect(),
-        name: section.needed_text(reader, "name"),
+        name: section.own_text(reader, "name", ("schedulers", names)),
         share: section
             .number(reader, "share", Limits::AMOUNT)
             .unwrap_or(100.0),
@@ -314,7 +341,12 @@ fn scheduler(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, worker: &Wo
     }
 }
 
-fn job(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, worker: &Worker) -> Job {
+fn job(
+    reader: &mut Reader<'_>,
+    section: &mut Section<'_, '_>,
+    worker: &Worker,
+    names: &mut BTreeSet<String>,
+) -> Job {
     let alternatives = section.sections(reader, "version");
     let versions: Vec<Version> = match alternatives.is_empty() {
         true => vec![version(reader, section, worker)],
@@ -335,7 +367,7 @@ fn job(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, worker: &Worker) 
     let varies = section.span(reader, "varies", Limits::SPAN).unwrap_or(0.0);
     let flops = versions[0].flops;
     Job {
-        name: section.needed_text(reader, "name"),
+        name: section.own_text(reader, "name", ("jobs of one scheduler", names)),
         work: runs * flops,
         varies: varies * flops,
         estimate: estimate(reader, section, runs, flops),
@@ -372,6 +404,18 @@ fn version(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, worker: &Work
     let cpus = cpus.unwrap_or(if cards.is_some() { 0.0 } else { 1.0 });
     if cpus == 0.0 && cards.is_none() && !section.has("card") {
         section.problem(reader, "cpus", "a task without cards needs some CPU");
+    }
+    // A scheduler sends only what fits. Cards of which the worker has none are another matter: such jobs are left out.
+    if cpus > f64::from(worker.cpus) {
+        let text = format!("no such task would be sent: the worker has {}", worker.cpus);
+        section.problem(reader, "cpus", &text);
+    }
+    if let Some((place, count)) = cards {
+        let has = worker.cards[place].count;
+        if has > 0 && count > f64::from(has) {
+            let text = format!("no such task would be sent: the worker has {has}");
+            section.problem(reader, "cards", &text);
+        }
     }
     let speed = section.number(reader, "speed", Limits::POSITIVE);
     Version {

@@ -4,13 +4,14 @@
 mod fields;
 mod projects;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use brasserie_worker_core::work_fetch::{Preemption, Profile};
 use roxmltree::{Document, Node};
 
 use super::problems::{Limits, Problems};
-use super::{Cards, Deadlines, Dispatch, Jobs, Policy, Scenario, ServerCheck, Worker};
+use super::{CPU, Cards, Deadlines, Dispatch, Jobs, Policy, Scenario, ServerCheck, Worker};
 use crate::availability::OnOff;
 use fields::Fields;
 
@@ -139,7 +140,7 @@ fn host(root: Node<'_, '_>, problems: &mut Problems, worker: &mut Worker) {
 }
 
 fn host_info(host: &mut Fields<'_, '_>, worker: &mut Worker) {
-    if let Some(cpus) = host.needed_count("p_ncpus") {
+    if let Some(cpus) = host.needed_instances("p_ncpus") {
         worker.cpus = cpus;
         if cpus == 0 {
             host.problem("p_ncpus", "a host has one CPU at least");
@@ -151,10 +152,12 @@ fn host_info(host: &mut Fields<'_, '_>, worker: &mut Worker) {
     let Some(all) = host.child("coprocs") else {
         return;
     };
+    let mut names = BTreeSet::from([CPU.to_owned()]);
     for one in all.children().filter(|node| node.has_tag_name("coproc")) {
         let mut one = host.of(one);
-        let model = one.needed_text("type").unwrap_or_default();
-        let count = one.needed_count("count").unwrap_or(1);
+        let kinds = ("kinds of processors", &mut names);
+        let model = one.own_text("type", kinds).unwrap_or_default();
+        let count = one.needed_instances("count").unwrap_or(1);
         let peak = one.needed_number("peak_flops", Limits::POSITIVE);
         worker.cards.push(Cards {
             model,

@@ -7,6 +7,7 @@ use ::toml::Spanned;
 use ::toml::de::{DeTable, DeValue};
 use brasserie_common::time::parse_duration;
 
+use crate::scenario::MOST_INSTANCES;
 use crate::scenario::problems::{Limits, Problems};
 
 pub(super) struct Reader<'a> {
@@ -107,7 +108,25 @@ impl<'a, 't> Section<'a, 't> {
         if text.is_none() && !self.has(key) {
             self.problem(reader, key, "missing");
         }
+        if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
+            self.problem(reader, key, "must not be empty");
+        }
         text.unwrap_or_default()
+    }
+
+    /// A text that no other one of its kind (`what`: of several) may have.
+    pub fn own_text(
+        &mut self,
+        reader: &mut Reader<'_>,
+        key: &str,
+        (what, others): (&str, &mut BTreeSet<String>),
+    ) -> String {
+        let text = self.needed_text(reader, key);
+        if !text.trim().is_empty() && !others.insert(text.clone()) {
+            let problem = format!("two {what} are called `{text}`");
+            self.problem(reader, key, &problem);
+        }
+        text
     }
 
     pub fn texts(&mut self, reader: &mut Reader<'_>, key: &str) -> Vec<String> {
@@ -207,6 +226,18 @@ impl<'a, 't> Section<'a, 't> {
             self.problem(reader, key, &format!("{whole} is more than {MOST}"));
         }
         count
+    }
+
+    /// How many processors of one type there are.
+    pub fn instances(&mut self, reader: &mut Reader<'_>, key: &str) -> Option<u32> {
+        let whole = self.whole(reader, key)?;
+        let instances = u32::try_from(whole).ok();
+        let instances = instances.filter(|instances| *instances <= MOST_INSTANCES);
+        if instances.is_none() {
+            let text = format!("{whole} is more than {MOST_INSTANCES} processors of one type");
+            self.problem(reader, key, &text);
+        }
+        instances
     }
 
     pub fn choice<T: Copy>(

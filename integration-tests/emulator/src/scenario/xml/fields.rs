@@ -1,7 +1,10 @@
 //! An element whose children are fields with texts.
 
+use std::collections::BTreeSet;
+
 use roxmltree::Node;
 
+use crate::scenario::MOST_INSTANCES;
 use crate::scenario::problems::{Limits, Problems};
 
 pub(super) struct Fields<'a, 'p> {
@@ -66,6 +69,19 @@ impl<'a, 'p> Fields<'a, 'p> {
         text
     }
 
+    /// A text that no other one of its kind (`what`: of several) may have.
+    pub fn own_text(
+        &mut self,
+        name: &str,
+        (what, others): (&str, &mut BTreeSet<String>),
+    ) -> Option<String> {
+        let text = self.needed_text(name)?;
+        if !others.insert(text.clone()) {
+            self.problem(name, &format!("two {what} are called `{text}`"));
+        }
+        Some(text)
+    }
+
     pub fn number(&mut self, name: &str, limits: Limits) -> Option<f64> {
         let text = self.text(name)?;
         match text.parse::<f64>() {
@@ -99,10 +115,17 @@ impl<'a, 'p> Fields<'a, 'p> {
         Some(number as u32)
     }
 
-    pub fn needed_count(&mut self, name: &str) -> Option<u32> {
+    /// How many processors of one type there are.
+    pub fn needed_instances(&mut self, name: &str) -> Option<u32> {
         if !self.has(name) {
             self.problem(name, "missing");
         }
-        self.count(name)
+        let count = self.count(name)?;
+        if count > MOST_INSTANCES {
+            let text = format!("{count} is more than {MOST_INSTANCES} processors of one type");
+            self.problem(name, &text);
+            return None;
+        }
+        Some(count)
     }
 }

@@ -1,6 +1,6 @@
 //! Projects with what follows them: their apps, the versions of these, work units and results.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use roxmltree::Node;
 
@@ -57,7 +57,8 @@ pub(super) fn read(root: Node<'_, '_>, problems: &mut Problems, worker: &Worker)
             _ => project.results.push(part),
         }
     }
-    let of_one = |project: &Project<'_>| project.scheduler(problems, worker);
+    let mut names = BTreeSet::new();
+    let of_one = |project: &Project<'_>| project.scheduler(problems, worker, &mut names);
     projects.iter().map(of_one).collect()
 }
 
@@ -87,12 +88,18 @@ impl<'a> Project<'a> {
         }
     }
 
-    fn scheduler(&self, problems: &mut Problems, worker: &Worker) -> Scheduler {
+    fn scheduler(
+        &self,
+        problems: &mut Problems,
+        worker: &Worker,
+        names: &mut BTreeSet<String>,
+    ) -> Scheduler {
         let queued = self.queued(problems);
+        let mut of_apps = BTreeSet::new();
         let jobs: Vec<Job> = self
             .apps
             .iter()
-            .map(|app| self.job(*app, &queued, problems, worker))
+            .map(|app| self.job((*app, &mut of_apps), &queued, problems, worker))
             .collect();
         for version in &self.versions {
             let mut fields = Fields::new(*version, problems);
@@ -102,10 +109,17 @@ impl<'a> Project<'a> {
             }
         }
         let mut fields = Fields::new(self.node, problems);
-        let name = match fields.text("project_name").filter(|name| !name.is_empty()) {
-            Some(name) => name,
-            None => fields.needed_text("master_url").unwrap_or_default(),
+        let is_named = fields
+            .text("project_name")
+            .is_some_and(|name| !name.is_empty());
+        let key = if is_named {
+            "project_name"
+        } else {
+            "master_url"
         };
+        let name = fields
+            .own_text(key, ("projects", names))
+            .unwrap_or_default();
         let share = fields.number("resource_share", Limits::AMOUNT);
         let credits = fields.number("rec", Limits::AMOUNT).unwrap_or(0.0);
         Scheduler {
@@ -141,13 +155,14 @@ impl<'a> Project<'a> {
 
     fn job(
         &self,
-        app: Node<'a, 'a>,
+        (app, names): (Node<'a, 'a>, &mut BTreeSet<String>),
         queued: &[Queued],
         problems: &mut Problems,
         worker: &Worker,
     ) -> Job {
         let mut fields = Fields::new(app, problems);
-        let name = fields.needed_text("name").unwrap_or_default();
+        let apps = ("apps of one project", names);
+        let name = fields.own_text("name", apps).unwrap_or_default();
         let own: Vec<&Queued> = queued.iter().filter(|one| one.app == name).collect();
         let told = fields.number("fpops_est", Limits::POSITIVE);
         let work = told.or_else(|| own.iter().find_map(|one| one.fpops));
