@@ -16,11 +16,16 @@ use crate::statuses::gate::Gate;
 use crate::statuses::job::Job;
 use crate::types::{Eligibility, NodesOf, Task, TaskState};
 
-pub use reason::{Lack, Need, Reason, Refusers};
+pub use reason::{Lack, LateBy, Need, Reason, Refusers};
 
 impl Engine {
-    /// Every reason why the task does not run now; never empty. [`Reason::Runnable`] stands alone.
+    /// Every reason why the task does not run now; never empty. [`Reason::Runnable`] stands alone, and so does [`Reason::RunningOn`]: what
+    /// would keep another task from starting keeps this one from nothing.
     pub fn explain(&self, now: Time, task: Task) -> Vec<Reason> {
+        if let Some(run) = self.running.get(&task) {
+            let shard = self.pool.get_any(run.worker).map(|w| w.shard.clone());
+            return vec![Reason::RunningOn(shard.unwrap_or_default())];
+        }
         let mut reasons = Vec::new();
         match &self.config {
             None => reasons.push(Reason::NoConfig),
@@ -57,11 +62,6 @@ impl Engine {
     }
 
     fn explain_status(&self, now: Time, task: Task, reasons: &mut Vec<Reason>) {
-        if let Some(run) = self.running.get(&task) {
-            let shard = self.pool.get_any(run.worker).map(|w| w.shard.clone());
-            reasons.push(Reason::RunningOn(shard.unwrap_or_default()));
-            return;
-        }
         let status = self.previous_status(task);
         match &status {
             Some(s) if s.is_done() => reasons.push(Reason::Done),
@@ -341,7 +341,16 @@ impl Engine {
             fullest,
             not_asked,
             late,
+            late_by: self.late_by(job.demand),
         });
+    }
+
+    fn late_by(&self, demand: usize) -> LateBy {
+        let demand = self.pool.demands.get(demand);
+        match demand.is_some_and(|demand| demand.work.is_late_anywhere()) {
+            true => LateBy::ItsOwnLength,
+            false => LateBy::OtherWork,
+        }
     }
 
     fn lack_of_cards(&self, worker: &Worker, demand: usize) -> Lack {

@@ -46,6 +46,15 @@ impl Refusers {
     }
 }
 
+/// What makes a task miss its deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LateBy {
+    /// What the worker has to do before.
+    OtherWork,
+    /// It takes longer by itself. It is sent all the same where nobody else comes too late for it.
+    ItsOwnLength,
+}
+
 /// One reason why a task does not run now. Displays as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
@@ -137,8 +146,10 @@ pub enum Reason {
         fullest: Option<(Shard, TaskRoom)>,
         /// They ask for what they get, and have not asked for more of this kind.
         not_asked: Refusers,
-        /// They have so much to do that it would miss its deadline.
+        /// It would miss its deadline there.
         late: u32,
+        /// Why.
+        late_by: LateBy,
     },
     /// Infeasible with the workers there are.
     NoWorkerEver {
@@ -283,6 +294,17 @@ impl fmt::Display for Reason {
     }
 }
 
+impl LateBy {
+    fn at_workers(self) -> &'static str {
+        match self {
+            LateBy::OtherWork => "with so much to do that it would miss its deadline",
+            LateBy::ItsOwnLength => {
+                "with deadlines of others to keep (it would miss its own anywhere)"
+            }
+        }
+    }
+}
+
 impl Reason {
     fn fmt_no_worker(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Reason::NoWorkerNow {
@@ -296,6 +318,7 @@ impl Reason {
             fullest,
             not_asked,
             late,
+            late_by,
         } = self
         else {
             return Ok(());
@@ -312,7 +335,7 @@ impl Reason {
             (short, "without room"),
             (full, "with as many tasks as they can run"),
             (&not_asked.count, "with as much work as they asked for"),
-            (late, "with so much to do that it would miss its deadline"),
+            (late, late_by.at_workers()),
         ] {
             if *count > 0 {
                 write!(f, "{separator}{count} {what}")?;
