@@ -1,14 +1,17 @@
 //! How much work a worker wants, and how that is spent by ordinary `runTask` calls: its *credit*.
 //!
 //! A request sets the credit, and takes the place of the one before; each task that is sent spends some. Nothing gives any back but the
-//! end of a run, which leaves instances idle, if the worker wants that. So
+//! end of a run, which leaves instances idle, if the worker wants that, and the certain refusal of one for want of cards, which has taken
+//! nothing. So
 //! whatever is lost, doubled or late of requests and answers, no more is sent than the newest request that was heard asked for, and one
 //! task. All of it is volatile: it ends with the association, and when the worker may get no tasks.
 //!
 //! Invariants:
 //!
-//! * C1: between two requests that are taken, each amount of a credit only falls. Idle instances alone rise, by what a run took that has
-//!   ended, each run once, and to no more than there are.
+//! * C1: between two requests that are taken, each amount of a credit only falls, but by two things that happen to runs, to each run once
+//!   at most. By the end of one idle instances alone rise, by what it took, and to no more than there are. By the refusal of one that
+//!   certainly never began, as its worker chooses cards and had none for it, all amounts rise by what this very run took off them, and to
+//!   no more than was asked for; idle ones to no more than there are.
 //! * C2: before a task is sent there was credit for its class: of a bufferable one seconds or instances above 0, of another idle
 //!   instances. So requests for seconds are exceeded by less than one task.
 //! * C3: no credit outlives [`Credits::clear`], nor an association ([`Credits::begin_anew`]), nor an instance, as each has `Credits` of its own.
@@ -24,6 +27,7 @@ mod policy;
 mod request;
 mod shape;
 mod spending;
+mod turned_down;
 mod turns;
 mod view;
 mod workload;
@@ -48,6 +52,7 @@ pub use turns::Turns;
 pub use view::{Asked, AskedOfType, NotSent};
 
 use amounts::Amounts;
+use turned_down::{Revocable, Sending};
 use turns::{Turn, turns_for};
 pub use workload::Relief;
 use workload::{CpuShare, ListedRun, Room, Workload};
@@ -121,6 +126,10 @@ pub struct Credits {
     turn: Option<(Time, u32)>,
     /// What each run took that is under way, of those that were sent for requests whose idle instances come back.
     took: BTreeMap<InvocationId, Took>,
+    /// What tasks took off the newest request that its worker may turn down for want of cards.
+    revocable: BTreeMap<InvocationId, Revocable>,
+    /// Until then such tasks stay away that it turned down, if nothing happens there before.
+    keeps_away: Option<Time>,
     /// Runs that it listed last, of those that it has, in order.
     listed: Vec<InvocationId>,
     /// Runs that it has, and did not list once although it must, in order.
@@ -131,8 +140,19 @@ pub struct Credits {
 /// Instances that a run keeps from being idle.
 #[derive(Clone, Debug, PartialEq)]
 struct Took {
+    /// What it was charged as.
     processor: Processor,
     usage: f64,
+    counted: Counted,
+}
+
+/// By whom a run is taken off the idle instances of the newest request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Counted {
+    /// It was sent since, or was on its way: it was charged as what it counted as then.
+    Here,
+    /// Its worker listed it, and had taken it off already, as cards of the model that it has.
+    ByItsWorker,
 }
 
 /// The newest request. It is remembered when its credit is over, so that a copy of it sets none.
@@ -203,8 +223,9 @@ impl Credits {
     /// Another association of the same instance. Its requests go on counting, so that a copy of an earlier one sets no credit.
     pub fn begin_anew(&mut self) {
         let newest = self.newest.take();
+        let keeps_away = self.keeps_away;
         *self = Credits::new(self.supply);
-        self.newest = newest;
+        (self.newest, self.keeps_away) = (newest, keeps_away);
         self.clear();
     }
 
@@ -249,6 +270,7 @@ impl Credits {
             newest.defer(delay);
         }
         self.newest = Some(newest);
+        self.revocable.clear();
         heard
     }
 
@@ -321,7 +343,15 @@ impl Credits {
             let is_over = told.is_some_and(|told| told.remaining.is_some_and(|left| left <= 0.0));
             let is_over = is_over && !sabotage::on(Sabotage::GiveBackTwice);
             if let Some(took) = took.get(&sent.invocation).filter(|_| !is_over) {
-                self.took.insert(sent.invocation, took.clone());
+                let counted = match told {
+                    Some(_) => Counted::ByItsWorker,
+                    None => Counted::Here,
+                };
+                let took = Took {
+                    counted,
+                    ..took.clone()
+                };
+                self.took.insert(sent.invocation, took);
             }
             let is_no_news = self.unlisted.binary_search(&sent.invocation).is_ok();
             if is_no_news {
@@ -342,6 +372,10 @@ impl Credits {
                 && !sabotage::on(Sabotage::ForgetWhatIsOnItsWay)
             {
                 newest.charge(piece);
+                if newest.may_be_turned_down(piece) {
+                    let took = Revocable::new(piece, Sending::Before);
+                    self.revocable.insert(sent.invocation, took);
+                }
             }
             // It had it when it wrote an earlier list, or it took it so long ago that this request was not written then. It keeps each
             // until its end is acknowledged, and an acknowledged end does not run here.
@@ -409,7 +443,7 @@ impl Credits {
     }
 
     /// When its credit ends by itself, or before that no task has to wait any more for those with near deadlines.
-    pub fn next_change(&self, now: Time) -> Option<Time> {
+    fn next_change_of_credit(&self, now: Time) -> Option<Time> {
         let newest = self.newest.as_ref()?;
         let until = newest.good_until()?;
         let ends = newest
@@ -419,6 +453,15 @@ impl Credits {
         let ends = ends
             .filter(|end| !end.is_zero() && *end >= newest.age(now) && *end < newest.age(until));
         ends.map(|end| newest.at + end).min().or(Some(until))
+    }
+
+    /// The same, or before that it is asked again for what it turned down.
+    pub fn next_change(&self, now: Time) -> Option<Time> {
+        let keeps_away = self.keeps_away.map(|until| until.max(now));
+        self.next_change_of_credit(now)
+            .into_iter()
+            .chain(keeps_away)
+            .min()
     }
 
     /// It has asked, or says that it will, so it gets what it asks for. Whoever does neither is sent whatever there is room for.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use brasserie_common::{
-    BackoffDuration, CallId, CallOutcome, InvocationId, JobName, NodeName, Principal, RecordSeq,
-    ReportedStatus, RequestId, SchedulerId, Shard, Story, WallTime, WorkRequest, WorkerDescription,
-    WorkerId, WorkerSetId,
+    BackoffDuration, CallId, CallOutcome, GpuShare, InvocationId, JobName, NodeName, Principal,
+    RecordSeq, ReportedStatus, RequestId, SchedulerId, Shard, Story, WallTime, WorkRequest,
+    WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_engine::NodeTable;
@@ -149,6 +149,8 @@ pub struct StatusUpdate {
     /// As it was given to the run when it started.
     pub next_backoff: BackoffDuration,
     pub status: ReportedStatus,
+    /// The cards that it had.
+    pub gpus: Vec<GpuShare>,
     /// What happened, if the worker tells.
     pub story: Option<Arc<Story>>,
     pub scheduler: SchedulerId,

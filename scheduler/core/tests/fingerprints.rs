@@ -109,6 +109,7 @@ fn at_work() -> (Script, StatusUpdate, brasserie_common::CallId) {
         shard: task.shard.clone(),
         invocation: task.invocation,
         next_backoff: task.next_backoff,
+        gpus: task.gpus.clone(),
         status: ReportedStatus::done(),
         scheduler: s.scheduler.id(),
         worker: w.id,
@@ -256,6 +257,7 @@ fn all_at_work() -> (Script, Vec<StatusUpdate>) {
         shard: task.shard.clone(),
         invocation: task.invocation,
         next_backoff: task.next_backoff,
+        gpus: task.gpus.clone(),
         status: ReportedStatus::done(),
         scheduler,
         worker: workers

@@ -137,6 +137,7 @@ impl Asking {
             shard: task.shard.clone(),
             invocation: task.invocation,
             next_backoff: task.next_backoff,
+            gpus: task.gpus.clone(),
             status,
             story: Some(Arc::new(story)),
             scheduler: self.script.scheduler.id(),

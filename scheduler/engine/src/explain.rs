@@ -4,7 +4,7 @@ mod infeasible;
 mod reason;
 
 use brasserie_common::{JobId, Time};
-use brasserie_common_config::{Config, JobConfig};
+use brasserie_common_config::{Config, JobConfig, ResourceId};
 
 use crate::engine::Engine;
 use crate::forest::index::Forest;
@@ -280,7 +280,7 @@ impl Engine {
         let level = self.plan.at(config.worker_level());
         let (mut not_ready, mut not_asked) = (Refusers::default(), Refusers::default());
         let (mut draining, mut unsuitable, mut short, mut example) = (0, 0, 0, None);
-        let (mut full, mut fullest, mut late) = (0, None, 0);
+        let (mut full, mut fullest, mut late, mut turned_down) = (0, None, 0, 0);
         for (index, worker) in self.pool.present() {
             if host.is_some_and(|host| host != worker.host) {
                 unsuitable += 1;
@@ -304,6 +304,7 @@ impl Engine {
                 }
                 Some(Refusal::NotAsked) => not_asked.add(&worker.shard),
                 Some(Refusal::Late) => late += 1,
+                Some(Refusal::TurnedDown) => turned_down += 1,
                 Some(Refusal::Full) => {
                     full += 1;
                     let room = worker.resources.room.clone();
@@ -311,16 +312,9 @@ impl Engine {
                 }
                 Some(Refusal::Short(id, limit)) => {
                     short += 1;
-                    let used = self.ledger.used(worker.node, self.plan.name(id));
-                    example = example.or_else(|| {
-                        let need = Need {
-                            resource: config.resources[id.index()].name.clone(),
-                            need: need_of(&job_config.resources, id),
-                            free: i64::from(limit) - used,
-                            limit,
-                        };
-                        Some((worker.shard.clone(), Lack::Slots(need)))
-                    });
+                    let need = need_of(&job_config.resources, id);
+                    let lack = || self.lack_of_slots(config, worker, (id, need, limit));
+                    example = example.or_else(|| Some((worker.shard.clone(), lack())));
                 }
                 Some(Refusal::Cards) => {
                     short += 1;
@@ -342,6 +336,7 @@ impl Engine {
             not_asked,
             late,
             late_by: self.late_by(job.demand),
+            turned_down,
         });
     }
 
@@ -351,6 +346,21 @@ impl Engine {
             true => LateBy::ItsOwnLength,
             false => LateBy::OtherWork,
         }
+    }
+
+    fn lack_of_slots(
+        &self,
+        config: &Config,
+        worker: &Worker,
+        (id, need, limit): (ResourceId, i32, i32),
+    ) -> Lack {
+        let used = self.ledger.used(worker.node, self.plan.name(id));
+        Lack::Slots(Need {
+            resource: config.resources[id.index()].name.clone(),
+            need,
+            free: i64::from(limit) - used,
+            limit,
+        })
     }
 
     fn lack_of_cards(&self, worker: &Worker, demand: usize) -> Lack {

@@ -180,6 +180,7 @@ fn status_update(
         invocation: task.invocation,
         next_backoff: task.next_backoff,
         status: ReportedStatus::parse(&args.status, StatusSource::Worker),
+        gpus: task.gpus,
         story: task.story,
         scheduler: convert::parse(&format!("{path}.scheduler"), args.scheduler)?,
         worker: convert::parse(&format!("{path}.worker"), args.worker)?,

@@ -13,13 +13,12 @@ use brasserie_common::{
 };
 
 use super::{Law, Violation};
-use crate::event_log::{
-    Ask, Fact, Happening, OutcomeKind, RejectionKind, Run, TaskId, WantedCards,
-};
+use crate::event_log::{Ask, Fact, Happening, OutcomeKind, RejectionKind, Run, TaskId};
 use crate::hosts::worker::WorkerHost;
-use crate::model::card_needs::CardNeeds;
+use crate::model::card_needs::{CardNeeds, cards, wanted_cards};
 use crate::model::drift;
 use crate::model::left::Left;
+use crate::model::machines::Machines;
 use crate::model::runs::Runs;
 use crate::view::World;
 
@@ -101,8 +100,11 @@ pub struct WithinCredit {
     /// Cards of the run that is sent next: of which model, if it must be one, and how many.
     cards: Option<(Run, Option<Processor>, f64)>,
     pieces: BTreeMap<Run, Piece>,
-    /// Whose workers choose their cards.
+    /// Runs whose workers choose their cards.
     chosen_there: BTreeSet<Run>,
+    machines: Machines,
+    /// Cards of which model runs have.
+    had: BTreeMap<Run, Processor>,
     /// What runs of an association, sent for requests whose idle processors come back, have not given back yet.
     took: BTreeMap<(SchedulerId, WorkerId), BTreeSet<Run>>,
     needs: CardNeeds,
@@ -126,6 +128,7 @@ impl Law for WithinCredit {
     ) -> Result<(), Violation> {
         self.needs.look_at(world.config);
         let verdict = self.judge(when, happening, world);
+        self.machines.note(happening);
         self.runs.note(happening);
         verdict
     }
@@ -221,7 +224,7 @@ impl WithinCredit {
         }
     }
 
-    /// What the run that is sent next takes of cards.
+    /// What runs take of cards.
     fn note_cards(&mut self, happening: &Happening) {
         match happening {
             Happening::WantsCards { run, wanted } => {
@@ -235,6 +238,14 @@ impl WithinCredit {
                 let is_known = |(known, ..): &(Run, Option<Processor>, f64)| known == run;
                 let chosen = cards(charges, gpus).map(|(of, cards)| (*run, of, cards));
                 self.cards = chosen.or(self.cards.take().filter(is_known));
+            }
+            Happening::HasCards { worker, run, gpus } => {
+                let machine = self.machines.get(*worker);
+                let first = machine.zip(gpus.first());
+                let model = first.and_then(|(machine, (device, _))| machine.devices.get(device));
+                if let Some(model) = model {
+                    self.had.insert(*run, Processor::named(model));
+                }
             }
             _ => {}
         }
@@ -297,13 +308,13 @@ impl WithinCredit {
             && !credit.over.contains(&run.invocation)
             && let Some(processor) = &piece.processor
         {
-            // Which cards a run had its worker may have chosen, among those of other models.
-            let is_alike = |of: &Processor| match processor {
-                Processor::Cpu => *of == Processor::Cpu,
-                Processor::Cards(_) => *of != Processor::Cpu,
-            };
-            let alike = credit.left.iter_mut().filter(|(of, _)| is_alike(of));
-            alike.for_each(|(_, left)| left.give_back(piece.usage));
+            // One that had cards of another model than it counted as may be counted as either.
+            let had = self.had.get(&run).filter(|had| *had != processor);
+            for processor in had.into_iter().chain([processor]) {
+                if let Some(left) = credit.left.get_mut(processor) {
+                    left.give_back(piece.usage);
+                }
+            }
         }
     }
 
@@ -478,15 +489,6 @@ fn leaves_idle(bits: StatusBits) -> bool {
     bits != not_its_own && !bits.has(StatusBits::OVERWRITEABLE)
 }
 
-/// The same of one whose worker chooses them: it counts as what its scheduler says.
-fn wanted_cards(wanted: &WantedCards) -> (Option<Processor>, f64) {
-    let model = wanted.counts_as.as_deref();
-    (
-        model.map(Processor::named),
-        f64::from(wanted.milli) / 1000.0,
-    )
-}
-
 /// Seconds that a task takes, where its job says so: else they change with each one that ends.
 fn said(world: &World<'_>, task: TaskId) -> f64 {
     let name = format!("j{}", task.job);
@@ -499,22 +501,11 @@ fn said(world: &World<'_>, task: TaskId) -> f64 {
     said.map_or(0.0, |said| said.as_secs_f64())
 }
 
-/// How many cards a run takes, and of which model if it must be one; `None`: none.
-fn cards(charges: &[(String, i32)], gpus: &[(String, u32)]) -> Option<(Option<Processor>, f64)> {
-    let milli: u32 = gpus.iter().map(|(_, milli)| milli).sum();
-    if milli == 0 {
-        return None;
-    }
-    let prefix = brasserie_common_config::CARD_PREFIX;
-    let mut named = charges.iter().filter(|(_, amount)| *amount > 0);
-    let model = named.find_map(|(name, _)| name.strip_prefix(prefix));
-    Some((model.map(Processor::named), f64::from(milli) / 1000.0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::trial::*;
     use super::*;
+    use crate::event_log::WantedCards;
     use brasserie_common::WorkDemand;
     use brasserie_scheduler_core::LeftCause;
 
@@ -799,6 +790,9 @@ mod tests {
         trial.sees(next).sees(leaves(2));
         let more = chooses(&mut trial, 3, false);
         trial.breaks(more, "is left of K40");
+        let mut trial = takes_the_card(false);
+        let next = chooses(&mut trial, 2, false);
+        trial.breaks(next, "is left of K40");
         // Nor was it turned down for that otherwise.
         for (bufferable, outcome) in [
             (true, OutcomeKind::Refused(RefusalCode::Busy)),

@@ -1,13 +1,13 @@
-//! Which jobs take cards, and for which of them that has changed: what runs then counts as something else than what was sent.
+//! What runs take of cards, and which jobs do, and for which of them that has changed: what runs then counts as something else than what was sent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use brasserie_common::Processor;
 use brasserie_common::cards::CardNeed;
-use brasserie_common_config::Config;
+use brasserie_common_config::{CARD_PREFIX, Config};
 
-use crate::event_log::TaskId;
+use crate::event_log::{TaskId, WantedCards};
 
 /// By the configurations that there were, of which a scheduler may go by any.
 #[derive(Clone, Debug, Default)]
@@ -85,6 +85,29 @@ impl CardNeeds {
             }
         }
     }
+}
+
+/// How many cards a run takes, and of which model if it must be one; `None`: none.
+pub fn cards(
+    charges: &[(String, i32)],
+    gpus: &[(String, u32)],
+) -> Option<(Option<Processor>, f64)> {
+    let milli: u32 = gpus.iter().map(|(_, milli)| milli).sum();
+    if milli == 0 {
+        return None;
+    }
+    let mut named = charges.iter().filter(|(_, amount)| *amount > 0);
+    let model = named.find_map(|(name, _)| name.strip_prefix(CARD_PREFIX));
+    Some((model.map(Processor::named), f64::from(milli) / 1000.0))
+}
+
+/// The same of one whose worker chooses them: it counts as what its scheduler says.
+pub fn wanted_cards(wanted: &WantedCards) -> (Option<Processor>, f64) {
+    let model = wanted.counts_as.as_deref();
+    (
+        model.map(Processor::named),
+        f64::from(wanted.milli) / 1000.0,
+    )
 }
 
 #[cfg(test)]

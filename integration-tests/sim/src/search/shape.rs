@@ -205,6 +205,7 @@ fn shape_request(s: &mut S<'_>, request: &ToScheduler) {
                 invocation,
                 next_backoff,
                 status,
+                gpus,
                 // No decision rests on it.
                 story: _,
                 scheduler,
@@ -214,6 +215,7 @@ fn shape_request(s: &mut S<'_>, request: &ToScheduler) {
             s.invocation(*invocation);
             s.put((next_backoff.no_more_backoffs, next_backoff.seconds));
             s.reported(status);
+            s.put(gpus);
             s.scheduler(*scheduler);
             s.worker(*worker);
         }

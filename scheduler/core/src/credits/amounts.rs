@@ -72,6 +72,11 @@ impl<'a> Piece<'a> {
         self.estimate
     }
 
+    /// Seconds of one instance.
+    pub(super) fn work(&self) -> f64 {
+        self.estimate * self.usage
+    }
+
     pub(super) fn bound(&self) -> Option<f64> {
         self.bound
     }
@@ -88,19 +93,34 @@ pub(super) struct Amounts {
     pub(super) there: f64,
     /// For how many tasks wait at the worker; `None`: no instance is idle again by the end of a run.
     pub(super) waiting: Option<f64>,
+    pub(super) asked: AskedFor,
+}
+
+/// What nothing gives back more of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct AskedFor {
+    pub(super) secs: f64,
+    pub(super) instances: f64,
+    pub(super) delay: f64,
 }
 
 impl Amounts {
     pub(super) fn of(demand: &WorkDemand) -> Self {
-        Amounts {
+        let asked = AskedFor {
             secs: sound(demand.instance_secs).min(MAX_INSTANCE_SECS),
             instances: sound(demand.instances).min(MAX_INSTANCES),
-            idle: sound(demand.idle).min(MAX_INSTANCES),
             delay: sound(demand.estimated_delay).min(MAX_ESTIMATE),
+        };
+        Amounts {
+            secs: asked.secs,
+            instances: asked.instances,
+            idle: sound(demand.idle).min(MAX_INSTANCES),
+            delay: asked.delay,
             there: sound(demand.there).clamp(1.0, MAX_INSTANCES),
             waiting: demand
                 .waiting
                 .map(|waiting| sound(waiting).min(MAX_INSTANCES)),
+            asked,
         }
     }
 
@@ -135,7 +155,7 @@ impl Amounts {
 
     /// So long after the request.
     pub(super) fn spend(&mut self, piece: &Piece<'_>, since: Duration) {
-        let work = piece.estimate * piece.usage;
+        let work = piece.work();
         self.secs -= work;
         self.instances -= piece.usage;
         self.idle -= piece.usage;

@@ -17,6 +17,8 @@ impl Credits {
             looked_at,
             turn,
             took,
+            revocable,
+            keeps_away,
             listed,
             // For people.
             unlisted: _,
@@ -31,8 +33,14 @@ impl Credits {
         });
         s.each(took, |s, (run, took)| {
             s.invocation(*run);
-            s.put((&took.processor, took.usage.to_bits()));
+            s.put((&took.processor, took.usage.to_bits(), took.counted));
         });
+        s.each(revocable, |s, (run, took)| {
+            s.invocation(*run);
+            s.put((&took.processor, took.usage.to_bits()));
+            s.put((took.work.to_bits(), took.sending));
+        });
+        s.opt(*keeps_away, Shape::time);
         s.each(listed, |s, run| s.invocation(*run));
     }
 }
@@ -78,7 +86,7 @@ impl Request {
 }
 
 impl Amounts {
-    fn bits(&self) -> ([u64; 5], Option<u64>) {
+    fn bits(&self) -> ([u64; 5], Option<u64>, [u64; 3]) {
         let Amounts {
             secs,
             instances,
@@ -86,9 +94,11 @@ impl Amounts {
             delay,
             there,
             waiting,
+            asked,
         } = self;
         let amounts = [secs, instances, idle, delay, there].map(|amount| amount.to_bits());
-        (amounts, waiting.map(f64::to_bits))
+        let asked = [asked.secs, asked.instances, asked.delay].map(f64::to_bits);
+        (amounts, waiting.map(f64::to_bits), asked)
     }
 }
 

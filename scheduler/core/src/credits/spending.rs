@@ -4,7 +4,7 @@ use brasserie_common::{InvocationId, Processor, Time, WorkRequestSeq};
 use brasserie_scheduler_engine::{Allowance, Allowances, Due, Judged};
 
 use super::amounts::{Class, Piece};
-use super::{Credits, Relief, Request, Took};
+use super::{Counted, Credits, Relief, Request, Revocable, Sending, Took};
 
 impl Credits {
     /// Whether the worker's own tasks stay in time with one more for its CPUs, if it told what they are. It goes through all of them, so
@@ -26,21 +26,46 @@ impl Credits {
         of_type.amounts.spend(piece, since);
         of_type.granted = of_type.granted.saturating_add(1);
         let comes_back = of_type.amounts.waiting.is_some();
+        let may_be_turned_down = request.may_be_turned_down(piece);
         request.tasks_left = request.tasks_left.saturating_sub(1);
         request.count(now, (run, piece), None);
         let seq = request.seq;
         if comes_back {
             let (processor, usage) = (piece.processor().clone(), piece.usage());
-            self.took.insert(run, Took { processor, usage });
+            let counted = Counted::Here;
+            let took = Took {
+                processor,
+                usage,
+                counted,
+            };
+            self.took.insert(run, took);
+        }
+        if may_be_turned_down {
+            let took = Revocable::new(piece, Sending::ForNewest);
+            self.revocable.insert(run, took);
         }
         Some(seq)
     }
 
+    /// A run that is about to end turns out to have had processors of this type: they will be idle again, if its worker counted it among
+    /// what is not. What was only charged here was charged as what it counted as.
+    pub fn ran_on(&mut self, run: InvocationId, processor: Processor) {
+        if let Some(took) = self.took.get_mut(&run) {
+            match took.counted {
+                Counted::Here => {}
+                Counted::ByItsWorker => took.processor = processor,
+            }
+        }
+    }
+
     /// A run has ended at its worker, so what it took may be idle again there. Whether tasks may be sent for it now.
     pub fn give_back(&mut self, now: Time, run: InvocationId) -> bool {
-        let Some(Took { processor, usage }) = self.took.remove(&run) else {
+        let Some(took) = self.took.remove(&run) else {
             return false;
         };
+        let Took {
+            processor, usage, ..
+        } = took;
         let request = self.good_mut(now);
         let of_type = request.and_then(|request| request.of_mut(&processor));
         of_type.is_some_and(|of_type| of_type.amounts.give_back(usage))
@@ -49,6 +74,7 @@ impl Credits {
     /// A run is over, or never began, so its worker may have time for tasks that would have been late.
     pub fn ended(&mut self, now: Time, run: InvocationId) -> Relief {
         self.took.remove(&run);
+        self.revocable.remove(&run);
         let Some(request) = self.good_mut(now) else {
             return Relief::Nothing;
         };

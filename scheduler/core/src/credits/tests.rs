@@ -2,6 +2,7 @@
 
 mod coming_back;
 mod random;
+mod turned_down;
 mod view;
 
 use std::sync::Arc;

@@ -48,6 +48,8 @@ enum Why {
     NotYet,
     /// Whether or not it is asked again before long.
     Over(Class),
+    /// It said nothing of the type.
+    OtherTypes,
     NotWanted,
     Coming,
     AllSent(u32),
@@ -103,9 +105,12 @@ impl Credits {
 
 impl Request {
     fn why_not_sent(&self, now: Time, processor: &Processor, class: Class) -> Option<Why> {
-        let Some(of_type) = self.of(processor).filter(|_| self.is_good(now)) else {
-            return Some(Why::Over(class));
+        let Some(of_type) = self.of(processor) else {
+            return Some(Why::OtherTypes);
         };
+        if !self.is_good(now) {
+            return Some(Why::Over(class));
+        }
         if of_type.amounts.are_left_for(class) {
             return (self.tasks_left == 0).then_some(Why::MostTasks);
         }
@@ -204,6 +209,9 @@ impl fmt::Display for NotSent {
                 f,
                 "that is over: this task may not wait there (`bufferable`), and is sent when it asks for an idle {processor}"
             ),
+            Why::OtherTypes => {
+                write!(f, "not for {processor}: it does not ask for that type")
+            }
             Why::NotWanted => write!(f, "wanted none for {processor}: it has enough"),
             Why::Coming => write!(f, "what it wanted for {processor} is on its way"),
             Why::AllSent(0) => write!(f, "has all that it wanted for {processor}"),

@@ -124,7 +124,7 @@ impl Scheduler {
     ) {
         let TaskKey { job, node } = listed.key();
         let mut charges: Vec<NodeResources> = listed.resources;
-        let mut gpus = listed.gpus;
+        let (mut gpus, wanted) = (listed.gpus, listed.gpus_wanted);
         if sabotage::on(Sabotage::AdoptWithoutCharges) {
             charges.clear();
             gpus.clear();
@@ -134,7 +134,7 @@ impl Scheduler {
         }
         match self
             .engine_mut()
-            .adopt_running(task, index, &charges, &gpus)
+            .adopt_running(task, index, &charges, (&gpus, wanted.as_ref()))
         {
             AdoptOutcome::Adopted => {}
             AdoptOutcome::AdoptedWithUnknownCharges(unknown) => {

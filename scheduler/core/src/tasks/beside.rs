@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use brasserie_common::resources::NodeResources;
-use brasserie_common::{GpuShare, InvocationId, RecordSeq, RunningTask, Shard, Time};
+use brasserie_common::{CardsWanted, GpuShare, InvocationId, RecordSeq, RunningTask, Shard, Time};
 use brasserie_scheduler_engine::{Task, WorkerIndex};
 
 use super::{Run, RunState, Tasks};
@@ -32,6 +32,8 @@ struct Beside {
 struct Held {
     charges: Vec<NodeResources>,
     gpus: Vec<GpuShare>,
+    /// What it is to have of them, if its worker had not chosen yet.
+    gpus_wanted: Option<CardsWanted>,
 }
 
 impl Besides {
@@ -122,6 +124,7 @@ impl Scheduler {
         let held = Held {
             charges: listed.resources,
             gpus: listed.gpus,
+            gpus_wanted: listed.gpus_wanted,
         };
         self.engine_mut()
             .hold_slots(index, &held.charges, &held.gpus);
@@ -166,8 +169,9 @@ impl Scheduler {
         let earliest = self.tasks().first_beside(task);
         if let Some((run, held)) = earliest.and_then(|id| self.stop_beside(task, id)) {
             let index = self.index_of(&run);
+            let cards = (&held.gpus[..], held.gpus_wanted.as_ref());
             self.engine_mut()
-                .adopt_running(task, index, &held.charges, &held.gpus);
+                .adopt_running(task, index, &held.charges, cards);
             self.tasks_mut().begin(task, run);
         }
     }

@@ -132,6 +132,10 @@ impl Scheduler {
                 CallOutcome::Refused(RefusalCode::Draining, _) => {
                     self.never_started(now, shard, task, invocation, None);
                 }
+                CallOutcome::Refused(RefusalCode::Busy, text) => {
+                    self.turned_down(now, shard, (task, invocation));
+                    self.never_started(now, shard, task, invocation, Some(&text));
+                }
                 CallOutcome::Refused(_, text)
                 | CallOutcome::NotSent(text)
                 | CallOutcome::Unknown(text) => {
@@ -252,6 +256,7 @@ impl Scheduler {
         }
         match reported.or_else(|| self.tasks().run(task)) {
             Some(run) if run.invocation == update.invocation && run.shard == update.shard => {
+                self.had_cards(&update.shard, update.invocation, &update.gpus);
                 // Freed slots may start other tasks in this very turn.
                 let end = (update.invocation, &update.status);
                 Ok(self.end_as(now, task, key_of(update), end, update.story.clone()))

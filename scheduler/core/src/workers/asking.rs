@@ -6,7 +6,7 @@ use std::time::Duration;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::worker::Intake;
 use brasserie_common::{
-    Health, InvocationId, Processor, RequestId, Shard, Time, WorkReply, WorkRequest,
+    GpuShare, Health, InvocationId, Processor, RequestId, Shard, Time, WorkReply, WorkRequest,
     WorkRequestSeq, WorkVerdict, WorkerId,
 };
 use brasserie_scheduler_engine::{Placement, Task, WorkFound};
@@ -329,6 +329,15 @@ impl Scheduler {
         }
     }
 
+    /// A run that ends had these cards, as its worker tells, which may have chosen them.
+    pub(crate) fn had_cards(&mut self, shard: &Shard, run: InvocationId, gpus: &[GpuShare]) {
+        let index = self.workers().get(shard).map(|remote| remote.index());
+        let had = index.and_then(|index| self.engine().processor_of_cards(index, gpus));
+        if let Some((had, remote)) = had.zip(self.workers_mut().get_mut(shard)) {
+            remote.credits.ran_on(run, had);
+        }
+    }
+
     /// A run has ended: what it took may be idle again, for which another task may be sent in this very turn.
     pub(crate) fn give_back(&mut self, now: Time, shard: &Shard, run: InvocationId) {
         let remote = self.workers_mut().get_mut(shard);
@@ -336,6 +345,30 @@ impl Scheduler {
             self.look_at_credit(now, shard);
         }
         self.relieve(now, shard, run);
+    }
+
+    /// A run never began, as its worker chooses cards and had none for it: what it took is there for others, and such tasks stay away for
+    /// a while. The engine still takes it to run.
+    pub(crate) fn turned_down(
+        &mut self,
+        now: Time,
+        shard: &Shard,
+        (task, run): (Task, InvocationId),
+    ) {
+        let remote = self.workers_mut().get_mut(shard);
+        if remote.is_some_and(|remote| remote.credits.turned_down(now, run)) {
+            self.engine_mut().note_turned_down(task);
+        }
+    }
+
+    /// A run has ended there: what was turned down may be sent again.
+    pub(crate) fn may_take_again(&mut self, shard: &Shard) {
+        if let Some(remote) = self.workers_mut().get_mut(shard)
+            && remote.credits.forget_turned_down()
+        {
+            let index = remote.index();
+            self.engine_mut().forget_turned_down(index);
+        }
     }
 
     /// A run is over, or never began: tasks that would have been late at its worker are tried there again.
@@ -360,8 +393,12 @@ impl Scheduler {
             remote.credits.clear();
         }
         remote.credits.expire(now);
+        let takes_again = remote.credits.expire_turned_down(now);
         let (index, allowances) = (remote.index(), remote.credits.allowances(now));
         self.engine_mut().set_allowances(index, allowances);
+        if takes_again {
+            self.engine_mut().forget_turned_down(index);
+        }
     }
 
     /// Once a turn, after what may start has started: fixes verdicts, and answers.

@@ -266,6 +266,9 @@ impl Scheduler {
                 .end(now, task, status, not_before, restart);
             self.promote(task);
         }
+        if let Some(shard) = &shard {
+            self.may_take_again(shard);
+        }
         match shard {
             // A machine on which nothing runs asks less and less, which this must not undo; and who never ran has left nothing idle.
             Some(shard) if is_of_the_task => self.give_back(now, &shard, invocation),

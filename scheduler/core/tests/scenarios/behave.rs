@@ -180,6 +180,7 @@ impl World {
             shard: task.shard.clone(),
             invocation: task.invocation,
             next_backoff: task.next_backoff,
+            gpus: task.gpus.clone(),
             status,
             scheduler,
             worker,

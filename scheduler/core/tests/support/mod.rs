@@ -298,6 +298,7 @@ impl Script {
             shard: task.shard.clone(),
             invocation: task.invocation,
             next_backoff: task.next_backoff,
+            gpus: task.gpus.clone(),
             status,
             story: None,
             scheduler: self.scheduler.id(),

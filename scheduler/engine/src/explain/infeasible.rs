@@ -45,6 +45,7 @@ impl Engine {
                         | Refusal::Full
                         | Refusal::NotAsked
                         | Refusal::Late
+                        | Refusal::TurnedDown
                 )
             )
         });
@@ -143,7 +144,8 @@ impl Engine {
                     | Refusal::Draining
                     | Refusal::Full
                     | Refusal::NotAsked
-                    | Refusal::Late,
+                    | Refusal::Late
+                    | Refusal::TurnedDown,
                 )
                 | None => None,
                 Some(Refusal::Filtered) => Some(format!("its filter does not pass `{shard}`")),

@@ -150,6 +150,8 @@ pub enum Reason {
         late: u32,
         /// Why.
         late_by: LateBy,
+        /// They choose cards, and had none for such a task, which may not wait, a moment ago.
+        turned_down: u32,
     },
     /// Infeasible with the workers there are.
     NoWorkerEver {
@@ -319,6 +321,7 @@ impl Reason {
             not_asked,
             late,
             late_by,
+            turned_down,
         } = self
         else {
             return Ok(());
@@ -336,6 +339,7 @@ impl Reason {
             (full, "with as many tasks as they can run"),
             (&not_asked.count, "with as much work as they asked for"),
             (late, late_by.at_workers()),
+            (turned_down, "without free cards for it a moment ago"),
         ] {
             if *count > 0 {
                 write!(f, "{separator}{count} {what}")?;

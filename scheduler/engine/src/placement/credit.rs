@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use brasserie_common::work::MAX_PROCESSOR_TYPES;
-use brasserie_common::{CardChoice, CardNeed, Estimate, JobId, NodeId, Processor};
+use brasserie_common::{
+    Card, CardChoice, CardNeed, CardUse, Estimate, GpuShare, JobId, NodeId, Processor,
+};
 use brasserie_common_config::{Config, JobConfig, ResourceId};
 
 use super::demands::{Group, Refusal};
@@ -148,14 +150,62 @@ impl Worker {
                 gpus: Box::default(),
             };
         }
-        let shares = need.pack_of(counts_as.as_deref(), &self.resources.cards, &self.card_use);
+        let shares = self.pack(work, need, &self.card_use);
+        let gpus = shares.expect("Invariant: a worker that fits has the cards");
+        // What names a model counts as that one, whatever else it has; any other as what it has.
+        let of_any = counts_as
+            .as_ref()
+            .filter(|_| need.models().next().is_none());
+        let has = of_any.and_then(|_| self.model_of(&gpus));
         RunCards {
-            gpus: shares
-                .expect("Invariant: a worker that fits has the cards")
-                .into(),
-            counts_as,
+            gpus: gpus.into(),
+            counts_as: has.or(counts_as),
             need: None,
         }
+    }
+
+    /// The cards that are chosen here for a task, if so much of them is taken. If its worker asked for some models, whoever may use any gets
+    /// cards of the first of these that has room, or else of several of them.
+    pub(crate) fn pack(
+        &self,
+        work: &WorkNeed,
+        need: &CardNeed,
+        used: &CardUse,
+    ) -> Option<Vec<GpuShare>> {
+        let cards = &self.resources.cards;
+        let Some(allowances) = &self.allowances else {
+            return need.pack(cards, used);
+        };
+        let is_asked_for = |of: &Processor| work.refusal(allowances.of(of)).is_none();
+        let of_any = need.models().next().is_none();
+        let models = self.processors_of(need).filter(|_| of_any);
+        let models: Vec<Processor> = models.filter(is_asked_for).collect();
+        if models.is_empty() {
+            // They are named, or it is not sent there in any case.
+            return need.pack(cards, used);
+        }
+        let is_of = |card: &&Card, of: &Processor| match of {
+            Processor::Cards(model) => card.model == *model,
+            Processor::Cpu => false,
+        };
+        let alone = models.iter().find_map(|model| {
+            let own = cards.iter().filter(|card| is_of(card, model));
+            need.pack(&own.cloned().collect::<Vec<_>>(), used)
+        });
+        alone.or_else(|| {
+            let all = cards
+                .iter()
+                .filter(|card| models.iter().any(|model| is_of(card, model)));
+            need.pack(&all.cloned().collect::<Vec<_>>(), used)
+        })
+    }
+
+    /// The model of cards that a task has of it: that of the first.
+    fn model_of(&self, gpus: &[GpuShare]) -> Option<Arc<str>> {
+        let has = gpus.first()?;
+        let mut listed = self.resources.cards.iter();
+        let card = listed.find(|card| card.device == has.device)?;
+        Some(Arc::clone(&card.model))
     }
 
     /// How much it wants of the tasks of a demand, in an order: whoever wants instances goes first, then whoever lacks most work.
@@ -203,6 +253,16 @@ impl Pool {
             Some(self.get(index)?.host)
         });
         on.collect()
+    }
+
+    /// Something changed there, or may have. Whether there was anything to forget.
+    pub(super) fn forget_turned_down(&mut self, worker: WorkerIndex) -> bool {
+        let mut was_turned_down = false;
+        for demand in &mut self.demands {
+            was_turned_down |= demand.turned_down.contains(worker.index());
+            demand.turned_down.remove(worker.index());
+        }
+        was_turned_down
     }
 
     /// It asks anew, has less to do, or is another one. Whether there was anything to forget.
@@ -275,6 +335,34 @@ impl Engine {
         }
     }
 
+    /// A worker that chooses cards has none just now for a task that was placed there and may not wait: until
+    /// [`Engine::forget_turned_down`] no such task goes there, as it would be sent in vain in place of others.
+    pub fn note_turned_down(&mut self, task: Task) {
+        let run = self.running.get(&task);
+        let run = run.filter(|run| run.cards.need.is_some());
+        let job = self.jobs.get(task.job.index());
+        if let Some((run, job)) = run.zip(job)
+            && let Some(demand) = self.pool.demands.get_mut(job.demand)
+            && !demand.work.bufferable
+        {
+            demand.turned_down.insert(run.worker.index());
+            demand.fits.remove(run.worker.index());
+        }
+    }
+
+    /// A run has ended at a worker, or it is long enough ago that it had no cards: it is asked again.
+    pub fn forget_turned_down(&mut self, worker: WorkerIndex) {
+        if self.pool.forget_turned_down(worker) {
+            self.offer_worker(worker);
+        }
+    }
+
+    /// The type of processors that cards of a worker are: that of the first, as there is no task of several types.
+    pub fn processor_of_cards(&self, worker: WorkerIndex, gpus: &[GpuShare]) -> Option<Processor> {
+        let model = self.pool.get_any(worker)?.model_of(gpus)?;
+        Some(Processor::Cards(model))
+    }
+
     /// Whether it may get tasks now, as it was said last.
     pub fn is_eligible(&self, worker: WorkerIndex) -> bool {
         let slot = self.pool.get(worker);
@@ -292,12 +380,7 @@ impl Engine {
         let cards = config.card_need(job).unwrap_or_default();
         let run = self.running.get(&task).filter(|run| run.worker == worker);
         let slot = self.pool.get_any(worker);
-        let of_run = run.and_then(|run| {
-            let has = run.cards.gpus.first()?;
-            let mut listed = slot?.resources.cards.iter();
-            let card = listed.find(|card| card.device == has.device);
-            card.map(|card| Arc::clone(&card.model))
-        });
+        let of_run = run.and_then(|run| slot?.model_of(&run.cards.gpus));
         let counted = run.and_then(|run| run.cards.counts_as.clone());
         let of_run = counted.or(of_run);
         let learned = self.jobs.get(task.job.index()).and_then(|job| job.learned);

@@ -44,6 +44,8 @@ pub(crate) struct Demand {
     pub(crate) fits: BitTree,
     /// Workers that ask for work, and where its tasks would be late, or make others late, as far as was looked.
     pub(crate) late: BitTree,
+    /// Workers that choose cards and had none for a task of it that may not wait: something must change there first.
+    pub(crate) turned_down: BitTree,
     /// Workers that would have room if they were idle and eligible.
     pub(crate) feasible: BitTree,
     /// Even the limits of the configuration are too low for it.
@@ -72,6 +74,8 @@ pub(crate) enum Refusal {
     NotAsked,
     /// By what it says of its own work the task would come too late.
     Late,
+    /// It chooses cards, and had none for such a task a moment ago.
+    TurnedDown,
 }
 
 impl Demand {
@@ -121,6 +125,7 @@ impl Demand {
             needs_worker_command: job.command.is_empty(),
             fits: BitTree::default(),
             late: BitTree::default(),
+            turned_down: BitTree::default(),
             feasible: BitTree::default(),
             active: BitTree::default(),
             could_start: 0,
@@ -130,15 +135,21 @@ impl Demand {
     /// Whether a worker has the cards, if so much of them is taken. Of one that lists none only slots count, and one that chooses them
     /// itself looks at what is taken when the task begins.
     fn finds_cards(&self, worker: &Worker, used: &CardUse) -> bool {
-        let cards = &worker.resources.cards;
-        if self.cards.is_nothing() || cards.is_empty() {
+        if self.cards.is_nothing() || worker.resources.cards.is_empty() {
             return true;
         }
-        let packed = match worker.chooses_cards() {
-            true => self.cards.pack(cards, &CardUse::default()),
-            false => self.cards.pack(cards, used),
-        };
-        packed.is_some()
+        match worker.chooses_cards() {
+            true => self.could_have_cards(worker),
+            false => worker.pack(&self.work, &self.cards, used).is_some(),
+        }
+    }
+
+    /// Whether it would have them if nothing of them were taken, and whatever it asks for.
+    fn could_have_cards(&self, worker: &Worker) -> bool {
+        let cards = &worker.resources.cards;
+        self.cards.is_nothing()
+            || cards.is_empty()
+            || self.cards.pack(cards, &CardUse::default()).is_some()
     }
 
     /// Why a worker cannot take a task now, from the same conditions as [`Demand::look_at`].
@@ -188,8 +199,7 @@ impl Demand {
             all.into_iter()
                 .all(|((id, limit), need)| is_met(*need, *limit, used(*id)))
         };
-        let is_feasible =
-            acceptable && met_by(&|_| 0) && self.finds_cards(worker, &CardUse::default());
+        let is_feasible = acceptable && met_by(&|_| 0) && self.could_have_cards(worker);
         let now = |id| match worker.queues_for(id) {
             true => 0,
             false => ledger.used(worker.node, plan.name(id)),
@@ -200,6 +210,7 @@ impl Demand {
             && !worker.is_full()
             && worker.asked_for(&self.work, &self.cards).is_none()
             && !self.late.contains(i)
+            && !self.turned_down.contains(i)
             && met_by(&now)
             && self.finds_cards(worker, &worker.card_use);
         match is_feasible {
@@ -278,6 +289,7 @@ impl Pool {
         if demand.jobs == 0 {
             demand.fits = BitTree::default();
             demand.late = BitTree::default();
+            demand.turned_down = BitTree::default();
             demand.feasible = BitTree::default();
             self.groups.remove(&demand.key);
             self.vacant.push(group);

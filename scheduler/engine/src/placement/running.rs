@@ -177,13 +177,13 @@ impl Engine {
     }
 
     /// Marks a task running that a worker says it runs, with the charges and the cards that it was given at its start, whether or not
-    /// there is room for them now.
+    /// there is room for them now; `wanted`: what it is to have of them, if its worker has not chosen yet.
     pub fn adopt_running(
         &mut self,
         task: Task,
         worker: WorkerIndex,
         charges: &[NodeResources],
-        gpus: &[GpuShare],
+        (gpus, wanted): (&[GpuShare], Option<&CardsWanted>),
     ) -> AdoptOutcome {
         if let Some(run) = self.running.get(&task) {
             return AdoptOutcome::AlreadyRunning(run.worker);
@@ -206,7 +206,8 @@ impl Engine {
                 charges,
                 cards: RunCards {
                     gpus: gpus.into(),
-                    ..RunCards::default()
+                    need: wanted.map(|wanted| wanted.need.clone()),
+                    counts_as: wanted.and_then(|wanted| wanted.counts_as.clone()),
                 },
             },
         );

@@ -193,6 +193,7 @@ impl Pool {
         self.present -= 1;
         let host = slot.host;
         self.forget_late(worker);
+        self.forget_turned_down(worker);
         if let Some(hosted) = self.by_host.get_mut(&host) {
             hosted.remove(&worker.0);
             if hosted.is_empty() {
@@ -236,8 +237,12 @@ impl Pool {
         let request = |of: &Option<Allowances>| of.as_ref().and_then(Allowances::request);
         let is_anew = request(&slot.allowances) != request(&allowances);
         slot.allowances = allowances;
+        let asks = request(&slot.allowances).is_some();
         if is_anew {
             self.forget_late(worker);
+        }
+        if !asks {
+            self.forget_turned_down(worker);
         }
         true
     }
@@ -438,8 +443,10 @@ impl Pool {
             s.put(resources.room.as_ref().map(|room| room.most));
         });
         s.put((&self.unused, self.cursor));
-        for demand in self.demands.iter().filter(|d| !d.late.is_empty()) {
+        let kept_away = |d: &&Demand| !d.late.is_empty() || !d.turned_down.is_empty();
+        for demand in self.demands.iter().filter(kept_away) {
             s.put((&demand.key, demand.late.iter().collect::<Vec<_>>()));
+            s.put(demand.turned_down.iter().collect::<Vec<_>>());
         }
     }
 
@@ -455,7 +462,11 @@ impl Pool {
         let wanted = self.demands.get(demand)?;
         let refusal = wanted.refusal(worker, plan, level, (ledger, &worker.card_use));
         let late = || wanted.late.contains(index.index()).then_some(Refusal::Late);
-        refusal.or_else(late)
+        let turned_down = || {
+            let turned_down = wanted.turned_down.contains(index.index());
+            turned_down.then_some(Refusal::TurnedDown)
+        };
+        refusal.or_else(late).or_else(turned_down)
     }
 
     /// The first job with something ready, from `start` on and then from the beginning, whose demand has room at the root and at

@@ -70,7 +70,7 @@ fn what_is_free_in_pieces_is_no_card_and_explain_says_so() {
     let (mut engine, w1) = engine_with(halves(&[("whole", 2)]), &["a"], &["A", "A"]);
     let (x, y) = (task(&mut engine, "x", "a"), task(&mut engine, "y", "a"));
     for (task, card) in [(x, "c0"), (y, "c1")] {
-        let adopted = engine.adopt_running(task, w1, &[], &[share(card, 500)]);
+        let adopted = engine.adopt_running(task, w1, &[], (&[share(card, 500)], None));
         assert_eq!(adopted, AdoptOutcome::Adopted);
     }
     assert_eq!(place_all(&mut engine, T0), []);
@@ -80,7 +80,7 @@ fn what_is_free_in_pieces_is_no_card_and_explain_says_so() {
         [format!("{no_worker} 0.5 free each, 1 whole card needed)")]
     );
     let more = task(&mut engine, "more", "a");
-    engine.adopt_running(more, w1, &[], &[share("c1", 250)]);
+    engine.adopt_running(more, w1, &[], (&[share("c1", 250)], None));
     assert_eq!(
         explain(&mut engine, "whole", "a"),
         [format!("{no_worker} 0.5, 0.25 free, 1 whole card needed)")]

@@ -7,8 +7,8 @@ use brasserie_common_config::{Config, JobConfig, ResourceLimit, WorkerSelector};
 
 use super::world::*;
 use crate::{
-    Allowance, Allowances, Due, Eligibility, Engine, Judged, Task, Tries, WorkFound, WorkerIndex,
-    WorkerResources,
+    Allowance, Allowances, Due, Eligibility, Engine, Judged, Restart, Task, Tries, WorkFound,
+    WorkerIndex, WorkerResources,
 };
 
 const T0: Time = Time::ZERO;
@@ -509,4 +509,101 @@ fn who_may_use_any_card_counts_as_the_first_model_that_was_asked_for() {
     assert_eq!(placed(&mut engine), [""; 0]);
     engine.set_allowances(worker, of_models(false, true, CardChoice::Worker));
     assert_eq!(placed(&mut engine).len(), 6);
+}
+
+#[test]
+fn cards_are_chosen_among_the_models_that_were_asked_for() {
+    // Of two models each, in this order.
+    let on = |jobs| {
+        let (config, resources) = on_cards(jobs);
+        let resources = WorkerResources {
+            cards: cards(&["A", "B", "A", "B"]),
+            ..resources
+        };
+        let (mut engine, worker) = engine(config, &DBS);
+        engine.upsert_worker(&shard("w1"), resources);
+        (engine, worker)
+    };
+    let devices = |engine: &Engine, task| -> Vec<String> {
+        let gpus = engine.gpus(task).iter();
+        gpus.map(|share| share.device.to_string()).collect()
+    };
+    // A whole card each: no third one goes there, although cards of the other model are free.
+    let (mut engine, worker) = on(vec![takes("whole", [2, 0])]);
+    engine.set_allowances(worker, of_models(false, true, CardChoice::Scheduler));
+    let all = place_all(&mut engine, T0);
+    let of_all: Vec<_> = all.iter().map(|p| devices(&engine, p.task)).collect();
+    assert_eq!(of_all, [["c1"], ["c3"]]);
+    let third = explain(&mut engine, "whole", "c");
+    assert!(third.contains("1 without room"), "{third}");
+    // Asked for both, it counts as what it has.
+    engine.set_allowances(worker, of_models(true, true, CardChoice::Scheduler));
+    end(&mut engine, T0, all[0].task, StatusBits::DONE);
+    let more = place_all(&mut engine, T0);
+    let config = engine.config().unwrap().clone();
+    for placed in &more {
+        let had = &devices(&engine, placed.task)[0];
+        let model = if had == "c1" { "B" } else { "A" };
+        let work = engine.work_of(&config, (&config.jobs[0], placed.task), worker);
+        assert_eq!(work, (Processor::Cards(model.into()), 1.0));
+    }
+    assert_eq!(more.len(), 3);
+    // Who needs more than there are of one gets some of each, and only if both were asked for.
+    for (a, cards) in [(true, vec!["c0", "c1", "c2"]), (false, vec![])] {
+        let (mut engine, worker) = on(vec![takes("many", [6, 0])]);
+        engine.set_allowances(worker, of_models(a, true, CardChoice::Scheduler));
+        let placed = place_all(&mut engine, T0);
+        let has: Vec<_> = placed
+            .iter()
+            .flat_map(|p| devices(&engine, p.task))
+            .collect();
+        assert_eq!(has, cards);
+        // That it is not asked for does not make it impossible.
+        assert!(!explain(&mut engine, "many", "a").contains("can never run"));
+    }
+}
+
+#[test]
+fn a_task_that_was_turned_down_lets_others_go_there_first() {
+    let never_waits = |name: &str, slots: i32| JobConfig {
+        bufferable: false,
+        ..takes(name, [slots, 0])
+    };
+    let jobs = vec![never_waits("whole", 2), never_waits("half", 1)];
+    let (config, resources) = on_cards(jobs);
+    let (mut engine, worker) = engine(config, &DBS);
+    engine.upsert_worker(&shard("w1"), resources);
+    let request = |number| {
+        let asked = of_models(true, false, CardChoice::Worker);
+        asked.map(|asked| asked.by(Some(WorkRequestSeq(number))))
+    };
+    engine.set_allowances(worker, request(1));
+    let whole = engine.place(T0).unwrap();
+    assert_eq!(names(&engine, &[whole]), ["whole a"]);
+    engine.note_turned_down(whole.task);
+    engine.never_began(T0, whole.task, None, Restart::AtOnce);
+    let is_whole = |name: &String| name.starts_with("whole");
+    assert_eq!(
+        placed(&mut engine).iter().filter(|n| is_whole(n)).count(),
+        0
+    );
+    let why = explain(&mut engine, "whole", "a");
+    let turned_down = "no worker can take it now: 1 without free cards for it a moment ago";
+    assert_eq!(why, turned_down);
+    let found = engine.work_found(worker)[&Processor::Cards("A".into())];
+    assert!(found.ready > 0 && found.late == 0, "{found:?}");
+    // A new request alone says nothing of what is free of each card.
+    engine.set_allowances(worker, request(2));
+    assert_eq!(placed(&mut engine), [""; 0]);
+    engine.forget_turned_down(worker);
+    assert_eq!(placed(&mut engine).len(), 6);
+
+    // One that does not ask any more is as any other.
+    let one = engine.find_job("whole").unwrap();
+    let task = engine.tasks(one).next().unwrap();
+    engine.note_turned_down(task);
+    engine.never_began(T0, task, None, Restart::AtOnce);
+    assert_eq!(placed(&mut engine), [""; 0]);
+    engine.set_allowances(worker, None);
+    assert!(!explain(&mut engine, "whole", "a").contains("a moment ago"));
 }

@@ -50,6 +50,16 @@ pub(super) struct PlainRun {
     pub(super) gpus: Vec<GpuShare>,
 }
 
+impl Asked {
+    fn may_on(&self, model: &str, job: &JobConfig) -> bool {
+        match model {
+            "A" => self.may[1][usize::from(!job.bufferable)],
+            "B" => self.may[2][usize::from(!job.bufferable)],
+            _ => false,
+        }
+    }
+}
+
 impl Plain {
     pub(super) fn chooses_cards(&self, shard: &str) -> bool {
         self.asked
@@ -89,18 +99,25 @@ impl Plain {
         job: &JobConfig,
     ) -> bool {
         let (all, named) = Plain::cards_needed(config, job);
-        let free = |card: &Card| match self.chooses_cards(shard) {
+        let free = |card: &&Card| match self.chooses_cards(shard) {
             true => 1000,
             false => 1000_u64.saturating_sub(self.card_used(shard, &card.device)),
         };
-        let cards = &worker.cards;
-        if cards.is_empty() {
+        if worker.cards.is_empty() {
             return true;
         }
+        // Of the models that were asked for, if they are chosen for who asks and may be any.
+        let asked = self.asked.get(shard).filter(|asked| !asked.chooses_cards);
+        let asked = asked.filter(|_| named.is_empty());
+        let is_asked_for = |card: &&Card| asked.is_none_or(|asked| asked.may_on(&card.model, job));
+        let cards: Vec<&Card> = worker.cards.iter().filter(is_asked_for).collect();
         if all < 1000 && named.is_empty() {
             return all == 0 || cards.iter().any(|card| free(card) >= u64::from(all));
         }
-        let unused: Vec<&Card> = cards.iter().filter(|card| free(card) == 1000).collect();
+        let unused: Vec<&Card> = cards
+            .into_iter()
+            .filter(|card| free(card) == 1000)
+            .collect();
         let of_model = |model: &str| unused.iter().filter(|c| *c.model == *model).count();
         let total = named.values().sum::<u32>().max(all / 1000);
         named
@@ -279,11 +296,7 @@ impl Plain {
             (asked.delay > 0.0 && asked.delay + takes > bound.as_secs_f64())
                 || (!needs_cards && takes > asked.longest)
         });
-        let may = |model: &str| match model {
-            "A" => asked.may[1][usize::from(!job.bufferable)],
-            "B" => asked.may[2][usize::from(!job.bufferable)],
-            _ => false,
-        };
+        let may = |model: &str| asked.may_on(model, job);
         let is_asked_for = match named.keys().next() {
             _ if !takes_cards => asked.may[0][usize::from(!job.bufferable)],
             Some(model) => may(model),

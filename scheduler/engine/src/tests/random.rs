@@ -512,7 +512,10 @@ impl Pair {
                 milli: [250, 400, 1000, 0][dice.below(4)],
             })
             .collect();
-        match self.engine.adopt_running(task, worker, &charges, &gpus) {
+        match self
+            .engine
+            .adopt_running(task, worker, &charges, (&gpus, None))
+        {
             AdoptOutcome::Adopted | AdoptOutcome::AdoptedWithUnknownCharges(_) => {
                 let key = self.key(task);
                 self.plain.waits.remove(&key);

@@ -291,12 +291,12 @@ fn charges_name_the_path_and_then_the_worker() {
     // Another engine adopts it from these.
     let (mut other, _) = self::engine(engine.config().unwrap().as_ref().clone(), &[("h1", &["a"])]);
     assert_eq!(
-        other.adopt_running(placed.task, worker, &charges, &[]),
+        other.adopt_running(placed.task, worker, &charges, (&[], None)),
         AdoptOutcome::Adopted
     );
     assert_eq!(other.charges(placed.task), charges);
     assert_eq!(
-        other.adopt_running(placed.task, worker, &charges, &[]),
+        other.adopt_running(placed.task, worker, &charges, (&[], None)),
         AdoptOutcome::AlreadyRunning(worker)
     );
     assert_eq!(place_all(&mut other, T0), []);
@@ -315,7 +315,7 @@ fn foreign_charges_are_adopted_and_shown() {
     }];
     let said = "gone on nowhere holds 7 of `tape` on `h1`, but no such resource is configured";
     assert_eq!(
-        engine.adopt_running(task, worker, &charges, &[]),
+        engine.adopt_running(task, worker, &charges, (&[], None)),
         AdoptOutcome::AdoptedWithUnknownCharges(vec![said.to_owned()])
     );
     assert_eq!(engine.problems(), [said]);
@@ -327,7 +327,7 @@ fn foreign_charges_are_adopted_and_shown() {
             },
             WorkerIndex(77),
             &charges,
-            &[]
+            (&[], None)
         ),
         AdoptOutcome::UnknownWorker
     );

@@ -43,6 +43,7 @@ pub fn update(
         invocation: task.invocation,
         next_backoff: task.next_backoff,
         status,
+        gpus: task.gpus.clone(),
         story: task.story.clone(),
         scheduler,
         worker,

@@ -138,3 +138,52 @@ fn nothing_comes_back_when_the_credit_is_over() {
         assert!(eligible(&credits, now, &immediate(&CPU)).is_err());
     }
 }
+
+/// Of two models of cards, so many idle ones of each of four, and nobody waits.
+fn of_two(seq: u64, idle: [f64; 2]) -> WorkRequest {
+    let [a, b] = idle.map(|idle| WorkDemand {
+        waiting: Some(0.0),
+        ..demand(CPU, [0.0, 0.0, idle])
+    });
+    let b = WorkDemand {
+        processor: Processor::named("B"),
+        ..b
+    };
+    let a = WorkDemand {
+        processor: Processor::named("A"),
+        ..a
+    };
+    request(seq, vec![a, b])
+}
+
+/// What of A and B is idle for tasks that may not wait.
+fn idle(credits: &Credits) -> [bool; 2] {
+    ["A", "B"].map(|model| {
+        let of = Processor::named(model);
+        eligible(credits, at(0), &immediate(&of)).is_ok()
+    })
+}
+
+#[test]
+fn instances_are_idle_again_of_the_type_that_their_worker_counted() {
+    let (a, b) = (Processor::named("A"), Processor::named("B"));
+    // It was sent as A, and had B. Its worker has counted that, or has not yet.
+    for (is_listed, idle_after) in [(true, [false, true]), (false, [true, false])] {
+        let mut credits = Credits::default();
+        take(&mut credits, at(0), &of_two(1, [1.0, 0.0]));
+        credits.spend(at(0), (run(1), &immediate(&a)));
+        if is_listed {
+            let next = knows(of_two(2, [0.0, 0.0]), &[1]);
+            let sent = Sent {
+                invocation: run(1),
+                piece: None,
+                acknowledged: None,
+            };
+            take_with(&mut credits, at(0), &next, &patient(), &[sent]);
+        }
+        assert_eq!(idle(&credits), [false, false]);
+        credits.ran_on(run(1), b.clone());
+        assert!(credits.give_back(at(0), run(1)));
+        assert_eq!(idle(&credits), idle_after);
+    }
+}

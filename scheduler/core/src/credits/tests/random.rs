@@ -1,5 +1,7 @@
 //! Random histories of an association, against a reference that keeps everything that happened and computes anew from it.
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -28,6 +30,8 @@ enum Step {
     Wait(u64),
     /// The oldest run ends.
     End,
+    /// The newest run never began, if it was for cards that its worker chooses and could not wait.
+    TurnDown,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +81,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Clear),
         3 => (1_u64..20_000).prop_map(Step::Wait),
         6 => Just(Step::End),
+        3 => Just(Step::TurnDown),
     ]
 }
 
@@ -93,6 +98,7 @@ enum Past {
     Spent(Offer),
     /// The end of a run that was sent for a request by which it makes idle.
     GaveBack(Offer),
+    TurnedDown(Offer),
     Ended(Time),
     Cleared,
 }
@@ -112,6 +118,8 @@ struct World {
     past: Vec<Past>,
     requests: Vec<WorkRequest>,
     running: Vec<Running>,
+    /// Which of them were sent for the newest request, or on their way when it came.
+    taken_off: BTreeSet<InvocationId>,
     runs: i64,
 }
 
@@ -129,7 +137,11 @@ impl World {
         let mut until = *at + Duration::from_secs(30);
         let mut passes = since.iter().filter_map(|past| match past {
             Past::Ended(at) => Some(*at),
-            Past::Asked(..) | Past::Spent(_) | Past::GaveBack(_) | Past::Cleared => None,
+            Past::Asked(..)
+            | Past::Spent(_)
+            | Past::GaveBack(_)
+            | Past::TurnedDown(_)
+            | Past::Cleared => None,
         });
         if since.iter().any(|past| matches!(past, Past::Cleared)) {
             return None;
@@ -168,6 +180,15 @@ impl World {
                         // Of four.
                         *idle = idle.max((*idle + usage - theirs).min(4.0));
                     }
+                }
+                Past::TurnedDown(offer) => {
+                    let of_type = &mut left[usize::from(offer.on_gpu)];
+                    for (left, amount) in of_type.iter_mut().zip(offer.amounts()) {
+                        *left += amount;
+                    }
+                    // Of four.
+                    let [_, _, idle] = of_type;
+                    *idle = idle.min(4.0).max(*idle - offer.amounts()[2]);
                 }
                 Past::Asked(..) | Past::Ended(_) | Past::Cleared => {}
             }
@@ -223,8 +244,31 @@ impl World {
                     assert_eq!(self.credits, once);
                 }
             }
+            Step::TurnDown => self.turn_down(),
         }
         self.check();
+    }
+
+    fn turn_down(&mut self) {
+        let Some(over) = self.running.pop() else {
+            return;
+        };
+        let may = over.offer.on_gpu && over.offer.class == Class::Immediate;
+        let before = self.credits.clone();
+        let is_taken_off = self.taken_off.remove(&over.invocation);
+        assert_eq!(
+            self.credits.turned_down(self.now, over.invocation),
+            may && is_taken_off
+        );
+        if may && is_taken_off {
+            self.past.push(Past::TurnedDown(over.offer));
+        } else {
+            assert_eq!(self.credits, before);
+        }
+        let once = self.credits.clone();
+        assert!(!self.credits.turned_down(self.now, over.invocation));
+        assert_eq!(self.credits, once);
+        self.credits.ended(self.now, over.invocation);
     }
 
     fn ask(
@@ -252,10 +296,15 @@ impl World {
         let asks = WorkRequest {
             known: Some(known.collect()),
             linger: Duration::from_secs(linger),
+            cards: CardChoice::Worker,
             ..request(
                 self.requests.len() as u64,
                 vec![demand(CPU, &amounts[0]), demand(gpu(), &amounts[1])],
             )
+        };
+        self.taken_off = match readiness {
+            Readiness::MayWork => (on_their_way.iter().map(|(_, run)| run.invocation)).collect(),
+            Readiness::MayNot => BTreeSet::new(),
         };
         let on_their_way = on_their_way.into_iter().map(|(_, run)| run.offer);
         let past = Past::Asked(self.now, asks.clone(), readiness, on_their_way.collect());
@@ -337,6 +386,7 @@ impl World {
             gives_back: self.requests.last().is_some_and(comes_back),
         });
         if seq.is_some() {
+            self.taken_off.insert(invocation);
             self.past.push(Past::Spent(offer));
         }
     }
@@ -430,12 +480,14 @@ proptest! {
             let before = amounts(&world);
             let over = match step {
                 Step::End => world.running.first().copied(),
+                Step::TurnDown => world.running.last().copied(),
                 _ => None,
             };
             world.step(step);
-            // What the run that ended took, of idle instances of its type.
+            // What the run took: of idle instances of its type, if it ended; of all of them, if it never began.
             let rises = |place: usize| match over {
-                Some(run) if place == usize::from(run.offer.on_gpu) * 3 + 2 => run.offer.amounts()[1],
+                Some(run) if place / 3 != usize::from(run.offer.on_gpu) => 0.0,
+                Some(run) if matches!(step, Step::TurnDown) || place % 3 == 2 => run.offer.amounts()[place % 3],
                 Some(_) | None => 0.0,
             };
             if let (Some((seq, before)), Some((same, after))) = (before, amounts(&world))
@@ -443,6 +495,9 @@ proptest! {
             {
                 let mut pairs = before.iter().zip(&after).enumerate();
                 prop_assert!(pairs.all(|(place, (before, after))| *after <= before + rises(place)));
+                let asked = &world.requests.last().expect("it was asked").demands;
+                let asked: Vec<f64> = asked.iter().flat_map(|d| [d.instance_secs, d.instances, d.idle.max(4.0)]).collect();
+                prop_assert!(after.iter().zip(&asked).all(|(left, asked)| left <= asked));
             }
         }
     }
@@ -454,16 +509,18 @@ fn histories_send_and_refuse_and_linger() {
     use proptest::strategy::ValueTree as _;
 
     let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let (mut sent, mut lingered, mut coming, mut back) = (0, 0, 0, 0);
+    let (mut sent, mut lingered, mut coming, mut back, mut down) = (0, 0, 0, 0, 0);
     for _ in 0..200 {
         let steps = proptest::collection::vec(step(), 80).new_tree(&mut runner);
         let mut world = World::default();
         for step in &steps.expect("a history").current() {
             let before = world.running.len();
+            let past = world.past.len();
             let idle = |world: &World| world.left().map_or(0.0, |[cpu, cards]| cpu[2] + cards[2]);
             let was_idle = idle(&world);
             world.step(step);
             let is_end = matches!(step, Step::End);
+            down += usize::from(matches!(step, Step::TurnDown) && world.past.len() > past);
             back += usize::from(is_end && idle(&world) > was_idle);
             let newest = world.credits.newest.as_ref();
             let Some(newest) = newest else { continue };
@@ -477,7 +534,7 @@ fn histories_send_and_refuse_and_linger() {
         }
     }
     assert!(
-        sent > 500 && lingered > 50 && coming > 50 && back > 50,
-        "{sent} {lingered} {coming} {back}"
+        sent > 500 && lingered > 50 && coming > 50 && back > 50 && down > 50,
+        "{sent} {lingered} {coming} {back} {down}"
     );
 }

@@ -126,3 +126,15 @@ fn a_worker_may_have_enough_or_what_it_wants_may_be_on_its_way() {
         "asked for work 0s ago, and what it wanted for CPU is on its way"
     );
 }
+
+#[test]
+fn a_worker_may_not_have_asked_for_a_type() {
+    let mut credits = Credits::default();
+    asks(&mut credits, vec![demand(gpu(), [90.0, 1.0, 1.0])]);
+    let [may_wait, may_not] = why(&credits, at(2000));
+    let text = "asked for work 2s ago, and not for CPU: it does not ask for that type";
+    assert_eq!([may_wait.as_str(), may_not.as_str()], [text; 2]);
+    // Nor will it when it asks again.
+    let text = "asked for work 130s ago, and not for CPU: it does not ask for that type";
+    assert_eq!(why(&credits, at(130_000)), [text; 2]);
+}
